@@ -17,20 +17,20 @@ import resource
 import sys
 from typing import TYPE_CHECKING
 
-from attacks import endings, framing, gateways, pools, silence
-from attacks.outcome import failures, of_server, render, written
-from attacks.scene import ATTACKS, FASTMCP, OURS, SDK, SMALL, Size, perform, programs
+from attacks import framing, gateways, pools, shutdown, slow_connections
+from attacks.report import failures, render, replace_content, server_table
+from attacks.runner import ATTACKS, FASTMCP, OURS, SDK, SMALL, Size, perform, programs
 from harness import machine
-from harness.command import tell
+from harness.command import print_progress
 from harness.rounds import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from attacks.outcome import Measured
-    from attacks.scene import Attack, Figures
+    from attacks.report import Measured
+    from attacks.runner import Attack, Figures
 
-MODULES = (framing, silence, pools, endings, gateways)
+MODULES = (framing, slow_connections, pools, shutdown, gateways)
 """The modules that register attacks."""
 
 ROOT = FOLDER.parent
@@ -38,7 +38,7 @@ DOCUMENT = ROOT / "docs" / "contributing" / "attacks.md"
 SERVERS = (OURS, FASTMCP, SDK)
 
 
-def read(arguments: Sequence[str] | None) -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(prog="attack.py", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -50,15 +50,15 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def chosen(only: Sequence[str]) -> list[Attack]:
+def select_attacks(only: Sequence[str]) -> list[Attack]:
     """Return the attacks with one of the texts in their names; all without texts."""
-    found = [
+    attacks = [
         each for each in ATTACKS if not only or any(text in each.name for text in only)
     ]
-    if not found:
+    if not attacks:
         names = ", ".join(each.name for each in ATTACKS)
         sys.exit(f"attack.py: no attack is named like {only}; there are {names}")
-    return found
+    return attacks
 
 
 def measure(attacks: Sequence[Attack], servers: Sequence[str], size: Size) -> Measured:
@@ -68,50 +68,50 @@ def measure(attacks: Sequence[Attack], servers: Sequence[str], size: Size) -> Me
         for name, program in programs(attack).items():
             if name not in servers:
                 continue
-            tell(f"{attack.name}: {name}")
+            print_progress(f"{attack.name}: {name}")
             try:
                 figures = asyncio.run(perform(attack, name, program, size))
             except ConnectionError as error:
-                tell(f"  left out: {error}")
+                print_progress(f"  left out: {error}")
                 continue
             measured[name][attack.name] = figures
             for failure in failures(figures):
-                tell(f"  {failure}")
+                print_progress(f"  {failure}")
     return measured
 
 
-def more_descriptors() -> None:
+def raise_descriptor_limit() -> None:
     """Raise this process's soft limit of descriptors to its hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def described() -> str:
+def describe_measurement() -> str:
     """Return the date, commit and machine of the measurement."""
-    found = machine.describe()
+    facts = machine.describe()
     return (
-        f"Measured on {found['date']} at {found['commit']}: {found['cpu']}, "
-        f"{found['cores']} cores, {found['system']}, {found['python']}."
+        f"Measured on {facts['date']} at {facts['commit']}: {facts['cpu']}, "
+        f"{facts['cores']} cores, {facts['system']}, {facts['python']}."
     )
 
 
 def is_good(figures: Sequence[Figures]) -> bool:
     """Return whether none of the attacks did harm."""
-    return not any(failures(each) for each in figures)
+    return not any(failures(attack_figures) for attack_figures in figures)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = read(arguments)
-    more_descriptors()
-    attacks = chosen(options.only)
+    options = parse_arguments(arguments)
+    raise_descriptor_limit()
+    attacks = select_attacks(options.only)
     servers = options.server or ([OURS] if options.small else SERVERS)
     measured = measure(attacks, servers, SMALL if options.small else Size())
-    for name, found in measured.items():
-        print(f"\n{of_server(name, found)}")
+    for name, by_attack in measured.items():
+        print(f"\n{server_table(name, by_attack)}")
     if options.write:
-        content = f"{described()}\n\n{render(attacks, measured, ROOT)}"
+        content = f"{describe_measurement()}\n\n{render(attacks, measured, ROOT)}"
         text = DOCUMENT.read_text(encoding="utf-8")
-        DOCUMENT.write_text(written(text, content), encoding="utf-8")
+        DOCUMENT.write_text(replace_content(text, content), encoding="utf-8")
     return int(not is_good(list(measured.get(OURS, {}).values())))
 
 

@@ -15,16 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.command import run
-from harness.figures import Ahead, Budget
+from harness.figures import Budget, PeerBudget
 from harness.rounds import Variant
-from harness.servers import (
-    NODE_MODULES,
-    ROOT,
-    interpreter,
-    node,
-    python_of,
-    versions,
-)
+from harness.servers import NODE_MODULES, ROOT, interpreter, node, peer_python, versions
 from null import build
 
 if TYPE_CHECKING:
@@ -33,8 +26,8 @@ if TYPE_CHECKING:
 
 SLICES = 3
 WIDTHS = (1, 8, 32, 64, 512)
-MANY = WIDTHS[:-1]
-LATER = ", 2026-07-28"
+UP_TO_64 = WIDTHS[:-1]
+MODERN = ", 2026-07-28"
 SCRIPT = Path(__file__).resolve().parent / "clients/typescript_client.cjs"
 
 
@@ -42,9 +35,9 @@ LEGS = {
     "stdio": "stdio --legacy",
     "JSON": "json --legacy",
     "SSE": "sse --legacy",
-    "stdio" + LATER: "stdio --modern",
-    "JSON" + LATER: "json --modern",
-    "SSE" + LATER: "sse --modern",
+    "stdio" + MODERN: "stdio --modern",
+    "JSON" + MODERN: "json --modern",
+    "SSE" + MODERN: "sse --modern",
 }
 
 
@@ -60,35 +53,37 @@ class Peer:
     interpreter: tuple[str, ...]
     target: str
     needs: Path
-    portions: Mapping[str, int]
+    divisors: Mapping[str, int]
     """The divisor of the number of calls in a slice, by shape."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    is_later: bool = True
+    is_modern: bool = True
     """Whether the client supports 2026-07-28."""
     widths: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """The supported numbers of calls in flight, by shape, if not all of `WIDTHS`."""
     remark: str = ""
     """A remark printed below the figures."""
 
-    def takes(self, leg: str) -> bool:
+    def supports(self, leg: str) -> bool:
         """Return whether the client is installed and supports the leg."""
-        return self.needs.exists() and (self.is_later or LATER not in leg)
+        return self.needs.exists() and (self.is_modern or MODERN not in leg)
 
 
-def foreign(where: str, module: str, **others: Any) -> Peer:
+def python_peer(peer: str, module: str, **fields: Any) -> Peer:
     """Return a client that runs in its own Python environment."""
-    target = f"clients.{module}:connected"
-    return Peer(interpreter(where), target, python_of(where), **others)
+    target = f"clients.{module}:connect"
+    return Peer(interpreter(peer), target, peer_python(peer), **fields)
 
 
 SLOW = {"stdio": 5, "json": 10, "sse": 10}
 HANGS_UP = "hangs up on an event stream that has answered: a connection for each call"
 CLIENTS = {
-    "Python SDK": foreign("python-sdk", "python_sdk", portions=SLOW, remark=HANGS_UP),
-    "FastMCP": foreign(
+    "Python SDK": python_peer(
+        "python-sdk", "python_sdk", divisors=SLOW, remark=HANGS_UP
+    ),
+    "FastMCP": python_peer(
         "fastmcp",
         "fastmcp_client",
-        portions=SLOW,
+        divisors=SLOW,
         remark=HANGS_UP,
         # By default FastMCP looks for a newer version over the network at each start.
         environment={"FASTMCP_CHECK_FOR_UPDATES": "off"},
@@ -97,29 +92,29 @@ CLIENTS = {
         (node(), str(SCRIPT)),
         "-",
         NODE_MODULES / "@modelcontextprotocol/client",
-        portions={"stdio": 1, "json": 5, "sse": 5},
+        divisors={"stdio": 1, "json": 5, "sse": 5},
         environment={"NODE_PATH": str(NODE_MODULES), "NODE_ENV": "production"},
     ),
-    "mcp-use": foreign(
+    "mcp-use": python_peer(
         "mcp-use",
         "mcp_use_client",
-        portions=SLOW,
+        divisors=SLOW,
         # By default mcp-use sends telemetry.
         environment={"MCP_USE_ANONYMIZED_TELEMETRY": "false"},
-        is_later=False,
-        widths={"json": MANY, "sse": MANY},
+        is_modern=False,
+        widths={"json": UP_TO_64, "sse": UP_TO_64},
         remark=(
             "stands on version 1 of the Python SDK, which has sessions only and hangs "
             "up on event streams, too; a call that waits 5 s for a "
             "connection ends its session, and of 512 some do"
         ),
     ),
-    "chuk-mcp": foreign(
+    "chuk-mcp": python_peer(
         "chuk-mcp",
         "chuk_mcp_client",
-        portions={"stdio": 5, "json": 100, "sse": 100},
-        is_later=False,
-        widths={"stdio": MANY, "json": (1,), "sse": (1,)},
+        divisors={"stdio": 5, "json": 100, "sse": 100},
+        is_modern=False,
+        widths={"stdio": UP_TO_64, "json": (1,), "sse": (1,)},
         remark=(
             "has sessions only, up to 2025-06-18; an answer goes to whichever call has "
             "waited longest, and is thrown away where it is another's: it is asked for "
@@ -136,19 +131,21 @@ CLIENTS = {
 def variants() -> Iterator[Variant]:
     """Yield the floor, mcpwire and each installed client, leg by leg."""
     for leg, words in LEGS.items():
-        argument, shape = build.leg(words), shape_of(leg)
+        argument, shape = build.leg_argument(words), shape_of(leg)
         base = f"{leg}: floor"
         floor = "floor" if shape == "stdio" else "floor_http"
-        yield Variant(base, f"{floor}:connected", argument, base, leg=leg)
-        yield Variant(f"{leg}: mcpwire", "ours:typed", argument, base, leg=leg)
+        yield Variant(base, f"{floor}:connect", argument, base, leg=leg)
+        yield Variant(
+            f"{leg}: mcpwire", "mcpwire_variants:typed", argument, base, leg=leg
+        )
         for name, peer in CLIENTS.items():
-            if peer.takes(leg):
+            if peer.supports(leg):
                 yield Variant(
                     f"{leg}: {name}",
                     peer.target,
                     argument,
                     base,
-                    peer.portions[shape],
+                    peer.divisors[shape],
                     peer.interpreter,
                     peer.environment,
                     leg,
@@ -176,7 +173,7 @@ PAIRS = [
     (f"{leg}: {name}", f"{leg}: mcpwire")
     for leg in LEGS
     for name, peer in CLIENTS.items()
-    if peer.is_later or LATER not in leg
+    if peer.is_modern or MODERN not in leg
 ]
 LIMITS = {"stdio": (10, 20), "json": (15, 20), "sse": (20, 25)}
 """By shape: the required ratios to the Python SDK, less CPU per call and more calls
@@ -187,25 +184,25 @@ def budgets() -> Iterator[Budget]:
     """Yield the budgets to check."""
     for leg in LEGS:
         cpu, calls = LIMITS[shape_of(leg)]
-        mine, sdk = f"{leg}: mcpwire", f"{leg}: Python SDK"
-        yield Budget(sdk, "cpu_us", cpu, at_least=True, against=mine)
-        yield Budget(mine, "calls_per_s@32", calls, at_least=True, against=sdk)
-    for peer, mine in PAIRS:
-        yield Ahead(mine, against=peer)
+        own, sdk = f"{leg}: mcpwire", f"{leg}: Python SDK"
+        yield Budget(sdk, "cpu_us", cpu, at_least=True, against=own)
+        yield Budget(own, "calls_per_s@32", calls, at_least=True, against=sdk)
+    for peer, own in PAIRS:
+        yield PeerBudget(own, against=peer)
 
 
 def main() -> int:
-    with build.compiling("clients") as notes:
-        found = list(variants())
+    with build.exit_on_compile_error("clients") as notes:
+        measured = list(variants())
     notes["peers"] = versions({**PACKAGES, TYPESCRIPT: ("node", TYPESCRIPT)})
     remarks = {name: peer.remark for name, peer in CLIENTS.items() if peer.remark}
     for name, peer in CLIENTS.items():
         if not peer.needs.exists():
-            where = peer.needs.relative_to(ROOT)
-            remarks[name] = f"left out: no {where}; `make bench-peers`"
+            missing = peer.needs.relative_to(ROOT)
+            remarks[name] = f"left out: no {missing}; `make bench-peers`"
     code = run(
         "clients",
-        found,
+        measured,
         list(budgets()),
         notes={**notes, "remarks": remarks},
         widths=WIDTHS,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from footprint import install, kernel, starts
 from harness import machine
-from harness.command import conclude, parser, tell
+from harness.command import create_parser, print_progress, save_and_print
 from harness.figures import Budget
 from harness.rounds import FOLDER, Plan
 from harness.servers import NODE_MODULES, PEERS, ROOT, node
@@ -37,10 +37,10 @@ PATHS = {"stdio": "stdio --legacy", "http": "json --legacy"}
 
 CALLS = 1_000
 ROUNDS, SLICES = 3, 1
-SESSIONS, UNDER_WAY = 30, 100
+SESSIONS, IN_FLIGHT = 30, 100
 KERNEL_CALLS = 10_000
 
-IMPORTING = """
+IMPORT_CODE = """
 import time
 began = time.perf_counter()
 {}
@@ -60,7 +60,7 @@ class Client:
     """The command of its smallest program."""
 
     distribution: str = ""
-    weighed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    memory_variants: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """The variant for the measurement of memory, and its argument, by path."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -73,12 +73,12 @@ class Client:
     def interpreter(self) -> str:
         return self.command[0]
 
-    def missing(self) -> bool:
+    def is_missing(self) -> bool:
         """Return whether the client is not installed."""
         modules = NODE_MODULES / self.distribution
         return not (modules if self.is_node else Path(self.interpreter)).exists()
 
-    def installed(self) -> Values:
+    def installation(self) -> Values:
         """Return the size of the installation and its number of distributions."""
         if not self.distribution:
             return {}
@@ -89,51 +89,55 @@ class Client:
         return install.python_install(self.distribution, packages, ROOT / OURS)
 
 
-def foreign(place: str, name: str, **others: str) -> Client:
+def python_client(environment: str, name: str, **environment_variables: str) -> Client:
     """Return a client that runs in its own Python environment."""
-    module = f"clients.{name}:connected"
+    module = f"clients.{name}:connect"
     script = name if name.endswith("_client") else f"{name}_client"
     return Client(
-        (str(PEERS / place / "bin/python"), str(PROGRAMS / f"{script}.py")),
-        {"python-sdk": "mcp"}.get(place, place),
-        {path: (module, build.leg(leg)) for path, leg in PATHS.items()},
-        others,
+        (str(PEERS / environment / "bin/python"), str(PROGRAMS / f"{script}.py")),
+        {"python-sdk": "mcp"}.get(environment, environment),
+        {path: (module, build.leg_argument(leg)) for path, leg in PATHS.items()},
+        environment_variables,
     )
 
 
 def clients() -> dict[str, Client]:
     """Return the clients to measure, by name."""
 
-    def own(
+    def own_client(
         script: str,
         distribution: str = "",
         imports: str = "",
-        **weighed: tuple[str, str],
+        **memory_variants: tuple[str, str],
     ) -> Client:
         command = (sys.executable, str(PROGRAMS / script))
-        return Client(command, distribution, weighed, imports=imports)
+        return Client(command, distribution, memory_variants, imports=imports)
 
-    chuk = foreign("chuk-mcp", "chuk_mcp_client")
+    chuk_mcp = python_client("chuk-mcp", "chuk_mcp_client")
     # Over HTTP chuk-mcp makes one call after the other: none are in flight together.
-    chuk = replace(chuk, weighed={"stdio": chuk.weighed["stdio"]})
+    chuk_mcp = replace(
+        chuk_mcp, memory_variants={"stdio": chuk_mcp.memory_variants["stdio"]}
+    )
     return {
         PLAIN: Client((sys.executable, "-c", "pass")),
-        OURS: own(
+        OURS: own_client(
             "mcpwire_client.py",
             DISTRIBUTION,
-            **{path: ("ours:typed", build.leg(leg)) for path, leg in PATHS.items()},
+            **{
+                path: ("mcpwire_variants:typed", build.leg_argument(leg))
+                for path, leg in PATHS.items()
+            },
             imports="import mcpwire; mcpwire.Client",
         ),
-        "mcpwire.sync": own("mcpwire_sync_client.py"),
+        "mcpwire.sync": own_client("mcpwire_sync_client.py"),
         SDK: replace(
-            foreign("python-sdk", "python_sdk"),
-            imports="from mcp import Client",
+            python_client("python-sdk", "python_sdk"), imports="from mcp import Client"
         ),
-        "FastMCP": foreign(
+        "FastMCP": python_client(
             "fastmcp", "fastmcp_client", FASTMCP_CHECK_FOR_UPDATES="off"
         ),
-        "chuk-mcp": chuk,
-        "mcp-use": foreign(
+        "chuk-mcp": chuk_mcp,
+        "mcp-use": python_client(
             "mcp-use", "mcp_use_client", MCP_USE_ANONYMIZED_TELEMETRY="false"
         ),
         "TypeScript SDK": Client(
@@ -148,60 +152,68 @@ def clients() -> dict[str, Client]:
 # Figures of one client...
 
 
-def timed(client: Client, server: str) -> Values:
+def measure_starts(client: Client, server: str) -> Values:
     """Return the times of an import, and of an import with a connection and a call."""
-    took, told = starts.run(client.command, client.environment)
-    values = {"import_ms": took, **told}
+    milliseconds, figures = starts.run(client.command, client.environment)
+    values = {"import_ms": milliseconds, **figures}
     if client.imports:
-        command = (client.interpreter, "-c", IMPORTING.format(client.imports))
+        command = (client.interpreter, "-c", IMPORT_CODE.format(client.imports))
         values |= starts.run(command, client.environment)[1]
     if client.command[1] != "-c":
         command = (*client.command, server)
-        values["first_call_ms"], told = starts.run(command, client.environment)
-        values |= told
+        values["first_call_ms"], figures = starts.run(command, client.environment)
+        values |= figures
     return values
 
 
-def counted(client: Client, server: str, calls: int) -> Values:
+def count_figures(client: Client, server: str, calls: int) -> Values:
     """Return the counted figures, which do not vary between runs."""
-    values = client.installed()
+    values = client.installation()
     if client.command[1] != "-c":
         command = (*client.command, server, str(calls))
         values |= starts.run(command, client.environment)[1]
     return values
 
 
-def weighed(client: Client) -> Values:
+def measure_memory(client: Client) -> Values:
     """Return the memory of a session and of a call in flight, on Linux."""
-    if not client.weighed or sys.platform != "linux":
+    if not client.memory_variants or sys.platform != "linux":
         return {}
-    words = [word for path, of in client.weighed.items() for word in (path, *of)]
-    command = [client.interpreter, "-m", "footprint.weighing"]
-    command += [str(SESSIONS), str(UNDER_WAY), *words]
+    words = [
+        word
+        for path, target in client.memory_variants.items()
+        for word in (path, *target)
+    ]
+    command = [client.interpreter, "-m", "footprint.memory"]
+    command += [str(SESSIONS), str(IN_FLIGHT), *words]
     environment = {**client.environment, "PYTHONPATH": str(FOLDER)}
     return starts.run(command, environment)[1]
 
 
 KERNEL_PATHS = {
-    "mcpwire, stdio": ("ours:typed", "stdio --legacy"),
-    "mcpwire, HTTP JSON": ("ours:typed", "json --legacy"),
-    "mcpwire, HTTP SSE": ("ours:typed", "sse --legacy"),
-    "mcpwire.sync, stdio": ("ours:blocking", "stdio --legacy apart"),
-    "mcpwire.sync, HTTP JSON": ("ours:blocking", "json --legacy apart"),
+    "mcpwire, stdio": ("mcpwire_variants:typed", "stdio --legacy"),
+    "mcpwire, HTTP JSON": ("mcpwire_variants:typed", "json --legacy"),
+    "mcpwire, HTTP SSE": ("mcpwire_variants:typed", "sse --legacy"),
+    "mcpwire.sync, stdio": ("mcpwire_variants:blocking", "stdio --legacy apart"),
+    "mcpwire.sync, HTTP JSON": ("mcpwire_variants:blocking", "json --legacy apart"),
 }
 """The paths with a count of their system calls for memory."""
 
 
-def asked(calls: int) -> dict[str, Values]:
+def count_memory_syscalls(calls: int) -> dict[str, Values]:
     """Return the number of system calls for memory on each path."""
-    if not kernel.is_there():
-        tell("what calls ask of the kernel is left out: no strace")
+    if not kernel.has_strace():
+        print_progress("what calls ask of the kernel is left out: no strace")
         return {}
-    found = {}
+    counts = {}
     for name, (target, leg) in KERNEL_PATHS.items():
-        tell(name)
-        found[name] = {"memory_syscalls": kernel.asked(target, build.leg(leg), calls)}
-    return found
+        print_progress(name)
+        counts[name] = {
+            "memory_syscalls": kernel.count_memory_syscalls(
+                target, build.leg_argument(leg), calls
+            )
+        }
+    return counts
 
 
 # All clients...
@@ -218,109 +230,118 @@ def rounds_of(
     times: Sequence[dict[str, list[Values]]], constant: Mapping[str, Values]
 ) -> list[Round]:
     """Return each round's figures, divided by mcpwire's unless that is 0."""
-    found = []
-    for taken in times:
+    rounds = []
+    for slices_by_client in times:
         medians = {
-            name: {f: median(each[f] for each in slices) for f in slices[0]}
-            for name, slices in taken.items()
+            name: {
+                f: median(slice_figures[f] for slice_figures in slices)
+                for f in slices[0]
+            }
+            for name, slices in slices_by_client.items()
         }
         values = {
             name: {**medians.get(name, {}), **constant.get(name, {})}
             for name in [*medians, *(n for n in constant if n not in medians)]
         }
-        ours = values.get(OURS, {})
-        found.append(
+        own = values.get(OURS, {})
+        rounds.append(
             {
                 name: {
-                    figure: {"value": value, "ratio": value / (ours.get(figure) or 1)}
-                    for figure, value in of.items()
+                    figure: {"value": value, "ratio": value / (own.get(figure) or 1)}
+                    for figure, value in figures.items()
                 }
-                for name, of in values.items()
+                for name, figures in values.items()
             }
         )
-    return found
+    return rounds
 
 
-def versions(chosen: Mapping[str, Client]) -> dict[str, str]:
+def versions(selected: Mapping[str, Client]) -> dict[str, str]:
     """Return the versions of the compared clients."""
-    found = {}
-    for name, client in chosen.items():
+    found_versions = {}
+    for name, client in selected.items():
         if client.distribution in {"", DISTRIBUTION}:
             continue
         if client.is_node:
-            found[name] = install.node_version(client.distribution, NODE_MODULES)
+            found_versions[name] = install.node_version(
+                client.distribution, NODE_MODULES
+            )
         else:
             folder = Path(client.interpreter).parent.parent
             (packages,) = folder.glob("lib/*/site-packages")
-            found[name] = install.version(client.distribution, packages)
-    return found
+            found_versions[name] = install.version(client.distribution, packages)
+    return found_versions
 
 
-def there(only: Sequence[str]) -> dict[str, Client]:
+def installed_clients(only: Sequence[str]) -> dict[str, Client]:
     """Return the selected clients that are installed."""
-    found = {}
+    installed = {}
     for name, client in clients().items():
         if only and not any(text in name for text in only):
             continue
-        if client.missing():
-            tell(f"{name} is left out: it is not installed; `make bench-peers`")
+        if client.is_missing():
+            print_progress(
+                f"{name} is left out: it is not installed; `make bench-peers`"
+            )
         else:
-            found[name] = client
-    return found
+            installed[name] = client
+    return installed
 
 
-def count_all(chosen: dict[str, Client], server: str, calls: int) -> dict[str, Values]:
+def count_all(
+    selected: dict[str, Client], server: str, calls: int
+) -> dict[str, Values]:
     """Return the counted figures; a client that fails is reported and removed."""
-    found = {}
-    for name, client in list(chosen.items()):
-        tell(f"{name}: counted")
+    counts = {}
+    for name, client in list(selected.items()):
+        print_progress(f"{name}: counted")
         try:
-            found[name] = counted(client, server, calls) | weighed(client)
+            counts[name] = count_figures(client, server, calls) | measure_memory(client)
         except (ChildProcessError, subprocess.TimeoutExpired) as error:
             if name.startswith(OURS):
                 raise
-            tell(f"{name} is left out: {error}")
-            del chosen[name]
-    return found
+            print_progress(f"{name} is left out: {error}")
+            del selected[name]
+    return counts
 
 
 def time_all(
-    chosen: Mapping[str, Client], server: str, rounds: int, slices: int
+    selected: Mapping[str, Client], server: str, rounds: int, slices: int
 ) -> list[dict[str, list[Values]]]:
     """Return the start times of all clients, measured in turn."""
-    found = []
+    rounds_times = []
     for number in range(rounds):
-        tell(f"round {number + 1} of {rounds}")
-        taken: dict[str, list[Values]] = {name: [] for name in chosen}
+        print_progress(f"round {number + 1} of {rounds}")
+        slices_by_client: dict[str, list[Values]] = {name: [] for name in selected}
         for _ in range(slices):
-            for name, client in chosen.items():
-                taken[name].append(timed(client, server))
-        found.append(taken)
-    return found
+            for name, client in selected.items():
+                slices_by_client[name].append(measure_starts(client, server))
+        rounds_times.append(slices_by_client)
+    return rounds_times
 
 
 def main() -> int:
-    reading = parser("footprint")
-    reading.set_defaults(rounds=ROUNDS, slices=SLICES, calls=CALLS)
+    parser = create_parser("footprint")
+    parser.set_defaults(rounds=ROUNDS, slices=SLICES, calls=CALLS)
     text = f"calls that the kernel is watched in ({KERNEL_CALLS})"
-    reading.add_argument("--kernel-calls", type=int, default=KERNEL_CALLS, help=text)
-    options = reading.parse_args()
-    with build.compiling("footprint"):
-        server, chosen = str(build.build()), there(options.only)
+    parser.add_argument("--kernel-calls", type=int, default=KERNEL_CALLS, help=text)
+    options = parser.parse_args()
+    with build.exit_on_compile_error("footprint"):
+        server, selected = str(build.build()), installed_clients(options.only)
         build.build("http_null")
-    if not chosen:
+    if not selected:
         sys.exit(f"no client is named like {options.only!r}")
-    constant = count_all(chosen, server, options.calls)
-    times = time_all(chosen, server, options.rounds, options.slices)
+    constant = count_all(selected, server, options.calls)
+    times = time_all(selected, server, options.rounds, options.slices)
     if options.kernel_calls:
-        constant |= asked(options.kernel_calls)
+        constant |= count_memory_syscalls(options.kernel_calls)
     rounds = rounds_of(times, constant)
     notes = {
         "placed": "fresh interpreters, one after the other",
-        "peers": versions(chosen),
+        "peers": versions(selected),
     }
-    peers = [name for name in chosen if name not in {PLAIN, OURS, "mcpwire.sync"}]
-    return conclude(
+    peers = [name for name in selected if name not in {PLAIN, OURS, "mcpwire.sync"}]
+    return save_and_print(
         options,
         Plan(options.rounds, options.slices, options.calls, (), pinned=False),
         {**machine.describe(), **notes, "pinned": False},

@@ -19,17 +19,11 @@ from typing import TYPE_CHECKING
 
 from bench_server import PLACED, SESSION, STATELESS
 from harness.command import run
-from harness.figures import Ahead, Budget
-from harness.programs import Served
-from harness.servers import (
-    ROOT,
-    Program,
-    on_the_servers_core,
-    python_of,
-    versions,
-)
+from harness.figures import Budget, PeerBudget
+from harness.programs import ServedProgram
+from harness.servers import ROOT, Program, on_server_core, peer_python, versions
 from null import build
-from null.serving import serving
+from null.server import run_null_server
 
 from mcpwire import Http
 
@@ -41,15 +35,15 @@ if TYPE_CHECKING:
     from mcpwire import Stdio
 
 FOLDER = Path(__file__).resolve().parent / "gateway"
-LATER = ", 2026-07-28"
+MODERN = ", 2026-07-28"
 SLICES = 2
 WIDTHS = (32,)
 DIRECT, OURS = "direct", "mcpwire"
 
 
-def foreign(name: str, script: str, **environment: str) -> Program:
+def python_gateway(name: str, script: str, **environment: str) -> Program:
     """Return a gateway program that runs in its own Python environment."""
-    python = python_of(name)
+    python = peer_python(name)
     command = (str(python), str(FOLDER / script))
     return Program(command, (python,), environment)
 
@@ -57,10 +51,10 @@ def foreign(name: str, script: str, **environment: str) -> Program:
 PROGRAMS = {
     OURS: Program((sys.executable, str(FOLDER / "mcpwire_gateway.py"))),
     # By default FastMCP looks for a newer version over the network at each start.
-    "FastMCP": foreign(
+    "FastMCP": python_gateway(
         "fastmcp", "fastmcp_gateway.py", FASTMCP_CHECK_FOR_UPDATES="off"
     ),
-    "mcp-proxy": foreign("mcp-proxy", "mcp_proxy_gateway.py"),
+    "mcp-proxy": python_gateway("mcp-proxy", "mcp_proxy_gateway.py"),
 }
 REMARKS = {
     "direct": "the same load on the server itself, without a gateway",
@@ -70,80 +64,82 @@ REMARKS = {
 
 
 TO_STDIO, TO_HTTP = "HTTP to stdio", "stdio to HTTP"
-LEGS = {TO_STDIO: SESSION, TO_STDIO + LATER: STATELESS, TO_HTTP: SESSION}
+LEGS = {TO_STDIO: SESSION, TO_STDIO + MODERN: STATELESS, TO_HTTP: SESSION}
 """The protocol version of each direction."""
 
 ERAS = {SESSION: "--legacy", STATELESS: "--modern"}
 """The era option of the null servers."""
 
 
-def takes(name: str, leg: str) -> bool:
+def supports(name: str, leg: str) -> bool:
     """Return whether a gateway supports a leg."""
-    return name != "mcp-proxy" or LATER not in leg
+    return name != "mcp-proxy" or MODERN not in leg
 
 
 # Targets...
 
 
 @contextmanager
-def before_stdio(name: str, revision: str) -> Iterator[Stdio | Http]:
+def target_for_stdio(name: str, revision: str) -> Iterator[Stdio | Http]:
     """Yield the HTTP target of a gateway for the stdio null server, or its pipes."""
     command, option = str(build.build("stdio_null")), ERAS[revision]
     if name == DIRECT:
         yield Program((command, option)).target()
         return
-    with before(PROGRAMS[name], [command, [option]]).at_url() as url:
-        yield url
+    with with_upstream(PROGRAMS[name], [command, [option]]).run_http() as target:
+        yield target
 
 
 @contextmanager
-def before_http(name: str, revision: str) -> Iterator[Stdio | Http]:
+def target_for_http(name: str, revision: str) -> Iterator[Stdio | Http]:
     """Yield the stdio target of a gateway for the HTTP null server, or its URL."""
     server = str(build.build("http_null"))
     with ExitStack() as stack:
-        with on_the_servers_core():
-            null = stack.enter_context(serving(server, ERAS[revision], "--json"))
+        with on_server_core():
+            null = stack.enter_context(
+                run_null_server(server, ERAS[revision], "--json")
+            )
         if name == DIRECT:
             yield Http(null.url)
         else:
-            yield before(PROGRAMS[name], null.url).target()
+            yield with_upstream(PROGRAMS[name], null.url).target()
 
 
-def before(program: Program, upstream: object) -> Program:
+def with_upstream(program: Program, upstream: object) -> Program:
     """Return a gateway program with its upstream server set."""
-    told = {**program.environment, "UPSTREAM": json.dumps(upstream)}
-    return replace(program, environment=told)
+    environment = {**program.environment, "UPSTREAM": json.dumps(upstream)}
+    return replace(program, environment=environment)
 
 
 # Variants...
 
 
-def variants() -> list[Served]:
+def variants() -> list[ServedProgram]:
     """Return the server itself and all installed gateways, leg by leg."""
     return [
-        Served(
+        ServedProgram(
             name=f"{leg}: {name}",
             baseline=f"{leg}: {DIRECT}",
             leg=leg,
             revision=revision,
-            opened=partial(
-                before_http if leg == TO_HTTP else before_stdio, name, revision
+            open_target=partial(
+                target_for_http if leg == TO_HTTP else target_for_stdio, name, revision
             ),
         )
         for leg, revision in LEGS.items()
         for name in (DIRECT, *PROGRAMS)
-        if name == DIRECT or (takes(name, leg) and PROGRAMS[name].missing() is None)
+        if name == DIRECT or (supports(name, leg) and PROGRAMS[name].missing() is None)
     ]
 
 
-def add_what_is_added(rounds: list[Round]) -> None:
+def add_latency(rounds: list[Round]) -> None:
     """Add to each round the latency that a gateway adds to a direct call.
 
     The ratio is to the latency of a direct call: 2 means three times as long in all.
     """
-    for measured in rounds:
-        for name, figures in measured.items():
-            direct = measured[f"{name.rpartition(': ')[0]}: {DIRECT}"]["p50_us"][
+    for round_figures in rounds:
+        for name, figures in round_figures.items():
+            direct = round_figures[f"{name.rpartition(': ')[0]}: {DIRECT}"]["p50_us"][
                 "value"
             ]
             added = figures["p50_us"]["value"] - direct
@@ -155,15 +151,15 @@ PAIRS = [
     (f"{leg}: {peer}", f"{leg}: {OURS}")
     for leg in LEGS
     for peer in PROGRAMS
-    if peer != OURS and takes(peer, leg)
+    if peer != OURS and supports(peer, leg)
 ]
 BUDGETS = [
     *(
-        Budget(peer, "added_us", 5, at_least=True, against=mine)
-        for peer, mine in PAIRS
+        Budget(peer, "added_us", 5, at_least=True, against=own)
+        for peer, own in PAIRS
         if peer.endswith("FastMCP")
     ),
-    *(Ahead(mine, against=peer) for peer, mine in PAIRS),
+    *(PeerBudget(own, against=peer) for peer, own in PAIRS),
 ]
 
 
@@ -177,9 +173,9 @@ def main() -> int:
     remarks = dict(REMARKS)
     for name, program in PROGRAMS.items():
         if (file := program.missing()) is not None:
-            where = file.relative_to(ROOT)
-            remarks[name] = f"left out: no {where}; `make bench-peers`"
-    with build.compiling("gateway") as notes:
+            missing = file.relative_to(ROOT)
+            remarks[name] = f"left out: no {missing}; `make bench-peers`"
+    with build.exit_on_compile_error("gateway") as notes:
         build.build("stdio_null")
         notes["placed"] = PLACED
     return run(
@@ -191,7 +187,7 @@ def main() -> int:
         slices=SLICES,
         pairs=PAIRS,
         is_placed=True,
-        derive=add_what_is_added,
+        derive=add_latency,
     )
 
 

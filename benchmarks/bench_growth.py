@@ -13,12 +13,19 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from growth.axes import Effort, Path, aged, joined, multiplied, widened
+from growth.axes import (
+    Effort,
+    MeasuredPath,
+    join_rounds,
+    measure_calls_made,
+    measure_in_flight,
+    measure_sessions,
+)
 from harness import machine
-from harness.command import conclude, parser, positive, tell
+from harness.command import create_parser, positive_int, print_progress, save_and_print
 from harness.figures import Budget
 from harness.rounds import Plan, Variant
-from harness.servers import pinning
+from harness.servers import pin_command
 from null import build
 
 if TYPE_CHECKING:
@@ -26,34 +33,41 @@ if TYPE_CHECKING:
 
     from growth.axes import Point
 
-MOST_CALLS = 10_000
-MOST_SESSIONS = 100
-MOST_IN_FLIGHT = 512
-LIMIT = 1.25
+MAX_CALLS = 10_000
+MAX_SESSIONS = 100
+MAX_IN_FLIGHT = 512
+CPU_LIMIT = 1.25
 """The limit of the last point's CPU time, as a multiple of the first point's."""
 
-FLAT = 1.05
+MEMORY_LIMIT = 1.05
 """The limit of memory after all calls, as a multiple of the first point's."""
 
-FIRST = "its first point"
+BASELINE = "its first point"
 ROUNDS, SLICES, CALLS = 3, 2, 200
 
 
-def paths() -> list[Path]:
+def paths() -> list[MeasuredPath]:
     """Return the measured paths."""
     stdio, http = str(build.build("stdio_null")), str(build.build("http_null"))
-    core = tuple(pinning())
+    core = tuple(pin_command())
 
     def path(
-        name: str, kind: str, mine: str, floor: str, calls: int, sessions: int
-    ) -> Path:
+        name: str,
+        transport: str,
+        argument: str,
+        floor_argument: str,
+        calls: int,
+        sessions: int,
+    ) -> MeasuredPath:
         module = "growth.sessions"
-        target = f"{kind}_server" if "server" in name else f"{kind}_client"
-        ground = f"{kind}_server" if "server" in name else f"{kind}_floor"
-        return Path(
+        target = f"{transport}_server" if "server" in name else f"{transport}_client"
+        floor_target = (
+            f"{transport}_server" if "server" in name else f"{transport}_floor"
+        )
+        return MeasuredPath(
             name,
-            Variant(name, f"{module}:{target}", mine, name),
-            Variant(f"floor, {name}", f"{module}:{ground}", floor, name),
+            Variant(name, f"{module}:{target}", argument, name),
+            Variant(f"floor, {name}", f"{module}:{floor_target}", floor_argument, name),
             calls,
             sessions,
             () if "server" in name else core,
@@ -69,75 +83,77 @@ def paths() -> list[Path]:
 
 def budgets(calls: int, sessions: int, in_flight: int) -> list[Budget]:
     """Return a budget for the last point of each axis of each path."""
-    found = []
+    budgets = []
     for path in paths():
-        ends = [f"cpu_us@calls={min(calls, path.most_calls)}", f"cpu_us@{in_flight}"]
-        if path.most_sessions > 1:
-            ends.append(f"cpu_us@sessions={min(sessions, path.most_sessions)}")
-        found += [Budget(path.name, end, LIMIT) for end in ends]
-        end = f"rss_kib@calls={min(calls, path.most_calls)}"
-        found.append(Budget(path.name, end, FLAT))
-    return found
+        ends = [f"cpu_us@calls={min(calls, path.max_calls)}", f"cpu_us@{in_flight}"]
+        if path.max_sessions > 1:
+            ends.append(f"cpu_us@sessions={min(sessions, path.max_sessions)}")
+        budgets += [Budget(path.name, end, CPU_LIMIT) for end in ends]
+        end = f"rss_kib@calls={min(calls, path.max_calls)}"
+        budgets.append(Budget(path.name, end, MEMORY_LIMIT))
+    return budgets
 
 
-def looked_at(
-    path: Path, effort: Effort, options: argparse.Namespace
+def measure_path(
+    path: MeasuredPath, effort: Effort, options: argparse.Namespace
 ) -> dict[str, list[dict[str, Point]]]:
     """Return each round's figures of one path and of its floor."""
     # One slice suffices within one process, and for the floor.
-    brief = replace(effort, slices=1)
-    tell(f"{path.name}: calls")
-    mine = [aged(path, effort, options.most_calls)]
-    tell(f"{path.name}: in flight")
-    mine.append(widened(path.variant, brief, options.most_in_flight))
-    floor = [widened(path.floor, brief, options.most_in_flight)]
-    if path.most_sessions > 1:
-        tell(f"{path.name}: sessions")
-        most = options.most_sessions
-        mine.append(multiplied(path.variant, path, effort, most))
-        floor.append(multiplied(path.floor, path, brief, most))
-    return {path.name: joined(*mine), path.floor.name: joined(*floor)}
+    one_slice = replace(effort, slices=1)
+    print_progress(f"{path.name}: calls")
+    own = [measure_calls_made(path, effort, options.most_calls)]
+    print_progress(f"{path.name}: in flight")
+    own.append(measure_in_flight(path.variant, one_slice, options.most_in_flight))
+    floor = [measure_in_flight(path.floor, one_slice, options.most_in_flight)]
+    if path.max_sessions > 1:
+        print_progress(f"{path.name}: sessions")
+        maximum = options.most_sessions
+        own.append(measure_sessions(path.variant, path, effort, maximum))
+        floor.append(measure_sessions(path.floor, path, one_slice, maximum))
+    return {path.name: join_rounds(*own), path.floor.name: join_rounds(*floor)}
 
 
 def main() -> int:
     if not hasattr(os, "sched_setaffinity"):
         print("bench_growth.py: CPU time is read as Linux gives it; left out")
         return 0
-    reading = parser("growth")
-    add = reading.add_argument
-    reading.set_defaults(rounds=ROUNDS, slices=SLICES, calls=CALLS)
-    text = f"calls of one session, a power of ten ({MOST_CALLS})"
-    add("--most-calls", type=positive, default=MOST_CALLS, help=text)
-    text = f"open sessions, a power of ten ({MOST_SESSIONS})"
-    add("--most-sessions", type=positive, default=MOST_SESSIONS, help=text)
-    text = f"calls in flight, a power of two ({MOST_IN_FLIGHT})"
-    add("--most-in-flight", type=positive, default=MOST_IN_FLIGHT, help=text)
-    options = reading.parse_args()
-    with build.compiling("growth") as notes:
-        everything = paths()
-    chosen = [
+    parser = create_parser("growth")
+    add = parser.add_argument
+    parser.set_defaults(rounds=ROUNDS, slices=SLICES, calls=CALLS)
+    text = f"calls of one session, a power of ten ({MAX_CALLS})"
+    add("--most-calls", type=positive_int, default=MAX_CALLS, help=text)
+    text = f"open sessions, a power of ten ({MAX_SESSIONS})"
+    add("--most-sessions", type=positive_int, default=MAX_SESSIONS, help=text)
+    text = f"calls in flight, a power of two ({MAX_IN_FLIGHT})"
+    add("--most-in-flight", type=positive_int, default=MAX_IN_FLIGHT, help=text)
+    options = parser.parse_args()
+    with build.exit_on_compile_error("growth") as notes:
+        known_paths = paths()
+    selected = [
         path
-        for path in everything
+        for path in known_paths
         if not options.only or any(text in path.name for text in options.only)
     ]
-    if not chosen:
+    if not selected:
         sys.exit(f"no path is named like {options.only!r}")
     effort = Effort(options.rounds, options.slices, options.calls)
-    described = machine.describe() | notes
-    described["placed"] = (
+    machine_facts = machine.describe() | notes
+    machine_facts["placed"] = (
         "clients and null servers on one core, servers on one of their own"
     )
     by_variant = {}
-    for path in chosen:
-        by_variant |= looked_at(path, effort, options)
+    for path in selected:
+        by_variant |= measure_path(path, effort, options)
     rounds = [
-        {name: each[number] for name, each in by_variant.items()}
+        {name: variant_rounds[number] for name, variant_rounds in by_variant.items()}
         for number in range(options.rounds)
     ]
     plan = Plan(options.rounds, options.slices, options.calls, ())
-    lines = budgets(options.most_calls, options.most_sessions, options.most_in_flight)
-    baselines = dict.fromkeys(by_variant, FIRST)
-    return conclude(options, plan, described, rounds, baselines, lines)
+    budget_list = budgets(
+        options.most_calls, options.most_sessions, options.most_in_flight
+    )
+    baselines = dict.fromkeys(by_variant, BASELINE)
+    return save_and_print(options, plan, machine_facts, rounds, baselines, budget_list)
 
 
 if __name__ == "__main__":

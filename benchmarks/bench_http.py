@@ -18,7 +18,7 @@ from null import build
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-HTTPX_PORTION = 20
+HTTPX_DIVISOR = 20
 """The divisor of the number of calls with httpx, which takes much longer."""
 
 LEGS = {
@@ -28,12 +28,12 @@ LEGS = {
     "SSE, 2026-07-28": "sse --modern",
 }
 VARIANTS = {
-    **{f"floor, {leg}": ("floor_http:connected", leg) for leg in LEGS},
+    **{f"floor, {leg}": ("floor_http:connect", leg) for leg in LEGS},
     # Measured twice: the deviation of the ratio from 1 is the machine's noise.
-    "floor, again": ("floor_http:connected", "JSON"),
-    **{leg: ("ours:typed", leg) for leg in LEGS},
-    "JSON by httpx": ("ours:httpx", "JSON"),
-    "SSE by httpx": ("ours:httpx", "SSE"),
+    "floor, again": ("floor_http:connect", "JSON"),
+    **{leg: ("mcpwire_variants:typed", leg) for leg in LEGS},
+    "JSON by httpx": ("mcpwire_variants:httpx", "JSON"),
+    "SSE by httpx": ("mcpwire_variants:httpx", "SSE"),
 }
 LIMITS = {"JSON": 1.5, "SSE": 1.6}
 BUDGETS = [
@@ -43,25 +43,25 @@ BUDGETS = [
 ]
 
 
-def over_http(
-    table: Mapping[str, tuple[str, str]], legs: Mapping[str, str], httpx_portion: int
+def http_variants(
+    table: Mapping[str, tuple[str, str]], legs: Mapping[str, str], httpx_divisor: int
 ) -> list[Variant]:
     """Return the variants of a table, with the floor of the leg as baseline."""
     return [
         Variant(
             name,
             target,
-            build.leg(legs[leg]),
+            build.leg_argument(legs[leg]),
             f"floor, {leg}",
-            portion=httpx_portion if "httpx" in target else 1,
+            divisor=httpx_divisor if "httpx" in target else 1,
         )
         for name, (target, leg) in table.items()
     ]
 
 
 def main() -> int:
-    with build.compiling("http") as notes:
-        variants = over_http(VARIANTS, LEGS, HTTPX_PORTION)
+    with build.exit_on_compile_error("http") as notes:
+        variants = http_variants(VARIANTS, LEGS, HTTPX_DIVISOR)
     return run("http", variants, BUDGETS, notes=notes, widths=(8, 32))
 
 

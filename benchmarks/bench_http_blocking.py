@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import sys
 
-from bench_http import over_http
+from bench_http import http_variants
 from harness.command import run
 from harness.figures import Budget
 from harness.rounds import Variant
-from harness.servers import interpreter, python_of
+from harness.servers import interpreter, peer_python
 from null import build
 
 LEGS = {
@@ -23,36 +23,36 @@ LEGS = {
     "SSE": "sse --legacy apart",
     "JSON, one core": "json --legacy together",
 }
-HTTPX_PORTION = 10
+HTTPX_DIVISOR = 10
 VARIANTS = {
-    **{f"floor, {leg}": ("floor_blocking:connected", leg) for leg in LEGS},
+    **{f"floor, {leg}": ("floor_blocking:connect", leg) for leg in LEGS},
     # Measured twice: the deviation of the ratio from 1 is the machine's noise.
-    "floor, again": ("floor_blocking:connected", "JSON"),
-    **{leg: ("ours:blocking", leg) for leg in LEGS},
-    "JSON by httpx": ("ours:blocking_httpx", "JSON"),
+    "floor, again": ("floor_blocking:connect", "JSON"),
+    **{leg: ("mcpwire_variants:blocking", leg) for leg in LEGS},
+    "JSON by httpx": ("mcpwire_variants:blocking_httpx", "JSON"),
 }
-PEER_PORTION = 10
+PEER_DIVISOR = 10
 PEERS = {f"Python SDK, asyncio, {leg}": leg for leg in ("JSON", "SSE")}
 """The leg of each peer, also the name of mcpwire's variant to compare with."""
 
 BUDGETS = [
-    Budget(peer, "p50_us", 6, at_least=True, against=ours)
-    for peer, ours in PEERS.items()
+    Budget(peer, "p50_us", 6, at_least=True, against=variant)
+    for peer, variant in PEERS.items()
 ]
 
 
 def peers() -> list[Variant]:
     """Return the official SDK's client if it is installed."""
-    if not python_of("python-sdk").exists():
+    if not peer_python("python-sdk").exists():
         print("the Python SDK is left out: `make peers`", file=sys.stderr)
         return []
     return [
         Variant(
             name,
-            "clients.python_sdk:connected",
-            build.leg(LEGS[leg]),
+            "clients.python_sdk:connect",
+            build.leg_argument(LEGS[leg]),
             f"floor, {leg}",
-            portion=PEER_PORTION,
+            divisor=PEER_DIVISOR,
             interpreter=interpreter("python-sdk"),
         )
         for name, leg in PEERS.items()
@@ -60,8 +60,8 @@ def peers() -> list[Variant]:
 
 
 def main() -> int:
-    with build.compiling("http_blocking") as notes:
-        variants = over_http(VARIANTS, LEGS, HTTPX_PORTION)
+    with build.exit_on_compile_error("http_blocking") as notes:
+        variants = http_variants(VARIANTS, LEGS, HTTPX_DIVISOR)
         variants += peers()
     return run(
         "http_blocking",

@@ -19,13 +19,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench_server import SESSION, opener
 from harness import machine
-from harness.command import chosen, conclude, parser, tell
+from harness.command import (
+    create_parser,
+    print_progress,
+    save_and_print,
+    select_variants,
+)
 from harness.figures import Budget
-from harness.programs import Served, in_turns, of_slices
-from harness.programs import opened as opened_programs
-from harness.rounds import Plan, Variant, add, opened, reckon
-from harness.servers import Program, python_of
-from large.points import BY_NAME, KIB, LARGE, LISTS, SMALL, TEXTS, ask
+from harness.programs import (
+    ServedProgram,
+    measure_in_turns,
+    open_programs,
+    slice_values,
+)
+from harness.rounds import Plan, Variant, add_figures, open_variant, summarize_round
+from harness.servers import Program, peer_python
+from large.points import BY_NAME, KIB, LARGE, LISTS, SMALL, TEXTS, format_argument
 from leg import NAME as TOOL
 from null import build
 
@@ -44,7 +53,7 @@ SLICES = 3
 BYTES_PER_CALL = 64 * 1024
 """The size of a result above which a slice has fewer calls, in proportion."""
 
-PEER_PORTION = 10
+PEER_DIVISOR = 10
 """The divisor of the number of the peer's calls, which take much longer."""
 
 GROWTH = "growth"
@@ -53,7 +62,7 @@ CPU_LIMIT = 1.5
 """The limit of CPU time at 32 MiB, as a multiple of the floor's."""
 
 
-class Way(NamedTuple):
+class Transport(NamedTuple):
     """A transport, and the programs that receive results over it."""
 
     name: str
@@ -65,7 +74,7 @@ class Way(NamedTuple):
 
 
 FLOOR, OURS, PEER = "floor", "mcpwire", "Python SDK"
-MOST_KIB = {
+MAX_KIB = {
     # Its cost grows with the square of the size: 32 MiB take half a minute.
     f"stdio: {PEER}": 2 * 1024,
     # It refuses events of more than 1 MiB.
@@ -73,12 +82,12 @@ MOST_KIB = {
 }
 """The largest result in KiB for a variant that cannot receive all sizes."""
 
-WAYS = [
-    Way(
+TRANSPORTS = [
+    Transport(
         name,
         {
             FLOOR: f"large.floors:{function}",
-            OURS: f"large.ours:{function}",
+            OURS: f"large.mcpwire_clients:{function}",
             **({PEER: f"large.sdk:{function}"} if "blocking" not in name else {}),
         },
         server,
@@ -91,98 +100,112 @@ WAYS = [
         ("JSON, blocking", "blocking_json", "http_null"),
     )
 ]
-WAYS += [
-    Way(
+TRANSPORTS += [
+    Transport(
         "memory",
-        {FLOOR: "large.floors:memory", OURS: "large.ours:memory"},
+        {FLOOR: "large.floors:memory", OURS: "large.mcpwire_clients:memory"},
         points=tuple(TEXTS),
     ),
-    *(Way(f"server, {name}", {}, points=tuple(TEXTS)) for name in ("stdio", "HTTP")),
+    *(
+        Transport(f"server, {name}", {}, points=tuple(TEXTS))
+        for name in ("stdio", "HTTP")
+    ),
 ]
 
 FOLDER = Path(__file__).resolve().parent / "large"
-SDK = python_of("python-sdk")
+SDK = peer_python("python-sdk")
 PROGRAMS = {
     FLOOR: Program((sys.executable, str(FOLDER / "floor_server.py"))),
     OURS: Program((sys.executable, str(FOLDER / "mcpwire_server.py"))),
     PEER: Program((str(SDK), str(FOLDER / "sdk_server.py")), (SDK,)),
 }
-SERVED_S = 0.2
+LOAD_S = 0.2
 """The time of load on a server at each point, for each slice of a round."""
 
 
-def variants() -> list[Variant | Served]:
+def variants() -> list[Variant | ServedProgram]:
     """Return the variants of each transport."""
-    found: list[Variant | Served] = []
-    for way in WAYS:
-        if not way.targets:
-            found += served(way)
-        for who, target in way.targets.items():
-            if who == PEER and not SDK.exists():
-                tell(f"{way.name}: {who} is left out, {SDK} is not installed")
+    variants: list[Variant | ServedProgram] = []
+    for transport in TRANSPORTS:
+        if not transport.targets:
+            variants += server_variants(transport)
+        for program, target in transport.targets.items():
+            if program == PEER and not SDK.exists():
+                print_progress(
+                    f"{transport.name}: {program} is left out, {SDK} is not installed"
+                )
                 continue
-            server = str(build.build(way.server)) if way.server else who
-            name = f"{way.name}: {who}"
-            found.append(
+            server = str(build.build(transport.server)) if transport.server else program
+            name = f"{transport.name}: {program}"
+            variants.append(
                 Variant(
                     name,
                     target,
-                    ask(server, points_of(name, way)),
-                    f"{way.name}: {FLOOR}",
+                    format_argument(server, points_of(name, transport)),
+                    f"{transport.name}: {FLOOR}",
                     interpreter=(str(SDK), "-m", "harness.child")
-                    if who == PEER
+                    if program == PEER
                     else (),
                 )
             )
-    return found
+    return variants
 
 
-def served(way: Way) -> list[Served]:
+def server_variants(transport: Transport) -> list[ServedProgram]:
     """Return the installed servers of a transport."""
     return [
-        Served(
-            name=f"{way.name}: {name}",
-            baseline=f"{way.name}: {FLOOR}",
-            leg=way.name,
+        ServedProgram(
+            name=f"{transport.name}: {name}",
+            baseline=f"{transport.name}: {FLOOR}",
+            leg=transport.name,
             revision=SESSION,
-            opened=partial(opener, program, way.name),
+            open_target=partial(opener, program, transport.name),
         )
         for name, program in PROGRAMS.items()
         if program.missing() is None
     ]
 
 
-def points_of(name: str, way: Way) -> list[Point]:
+def points_of(name: str, transport: Transport) -> list[Point]:
     """Return the points that a variant can be measured at."""
-    most = MOST_KIB.get(name, BY_NAME[LARGE].kib)
-    return [point for point in way.points if point.kib <= most]
+    max_kib = MAX_KIB.get(name, BY_NAME[LARGE].kib)
+    return [point for point in transport.points if point.kib <= max_kib]
 
 
-def wanted(name: str, points: Sequence[Point], calls: int) -> dict[str, int]:
+def calls_by_point(name: str, points: Sequence[Point], calls: int) -> dict[str, int]:
     """Return the number of calls in a slice at each point, at least one."""
     if name.endswith(PEER):
-        calls //= PEER_PORTION
+        calls //= PEER_DIVISOR
     return {
-        each.name: max(1, calls * BYTES_PER_CALL // max(BYTES_PER_CALL, KIB * each.kib))
-        for each in points
+        point.name: max(
+            1, calls * BYTES_PER_CALL // max(BYTES_PER_CALL, KIB * point.kib)
+        )
+        for point in points
     }
 
 
-def measure(way: Way, those: Sequence[Variant], plan: Plan) -> Round:
+def measure(transport: Transport, variants: Sequence[Variant], plan: Plan) -> Round:
     """Return the figures of one transport: slices of all its variants, in turn."""
-    slices: Slices = {variant.name: {} for variant in those}
-    points = {variant.name: points_of(variant.name, way) for variant in those}
+    slices: Slices = {variant.name: {} for variant in variants}
+    points = {variant.name: points_of(variant.name, transport) for variant in variants}
     with ExitStack() as stack:
-        children = [stack.enter_context(opened(each, ())) for each in those]
+        children = [
+            stack.enter_context(open_variant(variant, ())) for variant in variants
+        ]
         for _ in range(plan.slices):
             children.append(children.pop(0))
             for child in children:
                 name = child.variant.name
-                take(child, slices, "measure", wanted(name, points[name], plan.calls))
+                measure_child(
+                    child,
+                    slices,
+                    "measure",
+                    calls_by_point(name, points[name], plan.calls),
+                )
         for child in children:
             if BY_NAME[LARGE] in points[child.variant.name]:
-                take(child, slices, "peak", [LARGE])
-    return with_growth(those, reckon(those, slices))
+                measure_child(child, slices, "peak", [LARGE])
+    return with_growth(variants, summarize_round(variants, slices))
 
 
 async def check_texts(client: Client) -> None:
@@ -192,67 +215,69 @@ async def check_texts(client: Client) -> None:
         point.check(len(result.text))
 
 
-def measure_served(those: Sequence[Served], plan: Plan) -> Round:
+def measure_servers(servers: Sequence[ServedProgram], plan: Plan) -> Round:
     """Return the figures of the servers, measured in turn at all points."""
-    slices: Slices = {each.name: {} for each in those}
-    with opened_programs(those, check_texts) as targets:
-        found = in_turns(
+    slices: Slices = {server.name: {} for server in servers}
+    with open_programs(servers, check_texts) as targets:
+        subjects = measure_in_turns(
             {
                 f"{name}, {point.name}": (target, load_of(point, plan))
                 for point in TEXTS
                 for name, target in targets.items()
             }
         )
-    for each in those:
+    for server in servers:
         for point in TEXTS:
-            subject = found[f"{each.name}, {point.name}"]
-            for ours, theirs in (("cpu_us", "cpu"), ("took_us", "mean")):
-                values = of_slices(each.name, subject, theirs)
-                slices[each.name][f"{ours}@{point.name}"] = values
-    return with_growth(those, reckon(those, slices))
+            subject = subjects[f"{server.name}, {point.name}"]
+            for figure, bench_figure in (("cpu_us", "cpu"), ("took_us", "mean")):
+                values = slice_values(server.name, subject, bench_figure)
+                slices[server.name][f"{figure}@{point.name}"] = values
+    return with_growth(servers, summarize_round(servers, slices))
 
 
 def load_of(point: Point, plan: Plan) -> Load:
     """Return the load of one user with results of this size."""
     return Load(
         calls=(Call.tool(TOOL, {"kib": point.kib}),),
-        seconds=SERVED_S * plan.slices,
+        seconds=LOAD_S * plan.slices,
         rounds=1,
-        warm_up=SERVED_S / 2,
+        warm_up=LOAD_S / 2,
         mode=SESSION,
     )
 
 
-def take(child: Child, slices: Slices, do: str, what: Any) -> None:
+def measure_child(child: Child, slices: Slices, method: str, argument: Any) -> None:
     """Add the figures that a variant's own method returns."""
-    add(slices[child.variant.name], child.ask(**{"do": do, "with": what}))
+    add_figures(
+        slices[child.variant.name], child.request(**{"do": method, "with": argument})
+    )
 
 
-def with_growth(those: Sequence[Variant | Served], found: Round) -> Round:
+def with_growth(variants: Sequence[Variant | ServedProgram], results: Round) -> Round:
     """Add the growth: cost per byte at the largest size divided by that at 1 MiB."""
     times = BY_NAME[LARGE].kib / BY_NAME[SMALL].kib
     small, large = f"cpu_us@{SMALL}", f"cpu_us@{LARGE}"
     growths = {
-        name: of[large]["value"] / of[small]["value"] / times
-        for name, of in found.items()
-        if large in of
+        name: figures[large]["value"] / figures[small]["value"] / times
+        for name, figures in results.items()
+        if large in figures
     }
-    for variant in those:
+    for variant in variants:
         if variant.name in growths:
-            mine = growths[variant.name]
-            figures = {"value": mine, "ratio": mine / growths[variant.baseline]}
-            found[variant.name][GROWTH] = figures
-    return found
+            growth = growths[variant.name]
+            figures = {"value": growth, "ratio": growth / growths[variant.baseline]}
+            results[variant.name][GROWTH] = figures
+    return results
 
 
 def budgets() -> list[Budget]:
     """Return the budgets of each transport: linear growth, and CPU near the floor."""
     return [
         budget
-        for way in WAYS
+        for transport in TRANSPORTS
         for budget in (
-            Budget(f"{way.name}: {OURS}", GROWTH, GROWTH_LIMIT),
-            Budget(f"{way.name}: {OURS}", f"cpu_us@{LARGE}", CPU_LIMIT),
+            Budget(f"{transport.name}: {OURS}", GROWTH, GROWTH_LIMIT),
+            Budget(f"{transport.name}: {OURS}", f"cpu_us@{LARGE}", CPU_LIMIT),
         )
     ]
 
@@ -260,37 +285,41 @@ def budgets() -> list[Budget]:
 def run(options: Any) -> int:
     """Measure all transports, print and save the result; return the exit code."""
     plan = Plan(options.rounds, options.slices, options.calls, (), pinned=False)
-    with build.compiling(NAME) as notes:
-        those = chosen(variants(), options.only)
-    if not those:
+    with build.exit_on_compile_error(NAME) as notes:
+        selected = select_variants(variants(), options.only)
+    if not selected:
         sys.exit(f"no variant is named like {options.only!r}")
     rounds: list[Round] = []
     for number in range(plan.rounds):
-        tell(f"round {number + 1} of {plan.rounds}")
-        found: Round = {}
-        for way in WAYS:
-            here = [each for each in those if each.name.startswith(f"{way.name}: ")]
-            if clients := [each for each in here if isinstance(each, Variant)]:
-                found |= measure(way, clients, plan)
-            if servers := [each for each in here if isinstance(each, Served)]:
-                found |= measure_served(servers, plan)
-        rounds.append(found)
-    described = machine.describe() | {
+        print_progress(f"round {number + 1} of {plan.rounds}")
+        results: Round = {}
+        for transport in TRANSPORTS:
+            own = [
+                each for each in selected if each.name.startswith(f"{transport.name}: ")
+            ]
+            if clients := [each for each in own if isinstance(each, Variant)]:
+                results |= measure(transport, clients, plan)
+            if servers := [each for each in own if isinstance(each, ServedProgram)]:
+                results |= measure_servers(servers, plan)
+        rounds.append(results)
+    machine_facts = machine.describe() | {
         **notes,
         "placed": "one call at a time unpinned, servers on one core",
     }
-    baselines = {each.name: each.baseline for each in those}
+    baselines = {each.name: each.baseline for each in selected}
     pairs = [
-        (f"{way.name}: {PEER}", f"{way.name}: {OURS}")
-        for way in WAYS
-        if PEER in way.targets or not way.targets
+        (f"{transport.name}: {PEER}", f"{transport.name}: {OURS}")
+        for transport in TRANSPORTS
+        if PEER in transport.targets or not transport.targets
     ]
-    described["pinned"] = False
-    return conclude(options, plan, described, rounds, baselines, budgets(), pairs)
+    machine_facts["pinned"] = False
+    return save_and_print(
+        options, plan, machine_facts, rounds, baselines, budgets(), pairs
+    )
 
 
 def main() -> int:
-    return run(parser(NAME, slices=SLICES).parse_args())
+    return run(create_parser(NAME, slices=SLICES).parse_args())
 
 
 if __name__ == "__main__":

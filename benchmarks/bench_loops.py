@@ -15,13 +15,13 @@ from importlib.metadata import version
 
 import bench_server
 from harness.command import run
-from harness.programs import Served
+from harness.programs import ServedProgram
 from harness.rounds import Variant
 from harness.servers import Program
 from null import build
 
 UVLOOP = ", uvloop"
-UNDER = "loops.under_uvloop"
+UVLOOP_MODULE = "loops.under_uvloop"
 
 CLIENTS = {
     "stdio": "stdio --legacy",
@@ -47,23 +47,23 @@ def on_uvloop(name: str) -> Program:
     """Return a program of `bench_server` that runs on uvloop."""
     program = bench_server.PROGRAMS[name]
     python, *words = program.command
-    under = str(bench_server.HERE / "loops/under_uvloop.py")
-    return Program((python, under, *words), environment=program.environment)
+    runner = str(bench_server.HERE / "loops/under_uvloop.py")
+    return Program((python, runner, *words), environment=program.environment)
 
 
 def client_variants() -> list[Variant]:
     """Return floor and client of each leg on both loops."""
-    interpreter = (sys.executable, "-m", UNDER, "harness.child")
-    found = []
+    interpreter = (sys.executable, "-m", UVLOOP_MODULE, "harness.child")
+    variants = []
     for leg, words in CLIENTS.items():
-        argument = build.leg(words)
+        argument = build.leg_argument(words)
         floor = "floor" if leg == "stdio" else "floor_http"
-        for what, target in (
-            ("floor", f"{floor}:connected"),
-            ("mcpwire", "ours:typed"),
+        for kind, target in (
+            ("floor", f"{floor}:connect"),
+            ("mcpwire", "mcpwire_variants:typed"),
         ):
-            name = f"{leg}: {what}"
-            found += [
+            name = f"{leg}: {kind}"
+            variants += [
                 Variant(name, target, argument, name, leg=leg),
                 Variant(
                     name + UVLOOP,
@@ -74,22 +74,22 @@ def client_variants() -> list[Variant]:
                     leg=leg,
                 ),
             ]
-    return found
+    return variants
 
 
-def server_variants() -> list[Served]:
+def server_variants() -> list[ServedProgram]:
     """Return floor and server of each leg, on both loops, with a load on asyncio."""
     return [
-        Served(
-            name=f"{leg}: {what}{loop}",
-            baseline=f"{leg}: {what}",
+        ServedProgram(
+            name=f"{leg}: {kind}{loop}",
+            baseline=f"{leg}: {kind}",
             leg=leg,
             revision=bench_server.SESSION,
-            opened=partial(bench_server.opener, started, leg),
+            open_target=partial(bench_server.opener, server, leg),
         )
         for leg, programs in SERVERS.items()
-        for what, program in zip(("floor", "mcpwire"), programs, strict=True)
-        for loop, started in (
+        for kind, program in zip(("floor", "mcpwire"), programs, strict=True)
+        for loop, server in (
             ("", bench_server.PROGRAMS[program]),
             (UVLOOP, on_uvloop(program)),
         )
@@ -107,8 +107,8 @@ def main() -> int:
     if importlib.util.find_spec("uvloop") is None:
         print("bench_loops.py is left out: no uvloop; `make setup`", file=sys.stderr)
         return 0
-    with build.compiling("loops") as notes:
-        variants: list[Variant | Served] = [*client_variants()]
+    with build.exit_on_compile_error("loops") as notes:
+        variants: list[Variant | ServedProgram] = [*client_variants()]
     if sys.platform == "linux":  # where a process's CPU time can be asked for
         variants += server_variants()
     return run(

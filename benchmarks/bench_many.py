@@ -14,8 +14,14 @@ import time
 from typing import TYPE_CHECKING
 
 from harness import machine
-from harness.command import chosen, conclude, parser, positive, tell
-from harness.rounds import Child, Plan, Variant, opened
+from harness.command import (
+    create_parser,
+    positive_int,
+    print_progress,
+    save_and_print,
+    select_variants,
+)
+from harness.rounds import Child, Plan, Variant, open_variant
 from null import build
 
 if TYPE_CHECKING:
@@ -30,48 +36,51 @@ def variants() -> list[Variant]:
     null = str(build.build("stdio_null"))
     return [
         Variant(FLOOR, "growth.sessions:stdio_floor", null, FLOOR),
-        Variant("Group, children", "growth.many:group", null, FLOOR),
+        Variant("Group, children", "growth.scale:group", null, FLOOR),
         Variant(SERVER, "growth.sessions:http_server", "mcpwire", SERVER),
-        Variant("gateway, one child", "growth.many:gateway", "identity", SERVER),
-        Variant("gateway, a child each", "growth.many:gateway", "session", SERVER),
+        Variant("gateway, one child", "growth.scale:gateway", "identity", SERVER),
+        Variant("gateway, a child each", "growth.scale:gateway", "session", SERVER),
     ]
 
 
-def held(child: Child) -> dict[str, float]:
+def process_resources(child: Child) -> dict[str, float]:
     """Return the memory and the open files of a variant's process."""
-    return child.ask(**{"do": "memory", "with": 0}) | child.ask(
+    return child.request(**{"do": "memory", "with": 0}) | child.request(
         **{"do": "files", "with": 0}
     )
 
 
-def looked_at(variant: Variant, many: int) -> dict[str, float]:
+def measure_variant(variant: Variant, count: int) -> dict[str, float]:
     """Return the cost of each server or session after the first."""
-    more = many - 1
-    with opened(variant, ()) as child:
-        before = held(child)
-        began = time.perf_counter()
-        child.ask(**{"do": "grow", "with": many})
-        seconds = time.perf_counter() - began
-        child.ask(**{"do": "take_turns", "with": many})
-        cpu = child.ask(calls=many, width=1)["cpu_us@1"]
-        after = held(child)
+    added = count - 1
+    with open_variant(variant, ()) as child:
+        before = process_resources(child)
+        start = time.perf_counter()
+        child.request(**{"do": "grow", "with": count})
+        seconds = time.perf_counter() - start
+        child.request(**{"do": "take_turns", "with": count})
+        cpu = child.request(calls=count, width=1)["cpu_us@1"]
+        after = process_resources(child)
     return {
-        "each_kib": (after["rss_kib"] - before["rss_kib"]) / more,
-        "files_each": (after["files"] - before["files"]) / more,
-        "opening_ms": seconds / more * MS,
+        "each_kib": (after["rss_kib"] - before["rss_kib"]) / added,
+        "files_each": (after["files"] - before["files"]) / added,
+        "opening_ms": seconds / added * MS,
         "cpu_us": cpu,
     }
 
 
-def reckoned(variants: list[Variant], many: int) -> Round:
+def measure_round(variants: list[Variant], many: int) -> Round:
     """Return the figures of one round, with ratios to the baselines."""
-    found = {each.name: looked_at(each, many) for each in variants}
+    figures = {variant.name: measure_variant(variant, many) for variant in variants}
     return {
-        each.name: {
-            name: {"value": value, "ratio": value / (found[each.baseline][name] or 1)}
-            for name, value in found[each.name].items()
+        variant.name: {
+            name: {
+                "value": value,
+                "ratio": value / (figures[variant.baseline][name] or 1),
+            }
+            for name, value in figures[variant.name].items()
         }
-        for each in variants
+        for variant in variants
     }
 
 
@@ -79,24 +88,24 @@ def main() -> int:
     if not hasattr(os, "sched_setaffinity"):
         print("bench_many.py: memory is read as Linux gives it; left out")
         return 0
-    reading = parser("many")
-    reading.set_defaults(rounds=3)
+    parser = create_parser("many")
+    parser.set_defaults(rounds=3)
     text = f"servers, or sessions ({MANY})"
-    reading.add_argument("--many", type=positive, default=MANY, help=text)
-    options = reading.parse_args()
-    with build.compiling("many") as notes:
-        found = chosen(variants(), options.only)
-    if not found:
+    parser.add_argument("--many", type=positive_int, default=MANY, help=text)
+    options = parser.parse_args()
+    with build.exit_on_compile_error("many") as notes:
+        selected = select_variants(variants(), options.only)
+    if not selected:
         sys.exit(f"no variant is named like {options.only!r}")
-    described = machine.describe() | notes
-    described["placed"] = f"{options.many:,} of each"
+    machine_facts = machine.describe() | notes
+    machine_facts["placed"] = f"{options.many:,} of each"
     rounds = []
     for number in range(options.rounds):
-        tell(f"round {number + 1} of {options.rounds}")
-        rounds.append(reckoned(found, options.many))
+        print_progress(f"round {number + 1} of {options.rounds}")
+        rounds.append(measure_round(selected, options.many))
     plan = Plan(options.rounds, 1, options.many, ())
-    baselines = {each.name: each.baseline for each in found}
-    return conclude(options, plan, described, rounds, baselines, [])
+    baselines = {variant.name: variant.baseline for variant in selected}
+    return save_and_print(options, plan, machine_facts, rounds, baselines, [])
 
 
 if __name__ == "__main__":

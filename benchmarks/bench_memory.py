@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 
-from bench_server import peers
+from bench_server import peer_versions
 from harness.command import run
 from harness.figures import Budget
 from harness.rounds import Variant
@@ -26,20 +26,20 @@ OURS = {
     "floor, again": "memory.floor:through_bytes",
     # The minimum without encoding, validation and isolation of objects.
     "bare task": "memory.floor:bare_task",
-    "call_tool": "memory.ours:typed",
-    "request": "memory.ours:raw",
-    "AsgiTransport": "memory.ours:asgi",
+    "call_tool": "memory.mcpwire_client:typed",
+    "request": "memory.mcpwire_client:raw",
+    "AsgiTransport": "memory.mcpwire_client:asgi",
 }
-FOREIGN = {
+FOREIGN_PEERS = {
     "Python SDK": ("python-sdk", "memory.python_sdk:typed"),
     "FastMCP": ("fastmcp", "memory.fastmcp_client:typed"),
 }
 """The environment and the function, by name of variant."""
 
-ONCE = frozenset({"floor, again", "bare task", "request"})
+SESSION_ONLY = frozenset({"floor, again", "bare task", "request"})
 """The variants that are measured in the session era only."""
 
-SLOW_PORTION = 10
+SLOW_DIVISOR = 10
 """The divisor of the number of calls of much slower variants."""
 
 WIDTHS = (1, 8, 32, 64, 512)
@@ -52,56 +52,58 @@ ENVIRONMENT = {"FASTMCP_CHECK_FOR_UPDATES": "off"}
 
 def variants() -> list[Variant]:
     """Return a variant for each era and each installed library."""
-    found = []
-    for era, after in ERAS.items():
-        floor = f"floor{after}"
+    variants = []
+    for era, suffix in ERAS.items():
+        floor = f"floor{suffix}"
         for name, target in OURS.items():
-            if not (after and name in ONCE):
-                portion = SLOW_PORTION if name == "AsgiTransport" else 1
-                found.append(Variant(name + after, target, era, floor, portion))
-        for name, (environment, target) in FOREIGN.items():
+            if not (suffix and name in SESSION_ONLY):
+                divisor = SLOW_DIVISOR if name == "AsgiTransport" else 1
+                variants.append(Variant(name + suffix, target, era, floor, divisor))
+        for name, (environment, target) in FOREIGN_PEERS.items():
             python = PEERS / environment / "bin/python"
             if python.exists():
-                found.append(
+                variants.append(
                     Variant(
-                        name + after,
+                        name + suffix,
                         target,
                         era,
                         floor,
-                        SLOW_PORTION,
+                        SLOW_DIVISOR,
                         interpreter=(str(python), "-m", "harness.child"),
                         environment=ENVIRONMENT,
                     )
                 )
-    return found
+    return variants
 
 
 PAIRS = [
-    (peer + after, f"call_tool{after}") for after in ERAS.values() for peer in FOREIGN
+    (peer + suffix, f"call_tool{suffix}")
+    for suffix in ERAS.values()
+    for peer in FOREIGN_PEERS
 ]
 BUDGETS = [
     budget
-    for peer, mine in PAIRS
+    for peer, own in PAIRS
     for budget in (
-        Budget(peer, "cpu_us", 1.0, at_least=True, against=mine),
-        Budget(peer, "p50_us", 1.0, at_least=True, against=mine),
-        *(Budget(peer, f"calls_per_s@{width}", 1.0, against=mine) for width in WIDTHS),
+        Budget(peer, "cpu_us", 1.0, at_least=True, against=own),
+        Budget(peer, "p50_us", 1.0, at_least=True, against=own),
+        *(Budget(peer, f"calls_per_s@{width}", 1.0, against=own) for width in WIDTHS),
     )
 ]
 """mcpwire must be at least as good as every peer in every figure."""
 
 
 def main() -> int:
-    for name, (environment, _) in FOREIGN.items():
+    for name, (environment, _) in FOREIGN_PEERS.items():
         python = PEERS / environment / "bin/python"
         if not python.exists():
-            where = python.relative_to(ROOT)
-            print(f"{name} is left out: no {where}; `make peers`", file=sys.stderr)
+            missing = python.relative_to(ROOT)
+            print(f"{name} is left out: no {missing}; `make peers`", file=sys.stderr)
     return run(
         "memory",
         variants(),
         BUDGETS,
-        notes={"peers": peers(), "placed": PLACED},
+        notes={"peers": peer_versions(), "placed": PLACED},
         widths=WIDTHS,
         slices=SLICES,
         pairs=PAIRS,

@@ -16,16 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.command import run
-from harness.figures import Ahead, Budget
-from harness.programs import Served
-from harness.servers import (
-    NODE_MODULES,
-    ROOT,
-    Program,
-    node,
-    python_of,
-    versions,
-)
+from harness.figures import Budget, PeerBudget
+from harness.programs import ServedProgram
+from harness.servers import NODE_MODULES, ROOT, Program, node, peer_python, versions
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -40,7 +33,7 @@ TYPESCRIPT = "@modelcontextprotocol/server"
 SLICES = 2
 
 
-def peers() -> dict[str, str]:
+def peer_versions() -> dict[str, str]:
     """Return the versions of the installed peers."""
     packages = {"mcp": ("python-sdk", "mcp"), "fastmcp": ("fastmcp", "fastmcp")}
     return versions({**packages, TYPESCRIPT: ("node", TYPESCRIPT)})
@@ -49,28 +42,30 @@ def peers() -> dict[str, str]:
 # Programs...
 
 
-def own(path: Path, *words: str, **environment: str) -> Program:
+def own_program(path: Path, *words: str, **environment: str) -> Program:
     """Return a program that runs in this environment."""
     return Program((sys.executable, str(path), *words), environment=environment)
 
 
-def foreign(name: str, script: str, **environment: str) -> Program:
+def peer_program(name: str, script: str, **environment: str) -> Program:
     """Return a server program that runs in its own Python environment."""
-    python = python_of(name)
+    python = peer_python(name)
     command = (str(python), str(SERVERS / script))
     return Program(command, (python,), environment)
 
 
 PROGRAMS = {
-    "floor": own(HERE / "floor_server.py"),
-    "floor, tasks": own(HERE / "floor_server.py", "task"),
-    "floor, HTTP": own(HERE / "floor_server_http.py"),
-    "floor, HTTP by h11": own(HERE / "floor_server_http.py", "h11"),
-    "mcpwire": own(SERVERS / "mcpwire_server.py"),
-    "mcpwire, bare": own(SERVERS / "mcpwire_dispatcher.py"),
-    "Python SDK": foreign("python-sdk", "python_sdk_server.py"),
+    "floor": own_program(HERE / "floor_server.py"),
+    "floor, tasks": own_program(HERE / "floor_server.py", "task"),
+    "floor, HTTP": own_program(HERE / "floor_server_http.py"),
+    "floor, HTTP by h11": own_program(HERE / "floor_server_http.py", "h11"),
+    "mcpwire": own_program(SERVERS / "mcpwire_server.py"),
+    "mcpwire, bare": own_program(SERVERS / "mcpwire_dispatcher.py"),
+    "Python SDK": peer_program("python-sdk", "python_sdk_server.py"),
     # By default FastMCP looks for a newer version over the network at each start.
-    "FastMCP": foreign("fastmcp", "fastmcp_server.py", FASTMCP_CHECK_FOR_UPDATES="off"),
+    "FastMCP": peer_program(
+        "fastmcp", "fastmcp_server.py", FASTMCP_CHECK_FOR_UPDATES="off"
+    ),
     "TypeScript SDK": Program(
         (node(), str(SERVERS / "typescript_server.cjs")),
         (NODE_MODULES / TYPESCRIPT,),
@@ -102,7 +97,9 @@ HTTP = {
 """Programs by name of variant."""
 
 SESSION, STATELESS = "2025-11-25", "2026-07-28"
-LATER_STDIO, LATER_HTTP = (f"{way}, {STATELESS}" for way in ("stdio", "HTTP"))
+LATER_STDIO, LATER_HTTP = (
+    f"{transport}, {STATELESS}" for transport in ("stdio", "HTTP")
+)
 LEGS = {
     "stdio": (STDIO, SESSION),
     LATER_STDIO: (STDIO, STATELESS),
@@ -114,18 +111,18 @@ LEGS = {
 
 def opener(program: Program, leg: str) -> AbstractContextManager[Stdio | Http]:
     """Return a context manager for the target of a program on a leg."""
-    return program.at_url() if "HTTP" in leg else nullcontext(program.target())
+    return program.run_http() if "HTTP" in leg else nullcontext(program.target())
 
 
-def variants() -> list[Served]:
+def variants() -> list[ServedProgram]:
     """Return a variant for each leg and each installed program."""
     return [
-        Served(
+        ServedProgram(
             name=f"{leg}: {name}",
             baseline=f"{leg}: floor",
             leg=leg,
             revision=revision,
-            opened=partial(opener, PROGRAMS[program], leg),
+            open_target=partial(opener, PROGRAMS[program], leg),
         )
         for leg, (programs, revision) in LEGS.items()
         for name, program in programs.items()
@@ -157,7 +154,7 @@ BUDGETS = [
         )
         for leg in ("HTTP", LATER_HTTP)
     ),
-    *(Ahead(mine, against=peer) for peer, mine in PAIRS),
+    *(PeerBudget(own, against=peer) for peer, own in PAIRS),
 ]
 
 
@@ -167,9 +164,9 @@ def main() -> int:
         return 0
     for name, program in PROGRAMS.items():
         if (file := program.missing()) is not None:
-            where = file.relative_to(ROOT)
-            print(f"{name} is left out: no {where}; `make peers`", file=sys.stderr)
-    notes = {"placed": PLACED, "peers": peers()}
+            missing = file.relative_to(ROOT)
+            print(f"{name} is left out: no {missing}; `make peers`", file=sys.stderr)
+    notes = {"placed": PLACED, "peers": peer_versions()}
     return run(
         "server",
         variants(),

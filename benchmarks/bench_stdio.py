@@ -15,13 +15,13 @@ from null import build
 
 SESSION, LATER = "stdio --legacy", "stdio --modern"
 VARIANTS = {
-    "floor": ("floor:connected", SESSION, "floor"),
+    "floor": ("floor:connect", SESSION, "floor"),
     # Measured twice: the deviation of the ratio from 1 is the machine's noise.
-    "floor, again": ("floor:connected", SESSION, "floor"),
-    "floor, 2026-07-28": ("floor:connected", LATER, "floor, 2026-07-28"),
-    "call_tool": ("ours:typed", SESSION, "floor"),
-    "call_tool, 2026-07-28": ("ours:typed", LATER, "floor, 2026-07-28"),
-    "request": ("ours:raw", SESSION, "floor"),
+    "floor, again": ("floor:connect", SESSION, "floor"),
+    "floor, 2026-07-28": ("floor:connect", LATER, "floor, 2026-07-28"),
+    "call_tool": ("mcpwire_variants:typed", SESSION, "floor"),
+    "call_tool, 2026-07-28": ("mcpwire_variants:typed", LATER, "floor, 2026-07-28"),
+    "request": ("mcpwire_variants:raw", SESSION, "floor"),
 }
 BUDGETS = [
     budget
@@ -34,9 +34,9 @@ BUDGETS = [
 
 
 def main() -> int:
-    with build.compiling("stdio") as notes:
+    with build.exit_on_compile_error("stdio") as notes:
         variants = [
-            Variant(name, target, build.leg(leg), baseline)
+            Variant(name, target, build.leg_argument(leg), baseline)
             for name, (target, leg, baseline) in VARIANTS.items()
         ]
     return run("stdio", variants, BUDGETS, notes=notes)

@@ -15,47 +15,47 @@ import sys
 from harness.command import run
 from harness.figures import Budget
 from harness.rounds import Variant
-from harness.servers import interpreter, python_of
+from harness.servers import interpreter, peer_python
 from null import build
 
 APART, LATER = "stdio --legacy apart", "stdio --modern apart"
 TOGETHER = "stdio --legacy together"
 VARIANTS = {
-    "floor": ("floor_blocking:connected", APART, "floor"),
+    "floor": ("floor_blocking:connect", APART, "floor"),
     # Measured twice: the deviation of the ratio from 1 is the machine's noise.
-    "floor, again": ("floor_blocking:connected", APART, "floor"),
-    "floor, 2026-07-28": ("floor_blocking:connected", LATER, "floor, 2026-07-28"),
-    "call_tool": ("ours:blocking", APART, "floor"),
-    "call_tool, 2026-07-28": ("ours:blocking", LATER, "floor, 2026-07-28"),
-    "request": ("ours:raw_blocking", APART, "floor"),
-    "floor, one core": ("floor_blocking:connected", TOGETHER, "floor, one core"),
-    "call_tool, one core": ("ours:blocking", TOGETHER, "floor, one core"),
+    "floor, again": ("floor_blocking:connect", APART, "floor"),
+    "floor, 2026-07-28": ("floor_blocking:connect", LATER, "floor, 2026-07-28"),
+    "call_tool": ("mcpwire_variants:blocking", APART, "floor"),
+    "call_tool, 2026-07-28": ("mcpwire_variants:blocking", LATER, "floor, 2026-07-28"),
+    "request": ("mcpwire_variants:raw_blocking", APART, "floor"),
+    "floor, one core": ("floor_blocking:connect", TOGETHER, "floor, one core"),
+    "call_tool, one core": ("mcpwire_variants:blocking", TOGETHER, "floor, one core"),
 }
-PEER, PEER_PORTION = "Python SDK, asyncio", 4
+PEER, PEER_DIVISOR = "Python SDK, asyncio", 4
 BUDGETS = [Budget(PEER, "p50_us", 1.6, at_least=True, against="call_tool")]
 
 
 def peers() -> list[Variant]:
     """Return the official SDK's client if it is installed."""
-    if not python_of("python-sdk").exists():
+    if not peer_python("python-sdk").exists():
         print(f"{PEER} is left out: `make peers`", file=sys.stderr)
         return []
     return [
         Variant(
             PEER,
-            "clients.python_sdk:connected",
-            build.leg(APART),
+            "clients.python_sdk:connect",
+            build.leg_argument(APART),
             "floor",
-            portion=PEER_PORTION,
+            divisor=PEER_DIVISOR,
             interpreter=interpreter("python-sdk"),
         )
     ]
 
 
 def main() -> int:
-    with build.compiling("stdio_blocking") as notes:
+    with build.exit_on_compile_error("stdio_blocking") as notes:
         variants = [
-            Variant(name, target, build.leg(leg), baseline)
+            Variant(name, target, build.leg_argument(leg), baseline)
             for name, (target, leg, baseline) in VARIANTS.items()
         ]
         variants += peers()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from harness.command import run
 from harness.figures import Budget
 from harness.rounds import Variant
-from harness.servers import ROOT, interpreter, python_of
+from harness.servers import ROOT, interpreter, peer_python
 from null import build
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 WIDTHS = (1, 2, 8, 32)
 SLICES = 6
-SLOW_PORTION = 5
+SLOW_DIVISOR = 5
 PLACED = (
     "client and server with a core each, or on one core where it says so; "
     "calls in flight are threads, but tasks in mcpwire's asyncio client"
@@ -43,69 +43,71 @@ LEGS = {
 }
 
 # The reference for many threads, measured in adjacent slices.
-ALONE = "mcpwire, one thread"
+ONE_THREAD = "mcpwire, one thread"
 OURS = {
-    "mcpwire": ("ours:blocking", tuple(LEGS)),
-    ALONE: ("ours:one_thread", ("stdio", "stdio, one core", "JSON")),
+    "mcpwire": ("mcpwire_variants:blocking", tuple(LEGS)),
+    ONE_THREAD: ("mcpwire_variants:one_thread", ("stdio", "stdio, one core", "JSON")),
     "mcpwire on asyncio": (
-        "ours:on_loop",
+        "mcpwire_variants:on_loop",
         ("stdio", "stdio, one core", "JSON", "SSE"),
     ),
 }
 """The function that measures a variant, and its legs."""
 
 PEER_LEGS = ("stdio", "JSON", "SSE")
-FOREIGN = {
+PEERS = {
     "Python SDK": ("portal:python_sdk", "python-sdk"),
     "FastMCP": ("portal:fastmcp", "fastmcp"),
 }
 """The function that measures a peer, and its environment."""
 
 
-def missing() -> dict[str, Path]:
+def missing_peers() -> dict[str, Path]:
     """Return the missing interpreters of the peers that are not installed."""
-    needed = {who: python_of(environment) for who, (_, environment) in FOREIGN.items()}
-    return {who: python for who, python in needed.items() if not python.exists()}
+    pythons = {
+        name: peer_python(environment) for name, (_, environment) in PEERS.items()
+    }
+    return {name: python for name, python in pythons.items() if not python.exists()}
 
 
-def foreign(leg: str, argument: str) -> list[Variant]:
+def peer_variants(leg: str, argument: str) -> list[Variant]:
     """Return the installed peers, measured in their own environments."""
-    left_out = missing()
+    missing = missing_peers()
     return [
         Variant(
-            f"{leg}: {who}",
-            how,
+            f"{leg}: {name}",
+            target,
             argument,
             f"{leg}: floor",
-            portion=SLOW_PORTION,
+            divisor=SLOW_DIVISOR,
             interpreter=interpreter(environment),
         )
-        for who, (how, environment) in FOREIGN.items()
-        if who not in left_out
+        for name, (target, environment) in PEERS.items()
+        if name not in missing
     ]
 
 
 def variants() -> list[Variant]:
     """Return all installed variants."""
-    found = []
+    variants = []
     for leg, words in LEGS.items():
-        argument = build.leg(words)
+        argument = build.leg_argument(words)
         base = f"{leg}: floor"
-        found.append(Variant(base, "floor_blocking:shared", argument, base))
-        found += [
-            Variant(f"{leg}: {who}", how, argument, base)
-            for who, (how, legs) in OURS.items()
+        variants.append(Variant(base, "floor_blocking:shared", argument, base))
+        variants += [
+            Variant(f"{leg}: {name}", target, argument, base)
+            for name, (target, legs) in OURS.items()
             if leg in legs
         ]
         if leg in PEER_LEGS:
-            found += foreign(leg, argument)
-    return found
+            variants += peer_variants(leg, argument)
+    return variants
 
 
 PAIRS = [
     (f"{leg}: {other}", f"{leg}: mcpwire")
     for leg in LEGS
-    for other in (*list(OURS)[1:], *FOREIGN)
+    for other in (*list(OURS)[1:], *PEERS)
 ]
 
 
@@ -117,20 +119,20 @@ def at_least(limit: float, leg: str, other: str) -> Budget:
 
 BUDGETS = [
     # No budget on one core, where threads gain nothing.
-    *(at_least(1, leg, ALONE) for leg in ("stdio", "JSON")),
+    *(at_least(1, leg, ONE_THREAD) for leg in ("stdio", "JSON")),
     *(at_least(3, leg, "Python SDK") for leg in PEER_LEGS),
 ]
 
 
 def main() -> int:
-    for who, python in missing().items():
-        where = python.relative_to(ROOT)
-        print(f"{who} is left out: no {where}; `make peers`", file=sys.stderr)
-    with build.compiling("threads") as notes:
-        measured = variants()
+    for name, python in missing_peers().items():
+        missing = python.relative_to(ROOT)
+        print(f"{name} is left out: no {missing}; `make peers`", file=sys.stderr)
+    with build.exit_on_compile_error("threads") as notes:
+        measured_variants = variants()
     return run(
         "threads",
-        measured,
+        measured_variants,
         BUDGETS,
         notes={**notes, "placed": PLACED},
         widths=WIDTHS,

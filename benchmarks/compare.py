@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import report
-from harness.figures import digits, is_counted, more_is_better, slices, spread
+from harness.figures import digits, is_counted, more_is_better, slice_count, spread
 
 from mcpwire.bench.compare import interval, verdict
 
@@ -24,22 +24,24 @@ MIN_ROUNDS = 5
 """With three rounds on a side, one pair in ten is disjoint by chance."""
 
 SAME_FACTS = ("cpu", "cores", "system", "python", "event_loop", "packages", "pinned")
-LEAST_CHANGE = 0.05
+MIN_CHANGE = 0.05
 
 
-def judged(figure: str, before: list[float], after: list[float], change: float) -> str:
+def verdict_on(
+    figure: str, before: list[float], after: list[float], change: float
+) -> str:
     """Return "WORSE", "better", "" for no difference, or "?" for too few rounds."""
     if is_counted(figure):
-        said = "WORSE" if change > 0 else "better"
-        return "" if abs(change) < LEAST_CHANGE else said
+        label = "WORSE" if change > 0 else "better"
+        return "" if abs(change) < MIN_CHANGE else label
     if min(len(before), len(after)) < MIN_ROUNDS:
         return "?"
-    drawn = interval([[each] for each in after], [[each] for each in before])
-    said = verdict(drawn, more_is_better=more_is_better(figure))
-    return {"worse": "WORSE", "better": "better"}.get(said, "")
+    ratio_interval = interval([[each] for each in after], [[each] for each in before])
+    label = verdict(ratio_interval, more_is_better=more_is_better(figure))
+    return {"worse": "WORSE", "better": "better"}.get(label, "")
 
 
-def kind_of(name: str, result: dict[str, Any]) -> str:
+def compared_kind(name: str, result: dict[str, Any]) -> str:
     """Return what to compare of a variant: "ratio", "value", or "" for a floor."""
     if name != result["baselines"][name]:
         return "ratio"
@@ -48,28 +50,31 @@ def kind_of(name: str, result: dict[str, Any]) -> str:
 
 def compare(before: dict[str, Any], after: dict[str, Any]) -> list[list[str]]:
     """Return a row for each comparable figure that both results contain."""
-    fewest = min((before["plan"], after["plan"]), key=slices)
+    shorter_plan = min((before["plan"], after["plan"]), key=slice_count)
     rows = [["variant", "figure", "before", "after", "change", ""]]
     for name, figures in after["summary"].items():
-        kind = kind_of(name, after)
-        known = before["summary"].get(name, {})
-        for figure in [each for each in figures if kind and each in known]:
+        kind = compared_kind(name, after)
+        earlier = before["summary"].get(name, {})
+        for figure in [name for name in figures if kind and name in earlier]:
             values = [
-                [each[name][figure][kind] for each in result["rounds"]]
+                [
+                    figures_of_round[name][figure][kind]
+                    for figures_of_round in result["rounds"]
+                ]
                 for result in (before, after)
             ]
             old, new = map(spread, values)
             # From 0 the change is the new value itself.
             change = new["median"] / (old["median"] or 1) - bool(old["median"])
-            shown = digits(figure, fewest)
+            precision = digits(figure, shorter_plan)
             rows.append(
                 [
                     name,
                     report.title(figure),
-                    report.spread_cell(old, shown),
-                    report.spread_cell(new, shown),
+                    report.spread_cell(old, precision),
+                    report.spread_cell(new, precision),
                     f"{change:+.0%}",
-                    judged(figure, *values, change),
+                    verdict_on(figure, *values, change),
                 ]
             )
     return rows

@@ -31,10 +31,10 @@ COST_S = 200e-6
 SLOWER = 1.15
 LOAD = Load(calls=(Call.tool("echo", {"text": "hi"}),), warm_up=0.1)
 FIGURES = ("p50", "cpu")
-FOUND, CALLED = 0.95, 0.05
+MIN_DETECTED, MAX_FALSE = 0.95, 0.05
 
 
-def null(cost: float) -> Stdio:
+def null_server(cost: float) -> Stdio:
     command, *arguments = null_command("--stdio", "--delay", f"{cost:.7f}")
     return Stdio(command, arguments)
 
@@ -42,9 +42,9 @@ def null(cost: float) -> Stdio:
 async def trial(factor: float) -> dict[str, str]:
     """Return the verdicts on a server with a multiple of the cost of the other."""
     result = await run(
-        null(COST_S),
+        null_server(COST_S),
         LOAD,
-        against=null(COST_S * factor),
+        against=null_server(COST_S * factor),
         with_floor=False,
         with_details=False,
     )
@@ -64,16 +64,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for figure, verdict in asyncio.run(trial(factor)).items():
                 counts.setdefault(f"{figure}, {name}", Counter())[verdict] += 1
         print(f"trial {number + 1} of {options.trials}", file=sys.stderr, flush=True)
-    holds = True
+    is_good = True
     for name, count in counts.items():
         if name.endswith("slower"):
             share = count["worse"] / options.trials
-            holds &= share >= FOUND
-            print(f"{name}: found in {share:.0%} (at least {FOUND:.0%})")
+            is_good &= share >= MIN_DETECTED
+            print(f"{name}: found in {share:.0%} (at least {MIN_DETECTED:.0%})")
         else:
             share = 1 - count["no difference shown"] / options.trials
-            holds &= share <= CALLED
-            print(f"{name}: called different in {share:.0%} (at most {CALLED:.0%})")
+            is_good &= share <= MAX_FALSE
+            print(f"{name}: called different in {share:.0%} (at most {MAX_FALSE:.0%})")
     save(
         options.output,
         {
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "counts": counts,
         },
     )
-    return int(not holds)
+    return int(not is_good)
 
 
 if __name__ == "__main__":

@@ -17,13 +17,13 @@ from contextlib import asynccontextmanager, closing
 from typing import Any
 
 import orjson
-from leg import ARGUMENTS, parse
+from leg import ARGUMENTS, parse_leg
 
 Call = Callable[[], Awaitable[Any]]
 
 READ_SIZE = 64 * 1024
 TIMEOUT_S = 30.0
-STAMP = {
+META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
     "io.modelcontextprotocol/clientInfo": {"name": "mcpwire", "version": "0.1.0.dev0"},
@@ -77,7 +77,7 @@ class Floor:
         self.stdin = self.process.stdin.fileno()
         self.stdout = self.process.stdout.fileno()
         self.pending = Pending()
-        self.gathered: list[bytes] = []
+        self.unsent: list[bytes] = []
         self.last_id = 0
         self.rest = b""
         self.loop.add_reader(self.stdout, self.readable)
@@ -106,14 +106,14 @@ class Floor:
         if not self.pending.calls:
             os.write(self.stdin, line)
         else:
-            if not self.gathered:
+            if not self.unsent:
                 self.loop.call_soon(self.flush)
-            self.gathered.append(line)
+            self.unsent.append(line)
         return self.pending.add(request_id)
 
     def flush(self) -> None:
-        os.write(self.stdin, b"".join(self.gathered))
-        self.gathered.clear()
+        os.write(self.stdin, b"".join(self.unsent))
+        self.unsent.clear()
 
     def close(self) -> None:
         self.loop.remove_reader(self.stdout)
@@ -127,14 +127,14 @@ def check(result: dict[str, Any]) -> None:
 
 
 @asynccontextmanager
-async def connected(argument: str) -> AsyncIterator[Call]:
+async def connect(argument: str) -> AsyncIterator[Call]:
     """Yield a function that calls the tool; 2026-07-28 sends metadata each time."""
-    leg = parse(argument)
-    stamp = {"_meta": STAMP} if leg.is_modern else {}
+    leg = parse_leg(argument)
+    meta = {"_meta": META} if leg.is_modern else {}
     with closing(Floor([leg.server, leg.era])) as floor:
 
         async def call() -> Any:
-            params = {"name": "echo", "arguments": ARGUMENTS, **stamp}
+            params = {"name": "echo", "arguments": ARGUMENTS, **meta}
             return await floor.call("tools/call", params)
 
         check(await call())

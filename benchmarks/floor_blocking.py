@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from floor import READ_SIZE, check
 from floor_http import head, params
-from harness.blocking import place
-from leg import parse
-from null.serving import serving
+from harness.blocking import pin_cores
+from leg import parse_leg
+from null.server import run_null_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from leg import Leg
 
 
-def connected(argument: str) -> Any:
+def connect(argument: str) -> Any:
     """Return a context manager for calls on a leg by one thread."""
-    leg = parse(argument)
-    return on_pipes(leg) if leg.is_stdio else on_socket(leg)
+    leg = parse_leg(argument)
+    return open_pipes(leg) if leg.is_stdio else open_socket(leg)
 
 
 @contextmanager
-def on_pipes(leg: Leg) -> Iterator[Call]:
+def open_pipes(leg: Leg) -> Iterator[Call]:
     """Yield a function that writes a request to a child and reads the response."""
-    wanted = params(modern=leg.is_modern)
+    call_params = params(modern=leg.is_modern)
     with subprocess.Popen(
         [leg.server, leg.era], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
     ) as process:
@@ -47,7 +47,7 @@ def on_pipes(leg: Leg) -> Iterator[Call]:
         assert process.stdout is not None
         stdin, stdout = process.stdin.fileno(), process.stdout.fileno()
         last_id = 0
-        place(process.pid, leg.placement)
+        pin_cores(process.pid, leg.placement)
 
         def call() -> Any:
             nonlocal last_id
@@ -56,7 +56,7 @@ def on_pipes(leg: Leg) -> Iterator[Call]:
                 "jsonrpc": "2.0",
                 "id": last_id,
                 "method": "tools/call",
-                "params": wanted,
+                "params": call_params,
             }
             os.write(stdin, orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE))
             return orjson.loads(os.read(stdout, READ_SIZE))["result"]
@@ -67,10 +67,10 @@ def on_pipes(leg: Leg) -> Iterator[Call]:
 
 
 @contextmanager
-def on_socket(leg: Leg) -> Iterator[Call]:
+def open_socket(leg: Leg) -> Iterator[Call]:
     """Start a null server; yield a function that calls it on one connection."""
-    with serving(leg.server, leg.era, f"--{leg.shape}") as null:
-        place(null.pid, leg.placement)
+    with run_null_server(leg.server, leg.era, f"--{leg.shape}") as null:
+        pin_cores(null.pid, leg.placement)
         with connection(leg, null.port) as call:
             check(call())
             yield call
@@ -96,8 +96,8 @@ def connection(leg: Leg, port: int) -> Iterator[Call]:
             }
             data = orjson.dumps(message)
             connection.sendall(b"%b%d\r\n\r\n%b" % (fields, len(data), data))
-            answer = connection.recv(READ_SIZE)
-            body = answer[answer.index(b"{") : answer.rindex(b"}") + 1]
+            response = connection.recv(READ_SIZE)
+            body = response[response.index(b"{") : response.rindex(b"}") + 1]
             return orjson.loads(body)["result"]
 
         yield call
@@ -108,40 +108,40 @@ def connection(leg: Leg, port: int) -> Iterator[Call]:
 
 def shared(argument: str) -> Any:
     """Return a context manager for calls on a leg by many threads."""
-    leg = parse(argument)
-    return locked(leg) if leg.is_stdio else pooled(leg)
+    leg = parse_leg(argument)
+    return share_pipes(leg) if leg.is_stdio else pool_connections(leg)
 
 
 @contextmanager
-def locked(leg: Leg) -> Iterator[Call]:
+def share_pipes(leg: Leg) -> Iterator[Call]:
     """Yield a call that holds a lock while it uses the pipes."""
     lock = Lock()
-    with on_pipes(leg) as alone:
+    with open_pipes(leg) as call_unlocked:
 
         def call() -> Any:
             with lock:
-                return alone()
+                return call_unlocked()
 
         yield call
 
 
 @contextmanager
-def pooled(leg: Leg) -> Iterator[Call]:
+def pool_connections(leg: Leg) -> Iterator[Call]:
     """Yield a call that uses an idle connection or opens a new one."""
     with (
-        serving(leg.server, leg.era, f"--{leg.shape}") as null,
+        run_null_server(leg.server, leg.era, f"--{leg.shape}") as null,
         ExitStack() as stack,
     ):
-        place(null.pid, leg.placement)
+        pin_cores(null.pid, leg.placement)
         idle: list[Call] = []
 
         def call() -> Any:
             try:
-                alone = idle.pop()
+                call_connection = idle.pop()
             except IndexError:
-                alone = stack.enter_context(connection(leg, null.port))
-            result = alone()
-            idle.append(alone)
+                call_connection = stack.enter_context(connection(leg, null.port))
+            result = call_connection()
+            idle.append(call_connection)
             return result
 
         check(call())

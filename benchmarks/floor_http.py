@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import httptools
 import orjson
-from floor import READ_SIZE, STAMP, Call, Pending, check
-from leg import ARGUMENTS, parse
-from null.serving import serving
+from floor import META, READ_SIZE, Call, Pending, check
+from leg import ARGUMENTS, parse_leg
+from null.server import run_null_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -48,8 +48,8 @@ def head(port: int, *, modern: bool) -> bytes:
 
 def params(*, modern: bool) -> dict[str, Any]:
     """Return the parameters of a `tools/call` in an era."""
-    stamp = {"_meta": STAMP} if modern else {}
-    return {"name": "echo", "arguments": ARGUMENTS, **stamp}
+    meta = {"_meta": META} if modern else {}
+    return {"name": "echo", "arguments": ARGUMENTS, **meta}
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -123,16 +123,16 @@ class Floor:
 
 
 @asynccontextmanager
-async def connected(argument: str) -> AsyncIterator[Call]:
+async def connect(argument: str) -> AsyncIterator[Call]:
     """Start a null server; yield a function that calls its tool."""
-    leg = parse(argument)
-    with serving(leg.server, leg.era, f"--{leg.shape}") as null:
-        one = Floor(null.port, modern=leg.is_modern)
+    leg = parse_leg(argument)
+    with run_null_server(leg.server, leg.era, f"--{leg.shape}") as null:
+        floor = Floor(null.port, modern=leg.is_modern)
 
         async def call() -> Any:
-            return await one.call("tools/call", params(modern=leg.is_modern))
+            return await floor.call("tools/call", params(modern=leg.is_modern))
 
         check(await call())
         yield call
-        one.close()
+        floor.close()
         await asyncio.sleep(0)  # asyncio closes the aborted sockets

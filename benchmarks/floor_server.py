@@ -22,8 +22,8 @@ import orjson
 READ_SIZE = 64 * 1024
 META = "_meta"
 INFO = {"name": "floor", "version": "1"}
-STAMP = {"io.modelcontextprotocol/serverInfo": INFO}
-BEGUN = {
+SERVER_META = {"io.modelcontextprotocol/serverInfo": INFO}
+OTHER_RESULT = {
     "capabilities": {"tools": {}},
     # The result of `initialize`,
     "protocolVersion": "2025-11-25",
@@ -34,7 +34,7 @@ BEGUN = {
     "ttlMs": 0,
     "cacheScope": "private",
     "tools": [{"name": "echo", "inputSchema": {"type": "object"}}],
-    META: STAMP,
+    META: SERVER_META,
 }
 
 
@@ -46,7 +46,7 @@ async def echo(text: str) -> str:
 async def answer(message: dict[str, Any]) -> dict[str, Any]:
     """Return the response to a request of either era."""
     if message["method"] != "tools/call":
-        return {"jsonrpc": "2.0", "id": message["id"], "result": BEGUN}
+        return {"jsonrpc": "2.0", "id": message["id"], "result": OTHER_RESULT}
     params = message["params"]
     text = await echo(**params["arguments"])
     result: dict[str, Any] = {
@@ -55,7 +55,7 @@ async def answer(message: dict[str, Any]) -> dict[str, Any]:
     }
     if META in params:
         result["resultType"] = "complete"
-        result[META] = STAMP
+        result[META] = SERVER_META
     return {"jsonrpc": "2.0", "id": message["id"], "result": result}
 
 
@@ -77,7 +77,9 @@ class Pipes:
 
     def perform(self, requests: list[dict[str, Any]]) -> None:
         if requests:
-            os.write(1, b"".join([at_once(answer(each)) for each in requests]))
+            os.write(
+                1, b"".join([run_without_task(answer(request)) for request in requests])
+            )
 
 
 class Tasks(Pipes):
@@ -88,8 +90,8 @@ class Tasks(Pipes):
         self.running: set[asyncio.Task[None]] = set()
 
     def perform(self, requests: list[dict[str, Any]]) -> None:
-        for each in requests:
-            task = asyncio.create_task(self.write(each))
+        for request in requests:
+            task = asyncio.create_task(self.write(request))
             self.running.add(task)
             task.add_done_callback(self.running.discard)
 
@@ -98,7 +100,7 @@ class Tasks(Pipes):
         os.write(1, orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE))
 
 
-def at_once(coroutine: Any) -> bytes:
+def run_without_task(coroutine: Any) -> bytes:
     """Run a coroutine that never waits, without a task; return its encoded result."""
     try:
         coroutine.send(None)

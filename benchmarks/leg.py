@@ -11,8 +11,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from harness.blocking import place, place_server
-from null.serving import serving
+from harness.blocking import pin_cores, start_on_server_core
+from null.server import run_null_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,13 +47,13 @@ class Leg(NamedTuple):
     @contextmanager
     def url(self) -> Iterator[str]:
         """Run the HTTP null server, client and server on their cores; yield its URL."""
-        with serving(self.server, self.era, f"--{self.shape}") as null:
-            place(null.pid, self.placement)
+        with run_null_server(self.server, self.era, f"--{self.shape}") as null:
+            pin_cores(null.pid, self.placement)
             yield null.url
 
-    def starting(self) -> AbstractContextManager[None]:
+    def start_on_server_core(self) -> AbstractContextManager[None]:
         """Return a context manager within which servers start on their core."""
-        return place_server(self.placement)
+        return start_on_server_core(self.placement)
 
     def check(self, text: str, version: str | None = None) -> None:
         """Assert before the measurement that text and version are as expected."""
@@ -61,6 +61,6 @@ class Leg(NamedTuple):
         assert version in (None, VERSIONS[self.era]), version
 
 
-def parse(argument: str) -> Leg:
+def parse_leg(argument: str) -> Leg:
     """Parse a variant's argument."""
     return Leg(*argument.split(" ", 3))

@@ -14,16 +14,16 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from full_run import plot_data
 from harness import report
-from whole import curves
 
 from mcpwire.bench.charts import (
     Interval,
     Line,
     draw_intervals,
     draw_lines,
-    linear,
-    logarithmic,
+    linear_axis,
+    logarithmic_axis,
 )
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ def style(name: str) -> str:
     return re.sub(r"\W", "-", name)
 
 
-def text_at(x: float, y: float, text: str, more: str) -> str:
+def text_at(x: float, y: float, text: str, attributes: str) -> str:
     """Return an SVG text element."""
-    return f'<text x="{x}" y="{y}" {more}>{escape(text)}</text>'
+    return f'<text x="{x}" y="{y}" {attributes}>{escape(text)}</text>'
 
 
 def page(charts: Mapping[str, str], names: Sequence[str] = ()) -> str:
@@ -91,9 +91,9 @@ def page(charts: Mapping[str, str], names: Sequence[str] = ()) -> str:
         if number % 2 or number == len(charts) - 1:
             top += HEAD + height
     for number, name in enumerate(names):
-        kind = f'class="{style(name)}"'
+        css_class = f'class="{style(name)}"'
         parts.append(
-            text_at(20 + 130 * number, top + 18, f"\N{BLACK SQUARE} {name}", kind)
+            text_at(20 + 130 * number, top + 18, f"\N{BLACK SQUARE} {name}", css_class)
         )
     colours = "\n".join(
         f".{style(name)} {{ stroke: {colour}; }} "
@@ -115,12 +115,14 @@ def page(charts: Mapping[str, str], names: Sequence[str] = ()) -> str:
 def peers(results: Mapping[str, Result]) -> str | None:
     """Draw the CPU per call of peers as multiples of mcpwire's."""
     charts = {}
-    for who, question in (("client", "clients"), ("server", "server")):
-        for path, of in curves.bars(results.get(question, {})).items():
-            title = f"{who}, {path}"
+    for side, question in (("client", "clients"), ("server", "server")):
+        for path, spreads in plot_data.bars(results.get(question, {})).items():
+            title = f"{side}, {path}"
             rows = [
-                Interval(name, at["median"], at["min"], at["max"], style(name))
-                for name, at in of.items()
+                Interval(
+                    name, spread["median"], spread["min"], spread["max"], style(name)
+                )
+                for name, spread in spreads.items()
             ]
             charts[title] = draw_intervals(style(title), title, rows)
     return page(charts) if charts else None
@@ -129,58 +131,58 @@ def peers(results: Mapping[str, Result]) -> str | None:
 def widths(results: Mapping[str, Result]) -> str | None:
     """Draw calls per second by calls in flight."""
     charts, names = {}, {}
-    for path, lines in curves.widths(results.get("clients", {})).items():
+    for path, lines in plot_data.widths(results.get("clients", {})).items():
         points = [point for line in lines.values() for point in line]
         axes = (
-            logarithmic("calls in flight", [x for x, _ in points]),
-            logarithmic("", [y for _, y in points]),
+            logarithmic_axis("calls in flight", [x for x, _ in points]),
+            logarithmic_axis("", [y for _, y in points]),
         )
         names |= dict.fromkeys(lines)
-        drawn = [
+        chart_lines = [
             Line(name, line, f"{style(name)}{' dotted' if name == 'floor' else ''}")
             for name, line in lines.items()
         ]
         title = f"{path}: calls per second"
-        charts[title] = draw_lines(style(path), title, axes, drawn)
+        charts[title] = draw_lines(style(path), title, axes, chart_lines)
     return page(charts, list(names)) if charts else None
 
 
 def growth(results: Mapping[str, Result]) -> str | None:
     """Draw CPU per call as multiples of the first point's."""
     charts, names = {}, {}
-    for title, lines in curves.growth(results.get("growth", {})).items():
+    for title, lines in plot_data.growth(results.get("growth", {})).items():
         points = [point for line in lines.values() for point in line]
         axes = (
-            logarithmic("", [x for x, _ in points], most=9),
-            linear("times the first", [y for _, y in points]),
+            logarithmic_axis("", [x for x, _ in points], max_ticks=9),
+            linear_axis("times the first", [y for _, y in points]),
         )
-        drawn = [grown(name, line) for name, line in lines.items()]
+        chart_lines = [growth_line(name, line) for name, line in lines.items()]
         ends = [(axes[0].low, LIMIT), (axes[0].high, LIMIT)]
-        drawn.append(Line("limit", ends, "one"))
+        chart_lines.append(Line("limit", ends, "one"))
         names |= {name: None for name in lines if not name.startswith("floor")}
-        charts[title] = draw_lines(style(title), title, axes, drawn)
+        charts[title] = draw_lines(style(title), title, axes, chart_lines)
     return page(charts, list(names)) if charts else None
 
 
-def grown(name: str, line: curves.Line) -> Line:
+def growth_line(name: str, line: plot_data.Line) -> Line:
     """Return the line of a variant, dotted for a floor."""
     own = name.removeprefix("floor, ")
     kind = " dotted" if own != name else ""
     return Line(name, line, style(own) + kind, has_dots=own == name)
 
 
-DRAWN = {"peers": peers, "widths": widths, "growth": growth}
+PLOT_FUNCTIONS = {"peers": peers, "widths": widths, "growth": growth}
 
 
 def main(folder: Path = HERE / "results") -> int:
     results = {path.stem: report.load(path) for path in folder.glob("*.json")}
     PLOTS.mkdir(exist_ok=True)
-    for name, draw in DRAWN.items():
+    for name, draw in PLOT_FUNCTIONS.items():
         path = PLOTS / f"{name}.svg"
-        if (drawn := draw(results)) is None:
+        if (svg := draw(results)) is None:
             print(f"{path.name} is not drawn: nothing was measured for it")
         else:
-            path.write_text(drawn, encoding="utf-8")
+            path.write_text(svg, encoding="utf-8")
             print(path.relative_to(HERE))
     return 0
 

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from harness.blocking import settle
-from leg import parse
+from harness.blocking import pin_process
+from leg import parse_leg
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,33 +30,33 @@ class Portal:
         self.loop = asyncio.new_event_loop()
         self.thread = Thread(target=self.loop.run_forever)
 
-    async def hold(self) -> None:
+    async def keep_open(self) -> None:
         """Keep the variant open; anyio requires that one task opens and closes it."""
-        async with self.variant as self.perform:
+        async with self.variant as self.call_variant:
             self.opened.set()
             await self.closing.wait()
 
     async def open(self) -> None:
         self.opened, self.closing = asyncio.Event(), asyncio.Event()
-        self.holder = asyncio.create_task(self.hold())
+        self.keeper = asyncio.create_task(self.keep_open())
         is_open = asyncio.create_task(self.opened.wait())
-        await asyncio.wait((self.holder, is_open), return_when="FIRST_COMPLETED")
-        if self.holder.done():
+        await asyncio.wait((self.keeper, is_open), return_when="FIRST_COMPLETED")
+        if self.keeper.done():
             is_open.cancel()
-            await self.holder
+            await self.keeper
 
     async def close(self) -> None:
         self.closing.set()
-        await self.holder
+        await self.keeper
 
     def call(self) -> Any:
-        return asyncio.run_coroutine_threadsafe(self.perform(), self.loop).result()
+        return asyncio.run_coroutine_threadsafe(self.call_variant(), self.loop).result()
 
-    def wait_for(self, wanted: Any) -> None:
-        asyncio.run_coroutine_threadsafe(wanted, self.loop).result(OPEN_TIMEOUT_S)
+    def wait_for(self, coroutine: Any) -> None:
+        asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(OPEN_TIMEOUT_S)
 
     @contextmanager
-    def running(self) -> Iterator[Call]:
+    def run(self) -> Iterator[Call]:
         self.thread.start()
         try:
             self.wait_for(self.open())
@@ -68,21 +68,21 @@ class Portal:
             self.loop.close()
 
 
-def portal(connected: Any, argument: str) -> Any:
+def portal(connect: Any, argument: str) -> Any:
     """Return a context manager for calls to a variant of `clients` from threads."""
-    settle(0, parse(argument).placement, 0)  # this thread and its new threads
-    return Portal(connected(argument)).running()
+    pin_process(0, parse_leg(argument).placement, 0)  # this thread and its new threads
+    return Portal(connect(argument)).run()
 
 
 def python_sdk(argument: str) -> Any:
     """Return the portal of the official SDK's client."""
-    from clients.python_sdk import connected
+    from clients.python_sdk import connect
 
-    return portal(connected, argument)
+    return portal(connect, argument)
 
 
 def fastmcp(argument: str) -> Any:
     """Return the portal of FastMCP's client."""
-    from clients.fastmcp_client import connected
+    from clients.fastmcp_client import connect
 
-    return portal(connected, argument)
+    return portal(connect, argument)

@@ -16,10 +16,10 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+from full_run import tables
+from full_run.parts import Part, PartResult, run_part
 from harness import report
 from harness.rounds import FOLDER
-from whole import tables
-from whole.parts import Outcome, Part, run_part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,58 +75,58 @@ LOCAL = PUBLISHED / "local"
 SHORT = ROOT / ".build" / "short"
 
 
-def named(folder: Path) -> list[Part]:
+def parts_of_folder(folder: Path) -> list[Part]:
     """Return a part for each script of a folder, in the order of `PARTS`."""
     known = {part.name for part in PARTS}
-    found = sorted(path.stem[len("bench_") :] for path in folder.glob("bench_*.py"))
+    names = sorted(path.stem[len("bench_") :] for path in folder.glob("bench_*.py"))
     return [
-        *(part for part in PARTS if part.name in found),
-        *(Part(name, "--rounds 3", 60) for name in found if name not in known),
+        *(part for part in PARTS if part.name in names),
+        *(Part(name, "--rounds 3", 60) for name in names if name not in known),
     ]
 
 
-def chosen(parts: Sequence[Part], only: Sequence[str]) -> list[Part]:
+def select_parts(parts: Sequence[Part], only: Sequence[str]) -> list[Part]:
     """Return the parts named in `only`; all if it is empty."""
     return [part for part in parts if not only or part.name in only]
 
 
-def measure(
+def run_parts(
     parts: Sequence[Part],
     output: Path,
     *,
     folder: Path = FOLDER,
     is_short: bool = False,
-) -> list[Outcome]:
+) -> list[PartResult]:
     """Run the parts one after the other, even if some fail."""
     outcomes = []
     for part in parts:
         print(f"\n== bench_{part.name}.py", flush=True)
         log = output / f"{part.name}.log" if is_short else None
-        file = output / f"{part.name}.json"
-        outcome = run_part(part, folder, file, log=log)
+        result_file = output / f"{part.name}.json"
+        outcome = run_part(part, folder, result_file, log=log)
         outcomes.append(outcome)
-        print(f"== {outcome.seconds:.1f} s {outcome.trouble}".rstrip(), flush=True)
-        if outcome.trouble and log is not None:
+        print(f"== {outcome.seconds:.1f} s {outcome.failure}".rstrip(), flush=True)
+        if outcome.failure and log is not None:
             print(log.read_text(encoding="utf-8", errors="replace"), flush=True)
     return outcomes
 
 
-def results(parts: Sequence[Part], folder: Path) -> list[report.Result]:
+def load_results(parts: Sequence[Part], folder: Path) -> list[report.Result]:
     """Return the existing results, in the order of the parts."""
     files = [folder / f"{part.name}.json" for part in parts]
     return [report.load(file) for file in files if file.exists()]
 
 
-def times(outcomes: Sequence[Outcome]) -> str:
+def format_times(outcomes: Sequence[PartResult]) -> str:
     """Return the time and the failure of each part, and the total time."""
     lines = [
-        f"{each.seconds:7.1f} s  bench_{each.name}.py  {each.trouble}".rstrip()
-        for each in outcomes
+        f"{outcome.seconds:7.1f} s  bench_{outcome.name}.py  {outcome.failure}".rstrip()
+        for outcome in outcomes
     ]
-    return "\n".join([*lines, f"{sum(each.seconds for each in outcomes):7.1f} s"])
+    return "\n".join([*lines, f"{sum(outcome.seconds for outcome in outcomes):7.1f} s"])
 
 
-def read(arguments: Sequence[str] | None) -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
@@ -140,35 +140,44 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = read(arguments)
-    everything = named(FOLDER)
-    if unknown := set(options.only).difference(part.name for part in everything):
-        known = ", ".join(part.name for part in everything)
+    options = parse_arguments(arguments)
+    known_parts = parts_of_folder(FOLDER)
+    if unknown := set(options.only).difference(part.name for part in known_parts):
+        known = ", ".join(part.name for part in known_parts)
         sys.exit(f"run.py: no part is called {', '.join(unknown)}; there are {known}")
-    parts = chosen(everything, options.only)
+    parts = select_parts(known_parts, options.only)
     if options.tables:
         for path in tables.write(ROOT, PUBLISHED):
             print(f"written: {path.relative_to(ROOT)}")
         return 0
     if options.summary:
-        print(report.everything(results(parts, PUBLISHED)))
+        print(report.summary_tables(load_results(parts, PUBLISHED)))
         return 0
     # At SIGTERM, exit through the cleanup that stops the children.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     output = SHORT if options.short else LOCAL
     for part in parts:  # a failed part must not leave old figures
         (output / f"{part.name}.json").unlink(missing_ok=True)
-    outcomes = measure(parts, output, is_short=options.short)
-    found = results(parts, output)
+    outcomes = run_parts(parts, output, is_short=options.short)
+    results = load_results(parts, output)
     if not options.short:
-        print("\n".join(["", report.everything(found), "", *report.unmeasured(found)]))
+        print(
+            "\n".join(
+                [
+                    "",
+                    report.summary_tables(results),
+                    "",
+                    *report.unmeasured_lines(results),
+                ]
+            )
+        )
     if options.publish:
-        for result in found:
+        for result in results:
             report.save(PUBLISHED / f"{result['benchmark']}.json", result)
         tables.write(ROOT, PUBLISHED)
-    print(f"\n{times(outcomes)}")
-    failed = any(each.trouble for each in outcomes)
-    return int(failed or (options.check and not all(map(report.is_kept, found))))
+    print(f"\n{format_times(outcomes)}")
+    failed = any(outcome.failure for outcome in outcomes)
+    return int(failed or (options.check and not all(map(report.is_kept, results))))
 
 
 if __name__ == "__main__":

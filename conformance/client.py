@@ -30,57 +30,59 @@ SKILLS = "io.modelcontextprotocol/skills"
 REDIRECT_URI = "http://localhost:3000/callback"
 CLIENT_METADATA_URL = "https://conformance-test.local/client-metadata.json"
 
-PLAYS: dict[str, Callable[[], Awaitable[None]]] = {}
+SCENARIO_FUNCTIONS: dict[str, Callable[[], Awaitable[None]]] = {}
 
 
-def plays(*scenarios: str) -> Callable[..., Any]:
+def scenarios(*names: str) -> Callable[..., Any]:
     """Return a decorator that registers a function for scenarios."""
 
-    def register(play: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-        PLAYS.update(dict.fromkeys(scenarios, play))
-        return play
+    def register(
+        function: Callable[[], Awaitable[None]],
+    ) -> Callable[[], Awaitable[None]]:
+        SCENARIO_FUNCTIONS.update(dict.fromkeys(names, function))
+        return function
 
     return register
 
 
-class NothingRaisedError(Exception):
+class NotRaisedError(Exception):
     """An expected error was not raised."""
 
 
 @asynccontextmanager
-async def expecting(error: type[Exception]) -> AsyncIterator[None]:
+async def expect_error(error: type[Exception]) -> AsyncIterator[None]:
     """Require that the block raises the error, and print it to stderr."""
     try:
         yield
     except error as raised:
         print(f"as expected: {raised!r}", file=sys.stderr)
     else:
-        raise NothingRaisedError(error.__name__)
+        raise NotRaisedError(error.__name__)
 
 
 # --- calls ---------------------------------------------------------------------------
 
 
-@plays("initialize")
+@scenarios("initialize")
 async def connect() -> None:
     async with mcpwire.Client(URL):
         pass
 
 
-@plays("tools_call")
+@scenarios("tools_call")
 async def add_numbers() -> None:
     async with mcpwire.Client(URL) as client:
         await client.list_tools()
         await client.call_tool("add_numbers", {"a": 5, "b": 3}, check=True)
 
 
-@plays("sse-retry")
+@scenarios("sse-retry")
 async def reconnect() -> None:
     async with mcpwire.Client(URL) as client:
         await client.call_tool("test_reconnection", check=True)
 
 
-@plays("elicitation-sep1034-client-defaults")
+@scenarios("elicitation-sep1034-client-defaults")
 async def accept_defaults() -> None:
     """Return an empty form: the client fills in the defaults."""
     async with mcpwire.Client(URL, elicitation=lambda _form: {}) as client:
@@ -90,21 +92,21 @@ async def accept_defaults() -> None:
 # --- 2026-07-28 ----------------------------------------------------------------------
 
 
-@plays("request-metadata")
+@scenarios("request-metadata")
 async def declare_everything() -> None:
     async with mcpwire.Client(
-        URL, sampling=_nobody, elicitation=_nobody, roots=[]
+        URL, sampling=_unexpected_request, elicitation=_unexpected_request, roots=[]
     ) as client:
         await client.request("tools/list")  # served, though not declared
         await client.ping()
 
 
-def _nobody(_asked: object) -> Any:
+def _unexpected_request(_request: object) -> Any:
     raise AssertionError("nothing is asked in this scenario")
 
 
-@plays("sep-2322-client-request-state")
-async def answer_what_is_needed() -> None:
+@scenarios("sep-2322-client-request-state")
+async def answer_input_requests() -> None:
     async with mcpwire.Client(
         URL, elicitation=lambda _form: {"confirmed": True}
     ) as client:
@@ -112,8 +114,8 @@ async def answer_what_is_needed() -> None:
             await client.call_tool(tool.name)
 
 
-@plays("http-standard-headers")
-async def use_every_named_thing() -> None:
+@scenarios("http-standard-headers")
+async def use_all_features() -> None:
     async with mcpwire.Client(URL) as client:
         for tool in await client.list_tools():
             await client.call_tool(tool.name)
@@ -123,7 +125,7 @@ async def use_every_named_thing() -> None:
             await client.get_prompt(prompt.name)
 
 
-@plays("http-custom-headers")
+@scenarios("http-custom-headers")
 async def mirror_arguments() -> None:
     async with mcpwire.Client(URL) as client:
         await client.list_tools()
@@ -131,26 +133,26 @@ async def mirror_arguments() -> None:
             await client.call_tool(call["name"], call["arguments"])
 
 
-@plays("http-invalid-tool-headers")
-async def call_all_there_is() -> None:
+@scenarios("http-invalid-tool-headers")
+async def call_all_tools() -> None:
     async with mcpwire.Client(URL) as client:
         for tool in await client.list_tools():
-            await client.call_tool(tool.name, _made_up_arguments(tool))
+            await client.call_tool(tool.name, _stub_arguments(tool))
 
 
-def _made_up_arguments(tool: Tool) -> dict[str, Any]:
+def _stub_arguments(tool: Tool) -> dict[str, Any]:
     stubs = {"string": "x", "number": 1.5, "integer": 1, "object": {}, "array": []}
     properties = tool.input_schema.get("properties", {})
     return {name: stubs.get(form.get("type")) for name, form in properties.items()}
 
 
-@plays("json-schema-ref-no-deref")
+@scenarios("json-schema-ref-no-deref")
 async def list_only() -> None:
     async with mcpwire.Client(URL) as client:
         await client.list_tools()
 
 
-@plays("json-schema-2020-12-preservation")
+@scenarios("json-schema-2020-12-preservation")
 async def echo_schema() -> None:
     async with mcpwire.Client(URL) as client:
         tools = {tool.name: tool for tool in await client.list_tools()}
@@ -161,21 +163,21 @@ async def echo_schema() -> None:
 # --- skills --------------------------------------------------------------------------
 
 
-@plays("sep-2640-client-no-prefetch")
+@scenarios("sep-2640-client-no-prefetch")
 async def list_skills() -> None:
     async with mcpwire.Client(URL, extensions=[SKILLS]) as client:
         await client.list_skills()
 
 
-@plays(
+@scenarios(
     "sep-2640-client-verify-digest",
     "sep-2640-client-verify-size",
     "sep-2640-client-verify-frontmatter",
 )
-async def load_spoilt_skill() -> None:
+async def load_invalid_skill() -> None:
     async with mcpwire.Client(URL, extensions=[SKILLS]) as client:
         (skill,) = await client.list_skills()
-        async with expecting(mcpwire.SkillError):
+        async with expect_error(mcpwire.SkillError):
             await client.load_skill(skill)
 
 
@@ -200,7 +202,7 @@ def oauth(**options: Any) -> mcpwire.OAuth:
     )
 
 
-async def use(auth: object, *, calls: int = 1) -> None:
+async def call_with_auth(auth: object, *, calls: int = 1) -> None:
     """List the tools and call the first one, which requires a token."""
     target = mcpwire.Http(URL, auth=auth)
     async with mcpwire.Client(target) as client:
@@ -209,7 +211,7 @@ async def use(auth: object, *, calls: int = 1) -> None:
             await client.call_tool(tools[0].name)
 
 
-@plays(
+@scenarios(
     "auth/metadata-default",
     "auth/metadata-var1",
     "auth/metadata-var2",
@@ -229,15 +231,15 @@ async def use(auth: object, *, calls: int = 1) -> None:
     "auth/iss-not-advertised",
 )
 async def log_in() -> None:
-    await use(oauth())
+    await call_with_auth(oauth())
 
 
-@plays("auth/authorization-server-migration")
+@scenarios("auth/authorization-server-migration")
 async def log_in_again_elsewhere() -> None:
-    await use(oauth(), calls=2)
+    await call_with_auth(oauth(), calls=2)
 
 
-@plays(
+@scenarios(
     "auth/resource-mismatch",
     "auth/iss-supported-missing",
     "auth/iss-wrong-issuer",
@@ -246,55 +248,57 @@ async def log_in_again_elsewhere() -> None:
     "auth/metadata-issuer-mismatch",
 )
 async def refuse_to_log_in() -> None:
-    async with expecting(mcpwire.AuthError):
-        await use(oauth())
+    async with expect_error(mcpwire.AuthError):
+        await call_with_auth(oauth())
 
 
-@plays("auth/scope-retry-limit")
+@scenarios("auth/scope-retry-limit")
 async def give_up() -> None:
-    async with expecting(mcpwire.InsufficientScope):
-        await use(oauth())
+    async with expect_error(mcpwire.InsufficientScope):
+        await call_with_auth(oauth())
 
 
-@plays("auth/basic-cimd")
+@scenarios("auth/basic-cimd")
 async def log_in_by_document() -> None:
-    await use(oauth(client_metadata_url=CLIENT_METADATA_URL))
+    await call_with_auth(oauth(client_metadata_url=CLIENT_METADATA_URL))
 
 
-@plays("auth/pre-registration")
+@scenarios("auth/pre-registration")
 async def log_in_as_known_client() -> None:
-    await use(oauth(**_credentials("client_id", "client_secret")))
+    await call_with_auth(oauth(**_credentials("client_id", "client_secret")))
 
 
-@plays("auth/dpop", "auth/dpop-nonce")
+@scenarios("auth/dpop", "auth/dpop-nonce")
 async def prove_possession() -> None:
-    await use(oauth(dpop=True))
+    await call_with_auth(oauth(dpop=True))
 
 
-@plays("auth/client-credentials-basic")
+@scenarios("auth/client-credentials-basic")
 async def use_secret() -> None:
-    given = _credentials("client_id", "client_secret")
-    await use(mcpwire.ClientCredentials(**given))
+    credentials = _credentials("client_id", "client_secret")
+    await call_with_auth(mcpwire.ClientCredentials(**credentials))
 
 
-@plays("auth/client-credentials-jwt")
+@scenarios("auth/client-credentials-jwt")
 async def use_key() -> None:
-    given = _credentials("client_id", "private_key_pem", "signing_algorithm")
-    await use(mcpwire.ClientCredentials(**given))
+    credentials = _credentials("client_id", "private_key_pem", "signing_algorithm")
+    await call_with_auth(mcpwire.ClientCredentials(**credentials))
 
 
-@plays("auth/wif-jwt-bearer")
+@scenarios("auth/wif-jwt-bearer")
 async def use_workload_token() -> None:
-    given = _credentials("client_id")
-    await use(mcpwire.WorkloadIdentity(assertion=CONTEXT["valid_jwt"], **given))
+    credentials = _credentials("client_id")
+    await call_with_auth(
+        mcpwire.WorkloadIdentity(assertion=CONTEXT["valid_jwt"], **credentials)
+    )
 
 
-@plays(
+@scenarios(
     "auth/enterprise-managed-authorization",
     "auth/cross-app-access-complete-flow",
 )
 async def use_enterprise_login() -> None:
-    given = _credentials(
+    credentials = _credentials(
         "client_id",
         "client_secret",
         "idp_client_id",
@@ -302,7 +306,7 @@ async def use_enterprise_login() -> None:
         "idp_issuer",
     )
     token = CONTEXT["idp_id_token"]
-    await use(mcpwire.EnterpriseManaged(id_token=token, **given))
+    await call_with_auth(mcpwire.EnterpriseManaged(id_token=token, **credentials))
 
 
 def _credentials(*names: str) -> dict[str, Any]:
@@ -311,7 +315,7 @@ def _credentials(*names: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    if SCENARIO not in PLAYS:
+    if SCENARIO not in SCENARIO_FUNCTIONS:
         sys.exit(f"no such scenario: {SCENARIO!r}")
-    asyncio.run(PLAYS[SCENARIO]())
+    asyncio.run(SCENARIO_FUNCTIONS[SCENARIO]())
     print(f"played {SCENARIO}")

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 SERVER = Path(__file__).parent / "server.py"
 HOST = "127.0.0.1"
-START_TIMEOUT = 20.0
-POLL = 0.02
+START_TIMEOUT_S = 20.0
+POLL_S = 0.02
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
     if options.upstream == "stdio":
         serve(mcpwire.Stdio(sys.executable, [str(SERVER), "--stdio"]), options.port)
         return
-    with server_over_http() as url:
+    with run_http_server() as url:
         serve(mcpwire.Http(url), options.port)
 
 
@@ -46,33 +46,33 @@ def serve(target: mcpwire.Stdio | mcpwire.Http, port: int) -> None:
 
 
 @contextmanager
-def server_over_http() -> Iterator[str]:
+def run_http_server() -> Iterator[str]:
     """Run the server on a free port; yield its URL."""
-    with socket.socket() as keeper:
-        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        keeper.bind((HOST, 0))
-        port = keeper.getsockname()[1]
+    with socket.socket() as reserving_socket:
+        reserving_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserving_socket.bind((HOST, 0))
+        port = reserving_socket.getsockname()[1]
         process = subprocess.Popen([sys.executable, str(SERVER), "--port", str(port)])
         try:
-            await_port(process, port)
+            wait_for_port(process, port)
             yield f"http://{HOST}:{port}/mcp"
         finally:
             process.terminate()
             process.wait()
 
 
-def await_port(process: subprocess.Popen[bytes], port: int) -> None:
+def wait_for_port(process: subprocess.Popen[bytes], port: int) -> None:
     """Wait until the port accepts a connection.
 
     Raises:
         RuntimeError: The port did not open in time, or the process ended.
     """
-    until = time.monotonic() + START_TIMEOUT
-    while process.poll() is None and time.monotonic() < until:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while process.poll() is None and time.monotonic() < deadline:
         try:
             socket.create_connection((HOST, port)).close()
         except OSError:
-            time.sleep(POLL)  # no event reports that a port is open
+            time.sleep(POLL_S)  # no event reports that a port is open
         else:
             return
     raise RuntimeError(f"the server did not come up on port {port}")

@@ -19,21 +19,21 @@ import time
 from typing import TYPE_CHECKING
 
 from driver import report
-from driver.legs import ALONE, LEGS, ROOT, Leg
-from driver.processes import CLIENT, check_installed, list_scenarios, play
-from driver.standing import stand
-from driver.verdict import Run, judge, judge_stand, pinnable
+from driver.legs import LEGS, ROOT, SEQUENTIAL, Leg
+from driver.processes import CLIENT, check_installed, list_scenarios, run_scenario
+from driver.server_runs import run_server_leg
+from driver.verdict import Run, judge, judge_server_run, successful_checks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from driver.verdict import Stand
+    from driver.verdict import ServerRun
 
-AT_ONCE = 2
-NOTHING = ROOT / "conformance" / "nothing.py"
+MAX_PARALLEL = 2
+CONTROL = ROOT / "conformance" / "control.py"
 
 
-def arguments() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--leg", action="append", choices=[leg.name for leg in LEGS])
     parser.add_argument("--scenario", action="append", help="only these scenarios")
@@ -56,60 +56,60 @@ def arguments() -> argparse.Namespace:
 
 
 async def run_clients(
-    leg: Leg, wanted: Collection[str], *, control: bool = False
+    leg: Leg, selected: Collection[str], *, control: bool = False
 ) -> list[Run]:
     """Run scenarios two at a time, and those that measure time alone."""
-    slots = asyncio.Semaphore(AT_ONCE)
-    program = NOTHING if control else CLIENT
+    slots = asyncio.Semaphore(MAX_PARALLEL)
+    program = CONTROL if control else CLIENT
 
-    async def one(scenario: str) -> Run:
+    async def run_with_slot(scenario: str) -> Run:
         async with slots:
-            return await play(leg, scenario, program=program)
+            return await run_scenario(leg, scenario, program=program)
 
     runs = {}
     async with asyncio.TaskGroup() as group:
-        for scenario in wanted:
-            if scenario not in ALONE:
-                runs[scenario] = group.create_task(one(scenario))
+        for scenario in selected:
+            if scenario not in SEQUENTIAL:
+                runs[scenario] = group.create_task(run_with_slot(scenario))
     finished = {scenario: task.result() for scenario, task in runs.items()}
-    for scenario in wanted:
-        if scenario in ALONE:
-            finished[scenario] = await play(leg, scenario, program=program)
-    return [finished[scenario] for scenario in wanted]
+    for scenario in selected:
+        if scenario in SEQUENTIAL:
+            finished[scenario] = await run_scenario(leg, scenario, program=program)
+    return [finished[scenario] for scenario in selected]
 
 
 async def run_server(
-    leg: Leg, wanted: Collection[str] | None, *, control: bool = False
-) -> tuple[list[Run], Stand]:
+    leg: Leg, selected: Collection[str] | None, *, control: bool = False
+) -> tuple[list[Run], ServerRun]:
     """Run a server through a leg; drop scenarios that do not belong to the leg."""
-    runs, ended = await stand(leg, wanted, NOTHING if control else None)
+    runs, server_run = await run_server_leg(leg, selected, CONTROL if control else None)
     if leg.runs_unscored:
         scored = await list_scenarios(leg)
         runs = [run for run in runs if run.scenario in scored]
-    return runs, ended
+    return runs, server_run
 
 
 # --- pinning -------------------------------------------------------------------------
 
 
-async def pin(leg: Leg, scenarios: Collection[str] | None) -> bool:
+async def write_leg_pins(leg: Leg, scenarios: Collection[str] | None) -> bool:
     """Pin the checks of runs without failures; return whether all have pins."""
-    offered = await list_scenarios(leg)
+    listed = await list_scenarios(leg)
     old = leg.pinned() if leg.pins.exists() else {}
-    new = {scenario: old.get(scenario) for scenario in offered}
-    wanted = [name for name in offered if scenarios is None or name in scenarios]
+    new = {scenario: old.get(scenario) for scenario in listed}
+    selected = [name for name in listed if scenarios is None or name in scenarios]
     if leg.side == "client":
-        runs = await run_clients(leg, wanted)
+        runs = await run_clients(leg, selected)
     else:
-        runs, ended = await run_server(leg, scenarios and wanted)
-        for reason in judge_stand(ended, (), ()):
+        runs, server_run = await run_server(leg, scenarios and selected)
+        for reason in judge_server_run(server_run, (), ()):
             print(f"    {leg.name}: {reason}", flush=True)
     for run in runs:
-        proved = pinnable(run.checks or ())
-        if red := judge(run, proved):
-            print(report.red(leg, run, red), flush=True)
+        successful = successful_checks(run.checks or ())
+        if failures := judge(run, successful):
+            print(report.format_failures(leg, run, failures), flush=True)
         else:
-            new[run.scenario] = proved
+            new[run.scenario] = successful
     report.write_pins(leg, new)
     return all(pins is not None for pins in new.values())
 
@@ -117,7 +117,7 @@ async def pin(leg: Leg, scenarios: Collection[str] | None) -> bool:
 # --- proving -------------------------------------------------------------------------
 
 
-class Proof:
+class LegRunner:
     """Runs of legs against their pins; legs share results of equal scenarios."""
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -126,93 +126,102 @@ class Proof:
         self.shares = not (options.unshared or options.control)
         self.known: dict[tuple[str, str], Run] = {}
 
-    async def prove(self, leg: Leg) -> report.LegResult:
+    async def run_leg(self, leg: Leg) -> report.LegResult:
         """Run a leg and return its result."""
-        begin = time.monotonic()
+        start = time.monotonic()
         pins = leg.pinned()
-        wanted = [name for name in pins if name in (self.scenarios or pins)]
+        selected = [name for name in pins if name in (self.scenarios or pins)]
         if leg.side == "client":
-            shared = {name: run for name in wanted if (run := self._shared(leg, name))}
-            mine = [name for name in wanted if name not in shared]
-            runs = await run_clients(leg, mine, control=self.control)
-            red, wrote = [], ""
+            shared = {
+                name: run
+                for name in selected
+                if (run := self._find_shared_run(leg, name))
+            }
+            own = [name for name in selected if name not in shared]
+            runs = await run_clients(leg, own, control=self.control)
+            failures, server_output = [], ""
         else:
             shared = {}
-            runs, ended = await run_server(
-                leg, self.scenarios and wanted, control=self.control
+            runs, server_run = await run_server(
+                leg, self.scenarios and selected, control=self.control
             )
-            played = [run.scenario for run in runs]
-            red, wrote = judge_stand(ended, played, pins), ended.wrote
+            scenarios = [run.scenario for run in runs]
+            failures, server_output = (
+                judge_server_run(server_run, scenarios, pins),
+                server_run.server_output,
+            )
         self.known |= {(leg.name, run.scenario): run for run in runs}
         all_runs = shared | {run.scenario: run for run in runs}
         return report.LegResult(
             leg=leg,
-            results=[_judged(name, all_runs, pins[name]) for name in wanted],
-            seconds=time.monotonic() - begin,
+            results=[_judge_run(name, all_runs, pins[name]) for name in selected],
+            seconds=time.monotonic() - start,
             shared=len(shared),
-            red=red,
-            wrote=wrote,
+            failures=failures,
+            server_output=server_output,
         )
 
-    def _shared(self, leg: Leg, scenario: str) -> Run | None:
+    def _find_shared_run(self, leg: Leg, scenario: str) -> Run | None:
         for other in leg.shares if self.shares else ():
             if run := self.known.get((other, scenario)):
                 return run
         return None
 
 
-def _judged(
+def _judge_run(
     scenario: str, runs: Mapping[str, Run], pins: Collection[str] | None
 ) -> report.Result:
     run = runs.get(scenario) or Run(scenario=scenario, checks=None)
-    return report.Result(run=run, red=judge(run, pins))
+    return report.Result(run=run, failures=judge(run, pins))
 
 
-async def prove_all(
-    proof: Proof, legs: Sequence[Leg], *, verbose: bool
+async def run_all(
+    runner: LegRunner, legs: Sequence[Leg], *, verbose: bool
 ) -> list[report.LegResult]:
     """Run client legs one by one, then server legs two at a time."""
-    done: list[report.LegResult] = []
+    results: list[report.LegResult] = []
 
-    def tell(result: report.LegResult) -> None:
-        done.append(result)
+    def print_result(result: report.LegResult) -> None:
+        results.append(result)
         print(report.leg_text(result, verbose=verbose), flush=True)
 
     for leg in legs:
         if leg.side == "client":
-            tell(await proof.prove(leg))
-    slots = asyncio.Semaphore(AT_ONCE)
+            print_result(await runner.run_leg(leg))
+    slots = asyncio.Semaphore(MAX_PARALLEL)
 
-    async def one(leg: Leg) -> report.LegResult:
+    async def run_with_slot(leg: Leg) -> report.LegResult:
         async with slots:
-            return await proof.prove(leg)
+            return await runner.run_leg(leg)
 
     async with asyncio.TaskGroup() as group:
         servers = [leg for leg in legs if leg.side == "server"]
-        running = [group.create_task(one(leg)) for leg in servers]
+        running = [group.create_task(run_with_slot(leg)) for leg in servers]
         for task in running:
-            tell(await task)
-    return done
+            print_result(await task)
+    return results
 
 
 async def main() -> int:
-    options = arguments()
+    options = parse_arguments()
     legs = [leg for leg in LEGS if not options.leg or leg.name in options.leg]
-    if wrong := check_installed({leg.suite for leg in legs}):
-        print(wrong, file=sys.stderr)
+    if error := check_installed({leg.suite for leg in legs}):
+        print(error, file=sys.stderr)
         return 2
     if options.pin:
-        return int(not all([await pin(leg, options.scenario) for leg in legs]))
+        return int(
+            not all([await write_leg_pins(leg, options.scenario) for leg in legs])
+        )
     if options.scenario:
         legs = [leg for leg in legs if leg.pinned().keys() & set(options.scenario)]
-    done = await prove_all(Proof(options), legs, verbose=options.verbose)
+    results = await run_all(LegRunner(options), legs, verbose=options.verbose)
     if options.control:
-        print(report.control_text(done))
+        print(report.control_text(results))
         return 0
-    report.write_json(done)
+    report.write_json(results)
     if options.write:
-        report.write_table(done)
-    return int(not done or not all(leg.green for leg in done))
+        report.write_table(results)
+    return int(not results or not all(leg.is_green for leg in results))
 
 
 if __name__ == "__main__":

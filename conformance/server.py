@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import argparse
 
-from fixture import contents, documents, jobs, questions
+from fixture import client_input, contents, documents, tasks
 from fixture.app import server
 
 # The features are listed in this order.
-PARTS = (contents, questions, documents, jobs)
+FEATURE_MODULES = (contents, client_input, documents, tasks)
 
 
 def main() -> None:

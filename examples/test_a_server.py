@@ -19,7 +19,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def test_a_tool_gives_what_it_should() -> None:
+async def test_add_returns_the_sum() -> None:
     async with mcpwire.Client(SERVER) as client:
         result = await client.call_tool("add", {"a": 2, "b": 3})
         assert result.structured_content == {"sum": 5}
@@ -32,7 +32,7 @@ async def test_wrong_arguments_are_refused() -> None:
         assert "expected integer" in result.text
 
 
-async def test_nonsense_does_not_end_the_server() -> None:
+async def test_a_parse_error_does_not_end_the_server() -> None:
     async with ScriptedClient(SERVER) as client:
         await client.handshake()
         client.send_bytes(b"nonsense\n")
@@ -40,9 +40,9 @@ async def test_nonsense_does_not_end_the_server() -> None:
         assert (await client.request("ping")).result == {}
 
 
-async def test_requests_may_come_byte_by_byte() -> None:
-    slowly = FaultyStdio(SERVER, [Split(toward="server")])
-    async with mcpwire.Client(slowly) as client:
+async def test_requests_can_arrive_byte_by_byte() -> None:
+    target = FaultyStdio(SERVER, [Split(toward="server")])
+    async with mcpwire.Client(target) as client:
         call = client.call_tool("echo", {"message": "hi"})
         assert (await asyncio.wait_for(call, 5)).text == "hi"
 

@@ -39,7 +39,7 @@ async def target(request: pytest.FixtureRequest) -> AsyncIterator[Any]:
         yield mcpwire.Http("http://localhost/mcp", http_client=http_client)
 
 
-async def test_notes_are_found(target: Any, mode: str) -> None:
+async def test_find_returns_matching_notes(target: Any, mode: str) -> None:
     async with mcpwire.Client(target, mode=mode) as client:
         result = await client.call_tool("find", {"words": "water"})
         assert [note["title"] for note in result.structured_content["result"]] == [
@@ -47,7 +47,7 @@ async def test_notes_are_found(target: Any, mode: str) -> None:
         ]
 
 
-async def test_the_user_may_keep_a_note(target: Any, mode: str) -> None:
+async def test_a_refused_overwrite_keeps_the_note(target: Any, mode: str) -> None:
     def refuse(_: object) -> dict[str, bool]:
         return {"value": False}
 
@@ -58,18 +58,18 @@ async def test_the_user_may_keep_a_note(target: Any, mode: str) -> None:
         assert await client.read_text("note://tea") == "Boil water."
 
 
-async def test_progress_is_told(target: Any, mode: str) -> None:
+async def test_export_reports_progress(target: Any, mode: str) -> None:
     steps = []
 
-    def step(*values: object) -> None:
+    def on_progress(*values: object) -> None:
         steps.append(values)
 
     async with mcpwire.Client(target, mode=mode) as client:
-        await client.call_tool("export", on_progress=step)
+        await client.call_tool("export", on_progress=on_progress)
     assert steps == [(1, 1, "tea")]
 
 
-async def test_a_note_that_is_not_there_is_not_found(target: Any, mode: str) -> None:
+async def test_an_unknown_note_is_an_error(target: Any, mode: str) -> None:
     async with mcpwire.Client(target, mode=mode) as client:
         with contextlib.suppress(mcpwire.RPCError):
             pytest.fail(await client.read_text("note://coffee"))

@@ -13,24 +13,24 @@ __version__ = "0.1.0.dev0"  # the build reads it here
 
 
 def lazy_names(
-    package: str, modules: Mapping[str, str], *others: str
+    package: str, modules: Mapping[str, str], *other_names: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package (PEP 562).
 
-    `modules` has the names of each module, relative to the package; `others` are public
-    names that are not loaded by `__getattr__`.
+    `modules` has the names of each module, relative to the package; `other_names` are
+    public names that are not loaded by `__getattr__`.
     """
-    homes = {
+    module_of = {
         name: f".{module}"
         for module, names in modules.items()
         for name in names.split()
     }
-    public = sorted((*homes, *others))
+    public = sorted((*module_of, *other_names))
 
     def load(name: str) -> Any:
-        if name not in homes:
+        if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(homes[name], package), name)
+        value = getattr(import_module(module_of[name], package), name)
         setattr(sys.modules[package], name, value)
         return value
 

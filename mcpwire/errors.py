@@ -88,16 +88,16 @@ __all__ = [
 RAW_EXCERPT_BYTES: Final = 200
 """Bytes of an invalid message that an error keeps."""
 
-QUOTED_CHARACTERS: Final = 200
+MAX_STDERR_SHOWN: Final = 200
 """Characters at the end of the last stderr line that a message quotes."""
 
-MESSAGE_SHOWN: Final = 2_000
+MAX_MESSAGE_SHOWN: Final = 2_000
 """Characters of a peer's error message that `str` shows."""
 
-NAME_EXCERPT: Final = 100
+MAX_NAME_SHOWN: Final = 100
 """Characters of a name from a peer that a message repeats."""
 
-NAMES_LISTED: Final = 5
+MAX_NAMES_LISTED: Final = 5
 """Known names that a message lists."""
 
 
@@ -115,10 +115,10 @@ class MCPError(Exception):
     # position.
     def __reduce__(self) -> tuple[Any, ...]:
         """Support pickling and copying with every attribute."""
-        return _remade, (type(self), *self.args), self.__dict__.copy()
+        return _recreate, (type(self), *self.args), self.__dict__.copy()
 
 
-def _remade(cls: type[MCPError], *args: Any) -> MCPError:
+def _recreate(cls: type[MCPError], *args: Any) -> MCPError:
     return cls.__new__(cls, *args)
 
 
@@ -134,29 +134,29 @@ class TransportError(MCPError):
         self.target = target
 
 
-_ADDED: Final = re.compile(
+_TRACE_LINE: Final = re.compile(
     r"\s+at |Node\.js v\d|note: run with `RUST_|"
     r"goroutine \d+ \[|created by |\t/|[\w./*()-]+\(.*\)$"
 )
 """Lines that JavaScript, Rust and Go append to an error: its place, their version."""
 
 
-def last_said(stderr_tail: str) -> str:
+def last_error_line(stderr_tail: str) -> str:
     """Return the last line of stderr with an error text, or else the last line.
 
     The traceback of an `ExceptionGroup` ends with a rule, and each line has a bar.
     """
     lines = stderr_tail.rstrip().splitlines()
-    said = [line for line in lines if any(map(str.isalpha, line))]
-    said = [line for line in said if not _ADDED.match(line)] or said
-    last = said[-1].strip().lstrip("|+ ") if said else "".join(lines[-1:]).strip()
-    if len(last) > QUOTED_CHARACTERS:
-        last = f"...{last[-QUOTED_CHARACTERS:]}"
+    texts = [line for line in lines if any(map(str.isalpha, line))]
+    texts = [line for line in texts if not _TRACE_LINE.match(line)] or texts
+    last = texts[-1].strip().lstrip("|+ ") if texts else "".join(lines[-1:]).strip()
+    if len(last) > MAX_STDERR_SHOWN:
+        last = f"...{last[-MAX_STDERR_SHOWN:]}"
     return last
 
 
-def _with_stderr(message: str, stderr_tail: str) -> str:
-    last = last_said(stderr_tail)
+def _add_stderr(message: str, stderr_tail: str) -> str:
+    last = last_error_line(stderr_tail)
     return f"{message}; last line of stderr: {last!r}" if last else message
 
 
@@ -198,7 +198,7 @@ class ConnectError(TransportError):
                 f"; {len(self.noise)} line(s) it wrote were no protocol messages, "
                 f"first: {self.noise[0]!r}"
             )
-        return _with_stderr(text, self.stderr_tail)
+        return _add_stderr(text, self.stderr_tail)
 
 
 class ConnectionClosed(TransportError):
@@ -227,7 +227,7 @@ class ConnectionClosed(TransportError):
 
     def __str__(self) -> str:
         """Return the message and the last line of stderr."""
-        return _with_stderr(str(self.args[0]), self.stderr_tail)
+        return _add_stderr(str(self.args[0]), self.stderr_tail)
 
 
 class SessionExpired(TransportError):
@@ -374,7 +374,7 @@ class RPCError(MCPError):
             code = self.default_code
             if not code:
                 raise TypeError("RPCError needs a code")
-        super().__init__(shorten(message, MESSAGE_SHOWN))
+        super().__init__(shorten(message, MAX_MESSAGE_SHOWN))
         self.code = code
         self.message = message
         self.data = data
@@ -382,9 +382,9 @@ class RPCError(MCPError):
 
     def __str__(self) -> str:
         """Return method, message and code."""
-        where = f"{self.method}: " if self.method else ""
-        shown = shorten(self.message, MESSAGE_SHOWN) or "no message"
-        return f"{where}{shown} (JSON-RPC error {self.code})"
+        prefix = f"{self.method}: " if self.method else ""
+        shown = shorten(self.message, MAX_MESSAGE_SHOWN) or "no message"
+        return f"{prefix}{shown} (JSON-RPC error {self.code})"
 
 
 class ParseError(RPCError):
@@ -550,7 +550,7 @@ class UnknownServer(GroupError):
         self.server = server
         self.known = tuple(known)
         super().__init__(
-            f"no server named {_cut(server)}{_listed('known', self.known)}"
+            f"no server named {_quote_name(server)}{_list_names('known', self.known)}"
         )
 
 
@@ -571,8 +571,8 @@ class NotConnected(UnknownServer):
     ) -> None:
         super().__init__(server, known=known)
         self.problem = problem
-        why = "" if problem is None else f" ({type(problem).__name__}: {problem})"
-        self.args = (f"the server {server!r} is not connected{why}",)
+        reason = "" if problem is None else f" ({type(problem).__name__}: {problem})"
+        self.args = (f"the server {server!r} is not connected{reason}",)
 
 
 class UnknownTool(GroupError):
@@ -587,7 +587,8 @@ class UnknownTool(GroupError):
         self.tool = tool
         self.close = tuple(close)
         super().__init__(
-            f"no tool named {_cut(tool)}{_listed('did you mean', self.close)}"
+            f"no tool named {_quote_name(tool)}"
+            f"{_list_names('did you mean', self.close)}"
         )
 
 
@@ -602,7 +603,7 @@ class NotAllowed(GroupError):
     def __init__(self, tool: str, *, rule: str) -> None:
         self.tool = tool
         self.rule = rule
-        super().__init__(f"the tool {_cut(tool)} is not allowed ({rule})")
+        super().__init__(f"the tool {_quote_name(tool)} is not allowed ({rule})")
 
 
 class NeedsConfirmation(GroupError):
@@ -618,7 +619,7 @@ class NeedsConfirmation(GroupError):
     ) -> None:
         self.tool = tool
         self.arguments = dict(arguments or {})
-        super().__init__(f"the tool {_cut(tool)} needs confirmation")
+        super().__init__(f"the tool {_quote_name(tool)} needs confirmation")
 
 
 class NameCollision(GroupError):
@@ -632,8 +633,8 @@ class NameCollision(GroupError):
     def __init__(self, name: str, *, owners: Iterable[tuple[str, str]]) -> None:
         self.name = name
         self.owners = tuple(owners)
-        whose = ", ".join(f"{tool!r} of {server!r}" for server, tool in self.owners)
-        super().__init__(f"the name {_cut(name)} would belong to {whose}")
+        tools = ", ".join(f"{tool!r} of {server!r}" for server, tool in self.owners)
+        super().__init__(f"the name {_quote_name(name)} would belong to {tools}")
 
 
 class ConfigError(GroupError):
@@ -658,8 +659,8 @@ class ConfigError(GroupError):
         self.file = file
         self.entry = entry
         self.field = field
-        where = [each for each in (file, entry, field) if each is not None]
-        super().__init__(": ".join((*where, problem)))
+        places = [place for place in (file, entry, field) if place is not None]
+        super().__init__(": ".join((*places, problem)))
 
 
 class ToolError(MCPError):
@@ -674,12 +675,12 @@ class ToolError(MCPError):
         self.result = result
 
 
-def _cut(name: str) -> str:
-    return repr(name if len(name) <= NAME_EXCERPT else name[:NAME_EXCERPT] + "...")
+def _quote_name(name: str) -> str:
+    return repr(name if len(name) <= MAX_NAME_SHOWN else name[:MAX_NAME_SHOWN] + "...")
 
 
-def _listed(before: str, names: tuple[str, ...]) -> str:
+def _list_names(label: str, names: tuple[str, ...]) -> str:
     if not names:
         return ""
-    more = ", ..." if len(names) > NAMES_LISTED else ""
-    return f" ({before}: {', '.join(map(_cut, names[:NAMES_LISTED]))}{more})"
+    rest = ", ..." if len(names) > MAX_NAMES_LISTED else ""
+    return f" ({label}: {', '.join(map(_quote_name, names[:MAX_NAMES_LISTED]))}{rest})"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LONGEST_TIMEOUT_S: Final = 1e9
+MAX_TIMEOUT_S: Final = 1e9
 """About thirty years: a longer (or infinite) timeout means no limit."""
 
 _KIB: Final = 1024
@@ -33,17 +33,17 @@ def check_timeout(value: object, name: str = "timeout") -> float | None:
         raise ValueError(f"{name} must be a number of seconds or None, got {value!r}")
     if not value > 0:  # NaN fails the comparison, too
         raise ValueError(f"{name} must be above zero, got {value!r}")
-    return None if value > LONGEST_TIMEOUT_S else float(value)
+    return None if value > MAX_TIMEOUT_S else float(value)
 
 
-def check_count(value: int, name: str, least: int = 1) -> int:
+def check_count(value: int, name: str, minimum: int = 1) -> int:
     """Return a count that a user passed.
 
     Raises:
-        ValueError: It is not an integer, or is less than `least`.
+        ValueError: It is not an integer, or is less than `minimum`.
     """
-    if type(value) is not int or value < least:
-        bound = "above 0" if least == 1 else f"from {least} on"
+    if type(value) is not int or value < minimum:
+        bound = "above 0" if minimum == 1 else f"from {minimum} on"
         raise ValueError(f"{name} must be an integer {bound}, got {value!r}")
     return value
 
@@ -54,14 +54,14 @@ def check_choice(value: T, name: str, choices: Iterable[object]) -> T:
     Raises:
         ValueError: It is not.
     """
-    known = [*choices]  # not a set: a value may not be hashable
-    if value not in known:
-        *others, last = map(repr, known)
+    allowed = [*choices]  # not a set: a value may not be hashable
+    if value not in allowed:
+        *others, last = map(repr, allowed)
         raise ValueError(f"{name} must be {', '.join(others)} or {last}, got {value!r}")
     return value
 
 
-def _positive(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+def _check_positive(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
     kind = int if attribute.type in {int, "int"} else (int, float)
     if isinstance(value, bool) or not isinstance(value, kind):
         raise ValueError(f"{attribute.name} must be a number, got {value!r}")
@@ -69,18 +69,18 @@ def _positive(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         raise ValueError(f"{attribute.name} must be above zero, got {value!r}")
 
 
-def _size(default: int) -> int:
-    field: int = attrs.field(default=default, validator=_positive)
+def _count_field(default: int) -> int:
+    field: int = attrs.field(default=default, validator=_check_positive)
     return field
 
 
-def _lifetime_at_most(value: Any) -> Any:
-    return min(value, LONGEST_TIMEOUT_S) if isinstance(value, (int, float)) else value
+def _cap_timeout(value: Any) -> Any:
+    return min(value, MAX_TIMEOUT_S) if isinstance(value, (int, float)) else value
 
 
-def _seconds(default: float) -> float:
+def _seconds_field(default: float) -> float:
     field: float = attrs.field(
-        default=default, validator=_positive, converter=_lifetime_at_most
+        default=default, validator=_check_positive, converter=_cap_timeout
     )
     return field
 
@@ -89,77 +89,77 @@ def _seconds(default: float) -> float:
 class Limits:
     """Bounds on what one connection may use. Sizes in bytes, times in seconds."""
 
-    message: int = _size(64 * _MIB)
+    message: int = _count_field(64 * _MIB)
     """One message: a line on stdio, an HTTP body, an SSE event; after decompression."""
 
-    values: int = _size(2_000_000)
+    values: int = _count_field(2_000_000)
     """Values in one message: its commas and opening brackets outside of strings. They
     are counted, before it is decoded, in messages above 1 MiB."""
 
-    head: int = _size(64 * _KIB)
+    head: int = _count_field(64 * _KIB)
     """The head of an HTTP response, and of a request to mcpwire's HTTP server."""
 
-    body: int = _size(4 * _MIB)
+    body: int = _count_field(4 * _MIB)
     """The body of one request to an HTTP server; never more than `message`."""
 
-    body_timeout: float = _seconds(30.0)
+    body_timeout: float = _seconds_field(30.0)
     """How long a client may take to send the body of a request."""
 
-    head_timeout: float = _seconds(10.0)
+    head_timeout: float = _seconds_field(10.0)
     """How long a client of mcpwire's HTTP server may take to send a head."""
 
-    listens: int = _size(1_024)
+    listens: int = _count_field(1_024)
     """Open `subscriptions/listen` requests of a server; at the limit a request of a
     client with fewer of them ends the oldest one of the client with the most."""
 
-    batch: int = _size(1_000)
+    batch: int = _count_field(1_000)
     """Messages in one batch (2025-03-26 only)."""
 
-    stderr_tail: int = _size(64 * _KIB)
+    stderr_tail: int = _count_field(64 * _KIB)
     """The end of a child's stderr that is kept for error messages."""
 
-    oauth_document: int = _size(_MIB)
+    oauth_document: int = _count_field(_MIB)
     """One metadata or token document."""
 
-    oauth_timeout: float = _seconds(10.0)
+    oauth_timeout: float = _seconds_field(10.0)
     """One OAuth request."""
 
-    unwritten: int = _size(64 * _MIB)
+    unwritten: int = _count_field(64 * _MIB)
     """Bytes waiting for the peer to read; a call beyond them is refused."""
 
-    stall_timeout: float = _seconds(60.0)
+    stall_timeout: float = _seconds_field(60.0)
     """How long a client of mcpwire's HTTP server may read less than 64 KiB of a pending
     response."""
 
-    unwritten_total: int = _size(256 * _MIB)
+    unwritten_total: int = _count_field(256 * _MIB)
     """Unread bytes of responses to all HTTP clients together; under another web server
     the bytes queued in event streams."""
 
-    pages: int = _size(1_000)
+    pages: int = _count_field(1_000)
     """Pages of one list."""
 
-    notifications: int = _size(1_024)
+    notifications: int = _count_field(1_024)
     """Notifications queued for one slow consumer."""
 
-    inbound: int = _size(16)
+    inbound: int = _count_field(16)
     """Requests and notifications of the peer that are handled at the same time."""
 
-    input_rounds: int = _size(10)
+    input_rounds: int = _count_field(10)
     """Input-required rounds of one call (2026-07-28 basic/patterns/mrtr)."""
 
-    questions: int = _size(100)
+    questions: int = _count_field(100)
     """Server requests, such as sampling, that one call of a client answers."""
 
-    question_time: float = _seconds(600.0)
+    question_time: float = _seconds_field(600.0)
     """How long in total a call's timeout is paused for handling server requests."""
 
-    noise_lines: int = _size(16)
+    noise_lines: int = _count_field(16)
     """Lines of a peer that were not messages, kept for error messages."""
 
-    close_grace: float = _seconds(2.0)
+    close_grace: float = _seconds_field(2.0)
     """How long a child may take to exit after its stdin was closed."""
 
-    terminate_grace: float = _seconds(2.0)
+    terminate_grace: float = _seconds_field(2.0)
     """How long a child may take to exit after SIGTERM, before SIGKILL."""
 
 
@@ -176,13 +176,13 @@ class Recovery:
     resume: bool = True
     """Resume a broken response stream where its revision allows it."""
 
-    backoff_initial: float = _seconds(0.5)
+    backoff_initial: float = _seconds_field(0.5)
     """The first delay between attempts, in seconds, before jitter."""
 
-    backoff_max: float = _seconds(30.0)
+    backoff_max: float = _seconds_field(30.0)
     """The longest delay between attempts, in seconds."""
 
-    attempts: int = _size(5)
+    attempts: int = _count_field(5)
     """Attempts before the last error is raised."""
 
 

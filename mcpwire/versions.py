@@ -64,22 +64,22 @@ def find_revision(name: object) -> Revision | None:
     return _BY_NAME.get(name) if type(name) is str else None
 
 
-def read_revisions(given: Iterable[Revision | str]) -> tuple[Revision, ...]:
+def parse_revisions(values: Iterable[Revision | str]) -> tuple[Revision, ...]:
     """Return the revisions of a list of revisions or names.
 
     Raises:
         ValueError: One of them is unknown, or it is not a list.
     """
-    if isinstance(given, str):
-        raise ValueError(f"revisions takes a list, got {given!r}")
-    found = []
-    for each in given:
-        revision = each if isinstance(each, Revision) else find_revision(each)
+    if isinstance(values, str):
+        raise ValueError(f"revisions takes a list, got {values!r}")
+    revisions = []
+    for value in values:
+        revision = value if isinstance(value, Revision) else find_revision(value)
         if revision is None:
             known = ", ".join(_BY_NAME)
-            raise ValueError(f"revisions takes any of {known}, got {each!r}")
-        found.append(revision)
-    return tuple(found)
+            raise ValueError(f"revisions takes any of {known}, got {value!r}")
+        revisions.append(revision)
+    return tuple(revisions)
 
 
 def revisions_of(era: Era) -> tuple[Revision, ...]:

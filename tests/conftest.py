@@ -191,7 +191,7 @@ def leak_check(request):
     if not leaks.acts_on(request.path, TESTS):
         yield
         return
-    watch = leaks.Watch()
+    watch = leaks.ResourceSnapshot()
     yield
     left = watch.settle(LEAK_GRACE_S)
     if left:

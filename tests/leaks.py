@@ -10,13 +10,13 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from mcpwire.testing.leaks import Watch, watch_tasks
+from mcpwire.testing.leaks import ResourceSnapshot, watch_tasks
 from mcpwire.testing.pytest_plugin import watch_item
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Watch", "acts_on", "watch_item", "watch_tasks"]
+__all__ = ["ResourceSnapshot", "acts_on", "watch_item", "watch_tasks"]
 
 PURE_FOLDERS = frozenset({"wire", "types", "protocol"})
 

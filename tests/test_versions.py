@@ -12,7 +12,7 @@ from mcpwire.versions import (
     REVISIONS,
     Era,
     find_revision,
-    read_revisions,
+    parse_revisions,
     revisions_of,
 )
 
@@ -67,7 +67,7 @@ def test_a_revision_is_a_value(revision):
 
 
 def test_revisions_are_given_by_themselves_or_by_name():
-    assert read_revisions([LATEST, "2025-11-25"]) == (LATEST, LATEST_SESSION)
+    assert parse_revisions([LATEST, "2025-11-25"]) == (LATEST, LATEST_SESSION)
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_revisions_are_given_by_themselves_or_by_name():
 )
 def test_what_is_no_revision_is_refused(given, said):
     with pytest.raises(ValueError, match=said):
-        read_revisions(given)
+        parse_revisions(given)

@@ -188,7 +188,7 @@ class WireCheck:
         if owed is None:
             yield f"answers id {id!r}, which is not owed"
             return
-        definition = schema.result_of(method or "")
+        definition = schema.result_definition(method or "")
         is_task = wants_task and isinstance(result, dict) and "task" in result
         if is_task and TASK_RESULT in schema.definitions:
             definition = TASK_RESULT
@@ -202,7 +202,7 @@ def install(monkeypatch: pytest.MonkeyPatch, check: WireCheck) -> None:
     """Let every duplex connection show what it sends."""
     from mcpwire.transports.duplex import Duplex
 
-    send, requested, withdrawn = Duplex._send, Duplex.requested, Duplex.withdrawn
+    send, requested, withdrawn = Duplex._send, Duplex.on_request, Duplex.on_cancelled
 
     @functools.wraps(send)
     def checked_send(self, data):
@@ -220,5 +220,5 @@ def install(monkeypatch: pytest.MonkeyPatch, check: WireCheck) -> None:
         withdrawn(self, id)
 
     monkeypatch.setattr(Duplex, "_send", checked_send)
-    monkeypatch.setattr(Duplex, "requested", noted_request)
-    monkeypatch.setattr(Duplex, "withdrawn", noted_withdrawal)
+    monkeypatch.setattr(Duplex, "on_request", noted_request)
+    monkeypatch.setattr(Duplex, "on_cancelled", noted_withdrawal)

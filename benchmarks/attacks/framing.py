@@ -8,117 +8,129 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from attacks.issuer import GOOD
-from attacks.scene import FAILURES, Outcome, attack
+from attacks.runner import FAILURES, Outcome, attack
 from attacks.wire import call, chunked, head, initialize, post, stateless
 
 if TYPE_CHECKING:
-    from attacks.scene import Scene
+    from attacks.runner import AttackContext
 
 MIB = 1024 * 1024
-PIECE = 64 * 1024
-EVERY = ("x-field: value\r\n" * (PIECE // 16)).encode()
+PIECE_SIZE = 64 * 1024
+MANY_FIELDS = ("x-field: value\r\n" * (PIECE_SIZE // 16)).encode()
 
 
-async def initialized_with(scene: Scene, experimental: Any) -> Outcome:
+async def initialize_with(context: AttackContext, experimental: Any) -> Outcome:
     """Open 60 sessions with the experimental capabilities, and keep them open."""
-    wanted = scene.many(60)
-    request = post(scene.port, initialize({"experimental": experimental}))
-    answers = [await scene.ask(request) for _ in range(wanted)]
-    opened = sum(each is not None and bool(each.session) for each in answers)
-    await scene.hold(0.25)
-    return Outcome(f"{opened} of {wanted} sessions opened", opened == 0)
+    sessions = context.scale_count(60)
+    request = post(context.port, initialize({"experimental": experimental}))
+    answers = [await context.send_request(request) for _ in range(sessions)]
+    opened = sum(answer is not None and bool(answer.session) for answer in answers)
+    await context.hold(0.25)
+    return Outcome(f"{opened} of {sessions} sessions opened", opened == 0)
 
 
 INITIALIZE_BOUND = "64 KiB of `initialize` for each session, containers counted"
 
 
 @attack("initialize with 3.9 MB", "X02", INITIALIZE_BOUND)
-async def large_initialize(scene: Scene) -> Outcome:
+async def large_initialize(context: AttackContext) -> Outcome:
     """60 sessions with 3.9 MB in `capabilities.experimental`."""
-    return await initialized_with(scene, {"x": {"y": "z" * 3_900_000}})
+    return await initialize_with(context, {"x": {"y": "z" * 3_900_000}})
 
 
 @attack("initialize with 280,000 objects", "X02", INITIALIZE_BOUND)
-async def initialize_of_objects(scene: Scene) -> Outcome:
+async def initialize_of_objects(context: AttackContext) -> Outcome:
     """60 sessions with 280,000 empty objects in `capabilities.experimental`."""
-    return await initialized_with(scene, {"x": {"y": [{}] * 280_000}})
+    return await initialize_with(context, {"x": {"y": [{}] * 280_000}})
 
 
-async def trailed(scene: Scene, begin: bytes, piece: bytes, most: int) -> Outcome:
+async def send_trailers(
+    context: AttackContext, begin: bytes, piece: bytes, max_bytes: int
+) -> Outcome:
     """Send trailers until the server closes, `most` bytes are sent, or time is up."""
-    peer = await scene.connect()
+    connection = await context.connect()
     sent = 0
-    deadline = time.monotonic() + 3 * scene.size.hold
+    deadline = time.monotonic() + 3 * context.size.hold
     with suppress(*FAILURES):
-        await peer.send(chunked(scene.port, initialize()) + begin)
-        while sent < most and peer.is_established and time.monotonic() < deadline:
-            await peer.send(piece)
+        await connection.send(chunked(context.port, initialize()) + begin)
+        while (
+            sent < max_bytes
+            and connection.is_established
+            and time.monotonic() < deadline
+        ):
+            await connection.send(piece)
             sent += len(piece)
-    await scene.hold(0.25)
+    await context.hold(0.25)
     text = f"{sent / MIB:.1f} MiB sent, connection "
-    text += "still open" if peer.is_established else "ended by the server"
-    return Outcome(text, not peer.is_established)
+    text += "still open" if connection.is_established else "ended by the server"
+    return Outcome(text, not connection.is_established)
 
 
 TRAILER_BOUND = "`Limits.head` for head and trailers together"
 
 
 @attack("endless trailer", "X03", TRAILER_BOUND)
-async def endless_trailer(scene: Scene) -> Outcome:
+async def endless_trailer(context: AttackContext) -> Outcome:
     """One trailer field of 40 MiB."""
-    most = scene.many(40 * MIB)
-    return await trailed(scene, b"x-endless: ", b"x" * PIECE, most)
+    max_bytes = context.scale_count(40 * MIB)
+    return await send_trailers(context, b"x-endless: ", b"x" * PIECE_SIZE, max_bytes)
 
 
 @attack("trailers of many fields", "X03", TRAILER_BOUND)
-async def many_trailers(scene: Scene) -> Outcome:
+async def many_trailers(context: AttackContext) -> Outcome:
     """100 MiB of trailer fields."""
-    return await trailed(scene, b"", EVERY, scene.many(100 * MIB))
+    return await send_trailers(
+        context, b"", MANY_FIELDS, context.scale_count(100 * MIB)
+    )
 
 
 @attack("trailers as header fields", "X03", "trailers are dropped", token=GOOD)
-async def trailers_taken(scene: Scene) -> Outcome:
+async def trailers_taken(context: AttackContext) -> Outcome:
     """Valid `Authorization`, `Host` and `Mcp-Method` fields sent in a trailer only."""
-    good = f"Bearer {GOOD}"
-    right = f"127.0.0.1:{scene.port}"
-    taken = []
+    bearer = f"Bearer {GOOD}"
+    host = f"127.0.0.1:{context.port}"
+    accepted = []
 
-    async def sent(
+    async def try_field(
         name: str, trailer: str, fields: dict[str, str], body: bytes
     ) -> None:
-        request = chunked(scene.port, body, fields.items())
-        without = await scene.ask(request + b"\r\n")
-        if without is not None and without.status < 300:
+        request = chunked(context.port, body, fields.items())
+        plain_answer = await context.send_request(request + b"\r\n")
+        if plain_answer is not None and plain_answer.status < 300:
             return  # the server does not require the field
-        answer = await scene.ask(request + f"{name}: {trailer}\r\n\r\n".encode())
+        answer = await context.send_request(
+            request + f"{name}: {trailer}\r\n\r\n".encode()
+        )
         if answer is not None and answer.status < 300:
-            taken.append(name)
+            accepted.append(name)
 
-    if scene.is_ours:
-        await sent("authorization", good, {}, initialize())
-    wrong = {"host": "attack.example", "authorization": good}
-    await sent("host", right, wrong, initialize())
-    whole = stateless(scene.port, "tools/list", {})
-    fields = {"authorization": good, "mcp-protocol-version": "2026-07-28"}
-    body = whole.partition(b"\r\n\r\n")[2]
-    await sent("mcp-method", "tools/list", fields, body)
-    return Outcome(f"taken: {', '.join(taken) or 'none'}", not taken)
+    if context.is_ours:
+        await try_field("authorization", bearer, {}, initialize())
+    wrong_fields = {"host": "attack.example", "authorization": bearer}
+    await try_field("host", host, wrong_fields, initialize())
+    valid_request = stateless(context.port, "tools/list", {})
+    fields = {"authorization": bearer, "mcp-protocol-version": "2026-07-28"}
+    body = valid_request.partition(b"\r\n\r\n")[2]
+    await try_field("mcp-method", "tools/list", fields, body)
+    return Outcome(f"taken: {', '.join(accepted) or 'none'}", not accepted)
 
 
 @attack("upgrade to h2c", "X11", "`Upgrade` is ignored")
-async def upgraded(scene: Scene) -> Outcome:
+async def upgraded(context: AttackContext) -> Outcome:
     """200 POST requests that offer an upgrade to HTTP/2."""
     fields = {
         "connection": "Upgrade, HTTP2-Settings",
         "upgrade": "h2c",
         "http2-settings": "AAMAAABkAAQAAP__",
     }
-    wanted = scene.many(200)
+    requests = context.scale_count(200)
     answered = 0
-    for _ in range(wanted):
-        answer = await scene.ask(post(scene.port, initialize(), fields.items()))
+    for _ in range(requests):
+        answer = await context.send_request(
+            post(context.port, initialize(), fields.items())
+        )
         answered += answer is not None and answer.status == 200
-    return Outcome(f"{answered} of {wanted} answered", answered == wanted)
+    return Outcome(f"{answered} of {requests} answered", answered == requests)
 
 
 def malformed(port: int) -> list[bytes]:
@@ -147,20 +159,20 @@ def malformed(port: int) -> list[bytes]:
 
 
 @attack("malformed requests", "X13", "one log line of each kind a second")
-async def flood_of_malformed(scene: Scene) -> Outcome:
+async def flood_of_malformed(context: AttackContext) -> Outcome:
     """18 kinds of malformed requests, repeated by 4 concurrent senders."""
-    requests = malformed(scene.port)
-    deadline = time.monotonic() + scene.size.hold
+    requests = malformed(context.port)
+    deadline = time.monotonic() + context.size.hold
     sent = 0
 
     async def flood(first: int) -> None:
         nonlocal sent
         number = first
         while time.monotonic() < deadline:
-            await scene.ask(requests[number % len(requests)])
+            await context.send_request(requests[number % len(requests)])
             number += 1
             sent += 1
 
     await asyncio.gather(*(flood(first) for first in range(4)))
-    lines = scene.running.log_text().count("\n")
+    lines = context.running.log_text().count("\n")
     return Outcome(f"{sent} requests, {lines} log lines")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from attacks.scene import Outcome, attack, look
+from attacks.runner import Outcome, attack, read_sample
 from attacks.wire import initialize, message, post
 
 if TYPE_CHECKING:
-    from attacks.scene import Scene, Size
+    from attacks.runner import AttackContext, Size
 
 SETS = 64
 UPSTREAMS = 2
@@ -16,7 +16,7 @@ UPSTREAMS = 2
 
 def gateway_options(size: Size) -> dict[str, Any]:
     """Return the limit of upstream sets; the default one at full size."""
-    return {} if size.scale == 1 else {"sets": size.many(SETS)}
+    return {} if size.scale == 1 else {"sets": size.scale_count(SETS)}
 
 
 @attack(
@@ -28,23 +28,25 @@ def gateway_options(size: Size) -> dict[str, Any]:
     tool="one_echo",
     has_peers=False,
 )
-async def gateway_sessions(scene: Scene) -> Outcome:
+async def gateway_sessions(context: AttackContext) -> Outcome:
     """120 sessions at a gateway for two stdio servers; each then lists the tools."""
-    pid = scene.running.process.pid
+    pid = context.running.process.pid
 
     def processes() -> int:
-        sample = look(pid)
+        sample = read_sample(pid)
         return 0 if sample is None else sample.processes
 
-    request = post(scene.port, initialize())
-    answers = [await scene.ask(request) for _ in range(scene.many(120))]
+    request = post(context.port, initialize())
+    answers = [
+        await context.send_request(request) for _ in range(context.scale_count(120))
+    ]
     opened = processes()
-    most = opened
+    max_processes = opened
     for answer in answers:
         if answer is not None and answer.session:
-            listed = scene.in_session(answer.session, message("tools/list"))
-            await scene.ask(listed)
-            most = max(most, processes())
-    allowed = 1 + UPSTREAMS * (scene.many(SETS) + 1)
-    text = f"{opened} processes after initialize, {most} after tools/list"
-    return Outcome(text, most <= allowed)
+            list_request = context.in_session(answer.session, message("tools/list"))
+            await context.send_request(list_request)
+            max_processes = max(max_processes, processes())
+    limit = 1 + UPSTREAMS * (context.scale_count(SETS) + 1)
+    text = f"{opened} processes after initialize, {max_processes} after tools/list"
+    return Outcome(text, max_processes <= limit)

@@ -20,17 +20,17 @@ from typing import Any
 
 from attacks import wire
 
-EVERY_S, NEW_EVERY_S = 0.05, 1.0
+CALL_INTERVAL_S, SESSION_INTERVAL_S = 0.05, 1.0
 TIMEOUT_S = 10.0
 
-ended = threading.Event()
-writing = threading.Lock()
+stopping = threading.Event()
+write_lock = threading.Lock()
 
 
-def tell(**said: Any) -> None:
+def write_report(**fields: Any) -> None:
     """Write one line of JSON to stdout."""
-    with writing:
-        print(json.dumps(said), flush=True)
+    with write_lock:
+        print(json.dumps(fields), flush=True)
 
 
 class Client:
@@ -79,7 +79,7 @@ class Client:
         self.connection.close()
 
 
-def reason(error: Exception) -> str:
+def failure_reason(error: Exception) -> str:
     """Return the status in an error's text, or else the name of its type."""
     return str(error) if "status" in str(error) else type(error).__name__
 
@@ -87,53 +87,55 @@ def reason(error: Exception) -> str:
 def keep_calling(port: int, tool: str, token: str) -> None:
     """Call on the persistent connection until the end; reconnect after a failure."""
     client, is_open = Client(port, token), False
-    due = time.monotonic()
-    while not ended.wait(max(0.0, due - time.monotonic())):
-        began = time.monotonic()
+    next_call = time.monotonic()
+    while not stopping.wait(max(0.0, next_call - time.monotonic())):
+        start = time.monotonic()
         try:
             if not is_open:
                 client.open()
-                is_open, began = True, time.monotonic()
+                is_open, start = True, time.monotonic()
             client.call(tool)
-            tell(kind="kept", at=began, ms=(time.monotonic() - began) * 1e3)
+            write_report(
+                kind="persistent", at=start, ms=(time.monotonic() - start) * 1e3
+            )
         except (OSError, http.client.HTTPException) as error:
-            tell(kind="kept", at=began, error=reason(error))
-            is_open = is_open and reason(error) != "status 404"
+            write_report(kind="persistent", at=start, error=failure_reason(error))
+            is_open = is_open and failure_reason(error) != "status 404"
             client.close()
-        due = max(due + EVERY_S, time.monotonic())
+        next_call = max(next_call + CALL_INTERVAL_S, time.monotonic())
     client.close()
 
 
-def keep_coming(port: int, tool: str, token: str) -> None:
+def open_new_sessions(port: int, tool: str, token: str) -> None:
     """Open a new connection and session each second until the end."""
     number = 0
-    due = time.monotonic() + NEW_EVERY_S / 2
-    while not ended.wait(max(0.0, due - time.monotonic())):
+    next_session = time.monotonic() + SESSION_INTERVAL_S / 2
+    while not stopping.wait(max(0.0, next_session - time.monotonic())):
         number += 1
         client = Client(port, f"{token}-{number}" if token else "")
-        began = time.monotonic()
+        start = time.monotonic()
         try:
             client.open()
             client.call(tool)
-            tell(kind="new", at=began, ms=(time.monotonic() - began) * 1e3)
+            write_report(kind="new", at=start, ms=(time.monotonic() - start) * 1e3)
             client.send(None, "DELETE")
         except (OSError, http.client.HTTPException) as error:
-            tell(kind="new", at=began, error=reason(error))
+            write_report(kind="new", at=start, error=failure_reason(error))
         client.close()
-        due = max(due + NEW_EVERY_S, time.monotonic())
+        next_session = max(next_session + SESSION_INTERVAL_S, time.monotonic())
 
 
 def main(port: str, tool: str) -> None:
     """Run both loops until stdin ends."""
     token = os.environ.get("TOKEN", "")
     threads = [
-        threading.Thread(target=each, args=(int(port), tool, token))
-        for each in (keep_calling, keep_coming)
+        threading.Thread(target=target, args=(int(port), tool, token))
+        for target in (keep_calling, open_new_sessions)
     ]
     for thread in threads:
         thread.start()
     sys.stdin.read()
-    ended.set()
+    stopping.set()
     for thread in threads:
         thread.join()
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-SLOWLY_S = 1.0
+INTROSPECTION_DELAY_S = 1.0
 GOOD = "good"
 
 
@@ -25,22 +25,22 @@ class Issuer:
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls) -> AsyncIterator[Issuer]:
+    async def run(cls) -> AsyncIterator[Issuer]:
         """Yield an issuer that listens on a free port."""
-        found: list[Issuer] = []
+        issuers: list[Issuer] = []
 
         async def answer(
             reader: asyncio.StreamReader, writer: asyncio.StreamWriter
         ) -> None:
             with suppress(OSError, EOFError, asyncio.CancelledError):
                 while True:
-                    await found[0].answer(reader, writer)
+                    await issuers[0].answer(reader, writer)
             writer.close()
 
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
-        found.append(cls(server.sockets[0].getsockname()[1]))
+        issuers.append(cls(server.sockets[0].getsockname()[1]))
         try:
-            yield found[0]
+            yield issuers[0]
         finally:
             server.close()
 
@@ -52,12 +52,12 @@ class Issuer:
         fields = [line.partition(b":") for line in head.lower().split(b"\r\n")]
         sizes = [int(value) for name, _, value in fields if name == b"content-length"]
         form = parse_qs((await reader.readexactly(sizes[0])).decode())
-        said: dict[str, object] = {"active": False}
+        claims: dict[str, object] = {"active": False}
         if form["token"][0].startswith(GOOD):
-            said = {"active": True, "sub": "honest", "aud": self.audience}
+            claims = {"active": True, "sub": "honest", "aud": self.audience}
         else:
-            await asyncio.sleep(SLOWLY_S)
-        body = json.dumps(said).encode()
+            await asyncio.sleep(INTROSPECTION_DELAY_S)
+        body = json.dumps(claims).encode()
         writer.write(
             b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
             b"content-length: %d\r\n\r\n%b" % (len(body), body)

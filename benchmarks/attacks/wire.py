@@ -33,12 +33,12 @@ CAPABILITIES = {
 
 def message(method: str, params: Any = None, *, is_request: bool = True) -> bytes:
     """Return a JSON-RPC message; a request has a unique id."""
-    found: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+    fields: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
     if is_request:
-        found["id"] = next(ids)
+        fields["id"] = next(ids)
     if params is not None:
-        found["params"] = params
-    return json.dumps(found, separators=(",", ":")).encode()
+        fields["params"] = params
+    return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def initialize(capabilities: Any = None) -> bytes:
@@ -63,13 +63,13 @@ def head(port: int, fields: Iterable[tuple[str, str]] = (), verb: str = "POST") 
 
     A field replaces the default one of its name; an empty value removes it.
     """
-    usual = {
+    defaults = {
         "host": f"127.0.0.1:{port}",
         "content-type": "application/json",
         "accept": "application/json, text/event-stream",
     }
-    found = {**usual, **{name.lower(): value for name, value in fields}}
-    lines = [f"{name}: {value}\r\n" for name, value in found.items() if value]
+    all_fields = {**defaults, **{name.lower(): value for name, value in fields}}
+    lines = [f"{name}: {value}\r\n" for name, value in all_fields.items() if value]
     return f"{verb} /mcp HTTP/1.1\r\n" + "".join(lines)
 
 
@@ -80,8 +80,10 @@ def post(port: int, body: bytes, fields: Iterable[tuple[str, str]] = ()) -> byte
 
 def chunked(port: int, body: bytes, fields: Iterable[tuple[str, str]] = ()) -> bytes:
     """Return a chunked POST request without trailers and final empty line."""
-    begin = f"{head(port, fields)}transfer-encoding: chunked\r\n\r\n{len(body):x}\r\n"
-    return begin.encode() + body + b"\r\n0\r\n"
+    head_and_size = (
+        f"{head(port, fields)}transfer-encoding: chunked\r\n\r\n{len(body):x}\r\n"
+    )
+    return head_and_size.encode() + body + b"\r\n0\r\n"
 
 
 def in_session(session: str) -> list[tuple[str, str]]:
@@ -98,14 +100,14 @@ def stateless(
         "io.modelcontextprotocol/clientCapabilities": CAPABILITIES,
         "io.modelcontextprotocol/clientInfo": INFO,
     }
-    usual = {
+    defaults = {
         "mcp-protocol-version": STATELESS_ERA,
         "mcp-method": method,
         "mcp-name": name,
     }
-    given = {key.replace("_", "-"): value for key, value in fields.items()}
+    overrides = {key.replace("_", "-"): value for key, value in fields.items()}
     body = message(method, {**params, "_meta": meta})
-    return post(port, body, {**usual, **given}.items())
+    return post(port, body, {**defaults, **overrides}.items())
 
 
 @dataclass(frozen=True)
@@ -129,9 +131,9 @@ class Answer:
             events = [line[5:] for line in text.splitlines() if line[:5] == b"data:"]
             text = next((data for data in reversed(events) if data.strip()), b"{}")
         with suppress(ValueError):
-            found = json.loads(text)
-            if isinstance(found, dict):
-                return found
+            message = json.loads(text)
+            if isinstance(message, dict):
+                return message
         return {}
 
     @property
@@ -141,17 +143,17 @@ class Answer:
         return isinstance(result, dict) and not result.get("isError")
 
 
-class Peer:
+class Connection:
     """One connection that reads only on demand: other bytes stay in the kernel."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self._rest = b""
+        self._buffer = b""
 
     @classmethod
     async def connect(
         cls, port: int, source: str = ATTACKER, receive_buffer: int = 0
-    ) -> Peer:
+    ) -> Connection:
         """Open a connection from a source address.
 
         Raises:
@@ -196,9 +198,9 @@ class Peer:
             EOFError, OSError: The connection ended or failed, or the time is over.
         """
         async with asyncio.timeout(TIMEOUT_S):
-            return await self._answer()
+            return await self._read_answer()
 
-    async def ask(self, request: bytes) -> Answer:
+    async def send_request(self, request: bytes) -> Answer:
         """Send a request and return its response.
 
         Raises:
@@ -207,50 +209,52 @@ class Peer:
         await self.send(request)
         return await self.read()
 
-    async def has_sent(self, mark: bytes) -> bool:
+    async def wait_for(self, mark: bytes) -> bool:
         """Read until the mark or an error; return whether the mark was received.
 
         Raises:
             EOFError, OSError: As `read` does.
         """
         async with asyncio.timeout(TIMEOUT_S):
-            while mark not in self._rest:
-                if b'"error"' in self._rest:
+            while mark not in self._buffer:
+                if b'"error"' in self._buffer:
                     return False
-                await self._more()
+                await self._receive()
         return True
 
-    async def _more(self) -> None:
+    async def _receive(self) -> None:
         data = await asyncio.get_running_loop().sock_recv(self.sock, READ_SIZE)
         if not data:
-            raise EOFError("clean" if not self._rest else "in the middle of an answer")
-        self._rest += data
+            raise EOFError(
+                "clean" if not self._buffer else "in the middle of an answer"
+            )
+        self._buffer += data
 
-    async def _until(self, mark: bytes) -> bytes:
-        while mark not in self._rest:
-            await self._more()
-        found, _, self._rest = self._rest.partition(mark)
-        return found
+    async def _read_until(self, mark: bytes) -> bytes:
+        while mark not in self._buffer:
+            await self._receive()
+        data, _, self._buffer = self._buffer.partition(mark)
+        return data
 
-    async def _exactly(self, length: int) -> bytes:
-        while len(self._rest) < length:
-            await self._more()
-        found, self._rest = self._rest[:length], self._rest[length:]
-        return found
+    async def _read_exactly(self, length: int) -> bytes:
+        while len(self._buffer) < length:
+            await self._receive()
+        data, self._buffer = self._buffer[:length], self._buffer[length:]
+        return data
 
-    async def _answer(self) -> Answer:
-        lines = (await self._until(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    async def _read_answer(self) -> Answer:
+        lines = (await self._read_until(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         status = int(lines[0].split(" ")[1])
         pairs = (line.partition(":") for line in lines[1:])
         fields = {name.lower(): value.strip() for name, _, value in pairs}
         if "chunked" in fields.get("transfer-encoding", ""):
             body = b""
-            while size := int(await self._until(b"\r\n"), 16):
-                body += await self._exactly(size)
-                await self._exactly(2)
-            await self._until(b"\r\n")
+            while size := int(await self._read_until(b"\r\n"), 16):
+                body += await self._read_exactly(size)
+                await self._read_exactly(2)
+            await self._read_until(b"\r\n")
         else:
-            body = await self._exactly(int(fields.get("content-length", 0)))
+            body = await self._read_exactly(int(fields.get("content-length", 0)))
         return Answer(status, fields, body)
 
     def close(self, *, reset: bool = False) -> None:

@@ -6,15 +6,15 @@ from contextlib import ExitStack, asynccontextmanager
 from chuk_mcp.client import connect_to_server
 from chuk_mcp.transports.http import StreamableHTTPParameters, StreamableHTTPTransport
 from chuk_mcp.transports.stdio import StdioParameters
-from leg import ARGUMENTS, NAME, parse
+from leg import ARGUMENTS, NAME, parse_leg
 
 # chuk-mcp kills its child without asyncio, which logs a warning each time.
 logging.getLogger("asyncio").setLevel(logging.ERROR)
 
 
 @asynccontextmanager
-async def connected(argument):
-    leg = parse(argument)
+async def connect(argument):
+    leg = parse_leg(argument)
     with ExitStack() as stack:
         if leg.is_stdio:
             target = StdioParameters(command=leg.server, args=[leg.era])

@@ -4,18 +4,18 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
-from leg import ARGUMENTS, NAME, parse
+from leg import ARGUMENTS, NAME, parse_leg
 
 
 @asynccontextmanager
-async def connected(argument):
-    leg = parse(argument)
+async def connect(argument):
+    leg = parse_leg(argument)
     async with AsyncExitStack() as stack:
         if leg.is_stdio:
             target = StdioTransport(leg.server, [leg.era], keep_alive=False)
         else:
             target = stack.enter_context(leg.url())
-        with leg.starting():
+        with leg.start_on_server_core():
             mode = "auto" if leg.is_modern else "legacy"
             client = await stack.enter_async_context(Client(target, mode=mode))
 

@@ -3,7 +3,7 @@
 import logging
 from contextlib import ExitStack, asynccontextmanager
 
-from leg import ARGUMENTS, NAME, parse
+from leg import ARGUMENTS, NAME, parse_leg
 from mcp_use import MCPClient
 
 # mcp-use logs to stdout, which carries the figures.
@@ -11,8 +11,8 @@ logging.getLogger("mcp_use").setLevel(logging.CRITICAL)
 
 
 @asynccontextmanager
-async def connected(argument):
-    leg = parse(argument)
+async def connect(argument):
+    leg = parse_leg(argument)
     with ExitStack() as stack:
         if leg.is_stdio:
             target = {"command": leg.server, "args": [leg.era]}

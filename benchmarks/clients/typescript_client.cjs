@@ -40,17 +40,17 @@ async function oneAtATime(call, calls) {
     return { cpu_us: (cpuMicroseconds() - before) / calls };
 }
 
-async function laps(call, calls, taken) {
+async function timeCalls(call, calls, latencies) {
     await repeat(call, warmUpCalls(calls));
     for (let turn = 0; turn < calls; turn++) {
         const start = process.hrtime.bigint();
         await call();
-        taken.push(Number(process.hrtime.bigint() - start));
+        latencies.push(Number(process.hrtime.bigint() - start));
     }
 }
 
-function percentiles(taken) {
-    const ordered = [...taken].sort((a, b) => a - b);
+function percentiles(latencies) {
+    const ordered = [...latencies].sort((a, b) => a - b);
     const at = (share) => Math.max(0, Math.ceil(share * ordered.length) - 1);
     return Object.fromEntries(
         Object.entries(PERCENTILES).map(([name, share]) => [name, ordered[at(share)] / 1e3]),
@@ -58,16 +58,16 @@ function percentiles(taken) {
 }
 
 async function inFlight(call, calls, width) {
-    async function everything(count) {
+    async function runCalls(count) {
         let turns = count;
         const work = async () => {
             while (turns-- > 0) await call();
         };
         await Promise.all(Array.from({ length: width }, work));
     }
-    await everything(Math.max(width, warmUpCalls(calls)));
+    await runCalls(Math.max(width, warmUpCalls(calls)));
     const [wall, cpu] = [process.hrtime.bigint(), cpuMicroseconds()];
-    await everything(calls);
+    await runCalls(calls);
     const spent = cpuMicroseconds() - cpu;
     return {
         [`calls_per_s@${width}`]: (calls / Number(process.hrtime.bigint() - wall)) * 1e9,
@@ -75,11 +75,11 @@ async function inFlight(call, calls, width) {
     };
 }
 
-async function answer(call, { calls, width }, taken) {
+async function handleRequest(call, { calls, width }, latencies) {
     if (width) return inFlight(call, calls, width);
-    if (!calls) return percentiles(taken);
+    if (!calls) return percentiles(latencies);
     const figures = await oneAtATime(call, calls);
-    await laps(call, calls, taken);
+    await timeCalls(call, calls, latencies);
     return figures;
 }
 
@@ -93,7 +93,7 @@ async function listening(server, options) {
     return { url: `http://127.0.0.1:${port}/mcp`, close: () => child.stdin.end() };
 }
 
-async function connected(argument) {
+async function connect(argument) {
     const [shape, era, , ...words] = argument.split(" ");
     const server = words.join(" ");
     const client = new Client(
@@ -125,12 +125,12 @@ async function connected(argument) {
 }
 
 async function main() {
-    const [call, close] = await connected(process.argv[3]);
-    const taken = [];
+    const [call, close] = await connect(process.argv[3]);
+    const latencies = [];
     await repeat(call, COMPILED_CALLS[process.argv[3].split(" ")[0]]);
     console.log("{}");
     for await (const line of createInterface({ input: process.stdin }))
-        console.log(JSON.stringify(await answer(call, JSON.parse(line), taken)));
+        console.log(JSON.stringify(await handleRequest(call, JSON.parse(line), latencies)));
     await close();
     process.exit(0); // a keep-alive connection is no reason to stay
 }

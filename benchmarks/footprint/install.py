@@ -17,34 +17,36 @@ MIB = 1024 * 1024
 COMPILED = ".pyc"
 
 
-def needed(name: str, folder: Path) -> dict[str, Distribution]:
+def required_distributions(name: str, folder: Path) -> dict[str, Distribution]:
     """Return a distribution in a folder and its dependencies there, by name."""
-    known = {
+    installed = {
         canonicalize_name(each.metadata["Name"]): each
         for each in distributions(path=[str(folder)])
     }
-    found: dict[str, Distribution] = {}
-    seen: set[tuple[str, frozenset[str]]] = set()
+    required_distributions: dict[str, Distribution] = {}
+    visited: set[tuple[str, frozenset[str]]] = set()
     waiting: list[tuple[str, frozenset[str]]] = [(name, frozenset())]
     while waiting:
         name, extras = waiting.pop()
         key = canonicalize_name(name)
-        if (key, extras) in seen or key not in known:
+        if (key, extras) in visited or key not in installed:
             continue
-        seen.add((key, extras))
-        found[key] = known[key]
-        for text in known[key].requires or ():
+        visited.add((key, extras))
+        required_distributions[key] = installed[key]
+        for text in installed[key].requires or ():
             requirement = Requirement(text)
             marker = requirement.marker
-            wanted = [{"extra": extra} for extra in extras or {""}]
-            if marker is None or any(marker.evaluate(each) for each in wanted):
+            environments = [{"extra": extra} for extra in extras or {""}]
+            if marker is None or any(
+                marker.evaluate(environment) for environment in environments
+            ):
                 waiting.append((requirement.name, frozenset(requirement.extras)))
-    return found
+    return required_distributions
 
 
 def size(distribution: Distribution) -> int:
     """Return the size in bytes of a distribution's files."""
-    paths = [Path(str(each.locate())) for each in distribution.files or ()]
+    paths = [Path(str(file.locate())) for file in distribution.files or ()]
     return sum(
         path.stat().st_size
         for path in paths
@@ -63,44 +65,46 @@ def python_install(name: str, site_packages: Path, package: Path) -> dict[str, f
 
     With an editable installation the package itself is outside of `site_packages`.
     """
-    everything = needed(name, site_packages)
-    total = sum(map(size, everything.values()))
+    installed = required_distributions(name, site_packages)
+    total = sum(map(size, installed.values()))
     if not (site_packages / package.name).exists():
         total += tree_size(package)
-    return {"install_mib": total / MIB, "distributions": len(everything)}
+    return {"install_mib": total / MIB, "distributions": len(installed)}
 
 
 def version(name: str, site_packages: Path) -> str:
     """Return the version of a distribution in a folder."""
-    return needed(name, site_packages)[canonicalize_name(name)].version
+    return required_distributions(name, site_packages)[canonicalize_name(name)].version
 
 
 def node_version(name: str, modules: Path) -> str:
     """Return the version of a Node package."""
     text = (modules / name / "package.json").read_text(encoding="utf-8")
-    found: str = json.loads(text)["version"]
-    return found
+    version: str = json.loads(text)["version"]
+    return version
 
 
 def node_install(name: str, modules: Path) -> dict[str, float]:
     """Return size in MiB and number of a Node package and its dependencies."""
-    found: set[Path] = set()
+    folders: set[Path] = set()
     waiting = [(name, modules)]
     while waiting:
-        name, near = waiting.pop()
-        places = [near / name, modules / name]
-        place = next((each for each in places if each.is_dir()), None)
-        if place is None or place in found:
+        name, nearest = waiting.pop()
+        candidates = [nearest / name, modules / name]
+        folder = next((path for path in candidates if path.is_dir()), None)
+        if folder is None or folder in folders:
             continue
-        found.add(place)
-        manifest = json.loads((place / "package.json").read_text(encoding="utf-8"))
-        inner = place / "node_modules"
-        waiting += [(each, inner) for each in manifest.get("dependencies", {})]
-    inside = {path for path in found if not path.is_relative_to(modules / ".bin")}
+        folders.add(folder)
+        manifest = json.loads((folder / "package.json").read_text(encoding="utf-8"))
+        inner = folder / "node_modules"
+        waiting += [
+            (dependency, inner) for dependency in manifest.get("dependencies", {})
+        ]
+    packages = {path for path in folders if not path.is_relative_to(modules / ".bin")}
     total = sum(
         path.stat().st_size
-        for place in inside
-        for path in place.rglob("*")
-        if path.is_file() and "node_modules" not in path.relative_to(place).parts
+        for folder in packages
+        for path in folder.rglob("*")
+        if path.is_file() and "node_modules" not in path.relative_to(folder).parts
     )
-    return {"install_mib": total / MIB, "distributions": len(found)}
+    return {"install_mib": total / MIB, "distributions": len(folders)}

@@ -20,20 +20,26 @@ from harness.child import load
 from harness.rounds import FOLDER
 
 MARK = "sched_yield"
-ASKS = ("mmap", "munmap", "mremap", "brk", "madvise")
-STRACE = ("strace", "-f", "--seccomp-bpf", "-e", f"trace={','.join((*ASKS, MARK))}")
+MEMORY_SYSCALLS = ("mmap", "munmap", "mremap", "brk", "madvise")
+STRACE = (
+    "strace",
+    "-f",
+    "--seccomp-bpf",
+    "-e",
+    f"trace={','.join((*MEMORY_SYSCALLS, MARK))}",
+)
 """strace intercepts only the counted system calls; all others run at full speed."""
 
 WARM_UP_CALLS = 1_000
 LIMIT_S = 120.0
 
 
-def is_there() -> bool:
+def has_strace() -> bool:
     """Return whether strace is installed."""
     return shutil.which("strace") is not None
 
 
-def asked(target: str, argument: str, calls: int) -> int:
+def count_memory_syscalls(target: str, argument: str, calls: int) -> int:
     """Return the number of system calls for memory in a number of calls.
 
     Raises:
@@ -42,7 +48,7 @@ def asked(target: str, argument: str, calls: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         program = [sys.executable, "-m", "footprint.kernel", target, argument]
-        done = subprocess.run(
+        result = subprocess.run(
             [*STRACE, "-o", str(log), *program, str(calls)],
             cwd=FOLDER,
             capture_output=True,
@@ -50,26 +56,26 @@ def asked(target: str, argument: str, calls: int) -> int:
             timeout=LIMIT_S,
             check=False,
         )
-        if done.returncode:
-            raise ChildProcessError(f"strace: {done.stderr}")
-        return between(log.read_text(encoding="utf-8").splitlines())
+        if result.returncode:
+            raise ChildProcessError(f"strace: {result.stderr}")
+        return count_between_marks(log.read_text(encoding="utf-8").splitlines())
 
 
-def between(lines: list[str]) -> int:
+def count_between_marks(lines: list[str]) -> int:
     """Return the number of system calls for memory between the two marks.
 
     Raises:
         ChildProcessError: The number of marks is not two.
     """
-    marks = [at for at, line in enumerate(lines) if f"{MARK}(" in line]
+    marks = [index for index, line in enumerate(lines) if f"{MARK}(" in line]
     if len(marks) != 2:
         raise ChildProcessError(f"strace: {len(marks)} marks instead of two")
-    begun = [f"{name}(" for name in ASKS]
-    inside = lines[marks[0] + 1 : marks[1]]
-    return sum(any(each in line for each in begun) for line in inside)
+    call_starts = [f"{name}(" for name in MEMORY_SYSCALLS]
+    measured_lines = lines[marks[0] + 1 : marks[1]]
+    return sum(any(start in line for start in call_starts) for line in measured_lines)
 
 
-async def perform(target: str, argument: str, calls: int) -> None:
+async def make_calls(target: str, argument: str, calls: int) -> None:
     """Make the calls, one at a time."""
     async with load(target)(argument) as call:
         for _ in range(WARM_UP_CALLS):
@@ -80,7 +86,7 @@ async def perform(target: str, argument: str, calls: int) -> None:
         os.sched_yield()
 
 
-def perform_blocking(target: str, argument: str, calls: int) -> None:
+def make_blocking_calls(target: str, argument: str, calls: int) -> None:
     """Make the calls of a blocking variant."""
     with load(target)(argument) as call:
         for _ in range(WARM_UP_CALLS):
@@ -93,9 +99,9 @@ def perform_blocking(target: str, argument: str, calls: int) -> None:
 
 def main(target: str, argument: str, calls: str) -> None:
     if "blocking" in target:
-        perform_blocking(target, argument, int(calls))
+        make_blocking_calls(target, argument, int(calls))
     else:
-        asyncio.run(perform(target, argument, int(calls)))
+        asyncio.run(make_calls(target, argument, int(calls)))
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ def run(
     Raises:
         ChildProcessError: The program failed; the message has its stderr.
     """
-    began = time.perf_counter()
-    done = subprocess.run(
+    start = time.perf_counter()
+    result = subprocess.run(
         command,
         # An inherited PYTHONDONTWRITEBYTECODE would make each start compile the
         # modules.
@@ -33,13 +33,13 @@ def run(
         timeout=LIMIT_S,
         check=False,
     )
-    took = (time.perf_counter() - began) * 1e3
-    if done.returncode:
-        raise ChildProcessError(f"{command} failed: {done.stderr}")
-    return took, parsed(done.stdout)
+    milliseconds = (time.perf_counter() - start) * 1e3
+    if result.returncode:
+        raise ChildProcessError(f"{command} failed: {result.stderr}")
+    return milliseconds, parse_figures(result.stdout)
 
 
-def parsed(text: str) -> dict[str, float]:
+def parse_figures(text: str) -> dict[str, float]:
     """Parse the lines of a name and a number."""
-    words = (line.split() for line in text.splitlines())
-    return {each[0]: float(each[1]) for each in words if len(each) == 2}
+    pairs = (line.split() for line in text.splitlines())
+    return {pair[0]: float(pair[1]) for pair in pairs if len(pair) == 2}

@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Any
 import bench_server
 import floor
 import floor_http
-from driven import pipes, session_head
 from floor import Call
-from harness.servers import cpu_ns, listening
+from floor_sessions import open_pipes, session_head
+from harness.servers import cpu_ns, run_server
 from leg import ARGUMENTS
-from null.serving import serving
+from null.server import run_null_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from harness.servers import Program
-    from null.serving import Serving
+    from null.server import NullServer
 
     Open = Callable[[], Awaitable[Call]]
 
-AT_ONCE = 20
+MAX_OPENING = 20
 """Sessions opened concurrently: the null server has a short accept queue."""
 
 SESSIONS_PER_NULL = 25
@@ -46,25 +46,25 @@ class Sessions:
     def __init__(self, open_one: Open) -> None:
         self.open_one = open_one
         self.calls: list[Call] = []
-        self.at = 0
+        self.next_index = 0
         self.turns = 1
         self.pid = os.getpid()
 
     async def __call__(self) -> Any:
-        self.at = (self.at or self.turns) - 1
-        return await self.calls[self.at]()
+        self.next_index = (self.next_index or self.turns) - 1
+        return await self.calls[self.next_index]()
 
-    async def grow(self, many: int) -> dict[str, float]:
+    async def grow(self, sessions: int) -> dict[str, float]:
         """Open sessions until there are `many`."""
-        make_room(many)
-        while missing := many - len(self.calls):
-            count = min(AT_ONCE, missing)
+        raise_file_limit(sessions)
+        while missing := sessions - len(self.calls):
+            count = min(MAX_OPENING, missing)
             self.calls += await asyncio.gather(*(self.open_one() for _ in range(count)))
         return {}
 
-    async def take_turns(self, many: int) -> dict[str, float]:
+    async def take_turns(self, sessions: int) -> dict[str, float]:
         """Select the number of sessions that are called in turn."""
-        self.at, self.turns = 0, many
+        self.next_index, self.turns = 0, sessions
         return {}
 
     async def memory(self, _: int) -> dict[str, float]:
@@ -76,7 +76,7 @@ class Sessions:
         return {"files": open_files(self.pid)}
 
 
-class Served(Sessions):
+class ServerSessions(Sessions):
     """Sessions with the measured process as their server."""
 
     def __init__(self, open_one: Open, pid: int) -> None:
@@ -98,7 +98,7 @@ def open_files(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
-def make_room(sessions: int) -> None:
+def raise_file_limit(sessions: int) -> None:
     """Raise the limit of open files to the need of `sessions`, for children, too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = FILES_PER_SESSION * sessions + 256
@@ -106,7 +106,7 @@ def make_room(sessions: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(needed, hard), hard))
 
 
-async def begun(sessions: Sessions) -> Sessions:
+async def open_first(sessions: Sessions) -> Sessions:
     """Open the first session, call once, and return the sessions."""
     await sessions.grow(1)
     await sessions()
@@ -132,7 +132,7 @@ async def clients(server: Any) -> AsyncIterator[Sessions]:
 
             return call
 
-        yield await begun(Sessions(open_one))
+        yield await open_first(Sessions(open_one))
 
 
 @asynccontextmanager
@@ -143,7 +143,7 @@ async def stdio_client(server: str) -> AsyncIterator[Sessions]:
         yield sessions
 
 
-class Nulls:
+class NullServers:
     """HTTP null servers with at most `SESSIONS_PER_NULL` sessions each.
 
     A null server polls all its connections, so 1,000 would cost more than a call.
@@ -154,11 +154,11 @@ class Nulls:
         self.server = server
         self.sessions = 0
 
-    def next(self) -> Serving:
+    def next(self) -> NullServer:
         """Return the null server for the next session."""
         if self.sessions % SESSIONS_PER_NULL == 0:
-            started = serving(self.server, "--legacy", "--json")
-            self.last = self.stack.enter_context(started)
+            null_server = run_null_server(self.server, "--legacy", "--json")
+            self.last = self.stack.enter_context(null_server)
         self.sessions += 1
         return self.last
 
@@ -168,16 +168,16 @@ async def http_client(server: str) -> AsyncIterator[Sessions]:
     import mcpwire
 
     with ExitStack() as stack:
-        nulls = Nulls(stack, server)
-        async with clients(lambda: mcpwire.Http(nulls.next().url)) as sessions:
+        servers = NullServers(stack, server)
+        async with clients(lambda: mcpwire.Http(servers.next().url)) as sessions:
             yield sessions
 
 
-def calling(one: Any, params: dict[str, Any]) -> Call:
+def floor_call(client: Any, params: dict[str, Any]) -> Call:
     """Return a function that makes one call by a floor."""
 
     async def call() -> Any:
-        return await one.call("tools/call", params)
+        return await client.call("tools/call", params)
 
     return call
 
@@ -187,26 +187,26 @@ async def stdio_floor(server: str) -> AsyncIterator[Sessions]:
     async with AsyncExitStack() as stack:
 
         async def open_one() -> Call:
-            one = stack.enter_context(closing(floor.Floor([server, "--legacy"])))
-            return calling(one, PARAMS)
+            client = stack.enter_context(closing(floor.Floor([server, "--legacy"])))
+            return floor_call(client, PARAMS)
 
-        yield await begun(Sessions(open_one))
+        yield await open_first(Sessions(open_one))
 
 
 @asynccontextmanager
 async def http_floor(server: str) -> AsyncIterator[Sessions]:
     with ExitStack() as outer:
-        nulls = Nulls(outer, server)
+        servers = NullServers(outer, server)
         async with AsyncExitStack() as stack:
 
             async def open_one() -> Call:
-                one = floor_http.Floor(nulls.next().port, modern=False)
-                stack.enter_context(closing(one))
-                call = calling(one, PARAMS)
+                client = floor_http.Floor(servers.next().port, modern=False)
+                stack.enter_context(closing(client))
+                call = floor_call(client, PARAMS)
                 await call()
                 return call
 
-            yield await begun(Sessions(open_one))
+            yield await open_first(Sessions(open_one))
         await asyncio.sleep(0)  # asyncio closes the aborted sockets
 
 
@@ -216,12 +216,12 @@ async def http_floor(server: str) -> AsyncIterator[Sessions]:
 @asynccontextmanager
 async def stdio_server(name: str) -> AsyncIterator[Sessions]:
     """Yield the only session of a stdio server."""
-    async with pipes(bench_server.PROGRAMS[name].command) as one:
+    async with open_pipes(bench_server.PROGRAMS[name].command) as client:
 
         async def open_one() -> Call:
-            return calling(one, PARAMS)
+            return floor_call(client, PARAMS)
 
-        yield await begun(Served(open_one, one.process.pid))
+        yield await open_first(ServerSessions(open_one, client.process.pid))
 
 
 def http_server(name: str) -> Any:
@@ -231,17 +231,17 @@ def http_server(name: str) -> Any:
 @asynccontextmanager
 async def http_program(program: Program) -> AsyncIterator[Sessions]:
     """Yield sessions of an HTTP server."""
-    make_room(1_000)  # the server inherits the limit
-    with listening(program) as (port, pid):
+    raise_file_limit(1_000)  # the server inherits the limit
+    with run_server(program) as (port, pid):
         async with AsyncExitStack() as stack:
 
             async def open_one() -> Call:
-                one = floor_http.Floor(port, modern=False)
-                stack.enter_context(closing(one))
-                one.head = session_head(port)
-                call = calling(one, PARAMS)
+                client = floor_http.Floor(port, modern=False)
+                stack.enter_context(closing(client))
+                client.head = session_head(port)
+                call = floor_call(client, PARAMS)
                 await call()
                 return call
 
-            yield await begun(Served(open_one, pid))
+            yield await open_first(ServerSessions(open_one, pid))
         await asyncio.sleep(0)  # asyncio closes the aborted sockets

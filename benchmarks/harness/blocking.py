@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Call = Callable[[], Any]
-Laps = dict[int, list[int]]
+Latencies = dict[int, list[int]]
 """The latencies in nanoseconds, by number of calls in flight; 0: one at a time."""
 
 CORES = sorted(getattr(os, "sched_getaffinity", lambda _: range(1))(0))
@@ -33,28 +33,28 @@ call takes ten times as long.
 """
 
 
-def settle(pid: int, placement: str, side: int) -> None:
+def pin_process(pid: int, placement: str, side: int) -> None:
     """Pin a process to its core; 0 is this thread and the threads it will start."""
     if placement in PLACEMENTS and len(CORES) > 1:
         core = CORES[PLACEMENTS[placement][side]]
         os.sched_setaffinity(pid, {core})
 
 
-def place(server: int, placement: str) -> None:
+def pin_cores(server: int, placement: str) -> None:
     """Pin this thread, with the threads it will start, and a server to their cores."""
-    settle(0, placement, 0)
-    settle(server, placement, 1)
+    pin_process(0, placement, 0)
+    pin_process(server, placement, 1)
 
 
 @contextmanager
-def place_server(placement: str) -> Iterator[None]:
+def start_on_server_core(placement: str) -> Iterator[None]:
     """Pin this thread to the server's core within the block, then to its own."""
-    settle(0, placement, 1)
+    pin_process(0, placement, 1)
     yield
-    settle(0, placement, 0)
+    pin_process(0, placement, 0)
 
 
-def one_at_a_time(call: Call, calls: int) -> Figures:
+def measure_cpu(call: Call, calls: int) -> Figures:
     """Return the CPU time per call of one slice, in microseconds."""
     for _ in range(WARM_UP_CALLS):
         call()
@@ -65,56 +65,58 @@ def one_at_a_time(call: Call, calls: int) -> Figures:
     return {"cpu_us": cpu / calls / 1e3}
 
 
-def laps(call: Call, calls: int) -> list[int]:
+def time_calls(call: Call, calls: int) -> list[int]:
     """Return the latency of each call of one slice, in nanoseconds."""
     for _ in range(WARM_UP_CALLS):
         call()
-    taken = [0] * calls
-    for lap in range(calls):
+    latencies = [0] * calls
+    for index in range(calls):
         start = perf_counter_ns()
         call()
-        taken[lap] = perf_counter_ns() - start
-    return taken
+        latencies[index] = perf_counter_ns() - start
+    return latencies
 
 
-def in_threads(call: Call, calls: int, width: int, taken: list[int]) -> Figures:
+def measure_in_threads(
+    call: Call, calls: int, width: int, all_latencies: list[int]
+) -> Figures:
     """Call from `width` threads; return calls per second and CPU time per call.
 
     If the call has an attribute `threads`, it limits their number, for comparison.
-    The latencies are added to `taken`.
+    The latencies are added to `all_latencies`.
     """
     threads = min(width, getattr(call, "threads", width))
     failures: list[BaseException] = []
-    begun = [0, 0]
+    started = [0, 0]
 
-    def begin() -> None:
-        begun[:] = perf_counter_ns(), process_time_ns()
+    def start_clocks() -> None:
+        started[:] = perf_counter_ns(), process_time_ns()
 
     # The clocks start when all threads run and the caches are warm.
-    together = Barrier(threads, begin)
+    barrier = Barrier(threads, start_clocks)
 
-    def work(turns: Iterator[int], warm_up: Iterator[int]) -> None:
-        mine = []
+    def work(remaining: Iterator[int], warm_up: Iterator[int]) -> None:
+        latencies = []
         try:
             for _ in warm_up:
                 call()
-            together.wait()
-            for _ in turns:
+            barrier.wait()
+            for _ in remaining:
                 start = perf_counter_ns()
                 call()
-                mine.append(perf_counter_ns() - start)
+                latencies.append(perf_counter_ns() - start)
         except BaseException as error:  # noqa: BLE001 - raised again below
             failures.append(error)
-            together.abort()
-        taken.extend(mine)
+            barrier.abort()
+        all_latencies.extend(latencies)
 
-    turns, warm_up = iter(range(calls)), iter(range(WARM_UP_CALLS))
-    workers = [Thread(target=work, args=(turns, warm_up)) for _ in range(threads)]
+    remaining, warm_up = iter(range(calls)), iter(range(WARM_UP_CALLS))
+    workers = [Thread(target=work, args=(remaining, warm_up)) for _ in range(threads)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    wall, cpu = perf_counter_ns() - begun[0], process_time_ns() - begun[1]
+    wall, cpu = perf_counter_ns() - started[0], process_time_ns() - started[1]
     if failures:
         raise failures[0]
     return {
@@ -123,35 +125,40 @@ def in_threads(call: Call, calls: int, width: int, taken: list[int]) -> Figures:
     }
 
 
-def summed_up(taken: Laps) -> Figures:
+def summarize_latencies(latencies: Latencies) -> Figures:
     """Return the percentiles over all slices, by number of calls in flight."""
     return {
         f"{name}@{width}" if width else name: value
-        for width, each in taken.items()
-        for name, value in percentiles(each).items()
+        for width, values in latencies.items()
+        for name, value in percentiles(values).items()
     }
 
 
-def answer(call: Call, request: dict[str, Any], taken: Laps) -> Figures:
-    """Measure the slice of a request; `taken` collects the laps of all slices."""
+def handle_request(
+    call: Call, request: dict[str, Any], latencies: Latencies
+) -> Figures:
+    """Measure the slice of a request; `latencies` collects those of all slices."""
     calls, width = request.get("calls"), request.get("width")
     if not calls:
-        return summed_up(taken)
-    measured = taken.setdefault(width or 0, [])
+        return summarize_latencies(latencies)
+    slice_latencies = latencies.setdefault(width or 0, [])
     if width:
-        in_flight = getattr(call, "in_flight", None)
-        if in_flight is not None:
-            return dict(in_flight(calls, width, measured))
-        return in_threads(call, calls, width, measured)
-    figures = one_at_a_time(call, calls)
-    measured += laps(call, calls)
+        measure_in_flight = getattr(call, "measure_in_flight", None)
+        if measure_in_flight is not None:
+            return dict(measure_in_flight(calls, width, slice_latencies))
+        return measure_in_threads(call, calls, width, slice_latencies)
+    figures = measure_cpu(call, calls)
+    slice_latencies += time_calls(call, calls)
     return figures
 
 
 def serve(variant: Any) -> None:
     """Open the variant, print a first line, and answer requests until stdin ends."""
-    taken: Laps = {}
+    latencies: Latencies = {}
     with variant as call:
         print("{}", flush=True)
         while line := sys.stdin.readline():
-            print(json.dumps(answer(call, json.loads(line), taken)), flush=True)
+            print(
+                json.dumps(handle_request(call, json.loads(line), latencies)),
+                flush=True,
+            )

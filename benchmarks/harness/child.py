@@ -25,33 +25,33 @@ def load(target: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-async def answer(
-    call: measure.Call, request: dict[str, Any], taken: list[int]
+async def handle_request(
+    call: measure.Call, request: dict[str, Any], latencies: list[int]
 ) -> measure.Figures:
-    """Measure the slice of a request; `taken` collects the laps of all slices.
+    """Measure the slice of a request; `latencies` collects those of all slices.
 
     A request with `do` calls the method of that name of the variant itself.
     """
-    if do := request.get("do"):
-        figures = await getattr(call, do)(request["with"])
+    if method := request.get("do"):
+        figures = await getattr(call, method)(request["with"])
         return dict(figures)
     if width := request.get("width"):
-        return await measure.in_flight(call, request["calls"], width)
+        return await measure.measure_in_flight(call, request["calls"], width)
     if calls := request.get("calls"):
-        figures = await measure.one_at_a_time(call, calls)
-        taken += await measure.laps(call, calls)
+        figures = await measure.measure_cpu(call, calls)
+        latencies += await measure.time_calls(call, calls)
         return figures
-    return measure.percentiles(taken)
+    return measure.percentiles(latencies)
 
 
 async def serve(variant: Any) -> None:
     """Open the variant, print a first line, and answer requests until stdin ends."""
-    taken: list[int] = []
+    latencies: list[int] = []
     async with variant as call:
         print("{}", flush=True)
         # Blocks the loop between slices on purpose: a waiting variant costs no CPU.
         while line := sys.stdin.readline():
-            figures = await answer(call, json.loads(line), taken)
+            figures = await handle_request(call, json.loads(line), latencies)
             print(json.dumps(figures), flush=True)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness import machine, report
-from harness.figures import Budget, compared, summarise
-from harness.programs import Served
+from harness.figures import Budget, compare_variants, summarise
+from harness.programs import ServedProgram
 from harness.rounds import FOLDER, Plan, Variant, run_rounds
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from harness.rounds import Round
 
-One = TypeVar("One", Variant, Served, Variant | Served)
+AnyVariant = TypeVar("AnyVariant", Variant, ServedProgram, Variant | ServedProgram)
 
 SLICES = 20
 WIDTHS = (1, 8, 32, 64)
 
 
-def positive(text: str) -> int:
+def positive_int(text: str) -> int:
     """Parse an integer of at least one."""
     number = int(text)
     if number < 1:
@@ -33,12 +33,12 @@ def positive(text: str) -> int:
     return number
 
 
-def numbers(text: str) -> tuple[int, ...]:
+def int_list(text: str) -> tuple[int, ...]:
     """Parse a comma-separated list of numbers, which may be empty."""
-    return tuple(positive(part) for part in text.split(",") if part)
+    return tuple(positive_int(part) for part in text.split(",") if part)
 
 
-def parser(
+def create_parser(
     name: str,
     widths: tuple[int, ...] = (),
     slices: int = SLICES,
@@ -49,23 +49,25 @@ def parser(
     parser = argparse.ArgumentParser(prog=f"bench_{name}.py")
     local = FOLDER / "results" / "local" / f"{name}.json"
     add = parser.add_argument
-    add("--rounds", type=positive, default=7, help="interleaved rounds (7)")
+    add("--rounds", type=positive_int, default=7, help="interleaved rounds (7)")
     text = f"slices in a round ({slices})"
-    add("--slices", type=positive, default=slices, help=text)
+    add("--slices", type=positive_int, default=slices, help=text)
     if counts_calls:
-        add("--calls", type=positive, default=500, help="calls in a slice (500)")
+        add("--calls", type=positive_int, default=500, help="calls in a slice (500)")
     if widths:
         text = f"calls in flight ({','.join(map(str, widths))}); '' for none"
-        add("--widths", type=numbers, default=widths, help=text)
+        add("--widths", type=int_list, default=widths, help=text)
     add("--only", action="append", default=[], metavar="TEXT", help="names with TEXT")
     add("--output", type=Path, default=local, help="result file (results/local/)")
     add("--check", action="store_true", help="exit 1 when a budget is not kept")
     defaults = {} if counts_calls else {"calls": 0}
-    parser.set_defaults(name=name, widths=widths, began=time.monotonic(), **defaults)
+    parser.set_defaults(name=name, widths=widths, start=time.monotonic(), **defaults)
     return parser
 
 
-def chosen(variants: Sequence[One], only: Sequence[str]) -> list[One]:
+def select_variants(
+    variants: Sequence[AnyVariant], only: Sequence[str]
+) -> list[AnyVariant]:
     """Return the variants with a text of `only` in their names, and their baselines."""
     if not only:
         return list(variants)
@@ -74,14 +76,14 @@ def chosen(variants: Sequence[One], only: Sequence[str]) -> list[One]:
     return [v for v in variants if v.name in names]
 
 
-def tell(text: str) -> None:
+def print_progress(text: str) -> None:
     """Report progress on stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
 def run(
     name: str,
-    variants: Sequence[Variant | Served],
+    variants: Sequence[Variant | ServedProgram],
     budgets: Sequence[Budget] = (),
     *,
     notes: dict[str, Any] | None = None,
@@ -112,10 +114,10 @@ def run(
     """
     if widths is None:
         widths = () if is_blocking else WIDTHS
-    counts_calls = any(isinstance(each, Variant) for each in variants)
-    reading = parser(name, widths, slices, counts_calls=counts_calls)
-    options = reading.parse_args(arguments)
-    variants = chosen(variants, options.only)
+    counts_calls = any(isinstance(variant, Variant) for variant in variants)
+    parser = create_parser(name, widths, slices, counts_calls=counts_calls)
+    options = parser.parse_args(arguments)
+    variants = select_variants(variants, options.only)
     plan = Plan(
         options.rounds,
         options.slices,
@@ -125,19 +127,21 @@ def run(
     )
     if not variants:
         sys.exit(f"no variant is named like {options.only!r}")
-    described = machine.describe() | (notes or {})
-    described["pinned"] = described["pinned"] and plan.pinned
-    rounds = run_rounds(variants, plan, tell)
+    machine_facts = machine.describe() | (notes or {})
+    machine_facts["pinned"] = machine_facts["pinned"] and plan.pinned
+    rounds = run_rounds(variants, plan, print_progress)
     if derive is not None:
         derive(rounds)
     baselines = {variant.name: variant.baseline for variant in variants}
-    return conclude(options, plan, described, rounds, baselines, budgets, pairs)
+    return save_and_print(
+        options, plan, machine_facts, rounds, baselines, budgets, pairs
+    )
 
 
-def conclude(
+def save_and_print(
     options: argparse.Namespace,
     plan: Plan,
-    described: Mapping[str, Any],
+    machine_facts: Mapping[str, Any],
     rounds: list[Round],
     baselines: Mapping[str, str],
     budgets: Sequence[Budget],
@@ -148,19 +152,19 @@ def conclude(
     result = {
         "format": report.FORMAT,
         "benchmark": options.name,
-        "machine": described,
+        "machine": machine_facts,
         "plan": asdict(plan),
-        "seconds": round(time.monotonic() - options.began, 1),
+        "seconds": round(time.monotonic() - options.start, 1),
         "baselines": baselines,
         "summary": summarise(rounds),
         "compared": [
-            {"variant": mine, "against": other, "figures": figures}
-            for mine, other in pairs
-            if (figures := compared(rounds, mine, other)) is not None
+            {"variant": variant, "against": other, "figures": figures}
+            for variant, other in pairs
+            if (figures := compare_variants(rounds, variant, other)) is not None
         ],
         "budgets": [verdict for verdict in verdicts if verdict is not None],
         "unmeasured": [
-            report.left_out(asdict(budget))
+            report.budget_text(asdict(budget))
             for budget, verdict in zip(budgets, verdicts, strict=True)
             if verdict is None
         ],
@@ -169,7 +173,7 @@ def conclude(
     report.save(options.output, result)
     print(
         "\n\n".join(
-            [report.section(result, in_full=True), *report.unmeasured([result])]
+            [report.section(result, in_full=True), *report.unmeasured_lines([result])]
         )
     )
     return int(options.check and not report.is_kept(result))

@@ -40,7 +40,7 @@ TIMES = ("_us", "_ms", "_s")
 QUOTIENTS = ("least_of_all_figures", "growth")
 """Figures that are computed from times."""
 
-MANY_SLICES = 30
+MIN_SLICES_FOR_3_DIGITS = 30
 """The number of slices from which a timed figure has a third digit."""
 
 
@@ -50,7 +50,7 @@ def is_counted(figure: str) -> bool:
     return not (name.endswith(TIMES) or name in QUOTIENTS or more_is_better(name))
 
 
-def slices(plan: Mapping[str, Any]) -> int:
+def slice_count(plan: Mapping[str, Any]) -> int:
     """Return the number of slices of each variant in a plan."""
     return int(plan["rounds"] * plan["slices"])
 
@@ -59,7 +59,7 @@ def digits(figure: str, plan: Mapping[str, Any]) -> int | None:
     """Return the significant digits of a figure; ``None`` if it is counted."""
     if is_counted(figure):
         return None
-    return 3 if slices(plan) >= MANY_SLICES else 2
+    return 3 if slice_count(plan) >= MIN_SLICES_FOR_3_DIGITS else 2
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Budget:
     def ratio(self, rounds: Sequence[Round]) -> float | None:
         """Return the limited ratio or value; ``None`` if it was not measured."""
         if self.against:
-            figures = compared(rounds, self.variant, self.against) or {}
+            figures = compare_variants(rounds, self.variant, self.against) or {}
             return figures[self.figure]["median"] if self.figure in figures else None
         figure = summarise(rounds).get(self.variant, {}).get(self.figure)
         kind: Literal["value", "ratio"] = "value" if self.is_value else "ratio"
@@ -109,14 +109,14 @@ def spread(values: Sequence[float]) -> Spread:
 def summarise(rounds: Sequence[Round]) -> Summary:
     """Return the spread of every figure of every variant over all rounds."""
 
-    def over(variant: str, figure: str, kind: str) -> Spread:
+    def spread_of(variant: str, figure: str, kind: str) -> Spread:
         return spread([each[variant][figure][kind] for each in rounds])
 
     return {
         variant: {
             figure: {
-                "value": over(variant, figure, "value"),
-                "ratio": over(variant, figure, "ratio"),
+                "value": spread_of(variant, figure, "value"),
+                "ratio": spread_of(variant, figure, "ratio"),
             }
             for figure in figures
         }
@@ -124,7 +124,7 @@ def summarise(rounds: Sequence[Round]) -> Summary:
     }
 
 
-def compared(
+def compare_variants(
     rounds: Sequence[Round], variant: str, other: str
 ) -> dict[str, Spread] | None:
     """Return a variant's figures divided by another's, round by round.
@@ -143,7 +143,7 @@ def compared(
             ]
         )
         for figure in rounds[0][variant]
-        if all(figure in of and of[figure]["value"] for of in divisors)
+        if all(figure in figures and figures[figure]["value"] for figures in divisors)
     }
 
 
@@ -157,11 +157,11 @@ def times_better(figure: str, ratio: Spread) -> Spread:
     """Convert the ratio of a peer's figure to mcpwire's into "times better"."""
     if not more_is_better(figure):
         return ratio
-    middle, low, high = (1 / ratio[of] for of in ("median", "max", "min"))
-    return {"median": middle, "min": low, "max": high}
+    median, low, high = (1 / ratio[key] for key in ("median", "max", "min"))
+    return {"median": median, "min": low, "max": high}
 
 
-def ahead(pair: Mapping[str, Any]) -> dict[str, Spread]:
+def advantages(pair: Mapping[str, Any]) -> dict[str, Spread]:
     """Return how many times better mcpwire is than a peer, by figure."""
     return {
         figure: times_better(figure, spread)
@@ -171,7 +171,7 @@ def ahead(pair: Mapping[str, Any]) -> dict[str, Spread]:
 
 
 @dataclass(frozen=True)
-class Ahead(Budget):
+class PeerBudget(Budget):
     """A budget: mcpwire must not be worse than a peer in any figure."""
 
     figure: str = "least_of_all_figures"
@@ -179,7 +179,9 @@ class Ahead(Budget):
     at_least: bool = True
 
     def ratio(self, rounds: Sequence[Round]) -> float | None:
-        figures = compared(rounds, self.against, self.variant)
+        figures = compare_variants(rounds, self.against, self.variant)
         if not figures:
             return None
-        return min(each["median"] for each in ahead({"figures": figures}).values())
+        return min(
+            spread["median"] for spread in advantages({"figures": figures}).values()
+        )

@@ -21,8 +21,8 @@ def cpu_model() -> str:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
         return platform.processor() or platform.machine()
-    found = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", text, re.MULTILINE)
-    return found[1].strip() if found else platform.machine()
+    match = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", text, re.MULTILINE)
+    return match[1].strip() if match else platform.machine()
 
 
 def package_versions() -> dict[str, str]:
@@ -38,24 +38,24 @@ def package_versions() -> dict[str, str]:
 
 def commit() -> str:
     """Return the measured commit, with "+changes" if the package had changes."""
-    here = Path(__file__).parent
-    git = ["git", "-C", str(here)]
-    told = subprocess.run(
+    folder = Path(__file__).parent
+    git = ["git", "-C", str(folder)]
+    revision = subprocess.run(
         [*git, "rev-parse", "--short", "HEAD"],
         capture_output=True,
         text=True,
         check=False,
     )
-    if told.returncode:
+    if revision.returncode:
         return "unknown"
-    package = str(here.parent.parent / "mcpwire")
-    changed = subprocess.run(
+    package = str(folder.parent.parent / "mcpwire")
+    status = subprocess.run(
         [*git, "status", "--porcelain", "--", package],
         capture_output=True,
         text=True,
         check=False,
     )
-    return told.stdout.strip() + ("+changes" if changed.stdout.strip() else "")
+    return revision.stdout.strip() + ("+changes" if status.stdout.strip() else "")
 
 
 def event_loop() -> str:

@@ -36,7 +36,7 @@ def warm_up_calls(calls: int) -> int:
     return min(WARM_UP_CALLS, WARM_UP_SHARE * calls)
 
 
-async def one_at_a_time(call: Call, calls: int) -> Figures:
+async def measure_cpu(call: Call, calls: int) -> Figures:
     """Return the CPU time per call of one slice, in microseconds."""
     cpu_ns = clock(call)
     for _ in range(warm_up_calls(calls)):
@@ -48,48 +48,48 @@ async def one_at_a_time(call: Call, calls: int) -> Figures:
     return {"cpu_us": cpu / calls / 1e3}
 
 
-async def laps(call: Call, calls: int) -> list[int]:
+async def time_calls(call: Call, calls: int) -> list[int]:
     """Return the latency of each call of one slice, in nanoseconds.
 
-    Separate from `one_at_a_time`, so that no clock is read while CPU time is measured.
+    Separate from `measure_cpu`, so that no clock is read while CPU time is measured.
     """
     for _ in range(warm_up_calls(calls)):
         await call()
-    taken = [0] * calls
-    for lap in range(calls):
+    latencies = [0] * calls
+    for index in range(calls):
         start = perf_counter_ns()
         await call()
-        taken[lap] = perf_counter_ns() - start
-    return taken
+        latencies[index] = perf_counter_ns() - start
+    return latencies
 
 
-def percentiles(taken: Sequence[int]) -> Figures:
-    """Return the nearest-rank percentiles of laps, in microseconds."""
-    ordered = sorted(taken)
+def percentiles(latencies: Sequence[int]) -> Figures:
+    """Return the nearest-rank percentiles of latencies, in microseconds."""
+    ordered = sorted(latencies)
     return {
         name: ordered[max(0, math.ceil(share * len(ordered)) - 1)] / 1e3
         for name, share in PERCENTILES.items()
     }
 
 
-async def in_flight(call: Call, calls: int, width: int) -> Figures:
+async def measure_in_flight(call: Call, calls: int, width: int) -> Figures:
     """Keep `width` calls in flight; return calls per second and CPU time per call.
 
     At least `width` warm-up calls come first, so that all connections are open.
     """
 
-    async def work(turns: Iterator[int]) -> None:
-        for _ in turns:
+    async def work(remaining: Iterator[int]) -> None:
+        for _ in remaining:
             await call()
 
-    async def everything(count: int) -> None:
-        turns = iter(range(count))
-        await asyncio.gather(*(work(turns) for _ in range(width)))
+    async def run_calls(count: int) -> None:
+        remaining = iter(range(count))
+        await asyncio.gather(*(work(remaining) for _ in range(width)))
 
     cpu_ns = clock(call)
-    await everything(max(width, warm_up_calls(calls)))
+    await run_calls(max(width, warm_up_calls(calls)))
     wall, cpu = perf_counter_ns(), cpu_ns()
-    await everything(calls)
+    await run_calls(calls)
     wall, cpu = perf_counter_ns() - wall, cpu_ns() - cpu
     return {
         f"calls_per_s@{width}": calls / wall * 1e9,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from leg import ANSWER, ARGUMENTS, NAME
 
-from harness.servers import on_the_loads_core
+from harness.servers import on_load_core
 from mcpwire import Client, MCPError
 from mcpwire.bench import Call, Load, run
 
@@ -34,16 +34,21 @@ SLICE_S: Final = 0.5
 WARM_UP_S: Final = 0.5
 """Long enough for V8 to compile the hot code."""
 
-ALONE: Final = {"cpu_us": "cpu", "p50_us": "p50", "p99_us": "p99", "p999_us": "p99.9"}
-IN_FLIGHT: Final = {"calls_per_s": "rate", "cpu_us": "cpu"}
+SINGLE_FIGURES: Final = {
+    "cpu_us": "cpu",
+    "p50_us": "p50",
+    "p99_us": "p99",
+    "p999_us": "p99.9",
+}
+IN_FLIGHT_FIGURES: Final = {"calls_per_s": "rate", "cpu_us": "cpu"}
 """The figures of `mcpwire.bench` by their names here."""
 
-ANSWERS: Final = (ARGUMENTS["text"], ANSWER)
+EXPECTED_TEXTS: Final = (ARGUMENTS["text"], ANSWER)
 """The results of a server, and of a null server behind a gateway."""
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedProgram:
     """A server or gateway program that is measured from outside its process."""
 
     name: str
@@ -52,21 +57,23 @@ class Served:
     leg: str
     """Programs of the same leg are measured in alternating slices."""
     revision: str
-    opened: Callable[[], AbstractContextManager[Stdio | Http]]
+    open_target: Callable[[], AbstractContextManager[Stdio | Http]]
     """Starts the program and servers that it needs, and yields the target to call."""
 
 
 async def check_answer(client: Client) -> None:
     """Call the tool once and check its result."""
     result = await client.call_tool(NAME, ARGUMENTS)
-    if result.text not in ANSWERS:
+    if result.text not in EXPECTED_TEXTS:
         raise MCPError(f"a call was answered with {result.text!r}")
 
 
-def measure_programs(programs: Sequence[Served], plan: Plan, slices: Slices) -> None:
+def measure_programs(
+    programs: Sequence[ServedProgram], plan: Plan, slices: Slices
+) -> None:
     """Start the programs of a leg and add the slices of this round."""
-    (revision,) = {each.revision for each in programs}
-    with opened(programs) as targets:
+    (revision,) = {program.revision for program in programs}
+    with open_programs(programs) as targets:
         for width in (None, *plan.widths):
             load = Load(
                 calls=(Call.tool(NAME, ARGUMENTS),),
@@ -76,30 +83,32 @@ def measure_programs(programs: Sequence[Served], plan: Plan, slices: Slices) -> 
                 warm_up=WARM_UP_S,
                 mode=revision,
             )
-            found = in_turns({name: (targets[name], load) for name in targets})
-            for name, subject in found.items():
-                take(name, subject, width, slices)
+            subjects = measure_in_turns(
+                {name: (targets[name], load) for name in targets}
+            )
+            for name, subject in subjects.items():
+                add_slices(name, subject, width, slices)
 
 
 @contextmanager
-def opened(
-    programs: Sequence[Served], check: Check = check_answer
+def open_programs(
+    programs: Sequence[ServedProgram], check: Check = check_answer
 ) -> Iterator[dict[str, Stdio | Http]]:
     """Start programs, check their results, and yield their targets by name."""
     with ExitStack() as stack:
         stack.enter_context(exit_on_sigterm())
-        stack.enter_context(on_the_loads_core())
+        stack.enter_context(on_load_core())
         targets = {}
-        for each in programs:
+        for program in programs:
             try:
-                targets[each.name] = stack.enter_context(each.opened())
-                asyncio.run(checked(targets[each.name], each.revision, check))
+                targets[program.name] = stack.enter_context(program.open_target())
+                asyncio.run(run_check(targets[program.name], program.revision, check))
             except (MCPError, OSError) as error:
-                sys.exit(f"{each.name}: {error}")
+                sys.exit(f"{program.name}: {error}")
         yield targets
 
 
-async def checked(target: Stdio | Http, revision: str, check: Check) -> None:
+async def run_check(target: Stdio | Http, revision: str, check: Check) -> None:
     """Run a check on a connection before the measurement."""
     async with Client(target, mode=revision) as client:
         await check(client)
@@ -115,14 +124,14 @@ def exit_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def in_turns(
+def measure_in_turns(
     servers: Mapping[str, tuple[Stdio | Http, Load]],
     on_progress: Callable[[object], None] | None = None,
 ) -> dict[str, Subject]:
     """Measure servers in alternating slices under their loads; exit if calls fail."""
     first, *others = servers
     target, load = servers[first]
-    running = run(
+    measurement = run(
         target,
         load,
         against={name: servers[name][0] for name in others},
@@ -131,26 +140,26 @@ def in_turns(
         with_details=False,
         on_progress=on_progress,
     )
-    result = asyncio.run(running)
+    result = asyncio.run(measurement)
     for note in result.notes:
         print(note.replace("target", first, 1), file=sys.stderr)
-    found = dict(zip(servers, result.targets, strict=True))
-    for name, subject in found.items():
+    subjects = dict(zip(servers, result.targets, strict=True))
+    for name, subject in subjects.items():
         if subject.errors:
             sys.exit(f"{name}: calls failed: {subject.errors}")
-    return found
+    return subjects
 
 
-def take(name: str, subject: Subject, width: int | None, slices: Slices) -> None:
+def add_slices(name: str, subject: Subject, width: int | None, slices: Slices) -> None:
     """Add the figures of each slice of a program."""
-    figures = ALONE if width is None else IN_FLIGHT
-    place = "" if width is None else f"@{width}"
-    for ours, theirs in figures.items():
-        values = of_slices(name, subject, theirs)
-        slices[name].setdefault(ours + place, []).extend(values)
+    figures = SINGLE_FIGURES if width is None else IN_FLIGHT_FIGURES
+    suffix = "" if width is None else f"@{width}"
+    for figure, bench_figure in figures.items():
+        values = slice_values(name, subject, bench_figure)
+        slices[name].setdefault(figure + suffix, []).extend(values)
 
 
-def of_slices(name: str, subject: Subject, figure: str) -> list[float]:
+def slice_values(name: str, subject: Subject, figure: str) -> list[float]:
     """Return the values of a figure, one for each slice."""
     values = subject.figures_of_slices(figure)
     if len(values) != len(subject.slices):

@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from harness.figures import ahead, digits, peer_pairs
+from harness.figures import advantages, digits, peer_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ TITLES = {
 UNITS = {"us": "us", "ms": "ms", "s": "s", "kib": "KiB", "mib": "MiB"}
 """Units by the suffix of a figure's name, for figures without an entry in `TITLES`."""
 
-PLACES = {
+AXIS_WORDS = {
     "calls": "after {} calls",
     "sessions": "among {} sessions",
     "turns": "{} sessions in turn",
@@ -54,16 +54,16 @@ KEY_FIGURES = (
 )
 """The figures of the tables of peers; a result file has more."""
 
-LEVEL = 1.0
+EVEN_RATIO = 1.0
 MIN_ROUNDS = 2
 """With fewer rounds there is no spread, and no claim."""
 
-PEERS = (
+PEERS_HEADING = (
     "How many times better than each peer mcpwire is: median (lowest-highest round); "
     "above 1 is ahead."
 )
 
-WANTED = (
+DEFAULT_FIGURES = (
     "cpu_us",
     "p50_us",
     "p99_us",
@@ -76,7 +76,7 @@ WANTED = (
 )
 """The default figures of a benchmark's table."""
 
-AXES: dict[str, Sequence[Sequence[str]]] = {
+FIXED_TABLES: dict[str, Sequence[Sequence[str]]] = {
     "footprint": (
         ("import_ms", "import_in_process_ms", "first_call_ms"),
         ("import_modules", "call_modules"),
@@ -93,7 +93,7 @@ AXES: dict[str, Sequence[Sequence[str]]] = {
 }
 """The figures of each table, for benchmarks with several fixed tables."""
 
-ALL = ("footprint", "growth", "large", "many")
+IN_FULL = ("footprint", "growth", "large", "many")
 """Benchmarks with all figures in their published tables."""
 
 
@@ -109,13 +109,15 @@ def heading(name: str) -> str:
 
 def title(figure: str) -> str:
     """Return a column's heading: ``calls/s, 32 in flight`` for ``calls_per_s@32``."""
-    name, _, place = figure.partition("@")
-    axis, _, number = place.rpartition("=")
-    if not place:
+    name, _, point = figure.partition("@")
+    axis, _, number = point.rpartition("=")
+    if not point:
         return heading(name)
-    many = f"{int(number):,}" if number.isdecimal() else number
-    where = PLACES.get(axis, f"{axis} {{}}" if axis else "{} in flight").format(many)
-    return f"{heading(name)}, {where}"
+    amount = f"{int(number):,}" if number.isdecimal() else number
+    words = AXIS_WORDS.get(axis, f"{axis} {{}}" if axis else "{} in flight").format(
+        amount
+    )
+    return f"{heading(name)}, {words}"
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
@@ -127,23 +129,29 @@ def table(rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def number(value: float, shown: int | None = 3) -> str:
+def number(value: float, precision: int | None = 3) -> str:
     """Format a number with `shown` significant digits; ``None`` for a count."""
     if not value:
         return "0"
-    if shown is None:
+    if precision is None:
         return f"{value:,.0f}" if value == round(value) else number(value)
-    rounded = float(f"{value:.{shown - 1}e}")
-    decimals = shown - 1 - math.floor(math.log10(abs(rounded)))
-    if shown > FEW_DIGITS and abs(rounded) < 1:
+    rounded = float(f"{value:.{precision - 1}e}")
+    decimals = precision - 1 - math.floor(math.log10(abs(rounded)))
+    if precision > FEW_DIGITS and abs(rounded) < 1:
         decimals -= 1  # as many decimals for 0.95 as for 1.05
     return f"{rounded:,.{max(decimals, 0)}f}"
 
 
-def spread_cell(spread: Spread, shown: int | None = 3) -> str:
+def spread_cell(spread: Spread, precision: int | None = 3) -> str:
     """Return ``median (min-max)``; the median alone if all three read the same."""
-    middle, *ends = (number(spread[of], shown) for of in ("median", "min", "max"))
-    return middle if ends == [middle] * 2 else f"{middle} ({'-'.join(ends)})"
+    median_text, *ends = (
+        number(spread[key], precision) for key in ("median", "min", "max")
+    )
+    return (
+        median_text
+        if ends == [median_text] * 2
+        else f"{median_text} ({'-'.join(ends)})"
+    )
 
 
 def by_figure(plan: Mapping[str, Any], cell: Callable[..., str]) -> Cell:
@@ -153,11 +161,11 @@ def by_figure(plan: Mapping[str, Any], cell: Callable[..., str]) -> Cell:
 
 def axis_of(figure: str) -> tuple[str, str]:
     """Return the name and axis of a figure; figures with both equal share a table."""
-    name, _, place = figure.partition("@")
-    return (name, place.rpartition("=")[0]) if place else ("", "")
+    name, _, point = figure.partition("@")
+    return (name, point.rpartition("=")[0]) if point else ("", "")
 
 
-def grouped(figures: Iterable[str]) -> list[list[str]]:
+def group_by_axis(figures: Iterable[str]) -> list[list[str]]:
     """Group figures into tables: those without a point first, then axis by axis."""
     groups: dict[tuple[str, str], list[str]] = {("", ""): []}
     for figure in figures:
@@ -165,20 +173,20 @@ def grouped(figures: Iterable[str]) -> list[list[str]]:
     return [group for group in groups.values() if group]
 
 
-def all_figures(rows: Iterable[Iterable[str]]) -> list[str]:
+def union_of_figures(rows: Iterable[Iterable[str]]) -> list[str]:
     """Return the figures of all rows, in order of first appearance."""
     return list(dict.fromkeys(figure for row in rows for figure in row))
 
 
-def subject(budget: Mapping[str, Any]) -> str:
+def budget_subject(budget: Mapping[str, Any]) -> str:
     """Return the variant and the figure of a budget as text."""
     return f"{budget['variant']}, {title(budget['figure'])}"
 
 
-def left_out(budget: Mapping[str, Any]) -> str:
+def budget_text(budget: Mapping[str, Any]) -> str:
     """Return the subject of an unmeasured budget, and the variant to divide by."""
-    beside = f", beside {budget['against']}" if budget["against"] else ""
-    return subject(budget) + beside
+    divisor = f", beside {budget['against']}" if budget["against"] else ""
+    return budget_subject(budget) + divisor
 
 
 def is_kept(result: Result) -> bool:
@@ -186,7 +194,7 @@ def is_kept(result: Result) -> bool:
     return all(budget["holds"] for budget in result.get("budgets", ()))
 
 
-def setting(result: dict[str, Any]) -> str:
+def describe_setting(result: dict[str, Any]) -> str:
     """Return the machine and the plan of a result, in two lines."""
     machine, plan = result["machine"], result["plan"]
     facts = [
@@ -199,63 +207,67 @@ def setting(result: dict[str, Any]) -> str:
         f"commit {machine['commit']}",
         f"load {machine['load_before']} at the start",
     ]
-    where = "pinned to one core" if machine["pinned"] else "unpinned"
-    beside = ", calls in flight unpinned" if plan["widths"] else ""
-    placed = machine.get("placed", f"one call at a time {where}{beside}")
+    pinning = "pinned to one core" if machine["pinned"] else "unpinned"
+    unpinned = ", calls in flight unpinned" if plan["widths"] else ""
+    placement = machine.get("placed", f"one call at a time {pinning}{unpinned}")
     amount = f"{plan['calls']} calls" if plan["calls"] else "half a second"
     return (
         f"{', '.join(facts)}\n"
-        f"{plan['rounds']} rounds of {plan['slices']} x {amount}; {placed}"
+        f"{plan['rounds']} rounds of {plan['slices']} x {amount}; {placement}"
     )
 
 
-def whose(baselines: Mapping[str, str]) -> str:
+def baseline_name(baselines: Mapping[str, str]) -> str:
     """Return the common name of a result's baselines."""
     is_floor = all("floor" in name for name in baselines.values())
     return "the floor" if is_floor else "what each is measured against"
 
 
-def claim(better: Spread, rounds: int) -> str:
+def verdict_of_spread(better: Spread, rounds: int) -> str:
     """Return the verdict that the spread of the rounds supports."""
     if rounds < MIN_ROUNDS:
         return "not repeated"
-    if better["min"] > LEVEL:
+    if better["min"] > EVEN_RATIO:
         return "ahead"
-    return "BEHIND" if better["max"] < LEVEL else "level"
+    return "BEHIND" if better["max"] < EVEN_RATIO else "level"
 
 
-def least(times_ahead: Mapping[str, Spread], plan: Mapping[str, Any]) -> str:
+def lowest_advantage(
+    better_by_figure: Mapping[str, Spread], plan: Mapping[str, Any]
+) -> str:
     """Return the figure with the lowest "times better", and its verdict."""
-    figure = min(times_ahead, key=lambda name: times_ahead[name]["median"])
-    better = times_ahead[figure]
-    said = claim(better, plan["rounds"])
-    return f"{said}: {spread_cell(better, digits(figure, plan))}, {title(figure)}"
+    figure = min(better_by_figure, key=lambda name: better_by_figure[name]["median"])
+    better = better_by_figure[figure]
+    verdict = verdict_of_spread(better, plan["rounds"])
+    return f"{verdict}: {spread_cell(better, digits(figure, plan))}, {title(figure)}"
 
 
-def present(wanted: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[str]:
+def measured_figures(
+    selected: Sequence[str], rows: Iterable[Mapping[str, Any]]
+) -> list[str]:
     """Return the wanted figures that occur in a row."""
-    known = {figure for row in rows for figure in row}
-    return [figure for figure in wanted if figure in known]
+    measured = {figure for row in rows for figure in row}
+    return [figure for figure in selected if figure in measured]
 
 
-def peer_table(results: Sequence[Result], wanted: Sequence[str] = KEY_FIGURES) -> str:
+def peer_table(results: Sequence[Result], selected: Sequence[str] = KEY_FIGURES) -> str:
     """Return the table of "times better" than each peer, with the lowest figure."""
     pairs = [
         (result, pair, better)
         for result in results
         for pair in peer_pairs(result)
-        if (better := ahead(pair))
+        if (better := advantages(pair))
     ]
     if not pairs:
         return "nothing was compared with a peer"
-    figures = present(wanted, (better for *_, better in pairs))
+    figures = measured_figures(selected, (better for *_, better in pairs))
     rows = [
         [
             result["benchmark"],
             pair["against"],
             pair["variant"],
             *cells(better, figures, result["plan"]),
-            least(better, result["plan"]),
+            lowest_advantage(better, result["plan"]),
         ]
         for result, pair, better in pairs
     ]
@@ -264,107 +276,117 @@ def peer_table(results: Sequence[Result], wanted: Sequence[str] = KEY_FIGURES) -
 
 
 def cells(
-    of: Mapping[str, Spread], figures: Sequence[str], plan: Mapping[str, Any]
+    spreads: Mapping[str, Spread], figures: Sequence[str], plan: Mapping[str, Any]
 ) -> list[str]:
     """Return the cells of a row, with the significant digits of the plan."""
     cell = by_figure(plan, spread_cell)
-    return [cell(name, of[name]) if name in of else "-" for name in figures]
+    return [cell(name, spreads[name]) if name in spreads else "-" for name in figures]
 
 
-def measured(result: Result) -> str:
+def describe_measurement(result: Result) -> str:
     """Return date, machine, plan and versions of the peers, in one paragraph."""
     machine, name = result["machine"], result["benchmark"]
     peers = machine.get("peers", {})
-    beside = ", ".join(f"{peer} {version}" for peer, version in peers.items())
+    versions = ", ".join(f"{peer} {version}" for peer, version in peers.items())
     return "\n".join(
         [
             f"Measured on {machine['date']} ([{name}.json]({name}.json)): "
-            + setting(result).replace("\n", ".\n")
+            + describe_setting(result).replace("\n", ".\n")
             + ".",
-            *([f"Beside it: {beside}."] if beside else []),
+            *([f"Beside it: {versions}."] if versions else []),
         ]
     )
 
 
-def rows(
-    named: Mapping[str, Mapping[str, Any]],
-    wanted: Sequence[str],
-    cell: Cell,
+def figure_table(
+    by_variant: Mapping[str, Mapping[str, Any]], selected: Sequence[str], cell: Cell
 ) -> str:
     """Return a table of the wanted figures that occur; "" without rows."""
-    known = all_figures(named.values())
-    figures = [figure for figure in wanted if figure in known]
-    lines = [
-        [name, *(cell(each, of[each]) if each in of else "-" for each in figures)]
-        for name, of in named.items()
-        if not of.keys().isdisjoint(figures)
+    measured = union_of_figures(by_variant.values())
+    figures = [figure for figure in selected if figure in measured]
+    rows = [
+        [
+            name,
+            *(
+                cell(figure, cells_of_variant[figure])
+                if figure in cells_of_variant
+                else "-"
+                for figure in figures
+            ),
+        ]
+        for name, cells_of_variant in by_variant.items()
+        if not cells_of_variant.keys().isdisjoint(figures)
     ]
-    return table([["variant", *map(title, figures)], *lines]) if lines else ""
+    return table([["variant", *map(title, figures)], *rows]) if rows else ""
 
 
-def groups(result: Result, known: Sequence[str]) -> Sequence[Sequence[str]]:
+def table_figures(result: Result, figures: Sequence[str]) -> Sequence[Sequence[str]]:
     """Return the figures of each table of a result."""
     name = result["benchmark"]
-    if name in AXES:
-        return AXES[name]
-    return grouped(known) if name in ALL else [WANTED]
+    if name in FIXED_TABLES:
+        return FIXED_TABLES[name]
+    return group_by_axis(figures) if name in IN_FULL else [DEFAULT_FIGURES]
 
 
-def in_tables(
+def figure_tables(
     result: Result,
-    named: Mapping[str, Mapping[str, Any]],
+    by_variant: Mapping[str, Mapping[str, Any]],
     cell: Callable[..., str],
     *,
     in_full: bool,
 ) -> str:
     """Return the figures in the tables of the benchmark."""
-    known = all_figures(named.values())
-    found = grouped(known) if in_full else groups(result, known)
+    figures = union_of_figures(by_variant.values())
+    groups = group_by_axis(figures) if in_full else table_figures(result, figures)
     write = by_figure(result["plan"], cell)
-    return "\n\n".join(filter(None, (rows(named, group, write) for group in found)))
+    return "\n\n".join(
+        filter(None, (figure_table(by_variant, group, write) for group in groups))
+    )
 
 
-def ratios(result: Result, *, in_full: bool) -> str:
+def ratio_tables(result: Result, *, in_full: bool) -> str:
     """Return the ratios of all variants except baselines."""
-    named = {
-        name: {figure: each["ratio"] for figure, each in of.items()}
-        for name, of in result["summary"].items()
+    by_variant = {
+        name: {figure: spreads["ratio"] for figure, spreads in figures.items()}
+        for name, figures in result["summary"].items()
         if result["baselines"][name] != name
     }
-    return in_tables(result, named, spread_cell, in_full=in_full)
+    return figure_tables(result, by_variant, spread_cell, in_full=in_full)
 
 
-def values(result: Result, *, in_full: bool) -> str:
+def value_tables(result: Result, *, in_full: bool) -> str:
     """Return the medians as measured."""
-    named = {
-        name: {figure: each["value"]["median"] for figure, each in of.items()}
-        for name, of in result["summary"].items()
+    by_variant = {
+        name: {
+            figure: spreads["value"]["median"] for figure, spreads in figures.items()
+        }
+        for name, figures in result["summary"].items()
     }
-    return in_tables(result, named, number, in_full=in_full)
+    return figure_tables(result, by_variant, number, in_full=in_full)
 
 
-def budgets(results: Sequence[Result]) -> str:
+def budget_table(results: Sequence[Result]) -> str:
     """Return a table of the budgets."""
-    lines = [
+    rows = [
         [
-            f"{one['variant']}, {title(one['figure'])}",
-            one["against"] or result["baselines"][one["variant"]],
-            f"{'>=' if one['at_least'] else '<='} {one['limit']:g}",
-            number(one["ratio"], digits(one["figure"], result["plan"])),
-            "kept" if one["holds"] else "**over**",
+            f"{budget['variant']}, {title(budget['figure'])}",
+            budget["against"] or result["baselines"][budget["variant"]],
+            f"{'>=' if budget['at_least'] else '<='} {budget['limit']:g}",
+            number(budget["ratio"], digits(budget["figure"], result["plan"])),
+            "kept" if budget["holds"] else "**over**",
         ]
         for result in results
-        for one in result.get("budgets", [])
+        for budget in result.get("budgets", [])
     ]
     heads = ["budget", "divided by", "limit", "measured", ""]
-    return table([heads, *lines]) if lines else ""
+    return table([heads, *rows]) if rows else ""
 
 
-def peers(result: Result) -> str:
+def peers_section(result: Result) -> str:
     """Return the table of "times better" than each peer; "" if there is none."""
-    if result["benchmark"] in AXES:
+    if result["benchmark"] in FIXED_TABLES:
         return ""  # the table of values suffices
-    figures = () if result["benchmark"] in ALL else KEY_FIGURES
+    figures = () if result["benchmark"] in IN_FULL else KEY_FIGURES
     pairs = peer_pairs(result)
     return peer_table([result], figures) if pairs else ""
 
@@ -376,45 +398,44 @@ def section(result: Result, *, in_full: bool = False) -> str:
         result: The result file's content.
         in_full: Whether the tables have all figures instead of the published ones.
     """
-    of = whose(result["baselines"])
-    has_ratios = result["benchmark"] not in AXES
+    baseline = baseline_name(result["baselines"])
+    has_ratios = result["benchmark"] not in FIXED_TABLES
     remarks = result["machine"].get("remarks", {})
     parts = [
-        measured(result),
+        describe_measurement(result),
         "\n".join(f"- {name}: {remark}." for name, remark in remarks.items()),
-        budgets([result]),
-        *_under(
-            f"Ratios to {of}: median of the rounds (lowest-highest).",
-            ratios(result, in_full=in_full) if has_ratios else "",
+        budget_table([result]),
+        *_with_heading(
+            f"Ratios to {baseline}: median of the rounds (lowest-highest).",
+            ratio_tables(result, in_full=in_full) if has_ratios else "",
         ),
-        *_under(
-            PEERS,
-            peers(result),
-        ),
-        *_under(
+        *_with_heading(PEERS_HEADING, peers_section(result)),
+        *_with_heading(
             "As measured: medians, in microseconds and calls per second or as it says.",
-            values(result, in_full=in_full),
+            value_tables(result, in_full=in_full),
         ),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def _under(line: str, text: str) -> list[str]:
+def _with_heading(line: str, text: str) -> list[str]:
     """Return a line and its text; nothing without text."""
     return [line, text] if text else []
 
 
-def everything(results: Sequence[Result]) -> str:
+def summary_tables(results: Sequence[Result]) -> str:
     """Return the summary tables of a whole run."""
-    return "\n\n".join(filter(None, (budgets(results), PEERS, peer_table(results))))
+    return "\n\n".join(
+        filter(None, (budget_table(results), PEERS_HEADING, peer_table(results)))
+    )
 
 
-def unmeasured(results: Sequence[Result]) -> list[str]:
+def unmeasured_lines(results: Sequence[Result]) -> list[str]:
     """Return a line for each budget without figures."""
     return [
-        f"not measured: {result['benchmark']}: {what}"
+        f"not measured: {result['benchmark']}: {budget}"
         for result in results
-        for what in result.get("unmeasured", [])
+        for budget in result.get("unmeasured", [])
     ]
 
 

@@ -23,15 +23,15 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from harness.programs import Served, measure_programs
-from harness.servers import family
+from harness.programs import ServedProgram, measure_programs
+from harness.servers import process_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 FOLDER = Path(__file__).resolve().parent.parent
 CLOSE_TIMEOUT_S = 30
-IN_TURN = 4
+CALLS_PER_WIDTH = 4
 CHILD = (sys.executable, "-m", "harness.child")
 
 Slices = dict[str, dict[str, list[float]]]
@@ -51,7 +51,7 @@ class Variant:
     argument: str
     baseline: str
     """The name of the variant to divide by; its own for a baseline."""
-    portion: int = 1
+    divisor: int = 1
     """The divisor of the number of calls in a slice, for slow variants."""
     interpreter: tuple[str, ...] = ()
     """The measuring command instead of `CHILD`: the interpreter of another environment,
@@ -63,7 +63,7 @@ class Variant:
     widths: tuple[int, ...] | None = None
     """The numbers of calls in flight to measure; ``None`` for all of the plan's."""
 
-    def takes(self, width: int | None) -> bool:
+    def measures_width(self, width: int | None) -> bool:
         """Return whether the variant is measured with `width` calls in flight."""
         return width is None or self.widths is None or width in self.widths
 
@@ -72,8 +72,8 @@ class Variant:
 
         Fast variants make `IN_TURN` calls for each: the common start has a cost, too.
         """
-        wanted = max(plan.calls, IN_TURN * (width or 0))
-        return max(width or 1, wanted // self.portion)
+        calls = max(plan.calls, CALLS_PER_WIDTH * (width or 0))
+        return max(width or 1, calls // self.divisor)
 
 
 @dataclass(frozen=True)
@@ -95,10 +95,10 @@ def usable_cores() -> set[int]:
     return getattr(os, "sched_getaffinity", lambda _: set[int]())(0)
 
 
-def move(pid: int, cores: set[int]) -> None:
+def pin_processes(pid: int, cores: set[int]) -> None:
     """Pin a process, its descendants and all their threads to cores."""
-    for each in family(pid):
-        for thread in Path(f"/proc/{each}/task").iterdir():
+    for descendant in process_tree(pid):
+        for thread in Path(f"/proc/{descendant}/task").iterdir():
             with suppress(ProcessLookupError):  # the thread has just ended
                 os.sched_setaffinity(int(thread.name), cores)
 
@@ -119,23 +119,23 @@ class Child:
         figures: dict[str, float] = json.loads(line)
         return figures
 
-    def ask(self, **request: Any) -> dict[str, float]:
+    def request(self, **fields: Any) -> dict[str, float]:
         """Send a request and return its figures."""
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.write(json.dumps(fields) + "\n")
         self.process.stdin.flush()
         return self.read()
 
 
 @contextmanager
-def started(variant: Variant, prefix: Sequence[str] = ()) -> Iterator[Child]:
+def start_variant(variant: Variant, prefix: Sequence[str] = ()) -> Iterator[Child]:
     """Yield a started variant; its first line of output means that it is connected."""
     command = [*prefix, *(variant.interpreter or CHILD)]
-    ours = {"PYTHONDONTWRITEBYTECODE": "1"}
+    no_bytecode = {"PYTHONDONTWRITEBYTECODE": "1"}
     process = subprocess.Popen(
         [*command, variant.target, variant.argument],
         cwd=FOLDER,
-        env={**os.environ, **ours, **variant.environment},
+        env={**os.environ, **no_bytecode, **variant.environment},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -151,9 +151,9 @@ def started(variant: Variant, prefix: Sequence[str] = ()) -> Iterator[Child]:
 
 
 @contextmanager
-def opened(variant: Variant, prefix: Sequence[str]) -> Iterator[Child]:
+def open_variant(variant: Variant, prefix: Sequence[str]) -> Iterator[Child]:
     """Yield a variant that is connected."""
-    with started(variant, prefix) as child:
+    with start_variant(variant, prefix) as child:
         child.read()
         yield child
 
@@ -164,14 +164,14 @@ def open_all(variants: Sequence[Variant], plan: Plan, stack: ExitStack) -> list[
     Unpinned variants bind a port that was found free; two must not find the same.
     """
     if not plan.pinned:
-        return [stack.enter_context(opened(each, ())) for each in variants]
-    children = [stack.enter_context(started(each)) for each in variants]
+        return [stack.enter_context(open_variant(variant, ())) for variant in variants]
+    children = [stack.enter_context(start_variant(variant)) for variant in variants]
     for child in children:
         child.read()
     return children
 
 
-def take_slices(
+def measure_slices(
     children: list[Child],
     plan: Plan,
     *,
@@ -185,12 +185,14 @@ def take_slices(
         for width in widths:
             for child in children:
                 variant = child.variant
-                if variant.takes(width):
-                    figures = child.ask(calls=variant.calls(plan, width), width=width)
-                    add(slices[variant.name], figures)
+                if variant.measures_width(width):
+                    figures = child.request(
+                        calls=variant.calls(plan, width), width=width
+                    )
+                    add_figures(slices[variant.name], figures)
     if None in widths:
         for child in children:
-            add(slices[child.variant.name], child.ask())
+            add_figures(slices[child.variant.name], child.request())
 
 
 def measure_leg(variants: Sequence[Variant], plan: Plan, slices: Slices) -> None:
@@ -199,59 +201,70 @@ def measure_leg(variants: Sequence[Variant], plan: Plan, slices: Slices) -> None
     with ExitStack() as stack:
         children = open_all(variants, plan, stack)
         if not plan.pinned:
-            take_slices(children, plan, widths=(None, *plan.widths), slices=slices)
+            measure_slices(children, plan, widths=(None, *plan.widths), slices=slices)
             return
-        for widths, where in (((None,), set(sorted(cores)[:1])), (plan.widths, cores)):
+        for widths, allowed_cores in (
+            ((None,), set(sorted(cores)[:1])),
+            (plan.widths, cores),
+        ):
             if widths:
-                for child in children if where else ():
-                    move(child.process.pid, where)
-                take_slices(children, plan, widths=widths, slices=slices)
+                for child in children if allowed_cores else ():
+                    pin_processes(child.process.pid, allowed_cores)
+                measure_slices(children, plan, widths=widths, slices=slices)
 
 
-def add(values: dict[str, list[float]], figures: dict[str, float]) -> None:
+def add_figures(values: dict[str, list[float]], figures: dict[str, float]) -> None:
     """Append the figures of one slice."""
     for name, value in figures.items():
         values.setdefault(name, []).append(value)
 
 
-def reckon(variants: Sequence[Variant | Served], slices: Slices) -> Round:
+def summarize_round(
+    variants: Sequence[Variant | ServedProgram], slices: Slices
+) -> Round:
     """Return the medians over a round: of each figure, and of its slices' ratios."""
     return {
         variant.name: {
             name: {
-                "value": median(mine),
+                "value": median(values),
                 "ratio": median(
                     a / b
-                    for a, b in zip(mine, slices[variant.baseline][name], strict=True)
+                    for a, b in zip(values, slices[variant.baseline][name], strict=True)
                 ),
             }
-            for name, mine in slices[variant.name].items()
+            for name, values in slices[variant.name].items()
         }
         for variant in variants
     }
 
 
-def legs(variants: Sequence[Variant | Served]) -> list[list[Variant | Served]]:
+def group_by_leg(
+    variants: Sequence[Variant | ServedProgram],
+) -> list[list[Variant | ServedProgram]]:
     """Group variants by leg."""
-    found: dict[str, list[Variant | Served]] = {}
+    legs: dict[str, list[Variant | ServedProgram]] = {}
     for variant in variants:
-        found.setdefault(variant.leg, []).append(variant)
-    return list(found.values())
+        legs.setdefault(variant.leg, []).append(variant)
+    return list(legs.values())
 
 
 def run_rounds(
-    variants: Sequence[Variant | Served], plan: Plan, tell: Callable[[str], None]
+    variants: Sequence[Variant | ServedProgram],
+    plan: Plan,
+    report_progress: Callable[[str], None],
 ) -> list[Round]:
     """Run all rounds; a leg has either variants or programs."""
     rounds: list[Round] = []
     for number in range(plan.rounds):
-        tell(f"round {number + 1} of {plan.rounds}")
+        report_progress(f"round {number + 1} of {plan.rounds}")
         slices: Slices = {variant.name: {} for variant in variants}
-        for leg in legs(variants):
-            if served := [each for each in leg if isinstance(each, Served)]:
-                measure_programs(served, plan, slices)
+        for leg in group_by_leg(variants):
+            if programs := [
+                program for program in leg if isinstance(program, ServedProgram)
+            ]:
+                measure_programs(programs, plan, slices)
             else:
-                own = [each for each in leg if isinstance(each, Variant)]
-                measure_leg(own, plan, slices)
-        rounds.append(reckon(variants, slices))
+                clients = [variant for variant in leg if isinstance(variant, Variant)]
+                measure_leg(clients, plan, slices)
+        rounds.append(summarize_round(variants, slices))
     return rounds

@@ -53,29 +53,29 @@ class Program:
 
     def target(self) -> Stdio:
         """Return the target of a stdio server on the servers' core."""
-        command, *arguments = *pinning(), *self.command
+        command, *arguments = *pin_command(), *self.command
         env = self.environment
         return Stdio(command, arguments, env=env, inherit_env=True)
 
     @contextmanager
-    def at_url(self) -> Iterator[Http]:
+    def run_http(self) -> Iterator[Http]:
         """Run the program as an HTTP server; yield its target."""
-        with listening(self) as (port, _):
+        with run_server(self) as (port, _):
             yield Http(f"http://127.0.0.1:{port}/mcp")
 
     def missing(self) -> Path | None:
         """Return the first needed file that does not exist, or ``None``."""
-        return next((each for each in self.needs if not each.exists()), None)
+        return next((file for file in self.needs if not file.exists()), None)
 
 
-def python_of(environment: str) -> Path:
+def peer_python(environment: str) -> Path:
     """Return the interpreter of a peer's environment."""
     return PEERS / environment / "bin/python"
 
 
 def interpreter(environment: str) -> tuple[str, ...]:
     """Return the measuring command of a peer's environment."""
-    return (str(python_of(environment)), "-m", "harness.child")
+    return (str(peer_python(environment)), "-m", "harness.child")
 
 
 def version_of(environment: str, package: str) -> str | None:
@@ -86,15 +86,15 @@ def version_of(environment: str, package: str) -> str | None:
             return None
         return str(json.loads(manifest.read_text(encoding="utf-8"))["version"])
     folder = PEERS / environment
-    found = folder.glob(f"lib/*/site-packages/{package}-*.dist-info")
-    names = [each.name.removesuffix(".dist-info") for each in found]
+    folders = folder.glob(f"lib/*/site-packages/{package}-*.dist-info")
+    names = [folder.name.removesuffix(".dist-info") for folder in folders]
     return names[0].partition("-")[2] if names else None
 
 
 def versions(packages: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """Return the versions of the packages by name, without missing packages."""
-    found = {name: version_of(*where) for name, where in packages.items()}
-    return {name: version for name, version in found.items() if version}
+    versions = {name: version_of(*package) for name, package in packages.items()}
+    return {name: version for name, version in versions.items() if version}
 
 
 def node() -> str:
@@ -108,27 +108,27 @@ def node() -> str:
 # CPU time...
 
 
-def family(pid: int) -> list[int]:
+def process_tree(pid: int) -> list[int]:
     """Return the ids of a process and of its running descendants."""
-    found = [pid]
-    for each in found:
-        for children in Path(f"/proc/{each}/task").glob("*/children"):
-            found += map(int, children.read_text(encoding="ascii").split())
-    return found
+    pids = [pid]
+    for member in pids:
+        for children in Path(f"/proc/{member}/task").glob("*/children"):
+            pids += map(int, children.read_text(encoding="ascii").split())
+    return pids
 
 
 def cpu_ns(pid: int) -> int:
     """Return the CPU time of a process and its children."""
-    found = procfs.cpu_time(pid)
-    assert found is not None, f"the process {pid} has ended"
-    return found
+    cpu = procfs.cpu_time(pid)
+    assert cpu is not None, f"the process {pid} has ended"
+    return cpu
 
 
 # Placement...
 
 
 @cache
-def cores() -> tuple[set[int], set[int]]:
+def server_and_load_cores() -> tuple[set[int], set[int]]:
     """Return the cores of server and load; cached, because pinning changes the set."""
     usable = sorted(os.sched_getaffinity(0))
     return {usable[0]}, {usable[1 % len(usable)]}
@@ -142,27 +142,27 @@ os.execvp(sys.argv[1], sys.argv[1:])
 """A Python program that pins itself to cores and executes another program."""
 
 
-def pinning() -> list[str]:
+def pin_command() -> list[str]:
     """Return the command prefix that pins a process to the servers' core."""
-    core, _ = cores()
+    core, _ = server_and_load_cores()
     return [sys.executable, "-c", PIN.format(core=core)]
 
 
 @contextmanager
-def on_the_loads_core() -> Iterator[None]:
+def on_load_core() -> Iterator[None]:
     """Pin this process and its new children to the load's core; unpin it at the end."""
-    everywhere = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores()[1])
+    usable = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, server_and_load_cores()[1])
     try:
         yield
     finally:
-        os.sched_setaffinity(0, everywhere)
+        os.sched_setaffinity(0, usable)
 
 
 @contextmanager
-def on_the_servers_core() -> Iterator[None]:
+def on_server_core() -> Iterator[None]:
     """Start children on the servers' core; move to the load's core at the end."""
-    server, load = cores()
+    server, load = server_and_load_cores()
     os.sched_setaffinity(0, server)
     try:
         yield
@@ -175,13 +175,13 @@ def on_the_servers_core() -> Iterator[None]:
 
 def free_port() -> int:
     """Return a free port."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
         return port
 
 
-def wait_for(port: int, process: subprocess.Popen[Any]) -> None:
+def wait_for_port(port: int, process: subprocess.Popen[Any]) -> None:
     """Wait until a server listens on the port.
 
     Raises:
@@ -199,24 +199,24 @@ def wait_for(port: int, process: subprocess.Popen[Any]) -> None:
 
 
 @contextmanager
-def sigterm_deferred() -> Iterator[None]:
+def defer_sigterm() -> Iterator[None]:
     """Deliver a SIGTERM that arrives within the block at its end."""
-    received: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+    signals: list[int] = []
+    handler = signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
-        for number in received[:1]:
+        signal.signal(signal.SIGTERM, handler)
+        for number in signals[:1]:
             signal.raise_signal(number)
 
 
 @contextmanager
-def listening(program: Program) -> Iterator[tuple[int, int]]:
+def run_server(program: Program) -> Iterator[tuple[int, int]]:
     """Start a server on the port in PORT; yield the port and the process id."""
     port = free_port()
     with ExitStack() as stack:
-        with on_the_servers_core(), sigterm_deferred():
+        with on_server_core(), defer_sigterm():
             process = subprocess.Popen(
                 program.command,
                 env={**os.environ, **program.environment, "PORT": str(port)},
@@ -224,7 +224,7 @@ def listening(program: Program) -> Iterator[tuple[int, int]]:
                 stdout=subprocess.DEVNULL,
             )
             stack.callback(stop, process)
-        wait_for(port, process)
+        wait_for_port(port, process)
         yield port, process.pid
 
 

@@ -28,8 +28,8 @@ def answer(request: bytes) -> bytes:
         text = TEXTS.setdefault(kib, "") or "x" * (kib * 1024)
         TEXTS[kib] = text
         result = {"content": [{"type": "text", "text": text}]}
-    told = {"jsonrpc": "2.0", "id": message["id"], "result": result}
-    return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
+    response = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+    return orjson.dumps(response, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def stdio() -> None:

@@ -17,9 +17,9 @@ import orjson
 from floor import READ_SIZE
 from floor_http import head
 from leg import ARGUMENTS
-from null.serving import serving
+from null.server import run_null_server
 
-from large.points import KIB, Measured, asked
+from large.points import KIB, PointCalls, parse_argument
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -41,23 +41,23 @@ class Pipe:
 
     def __init__(self, command: list[str]) -> None:
         self.loop = asyncio.get_running_loop()
-        self.process = started(command)
+        self.process = start_process(command)
         self.stdin = self.process.stdin.fileno()
         self.stdout = self.process.stdout.fileno()
         self.pieces: list[bytes] = []
         self.loop.add_reader(self.stdout, self.readable)
 
     def readable(self) -> None:
-        data = os.read(self.stdout, READ_SIZE) or ended()
+        data = os.read(self.stdout, READ_SIZE) or raise_ended()
         self.pieces.append(data)
         if data[-1] == NEWLINE:
-            whole = b"".join(self.pieces)
+            body = b"".join(self.pieces)
             self.pieces.clear()
-            self.future.set_result(orjson.loads(whole)["result"])
+            self.future.set_result(orjson.loads(body)["result"])
 
     async def request(self, method: str, params: dict[str, Any]) -> Any:
         self.future = self.loop.create_future()
-        os.write(self.stdin, line(method, params))
+        os.write(self.stdin, encode_line(method, params))
         return await self.future
 
     def close(self) -> None:
@@ -66,17 +66,17 @@ class Pipe:
             self.process.kill()
 
 
-def ended() -> NoReturn:
+def raise_ended() -> NoReturn:
     raise ConnectionError("the null server went away")
 
 
-def started(command: list[str]) -> Any:
+def start_process(command: list[str]) -> Any:
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
     )
 
 
-def line(method: str, params: dict[str, Any]) -> bytes:
+def encode_line(method: str, params: dict[str, Any]) -> bytes:
     return orjson.dumps(message(method, params), option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -101,24 +101,24 @@ class Exchange(asyncio.BufferedProtocol):
         self.pieces.append(data)
 
     def on_message_complete(self) -> None:
-        whole = b"".join(self.pieces)
+        body = b"".join(self.pieces)
         self.pieces.clear()
-        self.future.set_result(loaded(whole))
+        self.future.set_result(decode_result(body))
 
 
-def loaded(body: bytes) -> Any:
+def decode_result(body: bytes) -> Any:
     """Return the result in a body of JSON, or of one SSE event with JSON data."""
     if body[0] != BRACE:
         body = body[body.index(BRACE) :]
     return orjson.loads(body)["result"]
 
 
-def posted(port: int, method: str, params: dict[str, Any]) -> bytes:
+def encode_post(port: int, method: str, params: dict[str, Any]) -> bytes:
     data = orjson.dumps(message(method, params))
     return b"%b%d\r\n\r\n%b" % (head(port, modern=False), len(data), data)
 
 
-async def listed(request: Request) -> list[Any]:
+async def list_all_tools(request: Request) -> list[Any]:
     """Return the tools of all pages."""
     tools: list[Any] = []
     cursor: dict[str, Any] = {}
@@ -130,12 +130,12 @@ async def listed(request: Request) -> list[Any]:
         cursor = {"cursor": result["nextCursor"]}
 
 
-async def opened(request: Request, point: Point) -> Call:
+async def prepare_call(request: Request, point: Point) -> Call:
     """Return a function that requests a point's result, after one checked call."""
 
     async def call() -> Any:
         if point.is_list:
-            return await listed(request)
+            return await list_all_tools(request)
         params = {"name": "echo", "arguments": ARGUMENTS}
         result = await request("tools/call", params)
         return result["content"][0]["text"]
@@ -145,41 +145,43 @@ async def opened(request: Request, point: Point) -> Call:
 
 
 @asynccontextmanager
-async def stdio(argument: str) -> AsyncIterator[Measured]:
+async def stdio(argument: str) -> AsyncIterator[PointCalls]:
     """Yield calls that read the pipes of child processes on the event loop."""
-    server, points = asked(argument)
+    server, points = parse_argument(argument)
     async with AsyncExitStack() as stack:
         calls = {}
         for point in points:
             pipe = Pipe([server, "--legacy", *point.options])
             stack.callback(pipe.close)
-            calls[point.name] = await opened(pipe.request, point)
-        yield Measured(calls)
+            calls[point.name] = await prepare_call(pipe.request, point)
+        yield PointCalls(calls)
 
 
 @asynccontextmanager
-async def http(argument: str, shape: str) -> AsyncIterator[Measured]:
+async def http(argument: str, shape: str) -> AsyncIterator[PointCalls]:
     """Yield calls that read sockets and parse the responses with httptools."""
-    server, points = asked(argument)
+    server, points = parse_argument(argument)
     async with AsyncExitStack() as stack:
         calls = {}
         for point in points:
             null = stack.enter_context(
-                serving(server, "--legacy", shape, *point.options)
+                run_null_server(server, "--legacy", shape, *point.options)
             )
-            calls[point.name] = await opened(await connected(null.port, stack), point)
-        yield Measured(calls)
+            calls[point.name] = await prepare_call(
+                await connect(null.port, stack), point
+            )
+        yield PointCalls(calls)
 
 
-async def connected(port: int, stack: AsyncExitStack) -> Request:
+async def connect(port: int, stack: AsyncExitStack) -> Request:
     loop = asyncio.get_running_loop()
-    _, one = await loop.create_connection(Exchange, "127.0.0.1", port)
-    stack.callback(one.transport.abort)
+    _, connection = await loop.create_connection(Exchange, "127.0.0.1", port)
+    stack.callback(connection.transport.abort)
 
     async def request(method: str, params: dict[str, Any]) -> Any:
-        one.future = loop.create_future()
-        one.transport.write(posted(port, method, params))
-        return await one.future
+        connection.future = loop.create_future()
+        connection.transport.write(encode_post(port, method, params))
+        return await connection.future
 
     return request
 
@@ -187,14 +189,14 @@ async def connected(port: int, stack: AsyncExitStack) -> Request:
 @contextmanager
 def bare_pipe(server: str, *options: str) -> Iterator[Request]:
     """Yield a request function that reads the pipe of a child with blocking reads."""
-    with started([server, "--legacy", *options]) as process:
+    with start_process([server, "--legacy", *options]) as process:
         stdin, stdout = process.stdin.fileno(), process.stdout.fileno()
 
         async def request(method: str, params: dict[str, Any]) -> Any:
-            os.write(stdin, line(method, params))
+            os.write(stdin, encode_line(method, params))
             pieces = [b" "]
             while pieces[-1][-1] != NEWLINE:
-                pieces.append(os.read(stdout, READ_SIZE) or ended())
+                pieces.append(os.read(stdout, READ_SIZE) or raise_ended())
             return orjson.loads(b"".join(pieces))["result"]
 
         yield request
@@ -205,49 +207,51 @@ def bare_pipe(server: str, *options: str) -> Iterator[Request]:
 def bare_socket(server: str, *options: str) -> Iterator[Request]:
     """Yield a request function with blocking reads of a socket up to Content-Length."""
     with (
-        serving(server, "--legacy", "--json", *options) as null,
+        run_null_server(server, "--legacy", "--json", *options) as null,
         socket.create_connection(("127.0.0.1", null.port)) as sock,
     ):
 
         async def request(method: str, params: dict[str, Any]) -> Any:
-            sock.sendall(posted(null.port, method, params))
-            fields, _, body = (sock.recv(READ_SIZE) or ended()).partition(b"\r\n\r\n")
-            left = int(fields.rpartition(b"Content-Length: ")[2]) - len(body)
+            sock.sendall(encode_post(null.port, method, params))
+            fields, _, body = (sock.recv(READ_SIZE) or raise_ended()).partition(
+                b"\r\n\r\n"
+            )
+            missing = int(fields.rpartition(b"Content-Length: ")[2]) - len(body)
             pieces = [body]
-            while left:
-                pieces.append(sock.recv(READ_SIZE) or ended())
-                left -= len(pieces[-1])
+            while missing:
+                pieces.append(sock.recv(READ_SIZE) or raise_ended())
+                missing -= len(pieces[-1])
             return orjson.loads(b"".join(pieces))["result"]
 
         yield request
 
 
 @asynccontextmanager
-async def blocking(argument: str, way: Any) -> AsyncIterator[Measured]:
+async def blocking(argument: str, open_request: Any) -> AsyncIterator[PointCalls]:
     """Yield calls that block in the kernel instead of waiting on the event loop."""
-    server, points = asked(argument)
+    server, points = parse_argument(argument)
     async with AsyncExitStack() as stack:
         calls = {}
         for point in points:
-            request = stack.enter_context(way(server, *point.options))
-            calls[point.name] = await opened(request, point)
-        yield Measured(calls)
+            request = stack.enter_context(open_request(server, *point.options))
+            calls[point.name] = await prepare_call(request, point)
+        yield PointCalls(calls)
 
 
 @asynccontextmanager
-async def memory(argument: str) -> AsyncIterator[Measured]:
+async def memory(argument: str) -> AsyncIterator[PointCalls]:
     """Yield calls that encode and decode a result, to share no object."""
 
     async def call(text: str) -> Any:
         result = {"content": [{"type": "text", "text": text}]}
-        whole = orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": result})
-        return orjson.loads(whole)["result"]["content"][0]["text"]
+        body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": result})
+        return orjson.loads(body)["result"]["content"][0]["text"]
 
-    def bound(text: str) -> Call:
+    def bind(text: str) -> Call:
         return lambda: call(text)
 
-    points = asked(argument).points
-    yield Measured({each.name: bound("x" * (each.kib * KIB)) for each in points})
+    points = parse_argument(argument).points
+    yield PointCalls({point.name: bind("x" * (point.kib * KIB)) for point in points})
 
 
 def json(argument: str) -> Any:

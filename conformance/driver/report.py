@@ -27,7 +27,7 @@ class Result:
     """A run and its verdict."""
 
     run: Run
-    red: Sequence[str]
+    failures: Sequence[str]
     """The reasons of a failure; empty if the run is green."""
 
 
@@ -41,21 +41,21 @@ class LegResult:
     shared: int = 0
     """The number of scenarios with results from another leg."""
 
-    red: Sequence[str] = ()
+    failures: Sequence[str] = ()
     """The reasons of a failure of the leg itself, apart from its scenarios."""
 
-    wrote: str = ""
+    server_output: str = ""
     """The output of the server, if one server ran for the whole leg."""
 
     @property
-    def green(self) -> bool:
+    def is_green(self) -> bool:
         """Whether scenarios were run, and none failed."""
-        return bool(self.results) and self.passed == self.total and not self.red
+        return bool(self.results) and self.passed == self.total and not self.failures
 
     @property
     def passed(self) -> int:
         """The number of scenarios that passed."""
-        return sum(not result.red for result in self.results)
+        return sum(not result.failures for result in self.results)
 
     @property
     def total(self) -> int:
@@ -63,24 +63,26 @@ class LegResult:
         return len(self.results)
 
 
-def leg_text(done: LegResult, *, verbose: bool) -> str:
+def leg_text(leg_result: LegResult, *, verbose: bool) -> str:
     """Return a line for a leg, followed by its failures."""
-    leg, score = done.leg, f"{done.passed}/{done.total}"
-    shared = f" ({done.shared} run before)" if done.shared else ""
-    about = f"{leg.suite.version}, {leg.side}: {leg.says}{shared}"
-    lines = [f"{leg.name}  {score:>6} {done.seconds:5.0f} s  {about}"]
+    leg, score = leg_result.leg, f"{leg_result.passed}/{leg_result.total}"
+    shared = f" ({leg_result.shared} run before)" if leg_result.shared else ""
+    about = f"{leg.suite.version}, {leg.side}: {leg.description}{shared}"
+    lines = [f"{leg.name}  {score:>6} {leg_result.seconds:5.0f} s  {about}"]
     lines += [
-        red(leg, result.run, result.red)
-        for result in done.results
-        if result.red or verbose
+        format_failures(leg, result.run, result.failures)
+        for result in leg_result.results
+        if result.failures or verbose
     ]
-    lines += [f"    {leg.name}: {reason}" for reason in done.red]
-    if done.wrote and (done.red or verbose):
-        lines.append(textwrap.indent(done.wrote[-TAIL:].rstrip(), "      | "))
+    lines += [f"    {leg.name}: {reason}" for reason in leg_result.failures]
+    if leg_result.server_output and (leg_result.failures or verbose):
+        lines.append(
+            textwrap.indent(leg_result.server_output[-TAIL:].rstrip(), "      | ")
+        )
     return "\n".join(lines)
 
 
-def red(leg: Leg, run: Run, reasons: Sequence[str]) -> str:
+def format_failures(leg: Leg, run: Run, reasons: Sequence[str]) -> str:
     """Return the failures of a scenario and the end of its output."""
     time = "" if run.seconds is None else f" ({run.seconds:.1f} s)"
     lines = [f"    {leg.name} {run.scenario}{time}"]
@@ -90,36 +92,36 @@ def red(leg: Leg, run: Run, reasons: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def control_text(done: Sequence[LegResult]) -> str:
-    """Return the scores of `nothing.py`, by the suite's verdict and by ours."""
+def control_text(results: Sequence[LegResult]) -> str:
+    """Return the scores of `control.py`, by the suite's verdict and by ours."""
     return "\n".join(
         f"{leg.leg.name}: {sum(suite_passes(result.run) for result in leg.results)} "
         f"of {leg.total} pass by the suite's own verdict, {leg.passed} by ours"
-        for leg in done
+        for leg in results
     )
 
 
 # --- files ---------------------------------------------------------------------------
 
 
-def write_json(done: Sequence[LegResult]) -> None:
+def write_json(results: Sequence[LegResult]) -> None:
     """Write the JSON file with all checks of all runs."""
     JSON.parent.mkdir(exist_ok=True)
-    JSON.write_text(json.dumps([_leg_json(leg) for leg in done], indent=1), "utf-8")
+    JSON.write_text(json.dumps([_leg_json(leg) for leg in results], indent=1), "utf-8")
 
 
-def _leg_json(done: LegResult) -> dict[str, Any]:
+def _leg_json(leg_result: LegResult) -> dict[str, Any]:
     return {
-        "leg": done.leg.name,
-        "suite": done.leg.suite.version,
-        "side": done.leg.side,
-        "options": done.leg.options,
-        "passed": done.passed,
-        "total": done.total,
-        "shared": done.shared,
-        "red": done.red,
-        "seconds": round(done.seconds, 1),
-        "scenarios": [_result_json(result) for result in done.results],
+        "leg": leg_result.leg.name,
+        "suite": leg_result.leg.suite.version,
+        "side": leg_result.leg.side,
+        "options": leg_result.leg.options,
+        "passed": leg_result.passed,
+        "total": leg_result.total,
+        "shared": leg_result.shared,
+        "red": leg_result.failures,
+        "seconds": round(leg_result.seconds, 1),
+        "scenarios": [_result_json(result) for result in leg_result.results],
     }
 
 
@@ -127,11 +129,11 @@ def _result_json(result: Result) -> dict[str, Any]:
     run = result.run
     return {
         "scenario": run.scenario,
-        "red": result.red,
+        "red": result.failures,
         "seconds": run.seconds and round(run.seconds, 2),
         "suite_exit": run.suite_exit,
         "client_exit": run.client_exit,
-        "output": run.output if result.red else "",
+        "output": run.output if result.failures else "",
         "checks": [
             {key: check[key] for key in ("id", "name", "status")}
             for check in run.checks or ()
@@ -145,29 +147,29 @@ def write_pins(leg: Leg, pins: Mapping[str, Sequence[str] | None]) -> None:
     leg.pins.write_text(json.dumps(pins, indent=1) + "\n", "utf-8")
 
 
-def write_table(done: Sequence[LegResult]) -> None:
+def write_table(results: Sequence[LegResult]) -> None:
     """Write the table between its markers in README.md."""
     text = README.read_text("utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    README.write_text(f"{before}{BEGIN}\n{table(done)}\n{END}{after}", "utf-8")
+    README.write_text(f"{before}{BEGIN}\n{table(results)}\n{END}{after}", "utf-8")
 
 
-def table(done: Sequence[LegResult]) -> str:
+def table(results: Sequence[LegResult]) -> str:
     """Return the scores of the legs as a Markdown table."""
     rows = ["| leg | side | suite | what | passed | run before | checks | seconds |"]
     rows.append("|---|---|---|---|---|---|---|---|")
-    for one in done:
-        leg = one.leg
+    for leg_result in results:
+        leg = leg_result.leg
         checks = Counter(
             check["status"]
-            for result in one.results
+            for result in leg_result.results
             for check in result.run.checks or ()
         )
-        judged = checks.total() - checks["INFO"]
+        counted = checks.total() - checks["INFO"]
         rows.append(
-            f"| {leg.name} | {leg.side} | {leg.suite.version} | {leg.says} "
-            f"| {one.passed} of {one.total} | {one.shared or ''} "
-            f"| {checks['SUCCESS']} of {judged} | {one.seconds:.0f} |"
+            f"| {leg.name} | {leg.side} | {leg.suite.version} | {leg.description} "
+            f"| {leg_result.passed} of {leg_result.total} | {leg_result.shared or ''} "
+            f"| {checks['SUCCESS']} of {counted} | {leg_result.seconds:.0f} |"
         )
     return "\n".join(rows)

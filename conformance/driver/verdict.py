@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-FINE = frozenset({"SUCCESS", "INFO"})
-RED = frozenset({"FAILURE", "WARNING"})
-EXCERPT = 300
+PASSING = frozenset({"SUCCESS", "INFO"})
+MAX_EXCERPT = 300
 
 MAY_BE_SKIPPED: Mapping[tuple[str, str], str] = {
     (
@@ -35,7 +34,7 @@ MAY_BE_SKIPPED: Mapping[tuple[str, str], str] = {
 }
 """(scenario, name of the check) -> the reason why it cannot be made."""
 
-NEVER_MADE: Mapping[str, str] = {
+WITHOUT_CHECKS: Mapping[str, str] = {
     "tasks-status-notifications": "the suite has no test of it yet, and says so",
 }
 """Scenarios in which no check can succeed."""
@@ -67,7 +66,7 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stand:
+class ServerRun:
     """The result of a server's run through a leg."""
 
     is_up: bool
@@ -79,53 +78,55 @@ class Stand:
     server_exit: int | None
     """``None``: the server did not end after SIGTERM, and was killed."""
 
-    wrote: str
+    server_output: str
     """The output of the server."""
 
 
-def pinnable(checks: Iterable[Mapping[str, Any]]) -> list[str]:
+def successful_checks(checks: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the ids of the successful checks, with names if checks share an id."""
     names = defaultdict(set)
     for check in checks:
         if check["status"] == "SUCCESS":
             names[check["id"]].add(check["name"])
     return sorted(
-        id if len(named) == 1 else f"{id} {name}"
-        for id, named in names.items()
-        for name in named
+        id if len(check_names) == 1 else f"{id} {name}"
+        for id, check_names in names.items()
+        for name in check_names
     )
 
 
 def judge(run: Run, pins: Collection[str] | None) -> list[str]:
     """Return the reasons of a failed run, one line each; empty if it is green."""
-    return [*_process(run), *_checks(run), *_pins(run, pins)]
+    return [*_process_failures(run), *_check_failures(run), *_pin_failures(run, pins)]
 
 
-def judge_stand(
-    stand: Stand, played: Iterable[str], pinned: Collection[str]
+def judge_server_run(
+    server_run: ServerRun, scenarios: Iterable[str], pinned: Collection[str]
 ) -> list[str]:
     """Return the reasons of a failed server leg, apart from its scenarios."""
-    return [*_stand(stand), *_unpinned(played, pinned)]
+    return [*_server_failures(server_run), *_unpinned_scenarios(scenarios, pinned)]
 
 
-def _stand(stand: Stand) -> Iterable[str]:
-    if not stand.is_up:
-        yield f"the server did not start (exit code {stand.server_exit})"
+def _server_failures(server_run: ServerRun) -> Iterable[str]:
+    if not server_run.is_up:
+        yield f"the server did not start (exit code {server_run.server_exit})"
         return
-    if stand.suite_exit is None:
+    if server_run.suite_exit is None:
         yield "the suite did not end in time and was killed"
-    elif stand.suite_exit:
-        yield f"the suite ended with exit code {stand.suite_exit}"
-    if stand.server_exit is None:
+    elif server_run.suite_exit:
+        yield f"the suite ended with exit code {server_run.suite_exit}"
+    if server_run.server_exit is None:
         yield "the server did not end when it was told to"
-    elif stand.server_exit:
-        yield f"the server ended with exit code {stand.server_exit}"
-    if "Traceback" in stand.wrote:
+    elif server_run.server_exit:
+        yield f"the server ended with exit code {server_run.server_exit}"
+    if "Traceback" in server_run.server_output:
         yield "the server wrote a traceback"
 
 
-def _unpinned(played: Iterable[str], pinned: Collection[str]) -> Iterable[str]:
-    if new := sorted(set(played) - set(pinned)):
+def _unpinned_scenarios(
+    scenarios: Iterable[str], pinned: Collection[str]
+) -> Iterable[str]:
+    if new := sorted(set(scenarios) - set(pinned)):
         yield f"run, but no checks are pinned for it: {', '.join(new)}"
 
 
@@ -135,7 +136,7 @@ def suite_passes(run: Run) -> bool:
     return run.suite_exit == 0 and "FAILURE" not in statuses
 
 
-def _process(run: Run) -> Iterable[str]:
+def _process_failures(run: Run) -> Iterable[str]:
     if run.suite_exit is None:
         yield f"did not end within {run.seconds or 0:.0f} s and was killed"
     elif run.client_timed_out:
@@ -147,28 +148,28 @@ def _process(run: Run) -> Iterable[str]:
             yield f"the client ended early, with exit code {run.client_exit}"
 
 
-def _checks(run: Run) -> Iterable[str]:
+def _check_failures(run: Run) -> Iterable[str]:
     if not any(check["status"] != "INFO" for check in run.checks or ()):
         yield "nothing was checked"
         return
-    if run.scenario not in NEVER_MADE and not pinnable(run.checks or ()):
+    if run.scenario not in WITHOUT_CHECKS and not successful_checks(run.checks or ()):
         yield "no check succeeded"
     for check in run.checks or ():
         status, name = check["status"], check["name"]
-        if status in FINE:
+        if status in PASSING:
             continue
         if status == "SKIPPED" and (run.scenario, name) in MAY_BE_SKIPPED:
             continue
-        said = check.get("errorMessage") or check.get("description") or ""
-        yield f"{status} {check['id']} ({name}): {said[:EXCERPT]}"
+        message = check.get("errorMessage") or check.get("description") or ""
+        yield f"{status} {check['id']} ({name}): {message[:MAX_EXCERPT]}"
 
 
-def _pins(run: Run, pins: Collection[str] | None) -> Iterable[str]:
+def _pin_failures(run: Run, pins: Collection[str] | None) -> Iterable[str]:
     if pins is None:
         yield "no checks are pinned for it"
         return
-    seen = set(pinnable(run.checks or ()))
-    if missing := sorted(set(pins) - seen):
+    successful = set(successful_checks(run.checks or ()))
+    if missing := sorted(set(pins) - successful):
         yield f"pinned, but no success: {', '.join(missing)}"
-    if new := sorted(seen - set(pins)):
+    if new := sorted(successful - set(pins)):
         yield f"a success, but not pinned: {', '.join(new)}"

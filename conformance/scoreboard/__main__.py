@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
     from mcpwire.bench import Result
 
-_LONGEST_S: Final = 1800.0  # a check over one transport
+_CHECK_TIMEOUT_S: Final = 1800.0  # a check over one transport
 _DISPUTES: Final = FOLDER.parent / "disputes.toml"
 
 
-def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     assert __doc__ is not None
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--site", type=Path, required=True, metavar="DIR")
@@ -46,127 +46,131 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--no-check", dest="check", action="store_false")
     parser.add_argument("--pages", action="store_true")
     parser.add_argument("--against", type=Path, metavar="DIR")
-    found = parser.parse_args(words)
-    names = {each.name for each in read_subjects(found.subjects)}
-    for name in found.only:
+    options = parser.parse_args(words)
+    names = {subject.name for subject in read_subjects(options.subjects)}
+    for name in options.only:
         if name not in names and name.rpartition(".")[0] not in names:
             parser.error(f"--only takes {', '.join(sorted(names))}, got {name!r}")
-    return found
+    return options
 
 
-async def check(chosen: argparse.Namespace, subjects: Sequence[Subject]) -> None:
+async def check(options: argparse.Namespace, subjects: Sequence[Subject]) -> None:
     """Install, check and measure the chosen subjects, and store the results."""
-    facts = site.facts_of(chosen.site)
-    measured = []
+    facts = site.load_facts(options.site)
+    installed = []
     for subject in subjects:
-        if not (wanted := _wanted(chosen, subject)):
+        if not (transports := _selected_transports(options, subject)):
             continue
-        found: dict[str, Any] = {**site.NO_FACTS, "start": []}
-        before = facts.get(subject.name, site.NO_FACTS)["caller"]
-        found["caller"] = {k: v for k, v in before.items() if k not in wanted}
-        facts[subject.name] = found
+        subject_facts: dict[str, Any] = {**site.NO_FACTS, "start": []}
+        stored_passes = facts.get(subject.name, site.NO_FACTS)["caller"]
+        subject_facts["caller"] = {
+            k: v for k, v in stored_passes.items() if k not in transports
+        }
+        facts[subject.name] = subject_facts
         if problem := install(subject):
-            found["problem"] = f"not installed: {problem}"
-            print(f"{subject.name}: {found['problem']}", flush=True)
+            subject_facts["problem"] = f"not installed: {problem}"
+            print(f"{subject.name}: {subject_facts['problem']}", flush=True)
             continue
-        measured.append(subject)
-        found["size"] = size_of(subject.folder)
-        for transport in wanted if _is_checked(chosen, subject) else ():
-            problem = await _check_one(chosen, subject, transport)
-            found["problem"] += problem
-        site.keep_facts(chosen.site, facts)
-    for subject in measured:
+        installed.append(subject)
+        subject_facts["size"] = size_of(subject.folder)
+        for transport in transports if _is_checked(options, subject) else ():
+            problem = await _check_one(options, subject, transport)
+            subject_facts["problem"] += problem
+        site.store_facts(options.site, facts)
+    for subject in installed:
         if subject.command and subject.kind == "server":
             facts[subject.name]["start"] = await measure.start_times(subject)
-    site.keep_facts(chosen.site, facts)
-    if chosen.speed:
-        await _measure_speed(chosen, measured, facts)
+    site.store_facts(options.site, facts)
+    if options.speed:
+        await _measure_speed(options, installed, facts)
 
 
-def _wanted(chosen: argparse.Namespace, subject: Subject) -> list[str]:
+def _selected_transports(options: argparse.Namespace, subject: Subject) -> list[str]:
     """Return the chosen transports of a subject."""
     return [
         transport
         for transport in subject.transports()
-        if not chosen.only
-        or {subject.name, f"{subject.name}.{transport}"} & set(chosen.only)
+        if not options.only
+        or {subject.name, f"{subject.name}.{transport}"} & set(options.only)
     ]
 
 
 async def _measure_speed(
-    chosen: argparse.Namespace, subjects: Sequence[Subject], facts: dict[str, Any]
+    options: argparse.Namespace, subjects: Sequence[Subject], facts: dict[str, Any]
 ) -> None:
     """Measure the speed of all subjects in passes; store the figures after each."""
-    left = [
+    remaining = [
         (subject, transport)
         for subject in subjects
-        for transport in _wanted(chosen, subject)
+        for transport in _selected_transports(options, subject)
     ]
     passes: dict[tuple[str, str], list[Result]] = {}
     for number in range(speed.PASSES):
-        for subject, transport in tuple(left):
-            found = facts[subject.name]
+        for subject, transport in tuple(remaining):
+            subject_facts = facts[subject.name]
             try:
                 if subject.kind == "client":
-                    caller = await speed.measure_caller(subject, transport)
-                    found["caller"].setdefault(transport, []).append(caller)
+                    caller = await speed.measure_client_pass(subject, transport)
+                    subject_facts["caller"].setdefault(transport, []).append(caller)
                 else:
                     results = await speed.measure_server(subject, transport)
                     for load, result in results.items():
                         key = f"{subject.name}.{transport}", load
                         passes.setdefault(key, []).append(result)
             except (MCPError, OSError) as error:
-                found["problem"] += f"speed over {transport}: {error}. "
-                print(f"{subject.name}: {found['problem']}", flush=True)
-                left.remove((subject, transport))
-        for (name, load), of in passes.items():
-            speed.keep(chosen.site, name, load, speed.joined(of))
-        site.keep_facts(chosen.site, facts)
+                subject_facts["problem"] += f"speed over {transport}: {error}. "
+                print(f"{subject.name}: {subject_facts['problem']}", flush=True)
+                remaining.remove((subject, transport))
+        for (name, load), results in passes.items():
+            speed.store(options.site, name, load, speed.join_passes(results))
+        site.store_facts(options.site, facts)
         print(f"speed: pass {number + 1} of {speed.PASSES}", flush=True)
 
 
-def _is_checked(chosen: argparse.Namespace, subject: Subject) -> bool:
-    return bool(chosen.check) and subject.kind == "server"
+def _is_checked(options: argparse.Namespace, subject: Subject) -> bool:
+    return bool(options.check) and subject.kind == "server"
 
 
 async def _check_one(
-    chosen: argparse.Namespace, subject: Subject, transport: str
+    options: argparse.Namespace, subject: Subject, transport: str
 ) -> str:
     """Check a subject over a transport, store the report; return the failure or ""."""
-    began = monotonic()
+    start = monotonic()
     try:
-        async with asyncio.timeout(_LONGEST_S):
+        async with asyncio.timeout(_CHECK_TIMEOUT_S):
             report = await measure.check_subject(
-                subject, transport, only=tuple(chosen.cases)
+                subject, transport, only=tuple(options.cases)
             )
     except (MCPError, OSError, TimeoutError, ValueError) as error:
         problem = f"{transport}: {error or type(error).__name__}. "
     else:
         problem = ""
-        site.keep(chosen.site, subject, transport, report)
+        site.store(options.site, subject, transport, report)
     scores = {} if problem else report.scores()
-    shown = " ".join(f"{cell.revision} {s.points}" for cell, s in scores.items())
-    took = f"{monotonic() - began:.0f} s"
-    print(f"{subject.name} {transport}: {shown or problem} ({took})", flush=True)
+    scores_text = " ".join(f"{cell.revision} {s.points}" for cell, s in scores.items())
+    duration = f"{monotonic() - start:.0f} s"
+    print(
+        f"{subject.name} {transport}: {scores_text or problem} ({duration})", flush=True
+    )
     return problem
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    chosen = arguments(words)
-    subjects = read_subjects(chosen.subjects)
-    if not chosen.pages:
-        asyncio.run(check(chosen, subjects))
-    site.write_site(chosen.site, subjects, read_disputes(_DISPUTES))
-    print(chosen.site / "index.html")
-    differing = []
-    if chosen.against:
-        differing = site.differences(chosen.against, chosen.site, subjects)
-        print("\n".join(differing) or "no verdict differs")
-        folders = chosen.against, chosen.site
-        old, new = ((folder, site.facts_of(folder)) for folder in folders)
+    options = parse_arguments(words)
+    subjects = read_subjects(options.subjects)
+    if not options.pages:
+        asyncio.run(check(options, subjects))
+    site.write_site(options.site, subjects, read_disputes(_DISPUTES))
+    print(options.site / "index.html")
+    differences = []
+    if options.against:
+        differences = site.differences(options.against, options.site, subjects)
+        print("\n".join(differences) or "no verdict differs")
+        folders = options.against, options.site
+        old, new = ((folder, site.load_facts(folder)) for folder in folders)
         for line in speed.differences(old, new, subjects):
             print(line)
-    return 1 if differing else 0
+    return 1 if differences else 0
 
 
 if __name__ == "__main__":

@@ -15,14 +15,14 @@ from scoreboard.subjects import ROOT, Subject, npm
 if TYPE_CHECKING:
     from pathlib import Path
 
-_STAMP: Final = ".made"
-_PATIENCE: Final = 900
+_STAMP_NAME: Final = ".made"
+_INSTALL_TIMEOUT_S: Final = 900
 
 
 def install(subject: Subject) -> str:
     """Install a subject unless it is installed; return the failure or ""."""
     pins = msgspec.json.encode(subject.install)
-    stamp = subject.folder / _STAMP
+    stamp = subject.folder / _STAMP_NAME
     is_ours = any("{root}" in pin for pin in subject.install.pypi)
     if not is_ours and stamp.exists() and stamp.read_bytes() == pins:
         return ""
@@ -37,7 +37,7 @@ def install(subject: Subject) -> str:
                 check=True,
                 capture_output=True,
                 text=True,
-                timeout=_PATIENCE,
+                timeout=_INSTALL_TIMEOUT_S,
             )
     except subprocess.CalledProcessError as error:
         lines = (error.stderr or error.stdout or "no output").strip().splitlines()
@@ -52,19 +52,26 @@ def install(subject: Subject) -> str:
 
 
 def _commands(subject: Subject) -> list[tuple[list[str], dict[str, str] | None]]:
-    folder, wanted = subject.folder, subject.install
-    if wanted.npm:
+    folder, packages = subject.folder, subject.install
+    if packages.npm:
         command, environment = npm()
         (folder / "package.json").write_text(json.dumps({"private": True}))
         options = ["--ignore-scripts", "--no-audit", "--no-fund", "--save-exact"]
-        line = [*command, "install", "--prefix", str(folder), *options, *wanted.npm]
-        return [(line, environment)]
+        install_command = [
+            *command,
+            "install",
+            "--prefix",
+            str(folder),
+            *options,
+            *packages.npm,
+        ]
+        return [(install_command, environment)]
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
-    line = [*pip, "--quiet", "install", *subject.filled(wanted.pypi)]
-    if wanted.constraints:
-        line += ["-c", wanted.constraints]
+    install_command = [*pip, "--quiet", "install", *subject.filled(packages.pypi)]
+    if packages.constraints:
+        install_command += ["-c", packages.constraints]
     venv = [sys.executable, "-m", "venv", "--without-pip", str(folder)]
-    return [(venv, None), (line, None)]
+    return [(venv, None), (install_command, None)]
 
 
 def size_of(folder: Path) -> int:

@@ -48,7 +48,7 @@ async def check_subject(
     variables = subject.variables()
     timeout = ["--timeout", f"{subject.answer_s:g}"] if subject.answer_s != 5 else []
     words = [w for item in variables.items() for w in ("--env", "=".join(item))]
-    waiting = ("--wait", f"{_READY_S:g}s")
+    wait_option = ("--wait", f"{_READY_S:g}s")
     options = Options(
         speed="full",
         seed=SEED,
@@ -57,17 +57,17 @@ async def check_subject(
         allow_calls=subject.allow_calls,
         answer_s=subject.answer_s,
         jobs=_JOBS,
-        again=(*timeout, *(words if transport == "stdio" else waiting)),
+        again=(*timeout, *(words if transport == "stdio" else wait_option)),
     )
     if transport == "stdio":
-        return await run(process(subject), options, on_result=on_result)
+        return await run(stdio_target(subject), options, on_result=on_result)
     table = subject.servers()[transport]
-    async with serving(subject, table):
+    async with run_server(subject, table):
         report = await run(table.url, options, on_result=on_result)
     line = command_line(subject, table.command)
     results = tuple(
-        attrs.evolve(each, again=f"{line} & {each.again}; kill $!")
-        for each in report.results
+        attrs.evolve(result, again=f"{line} & {result.again}; kill $!")
+        for result in report.results
     )
     return attrs.evolve(report, results=results)
 
@@ -84,23 +84,23 @@ def clear(subject: Subject) -> None:
     subject.scratch.mkdir(parents=True)
 
 
-def process(subject: Subject, command: tuple[str, ...] = ()) -> Stdio:
+def stdio_target(subject: Subject, command: tuple[str, ...] = ()) -> Stdio:
     """Return the process of a subject; the default is its stdio command."""
     program, *arguments = subject.filled(command or subject.command)
     return Stdio(program, arguments, env=subject.variables())
 
 
 @contextlib.asynccontextmanager
-async def serving(subject: Subject, table: Http) -> AsyncIterator[None]:
+async def run_server(subject: Subject, table: Http) -> AsyncIterator[None]:
     """Run the HTTP server of a subject within the block.
 
     Raises:
         ConnectionError: The server accepts no connection in time or ends, or another
             server uses its port.
     """
-    if await _connects(table.url):
+    if await _can_connect(table.url):
         raise ConnectionError(f"another server is at {table.url}: end it first")
-    target = process(subject, table.command)
+    target = stdio_target(subject, table.command)
     child = await asyncio.create_subprocess_exec(
         target.command,
         *target.args,
@@ -111,7 +111,7 @@ async def serving(subject: Subject, table: Http) -> AsyncIterator[None]:
         start_new_session=True,
     )
     try:
-        await _accepts(table.url, child)
+        await _wait_until_listening(table.url, child)
         yield
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -123,20 +123,20 @@ async def serving(subject: Subject, table: Http) -> AsyncIterator[None]:
         await child.wait()
 
 
-async def _accepts(url: str, child: asyncio.subprocess.Process) -> None:
+async def _wait_until_listening(url: str, child: asyncio.subprocess.Process) -> None:
     """Wait until a server accepts connections."""
-    ends_at = perf_counter() + _READY_S
-    while child.returncode is None and perf_counter() < ends_at:
-        if await _connects(url):
+    deadline = perf_counter() + _READY_S
+    while child.returncode is None and perf_counter() < deadline:
+        if await _can_connect(url):
             return
         await asyncio.sleep(0.05)  # until it listens
     raise ConnectionError(f"no connection to {url} within {_READY_S:g} s")
 
 
-async def _connects(url: str) -> bool:
-    where = parse_url(url)
+async def _can_connect(url: str) -> bool:
+    address = parse_url(url)
     try:
-        _, writer = await asyncio.open_connection(where.host, where.port)
+        _, writer = await asyncio.open_connection(address.host, address.port)
     except OSError:
         return False
     writer.transport.abort()
@@ -147,8 +147,8 @@ async def start_times(subject: Subject) -> list[float]:
     """Return the seconds of starts up to the handshake; empty if they fail."""
     clear(subject)
     try:
-        (found,) = await measure_start(
-            process(subject),
+        (start,) = await measure_start(
+            stdio_target(subject),
             _STARTS,
             with_floor=False,
             timeout=_START_S,
@@ -156,4 +156,4 @@ async def start_times(subject: Subject) -> list[float]:
         )
     except MCPError:
         return []
-    return [each / 1e6 for each in found.values("handshake")]
+    return [duration / 1e6 for duration in start.values("handshake")]

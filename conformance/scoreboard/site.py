@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import jinja2
 
-from mcpwire.bench.reports import amount
+from mcpwire.bench.reports import format_amount
 from mcpwire.bench.results import FIGURES
 from mcpwire.check import CASES, Report, Verdict
 from mcpwire.check.case import Level
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 NO_FACTS: Final = {"problem": "", "size": 0, "start": [], "caller": {}}
 
-_DEAD: Final = (Verdict.CRASH, Verdict.HANG)
+_CRASHES: Final = (Verdict.CRASH, Verdict.HANG)
 _COUNTED: Final = {
     "MUST": ((Verdict.FAIL,), Level.MUST),
-    "crash or hang": (_DEAD, None),
+    "crash or hang": (_CRASHES, None),
     "SHOULD": ((Verdict.WARN,), Level.SHOULD),
     "unrun": ((Verdict.UNRUN,), None),
 }
@@ -48,7 +48,7 @@ _COUNTED: Final = {
 
 
 @attrs.frozen
-class Line:
+class TableLine:
     """One transport of a subject: a line of the table."""
 
     transport: str
@@ -56,36 +56,36 @@ class Line:
     slug: str
     points: dict[str, int]
     """Revision -> score."""
-    looks: dict[str, str]
+    classes: dict[str, str]
     """Revision -> ``fail`` after a crash or a hang, ``warn`` if a MUST is violated."""
     findings: dict[str, int]
     """Column -> cases with such a finding in any revision."""
 
 
-def keep(folder: Path, subject: Subject, transport: str, report: Report) -> None:
+def store(folder: Path, subject: Subject, transport: str, report: Report) -> None:
     """Store a report in the data of a site."""
     path = folder / "data" / f"{subject.name}.{transport}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(report.to_json())
 
 
-def stored(folder: Path, subject: Subject) -> dict[str, Report]:
+def load_stored(folder: Path, subject: Subject) -> dict[str, Report]:
     """Return transport -> the stored report of a subject."""
-    found = {}
+    reports = {}
     for transport in subject.transports():
         path = folder / "data" / f"{subject.name}.{transport}.json"
         if path.exists():
-            found[transport] = Report.from_json(path.read_bytes())
-    return found
+            reports[transport] = Report.from_json(path.read_bytes())
+    return reports
 
 
-def facts_of(folder: Path) -> dict[str, dict[str, Any]]:
+def load_facts(folder: Path) -> dict[str, dict[str, Any]]:
     """Return subject -> its other stored data."""
     path = folder / "data" / "facts.json"
     return json.loads(path.read_text()) if path.exists() else {}
 
 
-def keep_facts(folder: Path, facts: Mapping[str, Any]) -> None:
+def store_facts(folder: Path, facts: Mapping[str, Any]) -> None:
     """Store the other data of the subjects."""
     path = folder / "data" / "facts.json"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,11 +96,11 @@ def write_site(
     folder: Path, subjects: Sequence[Subject], disputes: Iterable[Dispute]
 ) -> None:
     """Write all pages from the data in the folder."""
-    facts = facts_of(folder)
+    facts = load_facts(folder)
     reports = [
-        (subject, transport, _renamed(subject, report))
+        (subject, transport, _with_subject_name(subject, report))
         for subject in subjects
-        for transport, report in stored(folder, subject).items()
+        for transport, report in load_stored(folder, subject).items()
     ]
     slugs = write_pages(
         folder / "matrix",
@@ -108,25 +108,25 @@ def write_site(
         remarks=_remarks(subjects, disputes),
         home="../index.html",
     )
-    lines: dict[str, list[Line]] = {subject.name: [] for subject in subjects}
+    lines: dict[str, list[TableLine]] = {subject.name: [] for subject in subjects}
     for (subject, transport, report), slug in zip(reports, slugs, strict=True):
         lines[subject.name].append(_line(transport, report, slug))
     rows = [
-        (each, lines[each.name], {**NO_FACTS, **facts.get(each.name, {})})
-        for each in subjects
-        if each.kind == "server"
+        (subject, lines[subject.name], {**NO_FACTS, **facts.get(subject.name, {})})
+        for subject in subjects
+        if subject.kind == "server"
     ]
     callers = [
-        (each, facts.get(each.name, NO_FACTS))
-        for each in subjects
-        if each.kind == "client"
+        (subject, facts.get(subject.name, NO_FACTS))
+        for subject in subjects
+        if subject.kind == "client"
     ]
-    speeds = [(each, speed.rows(folder, each)) for each, _, _ in rows]
+    speeds = [(subject, speed.rows(folder, subject)) for subject, _, _ in rows]
     values = {
         "rows": rows,
         "revisions": [revision.name for revision in REVISIONS],
         "speeds": speeds,
-        "ahead": speed.ahead(speeds) if speeds else [],
+        "ahead": speed.better_servers(speeds) if speeds else [],
         "figures": speed.FIGURES,
         "most_passes": speed.PASSES,
         "callers": callers,
@@ -134,9 +134,21 @@ def write_site(
         "counted": list(_COUNTED),
         "shared": _shared(subjects, lines),
         "titles": {case.id: case.title for case in CASES},
-        "made": _made(subjects, [report for _, _, report in reports]),
+        "made": _method_values(subjects, [report for _, _, report in reports]),
     }
-    _write_table(folder, [*rows, *((each, [], of) for each, of in callers)])
+    _write_table(
+        folder,
+        [
+            *rows,
+            *((subject, [], facts_of_client) for subject, facts_of_client in callers),
+        ],
+    )
+    templates = _templates()
+    for name in ("index.html", "speed.html", "made.html"):
+        (folder / name).write_text(templates.get_template(name).render(values))
+
+
+def _templates() -> jinja2.Environment:
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER.parent / "scoreboard" / "templates"),
         autoescape=True,
@@ -147,17 +159,16 @@ def write_site(
     templates.filters["median_ms"] = median_ms
     templates.filters["median_of"] = speed.median_of
     templates.filters["amount"] = _amount
-    for name in ("index.html", "speed.html", "made.html"):
-        (folder / name).write_text(templates.get_template(name).render(values))
+    return templates
 
 
-def _renamed(subject: Subject, report: Report) -> Report:
+def _with_subject_name(subject: Subject, report: Report) -> Report:
     """Return a report with the subject's name and version in place of its own."""
     server = {"name": subject.name, "version": subject.version}
     return attrs.evolve(report, server=server)
 
 
-def _line(transport: str, report: Report, slug: str) -> Line:
+def _line(transport: str, report: Report, slug: str) -> TableLine:
     findings = {
         name: len(
             {
@@ -168,32 +179,32 @@ def _line(transport: str, report: Report, slug: str) -> Line:
         )
         for name, (verdicts, level) in _COUNTED.items()
     }
-    dead = {r.cell for r in report.results if r.verdict in _DEAD}
-    points, looks = {}, {}
+    crashed_cells = {r.cell for r in report.results if r.verdict in _CRASHES}
+    points, classes = {}, {}
     for cell, score in report.scores().items():
         points[cell.revision] = score.points
         holds = "pass" if score.must_passed == score.must else "warn"
-        looks[cell.revision] = "fail" if cell in dead else holds
-    return Line(transport, report, slug, points, looks, findings)
+        classes[cell.revision] = "fail" if cell in crashed_cells else holds
+    return TableLine(transport, report, slug, points, classes, findings)
 
 
 def _shared(
-    subjects: Sequence[Subject], lines: Mapping[str, list[Line]]
+    subjects: Sequence[Subject], lines: Mapping[str, list[TableLine]]
 ) -> list[tuple[str, str, list[str]]]:
     """Return SDK, case and servers for cases that several servers of an SDK fail."""
-    found: dict[tuple[str, str], list[str]] = {}
+    servers_by_case: dict[tuple[str, str], list[str]] = {}
     for subject in subjects:
-        bad = {
+        failed_cases = {
             result.case
             for line in lines[subject.name]
             for result in line.report.results
-            if result.verdict in {*_DEAD, Verdict.FAIL}
+            if result.verdict in {*_CRASHES, Verdict.FAIL}
         }
-        for case in bad:
-            found.setdefault((subject.sdk, case), []).append(subject.name)
+        for case in failed_cases:
+            servers_by_case.setdefault((subject.sdk, case), []).append(subject.name)
     return sorted(
         (sdk, case, names)
-        for (sdk, case), names in found.items()
+        for (sdk, case), names in servers_by_case.items()
         if len(names) > 1 and sdk != "none"
     )
 
@@ -202,18 +213,20 @@ def _remarks(
     subjects: Sequence[Subject], disputes: Iterable[Dispute]
 ) -> dict[tuple[str, str], list[str]]:
     """Return subject and case -> the remarks on its verdicts."""
-    found: dict[tuple[str, str], list[str]] = {}
+    remarks: dict[tuple[str, str], list[str]] = {}
     for dispute in disputes:
         text = [dispute.objection, f"{dispute.source}: \u201c{dispute.sentence}\u201d"]
         cases = [c.id for c in CASES if f"{c.id}.".startswith(dispute.prefixes())]
         for subject in subjects:
             if {subject.name, subject.sdk, "*"} & set(dispute.subjects):
                 for case in cases:
-                    found.setdefault((subject.name, case), []).extend(text)
-    return found
+                    remarks.setdefault((subject.name, case), []).extend(text)
+    return remarks
 
 
-def _made(subjects: Sequence[Subject], reports: Sequence[Report]) -> dict[str, Any]:
+def _method_values(
+    subjects: Sequence[Subject], reports: Sequence[Report]
+) -> dict[str, Any]:
     """Return the values of the page about the method."""
     cpu = next(
         (
@@ -233,8 +246,8 @@ def _made(subjects: Sequence[Subject], reports: Sequence[Report]) -> dict[str, A
             subject.name: {
                 "stdio": measure.command_line(subject, subject.command),
                 **{
-                    name: measure.command_line(subject, each.command)
-                    for name, each in subject.servers().items()
+                    name: measure.command_line(subject, server.command)
+                    for name, server in subject.servers().items()
                 },
             }
             for subject in subjects
@@ -251,7 +264,9 @@ def _lines_of(path: str) -> list[str]:
         return []
 
 
-def _write_table(folder: Path, rows: Iterable[tuple[Subject, list[Line], Any]]) -> None:
+def _write_table(
+    folder: Path, rows: Iterable[tuple[Subject, list[TableLine], Any]]
+) -> None:
     table = [
         {
             "name": subject.name,
@@ -269,7 +284,7 @@ def _write_table(folder: Path, rows: Iterable[tuple[Subject, list[Line], Any]]) 
 
 
 def _amount(value: float, figure: str) -> str:
-    return amount(value, FIGURES[figure].unit)
+    return format_amount(value, FIGURES[figure].unit)
 
 
 def median_ms(seconds: Sequence[float]) -> int | None:
@@ -279,17 +294,19 @@ def median_ms(seconds: Sequence[float]) -> int | None:
 
 def differences(before: Path, after: Path, subjects: Iterable[Subject]) -> list[str]:
     """Return a line for each verdict that differs between the data of two sites."""
-    found = []
+    lines = []
     for subject in subjects:
-        old, new = stored(before, subject), stored(after, subject)
+        old, new = load_stored(before, subject), load_stored(after, subject)
         for transport in old.keys() & new.keys():
             verdicts = [
-                {(r.case, str(r.cell)): r.verdict.value for r in each.results}
-                for each in (old[transport], new[transport])
+                {(r.case, str(r.cell)): r.verdict.value for r in report.results}
+                for report in (old[transport], new[transport])
             ]
             for key in sorted(verdicts[0].keys() | verdicts[1].keys()):
-                was, now = (each.get(key, "nothing") for each in verdicts)
-                if was != now:
+                earlier, later = (by_key.get(key, "nothing") for by_key in verdicts)
+                if earlier != later:
                     case, cell = key
-                    found.append(f"{subject.name}: {case} {cell}: {was}, then {now}")
-    return found
+                    lines.append(
+                        f"{subject.name}: {case} {cell}: {earlier}, then {later}"
+                    )
+    return lines

@@ -48,9 +48,11 @@ def loads(subject: Subject) -> dict[str, Load]:
     if subject.speed is not None:
         tool = Call.tool(subject.speed.tool, subject.speed.arguments)
         calls[f"tools/call {subject.speed.tool}"] = tool
-    found = {name: attrs.evolve(_LOAD, calls=(call,)) for name, call in calls.items()}
-    last, load = list(found.items())[-1]
-    return {**found, f"{last}, 32 users": attrs.evolve(load, users=32)}
+    loads_by_name = {
+        name: attrs.evolve(_LOAD, calls=(call,)) for name, call in calls.items()
+    }
+    last_name, load = list(loads_by_name.items())[-1]
+    return {**loads_by_name, f"{last_name}, 32 users": attrs.evolve(load, users=32)}
 
 
 async def measure_server(subject: Subject, transport: str) -> dict[str, Result]:
@@ -62,46 +64,46 @@ async def measure_server(subject: Subject, transport: str) -> dict[str, Result]:
     """
     measure.clear(subject)
     if transport == "stdio":
-        return await _under_loads(subject, measure.process(subject))
+        return await _run_loads(subject, measure.stdio_target(subject))
     table = subject.servers()[transport]
-    async with measure.serving(subject, table):
-        return await _under_loads(subject, Http(table.url))
+    async with measure.run_server(subject, table):
+        return await _run_loads(subject, Http(table.url))
 
 
-async def _under_loads(subject: Subject, target: Stdio | Http) -> dict[str, Result]:
+async def _run_loads(subject: Subject, target: Stdio | Http) -> dict[str, Result]:
     return {
         name: await run(target, load, with_details=False)
         for name, load in loads(subject).items()
     }
 
 
-def joined(passes: Sequence[Result]) -> Result:
+def join_passes(passes: Sequence[Result]) -> Result:
     """Merge passes under one load into one result with a round for each."""
     subjects = tuple(
         attrs.evolve(
-            of[0],
+            subjects[0],
             slices=tuple(
                 attrs.evolve(part, round=number)
-                for number, one in enumerate(of)
-                for part in one.slices
+                for number, subject in enumerate(subjects)
+                for part in subject.slices
             ),
-            samples=tuple(chain(*(one.samples for one in of))),
-            connects=tuple(chain(*(one.connects for one in of))),
+            samples=tuple(chain(*(subject.samples for subject in subjects))),
+            connects=tuple(chain(*(subject.connects for subject in subjects))),
         )
-        for of in zip(*(each.subjects for each in passes), strict=True)
+        for subjects in zip(*(result.subjects for result in passes), strict=True)
     )
     first, rounds = passes[0], len(passes)
     seconds = first.load["seconds"] * rounds
     return attrs.evolve(
         first,
         load={**first.load, "rounds": rounds, "seconds": seconds},
-        seconds=sum(each.seconds for each in passes),
+        seconds=sum(result.seconds for result in passes),
         subjects=subjects,
-        notes=tuple(dict.fromkeys(chain(*(each.notes for each in passes)))),
+        notes=tuple(dict.fromkeys(chain(*(result.notes for result in passes)))),
     )
 
 
-async def measure_caller(subject: Subject, transport: str) -> dict[str, float]:
+async def measure_client_pass(subject: Subject, transport: str) -> dict[str, float]:
     """Measure one pass of a client over stdio or HTTP; return its figures.
 
     Raises:
@@ -134,22 +136,22 @@ def multiples(result: Result) -> dict[str, tuple[float, float | None]]:
     }
 
 
-def keep(folder: Path, name: str, load: str, result: Result) -> None:
+def store(folder: Path, name: str, load: str, result: Result) -> None:
     """Store a result in the data of a site."""
     path = folder / "data" / "speed" / f"{name} {load.replace('/', '-')}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(result.to_json())
 
 
-def stored(folder: Path, subject: Subject, transport: str) -> dict[str, Result]:
+def load_stored(folder: Path, subject: Subject, transport: str) -> dict[str, Result]:
     """Return load -> the stored result of a server."""
-    found = {}
+    results = {}
     for load in loads(subject):
         name = f"{subject.name}.{transport} {load.replace('/', '-')}.json"
         path = folder / "data" / "speed" / name
         if path.exists():
-            found[load] = Result.from_json(path.read_bytes())
-    return found
+            results[load] = Result.from_json(path.read_bytes())
+    return results
 
 
 def differences(
@@ -173,60 +175,69 @@ def differences(
         f"{subject.name} {transport} {load}": (old[load], new[load])
         for subject in subjects
         for transport in subject.transports()
-        for old in [stored(before[0], subject, transport)]
-        for new in [stored(after[0], subject, transport)]
+        for old in [load_stored(before[0], subject, transport)]
+        for new in [load_stored(after[0], subject, transport)]
         for load in old.keys() & new.keys()
     }
-    old, new = (_caller_passes(facts, subjects) for _, facts in (before, after))
+    old, new = (_client_multiples(facts, subjects) for _, facts in (before, after))
     callers = {name: (old[name], new[name]) for name in old.keys() & new.keys()}
-    count, short = len(servers) + len(callers), 0
-    found: list[tuple[str, tuple[float, float, float], str]] = []
-    for name, (one, other) in sorted(servers.items()):
-        if min(each.load["rounds"] for each in (one, other)) < PASSES:
-            short += len(FIGURES)
+    count, too_few = len(servers) + len(callers), 0
+    compared: list[tuple[str, tuple[float, float, float], str]] = []
+    for name, (before_result, after_result) in sorted(servers.items()):
+        if (
+            min(result.load["rounds"] for result in (before_result, after_result))
+            < PASSES
+        ):
+            too_few += len(FIGURES)
             continue
-        for each in compare(one, other, FIGURES, comparisons=count):
-            drawn = each.ratio, each.low, each.high
-            found.append((f"{name}: {each.figure}", drawn, each.verdict))
+        for difference in compare(
+            before_result, after_result, FIGURES, comparisons=count
+        ):
+            ratio_interval = difference.ratio, difference.low, difference.high
+            compared.append(
+                (f"{name}: {difference.figure}", ratio_interval, difference.verdict)
+            )
     for name, (old_passes, new_passes) in sorted(callers.items()):
         figures = [f for f in CLIENT_FIGURES if old_passes[f] and new_passes[f]]
         for figure in figures:
             values = new_passes[figure], old_passes[figure]
             if min(map(len, values)) < PASSES:
-                short += 1
+                too_few += 1
                 continue
-            drawn = interval(*values, count=count * len(figures))
-            said = verdict(drawn, more_is_better=figure == "calls_per_s")
-            found.append((f"{name}: {figure}", drawn, said))
+            ratio_interval = interval(*values, count=count * len(figures))
+            verdict_text = verdict(
+                ratio_interval, more_is_better=figure == "calls_per_s"
+            )
+            compared.append((f"{name}: {figure}", ratio_interval, verdict_text))
     lines = [
         f"{name} {ratio:.2f} of before ({low:.2f} to {high:.2f})"
-        for name, (ratio, low, high), said in found
-        if said != "no difference shown"
+        for name, (ratio, low, high), verdict_text in compared
+        if verdict_text != "no difference shown"
     ]
-    if found:
-        width = median(high / low - 1 for _, (_, low, high), _ in found)
+    if compared:
+        width = median(high / low - 1 for _, (_, low, high), _ in compared)
         lines.append(
-            f"{len(lines)} of {len(found)} figures of speed differ; the ends of an "
+            f"{len(lines)} of {len(compared)} figures of speed differ; the ends of an "
             f"interval are {width:.0%} apart (median)"
         )
-    if short:
-        lines.append(f"{short} figures of speed have too few passes to be compared")
+    if too_few:
+        lines.append(f"{too_few} figures of speed have too few passes to be compared")
     return lines
 
 
-def _caller_passes(
+def _client_multiples(
     facts: Mapping[str, Any], subjects: Sequence[Subject]
 ) -> dict[str, dict[str, list[list[float]]]]:
     """Return the figures of clients by pass, as multiples of the first client's."""
-    callers = [each.name for each in subjects if each.kind == "client"]
+    callers = [subject.name for subject in subjects if subject.kind == "client"]
     measured = {name: facts[name]["caller"] for name in callers if name in facts}
     first = measured.pop(callers[0], {}) if callers else {}
     return {
         f"{name} {transport}": {
             figure: [
-                [one[figure] / base[figure]]
-                for one, base in zip(passes, first.get(transport, ()), strict=False)
-                if figure in one and figure in base
+                [values[figure] / base[figure]]
+                for values, base in zip(passes, first.get(transport, ()), strict=False)
+                if figure in values and figure in base
             ]
             for figure in CLIENT_FIGURES
         }
@@ -237,7 +248,7 @@ def _caller_passes(
 
 def median_of(passes: Sequence[Mapping[str, float]], figure: str) -> float | None:
     """Return the median of a client's figure over the passes that have it."""
-    values = [each[figure] for each in passes if figure in each]
+    values = [figures[figure] for figures in passes if figure in figures]
     return median(values) if values else None
 
 
@@ -252,34 +263,40 @@ def rows(folder: Path, subject: Subject) -> list[dict[str, Any]]:
             "revision": result.targets[0].server["revision"],
         }
         for transport in subject.transports()
-        for load, result in stored(folder, subject, transport).items()
+        for load, result in load_stored(folder, subject, transport).items()
     ]
 
 
-def ahead(tables: Sequence[tuple[Subject, list[dict[str, Any]]]]) -> list[str]:
+def better_servers(tables: Sequence[tuple[Subject, list[dict[str, Any]]]]) -> list[str]:
     """Return a line for each figure in which a server is better than the first one.
 
     `tools/list` is left out: the lists of different servers are not comparable.
     """
-    (first, own), *others = tables
-    found = []
-    for mine in own:
-        for figure, (_, multiple) in mine["figures"].items():
-            if "tools/list" in mine["load"] or multiple is None:
+    (first, own_rows), *other_servers = tables
+    lines = []
+    for own_row in own_rows:
+        for figure, (_, multiple) in own_row["figures"].items():
+            if "tools/list" in own_row["load"] or multiple is None:
                 continue
-            before = [
-                (theirs, subject.name)
-                for subject, table in others
+            better = [
+                (other_multiple, subject.name)
+                for subject, table in other_servers
                 for row in table
-                if (row["transport"], row["load"]) == (mine["transport"], mine["load"])
-                and (theirs := row["figures"].get(figure, (0, None))[1]) is not None
-                and (theirs > multiple if figure == "rate" else theirs < multiple)
+                if (row["transport"], row["load"])
+                == (own_row["transport"], own_row["load"])
+                and (other_multiple := row["figures"].get(figure, (0, None))[1])
+                is not None
+                and (
+                    other_multiple > multiple
+                    if figure == "rate"
+                    else other_multiple < multiple
+                )
                 and not row["errors"]
             ]
-            if before:
+            if better:
                 names = ", ".join(
-                    f"{name} {value:.2f}" for value, name in sorted(before)
+                    f"{name} {value:.2f}" for value, name in sorted(better)
                 )
-                where = f"{mine['transport']}, {mine['load']}, {figure}"
-                found.append(f"{where}: {first.name} {multiple:.2f}; {names}")
-    return found
+                case = f"{own_row['transport']}, {own_row['load']}, {figure}"
+                lines.append(f"{case}: {first.name} {multiple:.2f}; {names}")
+    return lines

@@ -18,7 +18,7 @@ FOLDER: Final = ROOT / "conformance" / "subjects"
 INSTALLED: Final = ROOT / ".peers" / "subjects"
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]*")
-_PLACE: Final = re.compile(r"\{(\w*)\}")
+_PLACEHOLDER: Final = re.compile(r"\{(\w*)\}")
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -103,8 +103,8 @@ class Subject(Record, kw_only=True):
 
     def servers(self) -> dict[str, Http]:
         """Return transport -> command and URL, for the transports over HTTP."""
-        found = {"http": self.http, "sse": self.sse}
-        return {name: each for name, each in found.items() if each is not None}
+        tables = {"http": self.http, "sse": self.sse}
+        return {name: table for name, table in tables.items() if table is not None}
 
     def transports(self) -> list[str]:
         """Return the transports of a server, or those to measure a client over."""
@@ -114,7 +114,7 @@ class Subject(Record, kw_only=True):
 
     def fill(self, text: str) -> str:
         """Return a text of the file with its placeholders replaced."""
-        return _PLACE.sub(lambda found: str(self.places()[found[1]]), text)
+        return _PLACEHOLDER.sub(lambda match: str(self.placeholders()[match[1]]), text)
 
     def filled(self, words: tuple[str, ...]) -> list[str]:
         """Return a command with its placeholders replaced."""
@@ -124,22 +124,22 @@ class Subject(Record, kw_only=True):
         """Return the environment with its placeholders replaced."""
         return {name: self.fill(text) for name, text in self.environment.items()}
 
-    def places(self) -> dict[str, Path]:
+    def placeholders(self) -> dict[str, Path]:
         """Return the values of the placeholders, by name."""
-        folder = _short(self.folder)
+        folder = _relative_to_root(self.folder)
         return {
             "bin": folder / "bin",
             "modules": folder / "node_modules",
-            "node": _short(node()),
-            "servers": _short(FOLDER / "servers"),
-            "clients": _short(FOLDER / "clients"),
+            "node": _relative_to_root(node()),
+            "servers": _relative_to_root(FOLDER / "servers"),
+            "clients": _relative_to_root(FOLDER / "clients"),
             "scratch": self.scratch,
             "root": ROOT,
             "target": Path("{target}"),
         }
 
 
-def _short(path: Path) -> Path:
+def _relative_to_root(path: Path) -> Path:
     """Return a path relative to the checkout, the working directory of commands."""
     return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
@@ -165,8 +165,10 @@ def read_subjects(folder: Path = FOLDER) -> list[Subject]:
     Raises:
         ValueError: A file is invalid; the message names the file, key and rule.
     """
-    found = [read_subject(path) for path in sorted(folder.glob("*.toml"))]
-    return sorted(found, key=lambda each: (each.order, each.sdk, each.name))
+    subjects = [read_subject(path) for path in sorted(folder.glob("*.toml"))]
+    return sorted(
+        subjects, key=lambda subject: (subject.order, subject.sdk, subject.name)
+    )
 
 
 def read_subject(path: Path) -> Subject:
@@ -195,25 +197,25 @@ def _read(path: Path, kind: Any) -> Any:
 
 def _problems(subject: Subject, stem: str) -> list[tuple[str, str]]:
     """Return the keys with invalid values, and the violated rules."""
-    found = []
+    problems = []
     if subject.name != stem or not _NAME.fullmatch(subject.name):
         rule = "must be the name of the file, of small letters, digits, . and -"
-        found.append(("name", f"{rule}, got {subject.name!r}"))
+        problems.append(("name", f"{rule}, got {subject.name!r}"))
     install = subject.install
     if bool(install.pypi) == bool(install.npm):
-        found.append(("install", "must have either pypi or npm"))
+        problems.append(("install", "must have either pypi or npm"))
     if not subject.transports():
-        found.append(("command", "a subject needs command, [http] or [sse]"))
+        problems.append(("command", "a subject needs command, [http] or [sse]"))
     texts = {
         "command": subject.command,
         "environment": tuple(subject.environment.values()),
         "install": install.pypi,
-        **{name: each.command for name, each in subject.servers().items()},
+        **{name: table.command for name, table in subject.servers().items()},
     }
-    places = subject.places()
+    placeholders = subject.placeholders()
     for key, words in texts.items():
-        for place in _PLACE.findall(" ".join(words)):
-            if place not in places:
-                known = ", ".join(f"{{{name}}}" for name in places)
-                found.append((key, f"takes {known}, got {{{place}}}"))
-    return found
+        for name in _PLACEHOLDER.findall(" ".join(words)):
+            if name not in placeholders:
+                known = ", ".join(f"{{{name}}}" for name in placeholders)
+                problems.append((key, f"takes {known}, got {{{name}}}"))
+    return problems

@@ -28,40 +28,40 @@ DISCOVERED: Final = "discovered"
 """Replaces an issuer: the secret is sent to any issuer that the MCP server names."""
 
 
-def _shown_function(value: object) -> str:
+def _repr_function(value: object) -> str:
     if callable(value):
         return f"<{getattr(value, '__qualname__', type(value).__qualname__)}>"
     return repr(value)
 
 
-def _shown_supply(value: object) -> str:
-    return _shown_function(value) if callable(value) else masked(value)
+def _repr_supplier(value: object) -> str:
+    return _repr_function(value) if callable(value) else masked(value)
 
 
-def _shown_url(value: object) -> str:
+def _repr_url(value: object) -> str:
     return repr(mask_url(value) if isinstance(value, str) else value)
 
 
-def _shown_kind(value: object) -> str:
+def _repr_type(value: object) -> str:
     return "None" if value is None else f"<{type(value).__name__}>"
 
 
-def _text(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
+def _check_text(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{attribute.name} must be a text that is not blank")
 
 
-def _switch(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
+def _check_switch(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
     if not isinstance(value, bool):
         raise ValueError(f"{attribute.name} must be True or False, got {value!r}")
 
 
-def _function(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
+def _check_function(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
     if value is not None and not callable(value):
         raise ValueError(f"{attribute.name} must be a function, got {value!r}")
 
 
-def _or_function(check: Validator) -> Validator:
+def _allow_function(check: Validator) -> Validator:
     def validate(instance: Any, attribute: attrs.Attribute[Any], value: object) -> None:
         if not callable(value):
             check(instance, attribute, value)
@@ -69,12 +69,14 @@ def _or_function(check: Validator) -> Validator:
     return validate
 
 
-_optional_text: Final = attrs.validators.optional(_text)
-_text_or_function: Final = _or_function(_text)
+_optional_text: Final = attrs.validators.optional(_check_text)
+_text_or_function: Final = _allow_function(_check_text)
 
 
-def _store(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
-    missing = [name for name in _STORAGE if not callable(getattr(value, name, None))]
+def _check_storage(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
+    missing = [
+        name for name in _STORAGE_METHODS if not callable(getattr(value, name, None))
+    ]
     if value is not None and missing:
         raise ValueError(
             f"{attribute.name} must have the methods of Storage, and "
@@ -82,10 +84,10 @@ def _store(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
         )
 
 
-_STORAGE: Final = ("load", "save", "lease", "release", "keys")
+_STORAGE_METHODS: Final = ("load", "save", "lease", "release", "keys")
 
 
-def _scopes(value: str | Iterable[str] | None) -> tuple[str, ...] | None:
+def _parse_scopes(value: str | Iterable[str] | None) -> tuple[str, ...] | None:
     if value is None:
         return None
     if isinstance(value, str):
@@ -95,7 +97,7 @@ def _scopes(value: str | Iterable[str] | None) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(check_scope(scope) for scope in value))
 
 
-def _count(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
+def _check_count(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
     if type(value) is not int or value < 0:
         raise ValueError(f"{attribute.name} must be 0 or more, got {value!r}")
 
@@ -103,11 +105,11 @@ def _count(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
 def _check_issuer(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
     if value is None or value == DISCOVERED:
         return
-    _text(instance, attribute, value)
+    _check_text(instance, attribute, value)
     parse_identifier(value, attribute.name)
 
 
-def _needed_issuer(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+def _require_issuer(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
     if not value:
         raise ValueError(
             "issuer is missing: a secret goes to one authorization server; name it, or "
@@ -116,7 +118,7 @@ def _needed_issuer(instance: Any, attribute: attrs.Attribute[Any], value: Any) -
     _check_issuer(instance, attribute, value)
 
 
-def _seconds(value: float | None) -> float | None:
+def _parse_timeout(value: float | None) -> float | None:
     return check_timeout(value, "timeout")
 
 
@@ -124,17 +126,17 @@ def _seconds(value: float | None) -> float | None:
 class _Grant:
     """The options that all grants share."""
 
-    scopes: tuple[str, ...] | None = attrs.field(default=None, converter=_scopes)
+    scopes: tuple[str, ...] | None = attrs.field(default=None, converter=_parse_scopes)
     """The scopes to request instead of the server's, as strings or one string."""
 
-    storage: Any = attrs.field(default=None, repr=_shown_kind, validator=_store)
+    storage: Any = attrs.field(default=None, repr=_repr_type, validator=_check_storage)
     """Where tokens are stored; ``None``: in memory, and for `OAuth` in a `FileStorage`
     of this user."""
 
     kept: Any = attrs.field(init=False, default=None, eq=False, repr=False)
     """The storage that is used if `storage` is ``None``, after its first use."""
 
-    profile: str = attrs.field(default="default", validator=_text)
+    profile: str = attrs.field(default="default", validator=_check_text)
     """The name of an account, to distinguish several accounts with one server."""
 
 
@@ -168,7 +170,7 @@ class OAuth(_Grant):
     servers that support such documents."""
 
     redirect_uri: str | None = attrs.field(
-        default=None, repr=_shown_url, validator=_optional_text
+        default=None, repr=_repr_url, validator=_optional_text
     )
     """The redirect URI, if it is not a port of this machine. Without `ask`,
     `AuthRequired` then holds the login URL, and `finish_login` completes the login."""
@@ -176,32 +178,32 @@ class OAuth(_Grant):
     callback_port: int | None = attrs.field(default=None)
     """The local port of the redirect URI; ``None``: any free port."""
 
-    interactive: bool = attrs.field(default=True, validator=_switch)
+    interactive: bool = attrs.field(default=True, validator=_check_switch)
     """Whether a user may be asked. If not, `AuthRequired` holds the login URL."""
 
     open_browser: Any = attrs.field(
-        default=True, repr=_shown_function, validator=_or_function(_switch)
+        default=True, repr=_repr_function, validator=_allow_function(_check_switch)
     )
     """Whether to open the browser, or a function that opens the URL."""
 
     on_url: Callable[[str], object] | None = attrs.field(
-        default=None, repr=_shown_function, validator=_function
+        default=None, repr=_repr_function, validator=_check_function
     )
     """A function that is called with the login URL in addition, such as to print it."""
 
     ask: Callable[[str], Any] | None = attrs.field(
-        default=None, repr=_shown_function, validator=_function
+        default=None, repr=_repr_function, validator=_check_function
     )
     """A function, plain or async, that replaces the browser and the callback listener:
     it takes the login URL and returns the whole URL of the response."""
 
-    timeout: float | None = attrs.field(default=300.0, converter=_seconds)
+    timeout: float | None = attrs.field(default=300.0, converter=_parse_timeout)
     """The time for a user to log in, in seconds."""
 
-    max_step_ups: int = attrs.field(default=2, validator=_count)
+    max_step_ups: int = attrs.field(default=2, validator=_check_count)
     """The maximum number of successive logins for more scopes in one request."""
 
-    client_name: str = attrs.field(default="mcpwire", validator=_text)
+    client_name: str = attrs.field(default="mcpwire", validator=_check_text)
     """The name that a user sees if the client registers itself."""
 
     application_type: Literal["native", "web"] | None = attrs.field(
@@ -209,7 +211,7 @@ class OAuth(_Grant):
     )
     """The type in a registration; ``None``: derived from the redirect URI."""
 
-    dpop: bool = attrs.field(default=False, validator=_switch)
+    dpop: bool = attrs.field(default=False, validator=_check_switch)
     """Whether to bind tokens to a key of this client (RFC 9449) if the server supports
     that; needs joserfc. If the server demands it, tokens are bound in any case."""
 
@@ -217,7 +219,7 @@ class OAuth(_Grant):
         if self.client_secret is not None:
             if self.client_id is None:
                 raise ValueError("client_secret goes with a client_id")
-            _needed_issuer(self, attrs.fields(OAuth).issuer, self.issuer)
+            _require_issuer(self, attrs.fields(OAuth).issuer, self.issuer)
         elif self.issuer == DISCOVERED:
             object.__setattr__(self, "issuer", None)
         if self.client_metadata_url is not None:
@@ -245,23 +247,23 @@ def _check_redirect_uri(text: str) -> None:
 
 
 @attrs.frozen(kw_only=True)
-class _Unattended(_Grant):
+class _UnattendedGrant(_Grant):
     """The options that all grants without a user share."""
 
-    issuer: str = attrs.field(default="", validator=_needed_issuer)
+    issuer: str = attrs.field(default="", validator=_require_issuer)
     """The authorization server of the client, spelled as in its metadata;
     ``"discovered"`` trusts any issuer that the MCP server names."""
 
 
 @attrs.frozen(kw_only=True)
-class ClientCredentials(_Unattended):
+class ClientCredentials(_UnattendedGrant):
     """Login of a program as itself, with a secret or a signed assertion.
 
     Raises:
         ValueError: An option has a wrong value, or excludes another option.
     """
 
-    client_id: str = attrs.field(validator=_text)
+    client_id: str = attrs.field(validator=_check_text)
 
     client_secret: str | None = attrs.field(
         default=None, repr=masked, validator=_optional_text
@@ -272,7 +274,7 @@ class ClientCredentials(_Unattended):
     )
     """The private key that signs assertions, instead of a secret; needs joserfc."""
 
-    signing_algorithm: str = attrs.field(default="ES256", validator=_text)
+    signing_algorithm: str = attrs.field(default="ES256", validator=_check_text)
 
     def __attrs_post_init__(self) -> None:
         if (self.client_secret is None) == (self.private_key_pem is None):
@@ -282,23 +284,23 @@ class ClientCredentials(_Unattended):
 
 
 @attrs.frozen(kw_only=True)
-class WorkloadIdentity(_Unattended):
+class WorkloadIdentity(_UnattendedGrant):
     """Login of a workload with a JWT from its platform (RFC 7523).
 
     Raises:
         ValueError: An option has a wrong value.
     """
 
-    client_id: str = attrs.field(validator=_text)
+    client_id: str = attrs.field(validator=_check_text)
 
     assertion: str | Callable[[], Any] = attrs.field(
-        repr=_shown_supply, validator=_text_or_function
+        repr=_repr_supplier, validator=_text_or_function
     )
     """The JWT, or a function, plain or async, that returns it for each login."""
 
 
 @attrs.frozen(kw_only=True)
-class EnterpriseManaged(_Unattended):
+class EnterpriseManaged(_UnattendedGrant):
     """Login of an employee through the company's identity provider, without a browser.
 
     The provider exchanges an ID token for an identity assertion (ID-JAG, RFC 8693), and
@@ -308,27 +310,27 @@ class EnterpriseManaged(_Unattended):
         ValueError: An option has a wrong value.
     """
 
-    client_id: str = attrs.field(validator=_text)
+    client_id: str = attrs.field(validator=_check_text)
     """The client id at `issuer`, the MCP server's authorization server."""
 
     client_secret: str | None = attrs.field(
         default=None, repr=masked, validator=_optional_text
     )
 
-    idp_client_id: str = attrs.field(validator=_text)
+    idp_client_id: str = attrs.field(validator=_check_text)
     """The client id at the identity provider."""
 
     idp_client_secret: str | None = attrs.field(
         default=None, repr=masked, validator=_optional_text
     )
 
-    idp_token_endpoint: str = attrs.field(repr=_shown_url, validator=_text)
+    idp_token_endpoint: str = attrs.field(repr=_repr_url, validator=_check_text)
     """The token endpoint of the identity provider: https, or on this machine."""
 
     idp_issuer: str | None = attrs.field(default=None, validator=_check_issuer)
 
     id_token: str | Callable[[], Any] = attrs.field(
-        repr=_shown_supply, validator=_text_or_function
+        repr=_repr_supplier, validator=_text_or_function
     )
     """The ID token, or a function, plain or async, that returns it for each login."""
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 
 from mcpwire.auth.errors import DiscoveryError, UrlRefused
-from mcpwire.auth.records import ResourceMetadata, ServerMetadata, each_scope_once
-from mcpwire.auth.steps import Answer, Fetch, Now, check_available
-from mcpwire.auth.url_policy import parse_identifier, parse_named, refused
+from mcpwire.auth.records import ResourceMetadata, ServerMetadata, unique_scopes
+from mcpwire.auth.steps import Answer, Fetch, ReadClock, check_available
+from mcpwire.auth.url_policy import parse_identifier, parse_named_url, url_refusal
 from mcpwire.wire.json import JSONDecodeError, loads
 from mcpwire.wire.urls import Url, mask_url, parse_url, same_origin
 
@@ -75,10 +75,10 @@ def parse_challenges(value: str) -> list[Challenge]:
         may_begin = position == 0 or "," in before
         equals = _EQUALS.match(value, match.end())
         if equals is not None:
-            read = _read_value(value, equals.end())
-            if params is None or read is None:
+            parsed = _read_value(value, equals.end())
+            if params is None or parsed is None:
                 break
-            text, position = read
+            text, position = parsed
             params.setdefault(name.lower(), text)
         elif may_begin and _END_OF_ITEM.match(value, match.end()):
             token68 = _TOKEN68.match(value, match.end())
@@ -114,7 +114,7 @@ class Denial:
     has_dpop: bool = False  # whether tokens that are bound to a key are accepted
 
 
-_DETAILS: Final = frozenset({"error", "scope", "resource_metadata"})
+_DETAIL_PARAMS: Final = frozenset({"error", "scope", "resource_metadata"})
 
 # The alphabet of error codes in RFC 6750, 3 and RFC 9449, 8.1.
 _ERROR: Final = re.compile(r"[ !#-\[\]-~]{1,100}")
@@ -127,15 +127,21 @@ def read_denial(status: int, fields: Mapping[str, str]) -> Denial:
     equals. `fields` has names in lower case; fields of the same name are joined.
     """
     challenges = parse_challenges(fields.get("www-authenticate", ""))
-    found = [each for each in challenges if each.scheme in {"bearer", "dpop"}]
-    schemes = {each.scheme for each in found}
-    best = max(found, key=lambda each: len(_DETAILS & each.params.keys()), default=None)
+    usable = [
+        challenge for challenge in challenges if challenge.scheme in {"bearer", "dpop"}
+    ]
+    schemes = {challenge.scheme for challenge in usable}
+    best = max(
+        usable,
+        key=lambda item: len(_DETAIL_PARAMS & item.params.keys()),
+        default=None,
+    )
     params = {} if best is None else best.params
     error = params.get("error", "")
     return Denial(
         status,
         error if _ERROR.fullmatch(error) else None,
-        each_scope_once(params.get("scope", "").split(" ")) or None,
+        unique_scopes(params.get("scope", "").split(" ")) or None,
         params.get("resource_metadata") or None,
         "bearer" in schemes,
         "dpop" in schemes,
@@ -178,41 +184,41 @@ def covers(resource: str, server: Url) -> bool:
         url.fragment is None
         and same_origin(url, server)
         and url.query in {None, server.query}
-        and _folder(server.path).startswith(_folder(url.path))
+        and _folder_path(server.path).startswith(_folder_path(url.path))
     )
 
 
-def _folder(path: str) -> str:
+def _folder_path(path: str) -> str:
     return _resolve_dots(path).removesuffix("/") + "/"
 
 
 def _resolve_dots(path: str) -> str:
     segments: list[str] = []
-    for segment in (given := path.split("/")[1:]):
+    for segment in (parts := path.split("/")[1:]):
         if segment.lower() in _TWO_DOTS:
             del segments[-1:]
         elif segment.lower() not in _DOT:
             segments.append(segment)
-    if given[-1].lower() in _DOT | _TWO_DOTS:
+    if parts[-1].lower() in _DOT | _TWO_DOTS:
         segments.append("")  # a final dot segment leaves a trailing slash
     return "/" + "/".join(segments)
 
 
-def resource_metadata_urls(server: Url, challenged: str | None) -> list[str]:
+def resource_metadata_urls(server: Url, challenged_url: str | None) -> list[str]:
     """Return the URLs of a resource's metadata, in the order to fetch them."""
     path = _resolve_dots(server.path).removeprefix("/")
     query = "" if server.query is None else f"?{server.query}"
     # RFC 9728, 3.1: the well-known part is between host and path; MCP adds the root.
     # Some servers omit the query, or the trailing slash.
-    inserted = f"{server.origin}{_WELL_KNOWN}" + (f"/{path}" if path else "")
-    urls = [inserted + query, inserted.removesuffix("/"), server.origin + _WELL_KNOWN]
-    if challenged is not None:
+    base = f"{server.origin}{_WELL_KNOWN}" + (f"/{path}" if path else "")
+    urls = [base + query, base.removesuffix("/"), server.origin + _WELL_KNOWN]
+    if challenged_url is not None:
         # RFC 9728 does not demand the same origin. But otherwise a challenge could
         # choose the host of a request from this machine; servers do not need that.
         what = f"{_RESOURCE}, as the challenge names it,"
-        if not same_origin(parse_named(challenged, what), server):
-            raise refused(what, challenged, f"it is not at {server.origin}")
-        urls.insert(0, challenged)
+        if not same_origin(parse_named_url(challenged_url, what), server):
+            raise url_refusal(what, challenged_url, f"it is not at {server.origin}")
+        urls.insert(0, challenged_url)
     return list(dict.fromkeys(urls))
 
 
@@ -235,7 +241,7 @@ def read_resource_metadata(
     return ResourceMetadata(
         resource,
         issuers,
-        None if scopes is None else each_scope_once(scopes),
+        None if scopes is None else unique_scopes(scopes),
         document.get("dpop_bound_access_tokens_required") is True,
     )
 
@@ -325,13 +331,13 @@ def read_server_metadata(
     With `relaxed` the document may name another issuer at the same origin: only for
     servers of version 2025-03-26, which name no issuer before.
     """
-    found = document.get("issuer")
-    if not isinstance(found, str):
+    named = document.get("issuer")
+    if not isinstance(named, str):
         raise DiscoveryError(f"{_SERVER} names no issuer")
     # RFC 8414, 3.3 and MCP: metadata with another issuer must not be used.
-    if found != issuer and not (relaxed and _is_at_origin(found, issuer)):
+    if named != issuer and not (relaxed and _is_at_origin(named, issuer)):
         raise DiscoveryError(
-            f"{_SERVER} at '{mask_url(issuer)}' has the issuer '{mask_url(found)}'"
+            f"{_SERVER} at '{mask_url(issuer)}' has the issuer '{mask_url(named)}'"
         )
     members: dict[str, Any] = {
         **{name: _read_endpoint(document, name) for name in _ENDPOINTS},
@@ -341,7 +347,7 @@ def read_server_metadata(
     }
     if members["token_endpoint"] is None:
         raise DiscoveryError(f"{_SERVER} names no token endpoint")
-    return ServerMetadata(found, **members)
+    return ServerMetadata(named, **members)
 
 
 def _is_at_origin(issuer: str, origin: str) -> bool:
@@ -361,33 +367,33 @@ def _read_endpoint(document: Mapping[str, Any], name: str) -> str | None:
 
 # Search
 
-_ACCEPT: Final = (("accept", "application/json"),)
+_HEADERS: Final = (("accept", "application/json"),)
 # 2025-03-26 basic/authorization, "Server Metadata Discovery".
-_ACCEPT_OF_OLD: Final = (*_ACCEPT, ("mcp-protocol-version", "2025-03-26"))
+_LEGACY_HEADERS: Final = (*_HEADERS, ("mcp-protocol-version", "2025-03-26"))
 
-_SERVERS_MAX: Final = 8  # per resource; usually a resource names one
-_SHOWN_MAX: Final = 4  # URLs in an error message
+_MAX_SERVERS: Final = 8  # per resource; usually a resource names one
+_MAX_URLS_SHOWN: Final = 4  # URLs in an error message
 
 
 def discover(
-    policy: UrlPolicy, denial: Denial | None, known: str | None
+    policy: UrlPolicy, denial: Denial | None, known_issuer: str | None
 ) -> Steps[tuple[ResourceMetadata, ServerMetadata]]:
     """Find the authorization server of an MCP server that has refused a request.
 
     Servers of version 2025-03-26 are their own authorization servers. If the resource
-    names `known`, the issuer of stored or configured credentials, only that is used.
+    names `known_issuer`, that of stored or configured credentials, only that is used.
     """
     server = policy.server
     search = _Search(policy)
     try:
-        challenged = None if denial is None else denial.resource_metadata
-        urls = resource_metadata_urls(server, challenged)
+        challenged_url = None if denial is None else denial.resource_metadata
+        urls = resource_metadata_urls(server, challenged_url)
         resource = yield from search.find(
-            urls, _RESOURCE, lambda found: read_resource_metadata(found, server)
+            urls, _RESOURCE, lambda document: read_resource_metadata(document, server)
         )
         if resource is not None:
-            return resource, (yield from search.choose_server(resource, known))
-        metadata = yield from search.find_server(server.origin, is_old=True)
+            return resource, (yield from search.choose_server(resource, known_issuer))
+        metadata = yield from search.find_server(server.origin, is_legacy=True)
         if metadata is None:
             if not search.is_empty:
                 raise search.failure(
@@ -409,13 +415,13 @@ class _Search:
         self.tried: list[tuple[str, str]] = []
         self.is_empty = True  # whether no URL had any content
 
-    def note(self, url: str, outcome: str) -> None:
+    def record(self, url: str, outcome: str) -> None:
         self.tried.append((mask_url(url).partition("?")[0], outcome))
 
     def failure(self, reason: str) -> DiscoveryError:
-        shown = [f"{url} ({outcome})" for url, outcome in self.tried[:_SHOWN_MAX]]
-        left = len(self.tried) - len(shown)
-        shown += [f"{left} more"] if left else []
+        shown = [f"{url} ({outcome})" for url, outcome in self.tried[:_MAX_URLS_SHOWN]]
+        omitted = len(self.tried) - len(shown)
+        shown += [f"{omitted} more"] if omitted else []
         return DiscoveryError(f"{reason}; tried {', '.join(shown)}")
 
     def find(
@@ -423,38 +429,38 @@ class _Search:
         urls: Sequence[str],
         what: str,
         read: Callable[[Mapping[str, Any]], T],
-        headers: tuple[tuple[str, str], ...] = _ACCEPT,
+        headers: tuple[tuple[str, str], ...] = _HEADERS,
     ) -> Steps[T | None]:
         """Return the first document found, parsed, or ``None`` if no URL has one."""
         for url in urls:
             self.policy.check(url, what)
             answer: Answer = yield Fetch(what, url, headers=headers, may_redirect=True)
             if answer.status >= 400:
-                check_available(answer, what, (yield Now()))
+                check_available(answer, what, (yield ReadClock()))
             if not 200 <= answer.status < 300:
                 # Any status below 500: many servers do not answer 404 for unknown
                 # paths. A redirect may lead to a login page.
                 self.is_empty = self.is_empty and answer.status >= 400
-                self.note(url, f"HTTP {answer.status}")
+                self.record(url, f"HTTP {answer.status}")
                 continue
             try:
-                found = read(_check_object(loads(answer.body), what))
+                parsed = read(_check_object(loads(answer.body), what))
             except JSONDecodeError:  # such as a web page
                 self.is_empty = False
-                self.note(url, "not JSON")
+                self.record(url, "not JSON")
             except (DiscoveryError, UrlRefused) as error:
-                self.note(url, str(error))
+                self.record(url, str(error))
                 raise
             else:
-                self.note(url, "found")
-                return found
+                self.record(url, "found")
+                return parsed
         return None
 
     def find_server(
-        self, issuer: str, *, is_old: bool = False
+        self, issuer: str, *, is_legacy: bool = False
     ) -> Steps[ServerMetadata | None]:
         def read(document: Mapping[str, Any]) -> ServerMetadata:
-            metadata = read_server_metadata(document, issuer, relaxed=is_old)
+            metadata = read_server_metadata(document, issuer, relaxed=is_legacy)
             for name, what in _ENDPOINTS.items():
                 url = getattr(metadata, name)
                 if url is not None:
@@ -462,28 +468,28 @@ class _Search:
             return metadata
 
         self.policy.check(issuer, "the authorization server")
-        headers = _ACCEPT_OF_OLD if is_old else _ACCEPT
+        headers = _LEGACY_HEADERS if is_legacy else _HEADERS
         urls = server_metadata_urls(issuer)
         return (yield from self.find(urls, _SERVER, read, headers))
 
     def choose_server(
-        self, resource: ResourceMetadata, known: str | None
+        self, resource: ResourceMetadata, known_issuer: str | None
     ) -> Steps[ServerMetadata]:
         """Return the metadata of the known server, or of the first usable one."""
         # RFC 9728 section 7.6 leaves the choice to the client.
-        issuers = resource.authorization_servers[:_SERVERS_MAX]
-        if known is not None and known in resource.authorization_servers:
-            issuers = (known,)
-        first: DiscoveryError | UrlRefused | None = None
+        issuers = resource.authorization_servers[:_MAX_SERVERS]
+        if known_issuer is not None and known_issuer in resource.authorization_servers:
+            issuers = (known_issuer,)
+        first_error: DiscoveryError | UrlRefused | None = None
         for issuer in issuers:
             try:
                 metadata = yield from self.find_server(issuer)
             except (DiscoveryError, UrlRefused) as error:
-                first = first or error
+                first_error = first_error or error
                 continue
             if metadata is not None:
                 return metadata
         # The MCP server named other servers, so its own origin is not tried.
-        raise first or self.failure(
+        raise first_error or self.failure(
             f"no authorization server that '{self.server}' names describes itself"
         )

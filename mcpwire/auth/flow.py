@@ -48,9 +48,9 @@ from mcpwire.auth.jwt import base64url
 from mcpwire.auth.records import (
     OFFLINE_ACCESS,
     Identity,
-    Pending,
+    PendingLogin,
     Record,
-    each_scope_once,
+    unique_scopes,
 )
 from mcpwire.auth.registration import identify
 from mcpwire.auth.tokens import (
@@ -60,7 +60,7 @@ from mcpwire.auth.tokens import (
     request_tokens,
     revoke_tokens,
 )
-from mcpwire.auth.url_policy import UrlPolicy, check_authorization_url, parse_named
+from mcpwire.auth.url_policy import UrlPolicy, check_authorization_url, parse_named_url
 from mcpwire.errors import AuthError
 from mcpwire.wire.urls import mask_url
 
@@ -75,28 +75,28 @@ if TYPE_CHECKING:
     from mcpwire.wire.urls import Url
 
     # The renewed record, or the identity of a client that its server has forgotten.
-    Renewal: TypeAlias = tuple[Record | None, Identity | None]
+    RefreshResult: TypeAlias = tuple[Record | None, Identity | None]
 
 LEASE_S: Final = 30.0  # the longest time that a crashed process blocks others
-LOOK_S: Final = 0.1  # interval of polling the store while another holds the lease
-LOOKS: Final = 900  # maximum of polls: the leases of three crashed processes
-SAVES: Final = 5  # attempts to save while other processes change the store
-PENDING_S: Final = 3_600.0  # the time to finish a pending login
-ENTROPY: Final = 32  # bytes of a code verifier: RFC 7636 section 7.1 wants 256 bits
+POLL_INTERVAL_S: Final = 0.1  # of the store, while another holds the lease
+MAX_POLLS: Final = 900  # the leases of three crashed processes
+MAX_SAVES: Final = 5  # attempts to save while other processes change the store
+PENDING_LOGIN_S: Final = 3_600.0  # the time to finish a pending login
+VERIFIER_BYTES: Final = 32  # of a code verifier: RFC 7636 section 7.1 wants 256 bits
 
 # Errors after which a refresh at this server can never succeed (RFC 6749 section
 # 5.2).
-_NEVER: Final = frozenset({"unauthorized_client", "unsupported_grant_type"})
+_FINAL_ERRORS: Final = frozenset({"unauthorized_client", "unsupported_grant_type"})
 # Without an error code: the token endpoint has moved.
-_NOT_THERE: Final = frozenset({404, 405, 410})
-_UNKNOWN: Final = frozenset({"invalid_client", "unauthorized_client"})
+_MOVED_STATUSES: Final = frozenset({404, 405, 410})
+_UNKNOWN_CLIENT_ERRORS: Final = frozenset({"invalid_client", "unauthorized_client"})
 
 
 class TokenRequest(NamedTuple):
     """A request for a token, and its reason."""
 
     server: Url
-    used: str | None = None  # the access token that the server refused
+    refused_token: str | None = None  # the access token that the server refused
     denial: Denial | None = None  # the refusal
     must_log_in: bool = False  # whether the server refused a refreshed token as well
     allow_insecure: bool = False  # whether tokens may travel unencrypted
@@ -119,12 +119,12 @@ class TokenRequest(NamedTuple):
     @property
     def is_step_up(self) -> bool:
         """Whether the token is valid, but lacks scopes."""
-        found = self.denial and (self.denial.status, self.denial.error)
-        return found == (403, "insufficient_scope")
+        reason = self.denial and (self.denial.status, self.denial.error)
+        return reason == (403, "insufficient_scope")
 
     def accepts(self, tokens: Tokens) -> bool:
         """Return whether a token is not the refused one and has the needed scopes."""
-        if tokens.access_token == self.used:
+        if tokens.access_token == self.refused_token:
             return False
         required = {*self.required}
         return not self.is_step_up or (
@@ -132,53 +132,53 @@ class TokenRequest(NamedTuple):
         )
 
     @property
-    def question(self) -> tuple[object, ...]:
+    def sharing_key(self) -> tuple[object, ...]:
         """The key that requests share if one result answers them all."""
         if self.is_step_up:
             return self.required
-        return self.used, self.must_log_in, self.is_unattended
+        return self.refused_token, self.must_log_in, self.is_unattended
 
 
 class TokenResult(NamedTuple):
     """The stored record with its tokens, and how they were obtained."""
 
     record: Record
-    how: Literal["stored", "refreshed", "logged-in"]
+    source: Literal["stored", "refreshed", "logged-in"]
 
 
-def obtain(grant: Grant, request: TokenRequest) -> Steps[TokenResult]:
+def obtain_token(grant: Grant, request: TokenRequest) -> Steps[TokenResult]:
     """Return a token: the stored one, a refreshed one, or one by a login."""
     record = yield steps.Load()
-    now = yield steps.Now()
+    now = yield steps.ReadClock()
     if (
         record is not None
-        and fits(grant, record)
-        and _is_good(record.tokens, request, now)
+        and matches_grant(grant, record)
+        and _is_usable(record.tokens, request, now)
     ):
         return TokenResult(record, "stored")
     if not isinstance(grant, OAuth):
         record = yield from log_in_unattended(grant, request, record)
         return TokenResult(record, "logged-in")
-    forgotten = None
+    unknown = None
     if not (request.is_step_up or request.must_log_in):
-        renewed, forgotten = yield from renew(grant, request)
-        if renewed is not None:
-            return TokenResult(renewed, "refreshed")
+        refreshed, unknown = yield from refresh(grant, request)
+        if refreshed is not None:
+            return TokenResult(refreshed, "refreshed")
     if request.is_unattended:
         raise AuthRequired(
             f"{request.server}: a login is needed, and this request cannot ask the user"
         )
-    return TokenResult((yield from log_in(grant, request, forgotten)), "logged-in")
+    return TokenResult((yield from log_in(grant, request, unknown)), "logged-in")
 
 
-def fits(grant: Grant, record: Record) -> bool:
+def matches_grant(grant: Grant, record: Record) -> bool:
     """Return whether a record matches the configured issuer and client, if any."""
     return grant.issuer in {None, DISCOVERED, record.issuer} and (
         grant.client_id in {None, record.identity.client_id}
     )
 
 
-def _is_good(tokens: Tokens | None, request: TokenRequest, now: float) -> bool:
+def _is_usable(tokens: Tokens | None, request: TokenRequest, now: float) -> bool:
     """Return whether a stored token may be used: acceptable and not expired."""
     return (
         tokens is not None
@@ -187,16 +187,16 @@ def _is_good(tokens: Tokens | None, request: TokenRequest, now: float) -> bool:
     )
 
 
-def _changing(of: object) -> AuthTemporarilyUnavailable:
+def _contention_error(target: object) -> AuthTemporarilyUnavailable:
     return AuthTemporarilyUnavailable(
-        f"{of}: other processes keep changing the stored credentials"
+        f"{target}: other processes keep changing the stored credentials"
     )
 
 
-def _is_unknown(identity: Identity, error: TokenError) -> bool:
+def _is_unknown_client(identity: Identity, error: TokenError) -> bool:
     """Return whether a server has forgotten a client that registered itself."""
     # RFC 6749 section 5.2: 401 means invalid_client, with a JSON body or without.
-    is_refused = error.error in _UNKNOWN or (
+    is_refused = error.error in _UNKNOWN_CLIENT_ERRORS or (
         error.error is None and error.status == 401
     )
     return is_refused and identity.kind == "registered"
@@ -205,43 +205,43 @@ def _is_unknown(identity: Identity, error: TokenError) -> bool:
 # Refresh
 
 
-def renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
+def refresh(grant: OAuth, request: TokenRequest) -> Steps[RefreshResult]:
     """Refresh the stored tokens, or wait until another process has refreshed them.
 
     If the result has no record, the user has to log in. The second value is then the
     identity of this client, if the server has forgotten it.
     """
-    for _ in range(LOOKS):
-        if (yield steps.Lease(LEASE_S)):
-            renewal = yield from _renew(grant, request)
-            yield steps.Release()
-            return renewal
-        yield steps.Sleep(LOOK_S)
+    for _ in range(MAX_POLLS):
+        if (yield steps.AcquireLease(LEASE_S)):
+            result = yield from _refresh_leased(grant, request)
+            yield steps.ReleaseLease()
+            return result
+        yield steps.Sleep(POLL_INTERVAL_S)
         record: Record | None = yield steps.Load()
         if record is None or record.tokens is None:
             return None, None
-        now = yield steps.Now()
-        if fits(grant, record) and _is_good(record.tokens, request, now):
+        now = yield steps.ReadClock()
+        if matches_grant(grant, record) and _is_usable(record.tokens, request, now):
             return record, None  # refreshed by the holder of the lease
     raise AuthTemporarilyUnavailable(
         f"{request.server}: other processes hold the lock of its tokens"
     )
 
 
-def _renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
-    traded = renewed = None
-    for _ in range(SAVES):
+def _refresh_leased(grant: OAuth, request: TokenRequest) -> Steps[RefreshResult]:
+    sent_token = new_tokens = None
+    for _ in range(MAX_SAVES):
         record: Record | None = yield steps.Load()
-        now = yield steps.Now()
-        if record is None or record.tokens is None or not fits(grant, record):
+        now = yield steps.ReadClock()
+        if record is None or record.tokens is None or not matches_grant(grant, record):
             return None, None
-        if _is_good(record.tokens, request, now):
+        if _is_usable(record.tokens, request, now):
             return record, None  # stored by another process
         token = record.tokens.refresh_token
         if token is None:
             return None, None
-        if token != traded:
-            traded = token
+        if token != sent_token:
+            sent_token = token
             identity = record.identity
             if identity.kind == "given" and grant.client_secret is not None:
                 # The configured secret is newer than the stored one.
@@ -250,25 +250,25 @@ def _renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
                 "refresh_token", refresh_token=token, resource=record.resource
             )
             try:
-                renewed = yield from request_tokens(
+                new_tokens = yield from request_tokens(
                     attrs.evolve(record, identity=identity), form, request.policy
                 )
             except TokenError as error:
                 if error.error != "invalid_grant":
-                    return None, _forgotten(identity, error)
-                renewed = None
-        fresh = attrs.evolve(record, tokens=renewed)
-        if (yield steps.Save(fresh)):
-            return (None if renewed is None else fresh), None
-    raise _changing(request.server)
+                    return None, _unknown_client(identity, error)
+                new_tokens = None
+        new_record = attrs.evolve(record, tokens=new_tokens)
+        if (yield steps.Save(new_record)):
+            return (None if new_tokens is None else new_record), None
+    raise _contention_error(request.server)
 
 
-def _forgotten(identity: Identity, error: TokenError) -> Identity | None:
+def _unknown_client(identity: Identity, error: TokenError) -> Identity | None:
     """Return a forgotten client, or ``None`` if only a login helps; else raise."""
-    if _is_unknown(identity, error):
+    if _is_unknown_client(identity, error):
         return identity
-    is_elsewhere = error.error is None and error.status in _NOT_THERE
-    if error.error in _NEVER or is_elsewhere:
+    has_moved = error.error is None and error.status in _MOVED_STATUSES
+    if error.error in _FINAL_ERRORS or has_moved:
         return None
     raise error
 
@@ -281,9 +281,9 @@ def _discover(
 ) -> Steps[tuple[ResourceMetadata, ServerMetadata]]:
     """Discover the authorization server; refuse it if another is configured."""
     issuer = None if grant.issuer == DISCOVERED else grant.issuer
-    known = record.issuer if record is not None else None
+    known_issuer = record.issuer if record is not None else None
     resource, metadata = yield from discover(
-        request.policy, request.denial, issuer or known
+        request.policy, request.denial, issuer or known_issuer
     )
     if issuer is not None and metadata.issuer != issuer:
         raise DiscoveryError(
@@ -294,13 +294,13 @@ def _discover(
     return resource, metadata
 
 
-def _store(record: Record) -> Steps[Record]:
+def _save_tokens(record: Record) -> Steps[Record]:
     """Store new tokens, even if other processes have changed the stored record."""
-    for _ in range(SAVES):
+    for _ in range(MAX_SAVES):
         if (yield steps.Save(record)):
             return record
         yield steps.Load()
-    raise _changing(mask_url(record.issuer))
+    raise _contention_error(mask_url(record.issuer))
 
 
 # Login without a user. A refusal is final: there is no other way to log in (RFC 6749
@@ -312,7 +312,7 @@ def log_in_unattended(
     request: TokenRequest,
     record: Record | None,
 ) -> Steps[Record]:
-    """Log in as a program, as a workload, or for an employee; raises like `obtain`."""
+    """Log in a program, a workload or an employee; raises like `obtain_token`."""
     resource, metadata = yield from _discover(grant, request, record)
     # DISCOVERED trusts the issuers that the server names, not the server's own origin.
     if metadata.is_assumed and grant.issuer == DISCOVERED:
@@ -321,7 +321,7 @@ def log_in_unattended(
             f"'{mask_url(metadata.issuer)}' only with issuer= naming it"
         )
     secret = None if isinstance(grant, WorkloadIdentity) else grant.client_secret
-    fresh = Record(
+    new_record = Record(
         resource.resource,
         metadata,
         # _discover has checked the issuer, unless any issuer is trusted.
@@ -330,35 +330,37 @@ def log_in_unattended(
             request.denial, resource, grant.scopes, metadata, wants_refresh=False
         ),
     )
-    form = yield from _unattended_form(grant, request, fresh)
+    form = yield from _unattended_form(grant, request, new_record)
     signer = None
     if isinstance(grant, ClientCredentials) and grant.private_key_pem is not None:
         signer = grant
-    tokens = yield from request_tokens(fresh, form, request.policy, signer=signer)
-    return (yield from _store(attrs.evolve(fresh, tokens=tokens)))
+    tokens = yield from request_tokens(new_record, form, request.policy, signer=signer)
+    return (yield from _save_tokens(attrs.evolve(new_record, tokens=tokens)))
 
 
 def _unattended_form(
     grant: ClientCredentials | WorkloadIdentity | EnterpriseManaged,
     request: TokenRequest,
-    fresh: Record,
+    record: Record,
 ) -> Steps[Form]:
-    resource, scopes = fresh.resource, fresh.asked_scopes
+    resource, scopes = record.resource, record.asked_scopes
     if isinstance(grant, ClientCredentials):
         return grant_form("client_credentials", resource=resource, scopes=scopes)
     if isinstance(grant, WorkloadIdentity):
-        assertion = yield from _supplied(grant.assertion, "the workload's assertion")
+        assertion = yield from _supply_text(grant.assertion, "the workload's assertion")
     else:
         # The server's issuer accepts no ID token, only an assertion made from it.
-        id_token = yield from _supplied(grant.id_token, "the ID token")
+        id_token = yield from _supply_text(grant.id_token, "the ID token")
         assertion = yield from exchange_token(
-            grant, fresh, id_token, allow_insecure=request.allow_insecure
+            grant, record, id_token, allow_insecure=request.allow_insecure
         )
     return grant_form(JWT_BEARER, assertion=assertion, resource=resource, scopes=scopes)
 
 
-def _supplied(value: Any, what: str) -> Steps[str]:
-    text: str = value if isinstance(value, str) else (yield steps.Supply(value, what))
+def _supply_text(value: Any, what: str) -> Steps[str]:
+    text: str = (
+        value if isinstance(value, str) else (yield steps.CallFunction(value, what))
+    )
     return text
 
 
@@ -366,53 +368,61 @@ def _supplied(value: Any, what: str) -> Steps[str]:
 
 
 def log_in(
-    grant: OAuth, request: TokenRequest, forgotten: Identity | None = None
+    grant: OAuth, request: TokenRequest, unknown: Identity | None = None
 ) -> Steps[Record]:
-    """Log a user in; `forgotten` is a client that the server has forgotten."""
+    """Log a user in; `unknown` is a client that the server has forgotten."""
     record: Record | None = yield steps.Load()
     resource, metadata = yield from _discover(grant, request, record)
     check_pkce(metadata)
-    stored = _stored_identity(grant, record, metadata.issuer, forgotten)
+    stored = _stored_identity(grant, record, metadata.issuer, unknown)
     if record is not None and record.issuer != metadata.issuer:
         record = None  # REG-10: credentials are valid at their own issuer only
-    chosen = _chosen(grant, request, record, resource, metadata)
+    scopes = _select_scopes(grant, request, record, resource, metadata)
     redirect_uri = yield from _redirect_uri(grant, stored)
     key = record.dpop_key if record is not None else None
-    if not _binds(grant, request, resource, metadata, has_key=key is not None):
+    if not _must_bind(grant, request, resource, metadata, has_key=key is not None):
         key = None
     elif not key:
-        key = yield steps.NewKey()
+        key = yield steps.GenerateKey()
 
-    def identified(before: Identity | None) -> Steps[Identity]:
+    def resolve_identity(known_identity: Identity | None) -> Steps[Identity]:
         return identify(
             grant,
             metadata,
-            before,
+            known_identity,
             redirect_uri=redirect_uri,
-            scopes=chosen,
+            scopes=scopes,
             policy=request.policy,
         )
 
-    fresh = Record(
+    new_record = Record(
         resource.resource,
         metadata,
-        (yield from identified(stored)),
-        asked_scopes=chosen,
+        (yield from resolve_identity(stored)),
+        asked_scopes=scopes,
         dpop_key=key,
     )
-    if fresh.identity == stored and (yield from _is_turned_away(fresh, redirect_uri)):
+    if new_record.identity == stored and (
+        yield from _is_client_refused(new_record, redirect_uri)
+    ):
         with suppress(AuthError):
-            other = attrs.evolve(fresh, identity=(yield from identified(None)))
-            if not (yield from _is_turned_away(other, redirect_uri)):
-                fresh = other
-    is_old = fresh.identity == stored
-    if fresh.identity.kind == "registered" and not is_old:
-        yield from _save_registration(fresh)
-    return (yield from _ask(grant, request, fresh, redirect_uri, is_old=is_old))
+            renewed = attrs.evolve(
+                new_record, identity=(yield from resolve_identity(None))
+            )
+            if not (yield from _is_client_refused(renewed, redirect_uri)):
+                new_record = renewed
+    is_stored = new_record.identity == stored
+    if new_record.identity.kind == "registered" and not is_stored:
+        yield from _save_registration(new_record)
+    return (
+        yield from _authorize_user(
+            grant, request, new_record, redirect_uri, is_stored=is_stored
+        )
+    )
 
 
 def _stored_identity(
-    grant: OAuth, record: Record | None, issuer: str, forgotten: Identity | None
+    grant: OAuth, record: Record | None, issuer: str, unknown: Identity | None
 ) -> Identity | None:
     """Return the stored identity; `registration` decides whether it is usable."""
     if record is None:
@@ -420,18 +430,18 @@ def _stored_identity(
     if grant.client_id is not None:
         return record.identity
     for identity in (record.registered, record.identity):
-        if identity not in {None, forgotten} and identity.issuer == issuer:
+        if identity not in {None, unknown} and identity.issuer == issuer:
             return identity
     return None
 
 
-def _is_turned_away(record: Record, redirect_uri: str) -> Steps[bool]:
+def _is_client_refused(record: Record, redirect_uri: str) -> Steps[bool]:
     """Return whether the authorization endpoint refuses a registered client."""
     if record.identity.kind != "registered":
         return False
     # RFC 6749 section 4.1.2.1: a server that has forgotten the client shows the user an
     # error, without a redirect. All other outcomes are left to the browser.
-    url = authorization_url((yield from _begun(record, redirect_uri)))
+    url = authorization_url((yield from _new_pending_login(record, redirect_uri)))
     html = (("accept", "text/html"),)
     try:
         answer: Answer = yield steps.Fetch(
@@ -442,13 +452,13 @@ def _is_turned_away(record: Record, redirect_uri: str) -> Steps[bool]:
     return answer.status in {400, 401} and "www-authenticate" not in answer.fields
 
 
-def _save_registration(fresh: Record) -> Steps[None]:
+def _save_registration(new_record: Record) -> Steps[None]:
     """Store a registration, and keep the tokens of another one."""
-    for _ in range(SAVES):
+    for _ in range(MAX_SAVES):
         record: Record | None = yield steps.Load()
         if record is not None and record.tokens is not None:
-            record = attrs.evolve(record, registered=fresh.identity)
-        if (yield steps.Save(record or fresh)):
+            record = attrs.evolve(record, registered=new_record.identity)
+        if (yield steps.Save(record or new_record)):
             return
 
 
@@ -462,10 +472,10 @@ def _replace_registration(old: Identity, new: Identity | None) -> Steps[None]:
     elif record.identity == old and new is not None:
         yield steps.Save(attrs.evolve(record, identity=new))
     elif record.identity == old and record.tokens is None:
-        yield steps.Forget()
+        yield steps.Delete()
 
 
-def _chosen(
+def _select_scopes(
     grant: OAuth,
     request: TokenRequest,
     record: Record | None,
@@ -495,34 +505,36 @@ def initial_scopes(
     They are the configured scopes, else the scopes of the challenge, else all scopes of
     the resource (2026-07-28 basic/authorization, "Scope Selection Strategy").
     """
-    named: Sequence[str]
+    candidates: Sequence[str]
     if configured is not None:
-        named = configured
+        candidates = configured
     elif denial is not None and denial.scopes:
-        named = denial.scopes
+        candidates = denial.scopes
     else:
-        named = resource.scopes_supported or ()
-    base = [scope for scope in named if scope != OFFLINE_ACCESS]
+        candidates = resource.scopes_supported or ()
+    scopes = [scope for scope in candidates if scope != OFFLINE_ACCESS]
     supported = metadata.scopes_supported
     # An authorization server without a list may support offline_access, but only the
     # user can know that.
-    is_user_sure = OFFLINE_ACCESS in (configured or ()) and supported is None
+    is_configured = OFFLINE_ACCESS in (configured or ()) and supported is None
     is_offered = wants_refresh and OFFLINE_ACCESS in (supported or ())
     # Alone it would replace the server's default scopes for a request without scopes.
-    if is_user_sure or (is_offered and named):
-        base.append(OFFLINE_ACCESS)
-    return each_scope_once(base)
+    if is_configured or (is_offered and candidates):
+        scopes.append(OFFLINE_ACCESS)
+    return unique_scopes(scopes)
 
 
-def step_up_scopes(asked: Sequence[str], required: Sequence[str]) -> tuple[str, ...]:
+def step_up_scopes(
+    requested: Sequence[str], required: Sequence[str]
+) -> tuple[str, ...]:
     """Return the scopes to request after a denial: all earlier ones and the required.
 
     ``offline_access`` is not added: no resource needs it.
     """
     # 2026-07-28 basic/authorization, "Step-Up Authorization Flow": the union, because
     # a challenge need not name the granted scopes.
-    more = (scope for scope in required if scope != OFFLINE_ACCESS)
-    return each_scope_once([*asked, *more])
+    added = (scope for scope in required if scope != OFFLINE_ACCESS)
+    return unique_scopes([*requested, *added])
 
 
 def _redirect_uri(grant: OAuth, stored: Identity | None) -> Steps[str]:
@@ -537,7 +549,7 @@ def _redirect_uri(grant: OAuth, stored: Identity | None) -> Steps[str]:
     return uri
 
 
-def _binds(
+def _must_bind(
     grant: OAuth,
     request: TokenRequest,
     resource: ResourceMetadata,
@@ -554,58 +566,63 @@ def _binds(
     return bool(metadata.dpop_signing_alg_values_supported) and (grant.dpop or has_key)
 
 
-def _ask(
+def _authorize_user(
     grant: OAuth,
     request: TokenRequest,
     record: Record,
     redirect_uri: str,
     *,
-    is_old: bool,
+    is_stored: bool,
 ) -> Steps[Record]:
     """Send the user to the login page, and exchange the code for tokens."""
-    pending = yield from _begun(record, redirect_uri)
-    # If the response goes elsewhere, the application calls `finish` with it.
-    waits = grant.interactive and (grant.listens or grant.ask is not None)
-    if not waits:
+    pending = yield from _new_pending_login(record, redirect_uri)
+    # If the response goes elsewhere, the application calls `finish_pending` with it.
+    awaits_response = grant.interactive and (grant.listens or grant.ask is not None)
+    if not awaits_response:
         # A login at a URL that was given out earlier must still succeed.
-        pending = yield from _begun_before(pending)
+        pending = yield from _reuse_pending_login(pending)
     url = authorization_url(pending)
     check_authorization_url(url, server=request.server)
-    if not waits:
+    if not awaits_response:
         yield steps.SavePending(pending)
-        raise _required(request, url, record.asked_scopes)
+        raise _login_required(request, url, record.asked_scopes)
     try:
-        params = yield steps.Ask(url, pending.state, redirect_uri, record.asked_scopes)
+        params = yield steps.AuthorizeUser(
+            url, pending.state, redirect_uri, record.asked_scopes
+        )
     except ConsentDenied as error:
         # RFC 6749 section 4.1.2.1: for an unknown client the server sends no redirect.
-        if is_old and error.error == "timeout":
+        if is_stored and error.error == "timeout":
             yield from _replace_registration(record.identity, None)
         raise
-    return (yield from _redeem(request, pending, params))
+    return (yield from _redeem_code(request, pending, params))
 
 
-def _begun(record: Record, redirect_uri: str) -> Steps[Pending]:
-    return Pending(
+def _new_pending_login(record: Record, redirect_uri: str) -> Steps[PendingLogin]:
+    return PendingLogin(
         record=record,
-        state=base64url((yield steps.RandomBytes(ENTROPY))),
-        verifier=base64url((yield steps.RandomBytes(ENTROPY))),
+        state=base64url((yield steps.RandomBytes(VERIFIER_BYTES))),
+        verifier=base64url((yield steps.RandomBytes(VERIFIER_BYTES))),
         redirect_uri=redirect_uri,
-        begun_at=(yield steps.Now()),
+        begun_at=(yield steps.ReadClock()),
     )
 
 
-def _begun_before(pending: Pending) -> Steps[Pending]:
+def _reuse_pending_login(pending: PendingLogin) -> Steps[PendingLogin]:
     """Return the stored pending login if it is the same and has enough time left."""
-    before: Pending | None = yield steps.LoadPending()
-    if before is None or not 0 <= pending.begun_at - before.begun_at < PENDING_S / 2:
+    stored: PendingLogin | None = yield steps.LoadPending()
+    if (
+        stored is None
+        or not 0 <= pending.begun_at - stored.begun_at < PENDING_LOGIN_S / 2
+    ):
         return pending
-    theirs, ours = before.record, pending.record
+    stored_record, record = stored.record, pending.record
     is_same = (
-        before.redirect_uri == pending.redirect_uri
-        and (theirs.dpop_key is None) == (ours.dpop_key is None)
-        and attrs.evolve(theirs, dpop_key=ours.dpop_key) == ours
+        stored.redirect_uri == pending.redirect_uri
+        and (stored_record.dpop_key is None) == (record.dpop_key is None)
+        and attrs.evolve(stored_record, dpop_key=record.dpop_key) == record
     )
-    return before if is_same else pending
+    return stored if is_same else pending
 
 
 def code_challenge(verifier: str) -> str:
@@ -613,7 +630,7 @@ def code_challenge(verifier: str) -> str:
     return base64url(sha256(verifier.encode("ascii")).digest())
 
 
-def authorization_url(pending: Pending) -> str:
+def authorization_url(pending: PendingLogin) -> str:
     """Return the URL of the login page for a pending login."""
     record, scopes = pending.record, pending.record.asked_scopes
     parameters = {
@@ -636,7 +653,7 @@ def authorization_url(pending: Pending) -> str:
             f"the authorization server '{mask_url(record.issuer)}' names no "
             "authorization endpoint: no user can log in there"
         )
-    url = parse_named(endpoint, "the authorization endpoint")
+    url = parse_named_url(endpoint, "the authorization endpoint")
     # RFC 6749 section 3.1: keep the endpoint's own query, and repeat no parameter.
     parts = [
         part
@@ -648,33 +665,35 @@ def authorization_url(pending: Pending) -> str:
     return f"{url.origin}{url.path}?{'&'.join(parts)}"
 
 
-def _required(request: TokenRequest, url: str, chosen: tuple[str, ...]) -> AuthRequired:
+def _login_required(
+    request: TokenRequest, url: str, scopes: tuple[str, ...]
+) -> AuthRequired:
     required = request.required
     if request.is_step_up:
         return InsufficientScope(
             f"{request.server} wants more scopes: {' '.join(required) or 'unnamed'}",
             required=required,
             url=url,
-            scopes=chosen,
+            scopes=scopes,
         )
-    return AuthRequired(f"{request.server}: a login is needed", url=url, scopes=chosen)
+    return AuthRequired(f"{request.server}: a login is needed", url=url, scopes=scopes)
 
 
-def finish(
+def finish_pending(
     grant: OAuth, request: TokenRequest, params: Mapping[str, str]
 ) -> Steps[Record]:
     """Finish a pending login with the parameters of the response."""
-    pending: Pending | None = yield steps.LoadPending()
-    now = yield steps.Now()
-    if pending is None or not 0 <= now - pending.begun_at < PENDING_S:
+    pending: PendingLogin | None = yield steps.LoadPending()
+    now = yield steps.ReadClock()
+    if pending is None or not 0 <= now - pending.begun_at < PENDING_LOGIN_S:
         raise AuthRequired(f"{request.server}: no login was begun within the last hour")
-    if not fits(grant, pending.record):
+    if not matches_grant(grant, pending.record):
         raise ConsentDenied(
             f"{request.server}: the login was begun with another authorization server",
             error="invalid_request",
         )
     try:
-        return (yield from _redeem(request, pending, params))
+        return (yield from _redeem_code(request, pending, params))
     except ResponseRefused as error:
         # 2026-07-28 basic/authorization/security-considerations, "Open Redirection":
         # discard the response and keep the login, as any page can send a wrong state.
@@ -683,8 +702,8 @@ def finish(
         raise
 
 
-def _redeem(
-    request: TokenRequest, pending: Pending, params: Mapping[str, str]
+def _redeem_code(
+    request: TokenRequest, pending: PendingLogin, params: Mapping[str, str]
 ) -> Steps[Record]:
     """Exchange the code for tokens, and store them."""
     record = pending.record
@@ -693,8 +712,8 @@ def _redeem(
     except ConsentDenied as error:
         if error.error == "invalid_scope" and record.identity.kind == "registered":
             # Without scopes, so that the next login registers again.
-            narrow = attrs.evolve(record.identity, scopes=())
-            yield from _replace_registration(record.identity, narrow)
+            without_scopes = attrs.evolve(record.identity, scopes=())
+            yield from _replace_registration(record.identity, without_scopes)
         raise
     form = grant_form(
         "authorization_code",
@@ -706,10 +725,10 @@ def _redeem(
     try:
         tokens = yield from request_tokens(record, form, request.policy)
     except TokenError as error:
-        if _is_unknown(record.identity, error):
+        if _is_unknown_client(record.identity, error):
             yield from _replace_registration(record.identity, None)
         raise
-    return (yield from _store(attrs.evolve(record, tokens=tokens)))
+    return (yield from _save_tokens(attrs.evolve(record, tokens=tokens)))
 
 
 def read_response(
@@ -718,11 +737,13 @@ def read_response(
     """Return the code of a response after a check of its state and issuer."""
     # 2026-07-28 basic/authorization/security-considerations, "Open Redirection": a
     # response with another state is discarded.
-    given = params.get("state", "")
-    if not compare_digest(given.encode("utf-8", "surrogatepass"), state.encode()):
+    received_state = params.get("state", "")
+    if not compare_digest(
+        received_state.encode("utf-8", "surrogatepass"), state.encode()
+    ):
         raise ResponseRefused(
             "the redirect after the login has another state than the request"
-            if given
+            if received_state
             else "the redirect after the login has no state",
             parameter="state",
         )
@@ -743,36 +764,36 @@ def read_response(
         )
     error = params.get("error")
     if error is not None:
-        code = steps.read_code(error) or "unknown"
+        error_code = steps.read_code(error) or "unknown"
         raise ConsentDenied(
-            f"the authorization server gave no code: {code}",
-            error=code,
+            f"the authorization server gave no code: {error_code}",
+            error=error_code,
             description=steps.read_description(params.get("error_description")),
         )
-    granted = params.get("code")
-    if not granted:
+    code = params.get("code")
+    if not code:
         raise ResponseRefused(
             "the redirect after the login has neither a code nor an error",
             parameter="code",
         )
-    return granted
+    return code
 
 
 # Logout
 
 
-def revoke(request: TokenRequest) -> Steps[bool]:
+def revoke_login(request: TokenRequest) -> Steps[bool]:
     """Delete the stored login and revoke its tokens; return whether it had tokens.
 
     It is deleted even if the server refuses the revocation (RFC 7009 section 2.2).
     """
-    for _ in range(SAVES):
+    for _ in range(MAX_SAVES):
         record: Record | None = yield steps.Load()
         # Unreadable content is deleted as well: it may contain secrets.
-        if (yield steps.Forget()):
+        if (yield steps.Delete()):
             break
     else:
-        raise _changing(request.server)
+        raise _contention_error(request.server)
     if record is None or record.tokens is None:
         return False
     with suppress(AuthError):

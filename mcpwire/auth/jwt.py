@@ -35,18 +35,18 @@ ALGORITHMS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), "RSA"),
 }
 # Algorithms of received signatures. RFC 9864 added the name Ed25519 for EdDSA with it.
-CHECKED_ALGORITHMS: Final[Mapping[str, str]] = {
+VERIFICATION_ALGORITHMS: Final[Mapping[str, str]] = {
     **ALGORITHMS,
     "EdDSA": "Ed25519",
     "Ed25519": "Ed25519",
 }
 # Algorithms with a shared secret: a resource that can verify can sign as well.
-SHARED_ALGORITHMS: Final = dict.fromkeys(("HS256", "HS384", "HS512"), "oct")
+HMAC_ALGORITHMS: Final = dict.fromkeys(("HS256", "HS384", "HS512"), "oct")
 
-SHORTEST_RSA: Final = 2_048  # bits; RFC 7518 section 3.3
-LONGEST_RSA: Final = 8_192  # bits; no issuer uses more, and long keys are slow
-SHORTEST_SECRET: Final = 32  # bytes
-LIFETIME_S: Final = 300  # of an assertion; tolerates clock skew
+MIN_RSA_BITS: Final = 2_048  # bits; RFC 7518 section 3.3
+MAX_RSA_BITS: Final = 8_192  # bits; no issuer uses more, and long keys are slow
+MIN_SECRET_BYTES: Final = 32  # bytes
+ASSERTION_LIFETIME_S: Final = 300  # of an assertion; tolerates clock skew
 
 
 def base64url(data: bytes) -> str:
@@ -54,7 +54,7 @@ def base64url(data: bytes) -> str:
     return urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
-def _load(what: str = "signing with a key") -> ModuleType:
+def _import_joserfc(what: str = "signing with a key") -> ModuleType:
     try:
         from joserfc import jwk
     except ImportError as error:
@@ -63,7 +63,7 @@ def _load(what: str = "signing with a key") -> ModuleType:
     return jwk
 
 
-def _import(kind: Any, value: Any) -> Any:
+def _import_key(kind: Any, value: Any) -> Any:
     """Return a key, or ``None`` instead of an error: its text may show the key."""
     from joserfc.errors import JoseError
 
@@ -86,7 +86,7 @@ def client_assertion(
         "aud": audience,
         "jti": jti,
         "iat": int(now),
-        "exp": int(now) + LIFETIME_S,
+        "exp": int(now) + ASSERTION_LIFETIME_S,
     }
     algorithm = grant.signing_algorithm
     key = import_signing_key(grant.private_key_pem, algorithm)
@@ -110,8 +110,8 @@ def import_signing_key(pem: str | None, algorithm: str) -> ECKey | RSAKey:
         raise ValueError(
             f"cannot sign with {algorithm!r}: use one of {', '.join(ALGORITHMS)}"
         )
-    jwk = _load()
-    key: ECKey | RSAKey | None = _import(
+    jwk = _import_joserfc()
+    key: ECKey | RSAKey | None = _import_key(
         jwk.RSAKey if kind == "RSA" else jwk.ECKey, pem
     )
     if key is None or not key.is_private:
@@ -121,9 +121,9 @@ def import_signing_key(pem: str | None, algorithm: str) -> ECKey | RSAKey:
         )
     if kind == "RSA":
         bits = key.raw_value.key_size
-        if bits < SHORTEST_RSA:
+        if bits < MIN_RSA_BITS:
             raise ValueError(
-                f"the private key must have {SHORTEST_RSA} bits, it has {bits}"
+                f"the private key must have {MIN_RSA_BITS} bits, it has {bits}"
             )
     elif key.curve_name != kind:  # type: ignore[union-attr] # no RSA key gets here
         raise ValueError(f"{algorithm} signs with the curve {kind}, not with the key's")
@@ -136,9 +136,9 @@ _PROOF_ALGORITHM: Final = "ES256"
 _NONCE: Final = re.compile(r"[!#-\[\]-~]{1,1024}")  # RFC 9449 section 8.1: 1*NQCHAR
 
 
-def new_key() -> dict[str, Any]:
+def generate_proof_key() -> dict[str, Any]:
     """Return a new private key for proofs as a JWK, from the system's random source."""
-    return dict(_load().ECKey.generate_key("P-256").as_dict(private=True))
+    return dict(_import_joserfc().ECKey.generate_key("P-256").as_dict(private=True))
 
 
 def read_nonce(value: str | None) -> str | None:
@@ -158,7 +158,7 @@ class Prover:
     """
 
     def __init__(self, key: Mapping[str, Any]) -> None:
-        self._key = _import(_load().ECKey, dict(key))
+        self._key = _import_key(_import_joserfc().ECKey, dict(key))
         if self._key is None:
             raise ValueError("the key is not an elliptic curve key")
         if not self._key.is_private or self._key.curve_name != "P-256":
@@ -200,7 +200,7 @@ class Prover:
 
 
 @attrs.frozen
-class CheckingKey:
+class VerificationKey:
     """A key that checks signatures."""
 
     kind: str  # "RSA", "oct", or the name of its curve
@@ -210,23 +210,23 @@ class CheckingKey:
 
 
 # The public members by type of key (RFC 7518 section 6).
-_PUBLIC: Final[Mapping[str, tuple[str, ...]]] = {
+_PUBLIC_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "RSA": ("n", "e"),
     "EC": ("crv", "x", "y"),
     "OKP": ("crv", "x"),
 }
-_CHECKING: Final = "checking a signature"
+_PURPOSE: Final = "checking a signature"
 
 
 def check_crypto() -> None:
     """Raise `LocalProtocolError` if joserfc is not installed."""
-    _load(_CHECKING)
+    _import_joserfc(_PURPOSE)
 
 
-def import_checking_jwk(jwk: Mapping[str, Any]) -> CheckingKey:
+def import_verification_jwk(jwk: Mapping[str, Any]) -> VerificationKey:
     """Return a public key that checks signatures, or raise `ValueError`."""
     kind = str(jwk.get("kty"))
-    members = _PUBLIC.get(kind)
+    members = _PUBLIC_MEMBERS.get(kind)
     operations = jwk.get("key_ops", ["verify"])
     if (
         members is None
@@ -236,22 +236,22 @@ def import_checking_jwk(jwk: Mapping[str, Any]) -> CheckingKey:
         or not {"verify", "sign"} & {str(name) for name in operations}
     ):
         raise ValueError("the key is not for checking signatures")
-    loaded = _load(_CHECKING)
+    module = _import_joserfc(_PURPOSE)
     if kind == "RSA":
         # Check the size first: joserfc warns of short keys and is slow with long ones.
         modulus = jwk.get("n")
         bits = len(modulus) * 6 if isinstance(modulus, str) else 0
-        if not SHORTEST_RSA <= bits <= LONGEST_RSA + 8:
+        if not MIN_RSA_BITS <= bits <= MAX_RSA_BITS + 8:
             raise ValueError(
-                f"an RSA key must have {SHORTEST_RSA} to {LONGEST_RSA} bits, "
+                f"an RSA key must have {MIN_RSA_BITS} to {MAX_RSA_BITS} bits, "
                 f"it has {bits}"
             )
     public = {name: jwk[name] for name in members if name in jwk}
-    key = _import(loaded.JWKRegistry, {"kty": kind, **public})
+    key = _import_key(module.JWKRegistry, {"kty": kind, **public})
     if key is None:
         raise ValueError(f"the key is not a valid key of type {kind}")
     kid, algorithm = jwk.get("kid"), jwk.get("alg")
-    return CheckingKey(
+    return VerificationKey(
         getattr(key, "curve_name", kind),
         kid if isinstance(kid, str) else None,
         algorithm if isinstance(algorithm, str) else None,
@@ -259,32 +259,34 @@ def import_checking_jwk(jwk: Mapping[str, Any]) -> CheckingKey:
     )
 
 
-def import_checking_pem(pem: str) -> CheckingKey:
+def import_verification_pem(pem: str) -> VerificationKey:
     """Return the public key of a PEM, or raise `ValueError`."""
-    loaded = _load(_CHECKING)
-    for kind in (loaded.RSAKey, loaded.ECKey, loaded.OKPKey):
-        key = _import(kind, pem)
+    module = _import_joserfc(_PURPOSE)
+    for kind in (module.RSAKey, module.ECKey, module.OKPKey):
+        key = _import_key(kind, pem)
         if key is not None:
-            return import_checking_jwk(key.as_dict(private=False))
+            return import_verification_jwk(key.as_dict(private=False))
     raise ValueError("the key must be a public key of type RSA, EC or OKP as PEM")
 
 
-def import_secret(secret: bytes) -> CheckingKey:
+def import_secret(secret: bytes) -> VerificationKey:
     """Return a key from a shared secret; raise `ValueError` if that is too short."""
     # RFC 7518 section 3.2: as long as the hash; a shorter secret may be a password.
-    if len(secret) < SHORTEST_SECRET:
+    if len(secret) < MIN_SECRET_BYTES:
         raise ValueError(
-            f"a shared secret must have {SHORTEST_SECRET} bytes or more, it has "
+            f"a shared secret must have {MIN_SECRET_BYTES} bytes or more, it has "
             f"{len(secret)}"
         )
-    return CheckingKey("oct", None, None, _load(_CHECKING).OctKey.import_key(secret))
+    return VerificationKey(
+        "oct", None, None, _import_joserfc(_PURPOSE).OctKey.import_key(secret)
+    )
 
 
-def is_signed(
-    key: CheckingKey, algorithm: str, signed: bytes, signature: bytes
+def is_signature_valid(
+    key: VerificationKey, algorithm: str, signed: bytes, signature: bytes
 ) -> bool:
     """Return whether the key made the signature with the algorithm; never raises."""
-    kind = CHECKED_ALGORITHMS.get(algorithm) or SHARED_ALGORITHMS.get(algorithm)
+    kind = VERIFICATION_ALGORITHMS.get(algorithm) or HMAC_ALGORITHMS.get(algorithm)
     # The algorithm must fit the key: a public RSA key must not become a shared secret.
     if kind != key.kind or key.algorithm not in {None, algorithm}:
         return False
@@ -302,18 +304,18 @@ def is_signed(
 # Sealing (RFC 7516) in one form only: compact, ``dir`` and ``A256GCM``, so that a
 # sealed text cannot choose the algorithm that opens it.
 
-KEY_BYTES: Final = 32  # of A256GCM (RFC 7518 section 5.3)
+SEALING_KEY_BYTES: Final = 32  # of A256GCM (RFC 7518 section 5.3)
 _PART: Final = re.compile(r"[A-Za-z0-9_-]*")
 
 
 def import_sealing_key(key: object) -> Any:
     """Return a sealing key of 32 bytes, or raise `ValueError`, which never shows it."""
-    if type(key) is not bytes or len(key) != KEY_BYTES:
+    if type(key) is not bytes or len(key) != SEALING_KEY_BYTES:
         raise ValueError(
-            f"a sealing key must be {KEY_BYTES} random bytes, such as "
-            f"secrets.token_bytes({KEY_BYTES}) makes"
+            f"a sealing key must be {SEALING_KEY_BYTES} random bytes, such as "
+            f"secrets.token_bytes({SEALING_KEY_BYTES}) makes"
         )
-    return _load("sealing session ids").OctKey.import_key(key)
+    return _import_joserfc("sealing session ids").OctKey.import_key(key)
 
 
 def seal(plaintext: bytes, key: Any, *, kind: str) -> str:
@@ -329,10 +331,10 @@ def unseal(sealed: str, keys: Sequence[Any], *, kind: str) -> bytes | None:
     Only the canonical Base64 is accepted, no other text that decodes to the same bytes.
     Never raises.
     """
-    start = f"{base64url(encode(_sealing_header(kind)))}.."
-    parts = sealed.removeprefix(start).split(".")
+    prefix = f"{base64url(encode(_sealing_header(kind)))}.."
+    parts = sealed.removeprefix(prefix).split(".")
     if (
-        not sealed.startswith(start)
+        not sealed.startswith(prefix)
         or len(parts) != 3
         or not all(map(_is_canonical, parts))
     ):
@@ -342,10 +344,10 @@ def unseal(sealed: str, keys: Sequence[Any], *, kind: str) -> bytes | None:
 
     for key in keys:
         try:
-            opened = jwe.decrypt_compact(sealed, key, algorithms=["dir", "A256GCM"])
+            decrypted = jwe.decrypt_compact(sealed, key, algorithms=["dir", "A256GCM"])
         except (JoseError, ValueError):
             continue
-        return opened.plaintext
+        return decrypted.plaintext
     return None
 
 

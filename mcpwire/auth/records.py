@@ -53,7 +53,7 @@ def check_scope(text: object) -> str:
     return text
 
 
-def each_scope_once(scopes: Iterable[str]) -> tuple[str, ...]:
+def unique_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
     """Return the valid scopes in order, each once."""
     return tuple(dict.fromkeys(filter(is_scope, scopes)))
 
@@ -140,7 +140,7 @@ class Record:
 
 
 @attrs.frozen
-class Pending:
+class PendingLogin:
     """A login to be finished later, possibly by another process.
 
     The issuer is recorded before the user is sent there (2026-07-28
@@ -204,7 +204,7 @@ def pending_key(server: str, profile: str, grant: str) -> str:
     return credential_key(server, profile, f"{grant}:pending")
 
 
-def dump(value: Record | Pending) -> bytes:
+def dump(value: Record | PendingLogin) -> bytes:
     """Return the stored form of a record or a pending login."""
     stored = attrs.asdict(value, filter=lambda _, member: member is not None)
     return encode({"format": FORMAT, **stored})
@@ -216,9 +216,9 @@ def load(data: bytes) -> Record | None:
     return record if record is not None and _is_usable(record) else None
 
 
-def load_pending(data: bytes) -> Pending | None:
+def load_pending(data: bytes) -> PendingLogin | None:
     """Parse a stored pending login; return ``None`` if it is unusable."""
-    pending = _load(Pending, data)
+    pending = _load(PendingLogin, data)
     if pending is None or not (pending.state and pending.verifier):
         return None
     return pending if _is_usable(pending.record) else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.auth import steps
 from mcpwire.auth.errors import RegistrationError
-from mcpwire.auth.records import Identity, each_scope_once
+from mcpwire.auth.records import Identity, unique_scopes
 from mcpwire.errors import AuthError
 from mcpwire.wire.urls import is_loopback, mask_url, parse_url
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _WHAT: Final = "the registration endpoint"
 
 # The authentication methods by type of client, best first.
-_WANTED_METHODS: Final[Mapping[str, tuple[ClientAuth, ...]]] = {
+_PREFERRED_METHODS: Final[Mapping[str, tuple[ClientAuth, ...]]] = {
     # RFC 8252 section 8.4: an installed program cannot keep a secret. With HTTP Basic,
     # servers of `mcp` refuse a form without client_id; Okta and Notion one with it.
     "native": ("none", "client_secret_post", "client_secret_basic"),
@@ -43,14 +43,14 @@ def check_document_url(url: str) -> str:
     """
     parsed = parse_url(url)
     segments = parsed.path.lower().replace("%2e", ".").split("/")
-    for breaks, rule in (
+    for is_broken, rule in (
         (parsed.scheme != "https", "it must be https"),
         (parsed.path == "/", "it must have a path"),
         (parsed.query is not None, "it must not hold a query"),
         (parsed.fragment is not None, "it must not hold a fragment"),
         ({".", ".."} & {*segments}, "its path must not hold dot segments"),
     ):
-        if breaks:
+        if is_broken:
             raise ValueError(f"cannot use client_metadata_url '{parsed}': {rule}")
     return url
 
@@ -65,17 +65,17 @@ def identify(
     policy: UrlPolicy,
 ) -> Steps[Identity]:
     """Return this client's identity at an authorization server; register if needed."""
-    now = yield steps.Now()
+    now = yield steps.ReadClock()
     issuer = metadata.issuer
     if config.client_id is not None:
-        return _given(config, config.client_id, metadata, stored)
+        return _configured_identity(config, config.client_id, metadata, stored)
     usable: Identity | None = None
-    known: tuple[str, ...] = ()
+    known_scopes: tuple[str, ...] = ()
     if stored is not None and stored.issuer == issuer:
-        known = stored.scopes or ()
+        known_scopes = stored.scopes or ()
         if _is_usable(stored, redirect_uri, now):
             usable = stored
-    if usable is not None and (usable.scopes is None or {*scopes} <= {*known}):
+    if usable is not None and (usable.scopes is None or {*scopes} <= {*known_scopes}):
         return usable
     url = config.client_metadata_url
     if url is not None and metadata.client_id_metadata_document_supported:
@@ -87,7 +87,7 @@ def identify(
                 metadata,
                 redirect_uri=redirect_uri,
                 # The union: alternating sets of scopes need only one registration.
-                scopes=each_scope_once((*known, *scopes)),
+                scopes=unique_scopes((*known_scopes, *scopes)),
                 policy=policy,
                 is_first=usable is None,
             )
@@ -108,15 +108,17 @@ def _register(
     is_first: bool,
 ) -> Steps[Identity]:
     """Register this client; on status 400 a first registration omits the scopes."""
-    now = yield steps.Now()
+    now = yield steps.ReadClock()
     issuer, endpoint = metadata.issuer, metadata.registration_endpoint
     if endpoint is None:
-        ways = ["client_id= of a client that is registered there"]
+        alternatives = ["client_id= of a client that is registered there"]
         if metadata.client_id_metadata_document_supported:
-            ways.append("client_metadata_url= of a document that describes this client")
+            alternatives.append(
+                "client_metadata_url= of a document that describes this client"
+            )
         raise RegistrationError(
             f"the authorization server '{mask_url(issuer)}' does not register "
-            f"clients that ask: pass {', or '.join(ways)}"
+            f"clients that ask: pass {', or '.join(alternatives)}"
             + (
                 "; it does not support client_metadata_url="
                 if config.client_metadata_url is not None
@@ -130,23 +132,25 @@ def _register(
     answer = yield steps.Fetch(_WHAT, endpoint, document=document)
     if answer.status == 400 and scopes and is_first:
         # A server with a list of allowed scopes may refuse a client with others.
-        bare = {name: value for name, value in document.items() if name != "scope"}
-        answer = yield steps.Fetch(_WHAT, endpoint, document=bare)
-    return read_registration(answer, issuer, now, asked=document)
+        without_scope = {
+            name: value for name, value in document.items() if name != "scope"
+        }
+        answer = yield steps.Fetch(_WHAT, endpoint, document=without_scope)
+    return read_registration(answer, issuer, now, request=document)
 
 
-def _given(
+def _configured_identity(
     config: OAuth, client_id: str, metadata: ServerMetadata, stored: Identity | None
 ) -> Identity:
     issuer = metadata.issuer
     is_named = config.issuer == issuer
     # "Authorization Server Binding": the client stays bound to its first issuer.
-    known = None
+    bound = None
     if stored is not None and (stored.kind, stored.client_id) == ("given", client_id):
-        known = stored.issuer
-    if known not in {None, issuer} and not is_named:
+        bound = stored.issuer
+    if bound not in {None, issuer} and not is_named:
         raise RegistrationError(
-            f"the client_id is of the authorization server '{mask_url(str(known))}', "
+            f"the client_id is of the authorization server '{mask_url(str(bound))}', "
             f"and the MCP server names '{mask_url(issuer)}': nothing is sent there "
             "unless issuer= names it"
         )
@@ -194,25 +198,25 @@ def registration_document(
         "redirect_uris": [redirect_uri],
         "grant_types": grants,
         "response_types": ["code"],
-        "token_endpoint_auth_method": _wanted_method(kind, metadata),
+        "token_endpoint_auth_method": _preferred_method(kind, metadata),
     }
     if scopes:  # some servers refuse a login with scopes that are not registered
         document["scope"] = " ".join(scopes)
     return document
 
 
-def _wanted_method(kind: str, metadata: ServerMetadata) -> ClientAuth:
+def _preferred_method(kind: str, metadata: ServerMetadata) -> ClientAuth:
     supported = metadata.token_endpoint_auth_methods_supported
     if supported is None:
         return "client_secret_basic"  # RFC 8414 section 2: the default
-    wanted = _WANTED_METHODS[kind]
+    preferred = _PREFERRED_METHODS[kind]
     # Lists can be incomplete: without a common method, use the usual one.
     usual: ClientAuth = "none" if kind == "native" else "client_secret_basic"
-    return next((method for method in wanted if method in supported), usual)
+    return next((method for method in preferred if method in supported), usual)
 
 
 def read_registration(
-    answer: Answer, issuer: str, now: float, *, asked: Mapping[str, Any]
+    answer: Answer, issuer: str, now: float, *, request: Mapping[str, Any]
 ) -> Identity:
     """Parse the response to a registration (RFC 7591 section 3.2), or raise."""
     steps.check_available(answer, _WHAT, now)
@@ -227,8 +231,8 @@ def read_registration(
             "pass client_id="
         )
     elif document is None:
-        found = steps.describe(answer)
-        reason = f"{_WHAT} of '{shown}' answered with no JSON object: {found}"
+        received = steps.describe(answer)
+        reason = f"{_WHAT} of '{shown}' answered with no JSON object: {received}"
     elif client_id is None:
         reason = f"{_WHAT} of '{shown}' answered without a client_id"
     else:
@@ -238,10 +242,12 @@ def read_registration(
             secret,
             issuer,
             kind="registered",
-            auth_method=_settled_method(document, asked, has_secret=secret is not None),
+            auth_method=_agreed_method(
+                document, request, has_secret=secret is not None
+            ),
             secret_expires_at=_expiry(document.get("client_secret_expires_at"), secret),
-            redirect_uri=asked["redirect_uris"][0],
-            scopes=tuple(asked.get("scope", "").split()),
+            redirect_uri=request["redirect_uris"][0],
+            scopes=tuple(request.get("scope", "").split()),
         )
     raise RegistrationError(reason, error=error, status=answer.status)
 
@@ -258,11 +264,13 @@ def _expiry(value: object, secret: str | None) -> float | None:
     return float(value) if value > 0 else None
 
 
-def _settled_method(
-    document: Mapping[str, Any], asked: Mapping[str, Any], *, has_secret: bool
+def _agreed_method(
+    document: Mapping[str, Any], request: Mapping[str, Any], *, has_secret: bool
 ) -> ClientAuth | None:
     """Return the authentication method; ``None``: the server's metadata decides."""
     # RFC 7591 section 3.2.1: the server may replace the requested method.
-    possible = _WANTED_METHODS["web"] if has_secret else ("none",)
-    settled = [each.get("token_endpoint_auth_method") for each in (document, asked)]
-    return next((method for method in settled if method in possible), None)
+    possible = _PREFERRED_METHODS["web"] if has_secret else ("none",)
+    methods = [
+        source.get("token_endpoint_auth_method") for source in (document, request)
+    ]
+    return next((method for method in methods if method in possible), None)

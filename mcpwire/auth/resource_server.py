@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.auth.jwt import import_checking_jwk, is_signed, token_hash
+from mcpwire.auth.jwt import import_verification_jwk, is_signature_valid, token_hash
 from mcpwire.auth.records import OFFLINE_ACCESS, is_scope, masked
 from mcpwire.auth.steps import read_object
 from mcpwire.wire.urls import parse_url
@@ -22,7 +22,7 @@ from mcpwire.wire.urls import parse_url
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from mcpwire.auth.jwt import CheckingKey
+    from mcpwire.auth.jwt import VerificationKey
     from mcpwire.wire.urls import Url
 
 # Metadata (RFC 9728)
@@ -53,9 +53,9 @@ def resource_document(
         "bearer_methods_supported": ["header"],
     }
     # 2026-07-28 basic/authorization, "Refresh Tokens": not in a resource's scopes.
-    named = [scope for scope in dict.fromkeys(scopes) if scope != OFFLINE_ACCESS]
-    if named:
-        document["scopes_supported"] = named
+    listed = [scope for scope in dict.fromkeys(scopes) if scope != OFFLINE_ACCESS]
+    if listed:
+        document["scopes_supported"] = listed
     document |= {name: text for name, text in texts.items() if text is not None}
     if proof_algorithms:
         document["dpop_signing_alg_values_supported"] = list(proof_algorithms)
@@ -64,19 +64,23 @@ def resource_document(
     return document
 
 
-def close_scopes(includes: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+def expand_scopes(includes: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
     """Map each scope to itself and all scopes that it includes, also indirectly."""
-    direct = {scope: tuple(others) for scope, others in includes.items()}
-    closed: dict[str, frozenset[str]] = {}
+    direct = {scope: tuple(included) for scope, included in includes.items()}
+    expanded: dict[str, frozenset[str]] = {}
     for scope in direct:
-        found = {scope}
-        waiting = [scope]
-        while waiting:
-            new = [s for s in direct.get(waiting.pop(), ()) if s not in found]
-            found.update(new)
-            waiting += new
-        closed[scope] = frozenset(found)
-    return closed
+        reachable = {scope}
+        pending = [scope]
+        while pending:
+            new = [
+                other
+                for other in direct.get(pending.pop(), ())
+                if other not in reachable
+            ]
+            reachable.update(new)
+            pending += new
+        expanded[scope] = frozenset(reachable)
+    return expanded
 
 
 # The field ``WWW-Authenticate`` (RFC 9110 section 11.6.1)
@@ -87,12 +91,12 @@ _ESCAPED: Final = re.compile(r'(["\\])')
 
 def format_challenge(scheme: str, params: Mapping[str, str | None]) -> str:
     """Return one challenge; parameters without a value are omitted."""
-    written = []
+    pairs = []
     for name, value in params.items():
         if value:
             quoted = _ESCAPED.sub(r"\\\1", _UNQUOTABLE.sub("?", value))
-            written.append(f'{name}="{quoted}"')
-    return f"{scheme} {', '.join(written)}" if written else scheme
+            pairs.append(f'{name}="{quoted}"')
+    return f"{scheme} {', '.join(pairs)}" if pairs else scheme
 
 
 # Signed tokens (RFC 7515 section 7.1), parsed once and strictly, so that the verified
@@ -102,7 +106,7 @@ _COMPACT: Final = re.compile(r"([A-Za-z0-9_-]++)\.([A-Za-z0-9_-]++)\.([A-Za-z0-9
 _TO_STANDARD: Final = bytes.maketrans(b"-_", b"+/")
 
 
-class UnsoundToken(ValueError):
+class RejectedToken(ValueError):
     """The text is not an acceptable signed token; the message never quotes it."""
 
 
@@ -118,33 +122,33 @@ class SignedToken:
     signature: bytes = attrs.field(repr=masked)
 
 
-def read_signed(token: str) -> SignedToken:
-    """Return the parts of a signed token; raise `UnsoundToken` if it is malformed."""
+def read_signed_token(token: str) -> SignedToken:
+    """Return the parts of a signed token; raise `RejectedToken` if it is malformed."""
     match = _COMPACT.fullmatch(token)
     if match is None:
-        raise UnsoundToken("it is not a signed token")
-    header = read_part(_decode(match[1]), "header")
+        raise RejectedToken("it is not a signed token")
+    header = read_json_part(_decode(match[1]), "header")
     # RFC 7515, 4.1.11: an unknown critical extension makes a token invalid. No
     # extension is supported here.
     if "crit" in header or "b64" in header:
-        raise UnsoundToken("its header needs an extension")
+        raise RejectedToken("its header needs an extension")
     algorithm, kid = header.get("alg"), header.get("kid")
     if not isinstance(algorithm, str):
-        raise UnsoundToken("its header names no algorithm")
+        raise RejectedToken("its header names no algorithm")
     if kid is not None and not isinstance(kid, str):
-        raise UnsoundToken("its header names no key by text")
+        raise RejectedToken("its header names no key by text")
     signed = token.encode("ascii")[: match.end(2)]
     return SignedToken(
         header, algorithm, kid, _decode(match[2]), signed, _decode(match[3])
     )
 
 
-def read_part(data: bytes, what: str) -> dict[str, Any]:
-    """Return the JSON object in a part; raise `UnsoundToken` for anything else."""
-    found = read_object(data)
-    if found is None:
-        raise UnsoundToken(f"its {what} is no JSON object")
-    return found
+def read_json_part(data: bytes, what: str) -> dict[str, Any]:
+    """Return the JSON object in a part; raise `RejectedToken` for anything else."""
+    value = read_object(data)
+    if value is None:
+        raise RejectedToken(f"its {what} is no JSON object")
+    return value
 
 
 def _decode(part: str) -> bytes:
@@ -152,7 +156,7 @@ def _decode(part: str) -> bytes:
     try:
         return binascii.a2b_base64(padded, strict_mode=True)
     except binascii.Error:
-        raise UnsoundToken("a part of it is not Base64") from None
+        raise RejectedToken("a part of it is not Base64") from None
 
 
 # Claims of a token or of introspection: RFC 7519, RFC 9068 and RFC 7662 share their
@@ -228,48 +232,48 @@ def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
 PROOF_ALGORITHMS: Final = ("ES256", "ES384", "ES512", "EdDSA", "RS256", "PS256")
 # Twice the length of a proof with an RSA key of 4,096 bits: an unknown client chooses
 # the key, and the check must not take long.
-LONGEST_PROOF: Final = 4_096
-MAX_AGE_S: Final = 60.0  # also the tolerated clock skew
-LONGEST_ID: Final = 1_024
+MAX_PROOF_CHARS: Final = 4_096
+MAX_PROOF_AGE_S: Final = 60.0  # also the tolerated clock skew
+MAX_PROOF_ID_CHARS: Final = 1_024
 
-_PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+_PRIVATE_MEMBERS: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 
 
-class Replays:
-    """The accepted proofs that could still be replayed, at most the newest `most`."""
+class ReplayCache:
+    """The accepted proofs that could be replayed, at most the newest `max_proofs`."""
 
-    def __init__(self, most: int = 100_000) -> None:
-        self._until: dict[bytes, float] = {}
-        self._most = most
+    def __init__(self, max_proofs: int = 100_000) -> None:
+        self._expiries: dict[bytes, float] = {}
+        self._max_proofs = max_proofs
 
     def __len__(self) -> int:
-        return len(self._until)
+        return len(self._expiries)
 
-    def is_first(self, id: str, owner: str, *, now: float, until: float) -> bool:
+    def record(self, id: str, owner: str, *, now: float, until: float) -> bool:
         """Record a proof; return whether it is new."""
         key = sha256(f"{owner} {id}".encode("utf-8", "surrogatepass")).digest()
-        if self._until.get(key, now) > now:
+        if self._expiries.get(key, now) > now:
             return False
         # The oldest are first, and all are valid for about the same time.
-        for oldest in list(islice(self._until, 2)):
-            if self._until[oldest] <= now or len(self._until) >= self._most:
-                del self._until[oldest]
-        self._until[key] = until
+        for oldest in list(islice(self._expiries, 2)):
+            if self._expiries[oldest] <= now or len(self._expiries) >= self._max_proofs:
+                del self._expiries[oldest]
+        self._expiries[key] = until
         return True
 
 
-def binding_of(claims: Mapping[str, Any]) -> str | None:
+def bound_thumbprint(claims: Mapping[str, Any]) -> str | None:
     """Return the thumbprint of the key that a token is bound to, or ``None``."""
     # RFC 7800, 3.1; RFC 9449, 6.1. The binding to a certificate cannot be verified
     # here.
     if "cnf" not in claims:
         return None
-    bound = claims["cnf"]
-    if type(bound) is not dict or list(bound) != ["jkt"]:
-        raise UnsoundToken("it is bound to a key in a way that is not known")
-    thumbprint = bound["jkt"]
+    confirmation = claims["cnf"]
+    if type(confirmation) is not dict or list(confirmation) != ["jkt"]:
+        raise RejectedToken("it is bound to a key in a way that is not known")
+    thumbprint = confirmation["jkt"]
     if not isinstance(thumbprint, str):
-        raise UnsoundToken("it is bound to a key that is not named by text")
+        raise RejectedToken("it is bound to a key that is not named by text")
     return thumbprint
 
 
@@ -281,49 +285,52 @@ def check_proof(
     verb: str,
     urls: Collection[str],
     now: float,
-    replays: Replays,
+    replays: ReplayCache,
 ) -> None:
-    """Raise `UnsoundToken` unless a request has a valid proof for its bound token."""
-    if len(values) != 1 or len(values[0]) > LONGEST_PROOF:
-        raise UnsoundToken("it must have exactly one proof")
-    proof = read_signed(values[0].strip(" \t"))
-    key = _key_of(proof)
-    if not is_signed(key, proof.algorithm, proof.signed, proof.signature):
-        raise UnsoundToken("its signature is wrong")
+    """Raise `RejectedToken` unless a request has a valid proof for its bound token."""
+    if len(values) != 1 or len(values[0]) > MAX_PROOF_CHARS:
+        raise RejectedToken("it must have exactly one proof")
+    proof = read_signed_token(values[0].strip(" \t"))
+    key = _proof_key(proof)
+    if not is_signature_valid(key, proof.algorithm, proof.signed, proof.signature):
+        raise RejectedToken("its signature is wrong")
     if key.key.thumbprint() != thumbprint:
-        raise UnsoundToken("it is signed with another key")
-    claims = read_part(proof.payload, "payload")
+        raise RejectedToken("it is signed with another key")
+    claims = read_json_part(proof.payload, "payload")
     issued_at, id = claims.get("iat"), claims.get("jti")
     # RFC 9449, 4.3.
-    if claims.get("htm") != verb or _target(claims.get("htu")) not in urls:
-        raise UnsoundToken("it is for another request")
+    if claims.get("htm") != verb or _normalize_url(claims.get("htu")) not in urls:
+        raise RejectedToken("it is for another request")
     if claims.get("ath") != token_hash(token):
-        raise UnsoundToken("it is for another token")
-    if not isinstance(issued_at, (int, float)) or abs(now - issued_at) > MAX_AGE_S:
-        raise UnsoundToken("its time (iat) is too old or in the future")
-    if not isinstance(id, str) or not 0 < len(id) <= LONGEST_ID:
-        raise UnsoundToken("it has no usable id")
-    until = issued_at + MAX_AGE_S + 1  # one more: times may be rounded to seconds
-    if not replays.is_first(id, thumbprint, now=now, until=until):
-        raise UnsoundToken("it was used before")
+        raise RejectedToken("it is for another token")
+    if (
+        not isinstance(issued_at, (int, float))
+        or abs(now - issued_at) > MAX_PROOF_AGE_S
+    ):
+        raise RejectedToken("its time (iat) is too old or in the future")
+    if not isinstance(id, str) or not 0 < len(id) <= MAX_PROOF_ID_CHARS:
+        raise RejectedToken("it has no usable id")
+    until = issued_at + MAX_PROOF_AGE_S + 1  # one more: times may be rounded to seconds
+    if not replays.record(id, thumbprint, now=now, until=until):
+        raise RejectedToken("it was used before")
 
 
-def _key_of(proof: SignedToken) -> CheckingKey:
+def _proof_key(proof: SignedToken) -> VerificationKey:
     jwk = proof.header.get("jwk")
     if (
         proof.header.get("typ") != "dpop+jwt"
         or proof.algorithm not in PROOF_ALGORITHMS
         or type(jwk) is not dict
-        or _PRIVATE & jwk.keys()
+        or _PRIVATE_MEMBERS & jwk.keys()
     ):
-        raise UnsoundToken("it is not a proof")
+        raise RejectedToken("it is not a proof")
     try:
-        return import_checking_jwk(jwk)
+        return import_verification_jwk(jwk)
     except ValueError:
-        raise UnsoundToken("it shows no key") from None
+        raise RejectedToken("it shows no key") from None
 
 
-def _target(url: object) -> str | None:
+def _normalize_url(url: object) -> str | None:
     """Return a URL without query and fragment, normalized; ``None`` if it is none."""
     if not isinstance(url, str):
         return None

@@ -19,7 +19,7 @@ from mcpwire.wire.json import JSONDecodeError, loads
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcpwire.auth.records import Pending, Record
+    from mcpwire.auth.records import PendingLogin, Record
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ class Listen(Step):
 
 
 @attrs.frozen
-class Ask(Step):
+class AuthorizeUser(Step):
     """Send the user to this validated URL; the outcome is the response's parameters.
 
     A response without the state is ignored. The shell may throw `AuthRequired` if no
@@ -86,7 +86,7 @@ class Ask(Step):
 
 
 @attrs.frozen
-class Supply(Step):
+class CallFunction(Step):
     """Call a function of the user; the outcome is the string that it returns."""
 
     function: Any
@@ -94,7 +94,7 @@ class Supply(Step):
 
 
 @attrs.frozen
-class Now(Step):
+class ReadClock(Step):
     """Read the wall clock; the outcome is the time in seconds since 1970."""
 
 
@@ -106,7 +106,7 @@ class RandomBytes(Step):
 
 
 @attrs.frozen
-class NewKey(Step):
+class GenerateKey(Step):
     """Generate a private key for proofs of possession; the outcome is a JWK."""
 
 
@@ -133,7 +133,7 @@ class Save(Step):
 
 
 @attrs.frozen
-class Forget(Step):
+class Delete(Step):
     """Delete the record loaded last and the pending login; outcome as for `Save`."""
 
 
@@ -141,7 +141,7 @@ class Forget(Step):
 class SavePending(Step):
     """Store a login to be finished later; it replaces an earlier one."""
 
-    pending: Pending = attrs.field(repr=False)
+    pending: PendingLogin = attrs.field(repr=False)
 
 
 @attrs.frozen
@@ -150,7 +150,7 @@ class LoadPending(Step):
 
 
 @attrs.frozen
-class Lease(Step):
+class AcquireLease(Step):
     """Acquire the exclusive right, among all users of the store, to refresh tokens.
 
     The outcome is whether the lease was acquired; it expires after these seconds.
@@ -160,7 +160,7 @@ class Lease(Step):
 
 
 @attrs.frozen
-class Release(Step):
+class ReleaseLease(Step):
     """Release the lease."""
 
 
@@ -175,15 +175,15 @@ Steps: TypeAlias = Generator[Step, Any, T]
 # extensions, and cannot form a sentence.
 _CODE: Final = re.compile(r"[A-Za-z0-9_.:/\-]{1,64}")
 _UNPRINTABLE: Final = re.compile(r"[^ -~]")
-_LONGEST_DESCRIPTION: Final = 200
-_SHORTEST_SECRET: Final = 6  # a shorter one could be part of a word
+_MAX_DESCRIPTION_CHARS: Final = 200
+_MIN_SECRET_CHARS: Final = 6  # a shorter one could be part of a word
 # Statuses below 500 that are temporary too (RFC 9110, RFC 8470, RFC 6585).
-_UNAVAILABLE: Final = frozenset({408, 425, 429})
+_TEMPORARY_STATUSES: Final = frozenset({408, 425, 429})
 
 
 def check_available(answer: Answer, what: str, now: float) -> None:
     """Raise `AuthTemporarilyUnavailable` if the status is a temporary failure."""
-    if answer.status >= 500 or answer.status in _UNAVAILABLE:
+    if answer.status >= 500 or answer.status in _TEMPORARY_STATUSES:
         raise AuthTemporarilyUnavailable(
             f"{what} cannot answer now (HTTP {answer.status})",
             retry_after=parse_retry_after(answer.fields.get("retry-after"), now),
@@ -217,8 +217,8 @@ def read_description(value: object, secrets: Iterable[str] = ()) -> str | None:
     if not isinstance(value, str) or not value.strip():
         return None
     for secret in secrets:
-        if len(secret) >= _SHORTEST_SECRET:
+        if len(secret) >= _MIN_SECRET_CHARS:
             value = value.replace(secret, "***")
     text = _UNPRINTABLE.sub("?", value).strip()
-    is_long = len(text) > _LONGEST_DESCRIPTION
-    return f"{text[:_LONGEST_DESCRIPTION]}..." if is_long else text
+    is_long = len(text) > _MAX_DESCRIPTION_CHARS
+    return f"{text[:_MAX_DESCRIPTION_CHARS]}..." if is_long else text

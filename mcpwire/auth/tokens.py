@@ -58,14 +58,14 @@ _SECRET_FIELDS: Final = frozenset(
         "subject_token",
     }
 )
-_TYPES: Final[Mapping[str, Literal["Bearer", "DPoP"]]] = {
+_TOKEN_TYPES: Final[Mapping[str, Literal["Bearer", "DPoP"]]] = {
     "bearer": "Bearer",
     "dpop": "DPoP",
 }
 _VISIBLE: Final = re.compile(r"[!-~]+")
 _SECONDS: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{0,9})?")
 # The limit of lifetimes, so that each expiry is a valid date.
-_LONGEST_S: Final = 10.0 * 365 * 86_400
+_MAX_LIFETIME_S: Final = 10.0 * 365 * 86_400
 
 
 def grant_form(
@@ -83,25 +83,25 @@ def grant_form(
 # Client authentication
 
 
-def decide_method(
+def select_auth_method(
     identity: Identity, metadata: ServerMetadata, *, can_sign: bool = False
 ) -> ClientAuth:
     """Return the method of authentication: as registered, else one of both sides."""
     if identity.auth_method is not None:
         return identity.auth_method
-    ways: tuple[ClientAuth, ...] = ("none",)
+    methods: tuple[ClientAuth, ...] = ("none",)
     if can_sign:
-        ways = ("private_key_jwt",)
+        methods = ("private_key_jwt",)
     elif identity.client_secret is not None:
-        ways = ("client_secret_basic", "client_secret_post", "none")
+        methods = ("client_secret_basic", "client_secret_post", "none")
     supported = metadata.token_endpoint_auth_methods_supported
     # RFC 8414 section 2: the default is client_secret_basic. A client with only one
     # method tries it even if the list omits it, because lists can be incomplete.
-    if supported is None or len(ways) == 1:
-        return ways[0]
-    for way in ways:
-        if way in supported:
-            return way
+    if supported is None or len(methods) == 1:
+        return methods[0]
+    for method in methods:
+        if method in supported:
+            return method
     raise TokenError(f"{_WHAT} of '{mask_url(metadata.issuer)}' takes no client_secret")
 
 
@@ -113,7 +113,7 @@ def authenticate(
     assertion: str | None = None,
 ) -> tuple[Form, list[tuple[str, str]]]:
     """Return the form and the headers with the client's authentication."""
-    method = decide_method(identity, metadata, can_sign=assertion is not None)
+    method = select_auth_method(identity, metadata, can_sign=assertion is not None)
     client_id, secret = identity.client_id, identity.client_secret
     if method == "none":
         return [*form, ("client_id", client_id)], []
@@ -136,14 +136,14 @@ def authenticate(
     return form, [("authorization", f"Basic {b64encode(text.encode()).decode()}")]
 
 
-def check_bound(identity: Identity, metadata: ServerMetadata) -> None:
+def check_issuer_binding(identity: Identity, metadata: ServerMetadata) -> None:
     """Raise `RegistrationError` if a client belongs to another authorization server."""
     # 2026-07-28 basic/authorization/client-registration, "Authorization Server
     # Binding".
     if identity.kind != "document" and identity.issuer != metadata.issuer:
-        known = mask_url(identity.issuer or "nobody known")
+        issuer = mask_url(identity.issuer or "nobody known")
         raise RegistrationError(
-            f"the client is of the authorization server '{known}': nothing of it is "
+            f"the client is of the authorization server '{issuer}': nothing of it is "
             f"sent to '{mask_url(metadata.issuer)}'"
         )
 
@@ -162,7 +162,7 @@ def request_tokens(
     metadata, identity = record.metadata, record.identity
     url = metadata.token_endpoint
     policy.check(url, _WHAT)
-    check_bound(identity, metadata)
+    check_issuer_binding(identity, metadata)
     prover = None
     if record.dpop_key is not None:
         try:
@@ -171,7 +171,7 @@ def request_tokens(
             raise TokenError(f"the stored proof key cannot be used: {error}") from error
     nonce: str | None = None
     while True:
-        now = yield steps.Now()
+        now = yield steps.ReadClock()
         assertion = None
         if signer is not None:
             assertion = client_assertion(
@@ -189,13 +189,13 @@ def request_tokens(
             _WHAT, url, form=tuple(pairs), headers=tuple(headers)
         )
         if prover is not None and nonce is None:
-            nonce = _demanded_nonce(answer)
+            nonce = _required_nonce(answer)
             if nonce is not None:
                 continue
-        by_form = _with_secret_in_form(identity, metadata, answer)
-        if by_form is None:
+        form_identity = _switch_to_form(identity, metadata, answer)
+        if form_identity is None:
             break
-        identity = by_form
+        identity = form_identity
     return read_tokens(answer, record, now=now, secrets=_secrets(identity, form))
 
 
@@ -219,32 +219,35 @@ def exchange_token(
         resource=record.resource,
         scopes=record.asked_scopes,
     )
-    now = yield steps.Now()
+    now = yield steps.ReadClock()
     pairs, headers = authenticate(identity, metadata, form)
     answer = yield steps.Fetch(_WHAT, url, form=tuple(pairs), headers=tuple(headers))
     return read_exchange(answer, now=now, secrets=_secrets(identity, form))
 
 
-def _with_secret_in_form(
+def _switch_to_form(
     identity: Identity, metadata: ServerMetadata, answer: Answer
 ) -> Identity | None:
     """Return the identity with the secret in the form, if HTTP Basic was refused."""
     # Metadata lists all methods of a server, but a client may be registered for one.
     error = (steps.read_object(answer.body) or {}).get("error")
-    other = (None, "unauthorized_client")  # the official SDK's
+    possible_errors = (None, "unauthorized_client")  # the official SDK's
     if (
         identity.client_secret is None
         or identity.auth_method is not None
-        or decide_method(identity, metadata) != "client_secret_basic"
+        or select_auth_method(identity, metadata) != "client_secret_basic"
         or "client_secret_post"
         not in (metadata.token_endpoint_auth_methods_supported or ())
-        or not (error == "invalid_client" or (answer.status == 401 and error in other))
+        or not (
+            error == "invalid_client"
+            or (answer.status == 401 and error in possible_errors)
+        )
     ):
         return None
     return attrs.evolve(identity, auth_method="client_secret_post")
 
 
-def _demanded_nonce(answer: Answer) -> str | None:
+def _required_nonce(answer: Answer) -> str | None:
     """Return the nonce that the server demands in the proof (RFC 9449 section 8)."""
     error = (steps.read_object(answer.body) or {}).get("error")
     if answer.status not in {400, 401} or error != "use_dpop_nonce":
@@ -253,8 +256,12 @@ def _demanded_nonce(answer: Answer) -> str | None:
 
 
 def _secrets(identity: Identity, form: Form) -> list[str]:
-    found = [value for name, value in form if name in _SECRET_FIELDS]
-    return found if identity.client_secret is None else [*found, identity.client_secret]
+    secrets = [value for name, value in form if name in _SECRET_FIELDS]
+    return (
+        secrets
+        if identity.client_secret is None
+        else [*secrets, identity.client_secret]
+    )
 
 
 # Responses (RFC 6749 section 5, RFC 8693 section 2.2)
@@ -268,9 +275,9 @@ def read_tokens(
     Missing members are taken from the record. If the record has a proof key, the token
     must be bound to it.
     """
-    document = _read(answer, now, secrets)
+    document = _read_document(answer, now, secrets)
     kind = document.get("token_type")
-    token_type = _TYPES.get(kind.lower()) if isinstance(kind, str) else None
+    token_type = _TOKEN_TYPES.get(kind.lower()) if isinstance(kind, str) else None
     # RFC 6749 section 7.1: a token of an unknown type is not used.
     if token_type is None:
         raise TokenError(
@@ -288,15 +295,15 @@ def read_tokens(
             status=answer.status,
         )
     previous = record.tokens
-    refreshed = document.get("refresh_token")
-    if not isinstance(refreshed, str) or not refreshed.strip():
-        refreshed = previous.refresh_token if previous is not None else None
+    refresh_token = document.get("refresh_token")
+    if not isinstance(refresh_token, str) or not refresh_token.strip():
+        refresh_token = previous.refresh_token if previous is not None else None
     return Tokens(
         _access_token(document, answer.status),
         token_type,
         _expiry(document.get("expires_in"), now),
-        refreshed,
-        _granted(document.get("scope"))
+        refresh_token,
+        _read_scopes(document.get("scope"))
         # RFC 6749: no scope means unchanged (section 6) or as requested (5.1).
         or (previous.scopes if previous is not None else None)
         or record.asked_scopes
@@ -306,7 +313,7 @@ def read_tokens(
 
 def read_exchange(answer: Answer, *, now: float, secrets: Iterable[str] = ()) -> str:
     """Return the assertion in a token exchange response (RFC 8693 section 2.2.1)."""
-    document = _read(answer, now, secrets)
+    document = _read_document(answer, now, secrets)
     issued = document.get("issued_token_type")
     if issued != ID_JAG:
         raise TokenError(
@@ -317,7 +324,9 @@ def read_exchange(answer: Answer, *, now: float, secrets: Iterable[str] = ()) ->
     return _access_token(document, answer.status)
 
 
-def _read(answer: Answer, now: float, secrets: Iterable[str]) -> dict[str, Any]:
+def _read_document(
+    answer: Answer, now: float, secrets: Iterable[str]
+) -> dict[str, Any]:
     steps.check_available(answer, _WHAT, now)
     document = steps.read_object(answer.body)
     # Some servers send errors with status 200.
@@ -334,11 +343,11 @@ def _read(answer: Answer, now: float, secrets: Iterable[str]) -> dict[str, Any]:
         raise AuthTemporarilyUnavailable(
             f"{_WHAT} cannot answer now", status=answer.status
         )
-    described = (document or {}).get("error_description")
+    description = (document or {}).get("error_description")
     raise TokenError(
         f"{_WHAT} refused: {code or steps.describe(answer)}",
         error=code,
-        description=steps.read_description(described, secrets),
+        description=steps.read_description(description, secrets),
         status=answer.status,
     )
 
@@ -358,10 +367,10 @@ def _expiry(value: object, now: float) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     # Zero or less counts as unknown: such a token would never be valid.
-    return now + min(float(value), _LONGEST_S) if value > 0 else None
+    return now + min(float(value), _MAX_LIFETIME_S) if value > 0 else None
 
 
-def _granted(value: object) -> tuple[str, ...]:
+def _read_scopes(value: object) -> tuple[str, ...]:
     if isinstance(value, list):
         value = " ".join(item for item in value if isinstance(item, str))
     return tuple(dict.fromkeys(value.split())) if isinstance(value, str) else ()
@@ -369,7 +378,7 @@ def _granted(value: object) -> tuple[str, ...]:
 
 # Revocation (RFC 7009)
 
-_REVOCATION: Final = "the revocation endpoint"
+_REVOCATION_ENDPOINT: Final = "the revocation endpoint"
 
 
 def revoke_tokens(record: Record, policy: UrlPolicy) -> Steps[None]:
@@ -382,18 +391,18 @@ def revoke_tokens(record: Record, policy: UrlPolicy) -> Steps[None]:
     if url is None or tokens is None:
         return
     identity = record.identity
-    check_bound(identity, record.metadata)
-    policy.check(url, _REVOCATION)
+    check_issuer_binding(identity, record.metadata)
+    policy.check(url, _REVOCATION_ENDPOINT)
     for token, hint in (
         (tokens.refresh_token, "refresh_token"),
         (tokens.access_token, "access_token"),
     ):
-        by_form = identity if token is not None else None
-        while by_form is not None:
-            identity = by_form
+        next_identity = identity if token is not None else None
+        while next_identity is not None:
+            identity = next_identity
             form = [("token", token or ""), ("token_type_hint", hint)]
             pairs, headers = authenticate(identity, record.metadata, form)
             answer: Answer = yield steps.Fetch(
-                _REVOCATION, url, form=tuple(pairs), headers=tuple(headers)
+                _REVOCATION_ENDPOINT, url, form=tuple(pairs), headers=tuple(headers)
             )
-            by_form = _with_secret_in_form(identity, record.metadata, answer)
+            next_identity = _switch_to_form(identity, record.metadata, answer)

@@ -25,16 +25,18 @@ from mcpwire.wire.urls import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LONGEST_URL: Final = 8_000  # each server must accept it (RFC 9110 section 4.1)
+MAX_URL_CHARS: Final = 8_000  # each server must accept it (RFC 9110 section 4.1)
 
-_EVERYWHERE: Final[frozenset[AddressClass]] = frozenset({"public", "name"})
+_ALWAYS_ALLOWED: Final[frozenset[AddressClass]] = frozenset({"public", "name"})
 
 # Networks that the resolved addresses of a server's name may select. Link-local is not
 # included: cloud metadata services with credentials are there, and the owner of a name
 # could choose such an address. Only a literal address selects it.
-_BY_NAME: Final[frozenset[AddressClass]] = frozenset({"loopback", "private", "cgnat"})
+_SELECTABLE_BY_NAME: Final[frozenset[AddressClass]] = frozenset(
+    {"loopback", "private", "cgnat"}
+)
 
-_WHERE: Final[dict[AddressClass, str]] = {
+_DESTINATIONS: Final[dict[AddressClass, str]] = {
     "loopback": "to this machine",
     "private": "into a private network",
     "link-local": "to a link-local address",
@@ -46,13 +48,13 @@ _WHERE: Final[dict[AddressClass, str]] = {
 }
 
 # Valid in a URL, but special in a shell command, which a user's function may run.
-_FOR_SHELLS: Final = re.compile(r"[$'();]")
+_SHELL_CHARACTERS: Final = re.compile(r"[$'();]")
 
 
 def check_server_url(url: Url, *, allow_insecure: bool) -> None:
     """Raise `UrlRefused` if tokens would be sent to a server unencrypted."""
     if not (url.is_secure or allow_insecure):
-        raise refused(
+        raise url_refusal(
             "the server's URL",
             url.unmasked,
             "tokens would travel unencrypted: use https, or say allow_insecure=True",
@@ -67,18 +69,18 @@ class UrlPolicy(NamedTuple):
 
     def check(self, text: str, what: str) -> Url:
         """Return the parts of a named URL, or raise `UrlRefused`."""
-        url = parse_named(text, what)
+        url = parse_named_url(text, what)
         # 2025-11-25 basic/authorization, "Communication Security". Credentials that
         # came by https never leave by http, whatever is allowed.
-        may_be_plain = (is_loopback(url.host) and is_loopback(self.server.host)) or (
+        may_be_http = (is_loopback(url.host) and is_loopback(self.server.host)) or (
             self.allow_insecure and self.server.scheme == "http"
         )
-        if url.scheme != "https" and not may_be_plain:
-            raise refused(what, text, "it must be https")
-        found = address_class(url.host)
-        if found not in _EVERYWHERE and found != address_class(self.server.host):
-            rule = f"it leads {_WHERE[found]}, and the server is not there"
-            raise refused(what, text, rule)
+        if url.scheme != "https" and not may_be_http:
+            raise url_refusal(what, text, "it must be https")
+        kind = address_class(url.host)
+        if kind not in _ALWAYS_ALLOWED and kind != address_class(self.server.host):
+            rule = f"it leads {_DESTINATIONS[kind]}, and the server is not there"
+            raise url_refusal(what, text, rule)
         return url
 
 
@@ -100,14 +102,14 @@ def check_address(
     address: str, *, server_class: AddressClass, what: str, host: str
 ) -> None:
     """Check the network of a host's address against `server_class`, the server's."""
-    found = address_class(address)
+    found_class = address_class(address)
     shown = mask_url(host)
-    if address_class(host) == "loopback" != found:
+    if address_class(host) == "loopback" != found_class:
         # http was allowed because the name is a loopback name.
         rule = "a loopback name must resolve to this machine"
         reason = "it resolves to another machine"
-    elif found not in {"public", server_class} or found == "name":
-        rule = f"it leads {_WHERE.get(found, 'to no address at all')}"
+    elif found_class not in {"public", server_class} or found_class == "name":
+        rule = f"it leads {_DESTINATIONS.get(found_class, 'to no address at all')}"
         reason = f"{rule}, and the server is not there"
     else:
         return
@@ -116,13 +118,17 @@ def check_address(
     )
 
 
-def class_of_server(server: Url, addresses: Sequence[str]) -> AddressClass:
+def server_address_class(server: Url, addresses: Sequence[str]) -> AddressClass:
     """Return the network of a server; not public only if all addresses share it."""
-    by_name = address_class(server.host)
-    if by_name != "name":
-        return by_name
-    found = {address_class(address) for address in addresses}
-    return found.pop() if len(found) == 1 and found <= _BY_NAME else "public"
+    host_class = address_class(server.host)
+    if host_class != "name":
+        return host_class
+    classes = {address_class(address) for address in addresses}
+    return (
+        classes.pop()
+        if len(classes) == 1 and classes <= _SELECTABLE_BY_NAME
+        else "public"
+    )
 
 
 def check_authorization_url(text: str, *, server: Url | None) -> str:
@@ -136,30 +142,30 @@ def check_authorization_url(text: str, *, server: Url | None) -> str:
     if server is not None:
         url = UrlPolicy(server).check(text, what)
     else:
-        url = parse_named(text, what)
+        url = parse_named_url(text, what)
         if not url.is_secure:
-            raise refused(what, text, "it must be https")
-    if _FOR_SHELLS.search(text) or "&" in url.path:
-        raise refused(what, text, "it holds characters that a shell would act upon")
+            raise url_refusal(what, text, "it must be https")
+    if _SHELL_CHARACTERS.search(text) or "&" in url.path:
+        raise url_refusal(what, text, "it holds characters that a shell would act upon")
     return text
 
 
-def parse_named(text: str, what: str) -> Url:
+def parse_named_url(text: str, what: str) -> Url:
     """Parse a URL; raise `UrlRefused` if it is too long, invalid or has a fragment."""
-    if len(text) > LONGEST_URL:
-        raise refused(what, text, f"it is longer than {LONGEST_URL} characters")
+    if len(text) > MAX_URL_CHARS:
+        raise url_refusal(what, text, f"it is longer than {MAX_URL_CHARS} characters")
     try:
         url = parse_url(text)
     except ValueError as error:
         # Use only the reason: the masked URL before it is shown already.
         rule = str(error).rpartition("': ")[2]
-        raise refused(what, text, rule) from None
+        raise url_refusal(what, text, rule) from None
     if url.fragment is not None:
-        raise refused(what, text, "it must not hold a fragment")
+        raise url_refusal(what, text, "it must not hold a fragment")
     return url
 
 
-def refused(what: str, text: str, rule: str) -> UrlRefused:
+def url_refusal(what: str, text: str, rule: str) -> UrlRefused:
     """Return the error for a URL that breaks a rule; its secrets are masked."""
     shown = mask_url(text)
     return UrlRefused(f"{what} '{shown}' is refused: {rule}", url=shown, rule=rule)

@@ -6,7 +6,6 @@ The command ``mcpwire bench`` calls `run`, which needs the package hdrhistogram.
 from __future__ import annotations
 
 from mcpwire.bench.compare import Difference, compare, differences
-from mcpwire.bench.crew import GeneratorFailed
 from mcpwire.bench.footprint import (
     Size,
     Sizes,
@@ -18,6 +17,7 @@ from mcpwire.bench.load import Call, Load, read_mix
 from mcpwire.bench.results import Result, Slice, Subject
 from mcpwire.bench.runs import Progress, find_max, run
 from mcpwire.bench.thresholds import Change, Threshold, parse_condition, parse_failure
+from mcpwire.bench.worker_group import GeneratorFailed
 
 __all__ = [
     "Call",

@@ -17,18 +17,18 @@ _LEFT: Final = 58
 _RIGHT: Final = 14
 _TOP: Final = 12
 _BOTTOM: Final = 42
-_ROW: Final = 26
-_NAMES: Final = 76
+_ROW_HEIGHT: Final = 26
+_MIN_NAME_WIDTH: Final = 76
 """Minimum width of the column of figure names left of the intervals, in pixels."""
 
-_CHARACTER: Final = 8
+_CHARACTER_WIDTH: Final = 8
 
 _STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
-_TICKS: Final = 5
-_MOST: Final = 14
+_TICK_COUNT: Final = 5
+_MAX_TICKS: Final = 14
 """Maximum number of ticks; a longer logarithmic axis shows powers of ten only."""
 
-_SHORT: Final = 0.7
+_MIN_LOG_SPAN: Final = 0.7
 """Powers of ten; a shorter logarithmic axis has ticks at equal steps."""
 
 SCALES: Final[dict[str, tuple[tuple[float, str], ...]]] = {
@@ -47,7 +47,7 @@ class Axis:
     ticks: Sequence[tuple[float, str]]
     scale: Callable[[float], float] = float
 
-    def part(self, value: float) -> float:
+    def position(self, value: float) -> float:
         """Return the position of a value on the axis, from 0 to 1."""
         low, high = self.scale(self.low), self.scale(self.high)
         return min(max((self.scale(value) - low) / (high - low), 0.0), 1.0)
@@ -86,60 +86,60 @@ class Interval:
     style: str
 
 
-def scaled(unit: str, highest: float) -> tuple[float, str]:
+def select_unit(unit: str, highest: float) -> tuple[float, str]:
     """Return the size and the name of the unit for a highest value."""
     scales = SCALES.get(unit, ((1.0, unit),))
-    return next((each for each in scales if highest >= each[0]), scales[-1])
+    return next((scale for scale in scales if highest >= scale[0]), scales[-1])
 
 
-def _labelled(name: str, unit: str) -> str:
+def _axis_label(name: str, unit: str) -> str:
     return f"{name} ({unit})" if unit else name
 
 
-def _step(span: float) -> float:
+def _tick_step(span: float) -> float:
     """Return a round step that divides a span into about five."""
-    rough = span / _TICKS
-    power = 10.0 ** floor(log10(rough))
-    return power * next(each for each in _STEPS if each * power >= rough * 0.999)
+    min_step = span / _TICK_COUNT
+    power = 10.0 ** floor(log10(min_step))
+    return power * next(size for size in _STEPS if size * power >= min_step * 0.999)
 
 
-def linear(
+def linear_axis(
     name: str, values: Iterable[float], unit: str = "", *, low: float = 0.0
 ) -> Axis:
     """Return a linear axis from `low` to the first tick at or above all values."""
     highest = max([low, *values])
-    size, unit = scaled(unit, highest)
+    size, unit = select_unit(unit, highest)
     span = (highest - low) / size or 1.0
-    step = _step(span)
+    step = _tick_step(span)
     first, last = ceil(low / size / step), ceil((low / size + span) / step - 1e-9)
-    ticks = [(at * step * size, f"{at * step:,g}") for at in range(first, last + 1)]
+    ticks = [(n * step * size, f"{n * step:,g}") for n in range(first, last + 1)]
     return Axis(
-        label=_labelled(name, unit),
+        label=_axis_label(name, unit),
         low=low,
         high=max(last * step * size, highest),
         ticks=ticks,
     )
 
 
-def logarithmic(
-    name: str, given: Iterable[float], unit: str = "", *, most: int = _MOST
+def logarithmic_axis(
+    name: str, values: Iterable[float], unit: str = "", *, max_ticks: int = _MAX_TICKS
 ) -> Axis:
     """Return a logarithmic axis that covers all values above zero."""
-    found = sorted(value for value in given if value > 0) or [1.0]
-    size, unit = scaled(unit, found[-1])
-    low, high = found[0] / size, found[-1] / size
+    positives = sorted(at for at in values if at > 0) or [1.0]
+    size, unit = select_unit(unit, positives[-1])
+    low, high = positives[0] / size, positives[-1] / size
     low, high = low * 0.9, max(high * 1.1, low * 2)
     span = log10(high / low)
-    if span < _SHORT:
-        step = _step(high - low)
-        values = [at * step for at in range(ceil(low / step), floor(high / step) + 1)]
+    if span < _MIN_LOG_SPAN:
+        step = _tick_step(high - low)
+        steps = [n * step for n in range(ceil(low / step), floor(high / step) + 1)]
     else:
-        numbers = (1, 2, 5) if span * 3 <= most else (1,)
+        numbers = (1, 2, 5) if span * 3 <= max_ticks else (1,)
         powers = range(floor(log10(low)), ceil(log10(high)) + 1)
-        values = [n * 10.0**power for power in powers for n in numbers]
-    ticks = [(at * size, f"{at:,.9g}") for at in values if low <= at <= high]
+        steps = [n * 10.0**power for power in powers for n in numbers]
+    ticks = [(at * size, f"{at:,.9g}") for at in steps if low <= at <= high]
     return Axis(
-        label=_labelled(name, unit),
+        label=_axis_label(name, unit),
         low=low * size,
         high=high * size,
         ticks=ticks,
@@ -147,7 +147,7 @@ def logarithmic(
     )
 
 
-def percentiles(count: int) -> Axis:
+def percentile_axis(count: int) -> Axis:
     """Return the percentile axis for `count` values: each further nine is as wide.
 
     Its values are log10(1 / (1 - percentile)).
@@ -181,43 +181,45 @@ def draw_lines(
     """
     x, y = axes
     bottom = height - _BOTTOM
-    across = _WIDTH - _LEFT - _RIGHT
+    width = _WIDTH - _LEFT - _RIGHT
 
-    def place(point: tuple[float, float]) -> tuple[str, str]:
-        left = _LEFT + across * x.part(point[0])
-        return f"{left:.1f}", f"{bottom - (bottom - _TOP) * y.part(point[1]):.1f}"
+    def locate(point: tuple[float, float]) -> tuple[str, str]:
+        left = _LEFT + width * x.position(point[0])
+        return (f"{left:.1f}", f"{bottom - (bottom - _TOP) * y.position(point[1]):.1f}")
 
-    parts = [_head(name, title, height), *_frame(axes, place, height)]
+    parts = [_svg_head(name, title, height), *_frame_parts(axes, locate, height)]
     for mark in marks:
-        at, _ = place((mark.x, y.low))
+        left, _ = locate((mark.x, y.low))
         parts.append(
-            f'<line class="mark" x1="{at}" x2="{at}" y1="{_TOP}" y2="{bottom}"/>'
+            f'<line class="mark" x1="{left}" x2="{left}" y1="{_TOP}" y2="{bottom}"/>'
         )
         if mark.text:
-            side, gap = ("end", -5) if x.part(mark.x) > 0.5 else ("start", 5)
+            side, gap = ("end", -5) if x.position(mark.x) > 0.5 else ("start", 5)
             parts.append(
-                f'<text x="{float(at) + gap:.1f}" y="{_TOP + 12}" '
+                f'<text x="{float(left) + gap:.1f}" y="{_TOP + 12}" '
                 f'text-anchor="{side}">{escape(mark.text)}</text>'
             )
-    parts += (_drawn(line, list(map(place, line.points)), bottom) for line in lines)
+    parts += (
+        _draw_line(line, list(map(locate, line.points)), bottom) for line in lines
+    )
     return "\n".join([*parts, "</svg>"])
 
 
-def _drawn(line: Line, placed: Sequence[tuple[str, str]], bottom: int) -> str:
+def _draw_line(line: Line, pixels: Sequence[tuple[str, str]], bottom: int) -> str:
     """Return the SVG of a line: a polyline, or a bar for each point."""
-    dots = "".join(f'<circle cx="{a}" cy="{b}" r="3"/>' for a, b in placed)
+    dots = "".join(f'<circle cx="{x}" cy="{y}" r="3"/>' for x, y in pixels)
     if line.is_bars:
-        path = "".join(f'<polyline points="{a},{bottom} {a},{b}"/>' for a, b in placed)
+        path = "".join(f'<polyline points="{x},{bottom} {x},{y}"/>' for x, y in pixels)
     else:
-        path = f'<polyline points="{" ".join(f"{a},{b}" for a, b in placed)}"/>'
-    has_dots = line.has_dots or len(placed) == 1
+        path = f'<polyline points="{" ".join(f"{x},{y}" for x, y in pixels)}"/>'
+    has_dots = line.has_dots or len(pixels) == 1
     return (
         f'<g class="{line.style}"><title>{escape(line.name)}</title>'
         f"{path}{dots if has_dots else ''}</g>"
     )
 
 
-def _head(name: str, title: str, height: int) -> str:
+def _svg_head(name: str, title: str, height: int) -> str:
     return (
         f'<svg class="chart" role="img" viewBox="0 0 {_WIDTH} {height}" '
         f'aria-labelledby="{escape(name)}" xmlns="http://www.w3.org/2000/svg">'
@@ -225,26 +227,26 @@ def _head(name: str, title: str, height: int) -> str:
     )
 
 
-def _frame(
+def _frame_parts(
     axes: tuple[Axis, Axis],
-    place: Callable[[tuple[float, float]], tuple[str, str]],
+    locate: Callable[[tuple[float, float]], tuple[str, str]],
     height: int,
 ) -> Iterable[str]:
     """Yield the grid lines, the tick labels and the axis labels."""
     x, y = axes
     bottom, right = height - _BOTTOM, _WIDTH - _RIGHT
     for value, text in y.ticks:
-        _, at = place((x.low, value))
-        yield f'<line class="grid" x1="{_LEFT}" x2="{right}" y1="{at}" y2="{at}"/>'
+        _, pos = locate((x.low, value))
+        yield f'<line class="grid" x1="{_LEFT}" x2="{right}" y1="{pos}" y2="{pos}"/>'
         yield (
-            f'<text x="{_LEFT - 6}" y="{at}" dy="4" text-anchor="end">'
+            f'<text x="{_LEFT - 6}" y="{pos}" dy="4" text-anchor="end">'
             f"{escape(text)}</text>"
         )
     for value, text in x.ticks:
-        at, _ = place((value, y.low))
-        yield f'<line class="grid" x1="{at}" x2="{at}" y1="{_TOP}" y2="{bottom}"/>'
+        pos, _ = locate((value, y.low))
+        yield f'<line class="grid" x1="{pos}" x2="{pos}" y1="{_TOP}" y2="{bottom}"/>'
         yield (
-            f'<text x="{at}" y="{bottom + 16}" text-anchor="middle">'
+            f'<text x="{pos}" y="{bottom + 16}" text-anchor="middle">'
             f"{escape(text)}</text>"
         )
     middle = (_TOP + bottom) / 2
@@ -261,30 +263,30 @@ def _frame(
 def draw_intervals(name: str, title: str, rows: Sequence[Interval]) -> str:
     """Return a chart with one row for each interval and a vertical line at 1."""
     ends = [end for row in rows for end in (row.low, row.high)]
-    axis = logarithmic("ratio", [0.9, 1.1, *ends])
-    height = _TOP + _ROW * len(rows) + _BOTTOM
+    axis = logarithmic_axis("ratio", [0.9, 1.1, *ends])
+    height = _TOP + _ROW_HEIGHT * len(rows) + _BOTTOM
     bottom = height - _BOTTOM
-    left = max([_NAMES, *(_CHARACTER * len(row.name) for row in rows)])
+    left = max([_MIN_NAME_WIDTH, *(_CHARACTER_WIDTH * len(row.name) for row in rows)])
 
-    def place(value: float) -> str:
-        return f"{left + (_WIDTH - left - _RIGHT) * axis.part(value):.1f}"
+    def locate(value: float) -> str:
+        return f"{left + (_WIDTH - left - _RIGHT) * axis.position(value):.1f}"
 
-    parts = [_head(name, title, height)]
+    parts = [_svg_head(name, title, height)]
     for value, text in [*(tick for tick in axis.ticks if tick[0] != 1), (1.0, "1")]:
-        kind, at = "one" if value == 1 else "grid", place(value)
+        style, pos = "one" if value == 1 else "grid", locate(value)
         parts += [
-            f'<line class="{kind}" x1="{at}" x2="{at}" y1="{_TOP}" y2="{bottom}"/>',
-            f'<text x="{at}" y="{bottom + 16}" text-anchor="middle">{text}</text>',
+            f'<line class="{style}" x1="{pos}" x2="{pos}" y1="{_TOP}" y2="{bottom}"/>',
+            f'<text x="{pos}" y="{bottom + 16}" text-anchor="middle">{text}</text>',
         ]
     for number, row in enumerate(rows):
-        y = _TOP + _ROW * (number + 0.5)
-        low, at, high = map(place, (row.low, row.value, row.high))
+        y = _TOP + _ROW_HEIGHT * (number + 0.5)
+        low, pos, high = map(locate, (row.low, row.value, row.high))
         parts += [
             f'<text x="{left - 8}" y="{y}" dy="4" text-anchor="end">',
             f"{escape(row.name)}</text>",
             f'<g class="{row.style}"><title>{escape(row.name)}</title>',
             f'<line x1="{low}" x2="{high}" y1="{y}" y2="{y}"/>',
-            f'<circle cx="{at}" cy="{y}" r="4"/></g>',
+            f'<circle cx="{pos}" cy="{y}" r="4"/></g>',
         ]
     middle = (left + _WIDTH - _RIGHT) / 2
     parts.append(

@@ -30,7 +30,7 @@ import attrs
 
 from mcpwire.bench.null_process import null_command, null_http
 from mcpwire.errors import ConnectError, RequestTimeout
-from mcpwire.transports.process import group_runs
+from mcpwire.transports.process import is_group_running
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 TARGET: Final = "{target}"
 """The placeholder for the null server in a client's command."""
 
-ALONE: Final = 0.1
+MAX_OVERLAP: Final = 0.1
 """Calls count as sequential while at most this share of them overlap.
 
 At the start of a session a client may open a stream in parallel to its first call.
@@ -46,7 +46,7 @@ At the start of a session a client may open a stream in parallel to its first ca
 
 _LAUNCHER: Final = Path(__file__).with_name("launch.py")
 _STDERR_BYTES: Final = 4096
-_GRACE_S: Final = 5.0
+_EXIT_TIMEOUT_S: Final = 5.0
 _POLL_S: Final = 0.01
 
 
@@ -158,28 +158,28 @@ async def _run(
     command: tuple[str, ...], options: Sequence[str], *, http: bool, timeout: float
 ) -> ClientRun:
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="mcpwire-bench-") as name:
-        client = _Client(command, Path(name))
-        recording = [*options, "--record", str(client.record)]
-        is_counted = False
+    with tempfile.TemporaryDirectory(prefix="mcpwire-bench-") as folder:
+        client = _Client(command, Path(folder))
+        null_options = [*options, "--record", str(client.record)]
+        has_server = False
         try:
             async with asyncio.timeout(timeout):
                 if http:
-                    async with null_http(*recording, "--watch") as server:
+                    async with null_http(*null_options, "--watch") as server:
                         result = await client.run([server.url], server.watch)
                 else:
-                    result = await client.run(null_command("--stdio", *recording))
+                    result = await client.run(null_command("--stdio", *null_options))
                     # The client's CPU time has only processes that it has waited for.
-                    is_counted = not client.is_served
-                    await client.served()
+                    has_server = not client.is_server_running
+                    await client.wait_for_server()
         except TimeoutError:
             raise RequestTimeout(
                 method=f"the client {client.name!r}",
                 timeout=timeout,
                 elapsed=time.monotonic() - began,
-                detail=f"it did not end by itself and was stopped; {client.sent()}",
+                detail=f"it did not end by itself and was stopped; {client.summary()}",
             ) from None
-        return client.figures(result, is_counted=is_counted)
+        return client.figures(result, has_server=has_server)
 
 
 class _Client:
@@ -204,7 +204,7 @@ class _Client:
             ConnectError: The client cannot be started.
         """
         words = client_command(self._command, target)
-        async with self._launched(words, is_server_inside=watch is None) as output:
+        async with self._running_client(words, owns_server=watch is None) as output:
             line = await output.readline()
             if line.endswith(b"\n"):
                 if watch is not None:
@@ -220,8 +220,8 @@ class _Client:
         return result
 
     @asynccontextmanager
-    async def _launched(
-        self, words: list[str], *, is_server_inside: bool
+    async def _running_client(
+        self, words: list[str], *, owns_server: bool
     ) -> AsyncIterator[asyncio.StreamReader]:
         with self.stderr.open("wb") as stderr:
             process = await asyncio.create_subprocess_exec(
@@ -238,16 +238,16 @@ class _Client:
         except BaseException:
             _signal(process.pid, signal.SIGTERM)  # the null server writes its record
             try:
-                if is_server_inside:
-                    await self.served()
+                if owns_server:
+                    await self.wait_for_server()
             finally:
                 _signal(process.pid, signal.SIGKILL)
                 await process.wait()
-                await _until(lambda: not group_runs(process.pid))
+                await _wait_until(lambda: not is_group_running(process.pid))
             raise
 
     @property
-    def is_served(self) -> bool:
+    def is_server_running(self) -> bool:
         """Whether a null server still runs: it holds a lock on its record file."""
         if not self.record.exists():
             return False
@@ -258,72 +258,77 @@ class _Client:
                 return True
         return False
 
-    async def served(self) -> None:
+    async def wait_for_server(self) -> None:
         """Wait up to 5 s until the null server has exited."""
-        await _until(lambda: not self.is_served)
+        await _wait_until(lambda: not self.is_server_running)
 
-    def records(self) -> list[dict[str, Any]]:
+    def read_records(self) -> list[dict[str, Any]]:
         """Return the records of all null servers that were not killed."""
         if not self.record.exists():
             return []
         return [json.loads(line) for line in self.record.read_text().splitlines()]
 
-    def sent(self) -> str:
+    def summary(self) -> str:
         """Return a phrase with the number of requests of each method."""
         if self.record.exists() and not self.record.stat().st_size:
             return "it killed its server, which could not say what it got"
-        counts = [f"{number} {name}" for name, number in _added(self.records()).items()]
+        counts = [
+            f"{number} {name}"
+            for name, number in _count_methods(self.read_records()).items()
+        ]
         return f"it sent {', '.join(counts) or 'no request'}"
 
-    def figures(self, result: dict[str, Any], *, is_counted: bool) -> ClientRun:
+    def figures(self, result: dict[str, Any], *, has_server: bool) -> ClientRun:
         """Return the figures of a finished run.
 
         Args:
             result: The result of `run`.
-            is_counted: Whether its CPU time includes the null server's.
+            has_server: Whether its CPU time includes the null server's.
 
         Raises:
             ConnectError: The client sent no `tools/call`.
         """
-        lines = self.records()
-        methods = _added(lines)
+        records = self.read_records()
+        methods = _count_methods(records)
         if not methods.get("tools/call"):
             tail = self.stderr.read_bytes()[-_STDERR_BYTES:]
             raise ConnectError(
                 f"the client {self.name!r} ended with exit code "
-                f"{result['exit_code']} without a tools/call; {self.sent()}",
+                f"{result['exit_code']} without a tools/call; {self.summary()}",
                 target=self.name,
                 exit_code=result["exit_code"],
                 stderr_tail=tail.decode(errors="replace"),
             )
         # A client may start a server only to probe it; one server gets the calls.
-        line = max(lines, key=lambda each: each["methods"].get("tools/call", 0))
-        calls = line["methods"]["tools/call"]
-        between, seconds = calls - 1, (line["last_ns"] - line["first_ns"]) / 1e9
-        first_cpu, last_cpu = line["client_cpu_ns"]
+        record = max(records, key=lambda record: record["methods"].get("tools/call", 0))
+        calls = record["methods"]["tools/call"]
+        between, seconds = calls - 1, (record["last_ns"] - record["first_ns"]) / 1e9
+        first_cpu, last_cpu = record["client_cpu_ns"]
         cpu_ns = last_cpu - first_cpu
-        own_cpu_s = sum(each["cpu_ns"] for each in lines) / 1e9 if is_counted else 0.0
-        is_alone = line["overlapping"] <= ALONE * line["reads"]
-        p50, p99 = line["turnaround_ns"] if is_alone else (None, None)
+        own_cpu_s = (
+            sum(record["cpu_ns"] for record in records) / 1e9 if has_server else 0.0
+        )
+        is_sequential = record["overlapping"] <= MAX_OVERLAP * record["reads"]
+        p50, p99 = record["turnaround_ns"] if is_sequential else (None, None)
         return ClientRun(
             methods=methods,
             calls=calls,
             calls_per_s=between / seconds if seconds else None,
-            turnaround_p50_us=_scaled(p50, 1e3),
-            turnaround_p99_us=_scaled(p99, 1e3),
+            turnaround_p50_us=_convert(p50, 1e3),
+            turnaround_p99_us=_convert(p99, 1e3),
             cpu_us=cpu_ns / between / 1e3 if between and first_cpu else None,
-            start_cpu_ms=_scaled(first_cpu or None, 1e6),
+            start_cpu_ms=_convert(first_cpu or None, 1e6),
             total_cpu_ms=max(0.0, result["cpu_s"] - own_cpu_s) * 1e3,
             peak_memory=result["memory"],
-            octets_per_call=(line["octets_in"] + line["octets_out"]) / calls,
+            octets_per_call=(record["octets_in"] + record["octets_out"]) / calls,
             exit_code=result["exit_code"],
         )
 
 
-async def _until(is_over: Callable[[], bool]) -> None:
+async def _wait_until(condition: Callable[[], bool]) -> None:
     """Poll a condition that other processes fulfil, for up to 5 s."""
-    until = time.monotonic() + _GRACE_S
-    while not is_over() and time.monotonic() < until:  # noqa: ASYNC110 - as it says
+    deadline = time.monotonic() + _EXIT_TIMEOUT_S
+    while not condition() and time.monotonic() < deadline:  # noqa: ASYNC110 - as it says
         await asyncio.sleep(_POLL_S)
 
 
@@ -332,14 +337,14 @@ def _signal(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
 
 
-def _scaled(value: float | None, unit: float) -> float | None:
+def _convert(value: float | None, unit: float) -> float | None:
     return None if value is None else value / unit
 
 
-def _added(lines: Sequence[dict[str, Any]]) -> dict[str, int]:
+def _count_methods(records: Sequence[dict[str, Any]]) -> dict[str, int]:
     """Return the number of requests of each method over all servers."""
-    found: dict[str, int] = {}
-    for line in lines:
-        for name, number in line["methods"].items():
-            found[name] = found.get(name, 0) + number
-    return found
+    counts: dict[str, int] = {}
+    for record in records:
+        for name, number in record["methods"].items():
+            counts[name] = counts.get(name, 0) + number
+    return counts

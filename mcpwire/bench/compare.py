@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 Verdict = Literal["better", "worse", "no difference shown"]
 
-_TAIL: Final = 0.005
+_TAIL_PROBABILITY: Final = 0.005
 """Probability beyond either end of an interval, shared by all figures.
 
 Each of n figures gets 1/n of it (Bonferroni): all intervals together contain their
 ratios in 99 of 100 cases, so more figures do not mean more false differences.
 """
 
-_MOST_VALUES: Final = 60
+_MAX_VALUES: Final = 60
 """Maximum number of values; adjacent slices of a round are merged to keep it."""
 
-_LEAST: Final = 0.02
+_MIN_CHANGE: Final = 0.02
 """Minimum relative difference: two starts of one program may differ by this much."""
 
-_SAME: Final = ("calls", "rate", "users", "shape", "sessions", "workers")
+_EQUAL_FIELDS: Final = ("calls", "rate", "users", "shape", "sessions", "workers")
 """Load fields that must be equal in compared runs; the duration may differ."""
 
-FEWEST: Final = 3
+MIN_ROUNDS: Final = 3
 """Minimum rounds for an interval, because starts of one program differ."""
 
 
@@ -79,7 +79,7 @@ def differences(
         ValueError: The run has no server with that name.
     """
     servers = result.targets if result.highest is None else ()
-    others = {each.name: each for each in servers[1:]}
+    others = {subject.name: subject for subject in servers[1:]}
     if against is None and len(others) == 1:
         (against,) = others
     if against not in others:
@@ -89,17 +89,17 @@ def differences(
             f"got {against!r}"
         )
     before, after = result.targets[0], others[against]
-    names = _compared(before, after, figures)
-    found = []
+    names = _comparable(before, after, figures)
+    results = []
     for name in names:
-        old, new = before.figures_of_slices(name), after.figures_of_slices(name)
-        groups: dict[int, list[float]] = {}
-        for one, a, b in zip(before.slices, old, new, strict=True):
-            if a:
-                groups.setdefault(one.round, []).append(b / a)
-        drawn = interval(list(groups.values()), count=len(names))
-        found.append(_difference(name, (median(old), median(new)), drawn))
-    return found
+        olds, news = (before.figures_of_slices(name), after.figures_of_slices(name))
+        ratios: dict[int, list[float]] = {}
+        for slice, old, new in zip(before.slices, olds, news, strict=True):
+            if old:
+                ratios.setdefault(slice.round, []).append(new / old)
+        bounds = interval(list(ratios.values()), count=len(names))
+        results.append(_difference(name, (median(olds), median(news)), bounds))
+    return results
 
 
 def compare(
@@ -124,8 +124,8 @@ def compare(
     """
     if before.title != after.title:
         raise ValueError(f"the loads differ: {before.title!r} and {after.title!r}")
-    old_load, new_load = (loads(encode(each.load)) for each in (before, after))
-    for field in _SAME:
+    old_load, new_load = (loads(encode(result.load)) for result in (before, after))
+    for field in _EQUAL_FIELDS:
         values = old_load.get(field), new_load.get(field)
         if values[0] != values[1]:
             raise ValueError(
@@ -135,32 +135,34 @@ def compare(
         raise ValueError("each of the two runs must have measured one server")
     old, new = before.targets[0], after.targets[0]
     has_floors = before.floor is not None and after.floor is not None
-    names = _compared(old, new, figures)
-    found = []
+    names = _comparable(old, new, figures)
+    results = []
     for name in names:
-        rows = [_by_round(old, name), _by_round(new, name)]
+        groups = [_group_by_round(old, name), _group_by_round(new, name)]
         if has_floors:
             floors = (before.floor, after.floor)
-            rows = [
+            groups = [
                 [
                     [value / base for value in values]
                     for values, base in zip(
-                        of, map(median, _by_round(floor, name)), strict=True
+                        rounds, map(median, _group_by_round(floor, name)), strict=True
                     )
                 ]
-                for of, floor in zip(rows, floors, strict=True)
+                for rounds, floor in zip(groups, floors, strict=True)
                 if floor is not None
             ]
-        drawn = interval(rows[1], rows[0], count=len(names) * comparisons)
-        values = (
+        bounds = interval(groups[1], groups[0], count=len(names) * comparisons)
+        medians = (
             median(old.figures_of_slices(name)),
             median(new.figures_of_slices(name)),
         )
-        found.append(_difference(name, values, drawn))
-    return found
+        results.append(_difference(name, medians, bounds))
+    return results
 
 
-def _compared(before: Subject, after: Subject, figures: Iterable[str]) -> Sequence[str]:
+def _comparable(
+    before: Subject, after: Subject, figures: Iterable[str]
+) -> Sequence[str]:
     """Return the comparable figures that every slice of both subjects has."""
     return [
         name
@@ -168,19 +170,19 @@ def _compared(before: Subject, after: Subject, figures: Iterable[str]) -> Sequen
         if name in FIGURES
         and FIGURES[name].is_compared
         and all(
-            0 < len(one.figures_of_slices(name)) == len(one.slices)
-            for one in (before, after)
+            0 < len(subject.figures_of_slices(name)) == len(subject.slices)
+            for subject in (before, after)
         )
     ]
 
 
-def _by_round(subject: Subject, name: str) -> list[list[float]]:
+def _group_by_round(subject: Subject, name: str) -> list[list[float]]:
     """Return a figure of each slice, grouped by round."""
-    found: dict[int, list[float]] = {}
+    groups: dict[int, list[float]] = {}
     values = subject.figures_of_slices(name)
-    for each, value in zip(subject.slices, values, strict=True):
-        found.setdefault(each.round, []).append(value)
-    return list(found.values())
+    for slice, value in zip(subject.slices, values, strict=True):
+        groups.setdefault(slice.round, []).append(value)
+    return list(groups.values())
 
 
 def interval(
@@ -196,36 +198,36 @@ def interval(
         before: The figure to divide by, grouped by round; ``None`` for ratios.
         count: The number of figures that are compared.
     """
-    fewest = min(len(after), len(before or after))
-    after, before = _pooled(after), _pooled(before or [[1.0]])
+    rounds = min(len(after), len(before or after))
+    after, before = _merge_values(after), _merge_values(before or [[1.0]])
     ratio = median(chain(*after)) / median(chain(*before))
-    if fewest < FEWEST:
+    if rounds < MIN_ROUNDS:
         return ratio, ratio, ratio
-    bases = medians(before)
+    bases = median_distribution(before)
     ratios = sorted(
         (value / base, part * share)
-        for value, part in medians(after)
+        for value, part in median_distribution(after)
         for base, share in bases
     )
     sums = list(accumulate(part for _, part in ratios))
-    tail = _TAIL / count
+    tail = _TAIL_PROBABILITY / count
     low = bisect_right(sums, tail)
     high = min(bisect_left(sums, 1 - tail), len(sums) - 1)
     return ratio, ratios[low][0], ratios[high][0]
 
 
-def _pooled(groups: list[list[float]]) -> list[list[float]]:
-    """Merge adjacent values of each round until there are at most `_MOST_VALUES`."""
-    most = max(1, _MOST_VALUES // len(groups))
-    found = []
+def _merge_values(groups: list[list[float]]) -> list[list[float]]:
+    """Merge adjacent values of each round until there are at most `_MAX_VALUES`."""
+    max_values = max(1, _MAX_VALUES // len(groups))
+    merged = []
     for group in groups:
-        count = min(most, len(group))
+        count = min(max_values, len(group))
         ends = [number * len(group) // count for number in range(count + 1)]
-        found.append([median(group[a:b]) for a, b in pairwise(ends)])
-    return found
+        merged.append([median(group[start:end]) for start, end in pairwise(ends)])
+    return merged
 
 
-def medians(groups: list[list[float]]) -> list[tuple[float, float]]:
+def median_distribution(groups: list[list[float]]) -> list[tuple[float, float]]:
     """Return all possible medians of bootstrap samples with their exact probabilities.
 
     A median is at most x if half of the sample is. The number of samples with k values
@@ -234,24 +236,24 @@ def medians(groups: list[list[float]]) -> list[tuple[float, float]]:
     """
     rounds = [sorted(group) for group in groups]
     size, whole = max(map(len, rounds)), lcm(*map(len, rounds))
-    every = (len(rounds) * whole**size) ** len(rounds)
-    bits = every.bit_length() + 1
+    sample_count = (len(rounds) * whole**size) ** len(rounds)
+    bits = sample_count.bit_length() + 1
     # The median of an even number of values is the mean of the two in the middle.
     total = size * len(rounds)
     middle = (total + 1) // 2, total // 2 + 1
-    found, sooner = [], 0
+    distribution, below = [], 0
     for value in sorted(set(chain(*rounds))):
-        low = [bisect_right(each, value) * (whole // len(each)) for each in rounds]
-        draws = sum(_draws(size, whole, each, bits) for each in low) ** len(rounds)
+        lows = [bisect_right(group, value) * (whole // len(group)) for group in rounds]
+        counts = sum(_polynomial(size, whole, low, bits) for low in lows) ** len(rounds)
         # Modulo 2^bits - 1, an integer is the sum of its groups of `bits` bits.
-        at_most = sum((draws >> bits * half) % ((1 << bits) - 1) for half in middle)
-        found.append((value, (at_most - sooner) / (2 * every)))
-        sooner = at_most
-    return found
+        at_most = sum((counts >> bits * half) % ((1 << bits) - 1) for half in middle)
+        distribution.append((value, (at_most - below) / (2 * sample_count)))
+        below = at_most
+    return distribution
 
 
 @lru_cache(maxsize=10_000)
-def _draws(size: int, whole: int, low: int, bits: int) -> int:
+def _polynomial(size: int, whole: int, low: int, bits: int) -> int:
     """Return one round's polynomial: coefficient k counts samples with k low values."""
     return sum(
         comb(size, count) * low**count * (whole - low) ** (size - count) << bits * count
@@ -259,24 +261,24 @@ def _draws(size: int, whole: int, low: int, bits: int) -> int:
     )
 
 
-def verdict(drawn: tuple[float, float, float], *, more_is_better: bool) -> Verdict:
+def verdict(bounds: tuple[float, float, float], *, more_is_better: bool) -> Verdict:
     """Return the verdict on a ratio with its interval."""
-    ratio, low, high = drawn
+    ratio, low, high = bounds
     is_certain = low < high and not low <= 1 <= high
-    if not is_certain or abs(ratio - 1) < _LEAST:
+    if not is_certain or abs(ratio - 1) < _MIN_CHANGE:
         return "no difference shown"
     return "better" if (ratio > 1) == more_is_better else "worse"
 
 
 def _difference(
-    name: str, values: tuple[float, float], drawn: tuple[float, float, float]
+    name: str, medians: tuple[float, float], bounds: tuple[float, float, float]
 ) -> Difference:
     return Difference(
         figure=name,
-        before=values[0],
-        after=values[1],
-        ratio=drawn[0],
-        low=drawn[1],
-        high=drawn[2],
-        verdict=verdict(drawn, more_is_better=FIGURES[name].more_is_better),
+        before=medians[0],
+        after=medians[1],
+        ratio=bounds[0],
+        low=bounds[1],
+        high=bounds[2],
+        verdict=verdict(bounds, more_is_better=FIGURES[name].more_is_better),
     )

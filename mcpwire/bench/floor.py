@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from mcpwire.bench.null import READ_SIZE, process_cpu_ns, rank
+from mcpwire.bench.null import READ_SIZE, percentile, process_cpu_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,9 +66,9 @@ deque(map(os.write, repeat(1), compress(repeat(answer), reads)), maxlen=0)
 """
 """A program that writes the response after each read, until its input ends."""
 
-_SLICE: Final = 200
-_WARM_UP: Final = 50
-_END_S: Final = 10.0
+_SLICE_CALLS: Final = 200
+_WARM_UP_CALLS: Final = 50
+_EXIT_TIMEOUT_S: Final = 10.0
 
 
 @attrs.frozen
@@ -100,7 +100,7 @@ class FloorLoop:
         self._write_fd = write_fd
         self._read_fd = read_fd
         self._request, self._answer = KINDS[kind]
-        self._laps: list[int] = []
+        self._durations: list[int] = []
         self._cpu_ns = 0
         self._server_cpu_ns = 0
 
@@ -113,28 +113,28 @@ class FloorLoop:
         writes = map(os.write, repeat(self._write_fd), repeat(self._request, calls))
         reads = map(os.read, repeat(self._read_fd), compress(repeat(READ_SIZE), writes))
         clock = starmap(time.perf_counter_ns, repeat(()))
-        found = list(zip(clock, map(len, reads), strict=False))
-        ended = time.perf_counter_ns()
+        results = list(zip(clock, map(len, reads), strict=False))
+        end = time.perf_counter_ns()
         # So few bytes arrive in one read.
-        if any(size != len(self._answer) for _, size in found):
+        if any(size != len(self._answer) for _, size in results):
             raise ConnectionError("the server of the floor has ended")
-        return [*(began for began, _ in found), ended]
+        return [*(start for start, _ in results), end]
 
-    def measure(self, calls: int = _SLICE) -> None:
+    def measure(self, calls: int = _SLICE_CALLS) -> None:
         """Make calls after a warm-up and record their times."""
-        self.run(_WARM_UP)
+        self.run(_WARM_UP_CALLS)
         cpu, server_cpu = time.thread_time_ns(), process_cpu_ns(self.pid)
         times = self.run(calls)
         self._cpu_ns += time.thread_time_ns() - cpu
         self._server_cpu_ns += process_cpu_ns(self.pid) - server_cpu
-        self._laps += [after - before for before, after in pairwise(times)]
+        self._durations += [end - start for start, end in pairwise(times)]
 
     def floor(self) -> Floor:
         """Return the figures of all measured calls."""
-        count, ordered = len(self._laps), sorted(self._laps)
+        count, ordered = len(self._durations), sorted(self._durations)
         return Floor(
-            p50_us=(rank(ordered, 0.5) or 0) / 1e3,
-            p99_us=(rank(ordered, 0.99) or 0) / 1e3,
+            p50_us=(percentile(ordered, 0.5) or 0) / 1e3,
+            p99_us=(percentile(ordered, 0.99) or 0) / 1e3,
             calls_per_s=count / sum(ordered) * 1e9,
             client_cpu_us=self._cpu_ns / count / 1e3,
             server_cpu_us=self._server_cpu_ns / count / 1e3,
@@ -151,18 +151,20 @@ def floor_loop(kind: str) -> Iterator[FloorLoop]:
     """
     with ExitStack() as stack:
         if kind == "pipe":
-            child = stack.enter_context(_server(kind, subprocess.PIPE, subprocess.PIPE))
+            child = stack.enter_context(
+                _running_server(kind, subprocess.PIPE, subprocess.PIPE)
+            )
             assert child.stdin is not None
             assert child.stdout is not None
             stack.callback(child.stdin.close)
             fds = child.stdin.fileno(), child.stdout.fileno()
         else:
-            ours, theirs = socket.socketpair() if kind == "socket" else _tcp_pair()
-            with theirs:
-                fd = theirs.fileno()
-                child = stack.enter_context(_server(kind, fd, fd))
-            stack.enter_context(ours)
-            fds = ours.fileno(), ours.fileno()
+            near, far = socket.socketpair() if kind == "socket" else _tcp_pair()
+            with far:
+                fd = far.fileno()
+                child = stack.enter_context(_running_server(kind, fd, fd))
+            stack.enter_context(near)
+            fds = near.fileno(), near.fileno()
         yield FloorLoop(kind, child.pid, *fds)
 
 
@@ -170,13 +172,15 @@ def _tcp_pair() -> tuple[socket.socket, socket.socket]:
     """Return both ends of a TCP connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         pair = socket.create_connection(listener.getsockname()), listener.accept()[0]
-    for each in pair:
-        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for end in pair:
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return pair
 
 
 @contextmanager
-def _server(kind: str, stdin: int, stdout: int) -> Iterator[subprocess.Popen[bytes]]:
+def _running_server(
+    kind: str, stdin: int, stdout: int
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run the server process; it exits when its input is closed."""
     _, answer = KINDS[kind]
     words = (sys.executable, "-I", "-S", "-c", _SERVER, str(READ_SIZE), answer.decode())
@@ -184,13 +188,13 @@ def _server(kind: str, stdin: int, stdout: int) -> Iterator[subprocess.Popen[byt
         try:
             yield child
             with suppress(subprocess.TimeoutExpired):
-                child.wait(_END_S)
+                child.wait(_EXIT_TIMEOUT_S)
         finally:
             child.kill()
 
 
 @contextmanager
-def one_core() -> Iterator[None]:
+def pinned_to_core() -> Iterator[None]:
     """Pin this thread, and the processes that it starts, to one core."""
     if sys.platform != "linux":
         yield
@@ -206,13 +210,13 @@ def one_core() -> Iterator[None]:
 
 
 def _measure(seconds: float, stopped: threading.Event) -> dict[str, Floor]:
-    with one_core(), ExitStack() as stack:
+    with pinned_to_core(), ExitStack() as stack:
         loops = {kind: stack.enter_context(floor_loop(kind)) for kind in KINDS}
-        until = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         while True:  # in turns, so that changes of the machine affect all
             for loop in loops.values():
                 loop.measure()
-            if time.monotonic() >= until or stopped.is_set():
+            if time.monotonic() >= deadline or stopped.is_set():
                 return {kind: loop.floor() for kind, loop in loops.items()}
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire import Client
-from mcpwire.bench.crew import listening
 from mcpwire.bench.load import Load
 from mcpwire.bench.null_process import null_command
-from mcpwire.bench.worker import described, perform
+from mcpwire.bench.worker import describe_server, perform
+from mcpwire.bench.worker_group import find_listeners
 from mcpwire.errors import ConnectError, LocalProtocolError, MCPError, RPCError
 from mcpwire.testing import procfs
 from mcpwire.transports.targets import Stdio
@@ -51,13 +51,13 @@ class StartUp:
 
     def values(self, figure: str) -> list[float]:
         """Return a figure of all starts, sorted; empty if any start lacks it."""
-        found = [each[figure] for each in self.starts if figure in each]
-        return sorted(found) if len(found) == len(self.starts) else []
+        values = [start[figure] for start in self.starts if figure in start]
+        return sorted(values) if len(values) == len(self.starts) else []
 
     def figures(self) -> dict[str, float]:
         """Return the median of each figure that all starts have."""
         values = {figure: self.values(figure) for figure in START_UNITS}
-        return {figure: median(of) for figure, of in values.items() if of}
+        return {name: median(numbers) for name, numbers in values.items() if numbers}
 
 
 async def measure_start(
@@ -90,18 +90,22 @@ async def measure_start(
     command, *arguments = null_command("--stdio")
     targets = {"floor": Stdio(command, arguments)} if with_floor else {}
     targets["target"] = target
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in targets}
+    starts_by_name: dict[str, list[dict[str, float]]] = {name: [] for name in targets}
     servers: dict[str, dict[str, str]] = {}
     for number in range(starts + 1):
-        for name, one in targets.items():
-            servers[name], figures = await _start(one, timeout, mode)
+        for name, server in targets.items():
+            servers[name], figures = await _start(server, timeout, mode)
             if number:
-                found[name].append(figures)
+                starts_by_name[name].append(figures)
             if on_progress is not None:
                 on_progress(number, name)
     return [
-        StartUp(name=name, target=str(one), server=servers[name], starts=tuple(of))
-        for (name, one), of in zip(targets.items(), found.values(), strict=True)
+        StartUp(
+            name=name, target=str(server), server=servers[name], starts=tuple(measured)
+        )
+        for (name, server), measured in zip(
+            targets.items(), starts_by_name.values(), strict=True
+        )
     ]
 
 
@@ -110,19 +114,19 @@ async def _start(
 ) -> tuple[dict[str, str], dict[str, float]]:
     """Start a server once; return its description and the figures."""
     before = procfs.descendants(os.getpid())
-    began = time.monotonic_ns()
+    started = time.monotonic_ns()
     async with Client(target, timeout=timeout, mode=mode) as client:
-        found = {"handshake": _since(began)}
-        if await _has_listed(client):
-            found["first list"] = _since(began)
+        figures = {"handshake": _elapsed_us(started)}
+        if await _list_tools(client):
+            figures["first list"] = _elapsed_us(started)
         pids = procfs.roots(procfs.descendants(os.getpid()) - before)
-        used = [procfs.cpu_time(pid) for pid in pids]
-        if used and None not in used:
-            found["cpu"] = sum(filter(None, used)) / 1_000
-        return described(client), found
+        cpu_times = [procfs.cpu_time(pid) for pid in pids]
+        if cpu_times and None not in cpu_times:
+            figures["cpu"] = sum(filter(None, cpu_times)) / 1_000
+        return describe_server(client), figures
 
 
-async def _has_listed(client: Client) -> bool:
+async def _list_tools(client: Client) -> bool:
     """List the tools; return whether the server supports it."""
     try:
         await client.list_tools()
@@ -131,7 +135,7 @@ async def _has_listed(client: Client) -> bool:
     return True
 
 
-def _since(began: int) -> float:
+def _elapsed_us(began: int) -> float:
     return (time.monotonic_ns() - began) / 1_000
 
 
@@ -189,23 +193,23 @@ async def measure_size(
     Safe to cancel: a started server is ended.
     """
     load = load or Load()
-    async with _running(target, load, processes) as (client, pids):
-        sizes = [_size("handshake", pids)]
-        if await _has_listed(client):
-            sizes.append(_size("first list", pids))
+    async with _open_client(target, load, processes) as (client, pids):
+        sizes = [_measure_size("handshake", pids)]
+        if await _list_tools(client):
+            sizes.append(_measure_size("first list", pids))
         for call, _ in zip(load.choices("size"), range(calls), strict=False):
             await perform(client, call)
-        sizes.append(_size(f"{calls:,} calls", pids))
+        sizes.append(_measure_size(f"{calls:,} calls", pids))
         return Sizes(
             target=str(target),
-            server=described(client),
+            server=describe_server(client),
             sizes=tuple(sizes),
             files=procfs.mapped_files(pids),
         )
 
 
 @asynccontextmanager
-async def _running(
+async def _open_client(
     target: Stdio | Http, load: Load, processes: Collection[int]
 ) -> AsyncIterator[tuple[Client, set[int]]]:
     """Connect, and yield the client with the root processes of the server."""
@@ -215,7 +219,7 @@ async def _running(
         if isinstance(target, Stdio):
             pids |= procfs.descendants(os.getpid()) - before
         elif not pids:
-            pids = listening(target.url)
+            pids = find_listeners(target.url)
         if not pids:
             raise ConnectError(
                 f"the processes of {target} are not known: name one with --pid"
@@ -223,25 +227,25 @@ async def _running(
         yield client, procfs.roots(pids)
 
 
-def _size(when: str, pids: Collection[int]) -> Size:
+def _measure_size(when: str, pids: Collection[int]) -> Size:
     """Measure the processes and their descendants."""
-    found: dict[str, list[Any]] = {
-        name: [of(pid) for pid in pids]
-        for name, of in (
+    measured: dict[str, list[Any]] = {
+        name: [read(pid) for pid in pids]
+        for name, read in (
             ("descriptors", procfs.descriptors),
             ("resident", procfs.resident_memory),
             ("private", procfs.private_memory),
             ("threads", procfs.threads),
         )
     }
-    if None in found["resident"] or None in found["threads"]:
+    if None in measured["resident"] or None in measured["threads"]:
         raise MCPError("the server has ended while it was measured")
-    private = None if None in found["private"] else sum(found["private"])
+    private = None if None in measured["private"] else sum(measured["private"])
     return Size(
         when=when,
         processes=sum(1 + len(procfs.descendants(pid)) for pid in pids),
-        threads=sum(found["threads"]),
-        descriptors=sum(each or 0 for each in found["descriptors"]),
-        resident=sum(found["resident"]),
+        threads=sum(measured["threads"]),
+        descriptors=sum(count or 0 for count in measured["descriptors"]),
+        resident=sum(measured["resident"]),
         private=private,
     )

@@ -30,10 +30,10 @@ _NAME: Final = "target"
 _PROGRAM: Final = (
     "import sys; from mcpwire.bench.gateway import main; main(*sys.argv[1:])"
 )
-_SERVING: Final = re.compile(rb"serving (http://\S+)")
-_START_S: Final = 60.0
-_END_S: Final = 15.0
-_NAMED: Final = {"tools/call", "prompts/get"}
+_URL_LINE: Final = re.compile(rb"serving (http://\S+)")
+_START_TIMEOUT_S: Final = 60.0
+_EXIT_TIMEOUT_S: Final = 15.0
+_NAMED_METHODS: Final = {"tools/call", "prompts/get"}
 """Methods with a `name` parameter that the gateway prefixes with the server's name."""
 
 
@@ -56,35 +56,37 @@ async def run_behind_gateway(
     Safe to cancel: started processes are ended.
     """
     target, load = as_target(target), load or Load()
-    behind = attrs.evolve(load, calls=tuple(map(_renamed, load.calls)))
+    gateway_load = attrs.evolve(load, calls=tuple(map(_prefix_name, load.calls)))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "target"
         file.write_bytes(pickle.dumps(target))
-        async with _gateway(target, str(file)) as gateway:
+        async with _running_gateway(target, str(file)) as gateway:
             result = await run(
                 target,
                 load,
                 against={"gateway": gateway},
-                against_load=behind,
+                against_load=gateway_load,
                 **options,
             )
-    line = f"mcpwire gateway {_NAME}={str(target)!r}"
+    command = f"mcpwire gateway {_NAME}={str(target)!r}"
     subjects = [
-        attrs.evolve(each, target=line) if each.name == "gateway" else each
-        for each in result.subjects
+        attrs.evolve(subject, target=command) if subject.name == "gateway" else subject
+        for subject in result.subjects
     ]
     return attrs.evolve(result, subjects=tuple(subjects))
 
 
-def _renamed(call: Call) -> Call:
-    if call.method not in _NAMED:
+def _prefix_name(call: Call) -> Call:
+    if call.method not in _NAMED_METHODS:
         return call
     name = f"{_NAME}_{call.params['name']}"
     return attrs.evolve(call, params={**call.params, "name": name})
 
 
 @contextlib.asynccontextmanager
-async def _gateway(target: Stdio | Http, file: str) -> AsyncIterator[Stdio | Http]:
+async def _running_gateway(
+    target: Stdio | Http, file: str
+) -> AsyncIterator[Stdio | Http]:
     """Run a gateway with the target's transport; yield the gateway's target."""
     arguments = ["-c", _PROGRAM, file]
     if isinstance(target, Stdio):
@@ -96,27 +98,27 @@ async def _gateway(target: Stdio | Http, file: str) -> AsyncIterator[Stdio | Htt
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        yield Http(await asyncio.wait_for(_address(child), _START_S))
+        yield Http(await asyncio.wait_for(_read_url(child), _START_TIMEOUT_S))
     finally:
         with contextlib.suppress(ProcessLookupError):
             child.terminate()
         try:
-            await asyncio.wait_for(child.communicate(), _END_S)
+            await asyncio.wait_for(child.communicate(), _EXIT_TIMEOUT_S)
         except (TimeoutError, asyncio.CancelledError):
             child.kill()
             await child.wait()
 
 
-async def _address(child: asyncio.subprocess.Process) -> str:
+async def _read_url(child: asyncio.subprocess.Process) -> str:
     """Return the URL that a starting gateway prints to stderr."""
     assert child.stderr is not None
-    said = b""
+    last_line = b""
     async for line in child.stderr:
-        if found := _SERVING.search(line):
-            return found[1].decode()
-        said = line
-    last = said.decode(errors="replace").strip()
-    raise ConnectError(f"the gateway did not start: {last}")
+        if match := _URL_LINE.search(line):
+            return match[1].decode()
+        last_line = line
+    message = last_line.decode(errors="replace").strip()
+    raise ConnectError(f"the gateway did not start: {message}")
 
 
 def main(file: str, address: str | None = None) -> None:

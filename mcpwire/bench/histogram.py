@@ -12,13 +12,13 @@ from mcpwire.errors import LocalProtocolError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LONGEST_NS: Final = 3_600 * 10**9
-_SHORTEST_NS: Final = 100
+MAX_NS: Final = 3_600 * 10**9
+_MIN_NS: Final = 100
 """Lowest discernible value of the histogram, which gives a resolution of 64 ns."""
 
 _DIGITS: Final = 3
 _UNIT_BITS: Final = 6
-_KEPT_BITS: Final = 11
+_SIGNIFICANT_BITS: Final = 11
 """Significant bits of a value that three decimal digits need."""
 
 
@@ -28,13 +28,13 @@ def histogram(values: Iterable[int] = ()) -> Any:
     Raises:
         LocalProtocolError: The package hdrhistogram is not installed.
     """
-    made = _package()(_SHORTEST_NS, LONGEST_NS, _DIGITS)
-    for value, count in Counter(map(_rounded, values)).items():
-        made.record_value(value, count)
-    return made
+    result = _histogram_class()(_MIN_NS, MAX_NS, _DIGITS)
+    for value, count in Counter(map(_round_down, values)).items():
+        result.record_value(value, count)
+    return result
 
 
-def _package() -> Any:
+def _histogram_class() -> Any:
     """Return the class `HdrHistogram`, or raise `LocalProtocolError`."""
     try:
         from hdrh.histogram import HdrHistogram
@@ -45,47 +45,47 @@ def _package() -> Any:
     return HdrHistogram
 
 
-def _rounded(value: int) -> int:
+def _round_down(value: int) -> int:
     """Return the lowest equivalent value in the histogram.
 
     So there are at most some thousand distinct values to record.
     """
-    value = min(max(value, 0), LONGEST_NS)
-    shift = max(value.bit_length() - _KEPT_BITS, _UNIT_BITS)
+    value = min(max(value, 0), MAX_NS)
+    shift = max(value.bit_length() - _SIGNIFICANT_BITS, _UNIT_BITS)
     return value >> shift << shift
 
 
-def encoded(found: Any) -> str:
+def encode_histogram(histogram: Any) -> str:
     """Return a histogram encoded as text."""
-    text: bytes = found.encode()
+    text: bytes = histogram.encode()
     return text.decode()
 
 
-def merged(texts: Iterable[str]) -> Any:
+def merge_histograms(texts: Iterable[str]) -> Any:
     """Decode several histograms and return their sum."""
-    made: Any = None
+    total: Any = None
     for text in texts:
-        if made is None:
-            made = _package().decode(text.encode())
+        if total is None:
+            total = _histogram_class().decode(text.encode())
         else:
-            made.decode_and_add(text.encode())
-    return histogram() if made is None else made
+            total.decode_and_add(text.encode())
+    return histogram() if total is None else total
 
 
-def percentiles(found: Any, percents: Iterable[float]) -> dict[float, int]:
+def percentiles(histogram: Any, percents: Iterable[float]) -> dict[float, int]:
     """Return the values at percentiles, as `get_percentile_to_value_dict` does.
 
     `accumulate` is ten times as fast as that method's loop over the counts.
     """
-    if not found.total_count:
+    if not histogram.total_count:
         return {}
-    highest = found.get_max_value()
-    shift = max(highest.bit_length() - _KEPT_BITS, _UNIT_BITS)
-    last = (shift - _UNIT_BITS << _KEPT_BITS - 1) + (highest >> shift)
-    sums = list(accumulate(found.counts[: last + 1]))
+    highest = histogram.get_max_value()
+    shift = max(highest.bit_length() - _SIGNIFICANT_BITS, _UNIT_BITS)
+    last = (shift - _UNIT_BITS << _SIGNIFICANT_BITS - 1) + (highest >> shift)
+    sums = list(accumulate(histogram.counts[: last + 1]))
     values = {}
     for percent in percents:
-        place = bisect_left(sums, found.get_target_count_at_percentile(percent))
-        value = found.get_value_from_index(place)
-        values[percent] = found.get_highest_equivalent_value(value)
+        index = bisect_left(sums, histogram.get_target_count_at_percentile(percent))
+        value = histogram.get_value_from_index(index)
+        values[percent] = histogram.get_highest_equivalent_value(value)
     return values

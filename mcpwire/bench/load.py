@@ -17,17 +17,19 @@ if TYPE_CHECKING:
 
 Shape = Literal["constant", "ramp", "spike"]
 
-MOST_RATE: Final = 1_000_000
+MAX_RATE: Final = 1_000_000
 """Highest rate that is accepted; no machine reaches it."""
 
 _ROUNDING: Final = 1e-6
 _RAMP_START: Final = 0.05
 _SPIKE_BASE: Final = 0.2
-_SPIKE: Final = (0.4, 0.6)
+_SPIKE_RANGE: Final = (0.4, 0.6)
 """Begin and end of a spike, as parts of the total time."""
 
 
-def _positive(_: object, field: attrs.Attribute[Any], value: float | None) -> None:
+def _check_positive(
+    _: object, field: attrs.Attribute[Any], value: float | None
+) -> None:
     if value is not None and not 0 < value < inf:
         raise ValueError(f"{field.name} must be above zero and finite, got {value!r}")
 
@@ -42,7 +44,7 @@ class Call:
 
     method: str
     params: Mapping[str, Any] = attrs.field(factory=dict, hash=False)
-    weight: float = attrs.field(default=1.0, validator=_positive)
+    weight: float = attrs.field(default=1.0, validator=_check_positive)
 
     @classmethod
     def tool(cls, name: str, arguments: Mapping[str, Any] | None = None) -> Call:
@@ -67,30 +69,30 @@ class Load:
     calls: tuple[Call, ...] = (Call("ping"),)
     """One or more calls, chosen at random by their weights."""
 
-    rate: float | None = attrs.field(default=None, validator=_positive)
+    rate: float | None = attrs.field(default=None, validator=_check_positive)
     """Calls per second; the rate at the end of a ramp or at the peak of a spike."""
 
-    users: int = attrs.field(default=1, validator=_positive)
-    seconds: float = attrs.field(default=10.0, validator=_positive)
+    users: int = attrs.field(default=1, validator=_check_positive)
+    seconds: float = attrs.field(default=10.0, validator=_check_positive)
     """The total time for which each server is measured."""
 
     warm_up: float = attrs.field(default=0.5)
     """Seconds of load at the start of each round that are not measured."""
 
-    rounds: int = attrs.field(default=5, validator=_positive)
+    rounds: int = attrs.field(default=5, validator=_check_positive)
     """Number of restarts of all servers; `seconds` is divided among the rounds."""
 
     shape: Shape = "constant"
     sessions: int | Literal["per-call"] = 1
     """Connections of each worker; ``"per-call"``: a new connection for each call."""
 
-    workers: int = attrs.field(default=1, validator=_positive)
+    workers: int = attrs.field(default=1, validator=_check_positive)
     """Processes that generate the load."""
 
-    timeout: float = attrs.field(default=30.0, validator=_positive)
+    timeout: float = attrs.field(default=30.0, validator=_check_positive)
     """Seconds after which a call fails."""
 
-    most_open: int = attrs.field(default=10_000, validator=_positive)
+    most_open: int = attrs.field(default=10_000, validator=_check_positive)
     """Maximum calls in flight of one worker; further due calls count as missed."""
 
     mode: str = "auto"
@@ -102,9 +104,9 @@ class Load:
         parse_mode(self.mode)
         if not self.calls:
             raise ValueError("a load needs at least one call")
-        if self.rate is not None and self.rate > MOST_RATE:
+        if self.rate is not None and self.rate > MAX_RATE:
             raise ValueError(
-                f"rate must be at most {MOST_RATE:,} a second, got {self.rate!r}"
+                f"rate must be at most {MAX_RATE:,} a second, got {self.rate!r}"
             )
         if self.shape != "constant" and self.rate is None:
             raise ValueError(f"the shape {self.shape!r} needs a rate")
@@ -118,19 +120,19 @@ class Load:
     @property
     def title(self) -> str:
         """A short description of the load."""
-        what = ", ".join(str(call) for call in self.calls)
+        calls = ", ".join(str(call) for call in self.calls)
         if self.rate is None:
             users = "1 user" if self.users == 1 else f"{self.users} users"
-            return f"{what}, {users}"
+            return f"{calls}, {users}"
         shape = "" if self.shape == "constant" else f" ({self.shape})"
-        return f"{what}, {self.rate:g} calls/s{shape}"
+        return f"{calls}, {self.rate:g} calls/s{shape}"
 
     def rate_at(self, part: float) -> float:
         """Return the rate after a part (0 to 1) of the total time."""
         assert self.rate is not None
         if self.shape == "ramp":
             return self.rate * (_RAMP_START + (1 - _RAMP_START) * part)
-        if self.shape == "spike" and not _SPIKE[0] <= part < _SPIKE[1]:
+        if self.shape == "spike" and not _SPIKE_RANGE[0] <= part < _SPIKE_RANGE[1]:
             return self.rate * _SPIKE_BASE
         return self.rate
 
@@ -139,15 +141,17 @@ class Load:
         assert self.rate is not None
         if self.shape == "constant":
             rate = self.rate
-            first, last = (ceil(at * rate - _ROUNDING) for at in (begin, end))
+            first, last = (ceil(time * rate - _ROUNDING) for time in (begin, end))
             numbers = range(first, last)
-            yield from (n / rate for n in numbers if n % self.workers == worker)
+            yield from (
+                number / rate for number in numbers if number % self.workers == worker
+            )
             return
-        at, number = 0.0, 0
-        while at < end:
-            if at >= begin and number % self.workers == worker:
-                yield at
-            at += 1 / self.rate_at(at / self.seconds)
+        time, number = 0.0, 0
+        while time < end:
+            if time >= begin and number % self.workers == worker:
+                yield time
+            time += 1 / self.rate_at(time / self.seconds)
             number += 1
 
     def choices(self, *keys: object) -> Iterator[Call]:
@@ -155,10 +159,10 @@ class Load:
         if len(self.calls) == 1:
             while True:
                 yield self.calls[0]
-        chosen = random.Random(repr((self.seed, *keys)))  # noqa: S311 - no secret
+        generator = random.Random(repr((self.seed, *keys)))  # noqa: S311 - no secret
         weights = [call.weight for call in self.calls]
         while True:
-            yield from chosen.choices(self.calls, weights, k=64)
+            yield from generator.choices(self.calls, weights, k=64)
 
 
 def read_mix(text: str) -> tuple[Call, ...]:
@@ -176,10 +180,10 @@ def read_mix(text: str) -> tuple[Call, ...]:
         raise ValueError(f"a mix must be JSON: {error}") from error
     if not isinstance(items, list) or not items:
         raise ValueError("a mix must be a JSON array with at least one call")
-    return tuple(_call(number, item) for number, item in enumerate(items, 1))
+    return tuple(_parse_call(number, item) for number, item in enumerate(items, 1))
 
 
-def _call(number: int, item: object) -> Call:
+def _parse_call(number: int, item: object) -> Call:
     if not isinstance(item, dict):
         raise ValueError(f"call {number} of the mix must be an object, got {item!r}")
     if unknown := sorted(item.keys() - {"method", "params", "weight"}):

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from mcpwire.types import CallToolResult, Tool
 
-_KIND: Final = "MCP"
+_REQUEST_TYPE: Final = "MCP"
 
 
 class _Child:
@@ -56,25 +56,25 @@ class _Child:
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
-        self._waiting: dict[int, AsyncResult] = {}
+        self._pending: dict[int, AsyncResult] = {}
         self._outgoing = Queue()
-        self._socket, theirs = socket.socketpair()
+        self._socket, child_end = socket.socketpair()
         command = [sys.executable, "-m", locust_child.__name__]
-        with theirs:
+        with child_end:
             self._process = subprocess.Popen(  # noqa: S603 - our own module
-                command, stdin=theirs.fileno(), start_new_session=True
+                command, stdin=child_end.fileno(), start_new_session=True
             )
         self._error: ConnectionClosed | None = None
         gevent.spawn(self._write)
         gevent.spawn(self._read)
 
-    def ask(self, user: int, verb: str, *arguments: Any) -> Answer:
+    def request(self, user: int, method: str, *arguments: Any) -> Answer:
         """Perform a request in the child; other greenlets continue."""
         number = next(self._numbers)
         if self._error is not None:
             return Answer(number, 0.0, 0, None, self._error)
-        data = locust_child.frame(Request(number, user, verb, arguments))
-        result = self._waiting[number] = AsyncResult()
+        data = locust_child.encode_frame(Request(number, user, method, arguments))
+        result = self._pending[number] = AsyncResult()
         self._outgoing.put(data)
         answer: Answer = result.get()
         return answer
@@ -85,17 +85,17 @@ class _Child:
                 self._socket.sendall(self._outgoing.get())
 
     def _read(self) -> None:
-        torn = (OSError, EOFError, struct.error, pickle.UnpicklingError)
-        with suppress(*torn), self._socket.makefile("rb") as file:
+        errors = (OSError, EOFError, struct.error, pickle.UnpicklingError)
+        with suppress(*errors), self._socket.makefile("rb") as file:
             while head := file.read(LENGTH.size):
                 data = file.read(*LENGTH.unpack(head))
                 answer = Answer(*pickle.loads(data))  # noqa: S301 - our own child
-                self._waiting.pop(answer.number).set(answer)
+                self._pending.pop(answer.number).set(answer)
         code = self._process.wait()
         self._error = ConnectionClosed(
             "the process that makes the calls ended", exit_code=code
         )
-        for number, result in self._waiting.items():
+        for number, result in self._pending.items():
             result.set(Answer(number, 0.0, 0, None, self._error))
 
 
@@ -130,25 +130,25 @@ class McpUser(locust.User):
         self, name: str, arguments: Mapping[str, Any] | None = None
     ) -> CallToolResult | None:
         """Call a tool; return its result, or ``None`` if the call failed."""
-        result: CallToolResult | None = self._timed(
+        result: CallToolResult | None = self._call(
             f"tools/call {name}", "call_tool", name, arguments
         )
         return result
 
     def list_tools(self) -> list[Tool] | None:
         """Return all tools, or ``None`` if the request failed."""
-        tools: list[Tool] | None = self._timed("tools/list", "list_tools")
+        tools: list[Tool] | None = self._call("tools/list", "list_tools")
         return tools
 
     def ping(self) -> None:
         """Send a ping (`server/discover` at 2026-07-28)."""
-        self._timed("ping", "ping")
+        self._call("ping", "ping")
 
     def connect(self) -> bool:
         """Connect, as the first call does if needed; return whether it succeeded."""
         if not self._is_connected:
             target = self.target or self.host
-            answer = self._ask("connect", "connect", target, dict(self.options))
+            answer = self._request("connect", "connect", target, dict(self.options))
             self._is_connected = answer.error is None
         return self._is_connected
 
@@ -156,19 +156,21 @@ class McpUser(locust.User):
         """Close the session; an overriding `on_stop` must call this method."""
         if self._is_connected and McpUser._child is not None:
             self._is_connected = False
-            McpUser._child.ask(self._number, "aclose")
+            McpUser._child.request(self._number, "aclose")
 
-    def _timed(self, name: str, verb: str, *arguments: Any) -> Any:
-        return self._ask(name, verb, *arguments).result if self.connect() else None
+    def _call(self, name: str, method: str, *arguments: Any) -> Any:
+        return (
+            self._request(name, method, *arguments).result if self.connect() else None
+        )
 
-    def _ask(self, name: str, verb: str, *arguments: Any) -> Answer:
+    def _request(self, name: str, method: str, *arguments: Any) -> Answer:
         with McpUser._starting:  # other greenlets run while the process starts
             if McpUser._child is None:
                 McpUser._child = _Child()
         began = time.time()
-        answer = McpUser._child.ask(self._number, verb, *arguments)
+        answer = McpUser._child.request(self._number, method, *arguments)
         self.environment.events.request.fire(
-            request_type=_KIND,
+            request_type=_REQUEST_TYPE,
             name=name,
             response_time=answer.seconds * 1e3,
             response_length=answer.octets,

@@ -27,7 +27,7 @@ class Request(NamedTuple):
 
     number: int
     user: int
-    verb: str
+    method: str
     arguments: tuple[Any, ...]
 
 
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
     error: Exception | None
 
 
-def frame(message: Request | Answer) -> bytes:
+def encode_frame(message: Request | Answer) -> bytes:
     """Return a message pickled, with its length as a prefix."""
     data = pickle.dumps(tuple(message))
     return LENGTH.pack(len(data)) + data
@@ -68,16 +68,16 @@ class Clients:
         return Answer(request.number, seconds, _octets(result), result, error)
 
     async def _perform(self, request: Request) -> Any:
-        if request.verb == "connect":
+        if request.method == "connect":
             target, options = request.arguments
             client = self._clients[request.user] = Client(target, **options)
             return await client.connect()
-        if request.verb == "aclose":
+        if request.method == "aclose":
             closing = self._clients.pop(request.user, None)
             return None if closing is None else await closing.aclose()
         if request.user not in self._clients:
             raise LocalProtocolError("this user is not connected")
-        return await getattr(self._clients[request.user], request.verb)(
+        return await getattr(self._clients[request.user], request.method)(
             *request.arguments
         )
 
@@ -90,7 +90,7 @@ def _octets(result: Any) -> int:
     """Return the length of a result as JSON, in bytes."""
     parts = result if isinstance(result, list) else [result]
     return sum(
-        len(encode_json(encode(each))) for each in parts if isinstance(each, WireType)
+        len(encode_json(encode(part))) for part in parts if isinstance(part, WireType)
     )
 
 
@@ -104,10 +104,10 @@ async def main() -> None:
     async def perform(request: Request) -> None:
         answer = await clients.answer(request)
         try:
-            data = frame(answer)
+            data = encode_frame(answer)
         except Exception as error:  # noqa: BLE001 - pickle raises any
-            unsent = LocalProtocolError(f"cannot be sent to Locust: {error!r}")
-            data = frame(Answer(*answer[:3], None, unsent))
+            failure = LocalProtocolError(f"cannot be sent to Locust: {error!r}")
+            data = encode_frame(Answer(*answer[:3], None, failure))
         writer.write(data)
 
     with suppress(asyncio.IncompleteReadError, ConnectionError):

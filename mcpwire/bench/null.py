@@ -82,10 +82,10 @@ _EVENTS: Final = (
 _JSON: Final = b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
 
 
-def find_request(message: bytes) -> tuple[bytes, bytes] | None:
+def parse_request(message: bytes) -> tuple[bytes, bytes] | None:
     """Return id (as JSON) and method of a request, or None for any other message."""
-    if found := _HEAD.match(message):
-        return found[1], found[2]
+    if match := _HEAD.match(message):
+        return match[1], match[2]
     try:
         value = json.loads(message)
     except ValueError:
@@ -98,7 +98,7 @@ def find_request(message: bytes) -> tuple[bytes, bytes] | None:
     return json.dumps(id).encode(), method.encode(errors="replace")
 
 
-def _tail(member: str, value: dict[str, Any]) -> bytes:
+def _response_tail(member: str, value: dict[str, Any]) -> bytes:
     return f',"{member}":{json.dumps(value, separators=(",", ":"))}}}'.encode()
 
 
@@ -111,10 +111,12 @@ class Answers:
             "tools/list": {"tools": [_TOOL]},
             "ping": {},
         }
-        self.legacy = {name.encode(): _tail("result", r) for name, r in results.items()}
+        self.legacy = {
+            name.encode(): _response_tail("result", r) for name, r in results.items()
+        }
         self.modern: dict[bytes, bytes] = {}
         unknown = {"code": -32601, "message": "Method not found"}
-        self.unknown = _tail("error", unknown)
+        self.unknown = _response_tail("error", unknown)
         if legacy:
             return
         results["tools/list"] |= _CACHEABLE
@@ -123,22 +125,22 @@ class Answers:
             "capabilities": _CAPABILITIES,
             **_CACHEABLE,
         }
-        stamp = {"io.modelcontextprotocol/serverInfo": _SERVER}
+        meta = {"io.modelcontextprotocol/serverInfo": _SERVER}
         for name, result in results.items():
-            whole = {"resultType": "complete", **result, "_meta": stamp}
-            self.modern[name.encode()] = _tail("result", whole)
+            complete = {"resultType": "complete", **result, "_meta": meta}
+            self.modern[name.encode()] = _response_tail("result", complete)
 
     def find(self, method: bytes, message: bytes) -> bytes | None:
         """Return the part after the id, or None if the method is unknown."""
         if method == b"initialize":
-            asked = _VERSION.search(message)
-            version = json.loads(asked[1]) if asked else LEGACY_VERSION
+            match = _VERSION.search(message)
+            version = json.loads(match[1]) if match else LEGACY_VERSION
             result = {
                 "protocolVersion": version,
                 "capabilities": _CAPABILITIES,
                 "serverInfo": _SERVER,
             }
-            return _tail("result", result)
+            return _response_tail("result", result)
         if method == b"server/discover" or _MODERN in message:
             return self.modern.get(method)
         return self.legacy.get(method)
@@ -152,7 +154,7 @@ class Record:
         fcntl.flock(self.file, fcntl.LOCK_SH)  # held to the end of the process
         self.methods: dict[str, int] = {}
         self.octets = {"in": 0, "out": 0}
-        self.first_ns = self.last_ns = self.read_ns = self.written_ns = 0
+        self.first_ns = self.last_ns = self.received_ns = self.written_ns = 0
         self.reads = self.overlapping = 0
         self.is_call = False
         self.turnaround = array("q")
@@ -160,12 +162,12 @@ class Record:
         self.client_cpu_ns: dict[int, int] = {}
         self.cpu_ns = [0, 0]
 
-    def read(self) -> None:
+    def start_read(self) -> None:
         """Record the time of a read."""
-        self.read_ns = time.monotonic_ns()
+        self.received_ns = time.monotonic_ns()
         self.is_call = False
 
-    def request(self, method: bytes, octets_in: int, octets_out: int) -> None:
+    def count_request(self, method: bytes, octets_in: int, octets_out: int) -> None:
         """Count a request and its response."""
         name = method.decode(errors="replace")
         self.methods[name] = self.methods.get(name, 0) + 1
@@ -175,12 +177,12 @@ class Record:
         self.octets["in"] += octets_in
         self.octets["out"] += octets_out
         if not self.first_ns:
-            self.first_ns = self.read_ns
+            self.first_ns = self.received_ns
             if self.client is None:
                 self.client = int(os.read(0, READ_SIZE) or b"0")
             self.client_cpu_ns = dict.fromkeys(process_tree(self.client), 0)
             self.cpu_ns[0] = self.client_cpu()
-        self.last_ns = self.read_ns
+        self.last_ns = self.received_ns
         self.cpu_ns[1] = self.client_cpu()
 
     def client_cpu(self) -> int:
@@ -189,7 +191,7 @@ class Record:
             self.client_cpu_ns[pid] = max(before, process_cpu_ns(pid))
         return sum(self.client_cpu_ns.values())
 
-    def answers(self, requests: int, poller: select.poll) -> None:
+    def check_overlap(self, requests: int, poller: select.poll) -> None:
         """Record, before responses are written, whether calls overlap."""
         if not self.is_call:
             self.written_ns = 0
@@ -198,9 +200,9 @@ class Record:
         if requests > 1 or any(events & select.POLLIN for _, events in poller.poll(0)):
             self.overlapping += 1
         elif self.written_ns:
-            self.turnaround.append(self.read_ns - self.written_ns)
+            self.turnaround.append(self.received_ns - self.written_ns)
 
-    def written(self) -> None:
+    def finish_write(self) -> None:
         """Record when responses to calls were written."""
         if self.is_call:
             self.written_ns = time.monotonic_ns()
@@ -216,7 +218,7 @@ class Record:
             "octets_out": self.octets["out"],
             "reads": self.reads,
             "overlapping": self.overlapping,
-            "turnaround_ns": [rank(ordered, 0.5), rank(ordered, 0.99)],
+            "turnaround_ns": [percentile(ordered, 0.5), percentile(ordered, 0.99)],
             "client_cpu_ns": self.cpu_ns,
             "cpu_ns": time.process_time_ns(),
         }
@@ -224,7 +226,7 @@ class Record:
         self.file.flush()
 
 
-def rank(ordered: list[int], share: float) -> int | None:
+def percentile(ordered: list[int], share: float) -> int | None:
     """Return the nearest-rank percentile."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
 
@@ -232,10 +234,10 @@ def rank(ordered: list[int], share: float) -> int | None:
 def process_tree(pid: int) -> list[int]:
     """Return a process and its descendants, without the current process."""
     pids = [pid]
-    for each in pids:
+    for parent in pids:
         try:
-            for thread in os.listdir(f"/proc/{each}/task"):  # noqa: PTH208 (fast start)
-                with open(f"/proc/{each}/task/{thread}/children", "rb") as file:  # noqa: PTH123
+            for thread in os.listdir(f"/proc/{parent}/task"):  # noqa: PTH208 (fast start)
+                with open(f"/proc/{parent}/task/{thread}/children", "rb") as file:  # noqa: PTH123
                     pids += [int(word) for word in file.read().split()]
         except OSError:
             continue  # not Linux, or the process has just exited
@@ -268,7 +270,7 @@ class NullServer:
         path = options.get("--record")
         client = None if "--watch" in options else os.getppid()
         self.record = Record(path, client) if path else None
-        self.waits = "--stall" in options or "--delay" in options
+        self.has_delays = "--stall" in options or "--delay" in options
 
     def wait(self, method: bytes) -> None:
         """Sleep once for ``--stall``; use the CPU time of ``--delay`` for a call."""
@@ -278,39 +280,41 @@ class NullServer:
             self.stall_at_s = float("inf")
             time.sleep(self.stall_s)
         if method == b"tools/call":
-            until = time.process_time() + self.delay_s
-            while time.process_time() < until:
+            deadline = time.process_time() + self.delay_s
+            while time.process_time() < deadline:
                 pass
 
     def answer_line(self, line: bytes) -> bytes:
         """Return the response to a line of stdio; empty for other messages."""
-        request = find_request(line)
+        request = parse_request(line)
         if request is None:
             return b""
         id, method = request
-        if self.waits:
+        if self.has_delays:
             self.wait(method)
         tail = self.answers.find(method, line) or self.answers.unknown
         answer = b'{"jsonrpc":"2.0","id":%b%b\n' % (id, tail)
         if self.record:
-            self.record.request(method, len(line) + 1, len(answer))
+            self.record.count_request(method, len(line) + 1, len(answer))
         return answer
 
     def answer_post(self, body: bytes, octets: int) -> bytes:
         """Return the complete HTTP response to the body of a POST."""
-        request = find_request(body)
+        request = parse_request(body)
         if request is None:
             return _ACCEPTED
         id, method = request
-        if self.waits:
+        if self.has_delays:
             self.wait(method)
         tail = self.answers.find(method, body)
         answer = b'{"jsonrpc":"2.0","id":%b%b' % (id, tail or self.answers.unknown)
         fields = _SESSION if method == b"initialize" else b""
         if tail is None:
-            refused = method == b"server/discover"  # then clients fall back to sessions
-            status = b"400 Bad Request" if refused else b"404 Not Found"
-            status = status if refused or _MODERN in body else b"200 OK"
+            is_discovery = (
+                method == b"server/discover"
+            )  # then clients fall back to sessions
+            status = b"400 Bad Request" if is_discovery else b"404 Not Found"
+            status = status if is_discovery or _MODERN in body else b"200 OK"
             response = b"HTTP/1.1 %b\r\n" % status + _JSON % (len(answer), answer)
         elif self.sse:
             size = len(answer) + len("event: message\ndata: \n\n")
@@ -318,34 +322,34 @@ class NullServer:
         else:
             response = b"HTTP/1.1 200 OK\r\n" + fields + _JSON % (len(answer), answer)
         if self.record:
-            self.record.request(method, octets, len(response))
+            self.record.count_request(method, octets, len(response))
         return response
 
     def send(self, fd: int, output: list[bytes], poller: select.poll) -> None:
         """Write all responses to one read together."""
         if self.record:
-            self.record.answers(len(output), poller)
+            self.record.check_overlap(len(output), poller)
         rest = b"".join(output)
         while rest:
             rest = rest[os.write(fd, rest) :]
         if self.record:
-            self.record.written()
+            self.record.finish_write()
 
 
 def serve_stdio(server: NullServer) -> None:
     """Answer lines until standard input ends."""
     poller = select.poll()
     poller.register(0, select.POLLIN)
-    kept: list[bytes] = []
+    chunks: list[bytes] = []
     while data := os.read(0, READ_SIZE):
         if server.record:
-            server.record.read()
-        kept.append(data)
+            server.record.start_read()
+        chunks.append(data)
         if b"\n" not in data:
             continue
-        *lines, rest = b"".join(kept).split(b"\n")
-        kept = [rest]
-        if output := [each for each in map(server.answer_line, lines) if each]:
+        *lines, rest = b"".join(chunks).split(b"\n")
+        chunks = [rest]
+        if output := [answer for answer in map(server.answer_line, lines) if answer]:
             server.send(1, output, poller)
 
 
@@ -355,38 +359,38 @@ class Connection:
     def __init__(self, server: NullServer, accepted: socket.socket) -> None:
         self.server = server
         self.socket = accepted
-        self.kept = bytearray()
+        self.buffer = bytearray()
         self.is_open = True
 
-    def readable(self, poller: select.poll) -> None:
+    def answer_input(self, poller: select.poll) -> None:
         """Read and answer requests; close the connection at its end or on an error."""
         fd = self.socket.fileno()
         try:
             data = os.read(fd, READ_SIZE)
             if self.server.record:
-                self.server.record.read()
+                self.server.record.start_read()
             self.is_open = bool(data)
-            self.kept += data
-            if output := self.take_requests():
+            self.buffer += data
+            if output := self.answer_requests():
                 self.server.send(fd, output, poller)
         except OSError:
             self.is_open = False
 
-    def take_requests(self) -> list[bytes]:
+    def answer_requests(self) -> list[bytes]:
         """Remove all complete requests from the buffer and return their responses."""
         output: list[bytes] = []
-        while (end := self.kept.find(b"\r\n\r\n")) >= 0:
-            head = self.kept[: end + 2]
+        while (end := self.buffer.find(b"\r\n\r\n")) >= 0:
+            head = self.buffer[: end + 2]
             length = _LENGTH.search(head)
             is_post = head.startswith(b"POST ")
             if is_post and not length:
                 self.is_open = False
                 return [*output, _NO_LENGTH]
             size = end + 4 + (int(length[1]) if length else 0)
-            if len(self.kept) < size:
+            if len(self.buffer) < size:
                 break
-            body = bytes(self.kept[end + 4 : size])
-            del self.kept[:size]
+            body = bytes(self.buffer[end + 4 : size])
+            del self.buffer[:size]
             if is_post:
                 output.append(self.server.answer_post(body, size))
             else:
@@ -405,7 +409,7 @@ def serve_http(server: NullServer) -> None:
     while True:
         for fd, _ in poller.poll():
             if connection := connections.get(fd):
-                connection.readable(poller)
+                connection.answer_input(poller)
                 if not connection.is_open:
                     poller.unregister(fd)
                     connections.pop(fd).socket.close()
@@ -420,7 +424,7 @@ def serve_http(server: NullServer) -> None:
                 server.record.client = int(line)
 
 
-def parse(arguments: list[str]) -> dict[str, str]:
+def parse_options(arguments: list[str]) -> dict[str, str]:
     """Parse the command line; a switch has an empty value."""
     options: dict[str, str] = {}
     words = iter(arguments)
@@ -434,15 +438,15 @@ def parse(arguments: list[str]) -> dict[str, str]:
     return options
 
 
-def _end(_number: int, _frame: object) -> NoReturn:
+def _exit(_number: int, _frame: object) -> NoReturn:
     sys.exit(0)
 
 
 def main(arguments: list[str]) -> None:
     """Parse the command line and serve."""
-    options = parse(arguments)
+    options = parse_options(arguments)
     server = NullServer(options)
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, _exit)
     try:
         (serve_http if "--http" in options else serve_stdio)(server)
     except (BrokenPipeError, KeyboardInterrupt):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 _FILE: Final = Path(__file__).with_name("null.py")
-_END_S: Final = 10.0
+_EXIT_TIMEOUT_S: Final = 10.0
 
 
 def null_command(*options: str) -> list[str]:
@@ -69,7 +69,7 @@ def null_process(*options: str) -> Iterator[NullProcess]:
             port = int(process.stdout.readline())
             yield NullProcess(f"http://127.0.0.1:{port}{PATH}", process)
             with suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=_END_S)
+                process.communicate(timeout=_EXIT_TIMEOUT_S)
         finally:
             process.kill()
 
@@ -77,9 +77,9 @@ def null_process(*options: str) -> Iterator[NullProcess]:
 @asynccontextmanager
 async def null_http(*options: str) -> AsyncIterator[NullProcess]:
     """Run a null server over HTTP without blocking the event loop."""
-    running = null_process(*options)
-    server = await asyncio.to_thread(running.__enter__)
+    context = null_process(*options)
+    server = await asyncio.to_thread(context.__enter__)
     try:
         yield server
     finally:
-        await asyncio.to_thread(running.__exit__, None, None, None)
+        await asyncio.to_thread(context.__exit__, None, None, None)

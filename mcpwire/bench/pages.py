@@ -12,7 +12,7 @@ from mcpwire.bench import charts
 from mcpwire.bench.compare import differences
 from mcpwire.bench.histogram import percentiles
 from mcpwire.bench.load import Load
-from mcpwire.bench.reports import amount, figure_rows, step_rows, verdict_rows
+from mcpwire.bench.reports import figure_rows, format_amount, step_rows, verdict_rows
 from mcpwire.bench.results import step_name
 from mcpwire.errors import LocalProtocolError
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from mcpwire.bench.compare import Difference
     from mcpwire.bench.results import Result, Subject
 
-_POINTS: Final = 60
+_POINTS_PER_DECADE: Final = 60
 """Points of a percentile curve for each power of ten of calls."""
 
-_COLOURS: Final = 4
-_STEEP: Final = 30.0
+_COLOUR_COUNT: Final = 4
+_MAX_LINEAR_RATIO: Final = 30.0
 """Maximum ratio of latencies on a linear axis; above it the axis is logarithmic."""
 
-_PANEL: Final = 170
+_PANEL_HEIGHT: Final = 170
 _PANEL_TICKS: Final = 7
-_VERDICTS: Final = {"better": "better", "worse": "worse"}
+_VERDICT_STYLES: Final = {"better": "better", "worse": "worse"}
 
 
 @attrs.frozen
@@ -53,7 +53,7 @@ class Section:
     id: str
     result: Result
     rows: Sequence[Sequence[str]]
-    compared: Sequence[Sequence[Sequence[str]]]
+    comparisons: Sequence[Sequence[Sequence[str]]]
     """A table for each server that is compared with the first one."""
     charts: Sequence[Chart]
     command: str
@@ -67,13 +67,15 @@ def write_page(path: Path, results: Sequence[Result]) -> None:
         LocalProtocolError: Jinja2 is not installed.
         OSError: The file cannot be written.
     """
-    sections = [_section(f"r{at}", result) for at, result in enumerate(results, 1)]
-    page = _templates().get_template("page.html")
-    text = page.render(sections=sections, amount=amount)
+    sections = [
+        _section(f"r{number}", result) for number, result in enumerate(results, 1)
+    ]
+    page = _template_environment().get_template("page.html")
+    text = page.render(sections=sections, format_amount=format_amount)
     path.write_text(text, encoding="utf-8")
 
 
-def _templates() -> Any:
+def _template_environment() -> Any:
     try:
         import jinja2
     except ImportError as error:
@@ -88,29 +90,29 @@ def _templates() -> Any:
 
 
 def _section(id: str, result: Result) -> Section:
-    compared = []
+    comparisons = []
     is_search = result.highest is not None
-    made = [_rates(id, result)] if is_search else []
-    measured = [each for each in result.subjects if each.total("done")]
+    drawings = [_rate_chart(id, result)] if is_search else []
+    measured = [subject for subject in result.subjects if subject.total("done")]
     if measured:
-        made.append(_percentiles(id, result, measured))
+        drawings.append(_percentile_chart(id, result, measured))
     if not is_search:
-        first, *others = (each.name for each in result.targets)
-        for at, other in enumerate(others):
-            found = differences(result, against=other)
-            compared.append(verdict_rows(found, (first, other)))
-            name = f"{id}-ratios{at or ''}"
-            made += _ratios(name, f"{other} / {first}", found)
-        made += _time_line(id, result.targets)
+        first, *others = (subject.name for subject in result.targets)
+        for number, other in enumerate(others):
+            compared = differences(result, against=other)
+            comparisons.append(verdict_rows(compared, (first, other)))
+            name = f"{id}-ratios{number or ''}"
+            drawings += _ratio_charts(name, f"{other} / {first}", compared)
+        drawings += _time_charts(id, result.targets)
     rows = step_rows(result) if is_search else figure_rows(result)
-    return Section(id, result, rows, compared, made, _command(result))
+    return Section(id, result, rows, comparisons, drawings, _repeat_command(result))
 
 
-def _command(result: Result) -> str:
+def _repeat_command(result: Result) -> str:
     """Return the command line that repeats a run; empty if there is no such command."""
     if len(result.targets) > 2 and result.highest is None:
         return ""
-    load, usual = result.load, attrs.asdict(Load())
+    load, defaults = result.load, attrs.asdict(Load())
     words = ["mcpwire", "bench"]
     if result.highest is not None:
         words += ["--find-max", "CONDITION"]
@@ -126,26 +128,29 @@ def _command(result: Result) -> str:
         ("--mode", "mode", ""),
     ):
         value = load.get(name)
-        if value not in {None, usual[name]}:
-            shown = f"{value:g}" if isinstance(value, float) else str(value)
-            words += [option, f"{shown}{suffix}"]
+        if value not in {None, defaults[name]}:
+            text = f"{value:g}" if isinstance(value, float) else str(value)
+            words += [option, f"{text}{suffix}"]
     first, *others = result.targets
     if others and result.highest is None:
         words += ["--against", others[0].target]
     calls = load.get("calls", ())
-    given: list[str] = []
+    arguments: list[str] = []
     if len(calls) > 1:
         words += ["--mix", "FILE"]
     elif calls and calls[0]["method"] == "tools/call":
         params = calls[0]["params"]
         words += ["--call", str(params["name"])]
-        given = [_argument(*each) for each in params.get("arguments", {}).items()]
+        arguments = [
+            _format_argument(*argument)
+            for argument in params.get("arguments", {}).items()
+        ]
     elif calls and calls[0]["method"] == "tools/list":
         words.append("--list")
-    return f"{shlex.join([*words, *given])} -- {first.target}"
+    return f"{shlex.join([*words, *arguments])} -- {first.target}"
 
 
-def _argument(name: str, value: object) -> str:
+def _format_argument(name: str, value: object) -> str:
     from mcpwire.wire.json import encode
 
     if isinstance(value, str):
@@ -160,35 +165,37 @@ def _style(subjects: Sequence[Subject], subject: Subject) -> str:
     """Return the CSS class with the colour of a subject."""
     if subject.name == "floor":
         return "s0"
-    number = [each for each in subjects if each.name != "floor"].index(subject)
-    return f"s{number % _COLOURS + 1}"
+    number = [other for other in subjects if other.name != "floor"].index(subject)
+    return f"s{number % _COLOUR_COUNT + 1}"
 
 
 def _latency_axis(lines: Sequence[Line], **options: int) -> Axis:
-    values = _heights(lines)
-    found = [value for value in values if value > 0]
-    if found and max(found) > _STEEP * min(found):
-        return charts.logarithmic("latency", values, "us", **options)
-    return charts.linear("latency", values, "us")
+    values = _y_values(lines)
+    positive = [value for value in values if value > 0]
+    if positive and max(positive) > _MAX_LINEAR_RATIO * min(positive):
+        return charts.logarithmic_axis("latency", values, "us", **options)
+    return charts.linear_axis("latency", values, "us")
 
 
-def _heights(lines: Sequence[Line]) -> list[float]:
+def _y_values(lines: Sequence[Line]) -> list[float]:
     return [y for line in lines for _, y in line.points]
 
 
-def _percentiles(id: str, result: Result, subjects: Sequence[Subject]) -> Chart:
+def _percentile_chart(id: str, result: Result, subjects: Sequence[Subject]) -> Chart:
     if result.highest is not None:
-        subjects = _chosen_steps(result.highest, subjects)
+        subjects = _select_steps(result.highest, subjects)
     is_open = result.load.get("rate") is not None and result.highest is None
     lines = []
-    for one in subjects:
-        style = _style(subjects, one)
-        lines.append(charts.Line(one.name, _curve(one, "latency"), style))
-        if is_open and one.name == "target":
-            name = f"{one.name}, from the begin of each call"
-            lines.append(charts.Line(name, _curve(one, "service"), f"{style} dotted"))
-    count = max(each.total("done") for each in subjects)
-    axes = charts.percentiles(count), _latency_axis(lines)
+    for subject in subjects:
+        style = _style(subjects, subject)
+        lines.append(charts.Line(subject.name, _curve(subject, "latency"), style))
+        if is_open and subject.name == "target":
+            name = f"{subject.name}, from the begin of each call"
+            lines.append(
+                charts.Line(name, _curve(subject, "service"), f"{style} dotted")
+            )
+    count = max(subject.total("done") for subject in subjects)
+    axes = charts.percentile_axis(count), _latency_axis(lines)
     title = "Latency by percentile"
     text = (
         "The part of the calls (across) that took no longer than this (up). Each "
@@ -203,40 +210,43 @@ def _percentiles(id: str, result: Result, subjects: Sequence[Subject]) -> Chart:
     return Chart(title, text, svg, lines)
 
 
-def _chosen_steps(highest: float, subjects: Sequence[Subject]) -> list[Subject]:
+def _select_steps(highest: float, subjects: Sequence[Subject]) -> list[Subject]:
     """Return the lowest rate, the highest that held, and the lowest that failed."""
-    names = [each.name for each in subjects]
+    names = [subject.name for subject in subjects]
     name = step_name(highest)
-    kept = names.index(name) + 1 if name in names else 0
-    found = [*subjects[: min(kept, 1)], *subjects[max(kept - 1, 0) : kept + 1]]
-    return [each for at, each in enumerate(found) if each not in found[:at]]
+    count = names.index(name) + 1 if name in names else 0
+    selected = [*subjects[: min(count, 1)], *subjects[max(count - 1, 0) : count + 1]]
+    return [
+        subject for i, subject in enumerate(selected) if subject not in selected[:i]
+    ]
 
 
 def _curve(subject: Subject, kind: str) -> list[tuple[float, float]]:
     """Return latency in microseconds over log10(1 / (1 - percentile))."""
-    found = subject.latencies(kind)
-    last = log10(max(found.total_count, 2))
-    steps = [last * at / round(last * _POINTS) for at in range(round(last * _POINTS))]
+    histogram = subject.latencies(kind)
+    last = log10(max(histogram.total_count, 2))
+    count = round(last * _POINTS_PER_DECADE)
+    steps = [last * number / count for number in range(count)]
     percents = {100 * (1 - 10**-step): step for step in steps}
     percents[100.0] = last
-    values = percentiles(found, percents)
+    values = percentiles(histogram, percents)
     return [(step, values[percent] / 1_000) for percent, step in percents.items()]
 
 
-def _rates(id: str, result: Result) -> Chart:
+def _rate_chart(id: str, result: Result) -> Chart:
     highest = result.highest or 0.0
-    rows = [each.figures() for each in result.subjects]
+    rows = [subject.figures() for subject in result.subjects]
     lines = [
         charts.Line(
             name,
-            [(each["offered"], each[name]) for each in rows if name in each],
+            [(row["offered"], row[name]) for row in rows if name in row],
             style,
             has_dots=True,
         )
         for name, style in (("p50", "s1 dashed"), ("p99", "s1"), ("p99.9", "s2"))
     ]
     axes = (
-        charts.linear("offered rate", [each["offered"] for each in rows], "calls/s"),
+        charts.linear_axis("offered rate", [row["offered"] for row in rows], "calls/s"),
         _latency_axis(lines),
     )
     title = "Rate against latency"
@@ -252,24 +262,26 @@ def _rates(id: str, result: Result) -> Chart:
     return Chart(title, text, svg, lines)
 
 
-def _ratios(name: str, what: str, found: Sequence[Difference]) -> Iterable[Chart]:
+def _ratio_charts(
+    name: str, title: str, compared: Sequence[Difference]
+) -> Iterable[Chart]:
     rows = [
         charts.Interval(
-            each.figure,
-            each.ratio,
-            each.low,
-            each.high,
-            _VERDICTS.get(each.verdict, "same"),
+            difference.figure,
+            difference.ratio,
+            difference.low,
+            difference.high,
+            _VERDICT_STYLES.get(difference.verdict, "same"),
         )
-        for each in found
+        for difference in compared
     ]
     if rows:
-        title = f"Ratio {what}"
+        heading = f"Ratio {title}"
         text = (
             "Each figure with its interval; in 99 of 100 cases all of them hold their "
             "ratios. Where the line at 1 lies in the interval, no difference is shown."
         )
-        yield Chart(title, text, charts.draw_intervals(name, title, rows))
+        yield Chart(heading, text, charts.draw_intervals(name, heading, rows))
 
 
 @attrs.frozen
@@ -284,92 +296,101 @@ class _Second:
 
 
 def _seconds(subject: Subject) -> list[_Second]:
-    found = []
-    for each in subject.slices:
-        for at, done, errors, middle, last in each.windows:
-            width = min(1.0, max(each.elapsed - (at - each.at), 0.001))
-            found.append(_Second(at, middle, last, done / width, errors))
-    return found
+    seconds = []
+    for slice in subject.slices:
+        for at, done, errors, p50, p99 in slice.windows:
+            width = min(1.0, max(slice.elapsed - (at - slice.at), 0.001))
+            seconds.append(_Second(at, p50, p99, done / width, errors))
+    return seconds
 
 
-def _time_line(id: str, subjects: Sequence[Subject]) -> Iterable[Chart]:
+def _time_charts(id: str, subjects: Sequence[Subject]) -> Iterable[Chart]:
     """Yield charts of latency, rate, faults and memory over time."""
-    last = [each.slices[-1] for each in subjects if each.slices]
-    end = max((each.at + each.seconds for each in last), default=0)
-    seconds = {each.name: _seconds(each) for each in subjects}
+    last = [subject.slices[-1] for subject in subjects if subject.slices]
+    end = max((slice.at + slice.seconds for slice in last), default=0)
+    seconds = {subject.name: _seconds(subject) for subject in subjects}
     if not any(seconds.values()):
         return
-    rounds = {each.round: each.at for each in subjects[0].slices[::-1]}
+    rounds = {slice.round: slice.at for slice in subjects[0].slices[::-1]}
     marks = [charts.Mark(at) for at in rounds.values() if at]
-    across = charts.linear("time", [end], "s")
+    time_axis = charts.linear_axis("time", [end], "s")
     text = "A dotted line is where a round starts all anew." if marks else ""
 
-    def chart(title: str, what: str, up: Axis, lines: Sequence[Line]) -> Chart:
+    def chart(title: str, suffix: str, axis: Axis, lines: Sequence[Line]) -> Chart:
         svg = charts.draw_lines(
-            f"{id}-{what}", title, (across, up), lines, marks=marks, height=_PANEL
+            f"{id}-{suffix}",
+            title,
+            (time_axis, axis),
+            lines,
+            marks=marks,
+            height=_PANEL_HEIGHT,
         )
         return Chart(title, text, svg, lines)
 
     latencies = [
         charts.Line(
-            f"{one.name} {name}",
-            [(each.at, getattr(each, name)) for each in seconds[one.name] if each.p99],
-            f"{_style(subjects, one)}{dashes}",
+            f"{subject.name} {name}",
+            [
+                (second.at, getattr(second, name))
+                for second in seconds[subject.name]
+                if second.p99
+            ],
+            f"{_style(subjects, subject)}{dashes}",
         )
-        for one in subjects
+        for subject in subjects
         for name, dashes in (("p99", ""), ("p50", " dashed"))
     ]
-    up = _latency_axis(latencies, most=_PANEL_TICKS)
-    yield chart("Latency over time", "latency", up, latencies)
+    axis = _latency_axis(latencies, max_ticks=_PANEL_TICKS)
+    yield chart("Latency over time", "latency", axis, latencies)
     rates = [
         charts.Line(
-            one.name,
-            [(each.at, each.rate) for each in seconds[one.name]],
-            _style(subjects, one),
+            subject.name,
+            [(second.at, second.rate) for second in seconds[subject.name]],
+            _style(subjects, subject),
         )
-        for one in subjects
+        for subject in subjects
     ]
-    up = charts.linear("calls/s", _heights(rates))
-    yield chart("Answers a second", "rate", up, rates)
-    faults = list(_faults(subjects, seconds))
+    axis = charts.linear_axis("calls/s", _y_values(rates))
+    yield chart("Answers a second", "rate", axis, rates)
+    faults = list(_fault_lines(subjects, seconds))
     if faults:
-        up = charts.linear("count", _heights(faults))
-        yield chart("Errors and reconnects", "faults", up, faults)
+        axis = charts.linear_axis("count", _y_values(faults))
+        yield chart("Errors and reconnects", "faults", axis, faults)
     memory = [
-        charts.Line(one.name, _memory(one), _style(subjects, one))
-        for one in subjects
-        if one.samples
+        charts.Line(subject.name, _memory_points(subject), _style(subjects, subject))
+        for subject in subjects
+        if subject.samples
     ]
     if memory:
-        up = charts.linear("resident", _heights(memory), "B")
-        yield chart("Memory of the server", "memory", up, memory)
+        axis = charts.linear_axis("resident", _y_values(memory), "B")
+        yield chart("Memory of the server", "memory", axis, memory)
 
 
-def _faults(
+def _fault_lines(
     subjects: Sequence[Subject], seconds: dict[str, list[_Second]]
 ) -> Iterable[Line]:
     """Yield the errors of each second and the reconnects of each slice, if any."""
-    for one in subjects:
-        style = _style(subjects, one)
-        errors = [(each.at, float(each.errors)) for each in seconds[one.name]]
-        lost = [(each.at, float(each.reconnects)) for each in one.slices]
+    for subject in subjects:
+        style = _style(subjects, subject)
+        errors = [(second.at, float(second.errors)) for second in seconds[subject.name]]
+        reconnects = [(slice.at, float(slice.reconnects)) for slice in subject.slices]
         for kind, points, dashes in (
             ("errors", errors, ""),
-            ("reconnects", lost, " dashed"),
+            ("reconnects", reconnects, " dashed"),
         ):
-            if found := [point for point in points if point[1]]:
-                name = f"{one.name} {kind}"
+            if nonzero := [point for point in points if point[1]]:
+                name = f"{subject.name} {kind}"
                 yield charts.Line(
-                    name, found, f"{style}{dashes}", has_dots=True, is_bars=True
+                    name, nonzero, f"{style}{dashes}", has_dots=True, is_bars=True
                 )
 
 
-def _memory(subject: Subject) -> list[tuple[float, float]]:
+def _memory_points(subject: Subject) -> list[tuple[float, float]]:
     """Return memory over total time; the time of samples restarts in each round."""
-    begins = {each.round: each.at for each in subject.slices[::-1]}
-    starts = [begins[round] for round in sorted(begins)]
+    round_starts = {slice.round: slice.at for slice in subject.slices[::-1]}
+    starts = [round_starts[round] for round in sorted(round_starts)]
     return [
-        (start + each.at, float(each.memory))
+        (start + sample.at, float(sample.memory))
         for start, samples in zip(starts, subject.samples_of_rounds(), strict=False)
-        for each in samples
+        for sample in samples
     ]

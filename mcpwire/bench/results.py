@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import attrs
 
-from mcpwire.bench.histogram import merged, percentiles
+from mcpwire.bench.histogram import merge_histograms, percentiles
 from mcpwire.wire.json import encode, loads
 
 FORMAT: Final = 1
-_LEAST_FREE: Final = 4
+_MIN_DEGREES_OF_FREEDOM: Final = 4
 """Minimum degrees of freedom for an interval of the slope."""
 
 _PERCENTS: Final = (50.0, 90.0, 99.0, 99.9, 100.0)
@@ -150,34 +150,34 @@ class Subject:
     @cached_property
     def _latency_figures(self) -> tuple[Mapping[float, int], int]:
         """Percentiles and count, cached together because decoding is slow."""
-        found = self.latencies()
-        return percentiles(found, _PERCENTS), found.total_count
+        histogram = self.latencies()
+        return percentiles(histogram, _PERCENTS), histogram.total_count
 
     @cached_property
-    def _alone(self) -> tuple[Subject, ...]:
+    def _single_slices(self) -> tuple[Subject, ...]:
         """A copy of the subject for each slice."""
-        return tuple(attrs.evolve(self, slices=(one,)) for one in self.slices)
+        return tuple(attrs.evolve(self, slices=(slice,)) for slice in self.slices)
 
     def latencies(self, kind: str = "latency") -> Any:
         """Return the histogram of `latency`, `service` or `lag` over all slices."""
-        return merged(getattr(each, kind) for each in self.slices)
+        return merge_histograms(getattr(slice, kind) for slice in self.slices)
 
     def total(self, name: str) -> int:
         """Return the sum of a field over all slices."""
-        return sum(getattr(each, name) for each in self.slices)
+        return sum(getattr(slice, name) for slice in self.slices)
 
     @property
     def seconds(self) -> float:
         """The total time of load, in seconds."""
-        return sum(each.seconds for each in self.slices)
+        return sum(slice.seconds for slice in self.slices)
 
     @property
     def errors(self) -> dict[str, int]:
         """The number of errors over all slices, by kind."""
-        found: Counter[str] = Counter()
-        for each in self.slices:
-            found.update(each.errors)
-        return dict(found)
+        errors: Counter[str] = Counter()
+        for slice in self.slices:
+            errors.update(slice.errors)
+        return dict(errors)
 
     def memory_slope(self) -> float | None:
         """Return the growth of memory in bytes per second; ``None``: too few samples.
@@ -195,19 +195,19 @@ class Subject:
         process.
         """
         at, memory = self._centred_samples
-        slope, used = self.memory_slope(), len(self.samples_of_rounds()) + 1
-        free: float = len(at) - used
-        if slope is None or free < _LEAST_FREE:
+        slope, fitted = self.memory_slope(), len(self.samples_of_rounds()) + 1
+        freedom: float = len(at) - fitted
+        if slope is None or freedom < _MIN_DEGREES_OF_FREEDOM:
             return None
-        off = [value - slope * x for x, value in zip(at, memory, strict=True)]
-        squares = _product(off, off)
+        residuals = [value - slope * x for x, value in zip(at, memory, strict=True)]
+        squares = _dot_product(residuals, residuals)
         if not squares:
             return 0.0
-        alike = max(_product(off[1:], off) / squares, 0.0)
-        each_counts = (1 - alike) / (1 + alike)
-        error = sqrt(squares / free / _product(at, at) / each_counts)
-        free = max(len(at) * each_counts - used, 1.0)
-        return error * (1.96 + 2.37 / free + 2.82 / free**2 + 2.56 / free**3)
+        autocorrelation = max(_dot_product(residuals[1:], residuals) / squares, 0.0)
+        weight = (1 - autocorrelation) / (1 + autocorrelation)
+        error = sqrt(squares / freedom / _dot_product(at, at) / weight)
+        freedom = max(len(at) * weight - fitted, 1.0)
+        return error * (1.96 + 2.37 / freedom + 2.82 / freedom**2 + 2.56 / freedom**3)
 
     @cached_property
     def _centred_samples(self) -> tuple[list[float], list[float]]:
@@ -215,25 +215,25 @@ class Subject:
         at: list[float] = []
         memory: list[float] = []
         for samples in self.samples_of_rounds():
-            middle = fmean(each.at for each in samples)
-            level = fmean(each.memory for each in samples)
-            at += [each.at - middle for each in samples]
-            memory += [each.memory - level for each in samples]
+            mean_time = fmean(sample.at for sample in samples)
+            mean_memory = fmean(sample.memory for sample in samples)
+            at += [sample.at - mean_time for sample in samples]
+            memory += [sample.memory - mean_memory for sample in samples]
         return at, memory
 
     def samples_of_rounds(self) -> list[list[Sample]]:
         """Return the samples grouped by round; their time restarts in each round."""
-        found: list[list[Sample]] = []
-        for each in self.samples:
-            if not found or each.at <= found[-1][-1].at:
-                found.append([])
-            found[-1].append(each)
-        return found
+        rounds: list[list[Sample]] = []
+        for sample in self.samples:
+            if not rounds or sample.at <= rounds[-1][-1].at:
+                rounds.append([])
+            rounds[-1].append(sample)
+        return rounds
 
     def figures(self) -> dict[str, float]:
         """Return all available figures over all slices, by name."""
         values = (
-            (name, figure.of(self))
+            (name, figure.compute(self))
             for name, figure in FIGURES.items()
             if self.slices or figure.is_counted
         )
@@ -241,11 +241,11 @@ class Subject:
 
     def figures_of_slices(self, name: str) -> list[float]:
         """Return a figure of each slice in order, without slices that lack it."""
-        found = map(FIGURES[name].of, self._alone)
-        return [value for value in found if value is not None]
+        values = map(FIGURES[name].compute, self._single_slices)
+        return [value for value in values if value is not None]
 
 
-def _product(left: Iterable[float], right: Iterable[float]) -> float:
+def _dot_product(left: Iterable[float], right: Iterable[float]) -> float:
     return sum(x * y for x, y in zip(left, right, strict=False))
 
 
@@ -261,7 +261,7 @@ class Figure:
     unit: str
     """``us``, ``/s``, ``B``, ``B/s``, ``%`` or empty."""
 
-    of: Callable[[Subject], float | None]
+    compute: Callable[[Subject], float | None]
     more_is_better: bool = False
     is_compared: bool = True
     """Whether each slice has the figure, and comparisons include it."""
@@ -271,19 +271,19 @@ class Figure:
 
 
 def _percentile(percent: float) -> Callable[[Subject], float | None]:
-    def read(subject: Subject) -> float | None:
-        found = subject.percentiles.get(percent)
-        return None if found is None else found / 1_000
+    def compute(subject: Subject) -> float | None:
+        value = subject.percentiles.get(percent)
+        return None if value is None else value / 1_000
 
-    return read
+    return compute
 
 
 def _p99_of(kind: str) -> Callable[[Subject], float]:
-    def read(subject: Subject) -> float:
-        found: int = subject.latencies(kind).get_value_at_percentile(99)
-        return found / 1_000
+    def compute(subject: Subject) -> float:
+        value: int = subject.latencies(kind).get_value_at_percentile(99)
+        return value / 1_000
 
-    return read
+    return compute
 
 
 def _per_call(subject: Subject, total: float | None) -> float | None:
@@ -299,33 +299,33 @@ def _mean(subject: Subject) -> float | None:
 def _drift(subject: Subject) -> float | None:
     """Return the change of p99 from the first to the last tenth, in percent."""
     slices = subject.slices
-    tenth = len(slices) // 10
-    if not tenth or slices[0].round != slices[-1].round:
+    count = len(slices) // 10
+    if not count or slices[0].round != slices[-1].round:
         return None
     first, last = (
-        merged(each.latency for each in part).get_value_at_percentile(99)
-        for part in (slices[:tenth], slices[-tenth:])
+        merge_histograms(slice.latency for slice in tenth).get_value_at_percentile(99)
+        for tenth in (slices[:count], slices[-count:])
     )
     return 100 * (last / first - 1) if first and last else None
 
 
 def _server_cpu(subject: Subject) -> float | None:
-    if any(each.cpu is None for each in subject.slices):
+    if any(slice.cpu is None for slice in subject.slices):
         return None
     return _per_call(subject, subject.total("cpu") / 1_000)
 
 
-def _slope_end(sign: int) -> Callable[[Subject], float | None]:
-    def read(subject: Subject) -> float | None:
+def _slope_bound(sign: int) -> Callable[[Subject], float | None]:
+    def compute(subject: Subject) -> float | None:
         slope, error = subject.memory_slope(), subject.memory_slope_error()
         return None if slope is None or error is None else slope + sign * error
 
-    return read
+    return compute
 
 
-def _counted(name: str) -> Figure:
+def _count_figure(name: str) -> Figure:
     return Figure(
-        "", lambda one: one.counts.get(name), is_compared=False, is_counted=True
+        "", lambda subject: subject.counts.get(name), is_compared=False, is_counted=True
     )
 
 
@@ -344,58 +344,68 @@ FIGURES: Final[dict[str, Figure]] = {
     "service p99": Figure("us", _p99_of("service"), is_compared=False),
     "offered": Figure(
         "/s",
-        lambda one: one.total("offered") / one.seconds,
+        lambda subject: subject.total("offered") / subject.seconds,
         more_is_better=True,
         is_compared=False,
     ),
     "rate": Figure(
         "/s",
-        lambda one: sum(each.in_time for each in one.slices) / one.seconds,
+        lambda subject: (
+            sum(slice.in_time for slice in subject.slices) / subject.seconds
+        ),
         more_is_better=True,
     ),
     "missed": Figure(
-        "%", lambda one: _share(one, one.total("missed")), is_compared=False
+        "%", lambda subject: _share(subject, subject.total("missed")), is_compared=False
     ),
     "errors": Figure(
-        "%", lambda one: _share(one, sum(one.errors.values())), is_compared=False
+        "%",
+        lambda subject: _share(subject, sum(subject.errors.values())),
+        is_compared=False,
     ),
-    "reconnects": Figure("", lambda one: one.total("reconnects"), is_compared=False),
+    "reconnects": Figure(
+        "", lambda subject: subject.total("reconnects"), is_compared=False
+    ),
     "connect": Figure(
         "us",
-        lambda one: median(one.connects) if one.connects else None,
+        lambda subject: median(subject.connects) if subject.connects else None,
         is_compared=False,
     ),
     "cpu": Figure("us", _server_cpu),
     "generator cpu": Figure(
         "us",
-        lambda one: _per_call(one, one.total("generator_cpu") / 1_000),
+        lambda subject: _per_call(subject, subject.total("generator_cpu") / 1_000),
         is_compared=False,
     ),
     "generator lag p99": Figure("us", _p99_of("lag"), is_compared=False),
     "memory": Figure(
         "B",
-        lambda one: median(s.memory for s in one.samples) if one.samples else None,
+        lambda subject: (
+            median(s.memory for s in subject.samples) if subject.samples else None
+        ),
         is_compared=False,
     ),
     "memory slope": Figure("B/s", Subject.memory_slope, is_compared=False),
-    "memory slope low": Figure("B/s", _slope_end(-1), is_compared=False),
-    "memory slope high": Figure("B/s", _slope_end(1), is_compared=False),
+    "memory slope low": Figure("B/s", _slope_bound(-1), is_compared=False),
+    "memory slope high": Figure("B/s", _slope_bound(1), is_compared=False),
     "descriptors": Figure(
         "",
-        lambda one: max((s.descriptors for s in one.samples), default=None),
+        lambda subject: max((s.descriptors for s in subject.samples), default=None),
         is_compared=False,
     ),
     "bytes sent": Figure(
-        "B", lambda one: _per_call(one, one.total("bytes_sent")), is_compared=False
+        "B",
+        lambda subject: _per_call(subject, subject.total("bytes_sent")),
+        is_compared=False,
     ),
     "bytes received": Figure(
         "B",
-        lambda one: _per_call(one, one.total("bytes_received") or None),
+        lambda subject: _per_call(subject, subject.total("bytes_received") or None),
         is_compared=False,
     ),
-    "messages": _counted("messages"),
-    "reads": _counted("reads"),
-    "writes": _counted("writes"),
+    "messages": _count_figure("messages"),
+    "reads": _count_figure("reads"),
+    "writes": _count_figure("writes"),
 }
 """All figures in display order."""
 
@@ -425,12 +435,14 @@ class Result:
     @property
     def floor(self) -> Subject | None:
         """The floor; ``None`` if it was not measured."""
-        return next((each for each in self.subjects if each.name == "floor"), None)
+        return next(
+            (subject for subject in self.subjects if subject.name == "floor"), None
+        )
 
     @property
     def targets(self) -> tuple[Subject, ...]:
         """All subjects except the floor."""
-        return tuple(each for each in self.subjects if each.name != "floor")
+        return tuple(subject for subject in self.subjects if subject.name != "floor")
 
     def to_json(self) -> bytes:
         """Return the result as JSON, as `result.schema.json` describes it."""
@@ -448,23 +460,23 @@ class Result:
         """
         try:
             value = loads(text)
-            found = value.pop("format")
-            if found == FORMAT:
+            format = value.pop("format")
+            if format == FORMAT:
                 subjects = tuple(map(_subject, value.pop("subjects")))
                 value["notes"] = tuple(value["notes"])
                 return cls(subjects=subjects, **value)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a result of mcpwire bench: {error}") from error
-        raise ValueError(f"a result of format {found!r}, expected {FORMAT}")
+        raise ValueError(f"a result of format {format!r}, expected {FORMAT}")
 
 
 def _subject(value: dict[str, Any]) -> Subject:
     del value["figures"]
     slices = [
-        Slice(**{**each, "windows": tuple(map(tuple, each["windows"]))})
-        for each in value.pop("slices")
+        Slice(**{**fields, "windows": tuple(map(tuple, fields["windows"]))})
+        for fields in value.pop("slices")
     ]
-    samples = [Sample(**each) for each in value.pop("samples")]
+    samples = [Sample(**fields) for fields in value.pop("samples")]
     return Subject(
         slices=tuple(slices),
         samples=tuple(samples),

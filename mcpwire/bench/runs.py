@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire._package import __version__
-from mcpwire.bench.crew import Crew
-from mcpwire.bench.load import MOST_RATE, Call, Load
+from mcpwire.bench.load import MAX_RATE, Call, Load
 from mcpwire.bench.null_process import null_command, null_http
 from mcpwire.bench.results import Result, Subject, step_name
+from mcpwire.bench.worker_group import WorkerGroup
 from mcpwire.transports.http.target import Http
 from mcpwire.transports.targets import Stdio, is_url, parse_command
 
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
     from mcpwire.bench.thresholds import Threshold
 
 _SLICE_S: Final = 0.5
-LONGEST_SLICE_S: Final = 10.0
-MOST_CALLS: Final = 500_000
+MAX_SLICE_S: Final = 10.0
+MAX_SLICE_CALLS: Final = 500_000
 """Maximum calls in a slice of a search: each takes 32 bytes until the slice ends."""
 
-_BUSY: Final = 0.7
+_MAX_GENERATOR_SHARE: Final = 0.7
 """Share of a core above which the generator may be the limit."""
 
-_LATE_US: Final = 1_000.0
+_MAX_LAG_US: Final = 1_000.0
 """Delay of the load up to which figures are not doubted."""
 
 _COUNTED_CALLS: Final = 200
 _PHASES_S: Final = 0.5
-_STEP: Final = 1.05
+_MAX_SEARCH_RATIO: Final = 1.05
 """Maximum ratio of the two rates between which the search ends."""
 
-_KEPT_PACE: Final = 0.97
-_SHARED: Final = ("seconds", "rounds", "warm_up", "shape")
+_MIN_ANSWERED_SHARE: Final = 0.97
+_SHARED_FIELDS: Final = ("seconds", "rounds", "warm_up", "shape")
 """Fields that are equal in all loads of one run."""
 
 
@@ -67,7 +67,7 @@ class Progress:
 
 
 @attrs.define
-class _Running:
+class _SubjectRecord:
     """The measurements of one server during a run."""
 
     name: str
@@ -148,29 +148,31 @@ async def run(
     async with contextlib.AsyncExitStack() as stack:
         if isinstance(against, str | Stdio | Http):
             against = {"against": against}
-        subjects = [
-            _Running("target", as_target(target), load, processes),
-            *_others(against or {}, against_load or load, load),
+        records = [
+            _SubjectRecord("target", as_target(target), load, processes),
+            *_other_servers(against or {}, against_load or load, load),
         ]
         if with_floor:
-            where = await stack.enter_async_context(_floor_of(subjects[0].target))
-            subjects.insert(0, _Running("floor", where, _floor_load(load)))
+            floor_target = await stack.enter_async_context(
+                _floor_target(records[0].target)
+            )
+            records.insert(0, _SubjectRecord("floor", floor_target, _floor_load(load)))
         for number in range(load.rounds):
-            async with contextlib.AsyncExitStack() as servers:
-                crews = await _start(subjects, load, servers)
+            async with contextlib.AsyncExitStack() as round_stack:
+                groups = await _start(records, load, round_stack)
                 if not only_counts:
-                    await _measure(crews, load, number, on_progress)
+                    await _measure(groups, load, number, on_progress)
                 is_last = number == load.rounds - 1
                 if is_last and (with_details or only_counts):
-                    await _look_closer(crews, with_phases=not only_counts)
-    return _result(load, subjects, started, began)
+                    await _measure_details(groups, with_phases=not only_counts)
+    return _result(load, records, started, began)
 
 
-def _others(
+def _other_servers(
     against: Mapping[str, Stdio | Http | str],
     loads: Load | Mapping[str, Load],
-    usual: Load,
-) -> Iterator[_Running]:
+    main_load: Load,
+) -> Iterator[_SubjectRecord]:
     """Yield the servers to compare the target with, each with its load."""
     if isinstance(loads, Load):
         loads = dict.fromkeys(against, loads)
@@ -179,9 +181,9 @@ def _others(
     for name, other in against.items():
         if name in {"", "floor", "target"}:
             raise ValueError(f"a server of against must not be called {name!r}")
-        same = {each: getattr(usual, each) for each in _SHARED}
-        own = attrs.evolve(loads.get(name, usual), **same)
-        yield _Running(name, as_target(other), own)
+        shared = {field: getattr(main_load, field) for field in _SHARED_FIELDS}
+        own_load = attrs.evolve(loads.get(name, main_load), **shared)
+        yield _SubjectRecord(name, as_target(other), own_load)
 
 
 def as_target(target: Stdio | Http | str) -> Stdio | Http:
@@ -192,7 +194,7 @@ def as_target(target: Stdio | Http | str) -> Stdio | Http:
 
 
 @contextlib.asynccontextmanager
-async def _floor_of(target: Stdio | Http) -> AsyncIterator[Stdio | Http]:
+async def _floor_target(target: Stdio | Http) -> AsyncIterator[Stdio | Http]:
     """Run the null server with the transport of a target; yield its target."""
     if isinstance(target, Stdio):
         command, *arguments = null_command("--stdio")
@@ -205,75 +207,77 @@ async def _floor_of(target: Stdio | Http) -> AsyncIterator[Stdio | Http]:
 def _floor_load(load: Load) -> Load:
     """Return the load with calls that the null server supports."""
     echo = Call.tool("echo", {"text": "hello"})
-    known = {"ping": Call("ping"), "tools/list": Call("tools/list")}
+    supported = {"ping": Call("ping"), "tools/list": Call("tools/list")}
     calls = tuple(
-        attrs.evolve(known.get(call.method, echo), weight=call.weight)
+        attrs.evolve(supported.get(call.method, echo), weight=call.weight)
         for call in load.calls
     )
     return attrs.evolve(load, calls=calls)
 
 
 async def _start(
-    subjects: Sequence[_Running], load: Load, stack: contextlib.AsyncExitStack
-) -> list[tuple[_Running, Crew]]:
+    records: Sequence[_SubjectRecord], load: Load, stack: contextlib.AsyncExitStack
+) -> list[tuple[_SubjectRecord, WorkerGroup]]:
     """Start and warm up all servers with their workers."""
-    found = []
-    for one in subjects:
-        crew = Crew(one.target, one.load, one.processes)
-        found.append((one, await stack.enter_async_context(crew)))
-        await crew.warm_up(load.warm_up)
-        one.server = crew.server
-        one.connects += crew.connects
-    return found
+    groups = []
+    for record in records:
+        group = WorkerGroup(record.target, record.load, record.processes)
+        groups.append((record, await stack.enter_async_context(group)))
+        await group.warm_up(load.warm_up)
+        record.server = group.server
+        record.connects += group.connects
+    return groups
 
 
 async def _measure(
-    crews: Sequence[tuple[_Running, Crew]],
+    groups: Sequence[tuple[_SubjectRecord, WorkerGroup]],
     load: Load,
     number: int,
     on_progress: Callable[[Progress], None] | None,
 ) -> None:
     """Measure all servers of a round in turns."""
     share = load.seconds / load.rounds
-    width = _SLICE_S if load.shape == "constant" else LONGEST_SLICE_S
-    count = max(1, round(share / min(max(width, share / 20), LONGEST_SLICE_S)))
-    total = load.seconds * len(crews)
-    turn = list(crews)
+    slice_seconds = _SLICE_S if load.shape == "constant" else MAX_SLICE_S
+    count = max(1, round(share / min(max(slice_seconds, share / 20), MAX_SLICE_S)))
+    total = load.seconds * len(groups)
+    order = list(groups)
     for step in range(count):
-        turn.append(turn.pop(0))  # rotate the order of the servers
+        order.append(order.pop(0))  # rotate the order of the servers
         at = number * share + step * share / count
-        for one, crew in turn:
-            found = await crew.measure(number, at, share / count)
-            one.slices.append(found)
+        for record, group in order:
+            slice = await group.measure(number, at, share / count)
+            record.slices.append(slice)
             if on_progress is not None:
-                done = sum(s.seconds for each, _ in crews for s in each.slices)
-                on_progress(Progress(done, total, one.name, found))
-    for one, crew in crews:
-        one.samples += crew.samples
+                done = sum(s.seconds for r, _ in groups for s in r.slices)
+                on_progress(Progress(done, total, record.name, slice))
+    for record, group in groups:
+        record.samples += group.samples
 
 
-async def _look_closer(
-    crews: Sequence[tuple[_Running, Crew]], *, with_phases: bool
+async def _measure_details(
+    groups: Sequence[tuple[_SubjectRecord, WorkerGroup]], *, with_phases: bool
 ) -> None:
     """Count the messages and system calls of a call and measure its phases."""
-    for one, crew in crews:
-        if one.load.sessions == "per-call":
+    for record, group in groups:
+        if record.load.sessions == "per-call":
             continue
-        one.counts = await crew.counts(_COUNTED_CALLS)
+        record.counts = await group.counts(_COUNTED_CALLS)
         if with_phases:
-            one.phases = await crew.phases(_PHASES_S, is_alone=True)
-            if one.load.rate is not None or one.load.users > 1:
-                one.phases_under_load = await crew.phases(_PHASES_S, is_alone=False)
+            record.phases = await group.phases(_PHASES_S, is_sequential=True)
+            if record.load.rate is not None or record.load.users > 1:
+                record.phases_under_load = await group.phases(
+                    _PHASES_S, is_sequential=False
+                )
 
 
 def _result(
     load: Load,
-    subjects: Sequence[_Running],
+    records: Sequence[_SubjectRecord],
     started: datetime,
     began: float,
-    **facts: Any,
+    **fields: Any,
 ) -> Result:
-    found = tuple(each.subject() for each in subjects)
+    subjects = tuple(record.subject() for record in records)
     return Result(
         load=attrs.asdict(load),
         title=load.title,
@@ -285,9 +289,9 @@ def _result(
         },
         tool=f"mcpwire {__version__}",
         seconds=round(monotonic() - began, 3),
-        subjects=found,
-        notes=tuple(_notes(found, 99 if load.rate is not None else 90)),
-        **facts,
+        subjects=subjects,
+        notes=tuple(_notes(subjects, 99 if load.rate is not None else 90)),
+        **fields,
     )
 
 
@@ -299,26 +303,26 @@ def _notes(subjects: Sequence[Subject], percent: int) -> Sequence[str]:
         percent: The percentile of the load's lag to check. In an open loop it is a part
             of the calls, in a closed loop a part of the time, which has fewer calls.
     """
-    found = []
-    for one in subjects:
-        if not one.slices:
+    notes = []
+    for subject in subjects:
+        if not subject.slices:
             continue
-        share = max(each.generator_share for each in one.slices)
-        if share > _BUSY:
-            found.append(
-                f"{one.name}: making the load used {share:.0%} of a core, so it may be "
-                "the limit; --workers spreads it over processes"
+        share = max(slice.generator_share for slice in subject.slices)
+        if share > _MAX_GENERATOR_SHARE:
+            notes.append(
+                f"{subject.name}: making the load used {share:.0%} of a core, so it "
+                "may be the limit; --workers spreads it over processes"
             )
-        late = one.latencies("lag").get_value_at_percentile(percent) / 1_000
-        if not one.total("done"):
-            found.append(f"{one.name}: no call was answered")
-        elif late > max(one.figures()["p99"] / 2, _LATE_US):
-            found.append(
-                f"{one.name}: the load was up to {late / 1_000:.1f} ms late "
+        lag = subject.latencies("lag").get_value_at_percentile(percent) / 1_000
+        if not subject.total("done"):
+            notes.append(f"{subject.name}: no call was answered")
+        elif lag > max(subject.figures()["p99"] / 2, _MAX_LAG_US):
+            notes.append(
+                f"{subject.name}: the load was up to {lag / 1_000:.1f} ms late "
                 f"(p{percent}), more than half of the p99 of calls: this machine is "
                 "too busy to measure it"
             )
-    return found
+    return notes
 
 
 async def find_max(
@@ -349,38 +353,40 @@ async def find_max(
     if load.rate is None:
         raise ValueError("the search for the highest rate needs a rate to begin with")
     started, began = datetime.now(UTC), monotonic()
-    steps: list[_Running] = []
+    records: list[_SubjectRecord] = []
     good, bad, rate = 0.0, None, load.rate
-    async with Crew(as_target(target), load, processes) as crew:
-        await crew.warm_up(load.warm_up)
-        while rate <= MOST_RATE and (bad is None or (bad > good * _STEP and bad > 1)):
-            step = _Running(step_name(rate), as_target(target), load)
-            step.server = crew.server
-            steps.append(step)
+    async with WorkerGroup(as_target(target), load, processes) as group:
+        await group.warm_up(load.warm_up)
+        while rate <= MAX_RATE and (
+            bad is None or (bad > good * _MAX_SEARCH_RATIO and bad > 1)
+        ):
+            record = _SubjectRecord(step_name(rate), as_target(target), load)
+            record.server = group.server
+            records.append(record)
             count = _slices_of_step(load.seconds, rate)
             for number in range(count):
                 at = number * load.seconds / count
-                found = await crew.measure(0, at, load.seconds / count, rate)
-                step.slices.append(found)
+                slice = await group.measure(0, at, load.seconds / count, rate)
+                record.slices.append(slice)
                 if on_progress is not None:
-                    done = load.seconds * (len(steps) - 1) + at + found.seconds
-                    on_progress(Progress(done, None, step.name, found))
-            if _holds(step.subject(), condition):
+                    done = load.seconds * (len(records) - 1) + at + slice.seconds
+                    on_progress(Progress(done, None, record.name, slice))
+            if _meets_condition(record.subject(), condition):
                 good = rate
             else:
                 bad = rate
             rate = good * 2 if bad is None else (good + bad) / 2
-    steps.sort(key=lambda step: sum(each.offered for each in step.slices))
-    return _result(load, steps, started, began, highest=good)
+    records.sort(key=lambda record: sum(slice.offered for slice in record.slices))
+    return _result(load, records, started, began, highest=good)
 
 
 def _slices_of_step(seconds: float, rate: float) -> int:
     """Return the slices of a rate; more slices bound a worker's memory for calls."""
-    return max(1, ceil(seconds / LONGEST_SLICE_S), ceil(seconds * rate / MOST_CALLS))
+    return max(1, ceil(seconds / MAX_SLICE_S), ceil(seconds * rate / MAX_SLICE_CALLS))
 
 
-def _holds(subject: Subject, condition: Threshold) -> bool:
+def _meets_condition(subject: Subject, condition: Threshold) -> bool:
     figures = subject.figures()
-    kept = figures["rate"] >= _KEPT_PACE * figures["offered"]
-    worked = figures["errors"] <= 100 * (1 - _KEPT_PACE)
-    return kept and worked and condition.is_true(figures)
+    is_fast_enough = figures["rate"] >= _MIN_ANSWERED_SHARE * figures["offered"]
+    has_few_errors = figures["errors"] <= 100 * (1 - _MIN_ANSWERED_SHARE)
+    return is_fast_enough and has_few_errors and condition.is_true(figures)

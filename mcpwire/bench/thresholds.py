@@ -12,10 +12,10 @@ from mcpwire.bench.results import FIGURES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_CONDITION: Final = re.compile(
+_CONDITION_PATTERN: Final = re.compile(
     r"\s*([a-z0-9. ]+?)\s*(<=|>=|<|>)\s*([0-9]+(?:\.[0-9]+)?)\s*(\S*)\s*"
 )
-_CHANGE: Final = re.compile(
+_CHANGE_PATTERN: Final = re.compile(
     r"\s*([a-z0-9. ]+?)\s*([+-][0-9]+(?:\.[0-9]+)?)%\s+vs\s+(\S.*?)\s*"
 )
 
@@ -84,13 +84,13 @@ def parse_condition(text: str, figures: Mapping[str, str] = _FIGURES) -> Thresho
     Raises:
         ValueError: The syntax is wrong, or the figure or unit is unknown.
     """
-    found = _CONDITION.fullmatch(text)
-    if found is None:
+    match = _CONDITION_PATTERN.fullmatch(text)
+    if match is None:
         raise ValueError(
             f"a condition is FIGURE < VALUE UNIT, such as 'p99 < 20ms', got {text!r}"
         )
-    name, sign, number, unit = found.groups()
-    _check(name, figures)
+    name, sign, number, unit = match.groups()
+    _check_figure(name, figures)
     units = _UNITS[figures[name]]
     if unit not in units:
         known = ", ".join(filter(None, units)) or "none"
@@ -106,14 +106,14 @@ def parse_failure(text: str) -> Threshold | Change:
     Raises:
         ValueError: The syntax is wrong, or the figure or unit is unknown.
     """
-    found = _CHANGE.fullmatch(text)
-    if found is None:
+    match = _CHANGE_PATTERN.fullmatch(text)
+    if match is None:
         return parse_condition(text)
-    name, percent, file = found.groups()
-    _check(name, _FIGURES)
+    name, percent, file = match.groups()
+    _check_figure(name, _FIGURES)
     return Change(text.strip(), name, float(percent) / 100, file)
 
 
-def _check(name: str, figures: Iterable[str]) -> None:
+def _check_figure(name: str, figures: Iterable[str]) -> None:
     if name not in figures:
         raise ValueError(f"no figure is named {name!r}; there are {', '.join(figures)}")

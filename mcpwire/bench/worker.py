@@ -1,7 +1,7 @@
 """A worker process: it connects to the server, and generates load on request.
 
-`mcpwire.bench.crew` starts it and writes a pickled `Job` to its standard input, and
-then one line of JSON for each request. The worker answers each with a line of JSON.
+`mcpwire.bench.worker_group` starts it and writes a pickled `Job` to its standard input,
+and then one line of JSON for each request. The worker answers each with a line of JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 import mcpwire
-from mcpwire.bench.histogram import LONGEST_NS, encoded, histogram
+from mcpwire.bench.histogram import MAX_NS, encode_histogram, histogram
 from mcpwire.bench.load import Load  # noqa: TC001 - attrs resolves it
 from mcpwire.errors import MCPError, RequestTimeout, RPCError
 from mcpwire.wire.json import loads
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
 _TFD_NONBLOCK: Final = os.O_NONBLOCK
 _TFD_ABSTIME: Final = 1
 _NS: Final = 1_000_000_000
-_LATEST_NS: Final = _NS
+_MAX_DELAY_NS: Final = _NS
 """Time after the end of a slice until which its due calls may still begin."""
 
-_AT_ONCE: Final = 32
+_CALLS_PER_YIELD: Final = 32
 """Calls after which the generator yields to the event loop, even if it is late."""
 
-_ALONE_S: Final = 2.0
+_MAX_COUNT_S: Final = 2.0
 """Maximum duration of the sequential calls for the count of messages."""
 
 _PHASES: Final = ("encode and send", "wait", "decode")
 
-_TICK_NS: Final = 50_000_000
+_LAG_PERIOD_NS: Final = 50_000_000
 """Period at which a closed loop samples the delay of the event loop.
 
 Sampling takes 3 % of the CPU time of calls every 10 ms, and 1 % every 50 ms.
@@ -77,29 +77,29 @@ class Pacer:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._woken = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._fd = -1
         if sys.platform == "linux":
             self._libc = ctypes.CDLL(None, use_errno=True)
             self._fd = self._libc.timerfd_create(time.CLOCK_MONOTONIC, _TFD_NONBLOCK)
         if self._fd >= 0:
-            self._loop.add_reader(self._fd, self._wake)
+            self._loop.add_reader(self._fd, self._on_timer)
 
-    def _wake(self) -> None:
+    def _on_timer(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(self._fd, 8)
-        self._woken.set()
+        self._wakeup.set()
 
     async def wait_until(self, at: int) -> None:
         """Wait until a time; return at once if it has passed."""
         while (now := time.monotonic_ns()) < at:
-            self._woken.clear()
+            self._wakeup.clear()
             if self._fd < 0:
-                self._loop.call_later((at - now) / _NS, self._woken.set)
+                self._loop.call_later((at - now) / _NS, self._wakeup.set)
             else:
                 setting = struct.pack("4q", 0, 0, *divmod(at, _NS))
                 self._libc.timerfd_settime(self._fd, _TFD_ABSTIME, setting, None)
-            await self._woken.wait()
+            await self._wakeup.wait()
 
     def close(self) -> None:
         """Release the timer."""
@@ -122,10 +122,10 @@ class Connections:
         """The connection time of each session, in microseconds."""
 
     def _client(self) -> mcpwire.Client:
-        target, load, trace = self._job.target, self._job.load, self._hook()
+        target, load, trace = self._job.target, self._job.load, self._trace_hook()
         return mcpwire.Client(target, timeout=load.timeout, mode=load.mode, trace=trace)
 
-    def _hook(self) -> PhaseSampler | None:
+    def _trace_hook(self) -> PhaseSampler | None:
         """Return the trace hook for a client's connection."""
         return None
 
@@ -134,10 +134,10 @@ class Connections:
         sessions = self._job.load.sessions
         if sessions == "per-call":
             async with contextlib.AsyncExitStack() as stack:
-                return described(await self._connect(stack))
+                return describe_server(await self._connect(stack))
         for _ in range(sessions):
             self._clients.append(await self._connect(self._stack))
-        return described(self._clients[0])
+        return describe_server(self._clients[0])
 
     async def _connect(self, stack: contextlib.AsyncExitStack) -> mcpwire.Client:
         began = time.monotonic_ns()
@@ -182,7 +182,7 @@ class Connections:
         )
 
 
-def described(client: mcpwire.Client) -> dict[str, str]:
+def describe_server(client: mcpwire.Client) -> dict[str, str]:
     """Return a server's name and version, and the negotiated protocol revision."""
     info = client.server_info
     return {
@@ -212,32 +212,32 @@ class Recorder:
 
     def __init__(self) -> None:
         self._due = array("q")
-        self._begun = array("q")
+        self._started = array("q")
         self._answered = array("q")
         self.errors: Counter[str] = Counter()
         self._failed_at = array("q")
-        self._given_up: list[tuple[int, int, int]] = []
+        self._timed_out: list[tuple[int, int, int]] = []
         self.lags = array("q")
         self.offered = self.missed = 0
 
-    def answered(self, due: int, begun: int, error: str | None) -> None:
+    def record_answer(self, due: int, started: int, error: str | None) -> None:
         """Record a call with an answer, which may be an error."""
         now = time.monotonic_ns()
         self._due.append(due)
-        self._begun.append(begun)
+        self._started.append(started)
         self._answered.append(now)
         if error is not None:
             self.errors[error] += 1
             self._failed_at.append(now)
 
-    def failed(self, due: int, begun: int, error: MCPError) -> None:
+    def record_failure(self, due: int, started: int, error: MCPError) -> None:
         """Record a failed call; a timeout has a latency up to now."""
         now = time.monotonic_ns()
         self.errors[type(error).__name__] += 1
         self._failed_at.append(now)
         if isinstance(error, RequestTimeout):
             self.missed += 1
-            self._given_up.append((due, begun, now))
+            self._timed_out.append((due, started, now))
 
     def summary(
         self, began: int, at: float, length: int, *, is_open: bool
@@ -250,11 +250,11 @@ class Recorder:
             length: The time for which calls were begun, in nanoseconds.
             is_open: Whether the load is an open loop.
         """
-        kinds = {
-            "latency": histogram(ended - due for due, _, ended in self._timed()),
-            "service": histogram(ended - begun for _, begun, ended in self._timed()),
+        histograms = {
+            "latency": histogram(end - due for due, _, end in self._call_times()),
+            "service": histogram(end - begin for _, begin, end in self._call_times()),
             "lag": histogram(
-                (begun - due for due, begun, _ in self._timed())
+                (begin - due for due, begin, _ in self._call_times())
                 if is_open
                 else self.lags
             ),
@@ -263,37 +263,37 @@ class Recorder:
             "offered": self.offered,
             "done": len(self._answered),
             "missed": self.missed,
-            "in_time": self._in_time(length)
+            "in_time": self._count_in_time(length)
             if is_open
-            else self._within(began + length),
-            "latency_sum": sum(ended - due for due, _, ended in self._timed()),
+            else self._count_answered_by(began + length),
+            "latency_sum": sum(end - due for due, _, end in self._call_times()),
             "errors": dict(self.errors),
-            **{name: encoded(each) for name, each in kinds.items()},
+            **{name: encode_histogram(values) for name, values in histograms.items()},
             "windows": list(self._windows(began, at)),
         }
 
-    def _in_time(self, length: int) -> int:
+    def _count_in_time(self, length: int) -> int:
         """Count the answers within `length` of the first one."""
         first = min(self._answered, default=0)
         return bisect_right(self._answered, first + length)
 
-    def _within(self, end: int) -> float:
+    def _count_answered_by(self, end: int) -> float:
         """Count the calls answered by a time, plus the part before it of later ones."""
-        whole = bisect_right(self._answered, end)
-        later = zip(self._begun[whole:], self._answered[whole:], strict=True)
-        return whole + sum((end - begun) / (over - begun) for begun, over in later)
+        count = bisect_right(self._answered, end)
+        later = zip(self._started[count:], self._answered[count:], strict=True)
+        return count + sum((end - begin) / (answer - begin) for begin, answer in later)
 
-    def _timed(self) -> Iterator[tuple[int, int, int]]:
+    def _call_times(self) -> Iterator[tuple[int, int, int]]:
         """Yield when each call was due, began and ended."""
-        yield from zip(self._due, self._begun, self._answered, strict=True)
-        yield from self._given_up
+        yield from zip(self._due, self._started, self._answered, strict=True)
+        yield from self._timed_out
 
     def _windows(
         self, began: int, at: float
     ) -> Iterator[tuple[float, int, int, float, float]]:
         """Yield the figures of each second; calls count when they are answered."""
         answered, begin = self._answered, 0
-        failed = Counter((each - began) // _NS for each in self._failed_at)
+        failed = Counter((failed_at - began) // _NS for failed_at in self._failed_at)
         last_second = (
             max(answered[-1:] + self._failed_at[-1:], default=began) - began
         ) // _NS
@@ -304,13 +304,13 @@ class Recorder:
             begin = end
             if not values and not failed[second]:
                 continue
-            middle, last = (
-                (min(values[int(len(values) * part)], LONGEST_NS) / 1_000)
+            p50, p99 = (
+                (min(values[int(len(values) * part)], MAX_NS) / 1_000)
                 if values
                 else 0.0
                 for part in (0.5, 0.99)
             )
-            yield at + second, len(values), failed[second], middle, last
+            yield at + second, len(values), failed[second], p50, p99
 
 
 class Generator:
@@ -334,43 +334,47 @@ class Generator:
         offsets = array("d")
         if load.rate is not None:
             offsets.extend(load.due(at, at + seconds, self._worker))
-        sent, used = self._connections.bytes_sent, time.process_time_ns()
-        connections = self._connections.reconnects
-        received = self._connections.bytes_received
+        sent_before, cpu_before = self._connections.bytes_sent, time.process_time_ns()
+        reconnects_before = self._connections.reconnects
+        received_before = self._connections.bytes_received
         began = time.monotonic_ns()
         end = began + int(seconds * _NS)
         if load.rate is None:
             users = load.users // load.workers
             users += self._worker < load.users % load.workers
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._watch(recorder, range(began, end, _TICK_NS)))
+                group.create_task(
+                    self._sample_lag(recorder, range(began, end, _LAG_PERIOD_NS))
+                )
                 for _ in range(users):
-                    group.create_task(self._use(recorder, choices, end))
+                    group.create_task(self._run_user(recorder, choices, end))
         else:
             due = (began + int((offset - at) * _NS) for offset in offsets)
-            await self._open_loop(recorder, choices, due, end + _LATEST_NS)
+            await self._open_loop(recorder, choices, due, end + _MAX_DELAY_NS)
             await self._pacer.wait_until(end)
         elapsed = time.monotonic_ns() - began
         return {
-            "generator_cpu": time.process_time_ns() - used,
+            "generator_cpu": time.process_time_ns() - cpu_before,
             "elapsed": elapsed,
-            "bytes_sent": self._connections.bytes_sent - sent,
-            "bytes_received": self._connections.bytes_received - received,
-            "reconnects": self._connections.reconnects - connections,
+            "bytes_sent": self._connections.bytes_sent - sent_before,
+            "bytes_received": self._connections.bytes_received - received_before,
+            "reconnects": self._connections.reconnects - reconnects_before,
             **recorder.summary(began, at, end - began, is_open=load.rate is not None),
         }
 
-    async def _watch(self, recorder: Recorder, ticks: Iterable[int]) -> None:
+    async def _sample_lag(self, recorder: Recorder, ticks: Iterable[int]) -> None:
         """Record the delay of the event loop at each tick."""
         for due in ticks:
             await self._pacer.wait_until(due)
             recorder.lags.append(time.monotonic_ns() - due)
 
-    async def _use(self, recorder: Recorder, choices: Iterator[Call], end: int) -> None:
+    async def _run_user(
+        self, recorder: Recorder, choices: Iterator[Call], end: int
+    ) -> None:
         """Make sequential calls until `end`."""
-        while (begun := time.monotonic_ns()) < end:
+        while (started := time.monotonic_ns()) < end:
             recorder.offered += 1
-            await self._perform(recorder, next(choices), begun)
+            await self._perform(recorder, next(choices), started)
 
     async def _open_loop(
         self,
@@ -387,7 +391,7 @@ class Generator:
         for due in due_at:
             await self._pacer.wait_until(due)
             recorder.offered += 1
-            if recorder.offered % _AT_ONCE == 0:
+            if recorder.offered % _CALLS_PER_YIELD == 0:
                 await asyncio.sleep(0)  # a late pacer never yields
             is_too_late = time.monotonic_ns() > latest
             if is_too_late or len(running) >= self._load.most_open:
@@ -400,33 +404,33 @@ class Generator:
             task.add_done_callback(running.discard)
         if running:
             await asyncio.wait(running)
-        left = sum(1 for _ in due_at)
-        recorder.offered += left
-        recorder.missed += left
+        remaining = sum(1 for _ in due_at)
+        recorder.offered += remaining
+        recorder.missed += remaining
 
     async def count(self, calls: int) -> dict[str, Any]:
         """Make up to `calls` sequential calls within 2 s; return calls and messages."""
         messages = self._connections.messages
-        made, until = 0, time.monotonic() + _ALONE_S
+        calls_made, deadline = 0, time.monotonic() + _MAX_COUNT_S
         for call, _ in zip(self._load.choices("counts"), range(calls), strict=False):
             with contextlib.suppress(RPCError):
                 await self._connections.perform(call)
-            made += 1
-            if time.monotonic() >= until:
+            calls_made += 1
+            if time.monotonic() >= deadline:
                 break
-        return {"calls": made, "messages": self._connections.messages - messages}
+        return {"calls": calls_made, "messages": self._connections.messages - messages}
 
     async def _perform(self, recorder: Recorder, call: Call, due: int) -> None:
-        begun = time.monotonic_ns()
+        started = time.monotonic_ns()
         try:
             error = await self._connections.perform(call)
         except RPCError as failure:
-            recorder.answered(due, begun, type(failure).__name__)
+            recorder.record_answer(due, started, type(failure).__name__)
         except MCPError as failure:
-            recorder.failed(due, begun, failure)
+            recorder.record_failure(due, started, failure)
             await asyncio.sleep(0)  # an immediate failure would block other calls
         else:
-            recorder.answered(due, begun, error)
+            recorder.record_answer(due, started, error)
 
 
 _is_sampled: ContextVar[bool] = ContextVar("is_sampled", default=False)
@@ -440,7 +444,7 @@ class PhaseSampler:
     """
 
     def __init__(self) -> None:
-        self.found = {name: array("q") for name in _PHASES}
+        self.durations = {name: array("q") for name in _PHASES}
         self.is_busy = False
         self._sent = b""
         self._sent_at = self._written_at = 0
@@ -463,28 +467,28 @@ class PhaseSampler:
         """Make a call and record its phases."""
         self.is_busy = True
         token = _is_sampled.set(True)
-        begun = time.monotonic_ns()
+        started = time.monotonic_ns()
         try:
             return await perform(client, call)
         finally:
-            self._note(begun, time.monotonic_ns())
+            self._record_phases(started, time.monotonic_ns())
             _is_sampled.reset(token)
             self.is_busy, self._sent, self._written_at = False, b"", 0
             self._received.clear()
 
-    def _note(self, begun: int, ended: int) -> None:
+    def _record_phases(self, started: int, finished: int) -> None:
         """Record the phases of a call if its response was received."""
-        id = _id_of(self._sent)
-        for came, line in self._received:
-            if str(id).encode() in line and _id_of(line) == id:
+        id = _message_id(self._sent)
+        for received, line in self._received:
+            if str(id).encode() in line and _message_id(line) == id:
                 # HTTP has no event for the write of a request.
-                marks = begun, self._written_at or self._sent_at, came, ended
+                marks = (started, self._written_at or self._sent_at, received, finished)
                 for name, (start, end) in zip(_PHASES, pairwise(marks), strict=True):
-                    self.found[name].append(end - start)
+                    self.durations[name].append(end - start)
                 return
 
 
-def _id_of(line: bytes) -> object:
+def _message_id(line: bytes) -> object:
     try:
         return loads(line)["id"]
     except (KeyError, TypeError, ValueError):
@@ -498,7 +502,7 @@ class SampledConnections(Connections):
         super().__init__(job, stack)
         self._samplers: list[PhaseSampler] = []
 
-    def _hook(self) -> PhaseSampler:
+    def _trace_hook(self) -> PhaseSampler:
         self._samplers.append(PhaseSampler())
         return self._samplers[-1]
 
@@ -513,15 +517,15 @@ class SampledConnections(Connections):
     def histograms(self) -> dict[str, str]:
         """Return the encoded histogram of each phase."""
         return {
-            name: encoded(
-                histogram(chain(*(one.found[name] for one in self._samplers)))
+            name: encode_histogram(
+                histogram(chain(*(s.durations[name] for s in self._samplers)))
             )
             for name in _PHASES
         }
 
 
-async def phases(
-    job: Job, pacer: Pacer, seconds: float, *, is_alone: bool
+async def measure_phases(
+    job: Job, pacer: Pacer, seconds: float, *, is_sequential: bool
 ) -> dict[str, str]:
     """Measure the phases of calls on new connections; return their histograms.
 
@@ -529,10 +533,10 @@ async def phases(
         job: The job with the calls.
         pacer: The timer for due calls.
         seconds: The duration of the measurement.
-        is_alone: Whether to make sequential calls in place of the job's load.
+        is_sequential: Whether to make sequential calls in place of the job's load.
     """
     load = attrs.evolve(job.load, shape="constant")
-    if is_alone:
+    if is_sequential:
         load = attrs.evolve(load, rate=None, users=1, sessions=1, workers=1)
     job = attrs.evolve(job, load=load)
     async with contextlib.AsyncExitStack() as stack:
@@ -542,7 +546,7 @@ async def phases(
         return connections.histograms()
 
 
-def _write(value: dict[str, Any]) -> None:
+def _write_line(value: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
 
@@ -553,49 +557,49 @@ class Requests(asyncio.Protocol):
     The input ends when the parent process exits, even if it was killed.
     """
 
-    def __init__(self, work: asyncio.Task[None]) -> None:
-        self._work = work
+    def __init__(self, task: asyncio.Task[None]) -> None:
+        self._task = task
         self._rest = b""
-        self.waiting: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
     def data_received(self, data: bytes) -> None:
         """Queue the received requests."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self.waiting.put_nowait(json.loads(line))
+            self.queue.put_nowait(json.loads(line))
 
     def connection_lost(self, _: Exception | None) -> None:
         """Cancel the work."""
-        self._work.cancel()
+        self._task.cancel()
 
 
-async def _work(job: Job) -> None:
+async def _serve_requests(job: Job) -> None:
     gc.collect()
     gc.freeze()
-    work, loop = asyncio.current_task(), asyncio.get_running_loop()
-    assert work is not None
-    input, requests = await loop.connect_read_pipe(lambda: Requests(work), sys.stdin)
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+    input, requests = await loop.connect_read_pipe(lambda: Requests(task), sys.stdin)
     pacer = Pacer()
     try:
         async with contextlib.AsyncExitStack() as stack:
             connections = Connections(job, stack)
             server = await connections.open()
-            _write({"server": server, "connects": connections.connects})
+            _write_line({"server": server, "connects": connections.connects})
             generator = Generator(job, connections, pacer)
             while True:
-                request = await requests.waiting.get()
+                request = await requests.queue.get()
                 answer: dict[str, Any] = {}
                 # A lost connection leaves the counts empty; a load continues.
                 with contextlib.suppress(MCPError):
-                    if "is_alone" in request:
-                        if not request["is_alone"]:
+                    if "is_sequential" in request:
+                        if not request["is_sequential"]:
                             await stack.aclose()  # do not run the servers twice
-                        answer = await phases(job, pacer, **request)
+                        answer = await measure_phases(job, pacer, **request)
                     elif "calls" in request:
                         answer = await generator.count(request["calls"])
                     else:
                         answer = await generator.run(**request)
-                _write(answer)
+                _write_line(answer)
     finally:
         pacer.close()
         input.close()
@@ -606,8 +610,8 @@ def main() -> int:
     job = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started us
     try:
         with contextlib.suppress(asyncio.CancelledError):
-            asyncio.run(_work(job))
+            asyncio.run(_serve_requests(job))
     except (MCPError, OSError) as error:
-        _write({"failure": str(error)})
+        _write_line({"failure": str(error)})
         return 1
     return 0

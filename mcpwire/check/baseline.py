@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Key: TypeAlias = "tuple[str, str, str]"  # case, transport, revision
 
-_FINDINGS: Final = frozenset(
+_FINDING_VERDICTS: Final = frozenset(
     {Verdict.FAIL, Verdict.CRASH, Verdict.HANG, Verdict.WARN, Verdict.LENIENT}
 )
 
@@ -41,7 +41,7 @@ def read_baseline(text: str) -> dict[Key, Verdict]:
     Raises:
         ValueError: A line is not a finding; the message has the line number.
     """
-    found: dict[Key, Verdict] = {}
+    findings: dict[Key, Verdict] = {}
     ids = {case.id for case in CASES}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
@@ -49,7 +49,7 @@ def read_baseline(text: str) -> dict[Key, Verdict]:
             continue
         try:
             case, transport, revision, verdict = words
-            found[case, transport, revision] = Verdict(verdict)
+            findings[case, transport, revision] = Verdict(verdict)
         except ValueError:
             raise ValueError(
                 f"line {number} of the baseline: expected CASE TRANSPORT REVISION "
@@ -57,7 +57,7 @@ def read_baseline(text: str) -> dict[Key, Verdict]:
             ) from None
         if case not in ids:
             raise ValueError(f"line {number} of the baseline: no case {case!r}")
-    return found
+    return findings
 
 
 def write_baseline(report: Report) -> str:
@@ -65,24 +65,24 @@ def write_baseline(report: Report) -> str:
     lines = sorted(
         f"{r.case} {r.cell.transport} {r.cell.revision} {r.verdict.value}"
         for r in report.results
-        if r.verdict in _FINDINGS
+        if r.verdict in _FINDING_VERDICTS
     )
     return "".join(f"{line}\n" for line in lines)
 
 
 def compare(report: Report, baseline: Mapping[Key, Verdict]) -> Comparison:
     """Compare a report with a baseline; entries without a result are not stale."""
-    seen = {_key(result): result.verdict for result in report.results}
+    verdicts = {_key(result): result.verdict for result in report.results}
     new = (
         result
         for result in report.results
-        if result.verdict in {*_FINDINGS, Verdict.UNRUN}
+        if result.verdict in {*_FINDING_VERDICTS, Verdict.UNRUN}
         and baseline.get(_key(result)) != result.verdict
     )
     stale = (
-        f"{' '.join(key)} {verdict.value}, now {seen[key].value}"
+        f"{' '.join(key)} {verdict.value}, now {verdicts[key].value}"
         for key, verdict in baseline.items()
-        if key in seen and seen[key] is not verdict
+        if key in verdicts and verdicts[key] is not verdict
     )
     return Comparison(tuple(sorted(new, key=_key)), tuple(stale))
 

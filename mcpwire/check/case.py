@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Transport: TypeAlias = Literal["stdio", "http", "sse"]
 """`sse`: HTTP with server-sent events, the transport of revision 2024-11-05."""
-Run: TypeAlias = "Callable[[Subject], Awaitable[None]]"
+CaseFunction: TypeAlias = "Callable[[Subject], Awaitable[None]]"
 
 ALL: Final = tuple(revision.name for revision in REVISIONS)
 LEGACY: Final = tuple(r.name for r in REVISIONS if r.era is Era.SESSION)
@@ -99,7 +99,7 @@ class NoAnswer(Finding):
     """The server did not answer a request within the time limit."""
 
 
-class NotAnswered(NoAnswer):
+class EndedWithoutAnswer(NoAnswer):
     """The HTTP response ended without an answer to the request."""
 
 
@@ -121,7 +121,7 @@ class Case:
     expects: str
     why: str
     """Consequence for a user when a server breaks the rule."""
-    run: Run
+    run: CaseFunction
     source: str = ""
     """Place of the rule in the specification, without revision; "" for `ROBUST`."""
     rules: tuple[str, ...] = ()
@@ -157,33 +157,41 @@ class Family:
 
     name: str
     cases: list[Case] = attrs.field(factory=list)
-    facts: dict[str, Any] = attrs.field(factory=dict)
+    defaults: dict[str, Any] = attrs.field(factory=dict)
     """Default attributes of the family's cases."""
 
-    def where(self, **facts: Any) -> Family:
+    def with_defaults(self, **defaults: Any) -> Family:
         """Return this family with further default attributes for its cases."""
-        return Family(self.name, self.cases, {**self.facts, **facts})
+        return Family(self.name, self.cases, {**self.defaults, **defaults})
 
-    def must(self, id: str, title: str, **facts: Any) -> Callable[[Run], Run]:
+    def must(
+        self, id: str, title: str, **attributes: Any
+    ) -> Callable[[CaseFunction], CaseFunction]:
         """Return a decorator that adds a case of level MUST."""
-        return self.case(id, Level.MUST, title, **facts)
+        return self.case(id, Level.MUST, title, **attributes)
 
-    def should(self, id: str, title: str, **facts: Any) -> Callable[[Run], Run]:
+    def should(
+        self, id: str, title: str, **attributes: Any
+    ) -> Callable[[CaseFunction], CaseFunction]:
         """Return a decorator that adds a case of level SHOULD."""
-        return self.case(id, Level.SHOULD, title, **facts)
+        return self.case(id, Level.SHOULD, title, **attributes)
 
-    def robust(self, id: str, title: str, **facts: Any) -> Callable[[Run], Run]:
+    def robust(
+        self, id: str, title: str, **attributes: Any
+    ) -> Callable[[CaseFunction], CaseFunction]:
         """Return a decorator that adds a case of level ROBUST."""
-        return self.case(id, Level.ROBUST, title, **facts)
+        return self.case(id, Level.ROBUST, title, **attributes)
 
     def case(
-        self, id: str, level: Level, title: str, **facts: Any
-    ) -> Callable[[Run], Run]:
+        self, id: str, level: Level, title: str, **attributes: Any
+    ) -> Callable[[CaseFunction], CaseFunction]:
         """Return a decorator that adds a coroutine function as a case."""
 
-        def add(run: Run) -> Run:
-            own = {"id": id, "level": level, "title": title, "run": run}
-            self.cases.append(Case(family=self.name, **{**self.facts, **facts, **own}))
+        def add(run: CaseFunction) -> CaseFunction:
+            required = {"id": id, "level": level, "title": title, "run": run}
+            self.cases.append(
+                Case(family=self.name, **{**self.defaults, **attributes, **required})
+            )
             return run
 
         return add

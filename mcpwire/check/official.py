@@ -25,32 +25,32 @@ from mcpwire.wire.json import JSONDecodeError, loads
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-SUITE_S: Final = 900.0
+SUITE_TIMEOUT_S: Final = 900.0
 _VERDICTS: Final[Mapping[str, Verdict]] = {
     "SUCCESS": Verdict.PASS,
     "FAILURE": Verdict.FAIL,
     "WARNING": Verdict.FAIL,
     "SKIPPED": Verdict.UNRUN,
 }
-_NAMES: Final = ("conformance", "mcp-conformance")
+_PROGRAM_NAMES: Final = ("conformance", "mcp-conformance")
 
 
-def find_suite(given: str | None = None) -> str:
+def find_suite(program: str | None = None) -> str:
     """Return the path of the suite's program.
 
     Args:
-        given: A program; by default a known name in PATH or ``node_modules/.bin``.
+        program: A program; by default a known name in PATH or ``node_modules/.bin``.
 
     Raises:
         LocalProtocolError: The suite is not installed.
     """
     local = Path("node_modules", ".bin")
-    for name in [given] if given else _NAMES:
-        for found in (shutil.which(name), shutil.which(name, path=str(local))):
-            if found is not None:
-                return found
+    for name in [program] if program else _PROGRAM_NAMES:
+        for path in (shutil.which(name), shutil.which(name, path=str(local))):
+            if path is not None:
+                return path
     raise LocalProtocolError(
-        f"{given or 'the official suite'} is not installed: npm install "
+        f"{program or 'the official suite'} is not installed: npm install "
         "@modelcontextprotocol/conformance, or name its program with --suite"
     )
 
@@ -62,40 +62,40 @@ def run_official(url: str, revision: str, suite: str) -> list[Result]:
         RemoteProtocolError: The suite wrote no result, or exceeded its time limit.
     """
     with tempfile.TemporaryDirectory() as folder:
-        accepted = Path(folder, "none.yml")
-        accepted.write_text("server: []\nclient: []\n", encoding="utf-8")
-        words = [suite, "server", "--url", url, "--suite", "all"]
-        words += ["--spec-version", revision, "--expected-failures", str(accepted)]
+        baseline = Path(folder, "none.yml")
+        baseline.write_text("server: []\nclient: []\n", encoding="utf-8")
+        command = [suite, "server", "--url", url, "--suite", "all"]
+        command += ["--spec-version", revision, "--expected-failures", str(baseline)]
         began = monotonic()
-        said = _run([*words, "-o", folder])
+        output = _run_suite([*command, "-o", folder])
         seconds = monotonic() - began
         again = f"mcpwire check --official --revision {revision} {url}"
-        found = [
+        results = [
             result
             for path in sorted(Path(folder).rglob("checks.json"))
-            for result in _scenario(path, Path(folder), revision, again)
+            for result in _read_scenario(path, Path(folder), revision, again)
         ]
-    if not found:
+    if not results:
         raise RemoteProtocolError(
             f"the official suite wrote no result for {revision} after {seconds:.0f} s; "
-            f"its output: {said[-500:].strip()}"
+            f"its output: {output[-500:].strip()}"
         )
-    return found
+    return results
 
 
-def _run(words: list[str]) -> str:
+def _run_suite(command: list[str]) -> str:
     with subprocess.Popen(  # noqa: S603 - the program that the user named
-        words,
+        command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         process_group=0,
     ) as process:
         try:
-            output, _ = process.communicate(timeout=SUITE_S)
+            output, _ = process.communicate(timeout=SUITE_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise RemoteProtocolError(
-                f"the official suite did not end within {SUITE_S:.0f} s"
+                f"the official suite did not end within {SUITE_TIMEOUT_S:.0f} s"
             ) from None
         finally:
             with suppress(ProcessLookupError):
@@ -103,7 +103,9 @@ def _run(words: list[str]) -> str:
     return output.decode("utf-8", "replace")
 
 
-def _scenario(path: Path, folder: Path, revision: str, again: str) -> Iterator[Result]:
+def _read_scenario(
+    path: Path, folder: Path, revision: str, again: str
+) -> Iterator[Result]:
     """Yield a scenario's checks, and a failure if no check succeeded."""
     stem = str(path.parent.relative_to(folder)).removeprefix("server-")
     scenario = stem.rpartition("-20")[0] or stem  # a time stamp follows
@@ -134,8 +136,8 @@ def _scenario(path: Path, folder: Path, revision: str, again: str) -> Iterator[R
         if verdict is Verdict.PASS:
             yield result(check["id"], title, verdict)
         elif verdict is not None:
-            said = f"{check['status']} {check.get('errorMessage') or ''}".strip()
-            yield result(check["id"], title, verdict, "SUCCESS", said)
+            actual = f"{check['status']} {check.get('errorMessage') or ''}".strip()
+            yield result(check["id"], title, verdict, "SUCCESS", actual)
     if not any(check["status"] == "SUCCESS" for check in checks):
         yield result(
             "vacuous",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mcpwire.check.results import Cell, Report, Result
 
-LETTERS: Final = {
+VERDICT_LETTERS: Final = {
     Verdict.PASS: "P",
     Verdict.LENIENT: "L",
     Verdict.WARN: "W",
@@ -36,11 +36,11 @@ LETTERS: Final = {
     Verdict.UNRUN: "U",
 }
 
-_SLUG: Final = 80  # characters of a file name
+_MAX_SLUG_LENGTH: Final = 80  # characters of a file name
 
 
 @attrs.frozen
-class Subject:
+class ReportSubject:
     """One report and its data for the templates."""
 
     slug: str
@@ -72,102 +72,107 @@ def write_pages(
         LocalProtocolError: Jinja2 is not installed.
         OSError: A file cannot be written.
     """
-    subjects = _subjects(reports)
-    templates = _templates()
-    cases = [c for c in CASES if any(c.id in each.by_case for each in subjects)]
-    known = {case.id for case in cases}
-    _write(folder / "style.css", templates.get_template("style.css").render())
+    subjects = _make_subjects(reports)
+    templates = _load_templates()
+    cases = [c for c in CASES if any(c.id in subject.by_case for subject in subjects)]
+    case_ids = {case.id for case in cases}
+    _write_file(folder / "style.css", templates.get_template("style.css").render())
 
-    def remarks_of(subject: Subject, result: Result) -> Sequence[str]:
+    def remarks_of(subject: ReportSubject, result: Result) -> Sequence[str]:
         if result.verdict in {Verdict.PASS, Verdict.ABSENT}:
             return ()
         server = subject.report.server.get("name", "")
         return (remarks or {}).get((server, result.case), ())
 
-    def page(path: str, template: str, **values: Any) -> None:
+    def write_page(path: str, template: str, **values: Any) -> None:
         top = "../" * path.count("/")
         text = templates.get_template(template).render(
             top=top,
             home=top + home if home else "",
             subjects=subjects,
-            letters=LETTERS,
-            known=known,
+            letters=VERDICT_LETTERS,
+            case_ids=case_ids,
             remarks=remarks_of,
             has_remarks=bool(remarks),
             **values,
         )
-        _write(folder / path, text)
+        _write_file(folder / path, text)
 
-    page("index.html", "index.html", cases=cases)
+    write_page("index.html", "index.html", cases=cases)
     for case in cases:
-        page(f"cases/{case.id}.html", "case.html", case=case)
+        write_page(f"cases/{case.id}.html", "case.html", case=case)
     for subject in subjects:
-        page(f"subjects/{subject.slug}.html", "subject.html", subject=subject)
+        write_page(f"subjects/{subject.slug}.html", "subject.html", subject=subject)
         for case in cases:
             results = subject.by_case.get(case.id)
             if results:
                 path = f"results/{subject.slug}/{case.id}.html"
-                page(path, "result.html", subject=subject, case=case, results=results)
+                write_page(
+                    path, "result.html", subject=subject, case=case, results=results
+                )
     return [subject.slug for subject in subjects]
 
 
-def _subjects(reports: Iterable[Report]) -> Sequence[Subject]:
-    found: list[Subject] = []
+def _make_subjects(reports: Iterable[Report]) -> Sequence[ReportSubject]:
+    subjects: list[ReportSubject] = []
     for report in reports:
-        named = report.server.get("name") or report.subject
-        name = f"{named} {report.server.get('version', '')}".strip()
+        server_name = report.server.get("name") or report.subject
+        name = f"{server_name} {report.server.get('version', '')}".strip()
         transports = {cell.transport for cell in report.cells()}
         if transports == {"http"}:
             name += " (HTTP)"
         elif transports == {"sse"}:
             name += " (HTTP+SSE)"
         stem = (
-            re.sub(r"[^a-z0-9.]+", "-", name.lower())[:_SLUG].strip("-.") or "subject"
+            re.sub(r"[^a-z0-9.]+", "-", name.lower())[:_MAX_SLUG_LENGTH].strip("-.")
+            or "subject"
         )
-        taken = {each.slug for each in found}
+        slugs = {subject.slug for subject in subjects}
         slug = next(
             s
-            for s in (stem, *(f"{stem}-{n}" for n in range(2, len(taken) + 3)))
-            if s not in taken
+            for s in (stem, *(f"{stem}-{n}" for n in range(2, len(slugs) + 3)))
+            if s not in slugs
         )
         by_case: dict[str, dict[Cell, Result]] = {}
         for result in report.results:
             by_case.setdefault(result.case, {})[result.cell] = result
-        by_case = {case: dict(sorted(each.items())) for case, each in by_case.items()}
-        found.append(Subject(slug, name, report, by_case, report.cells()))
-    return found
+        by_case = {
+            case: dict(sorted(results.items())) for case, results in by_case.items()
+        }
+        subjects.append(ReportSubject(slug, name, report, by_case, report.cells()))
+    return subjects
 
 
-def _templates() -> Any:
+def _load_templates() -> Any:
     try:
         import jinja2
     except ImportError as error:
         raise LocalProtocolError("pages need Jinja2: pip install Jinja2") from error
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("mcpwire.check"),
         autoescape=jinja2.select_autoescape(["html"]),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["octets"] = _as_text
-    made.filters["hex"] = _as_hex
-    return made
+    environment.filters["octets"] = _decode_octets
+    environment.filters["hex"] = _hex_dump
+    return environment
 
 
-def _as_text(data: bytes) -> str:
+def _decode_octets(data: bytes) -> str:
     """Decode octets; escape invalid and non-printable ones."""
     text = data.decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
-def _as_hex(data: bytes, most: int = 512) -> str:
+def _hex_dump(data: bytes, limit: int = 512) -> str:
     """Return a hex dump of the first octets, sixteen per line."""
-    rows = (data[at : at + 16] for at in range(0, min(len(data), most), 16))
+    rows = (data[at : at + 16] for at in range(0, min(len(data), limit), 16))
     lines = [f"{n * 16:04x}  {row.hex(' ')}" for n, row in enumerate(rows)]
-    return "\n".join([*lines, "..."] if len(data) > most else lines)
+    return "\n".join([*lines, "..."] if len(data) > limit else lines)
 
 
-def _write(path: Path, text: str) -> None:
+def _write_file(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

@@ -1,7 +1,7 @@
 """Raw connections to a server: they send any octets and return all received octets.
 
-They do not implement MCP: a case can send octets that a client refuses to send. `Tape`
-records the octets of both directions for the report.
+They do not implement MCP: a case can send octets that a client refuses to send.
+`Transcript` records the octets of both directions for the report.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import attrs
 
 from mcpwire.check.case import NoAnswer, PeerDied
-from mcpwire.errors import RemoteProtocolError, last_said
+from mcpwire.errors import RemoteProtocolError, last_error_line
 from mcpwire.limits import Limits
 from mcpwire.transports.http.h1 import ResponseReader
 from mcpwire.transports.process import StderrTail, describe_exit, spawn
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 HeaderValue: TypeAlias = "str | tuple[str, ...] | None"
 """Value of a header field; tuple: one line per value; ``None``: omit the field."""
 
-LARGEST: Final = 64 * 1024 * 1024  # bytes of one message, or of one body
-KEPT: Final = 16 * 1024  # recorded octets per case and direction
-READ: Final = 65_536
-MOST_EVENTS: Final = 100_000  # of one event stream
-_STREAM: Final = 4 * LARGEST  # octets of one event stream
+MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024  # bytes of one message, or of one body
+MAX_RECORDED_OCTETS: Final = 16 * 1024  # recorded octets per case and direction
+READ_SIZE: Final = 65_536
+MAX_EVENTS: Final = 100_000  # of one event stream
+_MAX_STREAM_BYTES: Final = 4 * MAX_MESSAGE_BYTES  # octets of one event stream
 _CREDENTIALS: Final = re.compile(
     rb"(?im)^((?:proxy-)?authorization:[ \t]*(?:[\w-]{1,16}[ \t]+)?"
     rb"|(?:set-)?cookie:[ \t]*)\S[^\r\n]*"
 )
-_PART: Final = 8  # minimum octets of a secret at the end of a shortened text
+_MIN_SECRET_PART: Final = 8  # minimum octets of a secret at the end of a shortened text
 _LIMITS: Final = Limits()
-_CONNECT_S: Final = 5.0
+_CONNECT_TIMEOUT_S: Final = 5.0
 _GRACE_S: Final = 1.0  # until SIGTERM, and again until SIGKILL
 
 
@@ -60,7 +60,7 @@ class Octets:
     """The number of the HTTP exchange; 0 over stdio."""
 
 
-class Tape:
+class Transcript:
     """Record of the first octets of a case, per direction; secrets are masked.
 
     Attributes:
@@ -76,8 +76,8 @@ class Tape:
         """Discard the recorded octets before the next case."""
         self.octets: list[Octets] = []
         self.last_sent = b""
-        self._began = monotonic()
-        self._room = {"sent": KEPT, "received": KEPT}
+        self._started_at = monotonic()
+        self._remaining = {"sent": MAX_RECORDED_OCTETS, "received": MAX_RECORDED_OCTETS}
 
     def masked(self, data: bytes) -> bytes:
         """Mask secrets, credentials and cookies in octets; no-op without secrets.
@@ -95,7 +95,7 @@ class Tape:
         text = self.masked(text.encode("utf-8", "replace")).decode("utf-8", "replace")
         head = text.removesuffix("...")
         for secret in self.secrets if head != text else ():
-            for size in range(len(secret) - 1, _PART - 1, -1):
+            for size in range(len(secret) - 1, _MIN_SECRET_PART - 1, -1):
                 if head.endswith(part := secret[:size].decode("utf-8", "replace")):
                     return f"{head.removesuffix(part)}***..."
         return text
@@ -104,11 +104,11 @@ class Tape:
         self, direction: Literal["sent", "received"], data: bytes, stream: int = 0
     ) -> None:
         """Record octets up to the limit."""
-        kept = self.masked(data)[: self._room[direction]]
-        self._room[direction] -= len(kept)
-        if kept:
-            at = monotonic() - self._began
-            self.octets.append(Octets(at, direction, bytes(kept), stream))
+        recorded = self.masked(data)[: self._remaining[direction]]
+        self._remaining[direction] -= len(recorded)
+        if recorded:
+            at = monotonic() - self._started_at
+            self.octets.append(Octets(at, direction, bytes(recorded), stream))
 
 
 class StdioPeer:
@@ -117,12 +117,12 @@ class StdioPeer:
     def __init__(
         self,
         target: Stdio,
-        tape: Tape,
+        transcript: Transcript,
         on_line: Callable[[bytes], None],
         on_end: Callable[[], None],
     ) -> None:
         self._target = target
-        self._tape = tape
+        self._transcript = transcript
         self._on_line = on_line
         self._on_end = on_end
         self.output_ended = False
@@ -135,15 +135,15 @@ class StdioPeer:
         """
         loop = asyncio.get_running_loop()
         self._child = child = spawn(self._target, StderrTail(_LIMITS.stderr_tail))
-        ends = os.fdopen(child.stdout, "rb", 0), os.fdopen(child.stdin, "wb", 0)
+        pipes = os.fdopen(child.stdout, "rb", 0), os.fdopen(child.stdin, "wb", 0)
         child.stdout = child.stdin = -1
-        reader = asyncio.StreamReader(READ, loop)
+        reader = asyncio.StreamReader(READ_SIZE, loop)
         try:
-            self._reading, _ = await loop.connect_read_pipe(
-                lambda: asyncio.StreamReaderProtocol(reader), ends[0]
+            self._read_transport, _ = await loop.connect_read_pipe(
+                lambda: asyncio.StreamReaderProtocol(reader), pipes[0]
             )
             transport, protocol = await loop.connect_write_pipe(
-                lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), ends[1]
+                lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), pipes[1]
             )
         except BaseException:
             child.kill()
@@ -152,9 +152,9 @@ class StdioPeer:
         self._reader_task = loop.create_task(self._read(reader))
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
-        lines = LineDecoder(LARGEST)
-        while data := await reader.read(READ):
-            self._tape.add("received", data)
+        lines = LineDecoder(MAX_MESSAGE_BYTES)
+        while data := await reader.read(READ_SIZE):
+            self._transcript.add("received", data)
             for line in lines.feed(data):
                 self._on_line(bytes(line))
         for line in lines.finish():
@@ -168,7 +168,7 @@ class StdioPeer:
         return self._child.pid
 
     @property
-    def is_over(self) -> bool:
+    def has_exited(self) -> bool:
         """Whether the process has ended."""
         return self._child.exited.is_set()
 
@@ -183,12 +183,12 @@ class StdioPeer:
         self._child.drain_stderr()
         return self._child.stderr.text
 
-    def death(self) -> PeerDied:
+    def exit_finding(self) -> PeerDied:
         """Return a finding with the exit code and the last stderr line."""
-        how = f"the server {describe_exit(self.exit_code)}"
-        if last := last_said(self.stderr):
-            how += f"; stderr ends: {last}"
-        return PeerDied("the server keeps running", how)
+        exit_text = f"the server {describe_exit(self.exit_code)}"
+        if last := last_error_line(self.stderr):
+            exit_text += f"; stderr ends: {last}"
+        return PeerDied("the server keeps running", exit_text)
 
     async def write(self, data: bytes) -> None:
         """Write octets; wait while the pipe is full.
@@ -197,13 +197,13 @@ class StdioPeer:
             PeerDied: The process has ended.
             NoAnswer: The process has closed its stdin and still runs.
         """
-        self._tape.add("sent", data)
+        self._transcript.add("sent", data)
         try:
             self._writer.write(data)
             await self._writer.drain()
         except (BrokenPipeError, ConnectionError):
             if await self.wait_exit(1.0):
-                raise self.death() from None
+                raise self.exit_finding() from None
             raise NoAnswer(
                 "the server reads its input", "it closed its input but still runs"
             ) from None
@@ -214,13 +214,13 @@ class StdioPeer:
 
     def close_output(self) -> None:
         """Close our end of the server's stdout, as happens when a client crashes."""
-        self._reading.close()
+        self._read_transport.close()
 
     async def wait_exit(self, timeout: float) -> bool:
         """Wait until the process ends; return whether it has ended."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._child.exited.wait(), timeout)
-        return self.is_over
+        return self.has_exited
 
     async def close(self) -> None:
         """Close its stdin, wait, then terminate its process group."""
@@ -228,7 +228,7 @@ class StdioPeer:
         try:
             await self._child.stop(close_grace=_GRACE_S, terminate_grace=_GRACE_S)
         finally:
-            self._reading.close()
+            self._read_transport.close()
             self._reader_task.cancel()
             with contextlib.suppress(asyncio.CancelledError, ConnectionError):
                 await self._reader_task
@@ -238,14 +238,14 @@ class Response:
     """One HTTP response while it is received.
 
     Attributes:
-        status: The status code, once `has_head` is set.
+        status: The status code, once `head_received` is set.
         fields: The header fields, names in lower case, as text.
         body: The octets of a body that is not an event stream.
         events: The events of an event stream.
         text: The first octets of an event stream, for checks of its form.
         last_event_id: The id to resume an event stream from; "" without one.
         retry_ms: The last reconnection time of an event stream, in milliseconds.
-        has_begun: Set once any octet was received, such as those of 100 Continue.
+        data_received: Set once any octet was received, such as those of 100 Continue.
         ended: Set at the end of the response.
         problem: Why the response is incomplete; "" if it is complete.
     """
@@ -264,8 +264,8 @@ class Response:
         self.text = bytearray()
         self.last_event_id = ""
         self.retry_ms: int | None = None
-        self.has_begun = asyncio.Event()
-        self.has_head = asyncio.Event()
+        self.data_received = asyncio.Event()
+        self.head_received = asyncio.Event()
         self.ended = asyncio.Event()
         self.problem = ""
         self._on_data = on_data
@@ -297,8 +297,8 @@ class Response:
             for name, value in fields.items()
         }
         if self.media_type == "text/event-stream":
-            self._sse = SSEDecoder(LARGEST)
-        self.has_head.set()
+            self._sse = SSEDecoder(MAX_MESSAGE_BYTES)
+        self.head_received.set()
 
     def data(self, chunk: bytes) -> None:
         """Receive a part of the body.
@@ -307,15 +307,15 @@ class Response:
             RemoteProtocolError: The body or the number of events exceeds its limit.
         """
         self._size += len(chunk)
-        most = LARGEST if self._sse is None else _STREAM
-        if self._size > most or len(self.events) > MOST_EVENTS:
+        limit = MAX_MESSAGE_BYTES if self._sse is None else _MAX_STREAM_BYTES
+        if self._size > limit or len(self.events) > MAX_EVENTS:
             raise RemoteProtocolError(
-                f"more than {most >> 20} MiB or {MOST_EVENTS:,} events in one response"
+                f"more than {limit >> 20} MiB or {MAX_EVENTS:,} events in one response"
             )
         if self._sse is None:
             self.body += chunk
             return
-        self.text += chunk[: max(0, READ - len(self.text))]
+        self.text += chunk[: max(0, READ_SIZE - len(self.text))]
         events = self._sse.feed(chunk)
         self.last_event_id = self._sse.last_event_id
         self.retry_ms = self._sse.retry
@@ -328,10 +328,10 @@ class Response:
     def end(self) -> None:
         """Receive the end of the body."""
         # The body of an HTTP error need not be a message: frameworks send their own.
-        is_named = b'"jsonrpc"' in self.body
+        is_jsonrpc = b'"jsonrpc"' in self.body
         is_error = b'"id"' in self.body and b'"error"' in self.body
-        may_be_one = self.status < 400 or is_named or is_error
-        if self._sse is None and may_be_one and "json" in self.media_type:
+        may_be_message = self.status < 400 or is_jsonrpc or is_error
+        if self._sse is None and may_be_message and "json" in self.media_type:
             self._on_data(bytes(self.body))
         self.finish("")
 
@@ -339,8 +339,8 @@ class Response:
         """Mark the response as ended; `problem`: why it is incomplete."""
         if not self.ended.is_set():
             self.problem = problem
-            self.has_begun.set()
-            self.has_head.set()
+            self.data_received.set()
+            self.head_received.set()
             self.ended.set()
             self._on_change()
 
@@ -352,7 +352,7 @@ class HttpPeer:
         self,
         url: Url,
         headers: Mapping[str, str],
-        tape: Tape,
+        transcript: Transcript,
         on_data: Callable[[bytes, int], None],
         on_end: Callable[[], None],
         *,
@@ -360,14 +360,14 @@ class HttpPeer:
     ) -> None:
         self.url = url
         self.headers = dict(headers)
-        self._tape = tape
+        self._transcript = transcript
         self._on_data = on_data
         self._on_end = on_end
         self._tls = (
             (tls or ssl.create_default_context()) if url.scheme == "https" else None
         )
-        self._open: dict[asyncio.Task[None], Response] = {}
-        self._count = 0
+        self._exchanges: dict[asyncio.Task[None], Response] = {}
+        self._exchange_count = 0
 
     async def exchange(
         self,
@@ -386,7 +386,7 @@ class HttpPeer:
         head = self.head(
             method, {"Content-Length": length, **headers}, target or self.url.target
         )
-        return await self.raw(head + (body or b""))
+        return await self.send_raw(head + (body or b""))
 
     def head(
         self, method: str, headers: Mapping[str, HeaderValue], target: str
@@ -403,20 +403,20 @@ class HttpPeer:
         }
         lines = [f"{method} {target} HTTP/1.1"]
         for name, value in fields.values():
-            several = (value,) if isinstance(value, str) else value or ()
-            lines += [f"{name}: {each}" for each in several]
+            values = (value,) if isinstance(value, str) else value or ()
+            lines += [f"{name}: {line}" for line in values]
         return "\r\n".join([*lines, "", ""]).encode("utf-8")
 
-    async def raw(self, data: bytes) -> Response:
+    async def send_raw(self, data: bytes) -> Response:
         """Send octets on a new connection; do not wait for the response.
 
         Raises:
             PeerDied: The connection cannot be opened.
         """
-        self._count += 1
-        number = self._count
+        self._exchange_count += 1
+        number = self._exchange_count
         try:
-            async with asyncio.timeout(_CONNECT_S):
+            async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                 reader, writer = await asyncio.open_connection(
                     self.url.host, self.url.port, ssl=self._tls
                 )
@@ -430,18 +430,18 @@ class HttpPeer:
                 f"{reason or type(error).__name__}",
             ) from None
         response = Response(
-            number, lambda found: self._on_data(found, number), self._on_end
+            number, lambda body: self._on_data(body, number), self._on_end
         )
         response.writer = writer
-        self._tape.add("sent", data, number)
+        self._transcript.add("sent", data, number)
         task = asyncio.get_running_loop().create_task(
-            self._converse(reader, writer, data, response)
+            self._run_exchange(reader, writer, data, response)
         )
-        self._open[task] = response
-        task.add_done_callback(lambda done: self._open.pop(done, None))
+        self._exchanges[task] = response
+        task.add_done_callback(lambda done: self._exchanges.pop(done, None))
         return response
 
-    async def _converse(
+    async def _run_exchange(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
@@ -453,12 +453,12 @@ class HttpPeer:
         try:
             writer.write(data)
             while not h1.is_complete:
-                chunk = await reader.read(READ)
+                chunk = await reader.read(READ_SIZE)
                 if not chunk:
                     h1.eof()
                     break
-                self._tape.add("received", chunk, response.number)
-                response.has_begun.set()
+                self._transcript.add("received", chunk, response.number)
+                response.data_received.set()
                 h1.feed(chunk)
             response.finish("" if h1.is_complete else "the connection ended early")
         except Exception as error:  # noqa: BLE001 - any bad response is a finding
@@ -467,29 +467,35 @@ class HttpPeer:
             response.finish("the check closed the connection")
             writer.transport.abort()
 
-    def more(self, response: Response, data: bytes, *, is_last: bool = False) -> None:
+    def send_more(
+        self, response: Response, data: bytes, *, is_last: bool = False
+    ) -> None:
         """Send more octets on an open connection; `is_last`: then send EOF."""
         writer = response.writer
         if writer is None or response.ended.is_set():
             return
-        self._tape.add("sent", data, response.number)
+        self._transcript.add("sent", data, response.number)
         with contextlib.suppress(OSError, RuntimeError):  # the server has closed it
             writer.write(data)
             if is_last:
                 writer.write_eof()
 
-    async def abandon(self, response: Response) -> None:
+    async def close_exchange(self, response: Response) -> None:
         """Close the connection of an exchange."""
-        for task in [task for task, each in self._open.items() if each is response]:
-            await self._end(task, response)
+        for task in [
+            task for task, each in self._exchanges.items() if each is response
+        ]:
+            await self._close_exchange(task, response)
 
     async def close(self) -> None:
         """Close all connections."""
-        for task, response in list(self._open.items()):
-            await self._end(task, response)
+        for task, response in list(self._exchanges.items()):
+            await self._close_exchange(task, response)
         await asyncio.sleep(0)  # lets asyncio close the aborted transports
 
-    async def _end(self, task: asyncio.Task[None], response: Response) -> None:
+    async def _close_exchange(
+        self, task: asyncio.Task[None], response: Response
+    ) -> None:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from mcpwire.check.results import Result
 
-_BAD = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG, Verdict.UNRUN})
+_FAILING = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG, Verdict.UNRUN})
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -64,19 +64,19 @@ def pytest_collection_modifyitems(
         cases = select(options)
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
-    collector = _Server.from_parent(
+    collector = _ServerCollector.from_parent(
         session, name="mcpwire-check", nodeid="mcpwire-check"
     )
     collector.target, collector.options = target, options
     items.extend(_CaseItem.from_parent(collector, name=case.id) for case in cases)
 
 
-class _Server(pytest.Collector):
+class _ServerCollector(pytest.Collector):
     """The server under test and, after the first item has run, the results."""
 
     target: str
     options: Options
-    found: dict[str, list[Result]] | None = None
+    by_case: dict[str, list[Result]] | None = None
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield no items: `pytest_collection_modifyitems` adds them."""
@@ -84,39 +84,39 @@ class _Server(pytest.Collector):
 
     def results(self, case: str) -> list[Result]:
         """Return the results of a case, one per cell; the first call runs all cases."""
-        if self.found is None:
-            self.found = {}
+        if self.by_case is None:
+            self.by_case = {}
             target: Any = self.target
             if "://" not in self.target:
                 command, *words = shlex.split(self.target)
                 target = Stdio(command, tuple(words), inherit_env=True)
-            for each in asyncio.run(run(target, self.options)).results:
-                self.found.setdefault(each.case, []).append(each)
-        return self.found.get(case, [])
+            for result in asyncio.run(run(target, self.options)).results:
+                self.by_case.setdefault(result.case, []).append(result)
+        return self.by_case.get(case, [])
 
 
 class _CaseItem(pytest.Item):
     """Test item for one case in all cells."""
 
-    parent: _Server
+    parent: _ServerCollector
 
     def runtest(self) -> None:
         """Fail if the case has a bad verdict; skip if no cell has the feature."""
         results = self.parent.results(self.name)
-        bad = [each for each in results if each.verdict in _BAD]
-        if bad:
-            raise _BreachError("\n\n".join(map(_told, bad)))
-        if all(each.verdict is Verdict.ABSENT for each in results):
+        failures = [result for result in results if result.verdict in _FAILING]
+        if failures:
+            raise _FindingError("\n\n".join(map(_describe, failures)))
+        if all(result.verdict is Verdict.ABSENT for result in results):
             pytest.skip(results[0].actual if results else "no revision has this case")
-        for each in results:
-            if each.verdict is not Verdict.PASS:
-                self.add_report_section("call", each.verdict.value, _told(each))
+        for result in results:
+            if result.verdict is not Verdict.PASS:
+                self.add_report_section("call", result.verdict.value, _describe(result))
 
     def repr_failure(
         self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None
     ) -> Any:
         """Return the findings without a traceback."""
-        if isinstance(excinfo.value, _BreachError):
+        if isinstance(excinfo.value, _FindingError):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
@@ -125,10 +125,10 @@ class _CaseItem(pytest.Item):
         return "mcpwire-check", None, self.name
 
 
-class _BreachError(Exception):
+class _FindingError(Exception):
     """A case has a bad verdict."""
 
 
-def _told(result: Result) -> str:
+def _describe(result: Result) -> str:
     head = f"{result.verdict.value}  {result.case}  {result.cell}  {result.title}"
     return "\n".join([head, *(f"  {line}" for line in details(result))])

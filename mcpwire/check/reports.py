@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
 from mcpwire.check.case import Level, Verdict
-from mcpwire.check.subject import shown
+from mcpwire.check.subject import printable
 from mcpwire.wire.json import encode, encode_line
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from mcpwire.check.results import Cell, Report, Result, Score
 
-_SARIF: Final = "https://json.schemastore.org/sarif-2.1.0.json"
-_LEVELS: Final = {
+_SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+_SARIF_LEVELS: Final = {
     Verdict.FAIL: "error",
     Verdict.CRASH: "error",
     Verdict.HANG: "error",
@@ -29,10 +29,10 @@ _LEVELS: Final = {
 }
 _COLOURS: Final = ((100, "brightgreen"), (95, "green"), (80, "yellow"), (0, "red"))
 
-_MARKS: Final = re.compile(r"[\\`*_\[\]<>!|#&]")  # of Markdown
-_ESCAPED: Final = r"\\\g<0>"
+_MARKDOWN_MARKUP: Final = re.compile(r"[\\`*_\[\]<>!|#&]")
+_ESCAPED_MARKUP: Final = r"\\\g<0>"
 
-NOTHING: Final = "no case applied"
+NO_CASE_APPLIED: Final = "no case applied"
 
 
 def to_junit(report: Report) -> bytes:
@@ -44,15 +44,15 @@ def to_junit(report: Report) -> bytes:
     for cell in report.cells():
         results = [r for r in report.results if r.cell == cell]
         suite = ET.SubElement(root, "testsuite", name=str(cell))
-        counts = Counter(_junit_kind(each) for each in results)
+        counts = Counter(_junit_kind(result) for result in results)
         for name, kind in (
             *(("failures", "failure"), ("errors", "error"), ("skipped", "skipped")),
         ):
             suite.set(name, str(counts[kind]))
         suite.set("tests", str(len(results)))
         suite.set("time", f"{sum(r.seconds for r in results):.3f}")
-        for each in results:
-            suite.append(_junit_case(each))
+        for result in results:
+            suite.append(_junit_case(result))
     return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
 
 
@@ -98,19 +98,19 @@ def details(result: Result) -> Iterator[str]:
 
 def to_sarif(report: Report) -> bytes:
     """Return the findings as SARIF 2.1, for code scanning."""
-    found = [r for r in report.results if r.verdict in _LEVELS]
-    rules = {r.case: r for r in found}
+    findings = [r for r in report.results if r.verdict in _SARIF_LEVELS]
+    rules = {r.case: r for r in findings}
     run = {
         "tool": {
             "driver": {
                 "name": "mcpwire check",
                 "version": report.tool.rpartition(" ")[2],
-                "rules": [_sarif_rule(each) for each in rules.values()],
+                "rules": [_sarif_rule(result) for result in rules.values()],
             }
         },
-        "results": [_sarif_result(each, report.subject) for each in found],
+        "results": [_sarif_result(result, report.subject) for result in findings],
     }
-    return encode({"$schema": _SARIF, "version": "2.1.0", "runs": [run]})
+    return encode({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _sarif_rule(result: Result) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _sarif_result(result: Result, subject: str) -> dict[str, Any]:
     text = f"{result.title}: expected {result.expected}, got {result.actual}"
     return {
         "ruleId": result.case,
-        "level": _LEVELS[result.verdict],
+        "level": _SARIF_LEVELS[result.verdict],
         "message": {"text": f"{text} ({cell}). Repeat with: {result.again}"},
         "locations": [
             {
@@ -148,12 +148,12 @@ def _sarif_result(result: Result, subject: str) -> dict[str, Any]:
 def to_badge(report: Report) -> bytes:
     """Return the lowest score as the JSON of a shields.io endpoint badge."""
     points = report.lowest()
-    colour = next(name for least, name in _COLOURS if (points or 0) >= least)
+    colour = next(name for minimum, name in _COLOURS if (points or 0) >= minimum)
     return encode(
         {
             "schemaVersion": 1,
             "label": f"MCP {report.profile}",
-            "message": NOTHING if points is None else f"{points} of 100",
+            "message": NO_CASE_APPLIED if points is None else f"{points} of 100",
             "color": "lightgrey" if points is None else colour,
         }
     )
@@ -162,29 +162,30 @@ def to_badge(report: Report) -> bytes:
 def to_markdown(report: Report) -> str:
     """Return scores and findings as Markdown."""
     lines = [
-        f"# {_MARKS.sub(_ESCAPED, _name(report))}",
+        f"# {_MARKDOWN_MARKUP.sub(_ESCAPED_MARKUP, _server_name(report))}",
         "",
         f"`{report.subject}`, profile {report.profile}",
         "",
     ]
     lines += ["| | score | MUST | SHOULD |", "|---|---|---|---|"]
     lines += [
-        f"| {cell} | {_points(each)} | {each.must_passed}/{each.must} "
-        f"| {each.should_passed}/{each.should} |"
-        for cell, each in report.scores().items()
+        f"| {cell} | {_points_text(score)} | {score.must_passed}/{score.must} "
+        f"| {score.should_passed}/{score.should} |"
+        for cell, score in report.scores().items()
     ]
-    for group in _grouped(report.failures()):
+    for group in _group_results(report.failures()):
         first = group[0]
         lines += ["", f"## {first.verdict.value}: {first.case} {first.title}", ""]
-        said = (first.level.value, _where(group), first.source)
-        lines += [f"- {', '.join(filter(None, said))}"]
+        summary = (first.level.value, _describe_cells(group), first.source)
+        lines += [f"- {', '.join(filter(None, summary))}"]
         lines += [
-            f"- {name}: `{text.replace('`', ' ')}`" for name, text in _parts(first)
+            f"- {name}: `{text.replace('`', ' ')}`"
+            for name, text in _finding_parts(first)
         ]
     return "\n".join([*lines, ""])
 
 
-def _parts(result: Result) -> Iterator[tuple[str, str]]:
+def _finding_parts(result: Result) -> Iterator[tuple[str, str]]:
     for name in ("sent", "expected", "actual", "again"):
         if text := getattr(result, name):
             yield name, _one_line(name, text)
@@ -192,52 +193,53 @@ def _parts(result: Result) -> Iterator[tuple[str, str]]:
 
 def _one_line(name: str, text: str) -> str:
     """Return a text as one line, shortened unless it is a command to copy."""
-    return text if name == "again" and text.isprintable() else shown(text)
+    return text if name == "again" and text.isprintable() else printable(text)
 
 
-def _name(report: Report) -> str:
-    named = " ".join(filter(None, map(report.server.get, ("name", "version"))))
-    return shown(named or report.subject)
+def _server_name(report: Report) -> str:
+    server = " ".join(filter(None, map(report.server.get, ("name", "version"))))
+    return printable(server or report.subject)
 
 
-def _grouped(results: Iterable[Result]) -> list[list[Result]]:
+def _group_results(results: Iterable[Result]) -> list[list[Result]]:
     """Group the results that have the same case, verdict and expectation."""
     groups: dict[tuple[object, ...], list[Result]] = {}
-    for each in results:
-        groups.setdefault((each.case, each.verdict, each.expected), []).append(each)
+    for result in results:
+        groups.setdefault((result.case, result.verdict, result.expected), []).append(
+            result
+        )
     return list(groups.values())
 
 
-def _where(group: list[Result]) -> str:
+def _describe_cells(group: list[Result]) -> str:
     by_transport: dict[str, list[str]] = {}
-    for each in group:
-        by_transport.setdefault(each.cell.transport, []).append(each.cell.revision)
+    for result in group:
+        by_transport.setdefault(result.cell.transport, []).append(result.cell.revision)
     return "; ".join(f"{t} {', '.join(sorted(r))}" for t, r in by_transport.items())
 
 
 def to_text(report: Report, *, colour: bool = False) -> str:
     """Return scores and findings for the terminal, the worst first."""
-    paint = _PAINT if colour else {}
+    colours = _ANSI_COLOURS if colour else {}
     lines = []
-    for group in _grouped(report.failures()):
+    for group in _group_results(report.failures()):
         first = group[0]
         verdict = first.verdict.value
-        start, end = paint.get(first.verdict, ""), "\x1b[0m" if colour else ""
+        start, end = colours.get(first.verdict, ""), "\x1b[0m" if colour else ""
         lines.append(
             f"{start}{verdict:<8}{end}{first.case}  {first.level.value}  {first.title}"
         )
-        lines.append(
-            f"        {_where(group)}  {first.source.partition(' ')[2]}".rstrip()
-        )
-        lines += [f"        {name:<9} {text}" for name, text in _parts(first)]
+        source = first.source.partition(" ")[2]
+        lines.append(f"        {_describe_cells(group)}  {source}".rstrip())
+        lines += [f"        {name:<9} {text}" for name, text in _finding_parts(first)]
         lines.append("")
     lines.append(_summary(report))
-    lines += [_score_line(cell, each) for cell, each in report.scores().items()]
-    lines += [f"unsupported {shown(note)}" for note in report.notes]
+    lines += [_score_line(cell, score) for cell, score in report.scores().items()]
+    lines += [f"unsupported {printable(note)}" for note in report.notes]
     return "\n".join(lines) + "\n"
 
 
-_PAINT: Final = {
+_ANSI_COLOURS: Final = {
     Verdict.FAIL: "\x1b[31m",
     Verdict.CRASH: "\x1b[1;31m",
     Verdict.HANG: "\x1b[1;31m",
@@ -248,39 +250,45 @@ _PAINT: Final = {
 
 def _summary(report: Report) -> str:
     counts = Counter(result.verdict for result in report.results)
-    parts = [f"{counts[each]} {each.value}" for each in Verdict if counts[each]]
-    return f"{_name(report)}: {', '.join(parts)}, {report.seconds:.1f} s"
+    parts = [
+        f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict]
+    ]
+    return f"{_server_name(report)}: {', '.join(parts)}, {report.seconds:.1f} s"
 
 
-def _points(each: Score) -> str:
-    return str(each.points) if each.applied else "-"
+def _points_text(score: Score) -> str:
+    return str(score.points) if score.applied else "-"
 
 
-def _score_line(cell: Cell, each: Score) -> str:
-    if not each.applied:
-        return f"  -  {cell.transport:<6} {cell.revision}  {NOTHING}"
-    must = f"MUST {each.must_passed} of {each.must}"
-    should = f"SHOULD {each.should_passed} of {each.should}"
-    return f"{each.points:>3}  {cell.transport:<6} {cell.revision}  {must}, {should}"
+def _score_line(cell: Cell, score: Score) -> str:
+    if not score.applied:
+        return f"  -  {cell.transport:<6} {cell.revision}  {NO_CASE_APPLIED}"
+    must = f"MUST {score.must_passed} of {score.must}"
+    should = f"SHOULD {score.should_passed} of {score.should}"
+    return f"{score.points:>3}  {cell.transport:<6} {cell.revision}  {must}, {should}"
 
 
-def failed(results: Iterable[Result], *, with_should: bool = False) -> bool:
+def has_failures(results: Iterable[Result], *, with_should: bool = False) -> bool:
     """Return whether the server breaks a MUST, crashed or hung, or a MUST is `unrun`.
 
     `with_should`: a broken SHOULD counts too.
     """
     return any(
-        each.verdict in _FAILED
-        or (each.verdict is Verdict.UNRUN and each.level is Level.MUST)
-        or (with_should and each.verdict is Verdict.WARN and each.level is Level.SHOULD)
-        for each in results
+        result.verdict in _FAILING
+        or (result.verdict is Verdict.UNRUN and result.level is Level.MUST)
+        or (
+            with_should
+            and result.verdict is Verdict.WARN
+            and result.level is Level.SHOULD
+        )
+        for result in results
     )
 
 
-_FAILED: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG})
+_FAILING: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG})
 
 
-def write_tapes(folder: Path, report: Report) -> None:
+def write_transcripts(folder: Path, report: Report) -> None:
     """Write the octets of each result as JSON lines, one file per result.
 
     Each line has ``at`` in seconds, ``direction``, ``stream`` (the HTTP exchange) and

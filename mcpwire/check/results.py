@@ -20,9 +20,9 @@ FORMAT: Final = 1
 _MUST_WEIGHT: Final = 95
 _SHOULD_WEIGHT: Final = 5
 _FAILED_CAP: Final = 94
-_DEAD_CAP: Final = 79
+_UNRESPONSIVE_CAP: Final = 79
 
-_DEAD: Final = frozenset({Verdict.CRASH, Verdict.HANG})
+_UNRESPONSIVE: Final = frozenset({Verdict.CRASH, Verdict.HANG})
 _PASSED: Final = frozenset({Verdict.PASS, Verdict.LENIENT})
 _RANK: Final = {
     Verdict.PASS: 0,
@@ -135,15 +135,15 @@ class Report:
         scores = [
             {
                 **attrs.asdict(cell),
-                "points": each.points,
-                "must": [each.must_passed, each.must],
-                "should": [each.should_passed, each.should],
-                "applied": each.applied,
+                "points": score.points,
+                "must": [score.must_passed, score.must],
+                "should": [score.should_passed, score.should],
+                "applied": score.applied,
             }
-            for cell, each in self.scores().items()
+            for cell, score in self.scores().items()
         ]
-        plain = {name: getattr(self, name) for name in _PLAIN}
-        results = [_result_out(each) for each in self.results]
+        plain = {name: getattr(self, name) for name in _REPORT_FIELDS}
+        results = [_encode_result(result) for result in self.results]
         return encode({"format": FORMAT, **plain, "scores": scores, "results": results})
 
     @classmethod
@@ -155,15 +155,15 @@ class Report:
         """
         try:
             value = loads(text)
-            found = value["format"]
-            plain = {name: value[name] for name in _PLAIN}
-            results = tuple(_result_in(each) for each in value["results"])
+            format_ = value["format"]
+            plain = {name: value[name] for name in _REPORT_FIELDS}
+            results = tuple(_decode_result(item) for item in value["results"])
             plain["notes"] = tuple(plain["notes"])
             report = cls(**plain, results=results)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a report of mcpwire check: {error}") from error
-        if found != FORMAT:
-            raise ValueError(f"a report of format {found!r}, expected {FORMAT}")
+        if format_ != FORMAT:
+            raise ValueError(f"a report of format {format_!r}, expected {FORMAT}")
         return report
 
     def cells(self) -> list[Cell]:
@@ -179,8 +179,8 @@ class Report:
 
     def lowest(self) -> int | None:
         """Return the lowest points of a cell; ``None``: no case counted in any cell."""
-        found = (each.points for each in self.scores().values() if each.applied)
-        return min(found, default=None)
+        points = (s.points for s in self.scores().values() if s.applied)
+        return min(points, default=None)
 
     def failures(self) -> list[Result]:
         """Return the results of rank `warn` or worse, the worst first."""
@@ -188,16 +188,24 @@ class Report:
         return sorted(bad, key=lambda r: (-_RANK[r.verdict], r.cell, r.case))
 
 
-_PLAIN: Final = (
+_REPORT_FIELDS: Final = (
     *("subject", "server", "profile", "seed", "started", "machine", "tool"),
     *("seconds", "out_of_budget", "notes"),
 )
-_TEXTS: Final = ("case", "title", "source", "family", "expected", "actual", "sent")
+_RESULT_TEXTS: Final = (
+    "case",
+    "title",
+    "source",
+    "family",
+    "expected",
+    "actual",
+    "sent",
+)
 
 
-def _result_out(result: Result) -> dict[str, Any]:
+def _encode_result(result: Result) -> dict[str, Any]:
     return {
-        **{name: getattr(result, name) for name in _TEXTS},
+        **{name: getattr(result, name) for name in _RESULT_TEXTS},
         **attrs.asdict(result.cell),
         "level": result.level.value,
         "verdict": result.verdict.value,
@@ -210,9 +218,9 @@ def _result_out(result: Result) -> dict[str, Any]:
     }
 
 
-def _result_in(value: dict[str, Any]) -> Result:
+def _decode_result(value: dict[str, Any]) -> Result:
     return Result(
-        **{name: value[name] for name in _TEXTS},
+        **{name: value[name] for name in _RESULT_TEXTS},
         cell=Cell(value["role"], value["transport"], value["revision"]),
         level=Level(value["level"]),
         verdict=Verdict(value["verdict"]),
@@ -236,8 +244,8 @@ def score(results: Iterable[Result]) -> Score:
     points += _share(should_passed, len(should)) * _SHOULD_WEIGHT
     if must_passed < len(must):
         points = min(points, _FAILED_CAP)
-    if any(r.verdict in _DEAD for r in counted):
-        points = min(points, _DEAD_CAP)
+    if any(r.verdict in _UNRESPONSIVE for r in counted):
+        points = min(points, _UNRESPONSIVE_CAP)
     return Score(
         points=int(points),
         must_passed=must_passed,
@@ -257,11 +265,11 @@ def worse(before: Report, after: Report) -> list[tuple[Result | None, Result]]:
 
     A case without an earlier result counts only if its verdict is `warn` or worse.
     """
-    old = {(r.case, r.cell): r for r in before.results}
-    found = []
+    earlier_results = {(r.case, r.cell): r for r in before.results}
+    pairs = []
     for result in after.results:
-        was = old.get((result.case, result.cell))
-        rank = _RANK[Verdict.LENIENT if was is None else was.verdict]
+        earlier = earlier_results.get((result.case, result.cell))
+        rank = _RANK[Verdict.LENIENT if earlier is None else earlier.verdict]
         if _RANK[result.verdict] > rank:
-            found.append((was, result))
-    return found
+            pairs.append((earlier, result))
+    return pairs

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 ROLES: Final = ("echo", "slow", "big", "notify", "ask", "change", "task")
 
-LONGEST: Final = 100_000  # characters; no longer argument is generated
+MAX_ARGUMENT_LENGTH: Final = 100_000  # characters; no longer argument is generated
 
-_WORDS: Final = {
+_ROLE_WORDS: Final = {
     "echo": ("echo",),
     "slow": ("slow", "sleep", "wait", "delay", "long_running", "longrunning"),
     "big": ("big", "large", "huge"),
@@ -42,13 +42,13 @@ def callable_tools(
         for tool in tools
         if isinstance(tool.get("name"), str)
         and (
-            _only_reads(tool)
+            _is_read_only(tool)
             or any(fnmatchcase(tool["name"], pattern) for pattern in patterns)
         )
     ]
 
 
-def _only_reads(tool: Mapping[str, Any]) -> bool:
+def _is_read_only(tool: Mapping[str, Any]) -> bool:
     annotations = tool.get("annotations")
     return isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
 
@@ -66,29 +66,29 @@ def find_roles(
         ValueError: A role is unknown, or the server has no such tool.
     """
     by_name = {tool.get("name"): tool for tool in tools}
-    found: dict[str, dict[str, Any]] = {}
+    roles: dict[str, dict[str, Any]] = {}
     for role, name in mapping.items():
         if role not in ROLES:
             raise ValueError(f"--map takes {', '.join(ROLES)}, got {role!r}")
         if name not in by_name:
             known = ", ".join(sorted(map(str, by_name))) or "none"
             raise ValueError(f"--map {role}={name}: no such tool; there are: {known}")
-        found[role] = by_name[name]
+        roles[role] = by_name[name]
     for role in ROLES:
         for tool in safe:
-            if role not in found and _plays(tool, role):
-                found[role] = tool
-    return found
+            if role not in roles and _fits_role(tool, role):
+                roles[role] = tool
+    return roles
 
 
 def is_named_like(tool: Mapping[str, Any], role: str) -> bool:
     """Return whether a tool's name suggests a role."""
     name = str(tool.get("name", "")).lower().replace("-", "_")
     # Do not match "ask" within "task".
-    return any(re.search(rf"(?<!t){word}", name) for word in _WORDS[role])
+    return any(re.search(rf"(?<!t){word}", name) for word in _ROLE_WORDS[role])
 
 
-def _plays(tool: Mapping[str, Any], role: str) -> bool:
+def _fits_role(tool: Mapping[str, Any], role: str) -> bool:
     if not is_named_like(tool, role):
         return False
     if role != "echo":
@@ -117,7 +117,7 @@ def arguments_for(
     schema = tool.get("inputSchema")
     if not isinstance(schema, dict):
         return {}
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     properties = properties_of(schema)
     for name in required_of(schema):
         try:
@@ -126,11 +126,11 @@ def arguments_for(
             value = None
         if value is None:
             return None
-        found[name] = value
-    return found
+        arguments[name] = value
+    return arguments
 
 
-def call_of(
+def call_params(
     tool: Mapping[str, Any], arguments: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the params of a call of a tool, by default with generated arguments."""
@@ -147,16 +147,16 @@ def _example(schema: Any, text: str) -> Any:
             return value
     if schema.keys() & {"pattern", "format", "minItems", "maximum"}:
         return None
-    if schema.get("minLength", 0) > LONGEST:
+    if schema.get("minLength", 0) > MAX_ARGUMENT_LENGTH:
         return None
     padded = text.ljust(schema.get("minLength", 0), "x")
-    found = {
+    examples = {
         "string": padded[: schema.get("maxLength", len(padded))],
         "integer": max(1, schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1)),
         "boolean": False,
         "array": [],
         "object": None if schema.get("required") else {},
     }
-    found["number"] = found["integer"]
+    examples["number"] = examples["integer"]
     kind = schema.get("type")
-    return found.get(kind) if isinstance(kind, str) else None
+    return examples.get(kind) if isinstance(kind, str) else None

@@ -32,22 +32,22 @@ from mcpwire.check.case import (
     Absent,
     Broken,
     Case,
+    EndedWithoutAnswer,
     Finding,
     Lenient,
     Level,
     NoAnswer,
-    NotAnswered,
     PeerDied,
     Start,
     Transport,
     Verdict,
 )
 from mcpwire.check.cases import CASES
-from mcpwire.check.cases._items import LISTS, pages
+from mcpwire.check.cases._items import LISTS, fetch_pages
 from mcpwire.check.results import Cell, Report, Result
 from mcpwire.check.roles import callable_tools, find_roles
-from mcpwire.check.schemas import SchemaWatch
-from mcpwire.check.subject import Answer, Facts, Patience, Subject, shown
+from mcpwire.check.schemas import MessageValidator
+from mcpwire.check.subject import Answer, Facts, Subject, TimeLimit, printable
 from mcpwire.errors import ConnectError
 from mcpwire.transports.http.target import Http
 from mcpwire.transports.http.tls import ssl_context
@@ -62,18 +62,18 @@ if TYPE_CHECKING:
 PROFILE: Final = "2026.1"
 """The newest profile: a frozen set of cases that scores refer to."""
 
-_FIRST_START_S: Final = 60.0  # `npx -y` and `uvx` download a server before its start
-_START_S: Final = 15.0
-_SURVEY_S: Final = 300.0  # if there is no budget
-_LATER_STARTS: Final = 10  # maximum time of a later start as a multiple of the first
-_REFUSED: Final = 3  # failed connections, after which a server counts as gone
-_HANGS: Final = 5  # consecutive hangs, after which the time limit is shortened
-_IMPATIENT: Final = 0.2  # of the usual time limit
-_LISTENS_S: Final = 0.05  # between two attempts to connect
-_PROBE_S: Final = 2.0
-_PROBE_STARTS: Final = 3  # start times that `server/discover` may take
-_SECRET: Final = 8  # minimum length of a word that is masked on its own
-_HOSTILE: Final = 6  # multiple of the time limit in cases that flood the server
+_FIRST_START_TIMEOUT_S: Final = 60.0  # `npx -y` and `uvx` download a server first
+_START_TIMEOUT_S: Final = 15.0
+_SURVEY_TIMEOUT_S: Final = 300.0  # if there is no budget
+_LATER_START_FACTOR: Final = 10  # maximum time of a later start, in first starts
+_MAX_FAILED_CONNECTIONS: Final = 3  # after these a server counts as gone
+_MAX_HANGS: Final = 5  # consecutive hangs, after which the time limit is shortened
+_SHORT_TIMEOUT_FACTOR: Final = 0.2  # of the usual time limit
+_CONNECT_INTERVAL_S: Final = 0.05  # between two attempts to connect
+_PROBE_TIMEOUT_S: Final = 2.0
+_PROBE_START_FACTOR: Final = 3  # start times that `server/discover` may take
+_MIN_SECRET_LENGTH: Final = 8  # minimum length of a word that is masked on its own
+_HOSTILE_TIMEOUT_FACTOR: Final = 6  # in cases that flood the server
 
 
 @attrs.frozen(kw_only=True)
@@ -123,9 +123,9 @@ def select(options: Options, cases: Iterable[Case] = CASES) -> list[Case]:
     Raises:
         ValueError: A word of `only` or `skip` matches no case; a revision is unknown.
     """
-    _revisions(options)
+    _requested_revisions(options)
     cases = [case for case in cases if case.profile <= options.profile]
-    ids = {case: _ids(case) for case in cases}
+    ids = {case: _id_prefixes(case) for case in cases}
     names = {case: ids[case] | {case.family, case.level.value} for case in cases}
     known = frozenset[str]().union(*names.values())
     only, skip = set(map(_as_level, options.only)), set(map(_as_level, options.skip))
@@ -135,23 +135,23 @@ def select(options: Options, cases: Iterable[Case] = CASES) -> list[Case]:
                 f"no case matches {word!r}: give an id, a family, must, should or "
                 "robust; see mcpwire check list"
             )
-    chosen = []
+    selected = []
     for case in cases:
         is_usual = (case.is_quick or options.speed == "full") and (
             not case.is_hostile or options.hostile
         )
         is_named = not only or not only.isdisjoint(names[case])
-        by_id = not only.isdisjoint(ids[case])
-        if is_named and (is_usual or by_id) and skip.isdisjoint(names[case]):
-            chosen.append(case)
-    return chosen
+        is_named_by_id = not only.isdisjoint(ids[case])
+        if is_named and (is_usual or is_named_by_id) and skip.isdisjoint(names[case]):
+            selected.append(case)
+    return selected
 
 
 def _as_level(word: str) -> str:
     return word.upper() if word.upper() in Level.__members__ else word
 
 
-def _revisions(options: Options) -> list[Revision]:
+def _requested_revisions(options: Options) -> list[Revision]:
     known = {revision.name: revision for revision in REVISIONS}
     for name in options.revisions:
         if name not in known:
@@ -161,7 +161,7 @@ def _revisions(options: Options) -> list[Revision]:
     return [known[name] for name in options.revisions or known]
 
 
-def _ids(case: Case) -> frozenset[str]:
+def _id_prefixes(case: Case) -> frozenset[str]:
     """Return a case's id and the prefixes of it that end before a dot."""
     parts = case.id.split(".")
     return frozenset(".".join(parts[: n + 1]) for n in range(len(parts)))
@@ -175,17 +175,17 @@ class _CellRun:
     revision: Revision
     facts: Facts
     shared: Subject | None = None
-    before: Subject | None = None
+    previous: Subject | None = None
     """The previous shared connection, closed after a crash or a hang."""
-    refused: int = 0
+    failed_connections: int = 0
     """The number of failed connection attempts."""
-    kept: dict[str, Subject] = attrs.field(factory=dict)
+    reusable: dict[str, Subject] = attrs.field(factory=dict)
     """Case id -> its connection, kept for the case that follows it."""
-    borrows: bool = False
+    uses_other_annotations: bool = False
     """Whether the annotations of another revision decide which tools may be called."""
     hangs: int = 0
     """The number of consecutive cases that hung."""
-    gone: str = ""
+    unreachable_reason: str = ""
     """The reason why the server is no longer reachable."""
 
 
@@ -204,33 +204,33 @@ class _Run:
         self._target = target
         self._options = options
         self._cases = cases
-        every = {case.id: case for case in (*CASES, *cases)}
-        self._numbers = {id: number for number, id in enumerate(every)}
+        all_cases = {case.id: case for case in (*CASES, *cases)}
+        self._numbers = {id: number for number, id in enumerate(all_cases)}
         self._on_result = on_result
-        self._watch = SchemaWatch()
+        self._validator = MessageValidator()
         is_stdio = isinstance(target, Stdio)
-        self._start_s = _FIRST_START_S if is_stdio else _START_S
-        self._took_s = 0.0
+        self._start_s = _FIRST_START_TIMEOUT_S if is_stdio else _START_TIMEOUT_S
+        self._first_start_s = 0.0
         """How long the first process took to answer, in seconds."""
-        self._starting = 0
+        self._starting_count = 0
         """The number of processes in startup that receive an `initialize`."""
         self._transport: Transport = "stdio" if is_stdio else "http"
         jobs = options.jobs if self._transport == "stdio" else 1
         self._jobs = asyncio.Semaphore(jobs)
-        self._ends_at = (
+        self._deadline = (
             None if options.budget_s is None else monotonic() + options.budget_s
         )
         self._cells: list[_CellRun] = []
         self.results: list[Result] = []
         self.notes: list[str] = []
-        self._spoken_revisions: list[str] = []
+        self._supported_revisions: list[str] = []
         self.server: dict[str, str] = {}
         self.out_of_budget = False
 
-    async def __call__(self) -> None:
+    async def execute(self) -> None:
         try:
-            cells = await self._survey_in_time()
-            self._spoken_revisions = [cell.cell.revision for cell in cells]
+            cells = await self._survey_within_limit()
+            self._supported_revisions = [cell.cell.revision for cell in cells]
             if self._transport == "stdio":
                 async with asyncio.TaskGroup() as tasks:
                     for cell in cells:
@@ -240,15 +240,15 @@ class _Run:
                     await self._run_cell(cell)
         finally:
             for cell in self._cells:
-                for subject in (cell.shared, *cell.kept.values()):
+                for subject in (cell.shared, *cell.reusable.values()):
                     if subject is not None:
                         await subject.close()
 
     # --- survey -----------------------------------------------------------------------
 
-    async def _survey_in_time(self) -> list[_CellRun]:
+    async def _survey_within_limit(self) -> list[_CellRun]:
         budget = self._options.budget_s
-        bound = max(_SURVEY_S if budget is None else budget, _START_S)
+        bound = max(_SURVEY_TIMEOUT_S if budget is None else budget, _START_TIMEOUT_S)
         try:
             async with asyncio.timeout(bound):
                 return await self._survey()
@@ -259,41 +259,46 @@ class _Run:
 
     async def _survey(self) -> list[_CellRun]:
         """Return a cell for each revision that the server supports, sorted."""
-        wanted = sorted(
-            _revisions(self._options),
+        revisions = sorted(
+            _requested_revisions(self._options),
             key=lambda r: (r is not LATEST_SESSION, r is not LATEST),
         )
         began = monotonic()
         count = 2 if self._transport == "stdio" else 1
-        cells = await self._look_at_all(wanted[:count])
+        cells = await self._probe_revisions(revisions[:count])
         problems = [each for each in cells if isinstance(each, str)]
-        if len(problems) == len(cells) and monotonic() - began > _START_S:
+        if len(problems) == len(cells) and monotonic() - began > _START_TIMEOUT_S:
             raise ConnectError(f"the server does not answer: {problems[0]}")
         if self._transport == "stdio":
             # Concurrent starts on a busy machine may take longer than the first one.
-            self._start_s = min(_START_S + _LATER_STARTS * self._took_s, 3 * _START_S)
+            self._start_s = min(
+                _START_TIMEOUT_S + _LATER_START_FACTOR * self._first_start_s,
+                3 * _START_TIMEOUT_S,
+            )
         else:
             self._start_s = 0.0
-        cells += await self._look_at_all(wanted[count:])
+        cells += await self._probe_revisions(revisions[count:])
         problems = [each for each in cells if isinstance(each, str)]
-        spoken = [each for each in cells if not isinstance(each, str)]
-        if not spoken and self._transport == "http":
+        supported = [each for each in cells if not isinstance(each, str)]
+        if not supported and self._transport == "http":
             # 2025-11-25 basic/transports, "Backwards Compatibility".
             self._transport = "sse"
-            sessions = (each for each in wanted if each.era is Era.SESSION)
-            again = [await self._look_at(each) for each in sessions]
-            spoken = [each for each in again if not isinstance(each, str)]
-            if spoken:
-                tried = zip(wanted, problems, strict=True)
-                problems = [text for each, text in tried if each.era is Era.STATELESS]
-                problems += [each for each in again if isinstance(each, str)]
-        if not spoken:
+            sessions = (r for r in revisions if r.era is Era.SESSION)
+            sse_cells = [await self._probe_revision(revision) for revision in sessions]
+            supported = [each for each in sse_cells if not isinstance(each, str)]
+            if supported:
+                tried = zip(revisions, problems, strict=True)
+                problems = [
+                    text for revision, text in tried if revision.era is Era.STATELESS
+                ]
+                problems += [each for each in sse_cells if isinstance(each, str)]
+        if not supported:
             raise ConnectError(f"no revision could be used: {problems[0]}")
         self.notes += problems
-        self._share_what_is_safe(spoken)
-        return sorted(spoken, key=lambda each: each.revision)
+        self._share_safe_tools(supported)
+        return sorted(supported, key=lambda cell: cell.revision)
 
-    def _share_what_is_safe(self, cells: list[_CellRun]) -> None:
+    def _share_safe_tools(self, cells: list[_CellRun]) -> None:
         """Allow calls of read-only tools in the revision without annotations, too.
 
         A tool with `readOnlyHint` in one revision is read-only in all.
@@ -303,36 +308,41 @@ class _Run:
             facts = cell.facts
             if cell.revision.name == REVISIONS[0].name:
                 named = [t for t in facts.tools if isinstance(t.get("name"), str)]
-                chosen = [t for t in named if t["name"] in safe]
-                cell.borrows = len(chosen) > len(facts.callable_tools)
-                facts.callable_tools = chosen
+                safe_tools = [t for t in named if t["name"] in safe]
+                cell.uses_other_annotations = len(safe_tools) > len(
+                    facts.callable_tools
+                )
+                facts.callable_tools = safe_tools
                 facts.roles = find_roles(
                     facts.tools, facts.callable_tools, self._options.roles
                 )
 
-    async def _look_at_all(self, revisions: list[Revision]) -> list[_CellRun | str]:
+    async def _probe_revisions(self, revisions: list[Revision]) -> list[_CellRun | str]:
         """Return a cell or problem per revision; over stdio probe them concurrently."""
         if self._transport != "stdio":
-            return [await self._look_at(each) for each in revisions]
-        self._starting = sum(each.era is Era.SESSION for each in revisions)
-        looks = [asyncio.create_task(self._look_at(each)) for each in revisions]
+            return [await self._probe_revision(revision) for revision in revisions]
+        self._starting_count = sum(r.era is Era.SESSION for r in revisions)
+        probes = [
+            asyncio.create_task(self._probe_revision(revision))
+            for revision in revisions
+        ]
         try:
-            return await asyncio.gather(*looks)
+            return await asyncio.gather(*probes)
         finally:
-            for each in looks:
-                each.cancel()
-            await asyncio.gather(*looks, return_exceptions=True)
+            for probe in probes:
+                probe.cancel()
+            await asyncio.gather(*probes, return_exceptions=True)
 
-    async def _look_at(self, revision: Revision) -> _CellRun | str:
+    async def _probe_revision(self, revision: Revision) -> _CellRun | str:
         """Return the cell of a revision, or the reason why there is none."""
-        subject = self._subject(revision, None, f"survey {revision}")
+        subject = self._make_subject(revision, None, f"survey {revision}")
         try:
             async with self._jobs:
                 await subject.open()
-                facts = await self._facts(subject, revision)
-        except (Finding, ConnectError) as found:
+                facts = await self._read_facts(subject, revision)
+        except (Finding, ConnectError) as error:
             await subject.close()
-            return f"{revision}: {self._spoken(found)}"
+            return f"{revision}: {self._describe_failure(error)}"
         except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
             await subject.close()
             return f"{revision}: the server's answers cannot be read: {error!r}"
@@ -340,24 +350,24 @@ class _Run:
             await subject.close()
             raise
         finally:
-            self._starting -= revision.era is Era.SESSION
+            self._starting_count -= revision.era is Era.SESSION
         cell = Cell("server", self._transport, revision.name)
         run = _CellRun(cell, revision, facts, subject)
         self._cells.append(run)
         return run
 
-    def _spoken(self, found: Exception) -> str:
-        if isinstance(found, Finding):
-            return found.actual or found.expected
-        return str(found)
+    def _describe_failure(self, error: Exception) -> str:
+        if isinstance(error, Finding):
+            return error.actual or error.expected
+        return str(error)
 
-    async def _greet(self, subject: Subject) -> Answer:
+    async def _time_handshake(self, subject: Subject) -> Answer:
         began = monotonic()
-        answer = await self._first_answer(subject)
-        self._took_s = self._took_s or monotonic() - began
+        answer = await self._first_handshake(subject)
+        self._first_start_s = self._first_start_s or monotonic() - began
         return answer
 
-    async def _first_answer(self, subject: Subject) -> Answer:
+    async def _first_handshake(self, subject: Subject) -> Answer:
         """Return the handshake answer of a server that may still be starting.
 
         A server without the newest revision need not answer `server/discover`. Over
@@ -367,57 +377,59 @@ class _Run:
             return await subject.handshake()
         id = subject.next_id()
         await subject.send(subject.message("server/discover", id=id))
-        has_company = bool(self._starting)
+        has_concurrent_starts = bool(self._starting_count)
         while True:
             with contextlib.suppress(TimeoutError):
-                async with Patience(max(_PROBE_S, _PROBE_STARTS * self._took_s)):
-                    return await subject.answer(id)
-            if not self._starting:
+                async with TimeLimit(
+                    max(_PROBE_TIMEOUT_S, _PROBE_START_FACTOR * self._first_start_s)
+                ):
+                    return await subject.wait_answer(id)
+            if not self._starting_count:
                 break  # else wait for the processes that were started at the same time
-        if has_company and not self._took_s:
+        if has_concurrent_starts and not self._first_start_s:
             raise NoAnswer("an answer to server/discover", "no answer")
-        legacy = {**subject.hello(), "protocolVersion": LATEST_SESSION.name}
+        legacy = {**subject.initialize_params(), "protocolVersion": LATEST_SESSION.name}
         hello = {"jsonrpc": "2.0", "id": subject.next_id(), "method": "initialize"}
         await subject.send({**hello, "params": legacy})
         await subject.wait_for(lambda m: m.is_answer, "any answer")
-        await subject.answer(id, timeout=_PROBE_S)
+        await subject.wait_answer(id, timeout=_PROBE_TIMEOUT_S)
         await subject.close()  # an `initialize` is not part of this revision
-        subject.forget()
+        subject.clear_received()
         await subject.open()
         return await subject.handshake()
 
-    async def _facts(self, subject: Subject, revision: Revision) -> Facts:
-        hello = await self._greet(subject)
+    async def _read_facts(self, subject: Subject, revision: Revision) -> Facts:
+        hello = await self._time_handshake(subject)
         if hello.result is None:
-            raise Broken("a result", shown(hello.message.raw))
+            raise Broken("a result", printable(hello.message.raw))
         if subject.is_modern:
-            spoken = hello.result.get("supportedVersions")
+            versions = hello.result.get("supportedVersions")
         else:
-            spoken = [hello.result.get("protocolVersion")]
-        if not isinstance(spoken, list) or revision.name not in spoken:
-            raise Broken(revision.name, f"it supports {shown(spoken)}")
+            versions = [hello.result.get("protocolVersion")]
+        if not isinstance(versions, list) or revision.name not in versions:
+            raise Broken(revision.name, f"it supports {printable(versions)}")
         facts = subject.facts = Facts(revision, hello.result)
         facts.tokens = dict(self._options.tokens)
         for name in ("name", "version"):
             if isinstance(facts.server_info.get(name), str):
-                self.server[name] = shown(facts.server_info[name])
+                self.server[name] = printable(facts.server_info[name])
         # A server may build its lists at startup or on the first request for them.
-        patience = subject.bound_s + subject.start_s
-        await self._choose_barrier(subject, patience)
+        list_timeout = subject.bound_s + subject.start_s
+        await self._choose_barrier(subject, list_timeout)
         for listed in LISTS:
             if facts.declares(listed.capability):
                 items = [
                     item
-                    for page in await pages(subject, listed, timeout=patience)
+                    for page in await fetch_pages(subject, listed, timeout=list_timeout)
                     for item in page.items
                 ]
-                setattr(facts, listed.word, items)
+                setattr(facts, listed.plural, items)
         facts.callable_tools = callable_tools(facts.tools, self._options.allow_calls)
         facts.roles = find_roles(facts.tools, facts.callable_tools, self._options.roles)
         return facts
 
-    async def _choose_barrier(self, subject: Subject, patience: float) -> None:
-        candidates: dict[str, float | None] = {"ping": None, "tools/list": patience}
+    async def _choose_barrier(self, subject: Subject, list_timeout: float) -> None:
+        candidates: dict[str, float | None] = {"ping": None, "tools/list": list_timeout}
         if subject.is_modern:
             candidates = {"server/discover": None}
         answered = []
@@ -434,7 +446,9 @@ class _Run:
 
     # --- cases ------------------------------------------------------------------------
 
-    def _subject(self, revision: Revision, facts: Facts | None, seed: str) -> Subject:
+    def _make_subject(
+        self, revision: Revision, facts: Facts | None, seed: str
+    ) -> Subject:
         headers = dict(self._options.headers)
         good = self._options.tokens.get("good")
         if good is not None and "authorization" not in map(str.lower, headers):
@@ -445,134 +459,149 @@ class _Run:
             facts=facts,
             headers=headers,
             is_sse=self._transport == "sse",
-            watch=self._watch,
+            validator=self._validator,
             seed=seed,
             bound_s=self._options.answer_s,
             start_s=self._start_s,
             tls=self._tls,
         )
-        subject.tape.secrets = _secrets(headers, self._options.tokens)
+        subject.transcript.secrets = _secret_octets(headers, self._options.tokens)
         return subject
 
     async def _run_cell(self, run: _CellRun) -> None:
-        chosen = [
+        selected = [
             case
             for case in self._cases
             if run.cell.revision in case.revisions
             and _runs_over(case, self._transport)
             and self._is_due(run, case)
         ]
-        last = [case for case in chosen if case.start is Start.LAST]
-        own = [c for c in chosen if c.start in {Start.OWN, Start.RAW}]
-        shared = [case for case in chosen if case.start is Start.SHARED]
+        last = [case for case in selected if case.start is Start.LAST]
+        own = [c for c in selected if c.start in {Start.OWN, Start.RAW}]
+        shared = [case for case in selected if case.start is Start.SHARED]
         if self._transport == "stdio":
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._in_turn(run, shared))
+                tasks.create_task(self._run_in_sequence(run, shared))
                 ids = {case.id for case in own}
                 for case in own:
                     if case.follows not in ids:
-                        followers = [each for each in own if each.follows == case.id]
-                        tasks.create_task(self._in_turn(run, [case, *followers]))
+                        followers = [c for c in own if c.follows == case.id]
+                        tasks.create_task(
+                            self._run_in_sequence(run, [case, *followers])
+                        )
         else:
-            await self._in_turn(run, shared + own)
-        await self._in_turn(run, last)
+            await self._run_in_sequence(run, shared + own)
+        await self._run_in_sequence(run, last)
 
     def _is_due(self, run: _CellRun, case: Case) -> bool:
         """Return whether a case is to run in the revision of a cell."""
-        spoken = [name for name in self._spoken_revisions if name in case.revisions]
+        revisions = [
+            name for name in self._supported_revisions if name in case.revisions
+        ]
         if not case.is_once:
             if self._options.speed == "full" or case.level is not Level.ROBUST:
                 return True
             is_modern = run.cell.revision in MODERN
-            spoken = [name for name in spoken if (name in MODERN) is is_modern]
-        return run.cell.revision == max(spoken)
+            revisions = [name for name in revisions if (name in MODERN) is is_modern]
+        return run.cell.revision == max(revisions)
 
-    async def _in_turn(self, run: _CellRun, cases: list[Case]) -> None:
+    async def _run_in_sequence(self, run: _CellRun, cases: list[Case]) -> None:
         for case in cases:
-            async with contextlib.AsyncExitStack() as held:
+            async with contextlib.AsyncExitStack() as stack:
                 if case.start is not Start.SHARED:
-                    await held.enter_async_context(self._jobs)
+                    await stack.enter_async_context(self._jobs)
                 result = await self._run_within_budget(run, case)
             self.results.append(result)
             self._on_result(result)
 
     async def _run_within_budget(self, run: _CellRun, case: Case) -> Result:
-        left = None if self._ends_at is None else self._ends_at - monotonic()
+        remaining = None if self._deadline is None else self._deadline - monotonic()
         with contextlib.suppress(TimeoutError):
-            if left is None or left > 0:
-                async with asyncio.timeout(left):
+            if remaining is None or remaining > 0:
+                async with asyncio.timeout(remaining):
                     return await self._run_case(run, case)
         self.out_of_budget = True
-        return self._result(run, case, Verdict.UNRUN, "", "the budget ran out")
+        return self._make_result(run, case, Verdict.UNRUN, "", "the budget ran out")
 
     async def _run_case(self, run: _CellRun, case: Case) -> Result:
         began = monotonic()
-        if run.gone:
-            return self._result(run, case, Verdict.UNRUN, "", run.gone)
-        missing = next((need for need in case.needs if not _has(run.facts, need)), None)
+        if run.unreachable_reason:
+            return self._make_result(
+                run, case, Verdict.UNRUN, "", run.unreachable_reason
+            )
+        missing = next(
+            (need for need in case.needs if not _has_feature(run.facts, need)), None
+        )
         if missing is not None:
-            return self._result(run, case, Verdict.ABSENT, "", _lacking(missing))
+            return self._make_result(
+                run, case, Verdict.ABSENT, "", _describe_missing(missing)
+            )
         try:
             subject = await self._connect(run, case)
-        except (Finding, ConnectError) as found:
+        except (Finding, ConnectError) as error:
             # One process that starts too slowly on a busy machine does not end the run.
-            why = f"the connection failed: {self._spoken(found)}"
-            run.refused += 1
-            if case.start is Start.SHARED or run.refused == _REFUSED:
-                run.gone = why
-            return self._result(run, case, Verdict.UNRUN, "", why)
-        subject.begin(self._numbers[case.id], case.id)
-        subject.bound_s = self._options.answer_s * self._patience(run, case)
+            reason = f"the connection failed: {self._describe_failure(error)}"
+            run.failed_connections += 1
+            if (
+                case.start is Start.SHARED
+                or run.failed_connections == _MAX_FAILED_CONNECTIONS
+            ):
+                run.unreachable_reason = reason
+            return self._make_result(run, case, Verdict.UNRUN, "", reason)
+        subject.begin_case(self._numbers[case.id], case.id)
+        subject.bound_s = self._options.answer_s * self._timeout_factor(run, case)
         subject.random.seed(f"{self._options.seed} {case.id} {run.cell}")
         verdict = Verdict.UNRUN
         try:
-            verdict, expected, actual = await self._judge(subject, case)
+            verdict, expected, actual = await self._evaluate(subject, case)
         finally:
             await subject.close_others()
             if verdict is Verdict.PASS and self._is_followed(case):
-                run.kept[case.id] = subject
+                run.reusable[case.id] = subject
             elif case.start in {Start.OWN, Start.RAW}:
                 await subject.close()
         run.hangs = run.hangs + 1 if verdict is Verdict.HANG else 0
         if verdict in {Verdict.CRASH, Verdict.HANG} and subject is run.shared:
             await subject.close()
-            run.shared, run.before = None, subject
-        result = self._result(run, case, verdict, expected, actual)
-        keeps = verdict is not Verdict.PASS and verdict is not Verdict.ABSENT
-        if keeps and case.start is Start.LAST and not subject.last_sent:
-            again = self._again(run, case, subject.case_of(actual))
+            run.shared, run.previous = None, subject
+        result = self._make_result(run, case, verdict, expected, actual)
+        is_reported = verdict is not Verdict.PASS and verdict is not Verdict.ABSENT
+        if is_reported and case.start is Start.LAST and not subject.last_sent:
+            again = self._repeat_command(run, case, subject.case_of(actual))
             result = attrs.evolve(result, again=again)
         return attrs.evolve(
             result,
             seconds=round(monotonic() - began, 4),
-            expected=subject.tape.masked_text(expected),
-            actual=subject.tape.masked_text(actual),
-            sent=shown(subject.tape.masked(subject.last_sent)) if keeps else "",
+            expected=subject.transcript.masked_text(expected),
+            actual=subject.transcript.masked_text(actual),
+            sent=printable(subject.transcript.masked(subject.last_sent))
+            if is_reported
+            else "",
             octets=tuple(
                 (round(o.at, 6), o.direction, o.stream, o.data)
-                for o in subject.tape.octets
+                for o in subject.transcript.octets
             ),
         )
 
     def _is_followed(self, case: Case) -> bool:
         is_raw = case.start is Start.RAW and self._transport == "stdio"
-        return is_raw and any(each.follows == case.id for each in self._cases)
+        return is_raw and any(other.follows == case.id for other in self._cases)
 
-    def _patience(self, run: _CellRun, case: Case) -> float:
+    def _timeout_factor(self, run: _CellRun, case: Case) -> float:
         """Return the factor for `Options.answer_s` in a case."""
         if case.is_hostile:
-            return _HOSTILE
-        return _IMPATIENT if run.hangs >= _HANGS else 1.0
+            return _HOSTILE_TIMEOUT_FACTOR
+        return _SHORT_TIMEOUT_FACTOR if run.hangs >= _MAX_HANGS else 1.0
 
     async def _connect(self, run: _CellRun, case: Case) -> Subject:
         if case.start in {Start.SHARED, Start.LAST} and run.shared is not None:
             return run.shared
-        kept = run.kept.pop(case.follows, None)
-        subject = kept or self._subject(run.revision, run.facts, case.id)
+        reused = run.reusable.pop(case.follows, None)
+        subject = reused or self._make_subject(run.revision, run.facts, case.id)
         if case.capabilities is not None:
             subject.capabilities = case.capabilities
         try:
-            if kept is None:
+            if reused is None:
                 await subject.open()
             if case.start is not Start.RAW:
                 await subject.handshake()
@@ -581,23 +610,23 @@ class _Run:
             raise
         if case.start in {Start.SHARED, Start.LAST}:
             run.shared = subject
-            if run.before is not None:
-                subject.go_on_from(run.before)
+            if run.previous is not None:
+                subject.continue_from(run.previous)
         return subject
 
-    async def _judge(self, subject: Subject, case: Case) -> tuple[Verdict, str, str]:
-        verdict, expected, actual = await _verdict_of(subject, case)
+    async def _evaluate(self, subject: Subject, case: Case) -> tuple[Verdict, str, str]:
+        verdict, expected, actual = await _execute_case(subject, case)
         if case.start is Start.SHARED and verdict not in {Verdict.CRASH, Verdict.HANG}:
             # A crash or a hang after the answer is attributed to this case, too.
             try:
                 await subject.barrier()
-            except NoAnswer as found:
-                return Verdict.HANG, found.expected, found.actual
-            except PeerDied as found:
-                return Verdict.CRASH, found.expected, found.actual
+            except NoAnswer as finding:
+                return Verdict.HANG, finding.expected, finding.actual
+            except PeerDied as finding:
+                return Verdict.CRASH, finding.expected, finding.actual
         return verdict, expected, actual
 
-    def _result(
+    def _make_result(
         self, run: _CellRun, case: Case, verdict: Verdict, expected: str, actual: str
     ) -> Result:
         return Result(
@@ -610,26 +639,27 @@ class _Run:
             family=case.family,
             expected=expected,
             actual=actual,
-            again=self._again(run, case),
+            again=self._repeat_command(run, case),
         )
 
-    def _again(self, run: _CellRun, case: Case, cause: str | None = "") -> str:
+    def _repeat_command(self, run: _CellRun, case: Case, cause: str | None = "") -> str:
         """Return the command that reproduces a result.
 
         `cause`: an earlier case that led to the finding; ``None``: unknown, run all.
         """
         options = self._options
         words = ["mcpwire", "check"]
-        needs_full = cause is None or run.borrows  # else only the newest revision runs
+        # Without ``--full`` a robustness case runs in the newest revision only.
+        needs_full = cause is None or run.uses_other_annotations
         words += ["--full"] * (needs_full and options.speed == "full")
         if cause is None:
-            for chosen in options.only:
-                words += ["--only", chosen]
-            for left_out in options.skip:
-                words += ["--skip", left_out]
+            for name in options.only:
+                words += ["--only", name]
+            for name in options.skip:
+                words += ["--skip", name]
         else:
             words += ["--only", case.id, *(["--only", cause] if cause else [])]
-        for revision in self._with_lender(run):
+        for revision in self._needed_revisions(run):
             words += ["--revision", revision]
         words += ["--seed", str(options.seed)]
         for role, name in options.roles.items():
@@ -641,25 +671,25 @@ class _Run:
             return shlex.join([*words, options.named or str(self._target)])
         return f"{shlex.join(words)} -- {self._target}"
 
-    def _with_lender(self, run: _CellRun) -> list[str]:
+    def _needed_revisions(self, run: _CellRun) -> list[str]:
         """Return the cell's revision and any revision that lends it annotations."""
-        lenders = [self._spoken_revisions[-1]] if run.borrows else []
-        return [run.cell.revision, *lenders]
+        others = [self._supported_revisions[-1]] if run.uses_other_annotations else []
+        return [run.cell.revision, *others]
 
 
-async def _verdict_of(subject: Subject, case: Case) -> tuple[Verdict, str, str]:
+async def _execute_case(subject: Subject, case: Case) -> tuple[Verdict, str, str]:
     """Run a case; return the verdict, the expected and the actual behaviour."""
     start_s = subject.start_s if case.start is Start.RAW else 0.0
     try:
-        async with Patience(case.bound_s + start_s) as subject.limit:
+        async with TimeLimit(case.bound_s + start_s) as subject.limit:
             await case.run(subject)
-    except Finding as found:
-        if isinstance(found, Absent):
-            return Verdict.ABSENT, "", f"no {found.expected}"
-        verdict = _VERDICTS[type(found)]
+    except Finding as finding:
+        if isinstance(finding, Absent):
+            return Verdict.ABSENT, "", f"no {finding.expected}"
+        verdict = _VERDICTS[type(finding)]
         if verdict is Verdict.FAIL and case.level is not Level.MUST:
             verdict = Verdict.WARN
-        return verdict, found.expected, found.actual
+        return verdict, finding.expected, finding.actual
     except TimeoutError:
         expected = f"the case takes at most {case.bound_s:g} s"
         return Verdict.HANG, expected, "it took longer"
@@ -672,12 +702,12 @@ _VERDICTS: Final[dict[type[Finding], Verdict]] = {
     Broken: Verdict.FAIL,
     Lenient: Verdict.LENIENT,
     NoAnswer: Verdict.HANG,
-    NotAnswered: Verdict.FAIL,
+    EndedWithoutAnswer: Verdict.FAIL,
     PeerDied: Verdict.CRASH,
 }
 
 
-def _secrets(
+def _secret_octets(
     headers: Mapping[str, str], tokens: Mapping[str, str]
 ) -> tuple[bytes, ...]:
     """Return the octets that reports must mask, the longest first.
@@ -685,11 +715,18 @@ def _secrets(
     In a header field such as ``Authorization: Bearer x`` the last word is the secret;
     in the query of a URL it may be percent-encoded.
     """
-    whole = {*headers.values(), *tokens.values()}
-    words = {word for each in whole for word in each.split() if len(word) >= _SECRET}
-    found = {each for each in whole if len(each) >= _SECRET // 2} | words
-    found |= {quote(each) for each in found}
-    return tuple(each.encode() for each in sorted(found, key=len, reverse=True))
+    values = {*headers.values(), *tokens.values()}
+    words = {
+        word
+        for value in values
+        for word in value.split()
+        if len(word) >= _MIN_SECRET_LENGTH
+    }
+    secrets = {
+        value for value in values if len(value) >= _MIN_SECRET_LENGTH // 2
+    } | words
+    secrets |= {quote(secret) for secret in secrets}
+    return tuple(s.encode() for s in sorted(secrets, key=len, reverse=True))
 
 
 def _runs_over(case: Case, transport: Transport) -> bool:
@@ -697,7 +734,7 @@ def _runs_over(case: Case, transport: Transport) -> bool:
     return transport in case.transports or (transport == "sse" and is_general)
 
 
-def _has(facts: Facts, need: str) -> bool:
+def _has_feature(facts: Facts, need: str) -> bool:
     """Return whether the server has a feature that a case needs; see `Case.needs`."""
     kind, is_listed, name = need.partition(":")
     if not is_listed:
@@ -716,7 +753,7 @@ def _has(facts: Facts, need: str) -> bool:
     return bool(listed[kind])
 
 
-def _lacking(need: str) -> str:
+def _describe_missing(need: str) -> str:
     """Describe a missing feature and the option that may help; see `Case.needs`."""
     kind, _, name = need.partition(":")
     return {
@@ -727,7 +764,7 @@ def _lacking(need: str) -> str:
     }.get(kind, f"no {kind}")
 
 
-async def _listens(url: Url, timeout: float) -> None:
+async def _wait_until_listening(url: Url, timeout: float) -> None:
     """Wait until a server accepts connections, at most `timeout` seconds."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout):
@@ -735,7 +772,7 @@ async def _listens(url: Url, timeout: float) -> None:
                 try:
                     _, writer = await asyncio.open_connection(url.host, url.port)
                 except OSError:  # several errors in one if a name has two addresses
-                    await asyncio.sleep(_LISTENS_S)
+                    await asyncio.sleep(_CONNECT_INTERVAL_S)
                 else:
                     writer.transport.abort()
                     return
@@ -765,9 +802,9 @@ async def run(
     Safe to cancel: all started processes are terminated.
     """
     options = options or Options()
-    where: Stdio | Url
+    location: Stdio | Url
     if isinstance(target, Stdio):
-        where, tls = target, None
+        location, tls = target, None
     else:
         http = Http(target) if isinstance(target, str) else target
         if http.headers is not None and not isinstance(http.headers, Mapping):
@@ -779,21 +816,21 @@ async def run(
         options = attrs.evolve(
             options, headers={**(http.headers or {}), **options.headers}
         )
-        where = parse_url(http.url)
-        tls = ssl_context(http) if where.scheme == "https" else None
-        await _listens(where, options.wait_s)
-    running = _Run(where, options, select(options, cases), on_result, tls)
+        location = parse_url(http.url)
+        tls = ssl_context(http) if location.scheme == "https" else None
+        await _wait_until_listening(location, options.wait_s)
+    checks = _Run(location, options, select(options, cases), on_result, tls)
     began, started = monotonic(), datetime.now(UTC)
-    await running()
+    await checks.execute()
     return make_report(
-        str(where),
+        str(location),
         options,
-        running.results,
-        running.server,
+        checks.results,
+        checks.server,
         started=started,
         seconds=round(monotonic() - began, 3),
-        out_of_budget=running.out_of_budget,
-        notes=tuple(running.notes),
+        out_of_budget=checks.out_of_budget,
+        notes=tuple(checks.notes),
     )
 
 

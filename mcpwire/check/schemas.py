@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from mcpwire.check.subject import Message
 
-DATA: Final = "schemas.json.xz"
-_EXCERPT: Final = 300
+DATA_FILE: Final = "schemas.json.xz"
+_MAX_ERROR_CHARS: Final = 300
 
 
 def load_validators() -> ModuleType:
@@ -67,21 +67,23 @@ class ProtocolSchema:
         self._draft = "Draft202012Validator" if is_new else "Draft7Validator"
         self._validators: dict[str, Any] = {}
         self.sendable = {
-            "client": self._union("ClientRequest") | self._union("ClientNotification"),
-            "server": self._union("ServerRequest") | self._union("ServerNotification"),
+            "client": self._methods_of_union("ClientRequest")
+            | self._methods_of_union("ClientNotification"),
+            "server": self._methods_of_union("ServerRequest")
+            | self._methods_of_union("ServerNotification"),
         }
 
-    def _union(self, name: str) -> dict[str, str]:
-        found = {}
+    def _methods_of_union(self, name: str) -> dict[str, str]:
+        methods = {}
         definition = self.definitions.get(name, {})
         for part in definition.get("anyOf", [{"$ref": f"/{name}"}]):
             member = part["$ref"].rpartition("/")[2]
             properties = self.definitions.get(member, {}).get("properties", {})
             if "method" in properties:
-                found[properties["method"]["const"]] = member
-        return found
+                methods[properties["method"]["const"]] = member
+        return methods
 
-    def result_of(self, method: str) -> str | None:
+    def result_definition(self, method: str) -> str | None:
         """Return the name of the definition of a method's result; ``None``: unknown."""
         for table in self.sendable.values():
             request = table.get(method)
@@ -109,7 +111,7 @@ class ProtocolSchema:
                 f"[{part}]" if isinstance(part, int) else f".{part}"
                 for part in error.instance_path
             )
-            yield f"{path}: {error.message[:_EXCERPT]} ({name})"
+            yield f"{path}: {error.message[:_MAX_ERROR_CHARS]} ({name})"
 
 
 def stem_of(name: str) -> str:
@@ -118,14 +120,14 @@ def stem_of(name: str) -> str:
 
 
 @cache
-def load() -> dict[str, ProtocolSchema]:
+def load_schemas() -> dict[str, ProtocolSchema]:
     """Return the schemas of all revisions, by revision name."""
-    text = lzma.decompress((files(__package__) / DATA).read_bytes())
-    return {name: ProtocolSchema(each) for name, each in loads(text).items()}
+    text = lzma.decompress((files(__package__) / DATA_FILE).read_bytes())
+    return {name: ProtocolSchema(document) for name, document in loads(text).items()}
 
 
 @attrs.define
-class Seen:
+class ValidationState:
     """Validation state of the messages of one definition."""
 
     message: Message | None = None
@@ -133,19 +135,19 @@ class Seen:
     problem: str = ""
 
 
-class SchemaWatch:
+class MessageValidator:
     """Validator of server messages against the schema of their revision.
 
     Attributes:
-        seen: Revision -> name of a definition -> validation state.
+        states: Revision -> name of a definition -> validation state.
     """
 
     def __init__(self) -> None:
         load_validators()
-        self._schemas = load()
-        self.seen: dict[str, dict[str, Seen]] = {}
+        self._schemas = load_schemas()
+        self.states: dict[str, dict[str, ValidationState]] = {}
 
-    def look(self, revision: str, message: Message, method: str | None) -> None:
+    def validate(self, revision: str, message: Message, method: str | None) -> None:
         """Validate a message; `method`: the method of the request that it answers."""
         if not isinstance(message.value, dict):
             return
@@ -153,24 +155,24 @@ class SchemaWatch:
         name = self._definition(schema, message, method)
         if name is None:
             return
-        seen = self.seen.setdefault(revision, {}).setdefault(name, Seen())
-        if not seen.problem:
+        state = self.states.setdefault(revision, {}).setdefault(name, ValidationState())
+        if not state.problem:
             is_bare = message.is_answer and name.endswith("Result")
             value = message.value.get("result") if is_bare else message.value
             if (problem := schema.problem(name, value)) is not None:
-                seen.message, seen.problem = message, problem
+                state.message, state.problem = message, problem
 
-    def found(self, revision: str, stem: str) -> Seen | None:
+    def find_state(self, revision: str, stem: str) -> ValidationState | None:
         """Return the validation state for a common name as `stem_of` returns it."""
-        for name, seen in self.seen.get(revision, {}).items():
+        for name, state in self.states.get(revision, {}).items():
             if stem_of(name) == stem:
-                return seen
+                return state
         return None
 
-    def broken(self, revision: str) -> list[Message]:
+    def invalid_messages(self, revision: str) -> list[Message]:
         """Return the first invalid message of each definition."""
-        found = self.seen.get(revision, {}).values()
-        return [seen.message for seen in found if seen.message is not None]
+        states = self.states.get(revision, {}).values()
+        return [state.message for state in states if state.message is not None]
 
     def _definition(
         self, schema: ProtocolSchema, message: Message, method: str | None
@@ -185,12 +187,14 @@ class SchemaWatch:
             return schema.error if has_id or schema.allows_no_id else None
         if method is None:
             return None
-        if method == "tools/call" and (other := _task_of(message.value.get("result"))):
-            return other if other in schema.definitions else None
-        return schema.result_of(method)
+        if method == "tools/call" and (
+            name := _task_definition(message.value.get("result"))
+        ):
+            return name if name in schema.definitions else None
+        return schema.result_definition(method)
 
 
-def _task_of(result: object) -> str | None:
+def _task_definition(result: object) -> str | None:
     """Return the definition of a task in a result; ``None``: the result is no task.
 
     In 2026-07-28 tasks belong to an extension, which the schema does not contain.

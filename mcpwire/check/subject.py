@@ -18,15 +18,22 @@ from urllib.parse import urljoin, urlsplit
 
 import attrs
 
-from mcpwire.check.case import Absent, Broken, Lenient, NoAnswer, NotAnswered, PeerDied
-from mcpwire.check.peer import HttpPeer, Response, StdioPeer, Tape
+from mcpwire.check.case import (
+    Absent,
+    Broken,
+    EndedWithoutAnswer,
+    Lenient,
+    NoAnswer,
+    PeerDied,
+)
+from mcpwire.check.peer import HttpPeer, Response, StdioPeer, Transcript
 from mcpwire.errors import LocalProtocolError, MCPError
 from mcpwire.protocol.http_headers import (
     NAME_MEMBERS,
     find_param_headers,
     mirror_params,
 )
-from mcpwire.protocol.methods import capability_declared, declared_extensions
+from mcpwire.protocol.methods import declared_extensions, is_capability_declared
 from mcpwire.versions import Era, Revision
 from mcpwire.wire.headers import encode_value
 from mcpwire.wire.json import JSONDecodeError, encode, loads
@@ -37,27 +44,27 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from mcpwire.check.peer import HeaderValue
-    from mcpwire.check.schemas import SchemaWatch
+    from mcpwire.check.schemas import MessageValidator
     from mcpwire.transports.targets import Stdio
     from mcpwire.wire.urls import Url
 
 META: Final = "io.modelcontextprotocol/"
-MOST_LINES: Final = 100_000
+MAX_LINES: Final = 100_000
 """Maximum received messages per connection; more is a flood."""
-MOST_OCTETS: Final = 256 * 1024 * 1024
+MAX_OCTETS: Final = 256 * 1024 * 1024
 CASE_IDS: Final = 100_000
-_MOST_IDS: Final = 1_000 * CASE_IDS
-_SHOWN: Final = 400
-_LATE: Final = 10
+_MAX_ID: Final = 1_000 * CASE_IDS
+_MAX_PRINTED_CHARS: Final = 400
+_LATE_FACTOR: Final = 10
 """Time limit of a late answer, as a multiple of the time that a barrier takes."""
-_STEPS: Final = 10  # of a time limit; a pause of this process takes one of them
-_LEAST_LATE_S: Final = 0.05
-_MOST_LATE_S: Final = 1.0
-_SHORTEST_S: Final = 0.05  # between two attempts to resume a stream
-_PAUSES_S: Final = 10.0  # for all reconnection times of a server before one answer
+_LIMIT_STEPS: Final = 10  # of a time limit; a pause of this process takes one of them
+_MIN_LATE_S: Final = 0.05
+_MAX_LATE_S: Final = 1.0
+_MIN_RESUME_PAUSE_S: Final = 0.05  # between two attempts to resume a stream
+_MAX_RESUME_PAUSES_S: Final = 10.0  # for all reconnection times before one answer
 
 
-class Patience:
+class TimeLimit:
     """Time limit like `asyncio.timeout` that tolerates pauses of this process.
 
     A busy machine or a slow case must not make the server appear to hang: a pause takes
@@ -73,7 +80,7 @@ class Patience:
     async def __aenter__(self) -> Self:
         """Start the time limit."""
         await self._timeout.__aenter__()
-        self.begin(self._seconds)
+        self.restart(self._seconds)
         return self
 
     async def __aexit__(
@@ -86,30 +93,30 @@ class Patience:
         self._stop()
         await self._timeout.__aexit__(kind, error, trace)
 
-    def begin(self, seconds: float) -> None:
+    def restart(self, seconds: float) -> None:
         """Restart the time limit with a number of seconds."""
         self._stop()
-        self._step = seconds / _STEPS
-        self._left = float(_STEPS)
-        self._go_on()
+        self._step = seconds / _LIMIT_STEPS
+        self._steps_left = float(_LIMIT_STEPS)
+        self._schedule_step()
 
     def extend(self, seconds: float) -> None:
         """Extend the time limit, or shorten it by a negative number of seconds."""
-        self._left += seconds / self._step
+        self._steps_left += seconds / self._step
 
     def _stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _go_on(self) -> None:
-        self._due = self._loop.time() + self._step
-        self._timer = self._loop.call_at(self._due, self._tick)
+    def _schedule_step(self) -> None:
+        self._step_end = self._loop.time() + self._step
+        self._timer = self._loop.call_at(self._step_end, self._tick)
 
     def _tick(self) -> None:
-        self._left -= 1
-        was_held_up = self._loop.time() - self._due > self._step
-        if self._left > 0 or (was_held_up and self._left > -1):
-            self._go_on()
+        self._steps_left -= 1
+        was_delayed = self._loop.time() - self._step_end > self._step
+        if self._steps_left > 0 or (was_delayed and self._steps_left > -1):
+            self._schedule_step()
         else:
             self._timeout.reschedule(self._loop.time())
 
@@ -140,11 +147,11 @@ class Message:
     @property
     def params(self) -> dict[str, Any]:
         """The params of a request or notification."""
-        found = self.value.get("params") if isinstance(self.value, dict) else None
-        return found if isinstance(found, dict) else {}
+        params = self.value.get("params") if isinstance(self.value, dict) else None
+        return params if isinstance(params, dict) else {}
 
 
-def _read(raw: bytes, stream: int, case: str) -> list[Message]:
+def _decode_messages(raw: bytes, stream: int, case: str) -> list[Message]:
     """Decode a line or body: one message, all of a batch, or none for blanks."""
     try:
         value = loads(raw)
@@ -153,10 +160,10 @@ def _read(raw: bytes, stream: int, case: str) -> list[Message]:
             return []
         return [Message(raw, None, f"invalid JSON: {error}", stream, case)]
     values = value if isinstance(value, list) and value else [value]
-    return [Message(raw, each, "", stream, case) for each in values]
+    return [Message(raw, item, "", stream, case) for item in values]
 
 
-class Received:
+class MessageLog:
     """Received messages, in order of arrival.
 
     Messages of earlier cases are compressed, and decoded on each iteration: there may
@@ -164,49 +171,49 @@ class Received:
     """
 
     def __init__(self) -> None:
-        self._packed: list[bytes] = []
-        self._before = 0
-        self._now: list[Message] = []
+        self._compressed: list[bytes] = []
+        self._compressed_count = 0
+        self._current: list[Message] = []
 
     def __len__(self) -> int:
-        return self._before + len(self._now)
+        return self._compressed_count + len(self._current)
 
     def __iter__(self) -> Iterator[Message]:
-        for data in self._packed:
+        for data in self._compressed:
             lines = zlib.decompress(data)
             end = 0
             while end < len(lines):
                 begin = lines.index(b"\n", end) + 1
                 size, stream, case = loads(lines[end:begin])
                 end = begin + size
-                yield from _read(lines[begin:end], stream, case)
-        yield from self._now
+                yield from _decode_messages(lines[begin:end], stream, case)
+        yield from self._current
 
-    def __getitem__(self, part: slice) -> list[Message]:
+    def __getitem__(self, index_range: slice) -> list[Message]:
         """Return the messages from a start index; fast within the current case."""
-        start = part.start - self._before
-        return self._now[start:] if start >= 0 else list(self)[part]
+        start = index_range.start - self._compressed_count
+        return self._current[start:] if start >= 0 else list(self)[index_range]
 
     def append(self, message: Message) -> None:
         """Append a message."""
-        self._now.append(message)
+        self._current.append(message)
 
-    def pack(self) -> None:
+    def compress(self) -> None:
         """Compress all messages."""
-        packer, data = zlib.compressobj(), b""
-        for each in {id(each.raw): each for each in self._now}.values():
-            head = encode([len(each.raw), each.stream, each.case])
-            data += packer.compress(head + b"\n") + packer.compress(each.raw)
-        if self._now:
-            self._packed.append(data + packer.flush())
-            self._before += len(self._now)
-            self._now = []
+        compressor, data = zlib.compressobj(), b""
+        for message in {id(m.raw): m for m in self._current}.values():
+            head = encode([len(message.raw), message.stream, message.case])
+            data += compressor.compress(head + b"\n") + compressor.compress(message.raw)
+        if self._current:
+            self._compressed.append(data + compressor.flush())
+            self._compressed_count += len(self._current)
+            self._current = []
 
-    def go_on_from(self, earlier: Received) -> None:
+    def continue_from(self, earlier: MessageLog) -> None:
         """Prepend the messages of an earlier connection."""
-        earlier.pack()
-        self._packed[:0] = earlier._packed
-        self._before += earlier._before
+        earlier.compress()
+        self._compressed[:0] = earlier._compressed
+        self._compressed_count += earlier._compressed_count
 
 
 @attrs.frozen
@@ -225,8 +232,8 @@ class Answer:
     @property
     def result(self) -> dict[str, Any] | None:
         """The result; ``None`` in an error."""
-        found = self.value.get("result")
-        return found if isinstance(found, dict) else None
+        result = self.value.get("result")
+        return result if isinstance(result, dict) else None
 
     @property
     def has_failed(self) -> bool:
@@ -236,8 +243,8 @@ class Answer:
     @property
     def error(self) -> dict[str, Any] | None:
         """The error; ``None`` in a result."""
-        found = self.value.get("error")
-        return found if isinstance(found, dict) else None
+        error = self.value.get("error")
+        return error if isinstance(error, dict) else None
 
     @property
     def code(self) -> int | None:
@@ -251,7 +258,7 @@ class Answer:
 
     def __str__(self) -> str:
         status = f"HTTP {self.status}, " if self.response else ""
-        return status + shown(self.message.raw)
+        return status + printable(self.message.raw)
 
 
 @attrs.frozen
@@ -288,9 +295,9 @@ class Reaction:
 
     def __str__(self) -> str:
         parts = [f"HTTP {self.status}"] if self.response else []
-        parts += [shown(each.raw) for each in self.messages[:3]]
+        parts += [printable(each.raw) for each in self.messages[:3]]
         if self.response and not self.messages and self.response.body:
-            parts.append(shown(bytes(self.response.body)))
+            parts.append(printable(bytes(self.response.body)))
         if self.has_ended:
             parts.append("the process ended")
         return ", ".join(parts) or "nothing"
@@ -313,7 +320,7 @@ class Facts:
     """The tools that may be called."""
     barrier: str = "ping"
     """The method of the requests that `barrier` sends; the server answers it."""
-    unfit: set[str] = attrs.field(factory=set)
+    slow_items: set[str] = attrs.field(factory=set)
     """Names of tools, and ``prompt NAME`` of prompts, that are too slow for cases which
     use all of them."""
     tokens: dict[str, str] = attrs.field(factory=dict)
@@ -322,21 +329,21 @@ class Facts:
     @property
     def capabilities(self) -> dict[str, Any]:
         """The capabilities that the server declares."""
-        found = self.hello.get("capabilities")
-        return found if isinstance(found, dict) else {}
+        capabilities = self.hello.get("capabilities")
+        return capabilities if isinstance(capabilities, dict) else {}
 
     @property
     def server_info(self) -> dict[str, Any]:
         """Name and version of the server."""
         meta = self.hello.get("_meta")
-        found = self.hello.get("serverInfo") or (
+        info = self.hello.get("serverInfo") or (
             meta.get(META + "serverInfo") if isinstance(meta, dict) else None
         )
-        return found if isinstance(found, dict) else {}
+        return info if isinstance(info, dict) else {}
 
     def declares(self, path: str) -> bool:
         """Return whether a capability such as ``resources.subscribe`` is declared."""
-        return capability_declared(self.capabilities, path)
+        return is_capability_declared(self.capabilities, path)
 
     def has_extension(self, id: str) -> bool:
         """Return whether an extension is declared."""
@@ -353,12 +360,12 @@ class Subject:
         bound_s: Time limit of one answer in seconds.
         start_s: Extra seconds until the first message: the process may be starting.
         received: All received messages, in order of arrival.
-        answer_with: Method of a server's request -> function from params to result;
-            the others get the error "method not found" (a ping gets ``{}``).
+        request_handlers: Method of a server's request -> function from params to
+            result; the others get the error "method not found" (a ping gets ``{}``).
         session_id: The value of `Mcp-Session-Id`, over HTTP.
         stream: The event stream of HTTP+SSE, which carries all server messages.
-        watch: Validator of all received messages.
-        judged: The number of `expect` calls of the case.
+        validator: Validator of all received messages.
+        expect_count: The number of `expect` calls of the case.
         limit: Time limit of the case, excluding process starts.
     """
 
@@ -367,7 +374,7 @@ class Subject:
         target: Stdio | Url,
         revision: Revision,
         *,
-        watch: SchemaWatch,
+        validator: MessageValidator,
         facts: Facts | None = None,
         headers: Mapping[str, str] | None = None,
         seed: str = "0",
@@ -384,29 +391,31 @@ class Subject:
         self.bound_s = bound_s
         self.start_s = start_s
         self.capabilities = capabilities or {}
-        self.received = Received()
+        self.received = MessageLog()
         self._answers: dict[Any, list[Message]] = {}
-        self.answer_with: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+        self.request_handlers: dict[
+            str, Callable[[dict[str, Any]], dict[str, Any]]
+        ] = {}
         self.session_id: str | None = None
-        self.tape = Tape()
+        self.transcript = Transcript()
         self._headers = dict(headers or {})
         self._tls = tls
         self._is_sse = is_sse
         self.stream: Response | None = None
-        self.watch = watch
-        self._came = asyncio.Event()
-        self._lines = 0
-        self._octets = 0
+        self.validator = validator
+        self._changed = asyncio.Event()
+        self._line_count = 0
+        self._octet_count = 0
         self._first_id = self.random.randrange(1_000, CASE_IDS)
         self._ids = count(self._first_id)
-        self._own_ids: range | None = None
+        self._case_ids: range | None = None
         self._case = ""
-        self.judged = 0
-        self.limit: Patience | None = None
-        self._asked: dict[Any, str] = {}
-        self._of_other_revisions: set[Any] = set()
-        self._answering: set[asyncio.Task[None]] = set()
-        self._others: list[Subject] = []
+        self.expect_count = 0
+        self.limit: TimeLimit | None = None
+        self._request_methods: dict[Any, str] = {}
+        self._other_revision_ids: set[Any] = set()
+        self._reply_tasks: set[asyncio.Task[None]] = set()
+        self._other_subjects: list[Subject] = []
         self.stdio: StdioPeer | None = None
         self.http: HttpPeer | None = None
 
@@ -414,12 +423,12 @@ class Subject:
 
     @property
     def last_sent(self) -> bytes:
-        """The last data sent, on this connection or one opened with `another`."""
-        return self.tape.last_sent
+        """The last data sent, on this connection or one opened with `open_another`."""
+        return self.transcript.last_sent
 
     @last_sent.setter
     def last_sent(self, data: bytes) -> None:
-        self.tape.last_sent = data
+        self.transcript.last_sent = data
 
     @property
     def is_modern(self) -> bool:
@@ -431,22 +440,24 @@ class Subject:
         from mcpwire.transports.targets import Stdio
 
         if isinstance(self.target, Stdio):
-            peer = StdioPeer(self.target, self.tape, self._take, self._came.set)
+            peer = StdioPeer(
+                self.target, self.transcript, self._receive, self._changed.set
+            )
             await peer.open()
             self.stdio = peer
         else:
             self.http = HttpPeer(
                 self.target,
                 self._headers,
-                self.tape,
-                self._take,
-                self._came.set,
+                self.transcript,
+                self._receive,
+                self._changed.set,
                 tls=self._tls,
             )
             if self._is_sse:
-                await self._listen()
+                await self._open_stream()
 
-    async def _listen(self) -> None:
+    async def _open_stream(self) -> None:
         """Open the stream of HTTP+SSE; wait for the `endpoint` event.
 
         Raises:
@@ -455,12 +466,14 @@ class Subject:
         fields: dict[str, HeaderValue] = {"Accept": "text/event-stream"}
         stream = await self.need_http().exchange("GET", fields, None)
         self.stream = stream
-        await self.until(lambda: stream.events or stream.ended.is_set(), self.bound_s)
+        await self.wait_until(
+            lambda: stream.events or stream.ended.is_set(), self.bound_s
+        )
         if not stream.events or stream.events[0].event != "endpoint":
-            raise NoAnswer("an endpoint event", self._instead(stream))
+            raise NoAnswer("an endpoint event", self._describe_response(stream))
 
     @property
-    def posts_to(self) -> str | None:
+    def post_target(self) -> str | None:
         """The request target for POSTs; ``None``: the target of the URL."""
         if self.stream is None or not self.stream.events:
             return None
@@ -468,21 +481,21 @@ class Subject:
         try:
             parts = urlsplit(urljoin(str(self.target), data))
         except ValueError as error:
-            raise Broken("a URI in the endpoint event", shown(f"{error}")) from None
+            raise Broken("a URI in the endpoint event", printable(f"{error}")) from None
         return parts.path + (f"?{parts.query}" if parts.query else "")
 
     async def handshake(self) -> Answer:
         """Send `initialize` and `notifications/initialized`, or `server/discover`."""
         if self.is_modern:
             return await self.request("server/discover")
-        answer = await self.request("initialize", self.hello())
+        answer = await self.request("initialize", self.initialize_params())
         if answer.response is not None:
             self.session_id = answer.response.fields.get("mcp-session-id")
         if answer.result is not None:
             await self.notify("notifications/initialized")
         return answer
 
-    def hello(self) -> dict[str, Any]:
+    def initialize_params(self) -> dict[str, Any]:
         """Return the params of `initialize`."""
         return {
             "protocolVersion": self.revision.name,
@@ -490,7 +503,7 @@ class Subject:
             "clientInfo": {"name": "mcpwire-check", "version": "1"},
         }
 
-    async def another(
+    async def open_another(
         self, *, handshake: bool = True, capabilities: dict[str, Any] | None = None
     ) -> Subject:
         """Open another connection to the server; the end of the case closes it."""
@@ -499,7 +512,7 @@ class Subject:
             self.revision,
             facts=self.facts,
             headers=self._headers,
-            watch=self.watch,
+            validator=self.validator,
             seed=str(self.random.random()),
             bound_s=self.bound_s,
             start_s=self.start_s,
@@ -507,8 +520,8 @@ class Subject:
             is_sse=self._is_sse,
             capabilities=self.capabilities if capabilities is None else capabilities,
         )
-        other.tape, other._case = self.tape, self._case
-        self._others.append(other)
+        other.transcript, other._case = self.transcript, self._case
+        self._other_subjects.append(other)
         began = monotonic()
         if self.limit is not None:
             self.limit.extend(self.start_s)
@@ -520,14 +533,14 @@ class Subject:
         return other
 
     async def close_others(self) -> None:
-        """Close the connections opened with `another`."""
-        others, self._others = self._others, []
+        """Close the connections opened with `open_another`."""
+        others, self._other_subjects = self._other_subjects, []
         await asyncio.gather(*(other.close() for other in others))
 
     async def close(self) -> None:
-        """Close this connection, its session and those opened with `another`."""
+        """Close this connection, its session and those opened with `open_another`."""
         await self.close_others()
-        for task in self._answering:
+        for task in self._reply_tasks:
             task.cancel()
         if self.stdio is not None:
             await self.stdio.close()
@@ -535,27 +548,27 @@ class Subject:
             if self.session_id is not None:
                 with contextlib.suppress(PeerDied, TimeoutError):
                     async with asyncio.timeout(1.0):
-                        gone = await self.http.exchange(
+                        response = await self.http.exchange(
                             "DELETE", self.http_headers(None), None
                         )
-                        await gone.ended.wait()
+                        await response.ended.wait()
             await self.http.close()
 
     # --- messages ---------------------------------------------------------------------
 
-    def begin(self, number: int, case: str) -> None:
+    def begin_case(self, number: int, case: str) -> None:
         """Start a case: discard its predecessor's state, set the range of request ids.
 
         The number of the case determines the range, so that its ids are equal in a
         whole run and in a run of the case alone.
         """
-        self.tape.clear()
-        self.received.pack()
+        self.transcript.clear()
+        self.received.compress()
         self._answers.clear()
         self._case = case
-        self.judged = 0
+        self.expect_count = 0
         first = CASE_IDS * (1 + number)
-        self._own_ids = range(first, first + CASE_IDS)
+        self._case_ids = range(first, first + CASE_IDS)
         self._ids = count(first)
 
     def next_id(self) -> int:
@@ -595,8 +608,8 @@ class Subject:
             "Accept": "application/json, text/event-stream",
         }
         method = message.get("method") if isinstance(message, dict) else None
-        is_hello = method == "initialize" and not self.is_modern
-        if not is_hello and self.revision.name >= "2025-06-18":
+        is_initialize = method == "initialize" and not self.is_modern
+        if not is_initialize and self.revision.name >= "2025-06-18":
             fields["MCP-Protocol-Version"] = self.revision.name
         if self.session_id is not None:
             fields["Mcp-Session-Id"] = self.session_id
@@ -604,23 +617,23 @@ class Subject:
             fields["Mcp-Method"] = str(method)
             params = message.get("params")
             if isinstance(params, dict):
-                fields |= self._mirrored(str(method), params)
+                fields |= self._mirrored_headers(str(method), params)
         return fields
 
-    def _mirrored(self, method: str, params: dict[str, Any]) -> dict[str, str]:
+    def _mirrored_headers(self, method: str, params: dict[str, Any]) -> dict[str, str]:
         """Return `Mcp-Name` and the header fields of mirrored arguments."""
-        found: dict[str, str] = {}
+        headers: dict[str, str] = {}
         name = params.get(NAME_MEMBERS.get(method, ""))
         if isinstance(name, str):
-            found["Mcp-Name"] = encode_value(name)
+            headers["Mcp-Name"] = encode_value(name)
         tools = self.facts.tools if method == "tools/call" else ()
         for tool in tools:
             arguments = params.get("arguments")
             if tool.get("name") == name and isinstance(arguments, dict):
                 with contextlib.suppress(MCPError):
-                    headers = find_param_headers(tool.get("inputSchema"))
-                    found |= dict(mirror_params(headers, arguments))
-        return found
+                    param_headers = find_param_headers(tool.get("inputSchema"))
+                    headers |= dict(mirror_params(param_headers, arguments))
+        return headers
 
     async def request(
         self,
@@ -639,7 +652,7 @@ class Subject:
         """
         id = self.next_id() if id is None else id
         response = await self.send(self.message(method, params, id=id), headers=headers)
-        return await self.answer(id, response, timeout=timeout)
+        return await self.wait_answer(id, response, timeout=timeout)
 
     async def notify(
         self, method: str, params: Mapping[str, Any] | None = None
@@ -647,7 +660,7 @@ class Subject:
         """Send a notification; over HTTP wait for the response."""
         response = await self.send(self.message(method, params))
         if response is not None:
-            await self.ended(response)
+            await self.wait_ended(response)
         return response
 
     async def send(
@@ -664,13 +677,13 @@ class Subject:
         """
         data = message if isinstance(message, bytes) else encode(message)
         if isinstance(message, dict) and "method" in message and "id" in message:
-            self._note(message)
+            self._record_request(message)
         self.last_sent = data
         if self.stdio is not None:
-            if self.stdio.is_over:
-                raise self.stdio.death()
+            if self.stdio.has_exited:
+                raise self.stdio.exit_finding()
             try:
-                async with Patience(self._bound(None)):
+                async with TimeLimit(self._answer_timeout(None)):
                     await self.stdio.write(data + b"\n")
             except TimeoutError:
                 raise NoAnswer(
@@ -680,61 +693,61 @@ class Subject:
         self.last_sent = self._with_fields("POST", headers, data)
         fields = {**self.http_headers(message), **(headers or {})}
         response = await self.need_http().exchange(
-            "POST", fields, data, target=self.posts_to
+            "POST", fields, data, target=self.post_target
         )
         if self.stream is None:
             return response
-        await self.ended(response)  # the stream carries the answer
+        await self.wait_ended(response)  # the stream carries the answer
         return None
 
-    def _note(self, message: dict[str, Any]) -> None:
+    def _record_request(self, message: dict[str, Any]) -> None:
         params = message.get("params")
         meta = params.get("_meta") if isinstance(params, dict) else None
         version = meta.get(META + "protocolVersion") if isinstance(meta, dict) else None
         with contextlib.suppress(TypeError):
-            self._asked[_typed(message["id"])] = str(message["method"])
+            self._request_methods[_typed_key(message["id"])] = str(message["method"])
             if self.is_modern and (
                 version != self.revision.name or message["method"] == "initialize"
             ):
-                self._of_other_revisions.add(_typed(message["id"]))
+                self._other_revision_ids.add(_typed_key(message["id"]))
 
-    async def answer(
+    async def wait_answer(
         self, id: Any, response: Response | None = None, *, timeout: float | None = None
     ) -> Answer:
         """Wait for the answer with an id of the same value and JSON type."""
-        bound = self._bound(timeout)
+        bound = self._answer_timeout(timeout)
         last = response
-        latest = monotonic() + bound + _PAUSES_S
+        deadline = monotonic() + bound + _MAX_RESUME_PAUSES_S
         try:
-            async with Patience(bound) as limit:
-                while not (found := self.answers_to(id)):
+            async with TimeLimit(bound) as limit:
+                while not (answers := self.answers_to(id)):
                     if last is not None and last.ended.is_set():
-                        pause = self._pause_before_resuming(last)
-                        if pause > _SHORTEST_S:
-                            limit.begin(min(pause + bound, latest - monotonic()))
+                        pause = self._resume_pause(last)
+                        if pause > _MIN_RESUME_PAUSE_S:
+                            limit.restart(min(pause + bound, deadline - monotonic()))
                         await asyncio.sleep(pause)
                         last = await self.resume(last)
-                    await self._wait()
+                    await self._wait_for_data()
         except TimeoutError:
             raise NoAnswer(
                 f"an answer with the id {id!r} within {bound:g} s",
-                self._instead(response),
+                self._describe_response(response),
             ) from None
-        return Answer(found[0], response)
+        return Answer(answers[0], response)
 
-    def _bound(self, timeout: float | None) -> float:
+    def _answer_timeout(self, timeout: float | None) -> float:
         bound = self.bound_s if timeout is None else timeout
         return bound if self.received else bound + self.start_s
 
-    def _pause_before_resuming(self, response: Response) -> float:
+    def _resume_pause(self, response: Response) -> float:
         """Return the seconds to wait before resuming a stream that ended early.
 
         Raises:
-            NotAnswered: The stream cannot be resumed.
+            EndedWithoutAnswer: The stream cannot be resumed.
         """
         if not response.last_event_id or response.status != 200:
-            raise NotAnswered("an answer", self._how_it_ended(response))
-        return max(_SHORTEST_S, (response.retry_ms or 0) / 1000)
+            raise EndedWithoutAnswer("an answer", self._describe_end(response))
+        return max(_MIN_RESUME_PAUSE_S, (response.retry_ms or 0) / 1000)
 
     async def resume(self, response: Response) -> Response:
         """Resume an ended stream by a GET with `Last-Event-ID`."""
@@ -747,39 +760,41 @@ class Subject:
 
     def answers_to(self, id: Any) -> list[Message]:
         """Return the received answers with an id of the same value and JSON type."""
-        return self._answers.get(_typed(id), [])
+        return self._answers.get(_typed_key(id), [])
 
-    def forget(self) -> None:
+    def clear_received(self) -> None:
         """Discard all received messages."""
-        self.received = Received()
+        self.received = MessageLog()
         self._answers.clear()
 
-    def go_on_from(self, earlier: Subject) -> None:
+    def continue_from(self, earlier: Subject) -> None:
         """Take over the messages of an earlier connection, for cases that read all."""
-        self.received.go_on_from(earlier.received)
-        self._asked = {**earlier._asked, **self._asked}
-        self._of_other_revisions |= earlier._of_other_revisions
+        self.received.continue_from(earlier.received)
+        self._request_methods = {**earlier._request_methods, **self._request_methods}
+        self._other_revision_ids |= earlier._other_revision_ids
 
     def case_of(self, actual: str) -> str | None:
         """Return the id of the case that received the message in a finding.
 
         "": received before the first case; ``None``: not a received message.
         """
-        seen = self.watch.broken(self.revision.name)
-        found = (m.case for m in (*self.received, *seen) if shown(m.raw) == actual)
-        return next(found, None)
+        invalid = self.validator.invalid_messages(self.revision.name)
+        case_ids = (
+            m.case for m in (*self.received, *invalid) if printable(m.raw) == actual
+        )
+        return next(case_ids, None)
 
-    def _instead(self, response: Response | None) -> str:
-        if response is not None and not response.has_head.is_set():
+    def _describe_response(self, response: Response | None) -> str:
+        if response is not None and not response.head_received.is_set():
             return "no response"
         return f"HTTP {response.status}, and no answer" if response else "no answer"
 
-    def _how_it_ended(self, response: Response) -> str:
-        body = shown(bytes(response.body)) if response.body else "no body"
+    def _describe_end(self, response: Response) -> str:
+        body = printable(bytes(response.body)) if response.body else "no body"
         problem = f", {response.problem}" if response.problem else ""
         return f"HTTP {response.status}, {body}{problem}"
 
-    async def _wait(self) -> None:
+    async def _wait_for_data(self) -> None:
         """Wait for further received data, or the end of a response.
 
         Raises:
@@ -787,31 +802,31 @@ class Subject:
         """
         if self._floods:
             latest = self.received[len(self.received) - 1 :]
-            shows = shown(latest[0].raw) if latest else "noise"
-            much = f"{MOST_LINES:,} lines"
-            if self._lines <= MOST_LINES:
-                much = f"{MOST_OCTETS >> 20} MiB"
-            raise PeerDied("no flood of messages", f"{much}, such as {shows}")
+            example = printable(latest[0].raw) if latest else "noise"
+            amount = f"{MAX_LINES:,} lines"
+            if self._line_count <= MAX_LINES:
+                amount = f"{MAX_OCTETS >> 20} MiB"
+            raise PeerDied("no flood of messages", f"{amount}, such as {example}")
         if self.stdio is not None and self.stdio.output_ended:
             await self.stdio.wait_exit(1.0)
-            raise self.stdio.death()
+            raise self.stdio.exit_finding()
         if self.stream is not None and self.stream.ended.is_set():
             raise PeerDied("an open event stream", "the server closed it")
-        self._came.clear()
-        await self._came.wait()
+        self._changed.clear()
+        await self._changed.wait()
 
-    async def until(self, is_so: Callable[[], object], timeout: float) -> bool:
+    async def wait_until(self, condition: Callable[[], object], timeout: float) -> bool:
         """Wait until a condition holds; return whether it does within the timeout."""
         with contextlib.suppress(TimeoutError):
-            async with Patience(timeout):
-                while not is_so():
-                    await self._wait()
-        return bool(is_so())
+            async with TimeLimit(timeout):
+                while not condition():
+                    await self._wait_for_data()
+        return bool(condition())
 
     async def wait_for(
         self,
-        is_it: Callable[[Message], bool],
-        what: str,
+        matches: Callable[[Message], bool],
+        expected: str,
         *,
         timeout: float | None = None,
         after: int = 0,
@@ -821,17 +836,17 @@ class Subject:
         Raises:
             NoAnswer: No such message within the time limit.
         """
-        bound = self._bound(timeout)
+        bound = self._answer_timeout(timeout)
         try:
-            async with Patience(bound):
+            async with TimeLimit(bound):
                 while True:
-                    for each in self.received[after:]:
-                        if is_it(each):
-                            return each
+                    for message in self.received[after:]:
+                        if matches(message):
+                            return message
                     after = len(self.received)
-                    await self._wait()
+                    await self._wait_for_data()
         except TimeoutError:
-            raise NoAnswer(f"{what} within {bound:g} s", "not received") from None
+            raise NoAnswer(f"{expected} within {bound:g} s", "not received") from None
 
     async def provoke(
         self, data: Any, *, headers: Mapping[str, HeaderValue] | None = None
@@ -845,33 +860,37 @@ class Subject:
         try:
             response = await self.send(data, headers=headers)
             if response is not None:
-                await self.ended(response)
+                await self.wait_ended(response)
                 return Reaction(self.received[before:], response)
             await self.barrier()
             await self.barrier()
         except PeerDied:
             if self.stdio is None:
                 raise
-            return Reaction(self._others_than_ours(before), None, has_ended=True)
-        return Reaction(self._others_than_ours(before))
+            return Reaction(self._relevant_messages(before), None, has_ended=True)
+        return Reaction(self._relevant_messages(before))
 
-    def _others_than_ours(self, before: int) -> list[Message]:
-        return [each for each in self.received[before:] if not self._is_others(each)]
+    def _relevant_messages(self, before: int) -> list[Message]:
+        return [
+            each
+            for each in self.received[before:]
+            if not self._is_unrelated_answer(each)
+        ]
 
-    def _is_others(self, message: Message) -> bool:
+    def _is_unrelated_answer(self, message: Message) -> bool:
         """Return whether a message answers a barrier or an earlier case."""
         if not message.is_answer or not isinstance(message.value, dict):
             return False
         id = message.value.get("id")
         if isinstance(id, str):
             return id in self._barriers
-        if self._own_ids is None or type(id) is not int:
+        if self._case_ids is None or type(id) is not int:
             return False
-        return self._first_id <= id < _MOST_IDS and id not in self._own_ids
+        return self._first_id <= id < _MAX_ID and id not in self._case_ids
 
     _barriers: frozenset[str] = frozenset()
 
-    async def late(self, reaction: Reaction) -> Reaction:
+    async def wait_late_answer(self, reaction: Reaction) -> Reaction:
         """Wait briefly for a late answer: a multi-threaded server may reorder answers.
 
         The answers to both barriers of `provoke` may overtake it.
@@ -881,11 +900,11 @@ class Subject:
         before, began = len(self.received), monotonic()
         with contextlib.suppress(PeerDied):
             await self.barrier()
-            bound = max(_LEAST_LATE_S, _LATE * (monotonic() - began))
-            bound = min(bound, _MOST_LATE_S)
-            await self.until(lambda: bool(self._others_than_ours(before)), bound)
-            return Reaction(reaction.messages + self._others_than_ours(before))
-        return Reaction(self._others_than_ours(before), has_ended=True)
+            bound = max(_MIN_LATE_S, _LATE_FACTOR * (monotonic() - began))
+            bound = min(bound, _MAX_LATE_S)
+            await self.wait_until(lambda: bool(self._relevant_messages(before)), bound)
+            return Reaction(reaction.messages + self._relevant_messages(before))
+        return Reaction(self._relevant_messages(before), has_ended=True)
 
     async def barrier(self, timeout: float | None = None) -> None:
         """Send a request and wait for its answer: then all earlier data was read.
@@ -895,27 +914,27 @@ class Subject:
         """
         id = f"barrier-{self.next_id()}"
         self._barriers |= {id}
-        kept = self.last_sent
+        last_sent = self.last_sent
         try:
             await self.request(self.facts.barrier, id=id, timeout=timeout)
-        except NoAnswer as found:
-            raise type(found)("an answer to the next request", found.actual) from None
+        except NoAnswer as error:
+            raise type(error)("an answer to the next request", error.actual) from None
         finally:
-            self.last_sent = kept
+            self.last_sent = last_sent
 
-    async def ended(self, response: Response) -> None:
+    async def wait_ended(self, response: Response) -> None:
         """Wait for the end of a response.
 
         Raises:
             NoAnswer: It does not end within the time limit.
         """
         try:
-            async with Patience(self.bound_s):
+            async with TimeLimit(self.bound_s):
                 await response.ended.wait()
         except TimeoutError:
             raise NoAnswer(
                 f"a complete response within {self.bound_s:g} s",
-                self._instead(response),
+                self._describe_response(response),
             ) from None
 
     # --- HTTP -------------------------------------------------------------------------
@@ -949,11 +968,11 @@ class Subject:
         self.last_sent = self._with_fields(method, headers, data)
         response = await self.need_http().exchange(method, fields, data, target=target)
         if complete:
-            await self.ended(response)
+            await self.wait_ended(response)
             return response
         try:
-            async with Patience(self.bound_s):
-                await response.has_head.wait()
+            async with TimeLimit(self.bound_s):
+                await response.head_received.wait()
         except TimeoutError:
             raise NoAnswer(f"a response within {self.bound_s:g} s", "nothing") from None
         return response
@@ -962,51 +981,55 @@ class Subject:
         self, method: str, headers: Mapping[str, HeaderValue] | None, body: bytes | None
     ) -> bytes:
         """Return the body, preceded by the method and fields that the case set."""
-        said = [method.encode()] if headers or body is None else []
+        parts = [method.encode()] if headers or body is None else []
         for name, value in (headers or {}).items():
-            several = (value,) if isinstance(value, str) else value or ()
-            fields = [f"{name}: {each}" for each in several] or [f"without {name}"]
+            values = (value,) if isinstance(value, str) else value or ()
+            fields = [f"{name}: {each}" for each in values] or [f"without {name}"]
             # Mask each field alone: in a joined line, a credential would not end.
-            said += [self.tape.masked(field.encode()) for field in fields]
-        return b", ".join([*said, *filter(None, (body,))])
+            parts += [self.transcript.masked(field.encode()) for field in fields]
+        return b", ".join([*parts, *filter(None, (body,))])
 
-    async def raw_exchange(self, data: bytes) -> Response:
+    async def exchange_raw(self, data: bytes) -> Response:
         """Send octets on a new connection and wait for the response."""
         self.last_sent = data
-        response = await self.need_http().raw(data)
-        await self.ended(response)
+        response = await self.need_http().send_raw(data)
+        await self.wait_ended(response)
         return response
 
     # --- received data ----------------------------------------------------------------
 
     @property
     def _floods(self) -> bool:
-        return self._lines > MOST_LINES or self._octets > MOST_OCTETS
+        return self._line_count > MAX_LINES or self._octet_count > MAX_OCTETS
 
-    def _take(self, raw: bytes, stream: int = 0) -> None:
+    def _receive(self, raw: bytes, stream: int = 0) -> None:
         if self.stream is not None and stream != self.stream.number:
             return  # over HTTP+SSE the response to a POST has no message
-        self._lines += 1
-        self._octets += len(raw)
+        self._line_count += 1
+        self._octet_count += len(raw)
         if self._floods:
-            self._came.set()
+            self._changed.set()
             return
-        for message in _read(raw, stream, self._case):
-            self._add(message)
+        for message in _decode_messages(raw, stream, self._case):
+            self._add_message(message)
 
-    def _add(self, message: Message) -> None:
+    def _add_message(self, message: Message) -> None:
         self.received.append(message)
         if message.is_answer:
             with contextlib.suppress(TypeError):  # the id is an object or array
-                id = _typed(message.value.get("id"))
+                id = _typed_key(message.value.get("id"))
                 self._answers.setdefault(id, []).append(message)
         if self.is_of_revision(message):
-            self.watch.look(self.revision.name, message, self.method_of(message))
+            self.validator.validate(
+                self.revision.name, message, self.method_of(message)
+            )
         if message.method is not None and "id" in message.value:
-            task = asyncio.get_running_loop().create_task(self._reply(message))
-            self._answering.add(task)
-            task.add_done_callback(self._answering.discard)
-        self._came.set()
+            task = asyncio.get_running_loop().create_task(
+                self._reply_to_request(message)
+            )
+            self._reply_tasks.add(task)
+            task.add_done_callback(self._reply_tasks.discard)
+        self._changed.set()
 
     def is_of_revision(self, message: Message) -> bool:
         """Return whether the rules of the revision apply to a message.
@@ -1019,40 +1042,40 @@ class Subject:
         id = message.value.get("id")
         if id is not None and type(id) not in {str, int}:
             return False
-        return _typed(id) not in self._of_other_revisions
+        return _typed_key(id) not in self._other_revision_ids
 
     def method_of(self, message: Message) -> str | None:
         """Return the method of the request that a message answers."""
         if not message.is_answer or not isinstance(message.value, dict):
             return None
         with contextlib.suppress(TypeError):
-            return self._asked.get(_typed(message.value.get("id")))
+            return self._request_methods.get(_typed_key(message.value.get("id")))
         return None
 
-    async def _reply(self, message: Message) -> None:
+    async def _reply_to_request(self, message: Message) -> None:
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": message.value["id"]}
-        if (make := self.answer_with.get(message.method or "")) is not None:
-            answer["result"] = make(message.params)
+        if (handler := self.request_handlers.get(message.method or "")) is not None:
+            answer["result"] = handler(message.params)
         elif message.method == "ping":
             answer["result"] = {}
         else:
             answer["error"] = {"code": -32601, "message": "method not found"}
-        kept = self.last_sent
+        last_sent = self.last_sent
         with contextlib.suppress(PeerDied, NoAnswer):
             await self.send(answer)
-        self.last_sent = kept
+        self.last_sent = last_sent
 
     # --- findings ---------------------------------------------------------------------
 
     def expect(self, holds: object, expected: str, actual: object) -> None:
         """Raise `Broken` unless a condition holds."""
-        self.judged += 1
+        self.expect_count += 1
         if not holds:
-            self.broken(expected, actual)
+            self.raise_broken(expected, actual)
 
-    def expect_none(self, found: Sequence[Message], expected: str) -> None:
+    def expect_none(self, messages: Sequence[Message], expected: str) -> None:
         """Raise `Broken` with the first of the messages if there are any."""
-        self.expect(not found, expected, found[0].raw if found else "")
+        self.expect(not messages, expected, messages[0].raw if messages else "")
 
     def expect_one_answer(self, id: Any, expected: str = "one answer") -> None:
         """Raise `Broken` unless exactly one answer with the id was received."""
@@ -1064,22 +1087,22 @@ class Subject:
         expected = "a status from 400 to 499"
         self.expect(400 <= status < 500, expected, actual or status)
 
-    def broken(self, expected: str, actual: object) -> NoReturn:
+    def raise_broken(self, expected: str, actual: object) -> NoReturn:
         """Raise `Broken`: the server breaks the rule."""
-        raise Broken(expected, shown(actual))
+        raise Broken(expected, printable(actual))
 
-    def lenient(self, expected: str, actual: object) -> NoReturn:
+    def raise_lenient(self, expected: str, actual: object) -> NoReturn:
         """Raise `Lenient`: the server accepts input that it must refuse."""
-        raise Lenient(expected, shown(actual))
+        raise Lenient(expected, printable(actual))
 
-    def absent(self, what: str) -> NoReturn:
+    def raise_absent(self, feature: str) -> NoReturn:
         """Raise `Absent`: the server lacks the feature under test."""
-        raise Absent(what)
+        raise Absent(feature)
 
-    def need_judged(self, what: str) -> None:
+    def need_expectation(self, feature: str) -> None:
         """Raise `Absent` if the case has not called `expect`."""
-        if not self.judged:
-            raise Absent(what)
+        if not self.expect_count:
+            raise Absent(feature)
 
     def expect_error(self, answer: Answer, code: int) -> None:
         """Raise `Broken` unless an answer is an error with the code."""
@@ -1099,15 +1122,15 @@ class Subject:
         return self.facts.roles[role]
 
 
-def _typed(id: Any) -> Any:
+def _typed_key(id: Any) -> Any:
     """Return a key for an id for which 1, 1.0, true and "1" differ."""
     return type(id).__name__, id
 
 
-def shown(value: object) -> str:
+def printable(value: object) -> str:
     """Return a value as one printable line of at most 400 characters."""
     if isinstance(value, bytes):
-        text = value[: 4 * _SHOWN].decode("utf-8", "backslashreplace")
+        text = value[: 4 * _MAX_PRINTED_CHARS].decode("utf-8", "backslashreplace")
     elif isinstance(value, (dict, list)):
         try:
             text = encode(value).decode()
@@ -1115,6 +1138,10 @@ def shown(value: object) -> str:
             text = repr(value)
     else:
         text = str(value)
-    few = text[: _SHOWN + 1]
-    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in few)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    shortened = text[: _MAX_PRINTED_CHARS + 1]
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in shortened)
+    return (
+        text
+        if len(text) <= _MAX_PRINTED_CHARS
+        else text[: _MAX_PRINTED_CHARS - 3] + "..."
+    )

@@ -16,14 +16,14 @@ import re
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from mcpwire.cli.failures import UsageError, close_matches, did_you_mean, unknown
+from mcpwire.cli.failures import UsageError, close_matches, did_you_mean, unknown_name
 from mcpwire.cli.output import one_line, read_file, read_input, shorten
 from mcpwire.protocol.json_schema import (
     alternatives_of,
     branches_of,
-    pointed,
     properties_of,
     required_of,
+    resolve_pointer,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Argument(NamedTuple):
     is_json: bool
 
 
-class Given(NamedTuple):
+class ParsedWords(NamedTuple):
     """All arguments of a command line."""
 
     base: dict[str, Any]
@@ -54,27 +54,27 @@ class Given(NamedTuple):
     arguments: tuple[Argument, ...]
 
 
-def parse_words(words: Sequence[str]) -> Given:
+def parse_words(words: Sequence[str]) -> ParsedWords:
     """Parse ``key=value``, ``key:=json``, ``key=@file``, ``key:=@file`` and ``-``."""
     base: dict[str, Any] = {}
-    found: dict[str, Argument] = {}
+    arguments: dict[str, Argument] = {}
     for word in words:
         if word == "-":
             base = read_object(read_input(), "standard input")
             continue
         argument = _parse_word(word)
-        if argument.key in found:
+        if argument.key in arguments:
             raise UsageError(f"argument {argument.key!r} is given twice")
-        found[argument.key] = argument
-    return Given(base, tuple(found.values()))
+        arguments[argument.key] = argument
+    return ParsedWords(base, tuple(arguments.values()))
 
 
-def read_object(text: str, what: str) -> dict[str, Any]:
+def read_object(text: str, source: str) -> dict[str, Any]:
     """Parse a text as one JSON object."""
-    value = _json(text, what)
+    value = _parse_json(text, source)
     if not isinstance(value, dict):
         raise UsageError(
-            f"{what} must be one JSON object, got {shorten(literal(value), 40)}"
+            f"{source} must be one JSON object, got {shorten(json_text(value), 40)}"
         )
     return value
 
@@ -100,91 +100,91 @@ def _parse_word(word: str) -> Argument:
             raise UsageError(
                 f"argument {key!r}: {error} (for the text itself: {key}:='\"{text}\"')"
             ) from error
-    value = _json(text, f"argument {key!r}") if is_json else text
+    value = _parse_json(text, f"argument {key!r}") if is_json else text
     return Argument(key, value, is_json)
 
 
-def _json(text: str, what: str) -> Any:
+def _parse_json(text: str, source: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"{what} is no JSON: {shorten(text.strip(), 40)!r}: {error}"
+            f"{source} is no JSON: {shorten(text.strip(), 40)!r}: {error}"
         ) from error
 
 
-def _refuse_constant(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
-def unchecked(given: Given) -> dict[str, Any]:
+def raw_arguments(parsed: ParsedWords) -> dict[str, Any]:
     """Return the arguments without coercion: texts, and the values given as JSON."""
-    return {**given.base, **{item.key: item.value for item in given.arguments}}
+    return {**parsed.base, **{item.key: item.value for item in parsed.arguments}}
 
 
-def bind_tool(tool: Tool, given: Given) -> dict[str, Any]:
+def bind_tool(tool: Tool, parsed: ParsedWords) -> dict[str, Any]:
     """Return a tool's arguments, coerced by its input schema."""
     reader = SchemaReader(tool.input_schema)
     known = reader.properties()
-    names = [*given.base, *(item.key for item in given.arguments)]
+    names = [*parsed.base, *(argument.key for argument in parsed.arguments)]
     if not reader.is_open():
-        _refuse_unknown("tool", tool.name, names, list(known))
-    _refuse_missing("tool", tool.name, names, reader.required())
-    bound = dict(given.base)
-    for item in given.arguments:
+        _reject_unknown("tool", tool.name, names, list(known))
+    _reject_missing("tool", tool.name, names, reader.required())
+    bound = dict(parsed.base)
+    for argument in parsed.arguments:
         try:
-            bound[item.key] = (
-                item.value
-                if item.is_json
-                else coerce(item.value, known.get(item.key), reader)
+            bound[argument.key] = (
+                argument.value
+                if argument.is_json
+                else coerce(argument.value, known.get(argument.key), reader)
             )
         except ValueError as error:
             raise UsageError(
-                f"argument {item.key!r} of tool {tool.name!r} {error}"
+                f"argument {argument.key!r} of tool {tool.name!r} {error}"
             ) from error
     return bound
 
 
-def bind_prompt(prompt: Prompt, given: Given) -> dict[str, str]:
+def bind_prompt(prompt: Prompt, parsed: ParsedWords) -> dict[str, str]:
     """Return a prompt's arguments; they are all text."""
     known = prompt.arguments or []
-    values = unchecked(given)
-    _refuse_unknown("prompt", prompt.name, list(values), [a.name for a in known])
+    values = raw_arguments(parsed)
+    _reject_unknown("prompt", prompt.name, list(values), [a.name for a in known])
     required = [argument.name for argument in known if argument.required]
-    _refuse_missing("prompt", prompt.name, list(values), required)
+    _reject_missing("prompt", prompt.name, list(values), required)
     for key, value in values.items():
         if not isinstance(value, str):
             raise UsageError(
                 f"argument {key!r} of prompt {prompt.name!r} must be a string, got "
-                f"{shorten(literal(value), 40)}"
+                f"{shorten(json_text(value), 40)}"
             )
     return values
 
 
-def _refuse_unknown(
+def _reject_unknown(
     kind: str, owner: str, names: Sequence[str], known: Sequence[str]
 ) -> None:
     for name in names:
         if name not in known:
-            takes = f"; it takes {', '.join(known) or 'no arguments'}"
+            advice = f"; it takes {', '.join(known) or 'no arguments'}"
             problem = f"{kind} {owner!r} has no argument {name!r}"
-            raise unknown(problem, name, known, one_line(takes))
+            raise unknown_name(problem, name, known, one_line(advice))
 
 
-def _refuse_missing(
+def _reject_missing(
     kind: str, owner: str, names: Sequence[str], required: Sequence[str]
 ) -> None:
     missing = [name for name in required if name not in names]
     if missing:
-        listed = ", ".join(map(repr, missing))
+        text = ", ".join(map(repr, missing))
         plural = "s" if len(missing) > 1 else ""
-        raise UsageError(f"{kind} {owner!r} needs the argument{plural} {listed}")
+        raise UsageError(f"{kind} {owner!r} needs the argument{plural} {text}")
 
 
 # --- conversion of text to JSON values
 
 
-def literal(value: Any) -> str:
+def json_text(value: Any) -> str:
     """Return a value as JSON text; "..." if it is nested too deeply."""
     try:
         return json.dumps(value, ensure_ascii=False)
@@ -198,17 +198,17 @@ def coerce(text: str, schema: Any, reader: SchemaReader) -> Any:
     The value is one of the enumerated values, or has the first type of `KINDS` that
     fits. Without a type in the schema it is a string.
     """
-    listed = reader.choices(schema)
-    if listed is None:
+    values = reader.choices(schema)
+    if values is None:
         kinds = reader.kinds(schema)
         return read_typed(text, kinds) if kinds else text
-    for value in listed:
-        if text == (value if isinstance(value, str) else literal(value)):
-            return value
-    shown = shorten(" or ".join(map(literal, listed)), 200)
-    similar = close_matches(text, [value for value in listed if isinstance(value, str)])
+    for item in values:
+        if text == (item if isinstance(item, str) else json_text(item)):
+            return item
+    expected = shorten(" or ".join(map(json_text, values)), 200)
+    similar = close_matches(text, [item for item in values if isinstance(item, str)])
     raise ValueError(
-        one_line(f"must be {shown}, got {text!r}{did_you_mean(similar[:1])}")
+        one_line(f"must be {expected}, got {text!r}{did_you_mean(similar[:1])}")
     )
 
 
@@ -274,13 +274,13 @@ KINDS: Final = {
 MAX_STEPS: Final = 5_000
 """Maximum number of subschemas read per schema; further ones count as "any"."""
 
-MAX_HOPS: Final = 16
+MAX_REFERENCES: Final = 16
 """Maximum length of a chain of references; real schemas have one or two."""
 
 MAX_DEPTH: Final = 4
 """Maximum nesting depth of unions that are read."""
 
-OPENING: Final = ("patternProperties", "allOf", "anyOf", "oneOf", "if", "$dynamicRef")
+OPEN_KEYS: Final = ("patternProperties", "allOf", "anyOf", "oneOf", "if", "$dynamicRef")
 """Keywords that allow an object to have members outside its `properties`."""
 
 
@@ -296,68 +296,66 @@ class SchemaReader:
 
         An `allOf` with a single subschema is replaced by that subschema, too.
         """
-        for _ in range(MAX_HOPS):
+        for _ in range(MAX_REFERENCES):
             self._steps += 1
             if self._steps > MAX_STEPS or not isinstance(schema, dict):
                 return {}
-            wrapped = branches_of(schema, "allOf")
+            branches = branches_of(schema, "allOf")
             if isinstance(schema.get("$ref"), str):
-                target, keyword = pointed(self.root, schema["$ref"]), "$ref"
-            elif len(wrapped) == 1:
-                target, keyword = wrapped[0], "allOf"
+                target, keyword = resolve_pointer(self.root, schema["$ref"]), "$ref"
+            elif len(branches) == 1:
+                target, keyword = branches[0], "allOf"
             else:
                 return schema
-            beside = {key: value for key, value in schema.items() if key != keyword}
-            schema = {**target, **beside} if isinstance(target, dict) else beside
+            siblings = {key: value for key, value in schema.items() if key != keyword}
+            schema = {**target, **siblings} if isinstance(target, dict) else siblings
         return {}
 
     def kinds(self, schema: Any, depth: int = MAX_DEPTH) -> list[str]:
         """Return the types a schema allows, in the order of `KINDS`; empty: any."""
         schema = self.resolve(schema)
-        found = schema.get("type")
-        if isinstance(found, str):
-            found = [found]
-        if not isinstance(found, list):
-            found = self._of_union(schema, self.kinds, depth) or []
-        return [kind for kind in KINDS if kind in found]
+        types = schema.get("type")
+        if isinstance(types, str):
+            types = [types]
+        if not isinstance(types, list):
+            types = self._join_alternatives(schema, self.kinds, depth) or []
+        return [kind for kind in KINDS if kind in types]
 
     def choices(self, schema: Any, depth: int = MAX_DEPTH) -> list[Any] | None:
         """Return the values that a schema enumerates; None if it enumerates none."""
         schema = self.resolve(schema)
         if "const" in schema:
             return [schema["const"]]
-        if listed := branches_of(schema, "enum"):
-            return listed
+        if values := branches_of(schema, "enum"):
+            return values
         if schema.get("type") == "null":
             return [None]
-        return self._of_union(schema, self.choices, depth)
+        return self._join_alternatives(schema, self.choices, depth)
 
     @staticmethod
-    def _of_union(
-        schema: dict[str, Any],
-        ask: Callable[[Any, int], list[Any] | None],
-        depth: int,
+    def _join_alternatives(
+        schema: dict[str, Any], read: Callable[[Any, int], list[Any] | None], depth: int
     ) -> list[Any] | None:
         """Join the results of all alternatives; None if one of them is unrestricted."""
-        found: list[Any] = []
+        results: list[Any] = []
         for member in alternatives_of(schema) if depth else ():
-            inner = ask(member, depth - 1)
-            if not inner:
+            values = read(member, depth - 1)
+            if not values:
                 return None
-            found += inner
-        return found or None
+            results += values
+        return results or None
 
     def properties(self) -> dict[str, Any]:
         """Return the properties of the object, those of its subschemas included."""
-        found: dict[str, Any] = {}
+        properties: dict[str, Any] = {}
         pending: list[tuple[Any, int]] = [(self.root, 0)]
         for schema, depth in pending:
             part = self.resolve(schema)
-            found = {**properties_of(part), **found}
-            inner = alternatives_of(part) + branches_of(part, "allOf")
+            properties = {**properties_of(part), **properties}
+            subschemas = alternatives_of(part) + branches_of(part, "allOf")
             if depth < MAX_DEPTH and len(pending) < MAX_STEPS:
-                pending += [(schema, depth + 1) for schema in inner]
-        return found
+                pending += [(schema, depth + 1) for schema in subschemas]
+        return properties
 
     def required(self) -> list[str]:
         """Return the names of the required properties."""
@@ -370,10 +368,10 @@ class SchemaReader:
         only those.
         """
         part = self.resolve(self.root)
-        if "properties" not in part or self.extends():
+        if "properties" not in part or self.allows_additional():
             return True
-        return any(keyword in part for keyword in OPENING)
+        return any(keyword in part for keyword in OPEN_KEYS)
 
-    def extends(self) -> bool:
+    def allows_additional(self) -> bool:
         """Return whether `additionalProperties` allows further members."""
         return self.resolve(self.root).get("additionalProperties", False) is not False

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mcpwire.cli.options import Options
     from mcpwire.cli.output import Output
 
-LOGIN_S: Final = 300.0
+LOGIN_TIMEOUT_S: Final = 300.0
 """Time limit of an interactive login."""
 
 VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
@@ -38,31 +38,31 @@ _FLAGS: Final = {
 
 
 @contextlib.contextmanager
-def errors_in_flags() -> Iterator[None]:
+def flag_errors() -> Iterator[None]:
     """Convert a `ValueError` to a usage error that names flags, not parameters."""
     try:
         yield
     except ValueError as error:
         names = "|".join(map(re.escape, _FLAGS))
         pattern = rf"(?<!-)\b({names})\b"
-        said = re.sub(pattern, lambda match: _FLAGS[match[0]], str(error))
-        raise UsageError(said) from error
+        message = re.sub(pattern, lambda match: _FLAGS[match[0]], str(error))
+        raise UsageError(message) from error
 
 
-def auth_of(options: Options, output: Output, configured: Any = None) -> Any:
+def make_auth(options: Options, output: Output, configured: Any = None) -> Any:
     """Return the ``auth`` argument of `Http`; ``None``: no authorization.
 
     The precedence is: options for a login, the configuration, a stored login.
     """
-    given = options.flags(Tokens, Login)
+    flags = options.flags(Tokens, Login)
     if options.auth_env is not None:
-        for option in given:
-            if option != "--auth-env":
-                raise UsageError(f"--auth-env and {option} exclude each other")
-        return _token(options.auth_env)
-    if configured is not None and not given:
+        for flag in flags:
+            if flag != "--auth-env":
+                raise UsageError(f"--auth-env and {flag} exclude each other")
+        return _read_token(options.auth_env)
+    if configured is not None and not flags:
         return _interactive_grant(configured, options, output)
-    if given or options.verb.startswith("auth ") or _has_login(options):
+    if flags or options.verb.startswith("auth ") or _has_login(options):
         return _oauth(options, output)
     return None
 
@@ -98,11 +98,11 @@ def _interactive_grant(configured: Any, options: Options, output: Output) -> Any
     if isinstance(grant, OAuth):
         import attrs
 
-        given = _interactive_options(options, output)
+        settings = _interactive_options(options, output)
         for name in ("interactive", "open_browser"):
             if not getattr(grant, name):
-                given[name] = False
-        return attrs.evolve(grant, **given)
+                settings[name] = False
+        return attrs.evolve(grant, **settings)
     if options.verb.startswith("auth "):
         raise UsageError("its configuration says how it logs in, and needs no user")
     return grant
@@ -124,11 +124,11 @@ def _interactive_options(options: Options, output: Output) -> dict[str, Any]:
             )
 
     may_ask = options.may_ask and not (options.no_browser or options.callback_url)
-    timeout = LOGIN_S
+    timeout = LOGIN_TIMEOUT_S
     if options.verb == "auth login":
-        timeout = options.timeout or LOGIN_S
+        timeout = options.timeout or LOGIN_TIMEOUT_S
     return {
-        "interactive": output.can_ask and may_ask,
+        "interactive": output.can_prompt and may_ask,
         "on_url": show,
         "open_browser": open_url,
         "timeout": None if timeout == math.inf else timeout,
@@ -140,8 +140,8 @@ def _oauth(options: Options, output: Output) -> Any:
 
     secret = None
     if options.client_secret_env is not None:
-        secret = _variable("--client-secret-env", options.client_secret_env)
-    with errors_in_flags():
+        secret = _read_variable("--client-secret-env", options.client_secret_env)
+    with flag_errors():
         return OAuth(
             client_id=options.client_id,
             client_secret=secret,
@@ -152,22 +152,22 @@ def _oauth(options: Options, output: Output) -> Any:
         )
 
 
-def _token(name: str) -> str:
-    value = _variable("--auth-env", name)
+def _read_token(name: str) -> str:
+    value = _read_variable("--auth-env", name)
     if not (value.isascii() and value.isprintable()) or " " in value:
-        raise UsageError(f"--auth-env: {_shown(name)} holds no token")
+        raise UsageError(f"--auth-env: {_safe_name(name)} holds no token")
     return value
 
 
-def _variable(option: str, name: str) -> str:
+def _read_variable(option: str, name: str) -> str:
     value = os.environ.get(name, "").strip()
     if not value:
-        shown = f" {name}: {name}" if VARIABLE.fullmatch(name) else ": the variable"
-        raise UsageError(f"{option}{shown} is not set")
+        reason = f" {name}: {name}" if VARIABLE.fullmatch(name) else ": the variable"
+        raise UsageError(f"{option}{reason} is not set")
     return value
 
 
-def advise_login(error: BaseException, options: Options, *, is_late: bool) -> None:
+def advise_login(error: BaseException, options: Options, *, is_connected: bool) -> None:
     """Add a hint on how to log in to an authorization error."""
     from mcpwire import AuthError, AuthRequired, InsufficientScope, ResponseRefused
 
@@ -178,18 +178,20 @@ def advise_login(error: BaseException, options: Options, *, is_late: bool) -> No
         import shlex
 
         # The profile is the only option that selects the login to continue.
-        chosen = f"--profile {shlex.quote(options.profile)} " if options.profile else ""
+        profile = (
+            f"--profile {shlex.quote(options.profile)} " if options.profile else ""
+        )
         error.add_note(
-            f"give `mcpwire auth login URL {chosen}--callback-url -` the URL that this "
-            f"leads to: {error.url}"
+            f"give `mcpwire auth login URL {profile}--callback-url -` the URL that "
+            f"this leads to: {error.url}"
         )
     elif isinstance(error, ResponseRefused) and error.parameter == "state":
         error.add_note("log in anew; each login has a URL to come back to of its own")
     elif isinstance(error, AuthError) and (options.auth_env or not is_without_login):
         return
     elif options.auth_env is not None:
-        error.add_note(f"it does not take the token of {_shown(options.auth_env)}")
-    elif is_late:
+        error.add_note(f"it does not take the token of {_safe_name(options.auth_env)}")
+    elif is_connected:
         # `auth login` would only connect, which this command has done already.
         error.add_note("--auth logs in; --auth-env VARIABLE sends a token")
     else:
@@ -198,5 +200,5 @@ def advise_login(error: BaseException, options: Options, *, is_late: bool) -> No
         )
 
 
-def _shown(name: str) -> str:
+def _safe_name(name: str) -> str:
     return name if VARIABLE.fullmatch(name) else "the variable"

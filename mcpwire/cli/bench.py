@@ -9,7 +9,7 @@ import attrs
 
 from mcpwire import Client, Stdio
 from mcpwire.bench.client_side import measure_client
-from mcpwire.bench.compare import FEWEST, compare, differences
+from mcpwire.bench.compare import MIN_ROUNDS, compare, differences
 from mcpwire.bench.floor import measure_floor
 from mcpwire.bench.footprint import (
     SIZE_UNITS,
@@ -18,29 +18,29 @@ from mcpwire.bench.footprint import (
     measure_start,
 )
 from mcpwire.bench.gateway import run_behind_gateway
-from mcpwire.bench.histogram import merged
+from mcpwire.bench.histogram import merge_histograms
 from mcpwire.bench.load import Call, Load, read_mix
 from mcpwire.bench.pages import write_page
 from mcpwire.bench.reports import (
-    amount,
+    format_amount,
+    format_verdicts,
     to_client_text,
     to_floor_text,
     to_hgrm,
     to_size_text,
     to_start_text,
     to_text,
-    verdicts,
 )
 from mcpwire.bench.results import FIGURES, Result, step_name
 from mcpwire.bench.runs import find_max, run
 from mcpwire.bench.thresholds import Change, Threshold, parse_condition, parse_failure
 from mcpwire.cli.arguments import bind_tool, parse_words
-from mcpwire.cli.commands import pick
+from mcpwire.cli.commands import find_item
 from mcpwire.cli.failures import Exit, UsageError, usage_errors
 from mcpwire.cli.options import Mode
-from mcpwire.cli.output import Output, check_writable, one_line, read_file, save
+from mcpwire.cli.output import Output, check_writable, one_line, read_file, write_file
 from mcpwire.cli.session import run_command
-from mcpwire.cli.targets import against_of, split, target_of
+from mcpwire.cli.targets import make_second_target, make_target, split_command
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -64,43 +64,51 @@ _LOAD_OPTIONS: Final = (
 def bench(options: Options) -> int:
     """Put a server under load and measure it."""
     with usage_errors():
-        load = _load(options)
+        load = _make_load(options)
         limits = [parse_failure(text) for text in options.fail_if]
-        sought = None if options.find_max is None else parse_condition(options.find_max)
-    bases = {each.file: _read(each.file) for each in limits if isinstance(each, Change)}
-    if sought is not None:
-        _check_search(options, with_changes=bool(bases))
+        condition = (
+            None if options.find_max is None else parse_condition(options.find_max)
+        )
+    baselines = {
+        limit.file: _read_result(limit.file)
+        for limit in limits
+        if isinstance(limit, Change)
+    }
+    if condition is not None:
+        _check_search(options, with_changes=bool(baselines))
 
-    against = against_of(options, Output(is_json=options.json))
+    against = make_second_target(options, Output(is_json=options.json))
 
-    async def measure(target: Stdio | Http, load: Load, **shared: Any) -> Result:
-        if sought is not None:
+    async def measure(target: Stdio | Http, load: Load, **settings: Any) -> Result:
+        if condition is not None:
             with usage_errors("--find-max "):
-                return await find_max(target, load, sought, **shared)
+                return await find_max(target, load, condition, **settings)
         return await run(
             target,
             load,
             against=against,
             with_floor=options.floor,
             only_counts=options.counts,
-            **shared,
+            **settings,
         )
 
-    def failed(result: Result) -> Iterable[str]:
+    def failures(result: Result) -> Iterable[str]:
         if result.highest == 0:
-            return [f"failed: {each.text}: no rate kept --find-max" for each in limits]
-        judged = result.targets[0]
+            return [
+                f"failed: {limit.text}: no rate kept --find-max" for limit in limits
+            ]
+        subject = result.targets[0]
         if result.highest is not None:
             name = step_name(result.highest)
-            judged = next(each for each in result.targets if each.name == name)
-        changes = {each.figure for each in limits if isinstance(each, Change)}
+            subject = next(target for target in result.targets if target.name == name)
+        changes = {limit.figure for limit in limits if isinstance(limit, Change)}
 
-        def compared(file: str) -> list[Difference]:
-            return _compared(bases[file], result, sorted(changes))
+        def compare_to(file: str) -> list[Difference]:
+            return _compare_to_base(baselines[file], result, sorted(changes))
 
-        return _failed(judged, limits, compared)
+        return _failure_lines(subject, limits, compare_to)
 
-    return _perform(options, load, measure, failed)
+    return _run_measurement(options, load, measure, failures)
 
 
 def _check_search(options: Options, *, with_changes: bool) -> None:
@@ -114,19 +122,19 @@ def _check_search(options: Options, *, with_changes: bool) -> None:
             raise UsageError(f"{name} and --find-max exclude each other")
 
 
-def _compared(
+def _compare_to_base(
     before: Result, after: Result, figures: Sequence[str]
 ) -> list[Difference]:
     """Compare figures of a result with those of an earlier one."""
     with usage_errors("--fail-if: "):
-        found = compare(before, after, figures)
-    fewest = min(each.load["rounds"] for each in (before, after))
-    if fewest < FEWEST:
+        compared = compare(before, after, figures)
+    rounds = min(result.load["rounds"] for result in (before, after))
+    if rounds < MIN_ROUNDS:
         raise UsageError(
-            f"--fail-if: runs of {fewest} rounds cannot be compared, at least {FEWEST} "
-            "are needed"
+            f"--fail-if: runs of {rounds} rounds cannot be compared, at least "
+            f"{MIN_ROUNDS} are needed"
         )
-    return found
+    return compared
 
 
 def soak(options: Options) -> int:
@@ -140,38 +148,38 @@ def soak(options: Options) -> int:
 def gateway(options: Options) -> int:
     """Measure a server directly and behind a gateway."""
     with usage_errors():
-        load = _load(options)
+        load = _make_load(options)
         limits = [parse_condition(text) for text in options.fail_if]
 
-    async def measure(target: Stdio | Http, load: Load, **shared: Any) -> Result:
-        return await run_behind_gateway(target, load, with_floor=False, **shared)
+    async def measure(target: Stdio | Http, load: Load, **settings: Any) -> Result:
+        return await run_behind_gateway(target, load, with_floor=False, **settings)
 
-    def failed(result: Result) -> Iterable[str]:
-        return _failed(result.targets[1], limits)
+    def failures(result: Result) -> Iterable[str]:
+        return _failure_lines(result.targets[1], limits)
 
-    return _perform(options, load, measure, failed)
+    return _run_measurement(options, load, measure, failures)
 
 
-def _perform(
+def _run_measurement(
     options: Options,
     load: Load,
     measure: Callable[..., Awaitable[Result]],
-    failed: Callable[[Result], Iterable[str]],
+    failures: Callable[[Result], Iterable[str]],
 ) -> int:
     """Measure, print the result, and report which --fail-if conditions are true."""
     for path in filter(None, (options.hgrm, options.bench_html)):
         check_writable(path)
 
     async def perform(output: Output, _: Signals) -> int:
-        target = target_of(options, output)
+        target = make_target(options, output)
         result = await measure(
             target,
-            await _with_tool(options, load, target),
+            await _bind_tool_call(options, load, target),
             processes=options.pids,
-            on_progress=_progress(output),
+            on_progress=_progress_callback(output),
         )
-        _show(options, result, output)
-        return _noted(failed(result), output)
+        _write_result(options, result, output)
+        return _report_failures(failures(result), output)
 
     return run_command(options, perform)
 
@@ -181,30 +189,30 @@ def _print(output: Output, document: Any, text: str) -> None:
     output.result(document, map(one_line, text.splitlines()))
 
 
-def _noted(failed: Iterable[str], output: Output) -> int:
+def _report_failures(failures: Iterable[str], output: Output) -> int:
     """Report each failure; return the exit code."""
-    lines = list(failed)
-    for line in lines:
-        output.note(line)
-    return Exit.WORSE if lines else Exit.OK
+    messages = list(failures)
+    for message in messages:
+        output.note(message)
+    return Exit.WORSE if messages else Exit.OK
 
 
-def _load(options: Options) -> Load:
-    given: dict[str, Any] = {
+def _make_load(options: Options) -> Load:
+    fields: dict[str, Any] = {
         name: value
         for name in _LOAD_OPTIONS
         if (value := getattr(options, name)) is not None
     }
     rate = options.rate
     if options.find_max is not None:
-        given["rounds"] = 1
+        fields["rounds"] = 1
         rate = rate or _FIRST_RATE
     if rate is not None and options.users is not None:
         raise UsageError("--rate and --users exclude each other")
-    return Load(calls=_calls(options), rate=rate, **given)
+    return Load(calls=_make_calls(options), rate=rate, **fields)
 
 
-def _calls(options: Options) -> tuple[Call, ...]:
+def _make_calls(options: Options) -> tuple[Call, ...]:
     if options.words and options.tool is None:
         raise UsageError(f"--call TOOL is missing before {options.words[0]!r}")
     if options.mix is not None:
@@ -212,67 +220,67 @@ def _calls(options: Options) -> tuple[Call, ...]:
     return (Call("tools/list" if options.list_tools else "ping"),)
 
 
-async def _with_tool(options: Options, load: Load, target: Stdio | Http) -> Load:
+async def _bind_tool_call(options: Options, load: Load, target: Stdio | Http) -> Load:
     """Return the load with calls of --call's tool, its arguments of the right types."""
     if options.tool is None:
         return load
-    name, given = str(options.tool), parse_words(options.words)
+    name, parsed = str(options.tool), parse_words(options.words)
     async with Client(
-        target, timeout=options.timeout or load.timeout, **options.given(Mode)
+        target, timeout=options.timeout or load.timeout, **options.values(Mode)
     ) as client:
-        tool = pick("tool", name, await client.list_tools())
-    return attrs.evolve(load, calls=(Call.tool(name, bind_tool(tool, given)),))
+        tool = find_item("tool", name, await client.list_tools())
+    return attrs.evolve(load, calls=(Call.tool(name, bind_tool(tool, parsed)),))
 
 
-def _progress(output: Output) -> Any:
+def _progress_callback(output: Output) -> Any:
     def show(progress: Progress) -> None:
-        one = progress.slice
-        p99 = merged([one.latency]).get_value_at_percentile(99) / 1_000
-        rate = f"{one.in_time / one.seconds:,.0f}/s"
-        said = f"{progress.subject} {rate}, p99 {amount(p99, 'us')}"
-        output.progress.show(progress.done, progress.total, said)
+        slice = progress.slice
+        p99 = merge_histograms([slice.latency]).get_value_at_percentile(99) / 1_000
+        rate = f"{slice.in_time / slice.seconds:,.0f}/s"
+        message = f"{progress.subject} {rate}, p99 {format_amount(p99, 'us')}"
+        output.progress.show(progress.done, progress.total, message)
 
     return show
 
 
-def _show(options: Options, result: Result, output: Output) -> None:
+def _write_result(options: Options, result: Result, output: Output) -> None:
     if options.json:
-        output.exact(result.to_json() + b"\n")
+        output.raw(result.to_json() + b"\n")
     else:
         output.lines(map(one_line, to_text(result).splitlines()))
         if len(result.targets) > 1 and result.highest is None:
-            first, second = (each.name for each in result.targets)
-            found = differences(result)
-            output.lines(verdicts(found, (first, second)).splitlines())
+            first, second = (subject.name for subject in result.targets)
+            compared = differences(result)
+            output.lines(format_verdicts(compared, (first, second)).splitlines())
     # Files are written last, so that a failed write does not lose the printed result.
     if options.hgrm is not None:
         texts = to_hgrm(result)
         for name, text in texts.items():
             path = Path(options.hgrm)
-            one = path.with_stem(f"{path.stem}-{name.replace('/', '-')}")
-            save(str(path if name == "target" else one), text)
+            named_path = path.with_stem(f"{path.stem}-{name.replace('/', '-')}")
+            write_file(str(path if name == "target" else named_path), text)
     if options.bench_html is not None:
         write_page(Path(options.bench_html), [result])
 
 
-def _failed(
+def _failure_lines(
     subject: Subject,
     limits: Sequence[Threshold | Change],
-    compared: Callable[[str], list[Difference]] | None = None,
+    compare_to: Callable[[str], list[Difference]] | None = None,
 ) -> Iterable[str]:
     """Yield a line for each --fail-if condition that is true of a subject."""
     if subject.slices and not subject.total("done"):
-        yield from (f"failed: {each.text}: no call was answered" for each in limits)
+        yield from (f"failed: {limit.text}: no call was answered" for limit in limits)
         return
-    figures, units = subject.figures(), {n: each.unit for n, each in FIGURES.items()}
-    for each in limits:
-        if isinstance(each, Threshold):
-            yield from _broken([each], figures, units)
-        elif compared is not None and _has_changed(each, compared(each.file)):
-            yield _said(each, figures, units)
+    figures, units = (subject.figures(), {name: f.unit for name, f in FIGURES.items()})
+    for limit in limits:
+        if isinstance(limit, Threshold):
+            yield from _threshold_lines([limit], figures, units)
+        elif compare_to is not None and _has_changed(limit, compare_to(limit.file)):
+            yield _failure_line(limit, figures, units)
 
 
-def _broken(
+def _threshold_lines(
     limits: Iterable[Threshold],
     figures: Mapping[str, float],
     units: Mapping[str, str],
@@ -282,21 +290,23 @@ def _broken(
         with usage_errors("--fail-if "):
             is_true = limit.is_true(figures)
         if is_true:
-            yield _said(limit, figures, units)
+            yield _failure_line(limit, figures, units)
 
 
-def _said(
+def _failure_line(
     limit: Threshold | Change, figures: Mapping[str, float], units: Mapping[str, str]
 ) -> str:
     name = limit.figure
-    return f"failed: {limit.text}: {name} is {amount(figures[name], units[name])}"
+    return (
+        f"failed: {limit.text}: {name} is {format_amount(figures[name], units[name])}"
+    )
 
 
-def _has_changed(change: Change, found: list[Difference]) -> bool:
+def _has_changed(change: Change, compared: list[Difference]) -> bool:
     """Return whether a figure has changed by as much as stated, and significantly."""
-    for each in found:
-        if each.figure == change.figure:
-            return change.is_true(each.ratio) and each.verdict != "no difference shown"
+    for item in compared:
+        if item.figure == change.figure:
+            return change.is_true(item.ratio) and item.verdict != "no difference shown"
     raise UsageError(f"--fail-if {change.text!r}: {change.figure} cannot be compared")
 
 
@@ -307,19 +317,25 @@ def start(options: Options) -> int:
     limits = _fixed_limits(options, START_UNITS)
 
     async def perform(output: Output, _: Signals) -> int:
-        target = target_of(options, output)
+        target = make_target(options, output)
         assert isinstance(target, Stdio)
-        found = await measure_start(
+        starts = await measure_start(
             target,
             options.starts,
             with_floor=options.floor,
             timeout=options.timeout or Load().timeout,
-            on_progress=lambda n, name: output.progress.show(n, options.starts, name),
-            **options.given(Mode),
+            on_progress=lambda number, name: output.progress.show(
+                number, options.starts, name
+            ),
+            **options.values(Mode),
         )
-        document = [{**attrs.asdict(one), "figures": one.figures()} for one in found]
-        _print(output, document, to_start_text(found))
-        return _noted(_broken(limits, found[-1].figures(), START_UNITS), output)
+        document = [
+            {**attrs.asdict(start), "figures": start.figures()} for start in starts
+        ]
+        _print(output, document, to_start_text(starts))
+        return _report_failures(
+            _threshold_lines(limits, starts[-1].figures(), START_UNITS), output
+        )
 
     return run_command(options, perform)
 
@@ -328,20 +344,20 @@ def size(options: Options) -> int:
     """Measure memory, threads, descriptors and files of a server's processes."""
     limits = _fixed_limits(options, SIZE_UNITS)
     timeout = options.timeout or Load().timeout
-    load = Load(calls=_calls(options), timeout=timeout, **options.given(Mode))
+    load = Load(calls=_make_calls(options), timeout=timeout, **options.values(Mode))
 
     async def perform(output: Output, _: Signals) -> int:
-        target = target_of(options, output)
-        found = await measure_size(
+        target = make_target(options, output)
+        sizes = await measure_size(
             target,
-            await _with_tool(options, load, target),
+            await _bind_tool_call(options, load, target),
             options.size_calls,
             processes=options.pids,
         )
-        figures = found.figures()
-        document = {**attrs.asdict(found), "figures": figures}
-        _print(output, document, to_size_text(found))
-        return _noted(_broken(limits, figures, SIZE_UNITS), output)
+        figures = sizes.figures()
+        document = {**attrs.asdict(sizes), "figures": figures}
+        _print(output, document, to_size_text(sizes))
+        return _report_failures(_threshold_lines(limits, figures, SIZE_UNITS), output)
 
     return run_command(options, perform)
 
@@ -355,16 +371,16 @@ def client(options: Options) -> int:
     """Measure a client program."""
     command = options.command
     if len(command) == 1:
-        command = split(command[0], "client")
+        command = split_command(command[0], "client")
 
     async def perform(output: Output, _: Signals) -> int:
-        found = await measure_client(
+        figures = await measure_client(
             command,
             http=options.over_http,
             timeout=options.client_timeout,
             rounds=options.client_rounds,
         )
-        _print(output, attrs.asdict(found), to_client_text(found))
+        _print(output, attrs.asdict(figures), to_client_text(figures))
         return Exit.OK
 
     return run_command(options, perform)
@@ -374,9 +390,9 @@ def floor(options: Options) -> int:
     """Measure this machine's minimum cost of a round trip over each transport."""
 
     async def perform(output: Output, _: Signals) -> int:
-        found = await measure_floor(options.floor_seconds)
-        document = {kind: attrs.asdict(of) for kind, of in found.items()}
-        _print(output, document, to_floor_text(found))
+        floors = await measure_floor(options.floor_seconds)
+        document = {kind: attrs.asdict(floor) for kind, floor in floors.items()}
+        _print(output, document, to_floor_text(floors))
         return Exit.OK
 
     return run_command(options, perform)
@@ -384,25 +400,25 @@ def floor(options: Options) -> int:
 
 def compare_results(options: Options) -> int:
     """Compare two results figure by figure."""
-    before, after = (_read(path) for path in options.words)
+    before, after = (_read_result(path) for path in options.words)
     with usage_errors():
-        found = compare(before, after, options.figures or tuple(FIGURES))
+        compared = compare(before, after, options.figures or tuple(FIGURES))
     for name in options.figures or ():
-        if all(each.figure != name for each in found):
+        if all(item.figure != name for item in compared):
             raise UsageError(f"--on {name}: the results have no such figure to compare")
-    document = [attrs.asdict(each) for each in found]
-    _print(Output(is_json=options.json), document, verdicts(found))
-    return Exit.WORSE if any(each.verdict == "worse" for each in found) else Exit.OK
+    document = [attrs.asdict(item) for item in compared]
+    _print(Output(is_json=options.json), document, format_verdicts(compared))
+    return Exit.WORSE if any(item.verdict == "worse" for item in compared) else Exit.OK
 
 
 def page(options: Options) -> int:
     """Write an HTML page of results."""
     file, *paths = options.words
     check_writable(file)
-    write_page(Path(file), [_read(path) for path in paths])
+    write_page(Path(file), [_read_result(path) for path in paths])
     return Exit.OK
 
 
-def _read(path: str) -> Result:
+def _read_result(path: str) -> Result:
     with usage_errors(f"{path}: "):
         return Result.from_json(read_file(path).encode())

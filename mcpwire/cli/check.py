@@ -17,21 +17,21 @@ from mcpwire.check.cases.fuzz import SECRET_NAME
 from mcpwire.check.official import find_suite, run_official
 from mcpwire.check.pages import write_pages
 from mcpwire.check.reports import (
-    failed,
+    has_failures,
     to_badge,
     to_junit,
     to_markdown,
     to_sarif,
     to_text,
-    write_tapes,
+    write_transcripts,
 )
 from mcpwire.check.results import Report, worse
 from mcpwire.check.runner import PROFILE, make_report, run, select
 from mcpwire.check.runner import Options as RunOptions
-from mcpwire.cli.failures import Exit, UsageError, unknown, usage_errors
-from mcpwire.cli.output import Output, check_writable, read_file, save
+from mcpwire.cli.failures import Exit, UsageError, unknown_name, usage_errors
+from mcpwire.cli.output import Output, check_writable, read_file, write_file
 from mcpwire.cli.session import run_command
-from mcpwire.cli.targets import target_of
+from mcpwire.cli.targets import make_target
 from mcpwire.errors import ConnectError
 from mcpwire.versions import LATEST, LATEST_SESSION
 
@@ -44,39 +44,39 @@ if TYPE_CHECKING:
     from mcpwire.cli.session import Signals
 
 _URL_WITH_LOGIN: Final = re.compile(r"://[^/?#\s]*@")
-_BAD: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG})
+_FINDING_VERDICTS: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG})
 
 
 def check(options: Options) -> int:
     """Run the cases against a server."""
-    for path in filter(None, (getattr(options, name) for name in _FORMS)):
+    for path in filter(None, (getattr(options, name) for name in _FORMATS)):
         check_writable(path)
     if options.fail_on == "worse" and options.baseline is None:
         raise UsageError("--fail-on worse needs --baseline")
     with usage_errors():
         text = None if options.baseline is None else read_file(options.baseline)
         baseline = None if text is None else read_baseline(text)
-        chosen = _run_options(options)
-        select(chosen)
-    work = _official if options.official else _cases
+        run_options = _run_options(options)
+        select(run_options)
+    run_all = _run_suite if options.official else _run_cases
 
     async def perform(output: Output, _: Signals) -> int:
-        report = await work(options, chosen, output)
-        _show(options, report, output)
+        report = await run_all(options, run_options, output)
+        _write_reports(options, report, output)
         if report.out_of_budget:
             output.note("the budget ran out: some cases did not run")
             return Exit.TIMEOUT
         with_should = options.fail_on == "should"
         if baseline is None:
-            is_bad = failed(report.results, with_should=with_should)
+            is_bad = has_failures(report.results, with_should=with_should)
             return Exit.PROTOCOL if is_bad else Exit.OK
-        found = compare(report, baseline)
-        for result in found.new:
-            output.note(f"not in the baseline: {_line(result)}")
-        for line in found.stale:
+        comparison = compare(report, baseline)
+        for result in comparison.new:
+            output.note(f"not in the baseline: {_result_line(result)}")
+        for line in comparison.stale:
             output.note(f"stale in the baseline: {line}")
-        is_worse = failed(found.new, with_should=with_should)
-        return Exit.WORSE if is_worse or found.stale else Exit.OK
+        is_worse = has_failures(comparison.new, with_should=with_should)
+        return Exit.WORSE if is_worse or comparison.stale else Exit.OK
 
     return run_command(options, perform)
 
@@ -96,18 +96,18 @@ def _run_options(options: Options) -> RunOptions:
         allow_calls=tuple(options.allow_calls),
         tokens={kind: os.environ[name] for kind, name in options.access_tokens},
         profile=options.case_profile or PROFILE,
-        again=_again(options),
+        again=_repeat_options(options),
         named="" if options.entry is None else f"@{options.entry.name}",
     )
 
 
-def _again(options: Options) -> tuple[str, ...]:
+def _repeat_options(options: Options) -> tuple[str, ...]:
     """Return the further options of a command that reproduces a case."""
     words: list[str] = []
     for name, value in options.env:
-        is_ours = os.environ.get(name) == value
+        is_inherited = os.environ.get(name) == value
         is_secret = SECRET_NAME.search(name) or _URL_WITH_LOGIN.search(value)
-        words += ["--env", name if is_ours or is_secret else f"{name}={value}"]
+        words += ["--env", name if is_inherited or is_secret else f"{name}={value}"]
     for value in options.headers:
         name = value.partition(":")[0].strip()
         if not value.startswith("@") and SECRET_NAME.search(name):
@@ -134,15 +134,17 @@ def _again(options: Options) -> tuple[str, ...]:
     return (*words, *(["--hostile"] if options.hostile else []))
 
 
-async def _cases(options: Options, chosen: RunOptions, output: Output) -> Report:
-    target = target_of(options, output)
+async def _run_cases(
+    options: Options, run_options: RunOptions, output: Output
+) -> Report:
+    target = make_target(options, output)
     try:
         # A `ValueError` here is a --map role that no tool has.
         with usage_errors(), output.waiting(f"connecting to {target} ..."):
-            return await run(target, chosen, on_result=_progress(output))
+            return await run(target, run_options, on_result=_progress(output))
     except ConnectError as error:
-        if options.is_at_url and (said := _STATUS.search(str(error))):
-            error.add_note(_ADVICE.get(said[1], _ADVICE["404"]))
+        if options.is_at_url and (match := _STATUS.search(str(error))):
+            error.add_note(_ADVICE.get(match[1], _ADVICE["404"]))
         raise
 
 
@@ -157,7 +159,9 @@ _ADVICE: Final = {
 """HTTP status of the response to the first message -> hint."""
 
 
-async def _official(options: Options, chosen: RunOptions, output: Output) -> Report:
+async def _run_suite(
+    options: Options, run_options: RunOptions, output: Output
+) -> Report:
     """Run the official suite, which tests servers at a loopback URL."""
     if not options.is_at_url:
         raise UsageError("the official suite tests servers at a URL, not processes")
@@ -165,35 +169,35 @@ async def _official(options: Options, chosen: RunOptions, output: Output) -> Rep
     url = options.command[0].strip()
     results: list[Result] = []
     show = _progress(output)
-    for revision in chosen.revisions or (LATEST_SESSION.name, LATEST.name):
+    for revision in run_options.revisions or (LATEST_SESSION.name, LATEST.name):
         with output.waiting(f"running the official suite against {url} ..."):
-            found = await asyncio.to_thread(run_official, url, revision, suite)
-            results += found
-            for each in found:
-                show(each)
-    return make_report(url, chosen, results, {"name": url})
+            suite_results = await asyncio.to_thread(run_official, url, revision, suite)
+            results += suite_results
+            for result in suite_results:
+                show(result)
+    return make_report(url, run_options, results, {"name": url})
 
 
 def _progress(output: Output) -> Callable[[Result], None]:
-    done = found = 0
+    done = findings = 0
 
     def show(result: Result) -> None:
-        nonlocal done, found
+        nonlocal done, findings
         done += 1
-        found += result.verdict in _BAD
-        said = f"{found} findings, {result.cell.revision} {result.case}"
-        output.progress.show(done, None, said)
-        output.detail(_line(result))
+        findings += result.verdict in _FINDING_VERDICTS
+        message = f"{findings} findings, {result.cell.revision} {result.case}"
+        output.progress.show(done, None, message)
+        output.detail(_result_line(result))
 
     return show
 
 
-def _line(result: Result) -> str:
-    where = f"{result.cell.transport} {result.cell.revision}"
-    return f"{result.verdict.value:<8}{result.case}  {where}  {result.title}"
+def _result_line(result: Result) -> str:
+    cell = f"{result.cell.transport} {result.cell.revision}"
+    return f"{result.verdict.value:<8}{result.case}  {cell}  {result.title}"
 
 
-_FORMS: Final[dict[str, Callable[[Report], bytes]]] = {
+_FORMATS: Final[dict[str, Callable[[Report], bytes]]] = {
     "junit": to_junit,
     "sarif": to_sarif,
     "badge": to_badge,
@@ -203,16 +207,16 @@ _FORMS: Final[dict[str, Callable[[Report], bytes]]] = {
 """Option that names a file -> function that makes the file's contents."""
 
 
-def _show(options: Options, report: Report, output: Output) -> None:
-    for name, form in _FORMS.items():
+def _write_reports(options: Options, report: Report, output: Output) -> None:
+    for name, form in _FORMATS.items():
         if (path := getattr(options, name)) is not None:
-            save(path, form(report))
+            write_file(path, form(report))
     if options.html is not None:
         write_pages(Path(options.html), [report])
     if options.tapes is not None:
-        write_tapes(Path(options.tapes), report)
+        write_transcripts(Path(options.tapes), report)
     if options.json:
-        output.exact(report.to_json() + b"\n")
+        output.raw(report.to_json() + b"\n")
     else:
         text = to_text(report, colour=output.has_styles)
         output.lines(text.splitlines())
@@ -221,28 +225,28 @@ def _show(options: Options, report: Report, output: Output) -> None:
 def list_cases(options: Options) -> int:
     """List the cases."""
     with usage_errors():
-        chosen = select(
+        cases = select(
             RunOptions(only=tuple(options.chosen), speed="full", hostile=True)
         )
-    width = max(len(case.id) for case in chosen)
+    width = max(len(case.id) for case in cases)
     Output(is_json=options.json).result(
-        [_described(case) for case in chosen],
+        [_case_document(case) for case in cases],
         (
             f"{case.id:<{width}}  {case.level.value:<6}  {case.family:<13}  "
             f"{case.title}"
-            for case in chosen
+            for case in cases
         ),
     )
     return Exit.OK
 
 
-def _described(case: Case) -> dict[str, Any]:
-    alike = ("title", "source", "rules", "revisions", "transports", "needs")
+def _case_document(case: Case) -> dict[str, Any]:
+    fields = ("title", "source", "rules", "revisions", "transports", "needs")
     return {
         "id": case.id,
         "family": case.family,
         "level": case.level.value,
-        **{name: getattr(case, name) for name in (*alike, "sends", "expects", "why")},
+        **{name: getattr(case, name) for name in (*fields, "sends", "expects", "why")},
         "quick": case.is_quick,
         "hostile": case.is_hostile,
     }
@@ -250,41 +254,43 @@ def _described(case: Case) -> dict[str, Any]:
 
 def explain(options: Options) -> int:
     """Explain one case."""
-    (wanted,) = options.words
-    case = next((case for case in CASES if case.id == wanted), None)
+    (case_id,) = options.words
+    case = next((case for case in CASES if case.id == case_id), None)
     if case is None:
         ids = [case.id for case in CASES]
-        raise unknown(f"no case {wanted!r}", wanted, ids, "; see mcpwire check list")
-    described = _described(case)
+        raise unknown_name(
+            f"no case {case_id!r}", case_id, ids, "; see mcpwire check list"
+        )
+    document = _case_document(case)
     lines = [f"{case.id}  {case.level.value}  {case.title}", ""]
     for name in ("source", "rules", "revisions", "transports", "needs"):
-        value = described[name]
+        value = document[name]
         text = value if isinstance(value, str) else ", ".join(value)
         lines += [f"{name:<11} {text}"] if text else []
     for name in ("sends", "expects", "why"):
-        lines += [f"{name:<11} {described[name]}"]
-    Output(is_json=options.json).result(described, lines)
+        lines += [f"{name:<11} {document[name]}"]
+    Output(is_json=options.json).result(document, lines)
     return Exit.OK
 
 
 def diff(options: Options) -> int:
     """List the verdicts that got worse between two reports."""
-    before, after = (_read(path) for path in options.words)
-    found = worse(before, after)
+    before, after = (_read_report(path) for path in options.words)
+    changes = worse(before, after)
     rows, lines = [], []
-    for was, now in found:
-        old = None if was is None else was.verdict.value
-        verdicts = {"before": old, "after": now.verdict.value}
-        rows.append({"case": now.case, **attrs.asdict(now.cell), **verdicts})
-        lines.append(f"{old or 'new'} -> {_line(now)}")
-    Output(is_json=options.json).result(rows, [*lines, f"{len(found)} worse"])
-    return Exit.WORSE if found else Exit.OK
+    for old, new in changes:
+        old_verdict = None if old is None else old.verdict.value
+        verdicts = {"before": old_verdict, "after": new.verdict.value}
+        rows.append({"case": new.case, **attrs.asdict(new.cell), **verdicts})
+        lines.append(f"{old_verdict or 'new'} -> {_result_line(new)}")
+    Output(is_json=options.json).result(rows, [*lines, f"{len(changes)} worse"])
+    return Exit.WORSE if changes else Exit.OK
 
 
 def page(options: Options) -> int:
     """Write a static site of reports."""
     folder, *paths = options.words
-    reports = [_read(path) for path in paths]
+    reports = [_read_report(path) for path in paths]
     try:
         write_pages(Path(folder), reports)
     except OSError as error:
@@ -292,6 +298,6 @@ def page(options: Options) -> int:
     return Exit.OK
 
 
-def _read(path: str) -> Report:
+def _read_report(path: str) -> Report:
     with usage_errors(f"{path}: "):
         return Report.from_json(read_file(path).encode())

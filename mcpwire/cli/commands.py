@@ -13,23 +13,29 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 import attrs
 
 from mcpwire.cli import render
-from mcpwire.cli.arguments import Given, bind_prompt, bind_tool, parse_words, unchecked
+from mcpwire.cli.arguments import (
+    ParsedWords,
+    bind_prompt,
+    bind_tool,
+    parse_words,
+    raw_arguments,
+)
 from mcpwire.cli.failures import (
     Exit,
     ServersFailed,
     UsageError,
-    report,
+    error_document,
     sentence,
-    unknown,
+    unknown_name,
     usage_errors,
 )
 from mcpwire.cli.options import Mode
-from mcpwire.cli.output import check_writable, one_line, save
+from mcpwire.cli.output import check_writable, one_line, write_file
 from mcpwire.cli.session import (
     CONNECT_TIMEOUT_S,
     advise_limit,
+    client_limits,
     in_session,
-    limits_of,
     run_command,
 )
 from mcpwire.cli.targets import read_configuration
@@ -45,24 +51,24 @@ if TYPE_CHECKING:
     from mcpwire.group import Group, Member
 
 
-def _demand(session: Session, capability: str) -> None:
+def _require_capability(session: Session, capability: str) -> None:
     """Raise a usage error if the server did not declare the capability."""
     if getattr(session.client.capabilities, capability) is None:
         offered = ", ".join(render.capability_words(session.client)) or "nothing"
         raise UsageError(f"the server has no {capability}; it declares {offered}")
 
 
-def pick(kind: str, name: str, items: Sequence[Any]) -> Any:
+def find_item(kind: str, name: str, items: Sequence[Any]) -> Any:
     """Return the item with that name, or raise a usage error with similar names."""
     for item in items:
         if item.name == name:
             return item
     names = [item.name for item in items]
     how_many = f"; mcpwire ls shows the {len(names)} there are" if names else ""
-    raise unknown(f"the server has no {kind} {name!r}", name, names, how_many)
+    raise unknown_name(f"the server has no {kind} {name!r}", name, names, how_many)
 
 
-def _given(options: Options) -> tuple[str, Given]:
+def _parse_arguments(options: Options) -> tuple[str, ParsedWords]:
     """Return the name and the arguments parsed from the words after it."""
     name, *words = options.words
     if "-" in words and "-" in options.answers:
@@ -75,22 +81,22 @@ def _given(options: Options) -> tuple[str, Given]:
 
 def call(options: Options) -> int:
     """Call a tool."""
-    name, given = _given(options)
+    name, parsed = _parse_arguments(options)
 
     @in_session
     async def work(session: Session) -> None:
-        _demand(session, "tools")
-        arguments = unchecked(given)
+        _require_capability(session, "tools")
+        arguments = raw_arguments(parsed)
         if options.check:
             tools = await session.client.list_tools()
-            arguments = bind_tool(pick("tool", name, tools), given)
+            arguments = bind_tool(find_item("tool", name, tools), parsed)
         await _call(session, name, arguments)
 
     return work(options)
 
 
 async def _call(session: Session, name: str, arguments: dict[str, Any]) -> None:
-    output, host, timing = session.output, session.host, session.timing
+    output, handlers, timing = session.output, session.handlers, session.timing
     while True:
         if timing is not None:
             timing.start()
@@ -102,7 +108,7 @@ async def _call(session: Session, name: str, arguments: dict[str, Any]) -> None:
                 timing.stop()
             break
         except UrlElicitationRequired as error:
-            if host is None or not await host.visit_all(error):
+            if handlers is None or not await handlers.visit_required_urls(error):
                 raise
         finally:
             output.clear()
@@ -127,16 +133,16 @@ def read(options: Options) -> int:
 
     @in_session
     async def work(session: Session) -> None:
-        _demand(session, "resources")
+        _require_capability(session, "resources")
         output = session.output
         result = await session.client.read_resource(uri, on_progress=session.progress)
         output.clear()
         if output.is_json and path is None:
             output.document(result.raw)
         elif path == "-":
-            output.exact(result.bytes)
+            output.raw(result.bytes)
         elif path is not None:
-            save(path, result.bytes)
+            write_file(path, result.bytes)
             output.note(f"saved {len(result.bytes):,} bytes in {path}")
         else:
             _print_contents(output, uri, result)
@@ -149,7 +155,7 @@ def _print_contents(output: Output, uri: str, result: Any) -> None:
 
     binary = [c for c in result.contents if isinstance(c, BlobResourceContents)]
     if not output.is_terminal:
-        output.exact(result.bytes)
+        output.raw(result.bytes)
     elif binary:
         kind = binary[0].mime_type or "unknown type"
         raise UsageError(
@@ -165,16 +171,16 @@ def _print_contents(output: Output, uri: str, result: Any) -> None:
 
 def prompt(options: Options) -> int:
     """Get a prompt."""
-    name, given = _given(options)
+    name, parsed = _parse_arguments(options)
 
     @in_session
     async def work(session: Session) -> None:
-        _demand(session, "prompts")
+        _require_capability(session, "prompts")
         client, output = session.client, session.output
-        arguments: dict[str, str] = unchecked(given)
+        arguments: dict[str, str] = raw_arguments(parsed)
         if options.check:
             prompts = await client.list_prompts()
-            arguments = bind_prompt(pick("prompt", name, prompts), given)
+            arguments = bind_prompt(find_item("prompt", name, prompts), parsed)
         result = await client.get_prompt(
             name, arguments or None, on_progress=session.progress
         )
@@ -212,11 +218,11 @@ def complete(options: Options) -> int:
         if output.is_json:
             output.document(result.raw)
             return
-        found = result.completion
-        output.lines(map(one_line, found.values))
-        if found.has_more or (found.total or 0) > len(found.values):
-            of = f" of {found.total}" if found.total else ", and there are more"
-            output.note(f"{len(found.values)}{of}")
+        matches = result.completion
+        output.lines(map(one_line, matches.values))
+        if matches.has_more or (matches.total or 0) > len(matches.values):
+            suffix = f" of {matches.total}" if matches.total else ", and there are more"
+            output.note(f"{len(matches.values)}{suffix}")
 
     return work(options)
 
@@ -231,9 +237,9 @@ async def skills(session: Session) -> None:
 
     output, client = session.output, session.client
     if not session.options.words:
-        found = await client.list_skills()
-        lines = render.skills(found, render.Style.of(output))
-        output.result({"skills": [encode(skill) for skill in found]}, lines)
+        entries = await client.list_skills()
+        lines = render.skills(entries, render.Style.of(output))
+        output.result({"skills": [encode(skill) for skill in entries]}, lines)
         return
     loaded = await client.load_skill(session.options.words[0])
     if output.is_json:
@@ -259,10 +265,11 @@ async def ping(session: Session) -> None:
     elif len(times) > 1:
         from statistics import median
 
-        low, middle, high = (
-            f"{x * 1000:.3f} ms" for x in (min(times), median(times), max(times))
+        low, mid, high = (
+            f"{seconds * 1000:.3f} ms"
+            for seconds in (min(times), median(times), max(times))
         )
-        output.lines([f"min {low}, median {middle}, max {high}"])
+        output.lines([f"min {low}, median {mid}, max {high}"])
 
 
 @in_session
@@ -303,10 +310,10 @@ def ls(options: Options) -> int:
     @in_session
     async def work(session: Session) -> None:
         output = session.output
-        offer = await _offer_of(session.client, render.Style.of(output))
-        output.result(offer.document, offer.lines())
-        if offer.refused is not None:
-            raise offer.refused
+        features = await _list_features(session.client, render.Style.of(output))
+        output.result(features.document, features.lines())
+        if features.error is not None:
+            raise features.error
 
     return work(options)
 
@@ -319,16 +326,16 @@ SECTIONS: Final = (
 )
 """Capability, key in the JSON document, method of the client, function of `render`."""
 
-NOTHING: Final = "The server declares no tools, resources or prompts."
+NO_FEATURES: Final = "The server declares no tools, resources or prompts."
 
 
 @attrs.define
-class _Offer:
+class _Features:
     """The lists of one server, as a JSON document and as blocks of lines."""
 
     document: dict[str, Any] = attrs.field(factory=dict)
     blocks: list[list[str]] = attrs.field(factory=list)
-    refused: RPCError | None = None
+    error: RPCError | None = None
     """The first error of a list request for a declared capability."""
 
     def lines(self) -> list[str]:
@@ -336,17 +343,17 @@ class _Offer:
         lines: list[str] = []
         for block in self.blocks:
             lines += ["", *block] if lines else block
-        if not lines and self.refused is None:
-            lines = [NOTHING]
+        if not lines and self.error is None:
+            lines = [NO_FEATURES]
         return lines
 
 
-async def _offer_of(client: Client, style: render.Style) -> _Offer:
+async def _list_features(client: Client, style: render.Style) -> _Features:
     """Request the lists that the server's capabilities declare."""
     from mcpwire.types import encode
 
-    offer = _Offer()
-    for capability, key, method, write in SECTIONS:
+    features = _Features()
+    for capability, key, method, format_items in SECTIONS:
         if getattr(client.capabilities, capability) is None:
             continue
         try:
@@ -354,12 +361,12 @@ async def _offer_of(client: Client, style: render.Style) -> _Offer:
         except RPCError as error:
             # Servers without resource templates may not implement their list.
             if error.code != -32601 or key != "resourceTemplates":
-                offer.refused = offer.refused or error
+                features.error = features.error or error
             continue
-        offer.document[key] = [encode(item) for item in items]
+        features.document[key] = [encode(item) for item in items]
         if items or key != "resourceTemplates":
-            offer.blocks.append(write(items, style))
-    return offer
+            features.blocks.append(format_items(items, style))
+    return features
 
 
 INDENT: Final = "  "
@@ -371,24 +378,24 @@ async def _list_all(options: Options, output: Output, signals: Signals) -> int:
     for warning in configuration.warnings:
         output.event("warning", warning, f"mcpwire: {warning}")
     style = render.Style.of(output, len(INDENT))
-    group = _group(options, configuration.members())
-    offers: dict[str, _Offer] = {}
+    group = _make_group(options, configuration.members())
+    features: dict[str, _Features] = {}
     failed: dict[str, Exception] = {}
 
-    async def ask(name: str) -> None:
+    async def list_server(name: str) -> None:
         try:
-            offers[name] = await _offer_of(group[name], style)
+            features[name] = await _list_features(group[name], style)
         except MCPError as error:
             failed[name] = error
 
     try:
         with output.waiting(f"connecting to {', '.join(configuration.enabled)} ..."):
             failed |= (await group.connect_all()).failed
-        await asyncio.gather(*map(ask, tuple(group)))
+        await asyncio.gather(*map(list_server, tuple(group)))
     finally:
-        if not signals.is_hurried:
+        if not signals.is_forced:
             await group.aclose()
-    failed |= {name: each.refused for name, each in offers.items() if each.refused}
+    failed |= {name: entry.error for name, entry in features.items() if entry.error}
     for error in failed.values():
         # A group's note names the server; here the name is printed before the error.
         notes: list[str] = getattr(error, "__notes__", [])
@@ -398,17 +405,17 @@ async def _list_all(options: Options, output: Output, signals: Signals) -> int:
         name: str(entry.to_target()) for name, entry in configuration.enabled.items()
     }
     document = {
-        name: (offers[name].document if name in offers else {})
-        | ({"error": report(failed[name])} if name in failed else {})
+        name: (features[name].document if name in features else {})
+        | ({"error": error_document(failed[name])} if name in failed else {})
         for name in targets
     }
-    output.result(document, _lines(targets, offers, failed, output))
+    output.result(document, _all_lines(targets, features, failed, output))
     if failed:
-        raise ServersFailed(tuple(failed), of=len(targets))
+        raise ServersFailed(tuple(failed), total=len(targets))
     return Exit.OK
 
 
-def _group(options: Options, members: Mapping[str, Member]) -> Group:
+def _make_group(options: Options, members: Mapping[str, Member]) -> Group:
     """Return a group of clients that declare capabilities but reject all requests.
 
     Some servers list more for a client with these capabilities, but a person could not
@@ -426,47 +433,47 @@ def _group(options: Options, members: Mapping[str, Member]) -> Group:
     def refuse(_: object) -> NoReturn:
         raise RPCError("the user only wanted a list", code=USER_REJECTED)
 
-    instead = options.given(Mode)
+    overrides = options.values(Mode)
     if options.timeout is not None:
-        instead |= {"timeout": options.timeout, "connect_timeout": options.timeout}
-    hosting: dict[str, Any] = {}
+        overrides |= {"timeout": options.timeout, "connect_timeout": options.timeout}
+    client_features: dict[str, Any] = {}
     if options.roots:
-        hosting["roots"] = [Path(root) for root in options.roots]
+        client_features["roots"] = [Path(root) for root in options.roots]
     if options.may_ask:
-        hosting["elicitation"] = Elicitation(form=decline, url=decline)
-        hosting["sampling"] = refuse
+        client_features["elicitation"] = Elicitation(form=decline, url=decline)
+        client_features["sampling"] = refuse
     with usage_errors():
         return Group(
-            {name: attrs.evolve(each, **instead) for name, each in members.items()},
+            {name: attrs.evolve(entry, **overrides) for name, entry in members.items()},
             on_error="skip",
             timeout=30.0,
             connect_timeout=CONNECT_TIMEOUT_S,
-            limits=limits_of(options),
+            limits=client_limits(options),
             recovery=Recovery(restart=False),
-            **hosting,
+            **client_features,
         )
 
 
-def _lines(
+def _all_lines(
     targets: Mapping[str, str],
-    offers: Mapping[str, _Offer],
+    features: Mapping[str, _Features],
     failed: Mapping[str, Exception],
     output: Output,
 ) -> list[str]:
     blocks: list[list[str]] = []
     for name, target in targets.items():
-        offer = offers.get(name)
-        if offer is None or (name in failed and not offer.blocks):
+        entry = features.get(name)
+        if entry is None or (name in failed and not entry.blocks):
             continue
         heading = f"{output.bold(one_line(name))}  {output.dim(one_line(target))}"
-        listed = [f"{INDENT}{line}" if line else "" for line in offer.lines()]
-        blocks.append([heading, *listed])
+        lines = [f"{INDENT}{line}" if line else "" for line in entry.lines()]
+        blocks.append([heading, *lines])
     if failed:
-        said = [
+        errors = [
             f"{INDENT}{one_line(name)}: {one_line(sentence(error))}"
             for name, error in failed.items()
         ]
-        blocks.append([output.bold(f"Failed ({len(failed)})"), *said])
+        blocks.append([output.bold(f"Failed ({len(failed)})"), *errors])
     if not blocks:
         return ["The configuration has no servers."]
     return [line for block in blocks for line in ("", *block)][1:]

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from mcpwire.cli.options import Options
     from mcpwire.cli.session import Session
 
-__all__ = ["COMMAND", "demo", "place_server"]
+__all__ = ["COMMAND", "demo", "use_demo_server"]
 
 COMMAND: Final = (sys.executable, "-m", "mcpwire", "demo-server")
 
 CALLS: Final = 1_000
 IN_FLIGHT: Final = 32
 SLOW: Final = {"steps": 4, "seconds": 0.2}
-ENDLESS: Final = {"steps": 60, "seconds": 60}
-PATIENCE_S: Final = 0.1
+HANGING: Final = {"steps": 60, "seconds": 60}
+TIMEOUT_S: Final = 0.1
 
 
-def place_server(options: Options) -> None:
+def use_demo_server(options: Options) -> None:
     """Set the embedded server as the command's target."""
     options.command = COMMAND
     # If PYTHONPATH leads to the package, the server needs it too.
@@ -38,14 +38,14 @@ def place_server(options: Options) -> None:
 
 def demo(options: Options) -> int:
     """Run the demonstration and print each step."""
-    place_server(options)
+    use_demo_server(options)
     return _run(options)
 
 
 @in_session
 async def _run(session: Session) -> None:
     script = Script(session)
-    script.say(session.connect_seconds, *script.connected())
+    script.report_step(session.connect_seconds, *script.describe_connection())
     for step in (
         script.list_tools,
         script.call,
@@ -54,12 +54,12 @@ async def _run(session: Session) -> None:
         script.prompt,
         script.timeout,
         script.one_by_one,
-        script.at_once,
+        script.in_parallel,
         script.close,
     ):
         started = time.perf_counter()
         name, *lines = await step()
-        script.say(time.perf_counter() - started, name, *lines)
+        script.report_step(time.perf_counter() - started, name, *lines)
     session.output.result({"steps": script.steps}, ["", "Everything worked."])
 
 
@@ -71,7 +71,7 @@ class Script:
         self.output = session.output
         self.steps: list[dict[str, Any]] = []
 
-    def say(self, seconds: float, step: str, *lines: str) -> None:
+    def report_step(self, seconds: float, step: str, *lines: str) -> None:
         """Record a step, and print it unless the output is one JSON document."""
         milliseconds = round(seconds * 1000, 3)
         self.steps.append({"step": step, "milliseconds": milliseconds, "said": lines})
@@ -82,7 +82,7 @@ class Script:
                 [f"{head}  {first}", *(f"{'':27}{line}" for line in rest)]
             )
 
-    def connected(self) -> list[str]:
+    def describe_connection(self) -> list[str]:
         record, server = self.client.negotiation, self.client.server_info
         version = self.client.protocol_version
         assert record is not None
@@ -102,20 +102,20 @@ class Script:
     async def call(self) -> list[str]:
         arguments = {"a": 2, "b": 3}
         result = await self.client.call_tool("add", arguments)
-        said = json.dumps(result.structured_content)
-        return ["call a tool", f"add {json.dumps(arguments)} -> {said}"]
+        content = json.dumps(result.structured_content)
+        return ["call a tool", f"add {json.dumps(arguments)} -> {content}"]
 
     async def progress(self) -> list[str]:
-        told: list[str] = []
+        lines: list[str] = []
 
         def on_progress(
             progress: float, total: float | None, message: str | None
         ) -> None:
-            told.append(progress_text(progress, total, message))
+            lines.append(progress_text(progress, total, message))
             self.output.progress.show(progress, total, message)
 
         result = await self.client.call_tool("slow", SLOW, on_progress=on_progress)
-        return ["progress", f"slow {json.dumps(SLOW)}", *told, result.text]
+        return ["progress", f"slow {json.dumps(SLOW)}", *lines, result.text]
 
     async def read(self) -> list[str]:
         uri = "demo://greeting/Ada"
@@ -129,7 +129,7 @@ class Script:
         from mcpwire import RequestTimeout
 
         try:
-            result = await self.client.call_tool("slow", ENDLESS, timeout=PATIENCE_S)
+            result = await self.client.call_tool("slow", HANGING, timeout=TIMEOUT_S)
         except RequestTimeout as error:
             return ["time out", str(error), "the server was told to stop"]
         return ["time out", result.text]
@@ -138,24 +138,26 @@ class Script:
         started = time.perf_counter()
         for _ in range(CALLS):
             await self.client.call_tool("echo", {"message": "hi"})
-        return ["one at a time", _speed_of(time.perf_counter() - started)]
+        return ["one at a time", _speed_text(time.perf_counter() - started)]
 
-    async def at_once(self) -> list[str]:
+    async def in_parallel(self) -> list[str]:
         started = time.perf_counter()
-        left = iter(range(CALLS))
+        numbers = iter(range(CALLS))
 
         async def caller() -> None:
-            for _ in left:
+            for _ in numbers:
                 await self.client.call_tool("echo", {"message": "hi"})
 
         await asyncio.gather(*(caller() for _ in range(IN_FLIGHT)))
-        return [f"{IN_FLIGHT} in flight", _speed_of(time.perf_counter() - started)]
+        return [f"{IN_FLIGHT} in flight", _speed_text(time.perf_counter() - started)]
 
     async def close(self) -> list[str]:
         await self.client.aclose()
         return ["close", "the server's process has ended"]
 
 
-def _speed_of(seconds: float) -> str:
-    each = seconds / CALLS * 1_000_000
-    return f"{CALLS:,} calls of echo: {each:.0f} µs each, {CALLS / seconds:,.0f}/s"
+def _speed_text(seconds: float) -> str:
+    microseconds = seconds / CALLS * 1_000_000
+    return (
+        f"{CALLS:,} calls of echo: {microseconds:.0f} µs each, {CALLS / seconds:,.0f}/s"
+    )

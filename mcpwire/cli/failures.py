@@ -50,10 +50,10 @@ def usage_errors(prefix: str = "") -> Iterator[None]:
 class ServersFailed(Exception):
     """Some servers of a configuration failed; each is already reported."""
 
-    def __init__(self, failed: tuple[str, ...], *, of: int) -> None:
-        named = ", ".join(map(repr, failed))
-        plural = "s" if of > 1 else ""
-        super().__init__(f"{len(failed)} of {of} server{plural} failed: {named}")
+    def __init__(self, failed: tuple[str, ...], *, total: int) -> None:
+        names = ", ".join(map(repr, failed))
+        plural = "s" if total > 1 else ""
+        super().__init__(f"{len(failed)} of {total} server{plural} failed: {names}")
         self.failed = failed
 
 
@@ -73,14 +73,16 @@ def close_matches(name: str, known: Sequence[str]) -> list[str]:
     """Return at most 3 known names that resemble a name, the closest first."""
     from difflib import get_close_matches
 
-    by_folded = {_folded(other): other for other in known}
-    folded = _folded(name)
-    found = get_close_matches(folded, by_folded, n=3, cutoff=0.6)
-    found += [other for other in by_folded if folded in other and other not in found]
-    return [by_folded[other] for other in found[:3]]
+    by_folded = {_fold(other): other for other in known}
+    folded = _fold(name)
+    matches = get_close_matches(folded, by_folded, n=3, cutoff=0.6)
+    matches += [
+        other for other in by_folded if folded in other and other not in matches
+    ]
+    return [by_folded[other] for other in matches[:3]]
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     return name.casefold().replace("_", "-")
 
 
@@ -91,12 +93,12 @@ def did_you_mean(suggestions: Sequence[str]) -> str:
     return f"; did you mean {' or '.join(map(repr, suggestions))}?"
 
 
-def unknown(
-    problem: str, name: str, known: Sequence[str], otherwise: str = ""
+def unknown_name(
+    problem: str, name: str, known: Sequence[str], fallback: str = ""
 ) -> UsageError:
     """Return the error of an unknown name, with similar names or other advice."""
     similar = close_matches(name, known)
-    advice = did_you_mean(similar) or otherwise
+    advice = did_you_mean(similar) or fallback
     return UsageError(f"{problem}{advice}", suggestions=similar)
 
 
@@ -127,10 +129,10 @@ def exit_code(error: BaseException) -> int:
         (code for kind, code in table if isinstance(error, kind)), Exit.INTERNAL
     )
     causes = tuple(_with_causes(error))
-    if any(map(_wants_credentials, causes)):
+    if any(map(_needs_credentials, causes)):
         return Exit.AUTHORIZATION
     if code is Exit.CONNECT and any(
-        isinstance(each, errors.RemoteProtocolError) for each in causes
+        isinstance(cause, errors.RemoteProtocolError) for cause in causes
     ):
         return Exit.PROTOCOL  # the violation caused the end of the connection
     return code
@@ -142,7 +144,7 @@ def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__
 
 
-def _wants_credentials(error: BaseException) -> bool:
+def _needs_credentials(error: BaseException) -> bool:
     """Return whether a server at a URL refused the request for its credentials."""
     status = getattr(error, "status", None)
     headers = getattr(error, "headers", None) or {}
@@ -179,33 +181,33 @@ def _is_explained(error: BaseException) -> bool:
     return isinstance(error, MCPError)
 
 
-def report(error: BaseException) -> dict[str, Any]:
+def error_document(error: BaseException) -> dict[str, Any]:
     """Return the error as the member `error` of what ``--json`` prints."""
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "type": type(error).__name__,
         "exit": int(exit_code(error)),
         "message": sentence(error),
     }
     if _is_explained(error):
         details = {
-            name: _plain(value)
+            name: _to_json(value)
             for name, value in vars(error).items()
             if name not in {"message", "__notes__"} and value not in (None, (), "")
         }
-        found |= {"details": details} if details else {}
-    return found
+        document |= {"details": details} if details else {}
+    return document
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """Convert a value to JSON; an object without a JSON form becomes its text."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_to_json(item) for item in value]
     if isinstance(value, dict):
         # Reports are stored and shared, and a cookie works like a password.
         return {
-            str(key): "***" if key == "set-cookie" else _plain(item)
+            str(key): "***" if key == "set-cookie" else _to_json(item)
             for key, item in value.items()
         }
     if isinstance(value, bytes):

@@ -18,15 +18,15 @@ import sys
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from mcpwire.cli.arguments import literal, read_object, read_typed
+from mcpwire.cli.arguments import json_text, read_object, read_typed
 from mcpwire.cli.failures import UsageError
-from mcpwire.cli.output import one_line, plain, quoted, read_source, shorten
-from mcpwire.cli.session import typed
+from mcpwire.cli.output import one_line, plain, quote_lines, read_source, shorten
+from mcpwire.cli.session import read_stdin
 from mcpwire.errors import InternalError, InvalidMessage, LocalProtocolError, RPCError
 from mcpwire.protocol.client_features import USER_REJECTED, Elicitation
 from mcpwire.protocol.elicitation import (
     check_value,
-    choices_of,
+    choice_titles,
     describe_url,
     fill_form,
     form_defaults,
@@ -73,8 +73,8 @@ Answer: TypeAlias = "dict[str, Any] | ElicitAction"
 """The fields of an accepted form, or an action without fields."""
 
 ACTIONS: Final[dict[str, ElicitAction]] = {"decline": "decline", "cancel": "cancel"}
-MESSAGE_SHOWN: Final = 200
-NAME_SHOWN: Final = 80
+MAX_MESSAGE: Final = 200
+MAX_NAME: Final = 80
 
 FORM: Final = "input"
 PAGE: Final = "a visit to a page"
@@ -87,7 +87,7 @@ METHODS: Final = {
 """Kind of request, as messages name it -> its method."""
 
 
-class Asker(NamedTuple):
+class Requester(NamedTuple):
     """The server that sends a request."""
 
     name: str
@@ -98,29 +98,29 @@ class Asker(NamedTuple):
 
     revision: Revision
 
-    def lines(self, what: str, message: str, person: Person) -> list[str]:
+    def lines(self, request: str, message: str, terminal: Terminal) -> list[str]:
         """Return the lines that show the server and its message to the person."""
-        heading = f"{person.strong(self.name)} {what}"
-        lines = ["", heading, *quoted(message, person.width)]
+        heading = f"{terminal.strong(self.name)} {request}"
+        lines = ["", heading, *quote_lines(message, terminal.width)]
         return [*lines, f"  asked by the server {self.command}"]
 
 
-class Host:
+class RequestHandlers:
     """The handlers of server requests during one command."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._output = session.output
         self._answers = _read_answers(session.options.answers)
-        self._person = Person(session.output, session.signals)
-        self._turn = asyncio.Lock()
+        self._terminal = Terminal(session.output, session.signals)
+        self._lock = asyncio.Lock()
         self.failure: UsageError | None = None
 
-    def handlers(self) -> dict[str, Any]:
+    def client_options(self) -> dict[str, Any]:
         """Return the handlers for `Client`."""
         return {
-            "elicitation": Elicitation(form=self._fill_in, url=self._visit),
-            "sampling": self._sample,
+            "elicitation": Elicitation(form=self._handle_form, url=self._handle_url),
+            "sampling": self._handle_sampling,
         }
 
     def finish(self) -> None:
@@ -128,36 +128,36 @@ class Host:
         if self.failure is not None:
             raise self.failure
         if self._answers:
-            left = len(self._answers)
-            plural = "s were" if left > 1 else " was"
-            self._output.note(f"{left} --answer{plural} not asked for")
+            count = len(self._answers)
+            plural = "s were" if count > 1 else " was"
+            self._output.note(f"{count} --answer{plural} not asked for")
 
-    def _asker(self) -> Asker:
+    def _requester(self) -> Requester:
         client, target = self._session.client, one_line(str(self._session.target))
         revision = find_revision(client.protocol_version or "")
         assert revision is not None
         info = client.server_info
-        name = plain(shorten(info.name, NAME_SHOWN)) if info else "The server"
-        return Asker(name, shorten(target, MESSAGE_SHOWN), revision)
+        name = plain(shorten(info.name, MAX_NAME)) if info else "The server"
+        return Requester(name, shorten(target, MAX_MESSAGE), revision)
 
     @property
-    def _is_attended(self) -> bool:
-        return self._person.is_there and not self._output.is_json
+    def _can_prompt(self) -> bool:
+        return self._terminal.is_available and not self._output.is_json
 
-    def _report(self, what: str, answer: str, message: str, how: str) -> None:
+    def _report(self, kind: str, answer: str, message: str, reason: str) -> None:
         """Report on stderr a request that was answered without a person."""
-        said = {"method": METHODS[what], "answer": answer, "how": how}
-        said["message"] = message
-        shown = plain(shorten(message, MESSAGE_SHOWN))
-        text = f'mcpwire: the server asked for {what}; {how}; it said "{shown}"'
-        self._output.event("asked", said, text)
+        value = {"method": METHODS[kind], "answer": answer, "how": reason}
+        value["message"] = message
+        excerpt = plain(shorten(message, MAX_MESSAGE))
+        text = f'mcpwire: the server asked for {kind}; {reason}; it said "{excerpt}"'
+        self._output.event("asked", value, text)
 
-    def _declined(self, what: str, message: str, hint: str) -> ElicitAction:
-        why = "with --json" if self._output.is_json else "without a terminal"
-        self._report(what, "decline", message, f"declined {why} ({hint})")
+    def _decline(self, kind: str, message: str, hint: str) -> ElicitAction:
+        condition = "with --json" if self._output.is_json else "without a terminal"
+        self._report(kind, "decline", message, f"declined {condition} ({hint})")
         return "decline"
 
-    async def _asked(self, question: Awaitable[T]) -> T:
+    async def _prompt_user(self, question: Awaitable[T]) -> T:
         try:
             return await question
         except asyncio.CancelledError:
@@ -167,108 +167,112 @@ class Host:
 
     # Elicitation
 
-    async def _fill_in(
+    async def _handle_form(
         self, params: ElicitRequestFormParams
     ) -> Mapping[str, Any] | ElicitAction:
-        async with self._turn:
+        async with self._lock:
             if self._answers:
-                return self._given(params, self._answers.pop(0))
-            if self._is_attended:
-                form = Form(params.requested_schema, self._asker(), self._person)
-                return await self._asked(form.fill_in(params.message))
+                return self._use_answer(params, self._answers.pop(0))
+            if self._can_prompt:
+                form = Form(params.requested_schema, self._requester(), self._terminal)
+                return await self._prompt_user(form.fill_in(params.message))
             names = [
                 f'"{plain(name)}": ...' for name in params.requested_schema.properties
             ]
-            wanted = shorten(", ".join(names), MESSAGE_SHOWN)
-            hint = f"--answer '{{{wanted}}}' answers"
-            return self._declined(FORM, params.message, hint)
+            fields = shorten(", ".join(names), MAX_MESSAGE)
+            hint = f"--answer '{{{fields}}}' answers"
+            return self._decline(FORM, params.message, hint)
 
-    def _given(self, params: ElicitRequestFormParams, answer: Answer) -> Answer:
+    def _use_answer(self, params: ElicitRequestFormParams, answer: Answer) -> Answer:
         if isinstance(answer, dict):
             try:
-                fill_form(params.requested_schema, answer, self._asker().revision)
+                fill_form(params.requested_schema, answer, self._requester().revision)
             except LocalProtocolError as error:
                 self.failure = UsageError(
                     f"--answer does not fit what the server asks: {error}"
                 )
                 answer = "cancel"
-        said = answer if isinstance(answer, str) else "accept"
-        self._report(FORM, said, params.message, f"answered by --answer ({said})")
+        action = answer if isinstance(answer, str) else "accept"
+        self._report(FORM, action, params.message, f"answered by --answer ({action})")
         return answer
 
-    async def _visit(self, params: ElicitRequestURLParams) -> ElicitAction:
-        async with self._turn:
-            if not self._is_attended:
+    async def _handle_url(self, params: ElicitRequestURLParams) -> ElicitAction:
+        async with self._lock:
+            if not self._can_prompt:
                 hint = f"a terminal is needed to agree to {one_line(params.url)}"
-                return self._declined(PAGE, params.message, hint)
-            return await self._asked(
-                ask_consent(params.url, params.message, self._asker(), self._person)
+                return self._decline(PAGE, params.message, hint)
+            return await self._prompt_user(
+                request_consent(
+                    params.url, params.message, self._requester(), self._terminal
+                )
             )
 
-    async def visit_all(self, error: UrlElicitationRequired) -> bool:
+    async def visit_required_urls(self, error: UrlElicitationRequired) -> bool:
         """Show the pages that a call requires; return whether to repeat the call."""
         data = error.data if isinstance(error.data, dict) else {}
-        given = data.get("elicitations")
-        if not self._is_attended:
+        elicitations = data.get("elicitations")
+        if not self._can_prompt:
             error.add_note("a terminal is needed to agree to the pages to be visited")
             return False
-        if not isinstance(given, list) or not given:
+        if not isinstance(elicitations, list) or not elicitations:
             return False
-        for raw in given:
+        for raw in elicitations:
             try:
                 page = decode(ElicitRequestURLParams, raw)
             except InvalidMessage:
                 return False
-            if url_problem(page.url) or await self._visit(page) != "accept":
+            if url_problem(page.url) or await self._handle_url(page) != "accept":
                 return False
         try:
-            return await _is_done_there(self._person)
-        except Left:
+            return await _confirm_done(self._terminal)
+        except Dismissed:
             return False
 
     # Sampling
 
-    async def _sample(self, params: CreateMessageRequestParams) -> CreateMessageResult:
+    async def _handle_sampling(
+        self, params: CreateMessageRequestParams
+    ) -> CreateMessageResult:
         """Return the result of a sampling request; raise `RPCError` if not allowed."""
         options = self._session.options
-        request = asked_text(params)
+        request = request_text(params)
         if options.sample is not None:
             self._report(MODEL, "accept", request, "answered by --sample")
-            return _answer(options.sample, "mcpwire --sample")
+            return _sampling_result(options.sample, "mcpwire --sample")
         program = options.sample_with
         if not program:
             hint = "--sample TEXT or --sample-with COMMAND allows it"
             self._report(MODEL, "reject", request, f"refused ({hint})")
             raise _rejection("the user has not allowed sampling")
-        async with self._turn:
-            asker = self._asker()
-            if self._is_attended:
-                work = _reviewed(params, program, asker, self._person)
-                return await self._asked(work)
+        async with self._lock:
+            requester = self._requester()
+            if self._can_prompt:
+                work = _review_sampling(params, program, requester, self._terminal)
+                return await self._prompt_user(work)
             self._report(MODEL, "accept", request, f"answered by {program[0]}")
-            return await ask_program(params, program, asker)
+            return await run_program(params, program, requester)
 
 
 def _read_answers(words: Sequence[str]) -> list[Answer]:
     """Read the answers: JSON objects, ``@file``, ``-``, ``decline`` or ``cancel``."""
     if words.count("-") > 1:
         raise UsageError("standard input can be one --answer, not several")
-    found: list[Answer] = []
+    answers: list[Answer] = []
     for word in words:
         if word in ACTIONS:
-            found.append(ACTIONS[word])
+            answers.append(ACTIONS[word])
         elif word == "-" or word.startswith("@"):
-            what = "standard input" if word == "-" else f"--answer {word}"
-            found.append(read_object(read_source(word), what))
+            source = "standard input" if word == "-" else f"--answer {word}"
+            answers.append(read_object(read_source(word), source))
         else:
-            found.append(read_object(word, "--answer"))
-    return found
+            answers.append(read_object(word, "--answer"))
+    return answers
 
 
 # --- the terminal
 
 
-class Left(Exception):
+class Dismissed(Exception):
     """The person declined or cancelled the whole request."""
 
     def __init__(self, action: ElicitAction) -> None:
@@ -276,23 +280,23 @@ class Left(Exception):
         self.action = action
 
 
-class Person:
+class Terminal:
     """The person at the terminal."""
 
     def __init__(self, output: Output, signals: Signals) -> None:
         self._output = output
         self._signals = signals
-        self._typed = b""
+        self._buffer = b""
 
     @property
-    def is_there(self) -> bool:
+    def is_available(self) -> bool:
         """Whether a terminal can show prompts and be read."""
-        return self._output.can_ask and can_watch(asyncio.get_running_loop())
+        return self._output.can_prompt and can_watch(asyncio.get_running_loop())
 
     @property
     def width(self) -> int:
         """The columns of the terminal."""
-        return self._output.asking_width
+        return self._output.prompt_width
 
     def strong(self, text: str) -> str:
         """Return a text in bold, if the terminal has styles."""
@@ -300,22 +304,22 @@ class Person:
 
     def show(self, lines: Iterable[str]) -> None:
         """Show lines that are already escaped."""
-        self._output.page(lines)
+        self._output.show(lines)
 
-    def forget(self) -> None:
+    def discard_input(self) -> None:
         """Discard input that was typed before the prompt."""
         import termios
 
-        self._typed = b""
+        self._buffer = b""
         try:
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         except termios.error:  # pragma: no cover - the terminal has gone
             return
 
-    async def ask(self, prompt: str) -> str:
+    async def prompt(self, prompt: str) -> str:
         """Show a prompt and return the stripped line that the person types."""
         while True:
-            line = await self._line(prompt)
+            line = await self._read_line(prompt)
             try:
                 text = line.decode().strip()
             except UnicodeDecodeError:
@@ -325,38 +329,38 @@ class Person:
                 return text
             self.show(["  That has control characters in it, such as those of arrows."])
 
-    async def _line(self, prompt: str) -> bytes:
+    async def _read_line(self, prompt: str) -> bytes:
         with self._output.prompting(prompt):
             try:
-                while b"\n" not in self._typed and (data := await self._read()):
-                    self._typed += data
+                while b"\n" not in self._buffer and (data := await self._read_input()):
+                    self._buffer += data
             finally:
-                line, newline, rest = self._typed.partition(b"\n")
+                line, newline, rest = self._buffer.partition(b"\n")
                 if not newline:
                     self.show([""])
         if not newline:
             self.show(["Cancelled. The call goes on; Ctrl-C now ends that."])
-            raise Left("cancel")
-        self._typed = rest
-        self._signals.stay()
+            raise Dismissed("cancel")
+        self._buffer = rest
+        self._signals.reset_interrupt()
         return line
 
-    async def _read(self) -> bytes:
+    async def _read_input(self) -> bytes:
         """Return the next input; empty after Ctrl-C or at the end of the input."""
-        read = typed()
+        read = read_stdin()
 
         def stop() -> None:
             if not read.done():
                 read.set_result(b"")
 
-        with self._signals.interrupts(stop):
+        with self._signals.handle_interrupt(stop):
             return await read
 
 
-async def _choose(person: Person, prompt: str, answers: Mapping[str, T]) -> T:
+async def _choose(terminal: Terminal, prompt: str, answers: Mapping[str, T]) -> T:
     """Repeat a prompt until one of the answers is typed, with or without a "!"."""
     while True:
-        text = (await person.ask(prompt)).lower().removeprefix("!")
+        text = (await terminal.prompt(prompt)).lower().removeprefix("!")
         if text in answers:
             return answers[text]
 
@@ -374,25 +378,27 @@ HELP: Final = (
     "Never enter passwords or keys here."
 )
 
-TYPED: Final[dict[str, ElicitAction]] = {**ACTIONS, "d": "decline", "c": "cancel"}
-SENDING: Final = frozenset({"s", "send"})
-VALUE_SHOWN: Final = 400
+DISMISSALS: Final[dict[str, ElicitAction]] = {**ACTIONS, "d": "decline", "c": "cancel"}
+SEND_WORDS: Final = frozenset({"s", "send"})
+MAX_VALUE: Final = 400
 
 
 class Form:
     """The dialogue at the terminal for one form."""
 
-    def __init__(self, schema: RequestedSchema, asker: Asker, person: Person) -> None:
+    def __init__(
+        self, schema: RequestedSchema, requester: Requester, terminal: Terminal
+    ) -> None:
         self._schema = schema
-        self._asker = asker
-        self._person = person
+        self._requester = requester
+        self._terminal = terminal
         required = dict.fromkeys(schema.required or ())
-        described = dict(schema.properties)
+        properties = dict(schema.properties)
         for name in required:
-            described.setdefault(name, UnknownSchema({}))
+            properties.setdefault(name, UnknownSchema({}))
         self._fields = [
             Field(name, field, is_required=name in required)
-            for name, field in described.items()
+            for name, field in properties.items()
         ]
         self._defaults = form_defaults(schema)
         self._values: dict[str, Value | None] = {
@@ -401,53 +407,57 @@ class Form:
 
     async def fill_in(self, message: str) -> dict[str, Value | None] | ElicitAction:
         """Ask for each field, show the review, and return the result."""
-        person, count = self._person, len(self._fields)
-        person.show(self._asker.lines("asks for input", message, person))
+        terminal, count = self._terminal, len(self._fields)
+        terminal.show(self._requester.lines("asks for input", message, terminal))
         if count:
             how_many = f"{count} fields. " if count > 1 else ""
-            person.show(wrap(how_many + HELP, max(person.width - 1, 40)))
-        person.forget()
+            terminal.show(wrap(how_many + HELP, max(terminal.width - 1, 40)))
+        terminal.discard_input()
         try:
-            at = 0
-            while at < count:
-                at = max(at + await self._ask(at), 0)
+            index = 0
+            while index < count:
+                index = max(index + await self._prompt_field(index), 0)
             return await self._review()
-        except Left as left:
-            return left.action
+        except Dismissed as dismissed:
+            return dismissed.action
 
-    async def _ask(self, at: int) -> int:
+    async def _prompt_field(self, index: int) -> int:
         """Ask for one field; return the offset of the next one."""
-        field, person = self._fields[at], self._person
+        field, terminal = self._fields[index], self._terminal
         need = "required" if field.is_required else "optional"
-        title = person.strong(field.title)
-        person.show(["", f"{at + 1}/{len(self._fields)} {title}: {field.kind}; {need}"])
-        person.show(field.lines(person.width))
+        title = terminal.strong(field.title)
+        terminal.show(
+            ["", f"{index + 1}/{len(self._fields)} {title}: {field.kind}; {need}"]
+        )
+        terminal.show(field.lines(terminal.width))
         while True:
             value = self._values[field.name]
-            offer = f"[{shorten(field.shown(value), 60)}] " if value is not None else ""
-            text = await person.ask(f"  {offer}> ")
+            offer = (
+                f"[{shorten(field.format(value), 60)}] " if value is not None else ""
+            )
+            text = await terminal.prompt(f"  {offer}> ")
             try:
-                return self._take(field, text)
+                return self._process_line(field, text)
             except ValueError as error:
-                person.show([f"  {one_line(str(error))}"])
+                terminal.show([f"  {one_line(str(error))}"])
 
-    def _take(self, field: Field, text: str) -> int:
+    def _process_line(self, field: Field, text: str) -> int:
         """Process a line typed for a field; return the offset of the next field."""
         if text.startswith("!") and not text.startswith("!!"):
-            return self._obey(field, text[1:])
+            return self._run_command(field, text[1:])
         if text:
-            self._values[field.name] = field.read(text.removeprefix("!"))
+            self._values[field.name] = field.parse(text.removeprefix("!"))
         elif field.is_required and self._values[field.name] is None:
             raise ValueError("it is required; !empty if it is to be empty")
         return 1
 
-    def _obey(self, field: Field, command: str) -> int:
-        if command in TYPED:
-            raise Left(TYPED[command])
+    def _run_command(self, field: Field, command: str) -> int:
+        if command in DISMISSALS:
+            raise Dismissed(DISMISSALS[command])
         if command == "back":
             return -1
         if command == "empty":
-            self._values[field.name] = field.empty()
+            self._values[field.name] = field.empty_value()
             return 1
         if command != "skip":
             raise ValueError(f"that is none of {COMMANDS} (a text: !!{command})")
@@ -460,36 +470,38 @@ class Form:
 
     async def _review(self) -> dict[str, Value | None]:
         """Show all answers, accept changes, and return the answers to send."""
-        person = self._person
-        person.forget()
+        terminal = self._terminal
+        terminal.discard_input()
         while True:
             self._show_answers()
-            text = (await person.ask(self._question())).removeprefix("!").lower()
-            if text in TYPED:
-                raise Left(TYPED[text])
-            if text in SENDING:
+            text = (
+                (await terminal.prompt(self._review_prompt())).removeprefix("!").lower()
+            )
+            if text in DISMISSALS:
+                raise Dismissed(DISMISSALS[text])
+            if text in SEND_WORDS:
                 content = self._content()
                 try:
-                    fill_form(self._schema, content, self._asker.revision)
+                    fill_form(self._schema, content, self._requester.revision)
                 except LocalProtocolError as error:
-                    person.show([f"  {one_line(str(error))}"])
+                    terminal.show([f"  {one_line(str(error))}"])
                     continue
                 return content
             if text.isascii() and text.isdigit() and len(text) < 10:
-                at = int(text) - 1
-                if 0 <= at < len(self._fields):
-                    await self._ask(at)
+                index = int(text) - 1
+                if 0 <= index < len(self._fields):
+                    await self._prompt_field(index)
 
     def _show_answers(self) -> None:
         heading = "Your answers:" if self._fields else "It asks for no more than that."
         lines = ["", heading]
         digits = len(str(len(self._fields)))
         for number, field in enumerate(self._fields, 1):
-            shown = shorten(field.shown(self._values[field.name]), VALUE_SHOWN)
-            lines.append(f"  {number:>{digits}}  {field.title}: {shown}")
-        self._person.show(lines)
+            text = shorten(field.format(self._values[field.name]), MAX_VALUE)
+            lines.append(f"  {number:>{digits}}  {field.title}: {text}")
+        self._terminal.show(lines)
 
-    def _question(self) -> str:
+    def _review_prompt(self) -> str:
         count = len(self._fields)
         edit = "" if not count else "1 edits, " if count == 1 else f"1-{count} edits, "
         return f"s sends, {edit}d declines, c cancels > "
@@ -503,10 +515,10 @@ class Form:
         }
 
 
-LISTS: Final = (UntitledMultiSelectEnumSchema, TitledMultiSelectEnumSchema)
-WORDS: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False}
-WORDS["false"] = False
-SHOWN: Final = 60
+LIST_SCHEMAS: Final = (UntitledMultiSelectEnumSchema, TitledMultiSelectEnumSchema)
+BOOLEAN_WORDS: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False}
+BOOLEAN_WORDS["false"] = False
+MAX_LABEL: Final = 60
 """Maximum characters of a value or a title in a line."""
 
 
@@ -519,22 +531,22 @@ class Field:
         self.name = name
         self.is_required = is_required
         self._schema = schema
-        self._choices = list(choices_of(schema).items())
+        self._choices = list(choice_titles(schema).items())
         title = getattr(schema, "title", None)
-        shown = plain(shorten(name, SHOWN))
-        self.title = f"{plain(shorten(title, SHOWN))} ({shown})" if title else shown
+        label = plain(shorten(name, MAX_LABEL))
+        self.title = f"{plain(shorten(title, MAX_LABEL))} ({label})" if title else label
 
     # Description
 
     def lines(self, width: int) -> list[str]:
         """Return the description and the choices, for display below the title."""
         description = getattr(self._schema, "description", None)
-        lines = quoted(description, width, "    ") if description else []
+        lines = quote_lines(description, width, "    ") if description else []
         digits = len(str(len(self._choices)))
         for number, (value, title) in enumerate(self._choices, 1):
-            label = plain(shorten(title, SHOWN))
+            label = plain(shorten(title, MAX_LABEL))
             if title != value:
-                label += f"  ({plain(shorten(value, SHOWN))})"
+                label += f"  ({plain(shorten(value, MAX_LABEL))})"
             lines.append(f"    {number:>{digits}}  {label}")
         return lines
 
@@ -542,8 +554,8 @@ class Field:
     def kind(self) -> str:
         """The accepted input, as in "an integer, 1 to 10"."""
         schema = self._schema
-        if isinstance(schema, LISTS):
-            bounds = _range(schema.min_items, schema.max_items)
+        if isinstance(schema, LIST_SCHEMAS):
+            bounds = _range_text(schema.min_items, schema.max_items)
             how_many = f"{bounds} of these" if bounds else "any of these"
             return f"{how_many}, by numbers with commas between"
         if self._choices:
@@ -552,49 +564,53 @@ class Field:
             return "yes or no"
         if isinstance(schema, NumberSchema):
             noun = "an integer" if schema.type == "integer" else "a number"
-            bounds = _range(schema.minimum, schema.maximum)
+            bounds = _range_text(schema.minimum, schema.maximum)
             return f"{noun}, {bounds}" if bounds else noun
         if isinstance(schema, StringSchema):
-            length = _range(schema.min_length, schema.max_length)
+            length = _range_text(schema.min_length, schema.max_length)
             noun = format_problem("", schema.format) or "text"
             return f"{noun}, {length} characters" if length else noun
         return "text, or a value as JSON"
 
-    def shown(self, value: Value | None) -> str:
+    def format(self, value: Value | None) -> str:
         """Return a value as escaped text; titles of choices are shortened."""
         if value is None:
             return "(left out)"
         if isinstance(value, list):
-            return ", ".join(map(self._shown_choice, value)) or "(none)"
+            return ", ".join(map(self._format_choice, value)) or "(none)"
         if isinstance(value, bool):
             return "yes" if value else "no"
         if self._choices and isinstance(value, str):
-            return self._shown_choice(value)
-        return plain(value if isinstance(value, str) and value else literal(value))
+            return self._format_choice(value)
+        return plain(value if isinstance(value, str) and value else json_text(value))
 
-    def _shown_choice(self, value: str) -> str:
-        return plain(shorten(dict(self._choices).get(value, value), SHOWN))
+    def _format_choice(self, value: str) -> str:
+        return plain(shorten(dict(self._choices).get(value, value), MAX_LABEL))
 
     # Input
 
-    def read(self, text: str) -> Value:
+    def parse(self, text: str) -> Value:
         """Convert a typed line to a valid value; raise ValueError for any other."""
-        return check_value(self._schema, self._value(text))
+        return check_value(self._schema, self._convert(text))
 
-    def empty(self) -> Value:
+    def empty_value(self) -> Value:
         """Return an empty text or an empty list; raise ValueError if not allowed."""
-        return check_value(self._schema, [] if isinstance(self._schema, LISTS) else "")
+        return check_value(
+            self._schema, [] if isinstance(self._schema, LIST_SCHEMAS) else ""
+        )
 
-    def _value(self, text: str) -> Any:
+    def _convert(self, text: str) -> Any:
         schema = self._schema
-        if isinstance(schema, LISTS):
-            return [self._choice(part) for part in _parts(text)]
+        if isinstance(schema, LIST_SCHEMAS):
+            return [self._find_choice(part) for part in _split_values(text)]
         if self._choices:
-            return self._choice(text)
+            return self._find_choice(text)
         if isinstance(schema, BooleanSchema):
-            if text.lower() not in WORDS:
-                raise ValueError(f"expected yes or no, got {shorten(text, SHOWN)!r}")
-            return WORDS[text.lower()]
+            if text.lower() not in BOOLEAN_WORDS:
+                raise ValueError(
+                    f"expected yes or no, got {shorten(text, MAX_LABEL)!r}"
+                )
+            return BOOLEAN_WORDS[text.lower()]
         if isinstance(schema, NumberSchema):
             return read_typed(text, [schema.type])
         if isinstance(schema, UnknownSchema):
@@ -602,9 +618,9 @@ class Field:
                 return json.loads(text)
         return text
 
-    def _choice(self, text: str) -> str:
+    def _find_choice(self, text: str) -> str:
         """Return the choice with that number, value or title."""
-        if text.isascii() and text.isdigit() and len(text) < SHOWN:
+        if text.isascii() and text.isdigit() and len(text) < MAX_LABEL:
             number = int(text)
             if 1 <= number <= len(self._choices):
                 return self._choices[number - 1][0]
@@ -613,11 +629,11 @@ class Field:
                 return value
         raise ValueError(
             f"expected a number from 1 to {len(self._choices)}, "
-            f"got {shorten(text, SHOWN)!r}"
+            f"got {shorten(text, MAX_LABEL)!r}"
         )
 
 
-def _range(low: float | None, high: float | None) -> str:
+def _range_text(low: float | None, high: float | None) -> str:
     """Describe a range of numbers; an empty text if it has no bounds."""
     if low is not None and low == high:
         return f"exactly {low:g}"
@@ -628,7 +644,7 @@ def _range(low: float | None, high: float | None) -> str:
     return f"at most {high:g}" if high is not None else ""
 
 
-def _parts(text: str) -> list[str]:
+def _split_values(text: str) -> list[str]:
     """Split a line at commas, or at spaces if it has only digits and spaces."""
     if re.fullmatch(r"[0-9 ]+", text):
         return text.split()
@@ -646,52 +662,54 @@ CONSENT: Final[dict[str, ElicitAction]] = {
 
 OPENER: Final = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"
 
-OPENING_S: Final = 3.0
+OPENER_TIMEOUT_S: Final = 3.0
 """If the opener still runs after this time, it is the browser itself."""
 
-STAYING: Final[list[subprocess.Popen[bytes]]] = []
+RUNNING_BROWSERS: Final[list[subprocess.Popen[bytes]]] = []
 """Browsers that outlive the command; they are never waited for."""
 
 
-async def ask_consent(
-    url: str, message: str, asker: Asker, person: Person
+async def request_consent(
+    url: str, message: str, requester: Requester, terminal: Terminal
 ) -> ElicitAction:
     """Show a URL that a server asks the person to visit; return the person's action."""
-    person.show(asker.lines("asks you to visit a page", message, person))
-    person.show(_shown_url(url, person))
-    person.forget()
+    terminal.show(requester.lines("asks you to visit a page", message, terminal))
+    terminal.show(_url_lines(url, terminal))
+    terminal.discard_input()
     try:
-        answer = await _choose(person, "y agrees, d declines, c cancels > ", CONSENT)
+        answer = await _choose(terminal, "y agrees, d declines, c cancels > ", CONSENT)
         if answer != "accept":
             return answer
-        await _offer_to_open(url, person)
+        await _offer_to_open(url, terminal)
         # Since 2026-07-28 the answer is sent with a repeated call, so the person has
         # to finish at the page before that.
-        is_last_word = asker.revision.era is Era.STATELESS
-        if is_last_word and not await _is_done_there(person):
+        ends_request = requester.revision.era is Era.STATELESS
+        if ends_request and not await _confirm_done(terminal):
             return "cancel"
-    except Left as left:
-        return left.action
+    except Dismissed as dismissed:
+        return dismissed.action
     return "accept"
 
 
-async def _is_done_there(person: Person) -> bool:
+async def _confirm_done(terminal: Terminal) -> bool:
     """Wait until the person returns from a page; return whether to continue."""
     question = "When you are done there: r goes on with the call, c gives it up > "
-    return await _choose(person, question, {"r": True, "c": False})
+    return await _choose(terminal, question, {"r": True, "c": False})
 
 
-def _shown_url(url: str, person: Person) -> list[str]:
+def _url_lines(url: str, terminal: Terminal) -> list[str]:
     """Return the lines for a URL: the whole URL, its host in bold, and warnings."""
-    about = describe_url(url)
-    start = url.lower().find(about.host, len("http://"))
-    end = start + len(about.host)
-    host = person.strong(about.host)
-    parts = (url[:start], person.strong(url[start:end]), url[end:])
-    lines = ["", f"  URL   {''.join(parts) if start > 0 else url}", f"  host  {host}"]
-    if about.unicode_host != about.host:
-        lines[-1] += f" (a browser may show {one_line(about.unicode_host)})"
-    lines += [f"  {person.strong('Take care')}: {said}" for said in about.warnings]
+    parts = describe_url(url)
+    start = url.lower().find(parts.host, len("http://"))
+    end = start + len(parts.host)
+    host = terminal.strong(parts.host)
+    styled = (url[:start], terminal.strong(url[start:end]), url[end:])
+    lines = ["", f"  URL   {''.join(styled) if start > 0 else url}", f"  host  {host}"]
+    if parts.unicode_host != parts.host:
+        lines[-1] += f" (a browser may show {one_line(parts.unicode_host)})"
+    lines += [
+        f"  {terminal.strong('Take care')}: {warning}" for warning in parts.warnings
+    ]
     return [
         *lines,
         "",
@@ -699,13 +717,15 @@ def _shown_url(url: str, person: Person) -> list[str]:
     ]
 
 
-async def _offer_to_open(url: str, person: Person) -> None:
+async def _offer_to_open(url: str, terminal: Terminal) -> None:
     """Ask whether to open the page in a browser; open it if agreed."""
-    text = await person.ask("o opens it in your browser, Enter leaves that to you > ")
+    text = await terminal.prompt(
+        "o opens it in your browser, Enter leaves that to you > "
+    )
     if text.lower().removeprefix("!") in {"o", "open"}:
         opened = await asyncio.to_thread(open_in_browser, url)
-        said = "It was handed to your browser." if opened else "No browser took it."
-        person.show([f"  {said}"])
+        message = "It was handed to your browser." if opened else "No browser took it."
+        terminal.show([f"  {message}"])
 
 
 def open_in_browser(url: str) -> bool:
@@ -722,28 +742,28 @@ def open_in_browser(url: str) -> bool:
         start_new_session=True,
     )
     try:
-        return process.wait(OPENING_S) == 0
+        return process.wait(OPENER_TIMEOUT_S) == 0
     except subprocess.TimeoutExpired:
-        STAYING.append(process)
+        RUNNING_BROWSERS.append(process)
         return True
 
 
 # --- sampling
 
 
-MAX_ANSWER: Final = 16 * 1024 * 1024
+MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 """Maximum bytes of a program's answer; no model generates that much."""
 
 
-def _answer(text: str, model: str) -> CreateMessageResult:
+def _sampling_result(text: str, model: str) -> CreateMessageResult:
     return CreateMessageResult("assistant", TextContent(text), model, "endTurn")
 
 
-def _rejection(why: str) -> RPCError:
-    return RPCError(why, code=USER_REJECTED)
+def _rejection(reason: str) -> RPCError:
+    return RPCError(reason, code=USER_REJECTED)
 
 
-def asked_text(params: CreateMessageRequestParams) -> str:
+def request_text(params: CreateMessageRequestParams) -> str:
     """Return the messages of a sampling request as text."""
     lines = [f"system: {params.system_prompt}"] if params.system_prompt else []
     for message in params.messages:
@@ -753,37 +773,37 @@ def asked_text(params: CreateMessageRequestParams) -> str:
     return "\n".join(lines)
 
 
-async def _reviewed(
+async def _review_sampling(
     params: CreateMessageRequestParams,
     command: Sequence[str],
-    asker: Asker,
-    person: Person,
+    requester: Requester,
+    terminal: Terminal,
 ) -> CreateMessageResult:
     """Ask the person to agree to the request, then to the program's answer."""
-    request = asked_text(params)
-    person.show(asker.lines("asks for an answer of a model", request, person))
-    most = f"at most {params.max_tokens:,} tokens"
-    person.show([f"  {most}; the program is {one_line(command[0])}"])
-    await _agree(person, "y runs the program, d declines > ")
-    result = await ask_program(params, command, asker)
-    person.show(["The program answers:", *quoted(result.text, person.width)])
-    await _agree(person, "y sends that, d declines > ")
+    request = request_text(params)
+    terminal.show(requester.lines("asks for an answer of a model", request, terminal))
+    limit = f"at most {params.max_tokens:,} tokens"
+    terminal.show([f"  {limit}; the program is {one_line(command[0])}"])
+    await _require_consent(terminal, "y runs the program, d declines > ")
+    result = await run_program(params, command, requester)
+    terminal.show(["The program answers:", *quote_lines(result.text, terminal.width)])
+    await _require_consent(terminal, "y sends that, d declines > ")
     return result
 
 
-async def _agree(person: Person, question: str) -> None:
-    person.forget()
-    with contextlib.suppress(Left):
-        if await _choose(person, question, CONSENT) == "accept":
+async def _require_consent(terminal: Terminal, question: str) -> None:
+    terminal.discard_input()
+    with contextlib.suppress(Dismissed):
+        if await _choose(terminal, question, CONSENT) == "accept":
             return
     raise _rejection("the user declined")
 
 
-async def ask_program(
-    params: CreateMessageRequestParams, command: Sequence[str], asker: Asker
+async def run_program(
+    params: CreateMessageRequestParams, command: Sequence[str], requester: Requester
 ) -> CreateMessageResult:
     """Run a program that reads the request as JSON and prints the answer's text."""
-    request = json.dumps(encode(params, asker.revision)).encode()
+    request = json.dumps(encode(params, requester.revision)).encode()
     try:
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -802,7 +822,7 @@ async def ask_program(
             await process.wait()
     if process.returncode:
         raise InternalError(f"the client's program ended with {process.returncode}")
-    if len(answer) > MAX_ANSWER:
+    if len(answer) > MAX_ANSWER_BYTES:
         raise InternalError("the client's program answered too much")
     text = answer.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
-    return _answer(text, command[0])
+    return _sampling_result(text, command[0])

@@ -24,8 +24,8 @@ from mcpwire import (
 from mcpwire.cli.auth import advise_login
 from mcpwire.cli.failures import Exit, UsageError, exit_code
 from mcpwire.cli.output import one_line, read_source
-from mcpwire.cli.session import advice_at_url, run_command, typed
-from mcpwire.cli.targets import target_of
+from mcpwire.cli.session import read_stdin, run_command, url_advice
+from mcpwire.cli.targets import make_target
 from mcpwire.transports.duplex import can_watch
 from mcpwire.transports.oauth.interactive_login import returned_parameters
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from mcpwire.cli.options import Options
     from mcpwire.cli.output import Output
 
-LONGEST_LINE: Final = 4_096
+MAX_LINE_BYTES: Final = 4_096
 """Bytes of a typed line that a Linux terminal keeps, newline included."""
 
 
-def _at_url(
+def _url_command(
     work: Callable[[Options, Output, Http], Awaitable[int]],
 ) -> Callable[[Options], int]:
     """Return a command that runs a coroutine function with a server at a URL."""
@@ -51,68 +51,68 @@ def _at_url(
                 "only servers at a URL are logged in to, which begins with http:// or "
                 "https://"
             )
-        target = target_of(options, output)
+        target = make_target(options, output)
         assert isinstance(target, Http)
         try:
             return await work(options, output, target)
         except MCPError as error:
             if exit_code(error) == Exit.AUTHORIZATION:
-                advise_login(error, options, is_late=False)
-            elif advice := advice_at_url(error):
+                advise_login(error, options, is_connected=False)
+            elif advice := url_advice(error):
                 error.add_note(advice)
             raise
 
     return lambda options: run_command(options, lambda out, _: perform(options, out))
 
 
-@_at_url
+@_url_command
 async def log_in(options: Options, output: Output, target: Http) -> int:
     """Log in to a server."""
     before = login_status(target)
-    found: LoginStatus | None
+    current: LoginStatus | None
     if options.callback_url is not None:
-        found = await finish_login(target, _read_returned(options.callback_url))
+        current = await finish_login(target, _read_callback_url(options.callback_url))
     elif options.no_browser:
-        found = await _by_hand(output, target)
+        current = await _paste_login(output, target)
     else:
-        found = await login(target)
-    if found is None:
+        current = await login(target)
+    if current is None:
         output.note(f"{target} wants no login")
-    elif _kept(target) is None:
+    elif _stored_login(target) is None:
         raise StorageError(
             "the login worked, and cannot be kept; -v shows why, and XDG_STATE_HOME "
             "names another folder for it"
         )
-    elif found == before:
+    elif current == before:
         output.note("there was a login already; `mcpwire auth logout URL` ends it")
-    return _show(output, found)
+    return _print_status(output, current)
 
 
-def _kept(target: Http) -> LoginStatus | None:
+def _stored_login(target: Http) -> LoginStatus | None:
     """Return the login as the next command will read it from the storage."""
     grant = target.grant
     assert isinstance(grant, OAuth)
     return login_status(attrs.evolve(target, auth=attrs.evolve(grant, storage=None)))
 
 
-async def _by_hand(output: Output, target: Http) -> LoginStatus | None:
+async def _paste_login(output: Output, target: Http) -> LoginStatus | None:
     """Print the login URL and read the redirect URL that the user pastes."""
-    begun = await begin_login(target)
-    if begun is None:
+    pending = await begin_login(target)
+    if pending is None:
         return login_status(target)
-    if not (output.can_ask and can_watch(asyncio.get_running_loop())):
+    if not (output.can_prompt and can_watch(asyncio.get_running_loop())):
         raise AuthRequired(
-            f"{target}: somebody has to log in", url=begun.url, scopes=begun.scopes
+            f"{target}: somebody has to log in", url=pending.url, scopes=pending.scopes
         )
-    output.note(f"log in at {begun.url}")
+    output.note(f"log in at {pending.url}")
     output.note("then paste the whole URL that the browser ends at; that its page does")
     output.note("not load is as it should be: nobody listens there")
-    while not _is_returned(line := await _line(output)):
+    while not _is_callback_url(line := await _read_line(output)):
         output.note("that is not where the browser is sent to after the login")
     return await finish_login(target, line)
 
 
-def _read_returned(word: str) -> str:
+def _read_callback_url(word: str) -> str:
     """Return the URL from the source that ``--callback-url`` names."""
     if word != "-" and not word.startswith("@"):
         raise UsageError(  # without the word, which holds a secret
@@ -120,76 +120,80 @@ def _read_returned(word: str) -> str:
             "command line; - takes it from standard input, @FILE from a file"
         )
     text = read_source(word).strip()
-    if not _is_returned(text):
+    if not _is_callback_url(text):
         raise UsageError(
             "--callback-url: that is not where the browser is sent to after the login"
         )
     return text
 
 
-def _is_returned(text: str) -> bool:
+def _is_callback_url(text: str) -> bool:
     """Return whether a URL may be an authorization response (RFC 6749 4.1.2)."""
     names = returned_parameters(text).keys()
     return "state" in names and not names.isdisjoint({"code", "error"})
 
 
-async def _line(output: Output) -> str:
+async def _read_line(output: Output) -> str:
     """Return the next line from the terminal."""
     with output.prompting("> "):
-        line = await typed()
+        line = await read_stdin()
     if not line.strip():
         raise UsageError("no URL was given")
-    if len(line) >= LONGEST_LINE:
+    if len(line) >= MAX_LINE_BYTES:
         raise UsageError(
-            f"a terminal takes {LONGEST_LINE - 1:,} characters of a line: put the URL "
-            "into a file, and give that with --callback-url @FILE"
+            f"a terminal takes {MAX_LINE_BYTES - 1:,} characters of a line: put the "
+            "URL into a file, and give that with --callback-url @FILE"
         )
     return line.decode("utf-8", "replace").strip()
 
 
-@_at_url
+@_url_command
 async def status(_: Options, output: Output, target: Http) -> int:
     """Show the login to a server."""
-    found = login_status(target)
-    code = _show(output, found)
-    if found is None:
+    current = login_status(target)
+    code = _print_status(output, current)
+    if current is None:
         return Exit.AUTHORIZATION
-    ends = found.expires_at
-    is_over = ends is not None and ends <= time.time() and not found.can_refresh
-    return Exit.AUTHORIZATION if is_over else code
+    expiry = current.expires_at
+    is_expired = (
+        expiry is not None and expiry <= time.time() and not current.can_refresh
+    )
+    return Exit.AUTHORIZATION if is_expired else code
 
 
-@_at_url
+@_url_command
 async def log_out(_: Options, output: Output, target: Http) -> int:
     """Delete the stored login to a server, and revoke its tokens if possible."""
-    was_there = await logout(target)
-    document = {"server": str(target), "forgotten": was_there}
-    said = "logged out of" if was_there else "there was no login to"
-    output.result(document, [one_line(f"{said} {target}")])
+    was_deleted = await logout(target)
+    document = {"server": str(target), "forgotten": was_deleted}
+    text = "logged out of" if was_deleted else "there was no login to"
+    output.result(document, [one_line(f"{text} {target}")])
     return Exit.OK
 
 
-def _show(output: Output, found: LoginStatus | None) -> int:
-    if found is None:
+def _print_status(output: Output, current: LoginStatus | None) -> int:
+    if current is None:
         output.result(None, ["not logged in"])
     else:
         rows = {
-            "server": found.server,
-            "profile": found.profile,
-            "issuer": found.issuer,
-            "client": found.client_id,
-            "scopes": " ".join(found.scopes or ()) or "not known",
-            "token": _validity(found),
+            "server": current.server,
+            "profile": current.profile,
+            "issuer": current.issuer,
+            "client": current.client_id,
+            "scopes": " ".join(current.scopes or ()) or "not known",
+            "token": _validity(current),
         }
         lines = (f"{name:<8} {one_line(text)}" for name, text in rows.items())
-        output.result(attrs.asdict(found), lines)
+        output.result(attrs.asdict(current), lines)
     return Exit.OK
 
 
-def _validity(found: LoginStatus) -> str:
-    renewed = "renewed by itself" if found.can_refresh else "not renewed"
-    if found.expires_at is None:
-        return f"good until the server says otherwise, {renewed}"
-    ends = datetime.fromtimestamp(found.expires_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    has_ended = found.expires_at <= time.time()
-    return f"{'ended' if has_ended else 'good until'} {ends}, {renewed}"
+def _validity(current: LoginStatus) -> str:
+    renewal = "renewed by itself" if current.can_refresh else "not renewed"
+    if current.expires_at is None:
+        return f"good until the server says otherwise, {renewal}"
+    expiry = datetime.fromtimestamp(current.expires_at, UTC).strftime(
+        "%Y-%m-%d %H:%M UTC"
+    )
+    is_expired = current.expires_at <= time.time()
+    return f"{'ended' if is_expired else 'good until'} {expiry}, {renewal}"

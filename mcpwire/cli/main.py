@@ -25,9 +25,9 @@ from mcpwire.cli.failures import (
     close_matches,
     did_you_mean,
     exit_code,
-    unknown,
+    unknown_name,
 )
-from mcpwire.cli.output import Output, abandon_stdout, write_text
+from mcpwire.cli.output import Output, discard_stdout, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ class Command(NamedTuple):
     details: str = ""
     description: str = ""
 
-    def counts(self) -> tuple[list[str], float]:
+    def word_counts(self) -> tuple[list[str], float]:
         """Return the required words and the maximum number of words."""
         words = re.findall(r"\[[^]]*\]|\S+", self.words)
         required = [word for word in words if not word.startswith("[")]
@@ -155,77 +155,82 @@ URL or a command line as one word. Tools and prompts are called NAME_TOOL.
 Without --http it serves one client on stdin and stdout.
 """
 
-COMMON: Final = (o.Results, o.Connecting, o.Verbose)
-SERVER: Final = (o.Config, o.Process, o.Url, o.Tokens, o.Login, o.AnyServer, o.Mode)
-CLIENT: Final = (*COMMON, *SERVER)
-MEASURED: Final = (*COMMON, o.Config, o.Process, o.Url, o.Mode)
-ASKED: Final = (o.Asking, o.Meanwhile)
-AT_URL: Final = (o.Config, o.Url, o.Login)
+COMMON_GROUPS: Final = (o.Results, o.Connecting, o.Verbose)
+SERVER_GROUPS: Final = (
+    o.Config,
+    o.Process,
+    o.Url,
+    o.Tokens,
+    o.Login,
+    o.AnyServer,
+    o.Mode,
+)
+CLIENT_GROUPS: Final = (*COMMON_GROUPS, *SERVER_GROUPS)
+BENCH_GROUPS: Final = (*COMMON_GROUPS, o.Config, o.Process, o.Url, o.Mode)
+CALL_GROUPS: Final = (o.ServerRequests, o.CallOptions)
+LOGIN_GROUPS: Final = (o.Config, o.Url, o.Login)
 
 COMMANDS: Final[dict[str, Command]] = {
     "ls": Command(
         "commands:ls",
         "list a server's tools, resources, templates and prompts",
-        (o.Asking, *CLIENT),
+        (o.ServerRequests, *CLIENT_GROUPS),
         details="With --config FILE in place of TARGET it lists all servers there.\n",
     ),
     "call": Command(
         "commands:call",
         "call a tool and print its result",
-        (*ASKED, o.Timing, o.Check, *CLIENT),
+        (*CALL_GROUPS, o.Timing, o.Check, *CLIENT_GROUPS),
         words="TOOL [KEY=VALUE ...]",
         details=ARGUMENTS,
     ),
     "read": Command(
         "commands:read",
         "print a resource, or save it",
-        (*ASKED, o.Reading, *CLIENT),
+        (*CALL_GROUPS, o.Reading, *CLIENT_GROUPS),
         words="URI",
         details="Binary contents are not printed on a terminal: pipe them or use -o.\n",
     ),
     "prompt": Command(
         "commands:prompt",
         "get a prompt, filled in",
-        (*ASKED, o.Check, *CLIENT),
+        (*CALL_GROUPS, o.Check, *CLIENT_GROUPS),
         words="NAME [KEY=VALUE ...]",
         details="A prompt's arguments are text: key=value or key=@file.\n",
     ),
     "complete": Command(
         "commands:complete",
         "complete an argument of a prompt or of a resource template",
-        (o.Completion, *CLIENT),
+        (o.Completion, *CLIENT_GROUPS),
         words="REF ARG [VALUE]",
         details="REF is prompt:NAME or the URI template of a resource.\n",
     ),
     "skills": Command(
         "commands:skills",
         "list a server's skills, or print what one says",
-        CLIENT,
+        CLIENT_GROUPS,
         words="[URI]",
         details="It is checked before it is printed, which needs PyYAML.\n",
     ),
     "ping": Command(
-        "commands:ping", "measure how fast a server answers", (o.Ping, *CLIENT)
+        "commands:ping", "measure how fast a server answers", (o.Ping, *CLIENT_GROUPS)
     ),
     "info": Command(
         "commands:info",
         "show the handshake, and what a server says of itself",
-        CLIENT,
+        CLIENT_GROUPS,
     ),
     "check": Command(
         "check:check",
         "check a server against the specification",
         (
-            *(o.CaseChoice, o.Cases, o.CheckedServer, o.AwaitedServer),
+            *(o.CaseSelection, o.Cases, o.CheckSettings, o.ServerWait),
             *(o.CheckReports, o.Results, o.Verbose, o.Config, o.Process, o.Url),
         ),
         details=CHECK,
     ),
     "check list": Command(
-        "check:list_cases",
-        "list the cases",
-        (o.Results, o.CaseChoice),
-        target="",
+        "check:list_cases", "list the cases", (o.Results, o.CaseSelection), target=""
     ),
     "check explain": Command(
         "check:explain",
@@ -252,8 +257,8 @@ COMMANDS: Final[dict[str, Command]] = {
         "bench:bench",
         "measure what a server costs, and under which load it breaks",
         (
-            *(o.Measured, o.LoadSize, o.Rounds, o.LoadShape, o.Against, o.WithFloor),
-            *(o.Processes, o.Limits, o.LoadReports, *MEASURED),
+            *(o.Workload, o.LoadSize, o.Rounds, o.LoadShape, o.Against, o.WithFloor),
+            *(o.Processes, o.Limits, o.LoadReports, *BENCH_GROUPS),
         ),
         words="[KEY=VALUE ...]",
         details=BENCH,
@@ -263,14 +268,14 @@ COMMANDS: Final[dict[str, Command]] = {
         "measure how long a server takes to start",
         (
             *(o.Starts, o.WithFloor, o.Limits),
-            *(*COMMON, o.Config, o.Process, o.Mode),
+            *(*COMMON_GROUPS, o.Config, o.Process, o.Mode),
         ),
         details=START,
     ),
     "bench size": Command(
         "bench:size",
         "measure what a server holds: memory, threads, descriptors, files",
-        (o.Measured, o.SizeCalls, o.Processes, o.Limits, *MEASURED),
+        (o.Workload, o.SizeCalls, o.Processes, o.Limits, *BENCH_GROUPS),
         words="[KEY=VALUE ...]",
         details=SIZE,
     ),
@@ -278,8 +283,8 @@ COMMANDS: Final[dict[str, Command]] = {
         "bench:soak",
         "put a server under load for long: does it grow, does it slow down?",
         (
-            *(o.Measured, o.LoadSize, o.Processes, o.Limits, o.LoadReports),
-            *MEASURED,
+            *(o.Workload, o.LoadSize, o.Processes, o.Limits, o.LoadReports),
+            *BENCH_GROUPS,
         ),
         words="[KEY=VALUE ...]",
         details=SOAK,
@@ -288,8 +293,8 @@ COMMANDS: Final[dict[str, Command]] = {
         "bench:gateway",
         "measure what a gateway in front of a server costs",
         (
-            *(o.Measured, o.LoadSize, o.Rounds, o.Processes, o.Limits),
-            *(o.LoadReports, *MEASURED),
+            *(o.Workload, o.LoadSize, o.Rounds, o.Processes, o.Limits),
+            *(o.LoadReports, *BENCH_GROUPS),
         ),
         words="[KEY=VALUE ...]",
         details=GATEWAYS,
@@ -297,7 +302,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "bench client": Command(
         "bench:client",
         "measure what a client costs, with a server that does nothing",
-        (o.MeasuredClient, o.Results),
+        (o.ClientRuns, o.Results),
         details=CLIENTS,
     ),
     "bench floor": Command(
@@ -309,7 +314,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "bench compare": Command(
         "bench:compare_results",
         "say what differs between two results of bench --json",
-        (o.Compared, o.Results),
+        (o.ComparedFigures, o.Results),
         target="",
         words="BEFORE AFTER",
         details=COMPARE,
@@ -324,21 +329,21 @@ COMMANDS: Final[dict[str, Command]] = {
     "auth login": Command(
         "login:log_in",
         "log in to a server at a URL, for all commands from then on",
-        (o.Browser, o.Results, o.UserTime, o.Verbose, *AT_URL),
+        (o.Browser, o.Results, o.UserTime, o.Verbose, *LOGIN_GROUPS),
         target="URL",
         details=LOGIN,
     ),
     "auth status": Command(
         "login:status",
         "show the login to a server",
-        (*COMMON, *AT_URL),
+        (*COMMON_GROUPS, *LOGIN_GROUPS),
         target="URL",
         details="Nothing is asked of any server. Exit code 3: nobody is logged in.\n",
     ),
     "auth logout": Command(
         "login:log_out",
         "delete the login to a server, and revoke its tokens if it can",
-        (*COMMON, *AT_URL),
+        (*COMMON_GROUPS, *LOGIN_GROUPS),
         target="URL",
     ),
     "serve": Command(
@@ -363,7 +368,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "demo": Command(
         "demo:demo",
         "use the built-in server, and print each step",
-        COMMON,
+        COMMON_GROUPS,
         target="",
     ),
     "demo-server": Command(
@@ -375,14 +380,16 @@ COMMANDS: Final[dict[str, Command]] = {
 }
 
 
-def _rows(before: str = "") -> str:
-    shown = {
-        name.removeprefix(before): command.summary
+def _command_rows(prefix: str = "") -> str:
+    summaries = {
+        name.removeprefix(prefix): command.summary
         for name, command in COMMANDS.items()
-        if name.startswith(before)
+        if name.startswith(prefix)
     }
-    width = max(map(len, shown)) + 2
-    return "\n".join(f"  {name:<{width}}{summary}" for name, summary in shown.items())
+    width = max(map(len, summaries)) + 2
+    return "\n".join(
+        f"  {name:<{width}}{summary}" for name, summary in summaries.items()
+    )
 
 
 OVERVIEW: Final = f"""\
@@ -394,7 +401,7 @@ usage: mcpwire COMMAND [options] TARGET [words]
 Talk to Model Context Protocol servers, and run them.
 
 commands:
-{_rows()}
+{_command_rows()}
 
 TARGET is a URL, or the server's command line as one word, quoted; it is run without a
 shell. Or leave TARGET out and put the command at the end, after `--`: everything there
@@ -418,7 +425,7 @@ usage: mcpwire auth COMMAND [options] URL
 Log in to servers at a URL.
 
 commands:
-{_rows("auth ")}
+{_command_rows("auth ")}
 
 `mcpwire auth COMMAND --help` shows a command's options.
 """
@@ -432,9 +439,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = sys.argv[1:] if argv is None else list(argv)
     try:
-        code = _perform(words)
+        code = _run(words)
     except BrokenPipeError:
-        abandon_stdout()
+        discard_stdout()
         code = Exit.BROKEN_PIPE
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the boundary
         code = _report(words, error)
@@ -445,7 +452,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _perform(argv: list[str]) -> int:
+def _run(argv: list[str]) -> int:
     if not argv:
         sys.stderr.write(OVERVIEW)
         return Exit.USAGE
@@ -465,8 +472,8 @@ def _perform(argv: list[str]) -> int:
         write_text(text)
         return Exit.OK
     module, _, function = COMMANDS[options.verb].run.partition(":")
-    found = importlib.import_module(f"mcpwire.cli.{module}")
-    code: int = getattr(found, function)(options)
+    runner = importlib.import_module(f"mcpwire.cli.{module}")
+    code: int = getattr(runner, function)(options)
     return code
 
 
@@ -478,21 +485,21 @@ def parse(argv: Sequence[str]) -> o.Options:
     if name == "auth" or " ".join(argv[:2]) in COMMANDS:
         name, words = " ".join(argv[:2]), argv[2:]
     if name not in COMMANDS:
-        raise _unknown(name)
+        raise _unknown_command(name)
     return parser.parse(name, COMMANDS[name], words)
 
 
-def _unknown(name: str) -> UsageError:
+def _unknown_command(name: str) -> UsageError:
     if name.startswith("-"):
         return UsageError(f"the command comes before its options, got {name!r} first")
     if name.partition(" ")[0] != "auth":
         advice = "; mcpwire --help lists the commands"
-        return unknown(f"unknown command {name!r}", name, list(COMMANDS), advice)
-    named = [command for command in COMMANDS if command.startswith("auth ")]
-    listed = ", ".join(command.removeprefix("auth ") for command in named)
-    similar = close_matches(name, named) if name != "auth" else []
+        return unknown_name(f"unknown command {name!r}", name, list(COMMANDS), advice)
+    auth_commands = [command for command in COMMANDS if command.startswith("auth ")]
+    names = ", ".join(command.removeprefix("auth ") for command in auth_commands)
+    similar = close_matches(name, auth_commands) if name != "auth" else []
     return UsageError(
-        f"auth is followed by one of {listed}{did_you_mean(similar[:1])}",
+        f"auth is followed by one of {names}{did_you_mean(similar[:1])}",
         suggestions=similar,
     )
 
@@ -506,13 +513,13 @@ def _report(argv: list[str], error: BaseException) -> int:
     import threading
 
     is_main = threading.current_thread() is threading.main_thread()
-    kept = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
+    old_handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
     try:
         if isinstance(error, OutputError):
-            abandon_stdout()
-        head = argv[: argv.index("--")] if "--" in argv else argv
-        verbose = any(word in {"-v", "-vv", "--verbose"} for word in head)
-        output = Output(is_json="--json" in head, verbose=verbose)
+            discard_stdout()
+        own_words = argv[: argv.index("--")] if "--" in argv else argv
+        verbose = any(word in {"-v", "-vv", "--verbose"} for word in own_words)
+        output = Output(is_json="--json" in own_words, verbose=verbose)
         code = exit_code(error)
         if code == Exit.INTERNAL:
             import traceback
@@ -522,5 +529,5 @@ def _report(argv: list[str], error: BaseException) -> int:
         output.fail(error)
         return code
     finally:
-        if kept is not None:
-            signal.signal(signal.SIGINT, kept)
+        if old_handler is not None:
+            signal.signal(signal.SIGINT, old_handler)

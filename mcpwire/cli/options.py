@@ -86,7 +86,7 @@ class Option:
             if annotation.startswith("list[") and annotation.endswith("]"):
                 self.action, self._default = "append", []
             is_number = annotation in {"int", "int | None", "list[int]"}
-            read = self._type or (number if is_number else str)
+            read = self._type or (parse_positive if is_number else str)
             self.settings |= {"metavar": self._metavar, "type": read}
             self.settings |= {"choices": self._choices} if self._choices else {}
 
@@ -128,13 +128,15 @@ class Group:
 
     def flags(self, *groups: type[Group]) -> list[str]:
         """Return the flags of the options that are set in the groups."""
-        return [entry.flags[0] for entry in self._set(groups)]
+        return [entry.flags[0] for entry in self._set_options(groups)]
 
-    def given(self, *groups: type[Group]) -> dict[str, Any]:
+    def values(self, *groups: type[Group]) -> dict[str, Any]:
         """Return the values of the options that are set in the groups, by name."""
-        return {entry.name: getattr(self, entry.name) for entry in self._set(groups)}
+        return {
+            entry.name: getattr(self, entry.name) for entry in self._set_options(groups)
+        }
 
-    def _set(self, groups: tuple[type[Group], ...]) -> list[Option]:
+    def _set_options(self, groups: tuple[type[Group], ...]) -> list[Option]:
         entries = (entry for group in groups for entry in group.options())
         return [entry for entry in entries if getattr(self, entry.name)]
 
@@ -148,7 +150,7 @@ def _refuse(problem: str) -> NoReturn:
     raise ArgumentTypeError(problem)
 
 
-def seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """Parse a number of seconds above zero, infinity included."""
     value = float(text)
     if not value > 0:
@@ -156,7 +158,7 @@ def seconds(text: str) -> float:
     return value
 
 
-def number(text: str) -> int:
+def parse_positive(text: str) -> int:
     """Parse an integer of at least 1."""
     value = int(text)
     if value < 1:
@@ -164,24 +166,24 @@ def number(text: str) -> int:
     return value
 
 
-def integer(text: str) -> int:
+def parse_integer(text: str) -> int:
     """Parse an integer."""
     return int(text)
 
 
 # Usage errors use these names for the expected value.
-seconds.__name__ = "a number of seconds"
-number.__name__ = "an integer from 1 on"
-integer.__name__ = "an integer"
+parse_seconds.__name__ = "a number of seconds"
+parse_positive.__name__ = "an integer from 1 on"
+parse_integer.__name__ = "an integer"
 
 
-def _folder(text: str) -> str:
+def _parse_folder(text: str) -> str:
     if not os.path.isdir(text):  # noqa: PTH112 - no Path needed
         _refuse(f"there is no folder {text!r}")
     return os.path.abspath(text)  # noqa: PTH100 - as above
 
 
-def _variable(text: str) -> tuple[str, str]:
+def _parse_variable(text: str) -> tuple[str, str]:
     """Parse `NAME=VALUE`, or `NAME`, which takes the value from the environment."""
     name, equals, value = text.partition("=")
     if not name:
@@ -191,28 +193,28 @@ def _variable(text: str) -> tuple[str, str]:
     return name, value if equals else os.environ[name]
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _parse_pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
         _refuse(f"must be NAME=VALUE, got {text!r}")
     return name, value
 
 
-def duration(text: str) -> float:
+def parse_duration(text: str) -> float:
     """Parse a time above zero, in seconds or with the unit `s`, `m` or `h`."""
     unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:])
-    return seconds(text) if unit is None else seconds(text[:-1]) * unit
+    return parse_seconds(text) if unit is None else parse_seconds(text[:-1]) * unit
 
 
-def duration_or_zero(text: str) -> float:
-    """Parse a time as `duration` does, or 0."""
-    return 0.0 if text in {"0", "0s"} else duration(text)
+def parse_duration_or_zero(text: str) -> float:
+    """Parse a time as `parse_duration` does, or 0."""
+    return 0.0 if text in {"0", "0s"} else parse_duration(text)
 
 
-duration.__name__ = duration_or_zero.__name__ = "a time"
+parse_duration.__name__ = parse_duration_or_zero.__name__ = "a time"
 
 
-def _mode(text: str) -> str:
+def _parse_mode(text: str) -> str:
     """Check a negotiation mode or protocol revision."""
     from mcpwire.protocol.negotiation import parse_mode
 
@@ -221,22 +223,22 @@ def _mode(text: str) -> str:
     return text
 
 
-def rate(text: str) -> float:
+def parse_rate(text: str) -> float:
     """Parse a rate per second above zero, with or without `/s`."""
-    return seconds(text.removesuffix("/s"))
+    return parse_seconds(text.removesuffix("/s"))
 
 
-rate.__name__ = "a rate"
+parse_rate.__name__ = "a rate"
 
 
-def _sessions(text: str) -> int | str:
-    return text if text == "per-call" else number(text)
+def _parse_sessions(text: str) -> int | str:
+    return text if text == "per-call" else parse_positive(text)
 
 
-_sessions.__name__ = "per-call or an integer from 1 on"
+_parse_sessions.__name__ = "per-call or an integer from 1 on"
 
 
-def _token(text: str) -> tuple[str, str]:
+def _parse_token(text: str) -> tuple[str, str]:
     kind, equals, variable = text.partition("=")
     if not equals:
         kind, variable = "good", text
@@ -247,11 +249,11 @@ def _token(text: str) -> tuple[str, str]:
     return kind, variable
 
 
-def _names(text: str) -> list[str]:
+def _parse_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
-def _words(text: str) -> list[str]:
+def _parse_words(text: str) -> list[str]:
     import shlex
 
     try:
@@ -263,7 +265,7 @@ def _words(text: str) -> list[str]:
     return words
 
 
-def _level(text: str) -> str:
+def _parse_level(text: str) -> str:
     from typing import get_args
 
     from mcpwire.types.requests import LoggingLevel
@@ -287,7 +289,7 @@ class Connecting(Group):
     timeout: float | None = option(
         "--timeout SECONDS",
         "limit of connecting and of each request (30 s; inf: none)",
-        type=seconds,
+        type=parse_seconds,
     )
     no_cache: bool = option("", variable="MCPWIRE_NO_CACHE")
 
@@ -296,7 +298,7 @@ class UserTime(Group):
     timeout: float | None = option(
         "--timeout SECONDS",
         "how long the user may take (300 s; inf: none)",
-        type=seconds,
+        type=parse_seconds,
     )
 
 
@@ -311,20 +313,20 @@ class Verbose(Group):
 # --- options of one or a few commands
 
 
-class Asking(Group):
+class ServerRequests(Group):
     """The option to declare no capabilities that allow server requests."""
 
     may_ask: bool = option("--no-ask", "tell the server that it cannot ask questions")
 
 
-class Meanwhile(Group, title="while the server works"):
+class CallOptions(Group, title="while the server works"):
     progress: bool | None = option(
         "--progress", "show progress, a line each where stderr is no terminal; or never"
     )
     log_level: LoggingLevel | None = option(
         "--log-level LEVEL",
         "show the server's log messages from debug, info, warning, error, ... on",
-        type=_level,
+        type=_parse_level,
     )
     answers: list[str] = option(
         "--answer JSON",
@@ -340,7 +342,7 @@ class Meanwhile(Group, title="while the server works"):
         "--sample-with COMMAND",
         "answer with a command: it reads the request as JSON and prints a text",
         excludes="sampling",
-        type=_words,
+        type=_parse_words,
     )
 
 
@@ -369,7 +371,9 @@ class Ping(Group):
 
 class Completion(Group):
     context: list[tuple[str, str]] = option(
-        "--context NAME=VALUE", "another argument that is already decided", type=_pair
+        "--context NAME=VALUE",
+        "another argument that is already decided",
+        type=_parse_pair,
     )
 
 
@@ -396,7 +400,7 @@ class Process(Group, title="the server's process", only="process"):
     env: list[tuple[str, str]] = option(
         "--env NAME[=VALUE]",
         "set a variable, or pass one of yours on; else it gets PATH, HOME and the like",
-        type=_variable,
+        type=_parse_variable,
     )
     inherit_env: bool = option("--inherit-env", "pass your whole environment on")
     cwd: str | None = option("--cwd DIR", "its working directory")
@@ -460,7 +464,7 @@ class AnyServer(Group, title="any server"):
     roots: list[str] = option(
         "--roots DIR",
         "a folder that the server may work in, if it asks; may be repeated",
-        type=_folder,
+        type=_parse_folder,
     )
     max_message: int | None = option(
         "--max-message BYTES", "limit of one message of the server (64 MiB)"
@@ -471,14 +475,14 @@ class Mode(Group, title="any server"):
     mode: str | None = option(
         "--mode/--revision MODE",
         "auto, session, stateless, or one protocol revision",
-        type=_mode,
+        type=_parse_mode,
     )
 
 
 # --- options of ``check``
 
 
-class CaseChoice(Group, title="which cases"):
+class CaseSelection(Group, title="which cases"):
     chosen: list[str] = option(
         "--only ID|FAMILY|LEVEL",
         "these only: an id or its beginning, a family, must, should, robust",
@@ -502,19 +506,21 @@ class Cases(Group, title="which cases"):
     )
 
 
-class CheckedServer(Group, title="how the server is treated"):
+class CheckSettings(Group, title="how the server is treated"):
     timeout: float | None = option(
-        "--timeout SECONDS", "limit of each answer (5 s)", type=seconds
+        "--timeout SECONDS", "limit of each answer (5 s)", type=parse_seconds
     )
-    seed: int = option("--seed N", "of random inputs (1)", type=integer, default=1)
+    seed: int = option(
+        "--seed N", "of random inputs (1)", type=parse_integer, default=1
+    )
     budget: float | None = option(
-        "--budget TIME", "end after so long, such as 60s or 5m", type=duration
+        "--budget TIME", "end after so long, such as 60s or 5m", type=parse_duration
     )
     roles: list[tuple[str, str]] = option(
         "--map ROLE=TOOL",
         "the tool to use as echo, slow, big, notify, ask, change or task (found by "
         "its name and schema)",
-        type=_pair,
+        type=_parse_pair,
     )
     allow_calls: list[str] = option(
         "--allow-calls GLOB",
@@ -524,7 +530,7 @@ class CheckedServer(Group, title="how the server is treated"):
         "--auth [KIND=]VARIABLE",
         "the variable with an access token: good (default), expired, audience or "
         "scope (a valid one that must be refused for that reason)",
-        type=_token,
+        type=_parse_token,
     )
     official: bool = option(
         "--official", "run the official suite instead, strictly; it has to be installed"
@@ -532,11 +538,11 @@ class CheckedServer(Group, title="how the server is treated"):
     suite: str | None = option("--suite PROGRAM", "the official suite's program")
 
 
-class AwaitedServer(Group, title="how the server is treated", only="url"):
+class ServerWait(Group, title="how the server is treated", only="url"):
     wait: float | None = option(
         "--wait TIME",
         "wait so long for a server at a URL that does not listen yet (0)",
-        type=duration,
+        type=parse_duration,
     )
 
 
@@ -566,16 +572,16 @@ class CheckReports(Group, title="reports"):
 # --- options of ``bench``
 
 
-class Measured(Group, title="what is asked of the server"):
+class Workload(Group, title="what is asked of the server"):
     tool: str | None = option(
-        "--call TOOL", "call a tool, with the words KEY=VALUE", excludes="asked"
+        "--call TOOL", "call a tool, with the words KEY=VALUE", excludes="call"
     )
-    list_tools: bool = option("--list", "list all tools", excludes="asked")
-    ping: bool = option("--ping", "ping it (the default)", excludes="asked")
+    list_tools: bool = option("--list", "list all tools", excludes="call")
+    ping: bool = option("--ping", "ping it (the default)", excludes="call")
     mix: str | None = option(
         "--mix FILE",
         "a JSON array of calls, objects with method, params and weight",
-        excludes="asked",
+        excludes="call",
     )
 
 
@@ -583,7 +589,7 @@ class LoadSize(Group, title="how much"):
     rate: float | None = option(
         "--rate N[/s]",
         "begin so many calls a second, whatever becomes of them",
-        type=rate,
+        type=parse_rate,
     )
     users: int | None = option(
         "--users N", "or let N users call one after the other (1)"
@@ -591,17 +597,17 @@ class LoadSize(Group, title="how much"):
     seconds: float | None = option(
         "--for TIME",
         "how long each server is measured, such as 30s (10s)",
-        type=duration,
+        type=parse_duration,
     )
     warm_up: float | None = option(
         "--warm-up TIME",
         "load before each round that is not measured (0.5s)",
-        type=duration_or_zero,
+        type=parse_duration_or_zero,
     )
     sessions: Any = option(
         "--sessions N|per-call",
         "connections of each worker, or one for each call (1)",
-        type=_sessions,
+        type=_parse_sessions,
     )
     workers: int | None = option("--workers N", "processes that make the load (1)")
 
@@ -634,20 +640,20 @@ class SizeCalls(Group, title="how much"):
     )
 
 
-class MeasuredClient(Group, title="the client"):
+class ClientRuns(Group, title="the client"):
     over_http: bool = option("--http", "it is given a URL, in place of a command line")
     client_rounds: int = option("--rounds N", "how often it is run (3)", default=3)
     client_timeout: float = option(
         "--timeout SECONDS",
         "how long one run may take (60)",
-        type=seconds,
+        type=parse_seconds,
         default=60.0,
     )
 
 
 class FloorTime(Group):
     floor_seconds: float = option(
-        "--for TIME", "how long to measure (2s)", type=duration, default=2.0
+        "--for TIME", "how long to measure (2s)", type=parse_duration, default=2.0
     )
 
 
@@ -661,7 +667,7 @@ class Against(Group, title=MEASURED):
     against_env: list[tuple[str, str]] = option(
         "--against-env NAME[=VALUE]",
         "as --env, for the second server, which has none of the first one's",
-        type=_variable,
+        type=_parse_variable,
     )
     against_headers: list[str] = option(
         "--against-header 'NAME: VALUE'", "as --header, for the second server"
@@ -694,11 +700,11 @@ class Limits(Group, title=MEASURED):
     )
 
 
-class Compared(Group):
+class ComparedFigures(Group):
     figures: list[str] | None = option(
         "--on FIGURE[,FIGURE ...]",
         "compare these only, such as p50,cpu: fewer have narrower intervals",
-        type=_names,
+        type=_parse_names,
     )
 
 
@@ -747,7 +753,7 @@ class Serve(Group, title="over HTTP", only="http"):
 
 
 class DemoServer(Group, title="over HTTP", only="http"):
-    is_guarded: bool = option(
+    requires_tokens: bool = option(
         "--auth",
         "require tokens, of a test issuer at the same port that gives them to all",
     )
@@ -762,7 +768,7 @@ class Gateway(Group, title="the servers"):
         "--trace FILE", "append a line of JSON for each exchange, credentials masked"
     )
     timeout: float | None = option(
-        "--timeout SECONDS", "for each request (300)", type=seconds
+        "--timeout SECONDS", "for each request (300)", type=parse_seconds
     )
 
 
@@ -792,19 +798,19 @@ class Options(
     Connecting,
     UserTime,
     Verbose,
-    Asking,
-    Meanwhile,
+    ServerRequests,
+    CallOptions,
     Timing,
     Reading,
     Check,
     Ping,
     Completion,
-    CaseChoice,
+    CaseSelection,
     Cases,
-    CheckedServer,
-    AwaitedServer,
+    CheckSettings,
+    ServerWait,
     CheckReports,
-    Measured,
+    Workload,
     LoadSize,
     Rounds,
     LoadShape,
@@ -815,8 +821,8 @@ class Options(
     Processes,
     Limits,
     LoadReports,
-    Compared,
-    MeasuredClient,
+    ComparedFigures,
+    ClientRuns,
     FloorTime,
     Browser,
     Config,
@@ -852,7 +858,7 @@ class Options(
     words: list[str]
     """The words after the target."""
 
-    typed: tuple[str, ...] = ()
+    raw_words: tuple[str, ...] = ()
     """All words after the command's name, unchanged."""
 
     entry: ServerEntry | None = None

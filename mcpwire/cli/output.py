@@ -13,21 +13,21 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from mcpwire.cli.failures import OutputError, UsageError, report, sentence
+from mcpwire.cli.failures import OutputError, UsageError, error_document, sentence
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterable, Iterator
 
 
-REDRAW_S: Final = 0.05
+REDRAW_INTERVAL_S: Final = 0.05
 """Minimum seconds between two updates of the progress line; terminals may be slow."""
 
-WAIT_S: Final = 1.0
+WAIT_NOTICE_S: Final = 1.0
 """Seconds after which a terminal shows the reason for a wait."""
 
-BAR: Final = 20
-JSON_DEPTH: Final = 10_000
+BAR_WIDTH: Final = 20
+MAX_JSON_DEPTH: Final = 10_000
 """Recursion limit for Python's JSON encoder; messages may have 1,024 levels."""
 
 
@@ -42,7 +42,7 @@ class Output:
         live = _is_terminal(sys.stderr) and not is_json
         self.progress = ProgressLine(sys.stderr if live else None)
         self._prompt = ""
-        self._waits: asyncio.TimerHandle | None = None
+        self._wait_timer: asyncio.TimerHandle | None = None
         may_style = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self.has_styles = self.is_terminal and may_style
         self._strong = _is_terminal(sys.stderr) and may_style
@@ -52,7 +52,7 @@ class Output:
     def document(self, value: Any) -> None:
         """Print one JSON document, in ASCII."""
         limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(max(limit, JSON_DEPTH))
+        sys.setrecursionlimit(max(limit, MAX_JSON_DEPTH))
         try:
             import json
 
@@ -74,10 +74,10 @@ class Output:
 
     def text(self, text: str) -> None:
         """Print a server's text, escaped on a terminal, with a newline at its end."""
-        shown = printable(text) if self.is_terminal else text
-        self._print(shown if shown.endswith("\n") or not shown else f"{shown}\n")
+        output = printable(text) if self.is_terminal else text
+        self._print(output if output.endswith("\n") or not output else f"{output}\n")
 
-    def exact(self, data: bytes) -> None:
+    def raw(self, data: bytes) -> None:
         """Write bytes to stdout unchanged."""
         self.clear()
         write_bytes(data)
@@ -99,8 +99,8 @@ class Output:
     def note(self, text: str) -> None:
         """Write one escaped line to stderr."""
         self.clear()
-        aside = "\r\x1b[K" if self._prompt else ""
-        self._say(f"{aside}{one_line(text)}\n{self._prompt}")
+        erase = "\r\x1b[K" if self._prompt else ""
+        self._write_stderr(f"{erase}{one_line(text)}\n{self._prompt}")
 
     def event(self, kind: str, value: Any, text: str) -> None:
         """Write an event to stderr: its text, or with ``--json`` one JSON object."""
@@ -117,17 +117,17 @@ class Output:
 
     def fail(self, error: BaseException) -> None:
         """Write an error to stderr: one sentence, or one line of JSON."""
-        self.event("error", report(error), f"mcpwire: {sentence(error)}")
+        self.event("error", error_document(error), f"mcpwire: {sentence(error)}")
 
     def clear(self) -> None:
         """Erase the progress line, and cancel the line of `waiting`."""
-        if self._waits is not None:
-            self._waits.cancel()
+        if self._wait_timer is not None:
+            self._wait_timer.cancel()
         self.progress.clear()
 
     @contextlib.contextmanager
     def waiting(self, text: str) -> Iterator[None]:
-        """Show a line at a terminal while the block takes longer than `WAIT_S`.
+        """Show a line at a terminal while the block takes longer than `WAIT_NOTICE_S`.
 
         A message during the block, such as a login URL, replaces the line.
         """
@@ -137,35 +137,35 @@ class Output:
         import asyncio
 
         loop = asyncio.get_running_loop()
-        self._waits = loop.call_later(WAIT_S, self.progress.show_text, text)
+        self._wait_timer = loop.call_later(WAIT_NOTICE_S, self.progress.show_text, text)
         try:
             yield
         finally:
             self.clear()
 
-    def _say(self, text: str) -> None:
+    def _write_stderr(self, text: str) -> None:
         if sys.stderr is not None:
             sys.stderr.write(text)
             sys.stderr.flush()
 
     # Prompts
 
-    def page(self, lines: Iterable[str]) -> None:
+    def show(self, lines: Iterable[str]) -> None:
         """Write lines that are already escaped to stderr."""
         self.clear()
-        self._say("".join(f"{line}\n" for line in lines))
+        self._write_stderr("".join(f"{line}\n" for line in lines))
 
     def strong(self, text: str) -> str:
         """Return a text in bold, for stderr."""
         return f"\x1b[1m{text}\x1b[0m" if self._strong else text
 
     @property
-    def can_ask(self) -> bool:
+    def can_prompt(self) -> bool:
         """Whether stdin and stderr are terminals."""
         return _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
 
     @property
-    def asking_width(self) -> int:
+    def prompt_width(self) -> int:
         """The columns of the terminal on stderr."""
         return _columns(sys.stderr)
 
@@ -174,13 +174,13 @@ class Output:
         """Show a prompt during the block; notes go above it, progress is not shown."""
         self.clear()
         self._prompt = prompt
-        self.progress.is_held = True
-        self._say(prompt)
+        self.progress.is_paused = True
+        self._write_stderr(prompt)
         try:
             yield
         finally:
             self._prompt = ""
-            self.progress.is_held = False
+            self.progress.is_paused = False
 
 
 class ProgressLine:
@@ -188,9 +188,9 @@ class ProgressLine:
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
-        self._shown = False
-        self.is_held = False
-        self._next = 0.0
+        self._is_drawn = False
+        self.is_paused = False
+        self._next_draw = 0.0
 
     @property
     def is_live(self) -> bool:
@@ -198,56 +198,56 @@ class ProgressLine:
         return self._stream is not None
 
     def show(self, progress: float, total: float | None, message: str | None) -> None:
-        """Rewrite the line, at most once per `REDRAW_S` before the end."""
+        """Rewrite the line, at most once per `REDRAW_INTERVAL_S` before the end."""
         now = time.monotonic()
-        is_early = now < self._next and (total is None or progress < total)
-        if self.is_held or is_early:
+        is_early = now < self._next_draw and (total is None or progress < total)
+        if self.is_paused or is_early:
             return
-        self._next = now + REDRAW_S
+        self._next_draw = now + REDRAW_INTERVAL_S
         self._draw(progress_text(progress, total, message))
 
     def show_text(self, text: str) -> None:
         """Show a text, unless the line shows progress already."""
-        if not self.is_held and not self._shown:
+        if not self.is_paused and not self._is_drawn:
             self._draw(one_line(text))
 
     def _draw(self, text: str) -> None:
         if self._stream is not None:
-            self._stream.write(f"\r\x1b[K{_fit(text, _columns(self._stream) - 1)}")
+            self._stream.write(f"\r\x1b[K{_truncate(text, _columns(self._stream) - 1)}")
             self._stream.flush()
-            self._shown = True
+            self._is_drawn = True
 
     def clear(self) -> None:
         """Erase the line."""
-        if self._stream is not None and self._shown:
+        if self._stream is not None and self._is_drawn:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
-            self._shown = False
+            self._is_drawn = False
 
 
 def progress_text(
     progress: float, total: float | None, message: str | None, *, with_bar: bool = True
 ) -> str:
     """Return progress as one line of text."""
-    said = f"  {one_line(message)}" if message else ""
+    suffix = f"  {one_line(message)}" if message else ""
     if total is None or not total > 0:
-        return f"{progress:g}{said}"
+        return f"{progress:g}{suffix}"
     share = min(max(progress / total, 0.0), 1.0)
-    bar = f"[{'#' * round(share * BAR):.<{BAR}}] " if with_bar else ""
-    return f"{bar}{share:4.0%}  {progress:g}/{total:g}{said}"
+    bar = f"[{'#' * round(share * BAR_WIDTH):.<{BAR_WIDTH}}] " if with_bar else ""
+    return f"{bar}{share:4.0%}  {progress:g}/{total:g}{suffix}"
 
 
-def _fit(text: str, columns: int) -> str:
+def _truncate(text: str, columns: int) -> str:
     """Truncate a line to a number of columns; wide characters take two."""
     if text.isascii():
         return text[:columns]
     from unicodedata import east_asian_width
 
-    used = 0
-    for at, character in enumerate(text):
-        used += 2 if east_asian_width(character) in {"F", "W"} else 1
-        if used > columns:
-            return text[:at]
+    width = 0
+    for index, character in enumerate(text):
+        width += 2 if east_asian_width(character) in {"F", "W"} else 1
+        if width > columns:
+            return text[:index]
     return text
 
 
@@ -271,12 +271,12 @@ def write_text(text: str) -> None:
 
 def write_bytes(data: bytes) -> None:
     """Write bytes to stdout unchanged, and flush."""
-    left = memoryview(data)
+    rest = memoryview(data)
     try:
         sys.stdout.flush()
-        while left:
+        while rest:
             # An unbuffered stream (PYTHONUNBUFFERED) may write a part only.
-            left = left[sys.stdout.buffer.write(left) :]
+            rest = rest[sys.stdout.buffer.write(rest) :]
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise
@@ -286,15 +286,15 @@ def write_bytes(data: bytes) -> None:
         raise OutputError(f"cannot write to standard output: {reason}") from error
 
 
-def abandon_stdout() -> None:
+def discard_stdout() -> None:
     """Redirect stdout to /dev/null: the interpreter's last flush must not fail."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    null_fd = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(null_fd, sys.stdout.fileno())
     except (OSError, ValueError, AttributeError):
         sys.stdout = None
     finally:
-        os.close(nowhere)
+        os.close(null_fd)
 
 
 def read_file(path: str) -> str:
@@ -338,7 +338,7 @@ def check_writable(path: str) -> None:
         raise UsageError(f"cannot write {path!r}: permission denied")
 
 
-def save(path: str, data: bytes) -> None:
+def write_file(path: str, data: bytes) -> None:
     """Write bytes to a file."""
     try:
         with open(path, "wb") as file:  # noqa: PTH123 - no Path needed
@@ -363,7 +363,7 @@ def one_line(text: str) -> str:
     """Return the text as one line, with invisible characters escaped."""
     if text.isprintable():
         return text
-    return "".join(map(_visible, text))
+    return "".join(map(_escape_character, text))
 
 
 def printable(text: str) -> str:
@@ -381,7 +381,7 @@ def shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: max(limit - 3, 0)]}..."
 
 
-def _visible(character: str) -> str:
+def _escape_character(character: str) -> str:
     if character.isprintable() or character in _HARMLESS:
         return character
     return character.encode("unicode_escape").decode()
@@ -390,7 +390,7 @@ def _visible(character: str) -> str:
 # --- quotes of a server's text
 
 
-MARK: Final = "| "
+QUOTE_MARK: Final = "| "
 MIN_WIDTH: Final = 20
 
 MAX_LINES: Final = 30
@@ -408,18 +408,18 @@ def plain(text: str) -> str:
     return one_line(text).replace("://", "[://]")
 
 
-def quoted(text: str, width: int, indent: str = "  ") -> list[str]:
+def quote_lines(text: str, width: int, indent: str = "  ") -> list[str]:
     """Return the text as escaped lines of at most `width` columns, each with a mark."""
     from textwrap import wrap
 
-    head = f"{indent}{MARK}"
-    found: list[str] = []
+    head = f"{indent}{QUOTE_MARK}"
+    lines: list[str] = []
     for line in shorten(text, MAX_CHARACTERS).strip().splitlines():
-        shown = plain(line)
+        escaped = plain(line)
         # Characters outside ASCII may take two columns each.
-        room = (width - len(head)) // (1 if shown.isascii() else 2)
-        found += wrap(shown, max(room, MIN_WIDTH)) or [""]
-    if len(found) > MAX_LINES:
-        left = len(found) - MAX_LINES
-        found[MAX_LINES:] = [f"({left} more lines)"]
-    return [f"{head}{line}" for line in found]
+        room = (width - len(head)) // (1 if escaped.isascii() else 2)
+        lines += wrap(escaped, max(room, MIN_WIDTH)) or [""]
+    if len(lines) > MAX_LINES:
+        omitted = len(lines) - MAX_LINES
+        lines[MAX_LINES:] = [f"({omitted} more lines)"]
+    return [f"{head}{line}" for line in lines]

@@ -44,19 +44,19 @@ def parse(name: str, command: Command, words: Sequence[str]) -> Options:
     head = list(words)
     server: tuple[str, ...] = ()
     if "--" in head:
-        at = head.index("--")
-        head, server = head[:at], tuple(head[at + 1 :])
+        index = head.index("--")
+        head, server = head[:index], tuple(head[index + 1 :])
         if not server:
             raise UsageError("no command follows `--`")
     parser = _parser(name, command)
     options = Options()
     options.verb = name
     options.groups = command.groups
-    options.typed = tuple(words)
+    options.raw_words = tuple(words)
     parser.parse_intermixed_args(head, options)
     options.help = parser.format_help() if options.help else None
     if options.help is None:
-        _place_words(options, command, server)
+        _assign_words(options, command, server)
         _check_target(options)
     return options
 
@@ -117,19 +117,19 @@ def _parser(name: str, command: Command) -> _Parser:
     parser.add_argument(
         "-h", "--help", action="store_true", default=argparse.SUPPRESS, help="show this"
     )
-    titled: dict[str, Any] = {"": parser}
+    sections: dict[str, Any] = {"": parser}
     exclusive: dict[str, Any] = {}
     for group in command.groups:
-        if group.title not in titled:
-            titled[group.title] = parser.add_argument_group(group.title)
+        if group.title not in sections:
+            sections[group.title] = parser.add_argument_group(group.title)
         for entry in group.options():
-            place = titled[group.title]
+            section = sections[group.title]
             if entry.excludes is not None:
                 if entry.excludes not in exclusive:
-                    exclusive[entry.excludes] = place.add_mutually_exclusive_group()
-                place = exclusive[entry.excludes]
+                    exclusive[entry.excludes] = section.add_mutually_exclusive_group()
+                section = exclusive[entry.excludes]
             if entry.flags:
-                place.add_argument(
+                section.add_argument(
                     *entry.flags,
                     dest=entry.name,
                     default=argparse.SUPPRESS,
@@ -139,29 +139,31 @@ def _parser(name: str, command: Command) -> _Parser:
     return parser
 
 
-def _place_words(options: Options, command: Command, server: tuple[str, ...]) -> None:
+def _assign_words(options: Options, command: Command, server: tuple[str, ...]) -> None:
     """Split the target from the words after it; check the number of words."""
     words, verb = options.words, options.verb
-    is_all = verb == "ls" and options.config is not None and not words
-    wants_target = command.target and not server and not is_all
-    required, most = command.counts()
-    needed = [*([command.target] if wants_target else []), *required]
+    lists_all = verb == "ls" and options.config is not None and not words
+    needs_target = command.target and not server and not lists_all
+    required, max_words = command.word_counts()
+    needed = [*([command.target] if needs_target else []), *required]
     if len(words) < len(needed):
         missing = " and ".join(needed[len(words) :])
-        before = " before `--`" if server else ""
-        raise UsageError(f"{verb} needs {missing}{before} (see mcpwire {verb} --help)")
-    most += 1 if wants_target else 0
-    if len(words) > most:
+        position = " before `--`" if server else ""
+        raise UsageError(
+            f"{verb} needs {missing}{position} (see mcpwire {verb} --help)"
+        )
+    max_words += 1 if needs_target else 0
+    if len(words) > max_words:
         advice = (
             "; quote the server's command line, or put it behind `--` at the end"
-            if wants_target
+            if needs_target
             else ""
         )
-        extra = " ".join(words[int(most) :])
+        extra = " ".join(words[int(max_words) :])
         raise UsageError(f"{verb} has no place for {extra!r}{advice}")
     if server and not command.target:
         raise UsageError(f"{verb} takes no server's command")
-    if wants_target:
+    if needs_target:
         server, options.words = (words[0],), words[1:]
     options.command = server
 
@@ -172,9 +174,9 @@ def _check_target(options: Options) -> None:
 
     command = options.command
     if len(command) == 1 and command[0].startswith("@"):
-        from mcpwire.cli.targets import place_entry
+        from mcpwire.cli.targets import apply_entry
 
-        place_entry(options)
+        apply_entry(options)
     elif options.config is not None and command:
         raise UsageError("--config goes with @NAME as TARGET, or with ls alone")
     if options.entry is not None:
@@ -185,17 +187,17 @@ def _check_target(options: Options) -> None:
                 f"a URL stands alone, {command[1]!r} behind it has no place"
             )
         options.is_at_url = True
-    is_all = options.verb == "ls" and not command
+    lists_all = options.verb == "ls" and not command
     for group in options.groups:
-        if is_all and group.only is not None:
-            _refuse(options, group, "is for one server, and this lists all")
+        if lists_all and group.only is not None:
+            _reject_flags(options, group, "is for one server, and this lists all")
         elif group.only == ("process" if options.is_at_url else "url"):
-            _refuse(options, group, WRONG_TARGET[group.only])
+            _reject_flags(options, group, WRONG_TARGET[group.only])
         elif group.only == "http" and options.http is None:
-            _refuse(options, group, "is for --http")
+            _reject_flags(options, group, "is for --http")
 
 
-def _refuse(options: Options, group: type[Group], problem: str) -> None:
+def _reject_flags(options: Options, group: type[Group], problem: str) -> None:
     """Raise a usage error for the first option of a group that is set."""
     for flag in options.flags(group):
         raise UsageError(f"{flag} {problem}")

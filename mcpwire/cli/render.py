@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from mcpwire.cli.arguments import KINDS, MAX_DEPTH, SchemaReader, literal
+from mcpwire.cli.arguments import KINDS, MAX_DEPTH, SchemaReader, json_text
 from mcpwire.cli.output import one_line, shorten
 from mcpwire.protocol.json_schema import alternatives_of
 
@@ -59,11 +59,11 @@ def block_text(block: ContentBlock) -> str:
         kind = f", {block.mime_type}" if block.mime_type else ""
         return f"[resource link: {block.uri}{kind}]"
     if isinstance(block, types.EmbeddedResource):
-        inner = block.resource
-        if isinstance(inner, types.TextResourceContents):
-            return inner.text
-        kind = inner.mime_type or "binary"
-        return f"[resource: {inner.uri}, {kind}, {_size(inner.blob)}]"
+        contents = block.resource
+        if isinstance(contents, types.TextResourceContents):
+            return contents.text
+        kind = contents.mime_type or "binary"
+        return f"[resource: {contents.uri}, {kind}, {_size(contents.blob)}]"
     return f"[{block.type}: {json.dumps(block.raw, ensure_ascii=False)}]"
 
 
@@ -80,15 +80,15 @@ def info_lines(client: Client, target: str) -> list[str]:
     server = client.server_info
     name = f"{server.name} {server.version}" if server else "(it gave no name)"
     title = f" ({server.title})" if server and server.title else ""
-    offers = capability_words(client) or ["(none)"]
-    facts = [
+    capabilities = capability_words(client) or ["(none)"]
+    rows = [
         ("server", f"{name}{title}"),
         ("url" if "://" in target.partition(" ")[0] else "command", target),
         ("protocol", f"{client.protocol_version} ({era} era)"),
         ("why", record.reason),
-        ("capabilities", ", ".join(offers)),
+        ("capabilities", ", ".join(capabilities)),
     ]
-    lines = [f"{label:<14}{one_line(value)}" for label, value in facts]
+    lines = [f"{label:<14}{one_line(value)}" for label, value in rows]
     lines.append("negotiation")
     lines += [f"  {one_line(str(step))}" for step in record.steps]
     if client.instructions:
@@ -105,12 +105,12 @@ def capability_words(client: Client) -> list[str]:
     words = []
     declared: dict[str, Any] = encode(client.capabilities)
     for name, settings in declared.items():
-        on = (
+        enabled = (
             [key for key, value in settings.items() if value is not False]
             if isinstance(settings, dict)
             else []
         )
-        words.append(f"{name} ({', '.join(on)})" if on else name)
+        words.append(f"{name} ({', '.join(enabled)})" if enabled else name)
     return words
 
 
@@ -149,8 +149,11 @@ def tools(items: Sequence[Tool], style: Style) -> list[str]:
     lines = [style.bold(f"Tools ({len(items)})")]
     width = style.width - len(NAME_INDENT) if style.width is not None else None
     for tool in items:
-        signature, said = tool_signature(tool, width), tool.description or tool.title
-        lines += _entry(signature, badges(tool.annotations), said, style)
+        signature, description = (
+            tool_signature(tool, width),
+            tool.description or tool.title,
+        )
+        lines += _entry(signature, badges(tool.annotations), description, style)
     return lines
 
 
@@ -159,7 +162,7 @@ def resources(items: Sequence[Resource], style: Style) -> list[str]:
     lines = [style.bold(f"Resources ({len(items)})")]
     for item in items:
         size = f"{item.size:,} bytes" if item.size is not None else None
-        lines += _entry([item.uri], (item.mime_type, size), _named(item), style)
+        lines += _entry([item.uri], (item.mime_type, size), _item_label(item), style)
     return lines
 
 
@@ -167,7 +170,9 @@ def templates(items: Sequence[ResourceTemplate], style: Style) -> list[str]:
     """Return the lines of the section of resource templates."""
     lines = [style.bold(f"Resource templates ({len(items)})")]
     for item in items:
-        lines += _entry([item.uri_template], (item.mime_type,), _named(item), style)
+        lines += _entry(
+            [item.uri_template], (item.mime_type,), _item_label(item), style
+        )
     return lines
 
 
@@ -186,35 +191,35 @@ def skills(items: Sequence[Skill], style: Style) -> list[str]:
     lines = [style.bold(f"Skills ({len(items)})")]
     for item in items:
         files = "dynamic" if item.is_dynamic else f"{len(item.resources)} file(s)"
-        name, said = one_line(item.name), first_line(item.description)
-        named = f"{name}: {said}" if said else name
-        lines += _entry([item.uri], (files,), named, style)
+        name, description = one_line(item.name), first_line(item.description)
+        label = f"{name}: {description}" if description else name
+        lines += _entry([item.uri], (files,), label, style)
     return lines
 
 
-def _named(item: Resource | ResourceTemplate) -> str:
-    name, said = one_line(item.display_name), first_line(item.description)
-    return f"{name}: {said}" if said and said != name else name
+def _item_label(item: Resource | ResourceTemplate) -> str:
+    name, description = one_line(item.display_name), first_line(item.description)
+    return f"{name}: {description}" if description and description != name else name
 
 
 def _entry(
     lines: Sequence[str],
-    facts: Iterable[str | None],
+    details: Iterable[str | None],
     description: str | None,
     style: Style,
 ) -> list[str]:
-    found = [f"{NAME_INDENT}{one_line(line)}" for line in lines]
-    if known := ", ".join(one_line(fact) for fact in facts if fact):
-        found[-1] += style.dim(f"  [{known}]")
-    said = first_line(description)
-    if not said:
-        return found
-    if style.width is not None and len(said) + len(TEXT_INDENT) > style.width:
+    entry = [f"{NAME_INDENT}{one_line(line)}" for line in lines]
+    if text := ", ".join(one_line(fact) for fact in details if fact):
+        entry[-1] += style.dim(f"  [{text}]")
+    summary = first_line(description)
+    if not summary:
+        return entry
+    if style.width is not None and len(summary) + len(TEXT_INDENT) > style.width:
         from textwrap import wrap
 
         room = max(style.width - len(TEXT_INDENT), 20)
-        return found + [f"{TEXT_INDENT}{line}" for line in wrap(said, room)]
-    return [*found, f"{TEXT_INDENT}{said}"]
+        return entry + [f"{TEXT_INDENT}{line}" for line in wrap(summary, room)]
+    return [*entry, f"{TEXT_INDENT}{summary}"]
 
 
 MAX_DEFAULT: Final = 40
@@ -225,9 +230,9 @@ MAX_RESULT_MEMBERS: Final = 8
 def type_name(schema: Any, reader: SchemaReader, depth: int = MAX_DEPTH) -> str:
     """Return a short name of a schema's type, such as ``list[int] | null``."""
     schema = reader.resolve(schema)
-    listed = reader.choices(schema)
-    if listed is not None:
-        return shorten(" | ".join(map(literal, listed)), MAX_CHOICES)
+    values = reader.choices(schema)
+    if values is not None:
+        return shorten(" | ".join(map(json_text, values)), MAX_CHOICES)
     union = alternatives_of(schema)
     if union and depth:
         names = [type_name(member, reader, depth - 1) for member in union]
@@ -250,58 +255,58 @@ def parameters(schema: Any) -> list[str]:
     """Return the parameters of a tool, in the order of its schema."""
     reader = SchemaReader(schema)
     required = reader.required()
-    found = []
+    texts = []
     for name, member in reader.properties().items():
         kind = type_name(member, reader)
-        inner = reader.resolve(member)
+        resolved = reader.resolve(member)
         if name in required:
-            found.append(f"{name}: {kind}")
-        elif "default" in inner:
-            default = shorten(literal(inner["default"]), MAX_DEFAULT)
-            found.append(f"{name}: {kind} = {default}")
+            texts.append(f"{name}: {kind}")
+        elif "default" in resolved:
+            default = shorten(json_text(resolved["default"]), MAX_DEFAULT)
+            texts.append(f"{name}: {kind} = {default}")
         else:
-            found.append(f"{name}?: {kind}")
-    return [*found, "..."] if reader.extends() else found
+            texts.append(f"{name}?: {kind}")
+    return [*texts, "..."] if reader.allows_additional() else texts
 
 
 def result_name(schema: Any) -> str:
     """Return a short name of a tool's output schema."""
     reader = SchemaReader(schema)
-    named = reader.properties()
-    if not named:
+    properties = reader.properties()
+    if not properties:
         return type_name(schema, reader)
-    shown = [
+    members = [
         f"{name}: {type_name(member, reader)}"
-        for name, member in list(named.items())[:MAX_RESULT_MEMBERS]
+        for name, member in list(properties.items())[:MAX_RESULT_MEMBERS]
     ]
-    if len(named) > MAX_RESULT_MEMBERS:
-        shown.append("...")
-    return f"{{{', '.join(shown)}}}"
+    if len(properties) > MAX_RESULT_MEMBERS:
+        members.append("...")
+    return f"{{{', '.join(members)}}}"
 
 
-def _layout(name: str, inner: list[str], outcome: str, width: int | None) -> list[str]:
+def _layout(name: str, parts: list[str], result: str, width: int | None) -> list[str]:
     """Return a signature as one line, or as several if it is wider than `width`."""
-    shown = [one_line(part) for part in inner]
-    start, end = f"{one_line(name)}(", f"){one_line(outcome)}"
-    line = f"{start}{', '.join(shown)}{end}"
-    if width is None or len(line) <= width or not shown:
+    escaped = [one_line(part) for part in parts]
+    start, end = f"{one_line(name)}(", f"){one_line(result)}"
+    line = f"{start}{', '.join(escaped)}{end}"
+    if width is None or len(line) <= width or not escaped:
         return [line]
-    return [start, *(f"    {part}," for part in shown), end]
+    return [start, *(f"    {part}," for part in escaped), end]
 
 
 def tool_signature(tool: Tool, width: int | None = None) -> list[str]:
     """Return the signature of a tool, as lines."""
-    outcome = f" -> {result_name(tool.output_schema)}" if tool.output_schema else ""
-    return _layout(tool.name, parameters(tool.input_schema), outcome, width)
+    returns = f" -> {result_name(tool.output_schema)}" if tool.output_schema else ""
+    return _layout(tool.name, parameters(tool.input_schema), returns, width)
 
 
 def prompt_signature(prompt: Prompt, width: int | None = None) -> list[str]:
     """Return the signature of a prompt, as lines; all its arguments are text."""
-    inner = [
+    parts = [
         argument.name if argument.required else f"{argument.name}?"
         for argument in prompt.arguments or ()
     ]
-    return _layout(prompt.name, inner, "", width)
+    return _layout(prompt.name, parts, "", width)
 
 
 def badges(hints: ToolAnnotations | None) -> list[str]:
@@ -309,8 +314,8 @@ def badges(hints: ToolAnnotations | None) -> list[str]:
     if hints is None:
         return []
     if hints.read_only_hint:
-        found = ["read-only"]
+        words = ["read-only"]
     else:
-        found = ["destructive"] if hints.destructive_hint else []
-        found += ["idempotent"] if hints.idempotent_hint else []
-    return found + (["open-world"] if hints.open_world_hint else [])
+        words = ["destructive"] if hints.destructive_hint else []
+        words += ["idempotent"] if hints.idempotent_hint else []
+    return words + (["open-world"] if hints.open_world_hint else [])

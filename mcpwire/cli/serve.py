@@ -40,18 +40,18 @@ if TYPE_CHECKING:
     from mcpwire.testing import Issuer
 
 
-def address_of(given: str) -> str:
+def parse_address(text: str) -> str:
     """Return the address, with 127.0.0.1 if it has no host."""
     from mcpwire.server.http.uvicorn import read_address
 
-    address = f"127.0.0.1{given}" if given.startswith(":") else given
+    address = f"127.0.0.1{text}" if text.startswith(":") else text
     with usage_errors("--http: "):
         read_address(address)
     return address
 
 
 @contextlib.contextmanager
-def listening() -> Iterator[None]:
+def listen_errors() -> Iterator[None]:
     """Convert the error of an address that is not available to a usage error."""
     from mcpwire.server.http.uvicorn import CannotListen
 
@@ -67,7 +67,7 @@ def listening() -> Iterator[None]:
 def serve(options: Options) -> int:
     """Run a server that the user has written."""
     target = options.words[0]
-    address = None if options.http is None else address_of(options.http)
+    address = None if options.http is None else parse_address(options.http)
     if options.reload:
         return _run_reloading(options)
     try:
@@ -75,8 +75,8 @@ def serve(options: Options) -> int:
         if address is None:
             server.run()
         else:
-            with listening():
-                server.run(http=address, **options.given(Endpoint, Serve, Quiet))
+            with listen_errors():
+                server.run(http=address, **options.values(Endpoint, Serve, Quiet))
     except (UsageError, BrokenPipeError):
         raise
     except Exception as error:  # raised by the author's module or lifespan
@@ -84,67 +84,67 @@ def serve(options: Options) -> int:
             error.__cause__ or error.__context__, ImportError
         ):
             raise UsageError(f"{target}: {error}") from error  # a missing package
-        traceback.print_exception(type(error), error, _from_authors(error))
+        traceback.print_exception(type(error), error, _author_traceback(error))
         return Exit.INTERNAL
     return Exit.OK
 
 
-def _from_authors(error: Exception) -> TracebackType | None:
+def _author_traceback(error: Exception) -> TracebackType | None:
     """Return the traceback without the leading frames of this package and importlib."""
-    found = error.__traceback__
-    while found is not None:
-        name = found.tb_frame.f_globals.get("__name__", "")
+    frames = error.__traceback__
+    while frames is not None:
+        name = frames.tb_frame.f_globals.get("__name__", "")
         if not f"{name}.".startswith(("mcpwire.cli.", "importlib.")):
             break
-        found = found.tb_next
-    return found
+        frames = frames.tb_next
+    return frames
 
 
-NAMES: Final = ("server", "mcp", "app")
+DEFAULT_NAMES: Final = ("server", "mcp", "app")
 """Names of a server that are tried if none is given."""
 
 
 def split_target(target: str) -> tuple[str, str | None]:
     """Return the module or the path of a file, and the name after the colon."""
-    where, colon, name = target.rpartition(":")
+    location, colon, name = target.rpartition(":")
     if not colon or "/" in name or "\\" in name or name.endswith(".py"):
         return target, None
     if not name.replace(".", "_").isidentifier():
         raise UsageError(f"{name!r} is not the name of an object, in {target!r}")
-    return where, name
+    return location, name
 
 
 def load_server(target: str) -> Server:
     """Import a module or a file, and return its server."""
-    where, name = split_target(target)
-    module = _import(where)
-    found = _find(module, name, where)
+    location, name = split_target(target)
+    module = _import(location)
+    server = _find_server(module, name, location)
     from mcpwire.server.server import Server
 
-    if not isinstance(found, Server) and callable(found):
-        found = found()
-    if not isinstance(found, Server):
+    if not isinstance(server, Server) and callable(server):
+        server = server()
+    if not isinstance(server, Server):
         raise UsageError(
-            f"{target!r} is a {type(found).__name__}, and no mcpwire.Server"
+            f"{target!r} is a {type(server).__name__}, and no mcpwire.Server"
         )
-    return found
+    return server
 
 
-def _import(where: str) -> ModuleType:
-    if where.endswith(".py") or "/" in where or "\\" in where:
-        return _import_file(Path(where))
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+def _import(location: str) -> ModuleType:
+    if location.endswith(".py") or "/" in location or "\\" in location:
+        return _import_file(Path(location))
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     try:
-        return importlib.import_module(where)
+        return importlib.import_module(location)
     except ModuleNotFoundError as error:
         # The missing module may also be an import of the user's module.
-        if error.name is not None and f"{where}.".startswith(f"{error.name}."):
-            raise UsageError(f"there is no module {where!r}") from error
+        if error.name is not None and f"{location}.".startswith(f"{error.name}."):
+            raise UsageError(f"there is no module {location!r}") from error
         raise
     except ValueError as error:  # an empty name
-        raise UsageError(f"{where!r} is not the name of a module") from error
+        raise UsageError(f"{location!r} is not the name of a module") from error
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -162,61 +162,61 @@ def _import_file(path: Path) -> ModuleType:
     return module
 
 
-def _find(module: ModuleType, name: str | None, where: str) -> Any:
+def _find_server(module: ModuleType, name: str | None, location: str) -> Any:
     if name is not None:
-        found: Any = module
+        value: Any = module
         for part in name.split("."):
-            if not hasattr(found, part):
+            if not hasattr(value, part):
                 raise UsageError(
-                    f"there is no {name!r} in {where!r}"
-                    f"{did_you_mean(close_matches(name, _servers(module)))}"
+                    f"there is no {name!r} in {location!r}"
+                    f"{did_you_mean(close_matches(name, _server_names(module)))}"
                 )
-            found = getattr(found, part)
-        return found
-    for usual in NAMES:
-        if usual in vars(module):
-            return getattr(module, usual)
-    servers = _servers(module)
+            value = getattr(value, part)
+        return value
+    for default in DEFAULT_NAMES:
+        if default in vars(module):
+            return getattr(module, default)
+    servers = _server_names(module)
     if len(servers) == 1:
         return getattr(module, servers[0])
     if not servers:
         raise UsageError(
-            f"there is no mcpwire.Server in {where!r}; the name of a function that "
+            f"there is no mcpwire.Server in {location!r}; the name of a function that "
             f"makes one goes behind a colon"
         )
     raise UsageError(
-        f"which server of {where!r} is meant: name one of {', '.join(servers)}"
+        f"which server of {location!r} is meant: name one of {', '.join(servers)}"
     )
 
 
-def _servers(module: ModuleType) -> list[str]:
+def _server_names(module: ModuleType) -> list[str]:
     from mcpwire.server.server import Server
 
     return [name for name, value in vars(module).items() if isinstance(value, Server)]
 
 
-INTERVAL_S: Final = 0.4
+POLL_INTERVAL_S: Final = 0.4
 """Seconds between two checks for changed files."""
 
-STOP_S: Final = 5.0
+STOP_TIMEOUT_S: Final = 5.0
 """Seconds between the termination signal and the kill of a server."""
 
-_SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
+_SKIPPED_FOLDERS: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
-def sources(folder: Path) -> dict[Path, int]:
+def scan_sources(folder: Path) -> dict[Path, int]:
     """Return the Python files below a folder with their modification times in ns."""
-    found = {}
+    times = {}
     for path in folder.rglob("*.py"):
         parts = path.relative_to(folder).parts
-        if not any(part in _SKIPPED or part.startswith(".") for part in parts):
+        if not any(part in _SKIPPED_FOLDERS or part.startswith(".") for part in parts):
             # An editor may be replacing the file.
             with contextlib.suppress(FileNotFoundError):
-                found[path] = path.stat().st_mtime_ns
-    return found
+                times[path] = path.stat().st_mtime_ns
+    return times
 
 
-def changed(before: Mapping[Path, int], now: Mapping[Path, int]) -> Path | None:
+def find_change(before: Mapping[Path, int], now: Mapping[Path, int]) -> Path | None:
     """Return the first file that was added, removed or written between two scans."""
     paths = sorted(before.keys() | now.keys())
     return next((path for path in paths if before.get(path) != now.get(path)), None)
@@ -224,41 +224,41 @@ def changed(before: Mapping[Path, int], now: Mapping[Path, int]) -> Path | None:
 
 def _run_reloading(options: Options) -> int:
     """Run the command in a child until a signal; restart it after each change."""
-    where, _ = split_target(options.words[0])
-    folder = Path(where).parent if where.endswith(".py") else Path.cwd()
+    location, _ = split_target(options.words[0])
+    folder = Path(location).parent if location.endswith(".py") else Path.cwd()
     output = Output(verbose=True)
     stop = threading.Event()
     received: list[int] = []
 
-    def end(number: int, _: object) -> None:
+    def on_signal(number: int, _: object) -> None:
         received.append(number)
         stop.set()
 
-    kept = {n: signal.signal(n, end) for n in (signal.SIGINT, signal.SIGTERM)}
-    words = [word for word in options.typed if word != "--reload"]
+    handlers = {n: signal.signal(n, on_signal) for n in (signal.SIGINT, signal.SIGTERM)}
+    words = [word for word in options.raw_words if word != "--reload"]
     command = [sys.executable, "-m", "mcpwire", "serve", *words]
-    before = sources(folder)
+    before = scan_sources(folder)
     child = subprocess.Popen(command)  # noqa: S603 - this program, the user's words
     try:
-        while not stop.wait(INTERVAL_S):
-            now = sources(folder)
-            path = changed(before, now)
+        while not stop.wait(POLL_INTERVAL_S):
+            now = scan_sources(folder)
+            path = find_change(before, now)
             before = now
             if path is not None:
                 output.detail(f"{path.name} changed: starting again")
-                _end(child)
+                _stop_child(child)
                 child = subprocess.Popen(command)  # noqa: S603 - as above
     finally:
-        _end(child)
-        for number, handler in kept.items():
+        _stop_child(child)
+        for number, handler in handlers.items():
             signal.signal(number, handler)
     return 128 + received[0]
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
+def _stop_child(child: subprocess.Popen[bytes]) -> None:
     child.terminate()
     try:
-        child.wait(STOP_S)
+        child.wait(STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
@@ -267,7 +267,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 # --- gateway
 
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def gateway(options: Options) -> int:
@@ -279,35 +279,37 @@ def gateway(options: Options) -> int:
         raise UsageError("name the servers: --config FILE, or NAME=TARGET")
     if options.watch and not options.config:
         raise UsageError("--watch is for --config FILE")
-    address = None if options.http is None else address_of(options.http)
-    for_http = options.given(Endpoint)
-    for_http |= {"paths": options.paths} if options.paths else {}
-    for_http |= {"status": options.status} if options.status else {}
+    address = None if options.http is None else parse_address(options.http)
+    http_options = options.values(Endpoint)
+    http_options |= {"paths": options.paths} if options.paths else {}
+    http_options |= {"status": options.status} if options.status else {}
     try:
-        made = _gateway(options)
+        server = _gateway(options)
         if address is not None:
-            made.asgi(**for_http)  # checks the options before the start
+            server.asgi(**http_options)  # checks the options before the start
     except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from error
     if address is None:
-        made.run(watch=options.watch)
+        server.run(watch=options.watch)
     else:
-        with listening():
-            made.run(http=address, watch=options.watch, quiet=options.quiet, **for_http)
+        with listen_errors():
+            server.run(
+                http=address, watch=options.watch, quiet=options.quiet, **http_options
+            )
     return Exit.OK
 
 
 def _gateway(options: Options) -> Gateway:
     from mcpwire.cli.targets import read_configuration
     from mcpwire.gateway import FromHeaders, Gateway
-    from mcpwire.gateway.gateway import Watched
+    from mcpwire.gateway.gateway import WatchedFiles
 
-    named = dict(_named(word) for word in options.words)
+    targets = dict(_parse_named(word) for word in options.words)
     settings = _settings(options)
     if options.from_headers:
         return Gateway(FromHeaders(), **settings)
     if not options.config:
-        return Gateway(named, **settings)
+        return Gateway(targets, **settings)
     configuration = read_configuration(options)
     for warning in configuration.warnings:
         sys.stderr.write(f"mcpwire: {one_line(warning)}\n")
@@ -316,13 +318,15 @@ def _gateway(options: Options) -> Gateway:
 
     def servers(configuration: Configuration) -> Mapping[str, Any]:
         members = configuration.members().items()
-        return {n: _with_login(each, may_ask=may_ask) for n, each in members} | named
+        return {
+            name: _with_login(member, may_ask=may_ask) for name, member in members
+        } | targets
 
-    made = Gateway(servers(configuration), **settings)
-    made.watched = Watched(
+    server = Gateway(servers(configuration), **settings)
+    server.watched = WatchedFiles(
         files=configuration.files, load=lambda: servers(read_configuration(options))
     )
-    return made
+    return server
 
 
 def _with_login(member: Member, *, may_ask: bool) -> Member:
@@ -336,17 +340,17 @@ def _with_login(member: Member, *, may_ask: bool) -> Member:
     if not isinstance(grant, OAuth):
         return member
     may_ask = may_ask and grant.interactive
-    auth = attrs.evolve(grant, interactive=may_ask, on_url=_show_login)
+    auth = attrs.evolve(grant, interactive=may_ask, on_url=_print_login_url)
     return attrs.evolve(member, target=attrs.evolve(target, auth=auth))
 
 
-def _show_login(url: str) -> None:
+def _print_login_url(url: str) -> None:
     sys.stderr.write(f"mcpwire: log in at {url}\n")
 
 
-def _named(word: str) -> tuple[str, str]:
+def _parse_named(word: str) -> tuple[str, str]:
     name, equals, target = word.partition("=")
-    if not equals or not _NAME.fullmatch(name) or not target.strip():
+    if not equals or not _NAME_PATTERN.fullmatch(name) or not target.strip():
         raise UsageError(f"{word!r} is not NAME=TARGET, such as time='uvx server-time'")
     return name, target
 
@@ -411,28 +415,30 @@ def demo_server(options: Options) -> int:
         from mcpwire.server.demo import main
 
         return main()
-    address = address_of(options.http)
-    more: dict[str, Any] = {}
-    with listening():
-        from mcpwire.server.http.uvicorn import run_http, say_where
+    address = parse_address(options.http)
+    extra: dict[str, Any] = {}
+    with listen_errors():
+        from mcpwire.server.http.uvicorn import print_url, run_http
 
-        if not options.is_guarded:
+        if not options.requires_tokens:
             server = DemoOverHttp()
         else:
             # Users and browsers reach a port without a host as localhost.
             is_port = options.http.startswith(":")
-            server = _guarded(f"localhost{options.http}" if is_port else address)
+            server = _server_with_issuer(
+                f"localhost{options.http}" if is_port else address
+            )
             if not options.quiet:  # announce the URL that its tokens are for
-                more["announce"] = lambda _: say_where(server.resource, server)
-        run_http(server, address, quiet=options.quiet, **more)
+                extra["announce"] = lambda _: print_url(server.resource, server)
+        run_http(server, address, quiet=options.quiet, **extra)
     return Exit.OK
 
 
-def _guarded(place: str) -> DemoOverHttp:
+def _server_with_issuer(address: str) -> DemoOverHttp:
     from mcpwire.testing import Issuer
     from mcpwire.wire.urls import is_loopback
 
-    host, _, port = place.rpartition(":")
+    host, _, port = address.rpartition(":")
     if int(port) == 0:
         raise UsageError("--auth needs a port that its tokens can name, got 0")
     if not is_loopback(host.strip("[]")):
@@ -440,7 +446,7 @@ def _guarded(place: str) -> DemoOverHttp:
             "--auth is for this machine only, for its issuer gives tokens to all: give "
             f"--http :{port}, got {host!r}"
         )
-    issuer = Issuer(f"http://{place}")
+    issuer = Issuer(f"http://{address}")
     issuer.add_client("my-service", "s3cret")
     issuer.add_client("my-app")
     return DemoOverHttp(issuer, f"{issuer.url}/mcp")

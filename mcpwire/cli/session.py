@@ -20,12 +20,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from mcpwire.cli.arguments import literal
+from mcpwire.cli.arguments import json_text
 from mcpwire.cli.auth import advise_login
 from mcpwire.cli.failures import Exit, Interrupted, exit_code, usage_errors
-from mcpwire.cli.options import Asking
+from mcpwire.cli.options import ServerRequests
 from mcpwire.cli.output import Output, progress_text, shorten
-from mcpwire.cli.targets import ProbeCache, report_entry, target_of
+from mcpwire.cli.targets import ProbeCache, make_target, report_entry
 from mcpwire.errors import MCPError, MissingCapability, NegotiationError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.versions import Era
@@ -42,21 +42,21 @@ T = TypeVar("T")
 CONNECT_TIMEOUT_S: Final = 60.0
 """Maximum seconds to connect: `npx` and `uvx` install a server at its first start."""
 
-HURRY_S: Final = 0.7
+INTERRUPT_GRACE_S: Final = 0.7
 """Seconds for an interrupted command to close before it kills its server."""
 
 CLOSE_GRACE_S: Final = 1.0
 """Seconds for a server to exit; short, since a command makes a single call."""
 
-EXCERPT: Final = 400
+MAX_EXCERPT: Final = 400
 """Characters of a message that a single ``-v`` shows."""
 
-_LIKE_URL: Final = re.compile(r"[\w.-]+:[0-9]+(?:/|$)|\w[\w-]*(?:\.[\w-]+)+/")
+_BARE_URL: Final = re.compile(r"[\w.-]+:[0-9]+(?:/|$)|\w[\w-]*(?:\.[\w-]+)+/")
 """A command that looks like a URL without its scheme."""
 
 TRACEBACK: Final = "Traceback (most recent call last)"
 
-EVENTS: Final = {
+EVENT_LABELS: Final = {
     "open": "started",
     "send": "-->",
     "receive": "<--",
@@ -65,7 +65,7 @@ EVENTS: Final = {
 }
 """Event of the client's trace -> its label in the output of ``-v``."""
 
-MARKS: Final = {"request": ">", "response": "<"}
+HEAD_MARKS: Final = {"request": ">", "response": "<"}
 """Event of the trace with the head of an HTTP message -> mark before its lines."""
 
 SIGNALS: Final = tuple(
@@ -97,12 +97,12 @@ def run_command(
     with _logging_to(output), asyncio.Runner() as runner:
         signals = Signals(runner.get_loop())
 
-        async def followed() -> T:
+        async def run_work() -> T:
             signals.task = asyncio.current_task()
             return await work(output, signals)
 
         try:
-            return runner.run(followed())
+            return runner.run(run_work())
         except (Exception, asyncio.CancelledError):
             if signals.number is not None:
                 raise Interrupted(signals.number) from None
@@ -118,16 +118,16 @@ def _logging_to(output: Output) -> Iterator[None]:
             output.detail(f"log: {record.getMessage()}")
 
     logger = logging.getLogger("mcpwire")
-    kept = logger.handlers, logger.propagate
+    saved = logger.handlers, logger.propagate
     logger.handlers, logger.propagate = [Handler()], False
-    steps = logging.getLogger("mcpwire.oauth")
-    level = steps.level
-    steps.setLevel(logging.DEBUG if output.verbose else level)
+    oauth_logger = logging.getLogger("mcpwire.oauth")
+    level = oauth_logger.level
+    oauth_logger.setLevel(logging.DEBUG if output.verbose else level)
     try:
         yield
     finally:
-        logger.handlers, logger.propagate = kept
-        steps.setLevel(level)
+        logger.handlers, logger.propagate = saved
+        oauth_logger.setLevel(level)
 
 
 class Signals:
@@ -135,11 +135,11 @@ class Signals:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._instead: Callable[[], None] | None = None
-        self._has_left = False
+        self._on_interrupt: Callable[[], None] | None = None
+        self._was_interrupted = False
         self.task: asyncio.Task[Any] | None = None
         self.number: int | None = None
-        self.is_hurried = False
+        self.is_forced = False
         for number in SIGNALS:
             if signal.getsignal(number) is signal.SIG_IGN:
                 continue  # ignored by `nohup` or a shell's background job: keep that
@@ -149,37 +149,37 @@ class Signals:
 
     def receive(self, number: int) -> None:
         """Handle a signal."""
-        may_stay = number == signal.SIGINT and not self._has_left
-        if may_stay and self._instead is not None:
-            self._has_left = True
-            self._instead()
+        is_interrupt = number == signal.SIGINT and not self._was_interrupted
+        if is_interrupt and self._on_interrupt is not None:
+            self._was_interrupted = True
+            self._on_interrupt()
         elif self.number is None:
             self.number = number
-            self._loop.call_later(HURRY_S, self.hurry)
+            self._loop.call_later(INTERRUPT_GRACE_S, self.force)
             self._cancel()
         else:
-            self.hurry()
+            self.force()
 
     @contextlib.contextmanager
-    def interrupts(self, instead: Callable[[], None]) -> Iterator[None]:
-        """Yield; during the block Ctrl-C calls `instead`, which ends only a question.
+    def handle_interrupt(self, callback: Callable[[], None]) -> Iterator[None]:
+        """Yield; during the block Ctrl-C calls `callback`, which ends only a question.
 
         A second Ctrl-C in a row ends the command; otherwise a server with ever more
         questions could keep the command running.
         """
-        self._instead = instead
+        self._on_interrupt = callback
         try:
             yield
         finally:
-            self._instead = None
+            self._on_interrupt = None
 
-    def stay(self) -> None:
+    def reset_interrupt(self) -> None:
         """Allow Ctrl-C to end only a question again, since one was answered."""
-        self._has_left = False
+        self._was_interrupted = False
 
-    def hurry(self) -> None:
+    def force(self) -> None:
         """Cancel the task once more, and skip the grace period."""
-        self.is_hurried = True
+        self.is_forced = True
         self._cancel()
 
     def _cancel(self) -> None:
@@ -190,43 +190,43 @@ class Signals:
 READ_BYTES: Final = 65_536
 
 
-def typed() -> asyncio.Future[bytes]:
+def read_stdin() -> asyncio.Future[bytes]:
     """Return a future of the next input from stdin; empty: end of the input."""
     loop = asyncio.get_running_loop()
     fd = sys.stdin.fileno()
-    read: asyncio.Future[bytes] = loop.create_future()
+    future: asyncio.Future[bytes] = loop.create_future()
 
-    def readable() -> None:
-        if not read.done():
+    def on_readable() -> None:
+        if not future.done():
             try:
-                read.set_result(os.read(fd, READ_BYTES))
+                future.set_result(os.read(fd, READ_BYTES))
             except OSError:
-                read.set_result(b"")
+                future.set_result(b"")
 
-    loop.add_reader(fd, readable)
-    read.add_done_callback(lambda _: loop.remove_reader(fd))
-    return read
+    loop.add_reader(fd, on_readable)
+    future.add_done_callback(lambda _: loop.remove_reader(fd))
+    return future
 
 
-def _advice(error: BaseException) -> str:
+def _process_advice(error: BaseException) -> str:
     """Return a hint for an error in connecting to a command, or an empty text."""
     from mcpwire import ConnectError, NegotiationError, RequestTimeout, RPCError
 
     if isinstance(error, ConnectError) and error.errno in {errno.EACCES, errno.ENOEXEC}:
         return "it is not a program: a script may need its interpreter before its name"
     if isinstance(error, ConnectError) and error.errno == errno.ENOENT:
-        looks_like_url = _LIKE_URL.match(error.target or "")
-        return "a URL begins with http:// or https://" if looks_like_url else ""
+        is_bare_url = _BARE_URL.match(error.target or "")
+        return "a URL begins with http:// or https://" if is_bare_url else ""
     if isinstance(error, NegotiationError):
-        doubtful = isinstance(error.__cause__, RPCError)
+        is_doubtful = isinstance(error.__cause__, RPCError)
     else:
-        doubtful = isinstance(error, RequestTimeout) or (
+        is_doubtful = isinstance(error, RequestTimeout) or (
             isinstance(error, ConnectError) and error.exit_code is not None
         )
-    return "is it an MCP server that speaks over stdio?" if doubtful else ""
+    return "is it an MCP server that speaks over stdio?" if is_doubtful else ""
 
 
-def advice_at_url(error: BaseException) -> str:
+def url_advice(error: BaseException) -> str:
     """Return a hint for an error in connecting to a URL, or an empty text."""
     from mcpwire import ConnectError, HTTPError, NegotiationError, RemoteProtocolError
 
@@ -248,7 +248,7 @@ def advise_limit(error: Exception) -> None:
         error.add_note("--max-message BYTES gives it another limit")
 
 
-def limits_of(options: Options) -> Limits:
+def client_limits(options: Options) -> Limits:
     """Return the limits for a command's clients."""
     return Limits(
         message=options.max_message or DEFAULT_LIMITS.message,
@@ -270,15 +270,15 @@ class Session:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stderr = ""
         self._has_traceback = False
-        self.target = target_of(options, output, self._on_stderr)
-        self._probes = ProbeCache(self.target, is_on=not options.no_cache)
+        self.target = make_target(options, output, self._on_stderr)
+        self._probes = ProbeCache(self.target, enabled=not options.no_cache)
         self._mode = options.mode or "auto"
-        self._skips_probe = self._mode == "auto" and self._probes.is_silent
-        self.host = None  # then no capability for server requests is declared
-        if options.may_ask and Asking in options.groups:
-            from mcpwire.cli.interactive import Host
+        self._skip_probe = self._mode == "auto" and self._probes.is_silent
+        self.handlers = None  # then no capability for server requests is declared
+        if options.may_ask and ServerRequests in options.groups:
+            from mcpwire.cli.interactive import RequestHandlers
 
-            self.host = Host(self)
+            self.handlers = RequestHandlers(self)
         self.timing = Timing() if options.timing else None
         self.client = self._make_client()
 
@@ -298,13 +298,13 @@ class Session:
                 self.target,
                 timeout=timeout or 30.0,
                 connect_timeout=connect_timeout or CONNECT_TIMEOUT_S,
-                mode="session" if self._skips_probe else self._mode,
-                limits=limits_of(options),
+                mode="session" if self._skip_probe else self._mode,
+                limits=client_limits(options),
                 roots=roots or None,
                 extensions=[SKILLS] if options.verb == "skills" else None,
                 on_notification=self._show_log if options.log_level else None,
                 trace=self._trace if self.output.verbose or self.timing else None,
-                **(self.host.handlers() if self.host is not None else {}),
+                **(self.handlers.client_options() if self.handlers is not None else {}),
             )
 
     async def run(self, work: Callable[[Session], Awaitable[None]]) -> None:
@@ -314,19 +314,19 @@ class Session:
             if self.options.log_level is not None:
                 await self.client.set_log_level(self.options.log_level)
             await work(self)
-            if self.host is not None:
-                self.host.finish()
+            if self.handlers is not None:
+                self.handlers.finish()
         except MCPError as error:
-            if self.host is not None and self.host.failure is not None:
-                raise self.host.failure from error  # the failure caused the error
+            if self.handlers is not None and self.handlers.failure is not None:
+                raise self.handlers.failure from error  # the failure caused the error
             # One iteration of the loop reads the stderr output before the answer.
             await asyncio.sleep(0)
             self._advise(error)
             raise
         finally:
-            if not self.signals.is_hurried:
+            if not self.signals.is_forced:
                 await self.client.aclose()
-            self._end_stderr()
+            self._flush_stderr()
 
     async def _connect(self) -> None:
         started = time.monotonic()
@@ -335,8 +335,8 @@ class Session:
                 await self._open()
             self._is_connected = True
         except Exception as error:
-            at_url = self.options.is_at_url
-            advice = advice_at_url(error) if at_url else _advice(error)
+            is_at_url = self.options.is_at_url
+            advice = url_advice(error) if is_at_url else _process_advice(error)
             if advice:
                 error.add_note(advice)
             raise
@@ -350,24 +350,24 @@ class Session:
         try:
             await self.client.connect()
         except MCPError as error:
-            if not self._skips_probe:
+            if not self._skip_probe:
                 raise
-            self._probes.forget()
+            self._probes.remove()
             if not isinstance(error, NegotiationError):
                 raise
-            self._skips_probe = False
+            self._skip_probe = False
             self.client = self._make_client()
             await self.client.connect()
         record = self.client.negotiation
         assert record is not None
-        was_silent = any(step.event == "silence" for step in record.steps)
-        if was_silent and record.era is Era.SESSION:
-            self._probes.keep()
+        is_silent = any(step.event == "silence" for step in record.steps)
+        if is_silent and record.era is Era.SESSION:
+            self._probes.add()
 
     def _advise(self, error: MCPError) -> None:
         """Add a hint at the option that avoids the error."""
         if self.options.is_at_url and exit_code(error) == Exit.AUTHORIZATION:
-            advise_login(error, self.options, is_late=self._is_connected)
+            advise_login(error, self.options, is_connected=self._is_connected)
             return
         if self._has_traceback and not self.output.verbose:
             error.add_note("-v shows the traceback that the server wrote")
@@ -377,50 +377,52 @@ class Session:
         if isinstance(error, MissingCapability) and isinstance(missing, dict):
             if "roots" in missing:
                 error.add_note("--roots DIR declares folders")
-            elif self.host is None:
+            elif self.handlers is None:
                 error.add_note("--no-ask told it that nobody can be asked")
 
     @property
     def progress(self) -> Callable[[float, float | None, str | None], None] | None:
         """The progress callback; ``None`` if progress is not shown."""
-        line, wanted = self.output.progress, self.options.progress
-        if wanted is False:
+        line, is_requested = self.output.progress, self.options.progress
+        if is_requested is False:
             return None
         if line.is_live:
             return line.show
-        return self._report_progress if wanted else None
+        return self._report_progress if is_requested else None
 
     def _report_progress(
         self, progress: float, total: float | None, message: str | None
     ) -> None:
-        value = {"progress": progress, "total": total, "message": message}
-        said = {name: part for name, part in value.items() if part is not None}
+        fields = {"progress": progress, "total": total, "message": message}
+        value = {name: part for name, part in fields.items() if part is not None}
         text = progress_text(progress, total, message, with_bar=False)
-        self.output.event("progress", said, text.strip())
+        self.output.event("progress", value, text.strip())
 
     def _show_log(self, notification: Notification) -> None:
         if notification.method != "notifications/message":
             return
         from mcpwire.types import encode
 
-        said = notification.params
-        logger = f"{said.logger}: " if said.logger else ""
-        data = said.data if isinstance(said.data, str) else literal(said.data)
-        self.output.event("log", encode(said), f"[{said.level}] {logger}{data}")
+        message = notification.params
+        logger = f"{message.logger}: " if message.logger else ""
+        data = (
+            message.data if isinstance(message.data, str) else json_text(message.data)
+        )
+        self.output.event("log", encode(message), f"[{message.level}] {logger}{data}")
 
     def _trace(self, event: str, data: Any) -> None:
         if self.timing is not None:
             self.timing.trace(event, data)
         if not self.output.verbose:
             return
-        if event in MARKS:
+        if event in HEAD_MARKS:
             lines = (line.removesuffix("\r") for line in data.split("\n"))
-            first, *rest = (f"{MARKS[event]} {line}" for line in lines if line)
+            first, *rest = (f"{HEAD_MARKS[event]} {line}" for line in lines if line)
             self._show(self._excerpt(first))
             for line in rest:
                 self.output.detail(f"{'':11}{self._excerpt(line)}")
             return
-        label = EVENTS.get(event)
+        label = EVENT_LABELS.get(event)
         if event == "open" and self.options.is_at_url:
             label = "opened"  # a server at a URL is not started here
         if label is not None:
@@ -428,28 +430,28 @@ class Session:
             self._show(f"{label} {self._excerpt(str(text))}")
 
     def _excerpt(self, text: str) -> str:
-        if self.options.verbose > 1 or len(text) <= EXCERPT:
+        if self.options.verbose > 1 or len(text) <= MAX_EXCERPT:
             return text
-        return f"{shorten(text, EXCERPT)} ({len(text):,} characters, -vv shows all)"
+        return f"{shorten(text, MAX_EXCERPT)} ({len(text):,} characters, -vv shows all)"
 
     def _show(self, text: str) -> None:
         self.output.detail(f"{time.monotonic() - self._started:7.3f} s  {text}")
 
     def _on_stderr(self, data: bytes) -> None:
         *lines, rest = (self._stderr + self._decoder.decode(data)).split("\n")
-        self._stderr = rest if self.output.verbose else rest[-EXCERPT:]
+        self._stderr = rest if self.output.verbose else rest[-MAX_EXCERPT:]
         for line in lines:
             self._has_traceback |= TRACEBACK in line
             self._show(f"server: {line}")
 
-    def _end_stderr(self) -> None:
+    def _flush_stderr(self) -> None:
         if self._stderr:
             self._show(f"server: {self._stderr}")
             self._stderr = ""
 
 
-METHOD: Final = "tools/call"
-POINTS: Final = ("queued", "written", "first byte", "complete", "decoded")
+TIMED_METHOD: Final = "tools/call"
+TIMED_POINTS: Final = ("queued", "written", "first byte", "complete", "decoded")
 """The points of a request that are timed, in order."""
 
 
@@ -481,26 +483,28 @@ class Timing:
 
     def report(self, output: Output) -> None:
         """Report the measured times."""
-        found = self.rounds()
-        for number, points in enumerate(found, 1):
-            which = f" of round {number}" if len(found) > 1 else ""
-            said = ", ".join(
-                f"{name} {points[name]:.3f} ms" for name in POINTS if name in points
+        rounds = self.rounds()
+        for number, points in enumerate(rounds, 1):
+            suffix = f" of round {number}" if len(rounds) > 1 else ""
+            times = ", ".join(
+                f"{name} {points[name]:.3f} ms"
+                for name in TIMED_POINTS
+                if name in points
             )
-            value = {"method": METHOD, "milliseconds": points}
-            output.event("timing", value, f"timing{which}: {said}")
+            value = {"method": TIMED_METHOD, "milliseconds": points}
+            output.event("timing", value, f"timing{suffix}: {times}")
 
     def rounds(self) -> list[dict[str, float]]:
         """Return each request's times in milliseconds since the start, by point."""
-        found = self._requests()
-        self._add_answers(found)
-        rounds = list(found.values())
+        requests = self._request_times()
+        self._add_answer_times(requests)
+        rounds = list(requests.values())
         if self._ended and rounds and "complete" in rounds[-1]:
-            rounds[-1]["decoded"] = self._since(self._ended)
+            rounds[-1]["decoded"] = self._milliseconds_at(self._ended)
         return rounds
 
-    def _requests(self) -> dict[int, dict[str, float]]:
-        found: dict[int, dict[str, float]] = {}
+    def _request_times(self) -> dict[int, dict[str, float]]:
+        requests: dict[int, dict[str, float]] = {}
         ends: dict[int, int] = {}  # of requests, in the bytes of the connection
         total = 0
         for at, event, data in self._events:
@@ -508,39 +512,39 @@ class Timing:
                 total = 0
             elif event == "send":
                 total += len(data) + 1
-                message = _message(data)
-                if at > self._started and message.get("method") == METHOD:
-                    found[message["id"]] = {"queued": self._since(at)}
+                message = _parse_message(data)
+                if at > self._started and message.get("method") == TIMED_METHOD:
+                    requests[message["id"]] = {"queued": self._milliseconds_at(at)}
                     ends[message["id"]] = total
             elif event == "written":
                 for id, end in ends.items():
                     if data >= end:
-                        found[id].setdefault("written", self._since(at))
-        return found
+                        requests[id].setdefault("written", self._milliseconds_at(at))
+        return requests
 
-    def _add_answers(self, found: dict[int, dict[str, float]]) -> None:
+    def _add_answer_times(self, requests: dict[int, dict[str, float]]) -> None:
         chunk_at = line_at = 0.0
-        is_torn = False
+        is_partial = False
         for at, event, data in self._events:
             if event == "response":  # HTTP: the body is traced as a whole
                 chunk_at = line_at = at
             elif event == "read":
                 chunk_at = at
-                line_at = line_at if is_torn else at
-                is_torn = not data
+                line_at = line_at if is_partial else at
+                is_partial = not data
             elif event == "receive":
-                message = _message(data)
+                message = _parse_message(data)
                 id = message.get("id")
-                if "method" not in message and type(id) is int and id in found:
-                    found[id]["first byte"] = self._since(line_at)
-                    found[id]["complete"] = self._since(at)
+                if "method" not in message and type(id) is int and id in requests:
+                    requests[id]["first byte"] = self._milliseconds_at(line_at)
+                    requests[id]["complete"] = self._milliseconds_at(at)
                 line_at = chunk_at
 
-    def _since(self, at: float) -> float:
+    def _milliseconds_at(self, at: float) -> float:
         return round((at - self._started) * 1000, 3)
 
 
-def _message(line: bytes) -> dict[str, Any]:
+def _parse_message(line: bytes) -> dict[str, Any]:
     try:
         message = json.loads(line)
     except ValueError:

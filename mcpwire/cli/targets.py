@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.cli.auth import auth_of, errors_in_flags
-from mcpwire.cli.failures import UsageError, unknown, usage_errors
+from mcpwire.cli.auth import flag_errors, make_auth
+from mcpwire.cli.failures import UsageError, unknown_name, usage_errors
 from mcpwire.cli.options import Login, Process, Tokens
 from mcpwire.cli.output import read_source
 from mcpwire.errors import ConnectError, UnknownServer
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.target import Http
 
 
-def target_of(
+def make_target(
     options: Options,
     output: Output,
     on_stderr: Callable[[bytes], None] | None = None,
 ) -> Stdio | Http:
     """Return the target that the options describe."""
     if options.is_at_url:
-        return _at_url(options, output)
+        return _url_target(options, output)
     entry = options.entry
-    target = _of_command(options.command) if entry is None else entry.to_target()
+    target = _command_target(options.command) if entry is None else entry.to_target()
     assert isinstance(target, Stdio)
     return attrs.evolve(
         target,
@@ -50,57 +50,57 @@ def target_of(
     )
 
 
-def against_of(options: Options, output: Output) -> Stdio | Http | None:
+def make_second_target(options: Options, output: Output) -> Stdio | Http | None:
     """Return the target of ``--against``, with its own environment and headers."""
     is_at_url = options.against is not None and is_url(options.against)
-    for flag, given, is_for_url in (
+    for flag, value, is_for_url in (
         ("--against-env", options.against_env, False),
         ("--against-header", options.against_headers, True),
         ("--against-header-env", options.against_header_env, True),
     ):
-        if given and options.against is None:
+        if value and options.against is None:
             raise UsageError(f"{flag} needs --against TARGET")
-        if given and is_for_url != is_at_url:
+        if value and is_for_url != is_at_url:
             kind = "at a URL" if is_at_url else "started"
             raise UsageError(f"{flag}: the server of --against is {kind}")
     if options.against is None:
         return None
-    second = copy(options)
+    other = copy(options)
     for entry in Process.options():
-        setattr(second, entry.name, entry.default)
-    second.command, second.entry = (options.against,), None
-    second.is_at_url = is_at_url
-    second.env = options.against_env
-    second.headers = options.against_headers
-    second.header_env = options.against_header_env
-    return target_of(second, output)
+        setattr(other, entry.name, entry.default)
+    other.command, other.entry = (options.against,), None
+    other.is_at_url = is_at_url
+    other.env = options.against_env
+    other.headers = options.against_headers
+    other.header_env = options.against_header_env
+    return make_target(other, output)
 
 
-def _of_command(command: tuple[str, ...]) -> Stdio:
+def _command_target(command: tuple[str, ...]) -> Stdio:
     """Return the target of a command; one word is a command line or a file's path."""
     is_path = " " in command[0] and os.path.isfile(command[0])  # noqa: PTH113 - one call
     if len(command) == 1 and not is_path:
-        command = split(command[0], "server")
+        command = split_command(command[0], "server")
     if os.path.isdir(command[0]) and os.sep in command[0]:  # noqa: PTH112 - one call
         raise ConnectError(f"cannot start {command[0]!r}: it is a directory")
     return Stdio(command[0], command[1:])
 
 
-def split(line: str, whose: str) -> tuple[str, ...]:
+def split_command(line: str, owner: str) -> tuple[str, ...]:
     """Split a command line into words as a POSIX shell does."""
     import shlex
 
     with usage_errors(f"cannot split the command line {line!r}: "):
         words = shlex.split(line)
     if not words:
-        raise UsageError(f"the {whose}'s command line is empty")
+        raise UsageError(f"the {owner}'s command line is empty")
     return tuple(words)
 
 
 # URLs
 
 
-def _at_url(options: Options, output: Output) -> Http:
+def _url_target(options: Options, output: Output) -> Http:
     from mcpwire import Http
 
     if options.proxy is not None and "@" in options.proxy:
@@ -110,12 +110,14 @@ def _at_url(options: Options, output: Output) -> Http:
         )
     entry = options.entry
     configured = entry.http_options() if entry is not None else {}
-    given = _headers(options)
-    names = {name.lower() for name in given}
-    kept = configured.pop("headers", None) or {}
-    headers = {k: v for k, v in kept.items() if k.lower() not in names} | given
+    own_headers = _headers(options)
+    names = {name.lower() for name in own_headers}
+    entry_headers = configured.pop("headers", None) or {}
+    headers = {
+        k: v for k, v in entry_headers.items() if k.lower() not in names
+    } | own_headers
     certificate, comma, key = (options.cert or "").partition(",")
-    with errors_in_flags():
+    with flag_errors():
         return Http(
             options.command[0].strip(),
             headers=headers or None,
@@ -135,18 +137,18 @@ def _auth(
     """Return the ``auth`` argument of `Http`; an Authorization header replaces it."""
     if any(name.lower() == "authorization" for name in headers):
         is_login = options.verb.startswith("auth ")
-        for option in [options.verb] if is_login else options.flags(Tokens, Login):
-            raise UsageError(f"a header Authorization and {option} exclude each other")
+        for flag in [options.verb] if is_login else options.flags(Tokens, Login):
+            raise UsageError(f"a header Authorization and {flag} exclude each other")
         return None
-    return auth_of(options, output, configured)
+    return make_auth(options, output, configured)
 
 
 def _headers(options: Options) -> dict[str, str]:
     """Return the headers of the command line."""
     headers: dict[str, str] = {}
     for name, value in (
-        *_given_headers(options.headers),
-        *map(_header_of_variable, options.header_env),
+        *_read_headers(options.headers),
+        *map(_parse_header_env, options.header_env),
     ):
         if name.lower() in map(str.lower, headers):
             raise UsageError(f"header {name!r} is given twice")
@@ -154,17 +156,17 @@ def _headers(options: Options) -> dict[str, str]:
     return headers
 
 
-def _given_headers(words: Iterable[str]) -> Iterable[tuple[str, str]]:
+def _read_headers(words: Iterable[str]) -> Iterable[tuple[str, str]]:
     from mcpwire.transports.http.target import is_credential
 
     for word in words:
         if word.startswith("@"):
             text = read_source(word)
             yield from (
-                _header(line, f"-H {word}") for line in text.splitlines() if line
+                _parse_header(line, f"-H {word}") for line in text.splitlines() if line
             )
             continue
-        name, value = _header(word, "-H")
+        name, value = _parse_header(word, "-H")
         if is_credential(name):
             raise UsageError(
                 f"-H {name}: every process of the machine can read what stands in a "
@@ -173,17 +175,17 @@ def _given_headers(words: Iterable[str]) -> Iterable[tuple[str, str]]:
         yield name, value
 
 
-def _header(line: str, what: str) -> tuple[str, str]:
+def _parse_header(line: str, source: str) -> tuple[str, str]:
     name, colon, value = line.partition(":")
     if not colon:  # not shown, since the line may be a secret
-        raise UsageError(f"{what}: a header is written 'NAME: VALUE'")
+        raise UsageError(f"{source}: a header is written 'NAME: VALUE'")
     return name.strip(), value.strip()
 
 
 HEADER_VARIABLE: Final = re.compile(r"([^=]+)=(?:(.*) )?([A-Za-z_][A-Za-z0-9_]*)")
 
 
-def _header_of_variable(word: str) -> tuple[str, str]:
+def _parse_header_env(word: str) -> tuple[str, str]:
     match = HEADER_VARIABLE.fullmatch(word)
     if match is None:  # not shown, since the word may be the secret itself
         raise UsageError(
@@ -210,11 +212,11 @@ def read_configuration(options: Options, only: str | None = None) -> Configurati
         )
     first, *layers = files
     try:
-        with _quietly():
+        with _silenced_log():
             return load(first, layers, only=None if only is None else (only,))
     except UnknownServer as error:
         known = ", ".join(f"@{name}" for name in error.known[:10])
-        raise unknown(
+        raise unknown_name(
             f"{', '.join(map(str, files))}: no server is named {error.server!r}",
             error.server,
             error.known,
@@ -223,17 +225,17 @@ def read_configuration(options: Options, only: str | None = None) -> Configurati
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
+def _silenced_log() -> Iterator[None]:
     """Disable the log of configuration warnings: the command prints them itself."""
     logger = logging.getLogger("mcpwire.config")
-    kept, logger.disabled = logger.disabled, True
+    was_disabled, logger.disabled = logger.disabled, True
     try:
         yield
     finally:
-        logger.disabled = kept
+        logger.disabled = was_disabled
 
 
-def place_entry(options: Options) -> None:
+def apply_entry(options: Options) -> None:
     """Replace ``@NAME`` by the configured server."""
     name = options.command[0][1:]
     configuration = read_configuration(options, name)
@@ -254,9 +256,9 @@ def report_entry(options: Options, output: Output) -> None:
     entry = options.entry
     if entry is None or options.config is not None:
         return
-    from mcpwire.config.loading import HERE, VARIABLE
+    from mcpwire.config.loading import CONFIG_VARIABLE, LOCAL_FILES
 
-    if os.environ.get(VARIABLE) or entry.file not in HERE:
+    if os.environ.get(CONFIG_VARIABLE) or entry.file not in LOCAL_FILES:
         return
     target = str(entry.to_target())
     output.event(
@@ -266,7 +268,7 @@ def report_entry(options: Options, output: Output) -> None:
     )
 
 
-LIFE_S: Final = 24 * 3_600.0
+RECORD_LIFETIME_S: Final = 24 * 3_600.0
 
 
 class ProbeCache:
@@ -280,16 +282,16 @@ class ProbeCache:
         is_on: Whether the folder is read and written.
     """
 
-    def __init__(self, target: Stdio | Http, *, is_on: bool = True) -> None:
-        folder = _folder() if is_on else None
-        self._file = None if folder is None else folder / _key(target)
+    def __init__(self, target: Stdio | Http, *, enabled: bool = True) -> None:
+        folder = _cache_folder() if enabled else None
+        self._file = None if folder is None else folder / _cache_key(target)
 
     @property
     def is_silent(self) -> bool:
         """Whether the server did not answer the probe within the last day."""
         return self._file is not None and _is_recent(self._file)
 
-    def keep(self) -> None:
+    def add(self) -> None:
         """Record that the server did not answer the probe; remove old records."""
         if self._file is None:
             return
@@ -298,11 +300,11 @@ class ProbeCache:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file.touch(mode=0o600)
             os.utime(self._file, (now := time.time(), now))  # not a file server's clock
-            for each in folder.iterdir():
-                if not _is_recent(each):
-                    each.unlink(missing_ok=True)
+            for file in folder.iterdir():
+                if not _is_recent(file):
+                    file.unlink(missing_ok=True)
 
-    def forget(self) -> None:
+    def remove(self) -> None:
         """Remove the record, so that the next command probes again."""
         if self._file is not None:
             with contextlib.suppress(OSError):
@@ -311,27 +313,27 @@ class ProbeCache:
 
 def _is_recent(file: Path) -> bool:
     try:
-        return 0 <= time.time() - file.stat().st_mtime <= LIFE_S
+        return 0 <= time.time() - file.stat().st_mtime <= RECORD_LIFETIME_S
     except OSError:
         return False
 
 
-def _folder() -> Path | None:
-    given = Path(os.environ.get("XDG_CACHE_HOME") or "")
+def _cache_folder() -> Path | None:
+    configured = Path(os.environ.get("XDG_CACHE_HOME") or "")
     try:
         # The XDG specification: a relative path is to be ignored.
-        folder = given if given.is_absolute() else Path.home() / ".cache"
+        folder = configured if configured.is_absolute() else Path.home() / ".cache"
     except RuntimeError:  # the user has no home directory
         return None
     return folder / "mcpwire" / "probes"
 
 
-def _key(target: Stdio | Http) -> str:
+def _cache_key(target: Stdio | Http) -> str:
     from hashlib import sha256
 
-    reached: list[str] = (
+    identity: list[str] = (
         [target.command, *target.args, str(Path(target.cwd or ".").absolute())]
         if isinstance(target, Stdio)
         else [target.url]
     )
-    return sha256(json.dumps(reached).encode()).hexdigest()[:32]
+    return sha256(json.dumps(identity).encode()).hexdigest()[:32]

@@ -36,12 +36,12 @@ from mcpwire.limits import (
     check_timeout,
 )
 from mcpwire.protocol.client_features import ClientFeatures
-from mcpwire.protocol.methods import LEVELS, find
+from mcpwire.protocol.methods import LEVELS, find_method
 from mcpwire.protocol.negotiation import Identity, parse_mode
 from mcpwire.protocol.output_validation import KnownTools
 from mcpwire.protocol.retry import tool_allows_repeat
 from mcpwire.protocol.subscriptions import Filter
-from mcpwire.transports.targets import opener
+from mcpwire.transports.targets import make_opener
 from mcpwire.types import UNSET, decode, encode
 from mcpwire.types.tools import CallToolResult
 from mcpwire.versions import Era
@@ -123,7 +123,7 @@ class CallOptions(TypedDict, total=False):
     have run; omitted: decided by its method, or by the tool's annotations."""
 
 
-def _encoded(client_info: Implementation) -> dict[str, Any]:
+def _encode_client_info(client_info: Implementation) -> dict[str, Any]:
     from mcpwire.types.lifecycle import Implementation
 
     if not isinstance(client_info, Implementation):
@@ -216,10 +216,12 @@ class Client:
         )
         self._has_roots = roots is not None
         self._connection = self._connection_type(
-            opener(target, limits, recovery),
+            make_opener(target, limits, recovery),
             Settings(
                 identity=Identity(
-                    _MCPWIRE if client_info is None else _encoded(client_info),
+                    _MCPWIRE
+                    if client_info is None
+                    else _encode_client_info(client_info),
                     features.capabilities,
                 ),
                 allowed=parse_mode(mode),
@@ -234,9 +236,9 @@ class Client:
                 trace=trace,
             ),
         )
-        self._assemble(timeout, max_timeout, cache)
+        self._create_layers(timeout, max_timeout, cache)
 
-    def _assemble(
+    def _create_layers(
         self,
         timeout: float | None,
         max_timeout: float | None,
@@ -248,12 +250,12 @@ class Client:
             connection,
             timeout=check_timeout(timeout),
             max_timeout=check_timeout(max_timeout, "max_timeout"),
-            cache=_cache(cache, connection),
+            cache=_make_cache(cache, connection),
         )
         self._subscriptions = Subscriptions(connection, self._requests)
         self._known_tools = KnownTools(_warn_of_patterns)
-        connection.inbound.changes.append(self._known_tools.invalidate)
-        connection.inbound.renewed.append(self._known_tools.forget)
+        connection.inbound.notification_hooks.append(self._known_tools.invalidate)
+        connection.inbound.missed_hooks.append(self._known_tools.forget)
 
     # Lifetime
 
@@ -336,11 +338,11 @@ class Client:
             LocalProtocolError: The client has been connected already.
         """
         connection = self._connection
-        if connection.serial or connection.is_wanted:
+        if connection.serial or connection.is_active:
             raise LocalProtocolError("a client is observed from before it connects")
         observers = connection.inbound.observers
         observers.append(observer)
-        self._subscriptions.hear_lists()
+        self._subscriptions.listen_to_lists()
 
         def undo() -> None:
             if observer in observers:
@@ -378,9 +380,9 @@ class Client:
     def lost(self) -> MCPError | None:
         """The error that ended the connection; ``None``: open, or closed by us."""
         connection = self._connection
-        if connection.is_open or not connection.is_wanted:
+        if connection.is_open or not connection.is_active:
             return None
-        return connection.not_connected()
+        return connection.not_connected_error()
 
     @property
     def is_connected(self) -> bool:
@@ -495,7 +497,7 @@ class Client:
                 arguments if type(arguments) is dict else as_object(arguments)
             )
         profile = self._connection.profile
-        if "tools/call" in profile.refused:
+        if "tools/call" in profile.disabled:
             raise profile.refusal("tools/call")
         if validate != "off":
             _check_validate(validate)
@@ -509,11 +511,11 @@ class Client:
             self._connection.inbound.features.url_elicitations.add_required(error)
             raise
         except (TransportError, RPCError) as error:
-            may_repeat = self._may_repeat(name, idempotent)
+            may_repeat = self._is_idempotent(name, idempotent)
             options = Options(deadline, meta, on_progress, headers, None, may_repeat)
             raw = await requests.perform_again(error, "tools/call", params, options)
         if raw.get("resultType", "complete") != "complete":
-            may_repeat = self._may_repeat(name, idempotent)
+            may_repeat = self._is_idempotent(name, idempotent)
             options = Options(deadline, meta, on_progress, headers, None, may_repeat)
             raw = await requests.finish("tools/call", params, raw, options)
         result = decode(CallToolResult, raw)
@@ -521,11 +523,11 @@ class Client:
             await self._validate(name, result, validate)
         return result.raise_for_error() if check else result
 
-    def _may_repeat(self, name: str, said: bool | None) -> bool | None:  # noqa: FBT001 - as it came
+    def _is_idempotent(self, name: str, idempotent: bool | None) -> bool | None:  # noqa: FBT001 - as it came
         """Return the caller's value, or that of the tool's annotations if omitted."""
-        if said is None and tool_allows_repeat(self._known_tools.get(name)):
+        if idempotent is None and tool_allows_repeat(self._known_tools.get(name)):
             return True
-        return said
+        return idempotent
 
     async def _validate(self, name: str, result: CallToolResult, validate: str) -> None:
         """Validate a result against its tool's output schema; ``"warn"`` only logs.
@@ -573,7 +575,7 @@ class Client:
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
             params["arguments"] = as_object(arguments)
-        options["idempotent"] = self._may_repeat(name, options.get("idempotent"))
+        options["idempotent"] = self._is_idempotent(name, options.get("idempotent"))
 
         async def call(handle: CallHandle) -> CallToolResult:
             raw = await self._requests.request(
@@ -684,8 +686,8 @@ class Client:
         Raises:
             LocalProtocolError: The negotiated revision has no `server/discover`.
         """
-        if not self._connection.is_wanted:
-            raise self._connection.not_connected()
+        if not self._connection.is_active:
+            raise self._connection.not_connected_error()
         if self._connection.profile.era is not Era.STATELESS:
             raise LocalProtocolError(
                 "server/discover exists from 2026-07-28 on; this connection speaks "
@@ -727,7 +729,7 @@ class Client:
         """
         channel = self._connection.channel
         if channel is None:
-            raise self._connection.not_connected()
+            raise self._connection.not_connected_error()
         await channel.notify(method, params, headers=headers)
 
     # Lists, driven by the method table
@@ -809,10 +811,10 @@ class Client:
 
     def _items(self, method: str, page: dict[str, Any]) -> list[Any]:
         """Decode one page of a list and return its items."""
-        spec = find(method)
+        spec = find_method(method)
         assert spec is not None and spec.list_key is not None  # noqa: PT018 - no test
         snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in spec.list_key)
-        items: list[Any] = getattr(self._decoded(method, page), snake)
+        items: list[Any] = getattr(self._decode_result(method, page), snake)
         return items
 
     async def _result(
@@ -820,19 +822,19 @@ class Client:
     ) -> T:
         """Perform a request; return its result, decoded by the method table's type."""
         raw = await self._requests.request(method, params, options)
-        result: T = self._decoded(method, raw)
+        result: T = self._decode_result(method, raw)
         return result
 
-    def _decoded(self, method: str, raw: dict[str, Any]) -> Any:
+    def _decode_result(self, method: str, raw: dict[str, Any]) -> Any:
         from mcpwire import types
 
-        spec = find(method)
+        spec = find_method(method)
         assert spec is not None and spec.result is not None  # noqa: PT018 - no test
         lost: list[str] = []
         result = decode(getattr(types, spec.result), raw, lost)
         self._connection.malformed_members += len(lost)
         if method == "tools/list":
-            self._known_tools.learn(result.tools)
+            self._known_tools.add(result.tools)
         return result
 
     # Skills (`io.modelcontextprotocol/skills`)
@@ -885,7 +887,7 @@ class Client:
 
         load_yaml()
         profile = self._connection.profile
-        if "skills/get" in profile.refused:
+        if "skills/get" in profile.disabled:
             raise profile.refusal("skills/get")
         if isinstance(skill, str):
             skill = await self.get_skill(skill, **options)
@@ -949,14 +951,14 @@ class Client:
         """
         from mcpwire.client.streams import Subscription
 
-        wanted = Filter(
+        selected = Filter(
             tools=tools,
             prompts=prompts,
             resources=resources,
             uris=frozenset(uris),
             task_ids=frozenset(task_ids),
         )
-        return Subscription(self._connection, self._subscriptions, wanted, options)
+        return Subscription(self._connection, self._subscriptions, selected, options)
 
     def watch(self, uri: str, **options: Unpack[CallOptions]) -> ResourceWatch:
         """Iterate over the contents of a resource: now, and after each change.
@@ -996,9 +998,9 @@ class Client:
         Raises:
             LocalProtocolError: The server does not offer it, or refuses this resource.
         """
-        wanted = Filter(uris=frozenset((uri,)))
-        if not await self._subscriptions.add(wanted, options):
-            await self._subscriptions.remove(wanted, options)
+        selected = Filter(uris=frozenset((uri,)))
+        if not await self._subscriptions.add(selected, options):
+            await self._subscriptions.remove(selected, options)
             offers = self._connection.profile.offers("resources.subscribe")
             raise LocalProtocolError(
                 f"the server acknowledged no subscription to {uri!r}"
@@ -1081,7 +1083,7 @@ class Client:
             raise LocalProtocolError("this client was made without roots")
         channel = self._connection.channel
         if channel is None:
-            raise self._connection.not_connected()
+            raise self._connection.not_connected_error()
         # 2025-11-25 client/roots, "Root List Changes"; 2026-07-28 has no such message:
         # a server requests the roots each time it needs them.
         if self._connection.profile.era is not Era.STATELESS:
@@ -1114,20 +1116,20 @@ async def resolve_links(
     if not linked:
         return result
     try:
-        listed = {each.uri for each in await client.list_resources(**options)}
+        listed = {resource.uri for resource in await client.list_resources(**options)}
     except (LocalProtocolError, RPCError):
         return result
-    found: dict[str, list[EmbeddedResource]] = {}
+    embedded: dict[str, list[EmbeddedResource]] = {}
     for uri in sorted(linked & listed):
         try:
             read = await client.read_resource(uri, **options)
         except RPCError:
             continue
-        found[uri] = [EmbeddedResource(contents) for contents in read.contents]
+        embedded[uri] = [EmbeddedResource(contents) for contents in read.contents]
     content: list[ContentBlock] = []
     for block in result.content:
-        if isinstance(block, ResourceLink) and block.uri in found:
-            content += found[block.uri]
+        if isinstance(block, ResourceLink) and block.uri in embedded:
+            content += embedded[block.uri]
         else:
             content.append(block)
     return attrs.evolve(result, content=content)
@@ -1146,12 +1148,15 @@ def _check_validate(validate: str) -> None:
     check_choice(validate, "validate", ("off", "warn", "error"))
 
 
-def _cache(cache: ResponseCache | bool, connection: Connection) -> ResponseCache | None:  # noqa: FBT001 - public option
+def _make_cache(
+    cache: ResponseCache | bool,  # noqa: FBT001 - public option
+    connection: Connection,
+) -> ResponseCache | None:
     if cache is False:
         return None
     from mcpwire.protocol.cache import ResponseCache
 
-    found = ResponseCache() if cache is True else cache
-    connection.inbound.changes.append(found.invalidate)
-    connection.inbound.renewed.append(found.clear)
-    return found
+    response_cache = ResponseCache() if cache is True else cache
+    connection.inbound.notification_hooks.append(response_cache.invalidate)
+    connection.inbound.missed_hooks.append(response_cache.clear)
+    return response_cache

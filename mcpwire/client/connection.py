@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 
-from mcpwire.client.handshake import Handshake, connect_failure, pausable
-from mcpwire.client.inbound import ClientInbound, ask
+from mcpwire.client.handshake import Handshake, connect_failure, pause_for_login
+from mcpwire.client.inbound import ClientInbound, run_handler
 from mcpwire.errors import (
     CallCancelled,
     ConnectionClosed,
@@ -42,7 +42,7 @@ from mcpwire.limits import DEFAULT_LIMITS, DEFAULT_RECOVERY, Limits, Recovery
 from mcpwire.protocol import negotiation
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.negotiation import Negotiation, Profile
-from mcpwire.protocol.retry import Restarts
+from mcpwire.protocol.retry import RestartBackoff
 from mcpwire.transports.base import is_cancelled_here, is_on_loop, wait_shared
 from mcpwire.transports.handlers import is_blocking, run_until_done
 from mcpwire.versions import Era
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from mcpwire.protocol.negotiation import Agreement, Identity
     from mcpwire.protocol.subscriptions import Notification
     from mcpwire.transports.base import CallHandle, NotifyFn
-    from mcpwire.transports.targets import OpenChannel, Opener
+    from mcpwire.transports.targets import ChannelOpener, OpenChannel
     from mcpwire.versions import Revision
 
     EndFn = Callable[[dict[str, Any] | Exception], None]
@@ -63,10 +63,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcpwire")
 
-TARGET_CHARACTERS: Final = 120
+MAX_TARGET_CHARACTERS: Final = 120
 """The maximum length of a command line in a repr."""
 
-CALLBACK_END_S: Final = 2.0
+CALLBACK_TIMEOUT_S: Final = 2.0
 """The maximum wait for cancelled callbacks and handlers to end."""
 
 
@@ -162,19 +162,19 @@ class Connection:
 
     subscriptions: Subscriptions  # set by its constructor
 
-    def __init__(self, opener: Opener, settings: Settings) -> None:
+    def __init__(self, opener: ChannelOpener, settings: Settings) -> None:
         self._target = opener.target
         self._trace = None
         if settings.trace is not None:
             from mcpwire.transports.base import Trace
 
             self._trace = Trace(settings.trace)
-            opener = self._trace.watching(opener)
+            opener = self._trace.wrap(opener)
         self._opener = opener
         self.pauser = opener.pauser
         self.settings = settings
         self.time: Callable[[], float] = monotonic
-        self.is_wanted = False  # connected and not closed by us since, even if lost
+        self.is_active = False  # connected and not closed by us since, even if lost
         self.channel: OpenChannel | None = None
         self._current: OpenChannel | None = None  # until it is closed and counted
         self.serial = 0  # number of the current connection
@@ -183,24 +183,24 @@ class Connection:
         self.log_level: str | None = None  # sent again on each new connection
         self.malformed_members = 0
         self._closed_stats = ClientStats()
-        self._is_noise_told = False
-        self._doubts_era = False  # whether the remembered era may be outdated
+        self._has_warned_of_noise = False
+        self._must_probe_era = False  # whether the remembered era may be outdated
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._handshake: Handshake | None = None  # the last one, until it succeeds
         self._shared = _SharedTask()
-        self._is_taken = False  # whether a caller has received this connection
+        self._is_in_use = False  # whether a caller has received this connection
         self._reconnector = Reconnector(self)
         self._background: set[asyncio.Task[Any]] = set()
-        self._leaving: set[asyncio.Task[None]] = set()  # close discarded connections
+        self._discarding: set[asyncio.Task[None]] = set()  # close discarded connections
         self._pinging: asyncio.Task[Any] | None = None
-        self._woken = asyncio.Event()  # ends pauses between requests
+        self._wakeup = asyncio.Event()  # ends pauses between requests
         self.inbound = self._inbound_type(
             settings.features,
             settings.on_notification,
-            self._lost,
-            lambda uri: self.subscriptions.is_kept(uri),  # noqa: PLW0108 - it is set later
+            self._on_lost,
+            lambda uri: self.subscriptions.is_subscribed(uri),  # noqa: PLW0108 - it is set later
             settings.limits,
         )
 
@@ -218,8 +218,8 @@ class Connection:
         else:
             state = f"connected, {channel.revision}"
         target = self._target
-        if len(target) > TARGET_CHARACTERS:
-            target = f"{target[:TARGET_CHARACTERS]}..."
+        if len(target) > MAX_TARGET_CHARACTERS:
+            target = f"{target[:MAX_TARGET_CHARACTERS]}..."
         return f"{target!r} {state}"
 
     @property
@@ -244,7 +244,7 @@ class Connection:
         """The id of the open HTTP session; ``None`` without one."""
         return getattr(self.channel, "session_id", None) if self.is_open else None
 
-    def _may_reopen(self) -> bool:
+    def _can_reopen(self) -> bool:
         """Return whether a lost connection may be reopened, given why it was lost."""
         recovery = self.settings.recovery
         lost = self._current.lost if self._current is not None else None
@@ -252,7 +252,7 @@ class Connection:
             return recovery.reinitialize
         return recovery.restart
 
-    def not_connected(self) -> MCPError:
+    def not_connected_error(self) -> MCPError:
         """Build the error for a call without a connection."""
         channel = self.channel
         lost = channel.lost if channel is not None else None
@@ -266,7 +266,7 @@ class Connection:
                 stderr_tail=getattr(channel, "stderr_tail", ""),
                 sent=False,
             )
-        if self.is_wanted:
+        if self.is_active:
             return ConnectionClosed(
                 f"the connection to {self._target} was lost and is not open again",
                 target=self._target,
@@ -281,11 +281,11 @@ class Connection:
         """Open the GET stream for server messages, if the HTTP session has one."""
         channel = self.channel
         if channel is not None:
-            channel.open_server_stream(wanted=True)
+            channel.open_server_stream(needed=True)
 
     # Fields of each request
 
-    def compose(self, agreement: Agreement) -> Profile:
+    def make_profile(self, agreement: Agreement) -> Profile:
         """Return the request profile for an agreement."""
         return Profile.of(agreement, self.settings.identity, log_level=self.log_level)
 
@@ -293,7 +293,7 @@ class Connection:
         """Set the minimum log level that each later request carries."""
         self.log_level = level
         if self.profile.agreement is not None:
-            self.profile = self.compose(self.profile.agreement)
+            self.profile = self.make_profile(self.profile.agreement)
 
     def use_features(self, features: ClientFeatures) -> None:
         """Declare the capabilities of these features in later requests."""
@@ -304,7 +304,7 @@ class Connection:
             self.settings, features=features, identity=identity
         )
         if self.profile.agreement is not None:
-            self.profile = self.compose(self.profile.agreement)
+            self.profile = self.make_profile(self.profile.agreement)
             self.open_server_stream()
 
     def cancel(self, handle: CallHandle, reason: str) -> bool:
@@ -312,7 +312,7 @@ class Connection:
         channel = self.channel
         return channel is not None and bool(channel.cancel(handle, reason))
 
-    def _retire(self, channel: Any) -> None:
+    def _add_to_totals(self, channel: Any) -> None:
         """Add the counters of a closed connection to the totals."""
         if self._current is channel:  # else it was abandoned
             self._current = None
@@ -322,8 +322,8 @@ class Connection:
     def _warn_of_noise(self, channel: Any) -> None:
         """Warn once about a server that writes lines that are not messages."""
         noise = channel.stats.noise_lines
-        if noise and not self._is_noise_told:
-            self._is_noise_told = True
+        if noise and not self._has_warned_of_noise:
+            self._has_warned_of_noise = True
             logger.warning(
                 "%s wrote %d line(s) that are no messages, first: %r",
                 channel.target,
@@ -342,36 +342,36 @@ class Connection:
         """Connect without resetting the reconnect attempts counted since a loss."""
         loop = self._check_loop()
         # `wait` yields to the loop even if the task is done and its callback pending.
-        while (ending := self._ending()) is not None:
+        while (ending := self._ending_task()) is not None:
             await asyncio.wait([ending])
         if not self.is_open:
             if self._opening is None:
                 self._loop = loop
                 self.time = loop.time
                 # A connection in use before stays wanted if a waiting call gives up.
-                self._is_taken = self.is_wanted
+                self._is_in_use = self.is_active
                 self._opening = loop.create_task(self._open(), name="mcpwire-connect")
-                self._opening.add_done_callback(self._ended)
-            await self._shared.wait(self._opening, self._undo)
-        self._is_taken = True
+                self._opening.add_done_callback(self._on_task_done)
+            await self._shared.wait(self._opening, self._cancel_opening)
+        self._is_in_use = True
 
-    def _ending(self) -> asyncio.Task[None] | None:
+    def _ending_task(self) -> asyncio.Task[None] | None:
         """Return the task that must end before a connection can be opened."""
         if self._closing is not None:
             return self._closing
         opening = self._opening
         return opening if opening is not None and opening.cancelling() else None
 
-    async def _undo(self, opening: asyncio.Task[None]) -> None:
+    async def _cancel_opening(self, opening: asyncio.Task[None]) -> None:
         """Cancel an opening without waiters; close the connection if already open."""
         if not opening.done():
             opening.cancel()
             await asyncio.wait([opening])
-            await self._wait_leaving()
-        elif self.channel is not None and not self._is_taken:
+            await self._wait_discarded()
+        elif self.channel is not None and not self._is_in_use:
             await self.aclose()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         if self._opening is task:  # else it was abandoned
             self._opening = None
         if self._closing is task:
@@ -384,8 +384,8 @@ class Connection:
         if self.is_open:
             return
         self._check_loop()
-        if not self.is_wanted or not self._may_reopen():
-            raise self.not_connected()
+        if not self.is_active or not self._can_reopen():
+            raise self.not_connected_error()
         await self._reconnector.reconnect(method, deadline)
 
     async def aclose(self) -> None:
@@ -396,14 +396,14 @@ class Connection:
         """
         loop = self._check_loop()
         if self._closing is None:
-            self.is_wanted = False
+            self.is_active = False
             ending = [*self.inbound.close(), *self._reconnector.close()]
             busy = (self._current, self._opening, ending, self._background)
-            if not any((*busy, self._leaving)):
+            if not any((*busy, self._discarding)):
                 self._forget()
                 return
             self._closing = loop.create_task(self._close(ending), name="mcpwire-close")
-            self._closing.add_done_callback(self._ended)
+            self._closing.add_done_callback(self._on_task_done)
         await wait_shared(self._closing)
 
     async def _close(self, ending: list[asyncio.Task[None]]) -> None:
@@ -415,21 +415,21 @@ class Connection:
         self._wake()
         if channel is not None:
             await channel.aclose()
-            self._retire(channel)
+            self._add_to_totals(channel)
             if self._trace is not None:
                 self._trace("close", channel.target)
-        await self._wait_leaving()
+        await self._wait_discarded()
         for task in self._background:
             task.cancel()
         ending += self._background
         if ending:
-            await asyncio.wait(ending, timeout=CALLBACK_END_S)
+            await asyncio.wait(ending, timeout=CALLBACK_TIMEOUT_S)
         self._forget()
 
     def _wake(self) -> None:
         """Wake the calls that pause between two requests."""
-        self._woken.set()
-        self._woken = asyncio.Event()
+        self._wakeup.set()
+        self._wakeup = asyncio.Event()
 
     def _forget(self) -> None:
         """Clear the state of one period of use, from `connect` to `aclose`."""
@@ -442,24 +442,24 @@ class Connection:
     @property
     def needs_loop(self) -> bool:
         """Whether it is open, opening, closing or to be reopened: it needs its loop."""
-        return self.is_wanted or (self._opening or self._closing) is not None
+        return self.is_active or (self._opening or self._closing) is not None
 
     def abandon(self) -> bool:
         """Discard the connection now, from any thread; return whether it was open."""
-        was_open, self.is_wanted = self.is_wanted, False
+        was_open, self.is_active = self.is_active, False
         opening, self._opening = self._opening, None
         self._closing = None  # an interrupted loop may not finish these tasks
         channel, self._current, self.channel = self._current, None, None
         handshake, self._handshake = self._handshake, None
-        opened = list(handshake.channels) if handshake is not None else []
+        channels = list(handshake.channels) if handshake is not None else []
         loop = self._loop
         if opening is not None and loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(opening.cancel)  # callers may wait for it
         if channel is not None:
             self._closed_stats.add(channel)
-            opened.append(channel)
-        for each in opened:
+            channels.append(channel)
+        for each in channels:
             if loop is not None and loop.is_running() and not is_on_loop(loop):
                 loop.call_soon_threadsafe(each.abandon)
             else:
@@ -486,8 +486,8 @@ class Connection:
                 self.pauser.reset()
             self._reconnector = Reconnector(self)
             self._background.clear()
-            self._leaving.clear()
-            self._woken = asyncio.Event()
+            self._discarding.clear()
+            self._wakeup = asyncio.Event()
             self.log_level = None
             self.subscriptions.forget()
             self._loop = None
@@ -502,26 +502,26 @@ class Connection:
         old, self.channel = self._current, None
         if old is not None:
             self._close_lost(old)
-        await self._wait_leaving(until)
+        await self._wait_discarded(until)
         if old is not None:
-            self._retire(old)
+            self._add_to_totals(old)
         started = loop.time()
         self.inbound.revision = None  # until this connection has negotiated one
         handshake = Handshake(self._opener, self.inbound, started)
         self._handshake = handshake
         try:
             async with asyncio.timeout_at(until) as scope:
-                if self._leaving:
+                if self._discarding:
                     await asyncio.sleep(0)  # raises if the timeout has passed
-                with pausable(self.pauser, scope):
-                    agreement = await self._agree(handshake)
+                with pause_for_login(self.pauser, scope):
+                    agreement = await self._negotiate_remembered(handshake)
                     channel = handshake.channel
                     assert channel is not None
                     channel.reset_on_progress = self.settings.reset_on_progress
                     self.inbound.revision = agreement.revision
                     self.inbound.stats = channel.stats
-                    profile = self.compose(agreement)
-                    await self.subscriptions.replay(channel, profile)
+                    profile = self.make_profile(agreement)
+                    await self.subscriptions.restore(channel, profile)
         except BaseException as error:
             failure = connect_failure(
                 error,
@@ -531,12 +531,12 @@ class Connection:
                 elapsed=loop.time() - started,
                 allowed=self.settings.allowed,
             )
-            self._leave(handshake.discard())
-            await self._wait_leaving(until if isinstance(error, Exception) else None)
+            self._discard(handshake.discard())
+            await self._wait_discarded(until if isinstance(error, Exception) else None)
             if failure is None:
                 raise
             raise failure from failure.__cause__ or error
-        self._settle(channel, profile)
+        self._start_use(channel, profile)
 
     def _close_lost(self, old: OpenChannel) -> None:
         """Close a lost connection as soon as it has no pending calls."""
@@ -544,44 +544,44 @@ class Connection:
         if isinstance(old.lost, SessionExpired) and session.is_busy:
             self.spawn(session.drain(), "drain")
         else:
-            self._leave(old.aclose())
+            self._discard(old.aclose())
 
-    def _leave(self, closing: Coroutine[Any, Any, None]) -> None:
+    def _discard(self, closing: Coroutine[Any, Any, None]) -> None:
         """Close a discarded connection in a task independent of the opening."""
         task = asyncio.get_running_loop().create_task(closing, name="mcpwire-leave")
-        self._leaving.add(task)
-        task.add_done_callback(self._leaving.discard)
+        self._discarding.add(task)
+        task.add_done_callback(self._discarding.discard)
         run_until_done(task)
 
-    async def _wait_leaving(self, until: float | None = None) -> None:
+    async def _wait_discarded(self, until: float | None = None) -> None:
         """Wait for the discarded connections to close, at most until that time."""
-        if self._leaving:
+        if self._discarding:
             left = None if until is None else max(0.0, until - self.time())
-            await asyncio.wait(self._leaving, timeout=left)
+            await asyncio.wait(self._discarding, timeout=left)
 
-    async def _agree(self, handshake: Handshake) -> Agreement:
+    async def _negotiate_remembered(self, handshake: Handshake) -> Agreement:
         """Negotiate; try the session era first for a server known to be of it."""
         # 2026-07-28 basic/versioning, "Backward Compatibility": the era is remembered
         # for the process, or the URL, and probed again when that fails.
         allowed = self.settings.allowed
         memory = self._opener.memory
-        known = self.profile.era is Era.SESSION and self.is_wanted
+        is_session_server = self.profile.era is Era.SESSION and self.is_active
         if memory is not None:
-            known = memory.era is Era.SESSION
-        if known and not self._doubts_era:
-            legacy = tuple(r for r in allowed if r.era is Era.SESSION)
-            self._doubts_era = True  # cleared only on success
+            is_session_server = memory.era is Era.SESSION
+        if is_session_server and not self._must_probe_era:
+            session_revisions = tuple(r for r in allowed if r.era is Era.SESSION)
+            self._must_probe_era = True  # cleared only on success
             try:
-                agreement = await self._negotiate(handshake, legacy)
+                agreement = await self._negotiate(handshake, session_revisions)
             except NegotiationError:
-                if legacy == allowed:
+                if session_revisions == allowed:
                     raise
                 await handshake.reset()
             else:
-                self._doubts_era = False
+                self._must_probe_era = False
                 return agreement
         agreement = await self._negotiate(handshake, allowed)
-        self._doubts_era = False
+        self._must_probe_era = False
         return agreement
 
     async def _negotiate(
@@ -604,16 +604,16 @@ class Connection:
             memory.legacy = handshake.is_legacy
         return agreement
 
-    def _settle(self, channel: OpenChannel, profile: Profile) -> None:
+    def _start_use(self, channel: OpenChannel, profile: Profile) -> None:
         """Start to use a connection after its handshake."""
         self._current, self._handshake = channel, None
         self.profile = profile
         self.inbound.missed()
         self.channel = channel
         self.serial += 1
-        self.is_wanted = self._closing is None  # else `aclose` came first
+        self.is_active = self._closing is None  # else `aclose` came first
         self._warn_of_noise(channel)
-        self._reconnector.opened(channel)
+        self._reconnector.record_open(channel)
         if self._trace is not None:
             self._trace("agree", self.negotiation)
         if self.settings.keepalive is not None and profile.era is Era.SESSION:
@@ -622,8 +622,8 @@ class Connection:
             )
         assert profile.agreement is not None
         declares = self.settings.features.capabilities(profile.agreement.revision)
-        is_heard = bool(declares) or self.subscriptions.are_heard()
-        channel.open_server_stream(wanted=is_heard)
+        is_needed = bool(declares) or self.subscriptions.has_receivers()
+        channel.open_server_stream(needed=is_needed)
         self.inbound.wake()
 
     # Open connection
@@ -665,14 +665,14 @@ class Connection:
 
         self.spawn(run(), method)
 
-    async def ask(
-        self, method: str, question: ServerRequest, deadline: Deadline | None
+    async def answer_input(
+        self, method: str, request: ServerRequest, deadline: Deadline | None
     ) -> dict[str, Any]:
         """Run the handler of a call's input request, within the call's deadline."""
         until = None if deadline is None or deadline.at == inf else deadline.at
         try:
             async with asyncio.timeout_at(until) as limit:
-                return await ask(question)
+                return await run_handler(request)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -685,20 +685,22 @@ class Connection:
                 method, reason=f"our handler refused: {error.message}"
             ) from error
 
-    def left(self, deadline: Deadline | None) -> float | None:
+    def remaining(self, deadline: Deadline | None) -> float | None:
         """Return the remaining seconds of a deadline; ``None``: no limit."""
         return None if deadline is None else deadline.remaining(self.time())
 
     async def sleep(self, seconds: float) -> None:
         """Sleep for some seconds; closing the connection ends the sleep early."""
-        await self.wait(self._woken, seconds)
+        await self.wait(self._wakeup, seconds)
 
-    async def attend(self, event: asyncio.Event, until: float | None = None) -> None:
+    async def wait_or_reopen(
+        self, event: asyncio.Event, until: float | None = None
+    ) -> None:
         """Wait until an event is set; reopen a connection that is lost while waiting.
 
         Returns early at the time `until`, and when `aclose` is called.
         """
-        while not event.is_set() and self.is_wanted:
+        while not event.is_set() and self.is_active:
             left = None if until is None else until - self.time()
             if left is not None and left <= 0:
                 return
@@ -721,16 +723,16 @@ class Connection:
             return event.is_set()
         return True
 
-    def _lost(self, error: TransportError) -> None:
+    def _on_lost(self, error: TransportError) -> None:
         """Record the loss of the connection; reopen it if a consumer needs it."""
         logger.debug("connection lost: %s", error)
         if self._trace is not None:
             self._trace("lost", error)
         if self._pinging is not None:
             self._pinging.cancel()
-        if self.is_wanted and self._current is not None:
-            self._reconnector.lost(self._current)
-            if self._may_reopen() and self.subscriptions.are_needed():
+        if self.is_active and self._current is not None:
+            self._reconnector.record_loss(self._current)
+            if self._can_reopen() and self.subscriptions.has_consumers():
                 self._reconnector.start()
 
 
@@ -765,7 +767,7 @@ class Reconnector:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._recovery = connection.settings.recovery
-        self._restarts = Restarts.of(self._recovery)
+        self._restarts = RestartBackoff.of(self._recovery)
         self._task: asyncio.Task[None] | None = None
         self._shared = _SharedTask()
         self._failure: MCPError | None = None  # the last
@@ -776,16 +778,16 @@ class Reconnector:
         self._restarts.reset()
         self._gave_up_at = None
 
-    def opened(self, channel: OpenChannel) -> None:
+    def record_open(self, channel: OpenChannel) -> None:
         """Start to count the replies of a new connection."""
         channel.stats.before_open = channel.requests_sent
-        self._restarts.opened(self._connection.time())
+        self._restarts.record_open(self._connection.time())
 
-    def lost(self, channel: OpenChannel) -> None:
+    def record_loss(self, channel: OpenChannel) -> None:
         """Count a loss and whether the connection has answered a request."""
         # Notifications do not prove that a server works.
         answered = has_served(channel)
-        self._restarts.lost(self._connection.time(), answered=answered)
+        self._restarts.record_loss(self._connection.time(), answered=answered)
 
     def close(self) -> list[asyncio.Task[None]]:
         """Stop the attempts; return the task that has yet to end."""
@@ -801,10 +803,10 @@ class Reconnector:
         if self._task is None:
             loop = asyncio.get_running_loop()
             self._task = loop.create_task(self._reopen(), name="mcpwire-reconnect")
-            self._task.add_done_callback(self._done)
+            self._task.add_done_callback(self._on_task_done)
         return self._task
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         if self._task is task:
             self._task = None
         error = None if task.cancelled() else task.exception()
@@ -816,13 +818,13 @@ class Reconnector:
         """Wait until the connection is open again, within the deadline of a call."""
         connection = self._connection
         try:
-            async with asyncio.timeout(connection.left(deadline)) as scope:
-                with pausable(connection.pauser, scope, deadline):
+            async with asyncio.timeout(connection.remaining(deadline)) as scope:
+                with pause_for_login(connection.pauser, scope, deadline):
                     while self._task is not None and self._task.cancelling():
                         await asyncio.wait([self._task])  # cancelled by its last waiter
-                    if not connection.is_wanted:
-                        raise connection.not_connected()
-                    await self._shared.wait(self.start(), self._end_unneeded)
+                    if not connection.is_active:
+                        raise connection.not_connected_error()
+                    await self._shared.wait(self.start(), self._cancel_unless_needed)
         except TimeoutError as error:
             if isinstance(error, MCPError) or not scope.expired():
                 raise
@@ -830,8 +832,8 @@ class Reconnector:
             detail = "the connection was lost and is being opened again"
             raise deadline.error(method, connection.time(), detail) from None
 
-    async def _end_unneeded(self, task: asyncio.Task[None]) -> None:
-        if not self._connection.subscriptions.are_needed():
+    async def _cancel_unless_needed(self, task: asyncio.Task[None]) -> None:
+        if not self._connection.subscriptions.has_consumers():
             task.cancel()
             await asyncio.wait([task])
 
@@ -854,11 +856,11 @@ class Reconnector:
                 await connection.open()
             except (NegotiationError, RequestTimeout, TransportError) as error:
                 self._failure = error
-                self._restarts.failed(connection.time())
+                self._restarts.record_failure(connection.time())
 
     def _last_failure(self) -> MCPError:
         if self._failure is None:
-            return self._connection.not_connected()
+            return self._connection.not_connected_error()
         # The error is raised repeatedly, and each raise would grow its traceback.
         return self._failure.with_traceback(None)
 

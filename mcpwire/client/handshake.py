@@ -30,26 +30,26 @@ if TYPE_CHECKING:
     from mcpwire.protocol.negotiation import Agreement
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.oauth.authorizer import DeadlinePauser
-    from mcpwire.transports.targets import OpenChannel, Opener
+    from mcpwire.transports.targets import ChannelOpener, OpenChannel
     from mcpwire.versions import Revision
 
 
 class Handshake:
     """Driver of the negotiation generator: sends, waits, and reopens the channel."""
 
-    def __init__(self, opener: Opener, inbound: Inbound, started: float) -> None:
+    def __init__(self, opener: ChannelOpener, inbound: Inbound, started: float) -> None:
         self._opener = opener
         self._inbound = inbound
         self._loop = asyncio.get_running_loop()
         self._started = started
         self._tasks: set[asyncio.Task[None]] = set()
-        self._answers: asyncio.Queue[negotiation.Answer | Exception] = asyncio.Queue()
-        self._aside: OpenChannel | None = None
+        self._replies: asyncio.Queue[negotiation.Answer | Exception] = asyncio.Queue()
+        self._replaced: OpenChannel | None = None
         self.channel: OpenChannel | None = None
         self.is_legacy = False
         self.last_method = "initialize"
 
-    async def drive(self, steps: negotiation.Negotiating) -> Agreement:
+    async def drive(self, steps: negotiation.NegotiationSteps) -> Agreement:
         """Open the first connection and run the negotiation to its end."""
         memory = self._opener.memory
         if memory is not None and memory.legacy:
@@ -59,27 +59,27 @@ class Handshake:
         try:
             step = next(steps)
             while True:
-                step = steps.send(await self._perform(step))
+                step = steps.send(await self._perform_step(step))
         except StopIteration as done:
             agreement: Agreement = done.value
-        await self._forget_calls()
+        await self._cancel_calls()
         self.channel.revision = agreement.revision
         return agreement
 
-    async def _perform(self, step: negotiation.Step) -> Any:
+    async def _perform_step(self, step: negotiation.Step) -> Any:
         channel = self.channel
         assert channel is not None
         if type(step) is negotiation.Send:
             self.last_method = step.method
             task = self._loop.create_task(
-                self._ask(channel, step.method, step.params, self._answers)
+                self._send(channel, step.method, step.params, self._replies)
             )
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         elif type(step) is negotiation.Receive:
-            return await self._receive(step.patience)
+            return await self._receive(step.timeout)
         elif type(step) is negotiation.Notify:
-            await self._forget_calls()
+            await self._cancel_calls()
             channel.revision = step.revision
             await channel.notify(step.method)
         elif type(step) is negotiation.Downgrade:
@@ -95,37 +95,37 @@ class Handshake:
         open_legacy = self._opener.open_legacy
         if open_legacy is None or self.is_legacy:
             return LocalProtocolError("there is no other transport to try")
-        await self._forget_calls()
+        await self._cancel_calls()
         legacy = open_legacy(self._inbound)
         old, self.channel = self.channel, legacy
-        self._aside = old
+        self._replaced = old
         try:
             await legacy.ready()
         except MCPError as error:
             await legacy.aclose()
-            self.channel, self._aside = old, None
+            self.channel, self._replaced = old, None
             return error
         self.is_legacy = True
-        self._aside = None
+        self._replaced = None
         if old is not None:
             await old.aclose()
         return None
 
     async def reset(self) -> None:
         """Close the channel, so that another one can be opened."""
-        await self._forget_calls()
-        self._answers = asyncio.Queue()
+        await self._cancel_calls()
+        self._replies = asyncio.Queue()
         if self.channel is not None:
             await self.channel.aclose()
             self.channel = None
             self.is_legacy = False
 
-    async def _ask(
+    async def _send(
         self,
         channel: OpenChannel,
         method: str,
         params: dict[str, Any],
-        answers: asyncio.Queue[negotiation.Answer | Exception],
+        replies: asyncio.Queue[negotiation.Answer | Exception],
     ) -> None:
         outcome: dict[str, Any] | MCPError
         try:
@@ -134,25 +134,25 @@ class Handshake:
             # The traceback's frames would keep the error and a blocking client alive.
             outcome = error.with_traceback(None)
         except Exception as error:  # noqa: BLE001 - headers' function may raise any
-            answers.put_nowait(error)
+            replies.put_nowait(error)
             return
         at = self._loop.time() - self._started
-        answers.put_nowait(negotiation.Answer(method, outcome, at))
+        replies.put_nowait(negotiation.Answer(method, outcome, at))
 
     async def _receive(
-        self, patience: float | None
-    ) -> negotiation.Answer | negotiation.Silence:
+        self, timeout: float | None
+    ) -> negotiation.Answer | negotiation.ReceiveTimeout:
         try:
-            async with asyncio.timeout(patience) as scope:
-                with pausable(self._opener.pauser, scope):
-                    answer = await self._answers.get()
+            async with asyncio.timeout(timeout) as scope:
+                with pause_for_login(self._opener.pauser, scope):
+                    reply = await self._replies.get()
         except TimeoutError:
-            return negotiation.Silence(self._loop.time() - self._started)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+            return negotiation.ReceiveTimeout(self._loop.time() - self._started)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
-    async def _forget_calls(self) -> None:
+    async def _cancel_calls(self) -> None:
         """Cancel pending calls; before the agreement the server is not notified."""
         tasks = list(self._tasks)
         for task in tasks:
@@ -163,7 +163,7 @@ class Handshake:
     @property
     def channels(self) -> list[OpenChannel]:
         """The channels that are open."""
-        opened = (self.channel, self._aside)
+        opened = (self.channel, self._replaced)
         return [channel for channel in opened if channel is not None]
 
     async def discard(self) -> None:
@@ -178,7 +178,7 @@ class Handshake:
 
 
 @contextlib.contextmanager
-def pausable(
+def pause_for_login(
     pauser: DeadlinePauser | None,
     scope: asyncio.Timeout,
     deadline: Deadline | None = None,
@@ -187,7 +187,7 @@ def pausable(
     if pauser is None:
         yield
         return
-    with pauser.timeout(scope), pauser.deadline(deadline):
+    with pauser.pause_timeout(scope), pauser.pause_deadline(deadline):
         yield
 
 
@@ -203,7 +203,7 @@ def connect_failure(
     """Convert a failure of connecting for the caller; ``None``: raise it unchanged."""
     advice = ""
     if method == negotiation.DISCOVER and any(
-        each.era is Era.SESSION for each in allowed
+        revision.era is Era.SESSION for revision in allowed
     ):
         advice = 'mode="session" connects without this probe'
     if isinstance(error, HTTPError) and error.status >= 500 and advice:
@@ -216,13 +216,13 @@ def connect_failure(
         return None
     if timeout is None:
         return None
-    silent = _connect_error(None, channel)
+    timeout_error = _connect_error(None, channel)
     return RequestTimeout(
         method=method,
         timeout=timeout,
         elapsed=elapsed,
-        detail=str(silent)
-        if silent.noise or silent.stderr_tail.strip()
+        detail=str(timeout_error)
+        if timeout_error.noise or timeout_error.stderr_tail.strip()
         else advice or None,
     )
 
@@ -235,10 +235,14 @@ def _connect_error(
     if isinstance(lost, ConnectError):
         return lost  # the transport's own error is more precise
     target = channel.target if channel is not None else None
-    why = str(error.args[0]) if error is not None else "no answer to the handshake"
+    reason = str(error.args[0]) if error is not None else "no answer to the handshake"
     # HTTP errors already start with the target.
-    where = f"{target}: " if target and not why.startswith(target) else ""
-    text = f"{where}{why} before the handshake was done" if error else f"{where}{why}"
+    prefix = f"{target}: " if target and not reason.startswith(target) else ""
+    text = (
+        f"{prefix}{reason} before the handshake was done"
+        if error
+        else f"{prefix}{reason}"
+    )
     return ConnectError(
         f"{text}; {advice}" if advice else text,
         target=target,

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcpwire.errors import InvalidMessage, MethodNotFound, RPCError
-from mcpwire.protocol.subscriptions import typed_notification
+from mcpwire.protocol.subscriptions import decode_notification
 from mcpwire.transports.handlers import Delivery, InboundTasks, invoke
 
 if TYPE_CHECKING:
@@ -42,19 +42,19 @@ class Observer(Protocol):
         """Check the connection: it is lost, open again, or closed."""
 
 
-async def ask(question: ServerRequest) -> dict[str, Any]:
+async def run_handler(request: ServerRequest) -> dict[str, Any]:
     """Run the handler; return its validated result."""
-    value = invoke(question.handler, question.params)
+    value = invoke(request.handler, request.params)
     if hasattr(value, "__await__"):
         value = await value
-    return question.finish(value)
+    return request.finish(value)
 
 
 class ClientInbound:
     """Receiver of server-initiated messages (`transports.base.Inbound`).
 
-    `changes` are called first with each notification, to invalidate cached data;
-    `renewed` are called when notifications may have been lost. A lost connection is
+    `notification_hooks` are called first with each notification, to invalidate cached
+    data; `missed_hooks` when notifications may have been lost. A lost connection is
     reopened for `listeners`, but not for `observers`.
     """
 
@@ -63,7 +63,7 @@ class ClientInbound:
         features: ClientFeatures,
         on_notification: Callable[[Notification], Any] | None,
         on_lost: Callable[[TransportError], None],
-        is_kept: Callable[[str], bool],
+        is_subscribed: Callable[[str], bool],
         limits: Limits,
     ) -> None:
         self.features = features
@@ -77,11 +77,16 @@ class ClientInbound:
             from mcpwire.protocol.subscriptions import EventBuffer
 
             buffer = EventBuffer(
-                limits.notifications, is_kept, room=limits.message, size=self.size
+                limits.notifications,
+                is_subscribed,
+                max_bytes=limits.message,
+                size=self.size,
             )
-            self._delivery = Delivery(self._tell, buffer)
-        self.changes: list[Callable[[str, dict[str, Any] | None], object]] = []
-        self.renewed: list[Callable[[], object]] = []
+            self._delivery = Delivery(self._call_callback, buffer)
+        self.notification_hooks: list[
+            Callable[[str, dict[str, Any] | None], object]
+        ] = []
+        self.missed_hooks: list[Callable[[], object]] = []
         self.listeners: weakref.WeakSet[Observer] = weakref.WeakSet()
         self.observers: list[Observer] = []
         self.revision: Revision | None = None
@@ -107,33 +112,33 @@ class ClientInbound:
         is_completion = method == "notifications/elicitation/complete"
         if is_completion and not self.features.complete_elicitation(params):
             return
-        for change in self.changes:
-            change(method, params)
+        for hook in self.notification_hooks:
+            hook(method, params)
         size = self.size()
         for observer in (*self.listeners, *self.observers):
             observer.heard(method, params, size)
         if self._delivery is not None:
             self._delivery.put(method, params)
 
-    def typed(self, method: str, params: dict[str, Any] | None) -> Notification | None:
+    def decode(self, method: str, params: dict[str, Any] | None) -> Notification | None:
         """Return the typed notification; ``None`` if it is invalid."""
         try:
-            return typed_notification(method, params)
+            return decode_notification(method, params)
         except InvalidMessage as error:
             if self.stats is not None:
                 self.stats.invalid += 1
             logger.warning("dropped a notification: %s", error)
             return None
 
-    def _tell(self, method: str, params: dict[str, Any] | None) -> Any:
+    def _call_callback(self, method: str, params: dict[str, Any] | None) -> Any:
         assert self._on_notification is not None
-        notification = self.typed(method, params)
+        notification = self.decode(method, params)
         return None if notification is None else self._on_notification(notification)
 
     def missed(self) -> None:
         """Invalidate cached data, as notifications may have been lost."""
-        for forget in self.renewed:
-            forget()
+        for hook in self.missed_hooks:
+            hook()
 
     # Requests
 
@@ -156,11 +161,11 @@ class ClientInbound:
             reply(MethodNotFound(f"{method!r} came before the handshake was done"))
             return
         try:
-            question = self.features.prepare(method, params, self.revision)
+            request = self.features.prepare(method, params, self.revision)
         except RPCError as error:
             reply(error)
             return
-        self._tasks.start(id, partial(ask, question), reply, self.size())
+        self._tasks.start(id, partial(run_handler, request), reply, self.size())
 
     def cancelled(self, id: RequestId) -> None:
         """Cancel the handler of a request that the server cancelled."""

@@ -17,7 +17,7 @@ from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.transports.http.target import Http
 from mcpwire.transports.oauth.authorizer import Authorizer
 from mcpwire.transports.oauth.interactive_login import returned_parameters
-from mcpwire.transports.oauth.storage import CredentialStore, storage_of
+from mcpwire.transports.oauth.storage import CredentialStore, storage_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,10 +46,10 @@ async def login(
         MCPError: The server is unreachable.
         ValueError: The target is not a URL, or its ``auth`` needs no login.
     """
-    http = _http(target)
+    http = _as_http(target)
     _grant(http)
     async with Client(http, limits=limits) as client:
-        await _knock(client)
+        await _probe_login(client)
     return login_status(http)
 
 
@@ -68,14 +68,14 @@ async def begin_login(
         MCPError: The server is unreachable.
         ValueError: The target is not a URL, or its ``auth`` involves no user.
     """
-    http = _http(target)
-    grant = _asking(http)
+    http = _as_http(target)
+    grant = _oauth_grant(http)
     # Both share one storage, even if `grant` names none.
-    quiet = attrs.evolve(grant, interactive=False, storage=storage_of(grant))
-    alone = attrs.evolve(http, auth=quiet)
+    unattended = attrs.evolve(grant, interactive=False, storage=storage_for(grant))
+    unattended_http = attrs.evolve(http, auth=unattended)
     try:
-        async with Client(alone, limits=limits) as client:
-            await _knock(client)
+        async with Client(unattended_http, limits=limits) as client:
+            await _probe_login(client)
             return None
     except AuthRequired as required:
         if required.url is None:
@@ -102,10 +102,10 @@ async def finish_login(
             another login.
         AuthError: The server issued no tokens.
     """
-    http = _http(target)
-    authorizer = Authorizer(_asking(http), http, limits)
+    http = _as_http(target)
+    authorizer = Authorizer(_oauth_grant(http), http, limits)
     record = await authorizer.finish(returned_parameters(returned))
-    return _status(http, record)
+    return _make_status(http, record)
 
 
 async def logout(target: str | Http, *, limits: Limits = DEFAULT_LIMITS) -> bool:
@@ -117,7 +117,7 @@ async def logout(target: str | Http, *, limits: Limits = DEFAULT_LIMITS) -> bool
         StorageError: The tokens cannot be deleted.
         ValueError: The target is not a URL, or its ``auth`` needs no login.
     """
-    http = _http(target)
+    http = _as_http(target)
     return await Authorizer(_grant(http), http, limits).revoke()
 
 
@@ -127,12 +127,14 @@ def login_status(target: str | Http) -> LoginStatus | None:
     Raises:
         ValueError: The target is not a URL, or its ``auth`` needs no login.
     """
-    http = _http(target)
+    http = _as_http(target)
     record = CredentialStore(_grant(http), http, DEFAULT_LIMITS).perform(steps.Load())
-    return None if record is None or record.tokens is None else _status(http, record)
+    return (
+        None if record is None or record.tokens is None else _make_status(http, record)
+    )
 
 
-async def _knock(client: Client) -> None:
+async def _probe_login(client: Client) -> None:
     """Send a list request: some servers require a token only after the handshake."""
     declared = client.capabilities
     if declared is None:
@@ -146,7 +148,7 @@ async def _knock(client: Client) -> None:
             await client.list_prompts_page()
 
 
-def _http(target: Any) -> Http:
+def _as_http(target: Any) -> Http:
     if isinstance(target, str):
         return Http(target, auth="oauth")
     if not isinstance(target, Http):
@@ -160,14 +162,14 @@ def _grant(http: Http) -> Grant:
     return http.grant
 
 
-def _asking(http: Http) -> OAuth:
+def _oauth_grant(http: Http) -> OAuth:
     grant = _grant(http)
     if not isinstance(grant, OAuth):
         raise ValueError(f"auth is {type(grant).__name__}: it asks no user")
     return grant
 
 
-def _status(http: Http, record: Record) -> LoginStatus:
+def _make_status(http: Http, record: Record) -> LoginStatus:
     tokens = record.tokens
     assert tokens is not None
     return LoginStatus(

@@ -29,8 +29,8 @@ from mcpwire.errors import (
 )
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.deadline import Deadline
-from mcpwire.protocol.methods import find
-from mcpwire.protocol.multistep import Ask, Call, Sleep
+from mcpwire.protocol.methods import find_method
+from mcpwire.protocol.multistep import Call, HandleInput, Sleep
 from mcpwire.protocol.retry import may_repeat
 from mcpwire.transports.base import CallHandle, wait_shared
 from mcpwire.types import UNSET
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LONGEST_PAUSE_S: Final = 3600.0
+MAX_PAUSE_S: Final = 3600.0
 """The limit of a server-requested delay for a call without a deadline."""
 
-PROGRESS_EXTENDS_TIMES: Final = 10.0
+MAX_PROGRESS_EXTENSION: Final = 10.0
 """The default maximum duration of a call with progress, in multiples of its timeout."""
 
 
@@ -103,7 +103,7 @@ class Requests:
         now = self._connection.time()
         if not self._progress_extends:
             return Deadline(now, seconds)
-        maximum = self._max_timeout or seconds * PROGRESS_EXTENDS_TIMES
+        maximum = self._max_timeout or seconds * MAX_PROGRESS_EXTENSION
         return Deadline(now, seconds, maximum=maximum)
 
     def options(self, given: Mapping[str, Any], **internal: Any) -> Options:
@@ -135,15 +135,15 @@ class Requests:
         connection = self._connection
         channel = connection.channel
         if channel is None:
-            raise connection.not_connected()
+            raise connection.not_connected_error()
         profile = connection.profile
         if meta is not None or on_progress is not None:
-            fields = {**(profile.stamp_fields or {}), **(meta or {})}
+            fields = {**(profile.meta or {}), **(meta or {})}
             if fields:
                 params = {**(params or {}), "_meta": fields}
-        elif profile.stamp is not None:
+        elif profile.encoded_meta is not None:
             params = params if params is not None else {}
-            params["_meta"] = profile.stamp
+            params["_meta"] = profile.encoded_meta
         if on_progress is None:
             return channel.call(
                 method, params, deadline=deadline, handle=handle, headers=headers
@@ -171,15 +171,15 @@ class Requests:
                 params,
                 deadline=deadline,
                 handle=handle,
-                on_notification=sink.take,
+                on_notification=sink.on_notification,
                 headers=headers,
             )
-            await sink.settle(self._connection.left(deadline))
+            await sink.settle(self._connection.remaining(deadline))
         finally:
             sink.close()
         return result
 
-    def _begin(
+    def _start(
         self, method: str, params: dict[str, Any] | None, options: Options
     ) -> Coroutine[Any, Any, dict[str, Any]]:
         return self.begin(
@@ -204,7 +204,7 @@ class Requests:
         """Perform a request, with all its input rounds; return the complete result."""
         options = self.options(given, **internal)
         profile = self._connection.profile
-        if method in profile.refused:
+        if method in profile.disabled:
             raise profile.refusal(method)
         return await self._complete(method, params or {}, options)
 
@@ -213,12 +213,12 @@ class Requests:
     ) -> dict[str, Any]:
         cache, generation = self.cache, None
         if cache is not None:
-            if not self._connection.is_wanted:  # a closed client uses no cache
-                raise self._connection.not_connected()
-            found = cache.get(method, params, self._connection.time())
-            if found is not None:
-                kept: dict[str, Any] = found
-                return kept
+            if not self._connection.is_active:  # a closed client uses no cache
+                raise self._connection.not_connected_error()
+            cached = cache.get(method, params, self._connection.time())
+            if cached is not None:
+                result: dict[str, Any] = cached
+                return result
             generation = cache.generation(method, params)
         try:
             raw = await self.perform(method, dict(params), options)
@@ -236,18 +236,18 @@ class Requests:
         self, method: str, params: dict[str, Any], raw: dict[str, Any], options: Options
     ) -> dict[str, Any]:
         """Run the input rounds, or the task, of an incomplete result to its end."""
-        from mcpwire.protocol.multistep import input_rounds, is_task
+        from mcpwire.protocol.multistep import is_task, run_input_rounds
 
         profile = self._connection.profile
         assert profile.agreement is not None
-        steps = input_rounds(
+        steps = run_input_rounds(
             method,
-            _unstamped(params) or {},
+            _without_meta(params) or {},
             raw,
             revision=profile.agreement.revision,
             extensions=profile.extensions,
-            limit=self._limits.input_rounds,
-            most=self._limits.questions,
+            max_rounds=self._limits.input_rounds,
+            max_requests=self._limits.questions,
             recovery=self._connection.settings.recovery,
         )
         result: dict[str, Any] = await self.drive(method, steps, options)
@@ -261,15 +261,15 @@ class Requests:
         self, method: str, given: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
         """Fetch all pages of a list within one deadline; return their raw results."""
-        from mcpwire.protocol.multistep import pages
+        from mcpwire.protocol.multistep import fetch_pages
 
         profile = self._connection.profile
-        if method in profile.refused:
+        if method in profile.disabled:
             raise profile.refusal(method)
-        steps = pages(method, {}, limit=self._limits.pages)
-        found: list[dict[str, Any]]
-        found = await self.drive(method, steps, self.options(given))
-        return found
+        steps = fetch_pages(method, {}, limit=self._limits.pages)
+        results: list[dict[str, Any]]
+        results = await self.drive(method, steps, self.options(given))
+        return results
 
     async def walk(
         self, method: str, params: Mapping[str, Any], given: Mapping[str, Any]
@@ -295,7 +295,7 @@ class Requests:
                     if type(step) is Call and "cursor" in step.params:
                         options = attrs.evolve(options, serial=serial)
                         self._check_cursor(options)
-                    outcome = await self._take(method, step, options)
+                    outcome = await self._perform_step(method, step, options)
                     if type(step) is Call and "cursor" not in step.params:
                         serial = self._connection.serial
                 except MCPError as error:
@@ -305,43 +305,43 @@ class Requests:
         except StopIteration as done:
             return done.value
 
-    async def _take(self, method: str, step: Step, options: Options) -> Any:
+    async def _perform_step(self, method: str, step: Step, options: Options) -> Any:
         if type(step) is Sleep:
             await self._sleep(method, step.seconds, options.deadline)
             return None
-        if type(step) is Ask:
-            return await self._ask(method, step, options.deadline)
+        if type(step) is HandleInput:
+            return await self._answer_input(method, step, options.deadline)
         assert type(step) is Call
-        spec = find(step.method)
+        spec = find_method(step.method)
         if self.cache is not None and spec is not None and spec.list_key is not None:
             return await self._complete(step.method, step.params, options)
         return await self.perform(step.method, dict(step.params), options)
 
-    async def _ask(
-        self, method: str, step: Ask, deadline: Deadline | None
+    async def _answer_input(
+        self, method: str, step: HandleInput, deadline: Deadline | None
     ) -> dict[str, Any]:
         """Run the handler of an input request; return its validated result."""
         connection = self._connection
         agreement = connection.profile.agreement
         assert agreement is not None
         try:
-            question = connection.inbound.features.prepare(
+            request = connection.inbound.features.prepare(
                 step.method, step.params, agreement.revision
             )
         except RPCError as error:
             # 2026-07-28 basic/patterns/mrtr: a server MUST NOT send an input request
             # for an undeclared capability; it cannot be answered with an error.
-            why = f"cannot answer: {error.message}"
+            reason = f"cannot answer: {error.message}"
             if isinstance(error, MethodNotFound):
-                why = "did not declare"
+                reason = "did not declare"
             raise RemoteProtocolError(
                 f"{method}: the server asks for {step.method!r}, which this client "
-                f"{why}"
+                f"{reason}"
             ) from error
         if deadline is not None:
             deadline.pause(connection.time(), self._limits.question_time)
         try:
-            return await connection.ask(method, question, deadline)
+            return await connection.answer_input(method, request, deadline)
         finally:
             if deadline is not None:
                 deadline.resume(connection.time())
@@ -351,7 +351,7 @@ class Requests:
     ) -> None:
         """Sleep between two requests of a call, at most until the call's deadline."""
         connection = self._connection
-        left = connection.left(deadline)
+        left = connection.remaining(deadline)
         if left is None or seconds < left:
             await connection.sleep(seconds)
             return
@@ -368,7 +368,7 @@ class Requests:
     ) -> dict[str, Any]:
         """Perform one request; repeat it after a transport failure if that is safe."""
         try:
-            return await self._begin(method, params, options)
+            return await self._start(method, params, options)
         except (TransportError, RPCError) as error:
             return await self.perform_again(error, method, params, options)
 
@@ -385,28 +385,28 @@ class Requests:
         rejects a call's mirrored headers, the tools are listed again, once.
         """
         try:
-            failure = _failure(error)
+            failure = _as_transport_error(error)
             if failure is None:
                 raise error
             return await self._repeat(failure, method, params, options)
         except HeaderMismatch as refused:
             if method != "tools/call" or options.has_new_headers:
                 raise
-            await self._list_tools_anew(refused, options.deadline)
+            await self._relist_tools(refused, options.deadline)
             options = attrs.evolve(options, has_new_headers=True)
         return await self.perform(method, params, options)
 
-    async def _list_tools_anew(
+    async def _relist_tools(
         self, error: HeaderMismatch, deadline: Deadline | None
     ) -> None:
         """List the tools again: their schemas define the mirrored headers of a call."""
-        if error.status is None or "tools/list" in self._connection.profile.refused:
+        if error.status is None or "tools/list" in self._connection.profile.disabled:
             raise error
         if self.cache is not None:
             self.cache.drop_list("tools/list")
-        from mcpwire.protocol.multistep import pages
+        from mcpwire.protocol.multistep import fetch_pages
 
-        steps = pages("tools/list", {}, limit=self._limits.pages)
+        steps = fetch_pages("tools/list", {}, limit=self._limits.pages)
         await self.drive("tools/list", steps, Options(deadline))
 
     async def _repeat(
@@ -421,35 +421,35 @@ class Requests:
         channel: Any = None  # of the last attempt
         while self._can_repeat(error):
             if isinstance(error, SessionExpired):
-                allows = not is_renewed or self._allows_session_after(channel, attempt)
-                seconds = 0.0 if allows else None
+                can_renew = not is_renewed or self._can_renew_session(channel, attempt)
+                seconds = 0.0 if can_renew else None
                 is_renewed = True
             else:
-                seconds = self._pause_before(error, method, attempt, options)
-            left = self._connection.left(options.deadline)
-            longest = LONGEST_PAUSE_S if left is None else left
+                seconds = self._retry_delay(error, method, attempt, options)
+            left = self._connection.remaining(options.deadline)
+            longest = MAX_PAUSE_S if left is None else left
             if seconds is None or seconds >= longest:
                 break
             attempt += 1
             if seconds:
                 await self._connection.sleep(seconds)
-                if not self._connection.is_wanted:  # closed during the sleep
+                if not self._connection.is_active:  # closed during the sleep
                     break
             try:
                 await self._connection.reconnect(method, options.deadline)
                 self._check_cursor(options)
                 channel = self._connection.channel
-                return await self._begin(method, _unstamped(params), options)
+                return await self._start(method, _without_meta(params), options)
             except (TransportError, RPCError) as raised:
-                another = _failure(raised)
-                if another is None:
+                next_error = _as_transport_error(raised)
+                if next_error is None:
                     raise
                 # An error that says the request may have run must not be replaced.
-                if _may_have_run(another) or not _may_have_run(error):
-                    error = another
+                if _may_have_run(next_error) or not _may_have_run(error):
+                    error = next_error
         raise self._final_error(error)
 
-    def _allows_session_after(self, channel: Any, attempt: int) -> bool:
+    def _can_renew_session(self, channel: Any, attempt: int) -> bool:
         """Return whether one more session may be opened for one request.
 
         A new session that expires before it has answered a request is not replaced.
@@ -460,13 +460,13 @@ class Requests:
 
     def _final_error(self, error: TransportError) -> MCPError:
         """Return the server's own error, if the failure wraps one."""
-        said = getattr(error, "rpc_error", None)
-        if isinstance(said, RPCError):
-            return said
-        said = error.__cause__
+        server_error = getattr(error, "rpc_error", None)
+        if isinstance(server_error, RPCError):
+            return server_error
+        server_error = error.__cause__
         is_stateless = self._connection.profile.era is Era.STATELESS
         if isinstance(error, SessionExpired) and is_stateless:
-            return said if isinstance(said, MCPError) else error
+            return server_error if isinstance(server_error, MCPError) else error
         return error
 
     def _check_cursor(self, options: Options) -> None:
@@ -481,7 +481,7 @@ class Requests:
 
     def _can_repeat(self, error: TransportError) -> bool:
         connection = self._connection
-        if not connection.is_wanted:
+        if not connection.is_active:
             return False
         recovery = connection.settings.recovery
         if isinstance(error, SessionExpired):
@@ -490,7 +490,7 @@ class Requests:
         is_reopening = recovery.restart and not isinstance(error, ConnectError)
         return connection.is_open or is_reopening
 
-    def _pause_before(
+    def _retry_delay(
         self, error: TransportError, method: str, attempt: int, options: Options
     ) -> float | None:
         """Return the seconds to wait before the next attempt; ``None``: give up."""
@@ -502,9 +502,9 @@ class Requests:
             return 0.0 if may and attempt <= recovery.attempts else None
         from random import random
 
-        from mcpwire.protocol.retry import after_failure
+        from mcpwire.protocol.retry import retry_delay
 
-        return after_failure(
+        return retry_delay(
             error,
             method,
             idempotent=idempotent,
@@ -524,22 +524,22 @@ def as_object(arguments: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _unstamped(params: dict[str, Any] | None) -> dict[str, Any] | None:
+def _without_meta(params: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return params without the `_meta` of an earlier connection."""
     if params is None or "_meta" not in params:
         return params
     return {key: value for key, value in params.items() if key != "_meta"}
 
 
-def _failure(error: TransportError | RPCError) -> TransportError | None:
+def _as_transport_error(error: TransportError | RPCError) -> TransportError | None:
     """Return the transport error; ``None``: the server has replied."""
     if isinstance(error, TransportError):
         return error
     if error.status is None:  # a JSON-RPC error reply
         return None
-    from mcpwire.protocol.retry import declined
+    from mcpwire.protocol.retry import declined_error
 
-    return declined(error)
+    return declined_error(error)
 
 
 def _may_have_run(error: TransportError) -> bool:
@@ -583,9 +583,9 @@ class PendingCall(Generic[T]):
         self._task: asyncio.Task[T] = connection.spawn(
             self._run(call(self._handle)), method
         )
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(self._on_task_done)
 
-    def _ended(self, task: asyncio.Task[T]) -> None:
+    def _on_task_done(self, task: asyncio.Task[T]) -> None:
         self._handle.is_started.set()
         if not task.cancelled():
             task.exception()  # marks it as retrieved

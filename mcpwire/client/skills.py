@@ -24,11 +24,11 @@ async def load(requests: Requests, skill: Skill, options: CallOptions) -> Loaded
     from mcpwire.protocol.skills import check_entry, split_document
 
     check_entry(skill)
-    document = await _read(requests, skill, skill.uri, options)
+    document = await _read_checked(requests, skill, skill.uri, options)
     return LoadedSkill(requests, skill, split_document(document))
 
 
-async def _read(
+async def _read_checked(
     requests: Requests, skill: Skill, uri: str, options: CallOptions
 ) -> bytes:
     """Read one file of a skill and check it."""
@@ -94,12 +94,12 @@ class LoadedSkill:
             LocalProtocolError: An earlier or concurrent read found an invalid file; no
                 request was sent, or its reply is discarded.
         """
-        from mcpwire.protocol.skills import locate
+        from mcpwire.protocol.skills import find_file_uri
 
         self._check()
-        uri = locate(self.entry, path)
+        uri = find_file_uri(self.entry, path)
         try:
-            data = await _read(self._requests, self.entry, uri, options)
+            data = await _read_checked(self._requests, self.entry, uri, options)
         except RemoteProtocolError as error:
             self._fault = error
             raise

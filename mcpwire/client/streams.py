@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.client.subscriptions import EVERY_LIST
+from mcpwire.client.subscriptions import ALL_LISTS
 from mcpwire.errors import LocalProtocolError, MCPError, RPCError
 from mcpwire.limits import check_timeout
-from mcpwire.protocol.subscriptions import UPDATED, EventBuffer, Filter
+from mcpwire.protocol.subscriptions import RESOURCE_UPDATED, EventBuffer, Filter
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -42,14 +42,14 @@ class EventStream:
         limits = connection.settings.limits
         self._buffer = EventBuffer(
             limits.notifications,
-            subscriptions.is_kept,
-            room=limits.message,
+            subscriptions.is_subscribed,
+            max_bytes=limits.message,
             size=connection.inbound.size,
         )
         self._signal = asyncio.Event()
-        self._wanted: Filter | None = None
+        self._subscribed: Filter | None = None
         self._is_closed = False
-        self._has_begun = connection.is_wanted
+        self._has_begun = connection.is_active
         connection.inbound.listeners.add(self)
         connection.open_server_stream()
 
@@ -67,11 +67,11 @@ class EventStream:
 
     def changed(self) -> None:
         """Look at the connection: it is lost, open again, or closed."""
-        if self._connection.is_wanted:
+        if self._connection.is_active:
             self._has_begun = True
         elif self._has_begun:
             self._is_closed = True
-            self._wanted = None  # closing the connection has removed the subscription
+            self._subscribed = None  # the connection removed the subscription
         self._signal.set()
 
     # Iteration
@@ -107,12 +107,12 @@ class EventStream:
 
     async def _next(self, until: float | None) -> Notification | None:
         connection = self._connection
-        await self._begin()
+        await self._subscribe_once()
         while not self._is_closed or self._buffer:
             # Clear before reading the buffer, so that a later `put` sets the event.
             self._signal.clear()
             while self._buffer:
-                notification = connection.inbound.typed(*self._buffer.pop())
+                notification = connection.inbound.decode(*self._buffer.pop())
                 if notification is not None:
                     if self._buffer:  # for other iterating tasks
                         self._signal.set()
@@ -122,7 +122,7 @@ class EventStream:
             if until is not None and connection.time() >= until:
                 return None
             try:
-                await connection.attend(self._signal, until)
+                await connection.wait_or_reopen(self._signal, until)
             except MCPError:
                 if not self._buffer:  # else return earlier notifications first
                     raise
@@ -130,44 +130,44 @@ class EventStream:
         return None
 
     def _has_ended(self) -> bool:
-        return self._is_closed or not self._connection.is_wanted
+        return self._is_closed or not self._connection.is_active
 
-    async def _begin(self) -> None:
+    async def _subscribe_once(self) -> None:
         """Subscribe to the notifications at the server, once."""
-        if self._wanted is None and not self._is_closed:
-            self._wanted = await self._ask()
-        if self._is_closed and self._wanted is not None:  # closed while subscribing
+        if self._subscribed is None and not self._is_closed:
+            self._subscribed = await self._subscribe()
+        if self._is_closed and self._subscribed is not None:  # closed while subscribing
             await self.aclose()
 
-    async def _ask(self) -> Filter:
+    async def _subscribe(self) -> Filter:
         try:
-            await self._subscriptions.add(EVERY_LIST, {})
+            await self._subscriptions.add(ALL_LISTS, {})
         except RPCError:
             # Other notifications are received without a subscription.
-            self._subscriptions.counts.add(EVERY_LIST)
-        return EVERY_LIST
+            self._subscriptions.counts.add(ALL_LISTS)
+        return ALL_LISTS
 
     async def aclose(self) -> None:
         """End the stream; unsubscribe if it was the last consumer. Never raises."""
         self._is_closed = True
         self._connection.inbound.listeners.discard(self)
-        wanted, self._wanted = self._wanted, None
+        subscribed, self._subscribed = self._subscribed, None
         self._buffer.clear()
         self._signal.set()
-        if wanted is not None:
+        if subscribed is not None:
             try:
-                await self._subscriptions.remove(wanted, {})
+                await self._subscriptions.remove(subscribed, {})
             except MCPError:
                 return  # the server may continue; its notifications are ignored
 
     def __del__(self) -> None:
         # Not closed: the next change of subscriptions unsubscribes at the server.
-        wanted = getattr(self, "_wanted", None)
-        if wanted is not None:
-            self._subscriptions.discard(wanted)
+        subscribed = getattr(self, "_subscribed", None)
+        if subscribed is not None:
+            self._subscriptions.discard(subscribed)
 
     async def __aenter__(self) -> Self:
-        await self._begin()
+        await self._subscribe_once()
         return self
 
     async def __aexit__(
@@ -190,13 +190,13 @@ class Subscription(EventStream):
         self,
         connection: Connection,
         subscriptions: Subscriptions,
-        wanted: Filter,
+        selected: Filter,
         options: Mapping[str, Any],
         *,
         renews: bool = False,
     ) -> None:
         super().__init__(connection, subscriptions)
-        self._filter = wanted
+        self._filter = selected
         self._options = options
         self._renews = renews
         self._serial = 0
@@ -220,16 +220,16 @@ class Subscription(EventStream):
     def changed(self) -> None:
         """Look at the connection: it is lost, open again, or closed."""
         serial = self._connection.serial
-        if self._renews and self._wanted is not None and serial != self._serial:
+        if self._renews and self._subscribed is not None and serial != self._serial:
             self._serial = serial
             for uri in self._filter.uris:
-                super().heard(UPDATED, {"uri": uri}, 0)
+                super().heard(RESOURCE_UPDATED, {"uri": uri}, 0)
         super().changed()
 
     def _has_ended(self) -> bool:
         return super()._has_ended() or self._subscriptions.is_ended()
 
-    async def _ask(self) -> Filter:
+    async def _subscribe(self) -> Filter:
         self._acknowledged = await self._subscriptions.add(self._filter, self._options)
         self._serial = self._connection.serial
         return self._filter

@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcpwire")
 
-EVERY_LIST = Filter(tools=True, prompts=True, resources=True)
+ALL_LISTS = Filter(tools=True, prompts=True, resources=True)
 
 
-class Listening:
+class ListenRequest:
     """One `subscriptions/listen` request and its state."""
 
     def __init__(
-        self, connection: Connection, channel: OpenChannel, wanted: Filter
+        self, connection: Connection, channel: OpenChannel, requested: Filter
     ) -> None:
         self._connection = connection
         self._channel = channel
         self._handle = CallHandle()
         self._changed = asyncio.Event()
-        self.wanted = wanted
+        self.requested = requested
         self.acknowledged: Filter | None = None
         self.outcome: dict[str, Any] | Exception | None = None
 
@@ -64,23 +64,23 @@ class Listening:
         self._connection.open_call(
             self._channel,
             LISTEN,
-            {"notifications": self.wanted.as_params(), "_meta": dict(stamp or {})},
+            {"notifications": self.requested.as_params(), "_meta": dict(stamp or {})},
             handle=self._handle,
-            on_notification=self._take,
-            on_end=self._end,
+            on_notification=self._on_notification,
+            on_end=self._on_end,
         )
 
-    def _take(self, method: str, params: dict[str, Any] | None) -> None:
+    def _on_notification(self, method: str, params: dict[str, Any] | None) -> None:
         if method != ACKNOWLEDGED:
             self._connection.inbound.notification(method, params, None)
         elif self.acknowledged is None:
             self.acknowledged = Filter.of((params or {}).get("notifications"))
-            refused = self.wanted.minus(self.acknowledged)
+            refused = self.requested.minus(self.acknowledged)
             if refused:
                 logger.info("the server does not send %s", refused.as_params())
             self._changed.set()
 
-    def _end(self, outcome: dict[str, Any] | Exception) -> None:
+    def _on_end(self, outcome: dict[str, Any] | Exception) -> None:
         self.outcome = outcome
         self._changed.set()
         if isinstance(outcome, RPCError):
@@ -91,9 +91,9 @@ class Listening:
     def report_end(self) -> None:
         """Report that the server has ended it, unless the connection is lost."""
         if self._channel.lost is None:
-            self._connection.subscriptions.has_ended(self)
+            self._connection.subscriptions.on_listen_end(self)
 
-    async def settle(self, deadline: Deadline | None) -> Filter:
+    async def wait_acknowledged(self, deadline: Deadline | None) -> Filter:
         """Wait for the acknowledgement and return it."""
         connection = self._connection
         is_sent = False  # true after the first wait, which lets the call's task run
@@ -103,8 +103,8 @@ class Listening:
             if self.outcome is not None:
                 return Filter()
             if self._channel.lost is not None:
-                raise connection.not_connected()
-            left = connection.left(deadline)
+                raise connection.not_connected_error()
+            left = connection.remaining(deadline)
             if left == 0.0 and is_sent:
                 assert deadline is not None
                 detail = "it was not acknowledged"
@@ -125,53 +125,55 @@ class Subscriptions:
     def __init__(self, connection: Connection, requests: Requests) -> None:
         self._connection = connection
         self._requests = requests
-        self._changing = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._subscribed: set[str] = set()
-        self._listening: Listening | None = None
+        self._listen_request: ListenRequest | None = None
         # A notification callback and a cache both need list changes.
         callback, cache = connection.settings.on_notification, requests.cache
-        self._always = Filter() if callback is None and cache is None else EVERY_LIST
+        self._always = Filter() if callback is None and cache is None else ALL_LISTS
         self.counts = SubscriptionCounts()
         self.on_end: Callable[[], None] | None = None  # the server ended it
         connection.subscriptions = self
 
-    def hear_lists(self) -> None:
+    def listen_to_lists(self) -> None:
         """Subscribe to list changes on each connection."""
-        self._always = EVERY_LIST
+        self._always = ALL_LISTS
 
-    def is_kept(self, uri: str) -> bool:
+    def is_subscribed(self, uri: str) -> bool:
         """Return whether updates of that resource must not be dropped."""
         return uri in self.counts.current.uris
 
-    def are_needed(self) -> bool:
+    def has_consumers(self) -> bool:
         """Return whether any consumer waits for notifications."""
         return bool(self.counts.current.uris or self._connection.inbound.listeners)
 
-    def are_heard(self) -> bool:
+    def has_receivers(self) -> bool:
         """Return whether a consumer, a callback or a cache uses notifications."""
-        return bool(self._always) or self.are_needed()
+        return bool(self._always) or self.has_consumers()
 
-    def _wanted(self, profile: Profile) -> Filter:
+    def _requested_filter(self, profile: Profile) -> Filter:
         """Return the filter to subscribe to, limited to the server's capabilities."""
         assert profile.agreement is not None
-        wanted = self.counts.current | self._always
-        return wanted.restricted(profile.agreement.capabilities)
+        requested = self.counts.current | self._always
+        return requested.restricted(profile.agreement.capabilities)
 
-    def discard(self, wanted: Filter) -> None:
+    def discard(self, selected: Filter) -> None:
         """Remove a filter here; the next change removes it at the server."""
         with contextlib.suppress(ValueError):  # already removed by `forget`
-            self.counts.remove(wanted)
+            self.counts.remove(selected)
 
     def forget(self) -> None:
         """Remove all subscriptions after the client was closed."""
         self.counts = SubscriptionCounts()
-        self._changing = asyncio.Lock()  # the old one may belong to a closed loop
+        self._lock = asyncio.Lock()  # the old one may belong to a closed loop
         self._subscribed.clear()
-        self._listening = None
+        self._listen_request = None
 
     def is_ended(self) -> bool:
         """Return whether the server ended the subscription; raise its error if any."""
-        outcome = self._listening.outcome if self._listening is not None else None
+        outcome = (
+            self._listen_request.outcome if self._listen_request is not None else None
+        )
         # A lost connection is reopened with its subscription, so that is no end. Over
         # HTTP the subscription's stream alone may fail on an open connection.
         if isinstance(outcome, Exception) and (
@@ -183,14 +185,14 @@ class Subscriptions:
     @property
     def needs_renewal(self) -> bool:
         """Whether the server has ended the subscription, without an error."""
-        one = self._listening
-        is_refused = one is not None and isinstance(one.outcome, RPCError)
-        return one is not None and not one.is_open and not is_refused
+        request = self._listen_request
+        is_refused = request is not None and isinstance(request.outcome, RPCError)
+        return request is not None and not request.is_open and not is_refused
 
-    def has_ended(self, listening: Listening) -> None:
+    def on_listen_end(self, request: ListenRequest) -> None:
         """Report the end of the subscription to `on_end`."""
         if (
-            listening is self._listening
+            request is self._listen_request
             and self.needs_renewal
             and self.on_end is not None
         ):
@@ -199,7 +201,7 @@ class Subscriptions:
     async def listen_again(self) -> bool:
         """Open a subscription that the server has ended again; return whether so."""
         options = self._requests.options({})
-        async with self._change(options.deadline):
+        async with self._lock_changes(options.deadline):
             if not self.needs_renewal:
                 return False
             await self._listen(options.deadline)
@@ -207,20 +209,20 @@ class Subscriptions:
 
     # Changes
 
-    async def add(self, wanted: Filter, given: Mapping[str, Any]) -> Filter:
+    async def add(self, selected: Filter, given: Mapping[str, Any]) -> Filter:
         """Add a filter to the subscription; return the part that the server accepts."""
         options, connection = self._requests.options(given), self._connection
         deadline = options.deadline
         if not connection.is_open:
             await connection.reconnect(LISTEN, deadline)
         await self.wait_for_stream(deadline)
-        self.counts.add(wanted)
+        self.counts.add(selected)
         try:
             connection.open_server_stream()
-            async with self._change(deadline):
-                return await self._apply(wanted, options)
+            async with self._lock_changes(deadline):
+                return await self._apply(selected, options)
         except BaseException:
-            self.discard(wanted)
+            self.discard(selected)
             raise
 
     async def wait_for_stream(self, deadline: Deadline | None) -> None:
@@ -234,131 +236,135 @@ class Subscriptions:
         channel = connection.channel
         if channel is None or channel.lost is not None:
             return
-        channel.open_server_stream(wanted=True)
-        known = asyncio.Event()
-        seconds = channel.when_server_stream_known(known.set)
-        left = connection.left(deadline)
+        channel.open_server_stream(needed=True)
+        is_known = asyncio.Event()
+        seconds = channel.on_server_stream_known(is_known.set)
+        left = connection.remaining(deadline)
         if left is not None:
             seconds = min(seconds, left / 2)
         if seconds > 0.0:
-            await connection.wait(known, seconds)
+            await connection.wait(is_known, seconds)
 
-    async def remove(self, wanted: Filter, given: Mapping[str, Any]) -> None:
+    async def remove(self, selected: Filter, given: Mapping[str, Any]) -> None:
         """Remove a filter; unsubscribe if no other consumer needs it."""
         try:
-            self.counts.remove(wanted)
+            self.counts.remove(selected)
         except ValueError as error:
             raise LocalProtocolError(f"not subscribed: {error}") from None
         if not self._connection.is_open:
             return
         options = self._requests.options(given)
-        async with self._change(options.deadline):
+        async with self._lock_changes(options.deadline):
             await self._apply(Filter(), options)
 
     @contextlib.asynccontextmanager
-    async def _change(self, deadline: Deadline | None) -> AsyncIterator[None]:
+    async def _lock_changes(self, deadline: Deadline | None) -> AsyncIterator[None]:
         """Yield while holding the lock on changes, acquired within the deadline."""
-        connection, changing = self._connection, self._changing
+        connection, changing = self._connection, self._lock
         try:
-            async with asyncio.timeout(connection.left(deadline)):
+            async with asyncio.timeout(connection.remaining(deadline)):
                 await changing.acquire()
         except TimeoutError:
             assert deadline is not None
             detail = "others were before it"
             raise deadline.error(LISTEN, connection.time(), detail) from None
         try:
-            if not connection.is_wanted:  # closed while waiting
-                raise connection.not_connected()
+            if not connection.is_active:  # closed while waiting
+                raise connection.not_connected_error()
             yield
         finally:
             changing.release()
 
-    async def _apply(self, wanted: Filter, options: Options) -> Filter:
-        """Apply `counts` at the server; return the accepted part of `wanted`.
+    async def _apply(self, selected: Filter, options: Options) -> Filter:
+        """Apply `counts` at the server; return the accepted part of `selected`.
 
         A connection lost during this is not handled here: `replay` restores everything
         on the next one.
         """
         profile = self._connection.profile
         assert profile.agreement is not None
-        able = wanted.restricted(profile.agreement.capabilities)
+        supported = selected.restricted(profile.agreement.capabilities)
         if profile.era is not Era.STATELESS:
-            await self._apply_in_session(wanted.uris, options)
-            return able
-        told = await self._listen(options.deadline)
-        return able.minus(able.minus(told))
+            await self._apply_in_session(selected.uris, options)
+            return supported
+        accepted = await self._listen(options.deadline)
+        return supported.minus(supported.minus(accepted))
 
-    async def _apply_in_session(self, own: frozenset[str], options: Options) -> None:
+    async def _apply_in_session(
+        self, own_uris: frozenset[str], options: Options
+    ) -> None:
         profile = self._connection.profile
-        if profile.refused & {"resources/subscribe"}:
+        if profile.disabled & {"resources/subscribe"}:
             return
-        wanted = self.counts.current.uris
-        for uri in sorted(wanted - self._subscribed):
+        uris = self.counts.current.uris
+        for uri in sorted(uris - self._subscribed):
             try:
                 await self._requests.perform(
                     "resources/subscribe", {"uri": uri}, options
                 )
             except RPCError as error:
-                if uri in own:
+                if uri in own_uris:
                     raise
                 # The error was, or will be, reported to that resource's subscriber.
                 logger.debug("resources/subscribe %r failed: %s", uri, error)
             else:
                 self._subscribed.add(uri)
-        for uri in sorted(self._subscribed - wanted):
+        for uri in sorted(self._subscribed - uris):
             self._subscribed.discard(uri)
             await self._requests.perform("resources/unsubscribe", {"uri": uri}, options)
 
     async def _listen(self, deadline: Deadline | None) -> Filter:
         connection = self._connection
         profile, channel = connection.profile, connection.channel
-        wanted = self._wanted(profile)
-        old = self._listening
-        if old is not None and old.is_open and old.wanted == wanted:
-            return await old.settle(deadline)
+        requested = self._requested_filter(profile)
+        old = self._listen_request
+        if old is not None and old.is_open and old.requested == requested:
+            return await old.wait_acknowledged(deadline)
         new = None
-        told = Filter()
-        if wanted and channel is not None:
-            new = Listening(connection, channel, wanted)
+        accepted = Filter()
+        if requested and channel is not None:
+            new = ListenRequest(connection, channel, requested)
             try:
-                new.open(profile.stamp_fields)
-                told = await new.settle(deadline)
+                new.open(profile.meta)
+                accepted = await new.wait_acknowledged(deadline)
             except BaseException:
                 new.cancel()
                 raise
-        self._listening = new
+        self._listen_request = new
         if old is not None:
             old.cancel()
         if new is not None and not new.is_open:  # it ended with its acknowledgement
             new.report_end()
-        return told
+        return accepted
 
     # Reconnect
 
-    async def replay(self, channel: OpenChannel, profile: Profile) -> None:
+    async def restore(self, channel: OpenChannel, profile: Profile) -> None:
         """Restore log level and subscriptions on a new connection.
 
         2026-07-28 basic/patterns/subscriptions: a server does not keep subscriptions
         over a reconnect. Refusals are logged and do not fail the connection.
         """
         self._subscribed.clear()
-        self._listening = None
-        wanted = self._wanted(profile)
+        self._listen_request = None
+        requested = self._requested_filter(profile)
         if profile.era is Era.STATELESS:
-            if wanted:
-                self._listening = Listening(self._connection, channel, wanted)
-                self._listening.open(profile.stamp_fields)
+            if requested:
+                self._listen_request = ListenRequest(
+                    self._connection, channel, requested
+                )
+                self._listen_request.open(profile.meta)
             return
         level = self._connection.log_level
-        if level is not None and "logging/setLevel" not in profile.refused:
-            await self._tell_again(channel, "logging/setLevel", {"level": level})
-        if wanted.uris:  # opened concurrently, as a waiting call may need the stream
-            channel.open_server_stream(wanted=True)
-        for uri in sorted(wanted.uris):
-            if await self._tell_again(channel, "resources/subscribe", {"uri": uri}):
+        if level is not None and "logging/setLevel" not in profile.disabled:
+            await self._restore_one(channel, "logging/setLevel", {"level": level})
+        if requested.uris:  # opened concurrently, as a waiting call may need the stream
+            channel.open_server_stream(needed=True)
+        for uri in sorted(requested.uris):
+            if await self._restore_one(channel, "resources/subscribe", {"uri": uri}):
                 self._subscribed.add(uri)
 
-    async def _tell_again(
+    async def _restore_one(
         self, channel: OpenChannel, method: str, params: dict[str, Any]
     ) -> bool:
         deadline = self._requests.deadline(UNSET)

@@ -16,7 +16,7 @@ from mcpwire.client.requests import as_object
 from mcpwire.errors import ConnectionClosed, LocalProtocolError, TransportError
 from mcpwire.limits import check_timeout
 from mcpwire.protocol import tasks
-from mcpwire.protocol.methods import available
+from mcpwire.protocol.methods import available_method
 from mcpwire.transports.base import CallHandle
 from mcpwire.types import (
     CallToolResult,
@@ -74,17 +74,17 @@ async def start_task(
         "tasks.requests.tools.call"
     )
     tool = await _listed_tool(client, name) if offers else None
-    if tasks.must_request_task(revision, tool, offers=offers):
+    if tasks.must_request_task(revision, tool, is_offered=offers):
         params["task"] = {} if seconds is None else {"ttl": round(seconds * 1_000)}
     raw = await requests.request("tools/call", params, options, is_followed=False)
     return tasks.read_created(raw, revision) or decode(CallToolResult, raw)
 
 
 async def _listed_tool(client: Client, name: str) -> Tool | None:
-    known = client._known_tools  # noqa: SLF001 - this module is the client's
-    if known.get(name) is None:
+    tools = client._known_tools  # noqa: SLF001 - this module is the client's
+    if tools.get(name) is None:
         await client.list_tools()
-    return known.get(name)
+    return tools.get(name)
 
 
 async def get_task(
@@ -182,11 +182,11 @@ async def wait_for_task(
     is_stateless = revision.era is Era.STATELESS
     if is_stateless:
         limit = connection.settings.limits.input_rounds
-        steps = tasks.follow_task(task_id, revision=revision, limit=limit)
+        steps = tasks.follow_task(task_id, revision=revision, max_rounds=limit)
     else:
         steps = tasks.follow_session_task(task_id)
-    raw = await walk(connection, requests, steps, requests.options(options))
-    result = decode(CallToolResult, tasks.task_outcome(raw) if is_stateless else raw)
+    raw = await drive_steps(connection, requests, steps, requests.options(options))
+    result = decode(CallToolResult, tasks.read_outcome(raw) if is_stateless else raw)
     return result.raise_for_error() if check else result
 
 
@@ -209,12 +209,12 @@ def _revision(client: Client, method: str) -> Revision:
     """Return the negotiated revision; raise if it or the server lacks the method."""
     connection = _connection(client)
     profile = connection.profile
-    if profile.agreement is None or not connection.is_wanted:
-        raise connection.not_connected()
-    if method in profile.refused:
+    if profile.agreement is None or not connection.is_active:
+        raise connection.not_connected_error()
+    if method in profile.disabled:
         raise profile.refusal(method)
     revision = profile.agreement.revision
-    if available(method, revision, "client", profile.extensions) is None:
+    if available_method(method, revision, "client", profile.extensions) is None:
         raise LocalProtocolError(f"there is no {method} at {revision}")
     return revision
 
@@ -222,7 +222,7 @@ def _revision(client: Client, method: str) -> Revision:
 # Calls that became tasks
 
 
-def _withdraw(
+def _send_cancel(
     connection: Connection, task_id: str, headers: Mapping[str, str] | None
 ) -> None:
     """Send `tasks/cancel`, without waiting.
@@ -235,20 +235,23 @@ def _withdraw(
         connection.open_call(
             channel,
             "tasks/cancel",
-            {"taskId": task_id, "_meta": dict(connection.profile.stamp_fields or {})},
+            {"taskId": task_id, "_meta": dict(connection.profile.meta or {})},
             handle=CallHandle(),
-            on_end=_note,
+            on_end=_log_failure,
             headers=headers,
         )
 
 
-def _note(outcome: dict[str, Any] | Exception) -> None:
+def _log_failure(outcome: dict[str, Any] | Exception) -> None:
     if isinstance(outcome, Exception):
         logger.debug("a task was not cancelled: %s", outcome)
 
 
 async def follow(
-    connection: Connection, requests: Requests, begun: dict[str, Any], options: Options
+    connection: Connection,
+    requests: Requests,
+    created: dict[str, Any],
+    options: Options,
 ) -> dict[str, Any]:
     """Wait for the task of a call; return its raw result.
 
@@ -257,24 +260,24 @@ async def follow(
     """
     agreement = connection.profile.agreement
     assert agreement is not None
-    task_id = tasks.read_task_id(begun)
+    task_id = tasks.read_task_id(created)
     steps = tasks.follow_task(
-        begun,
+        created,
         revision=agreement.revision,
-        limit=connection.settings.limits.input_rounds,
-        most=connection.settings.limits.questions,
+        max_rounds=connection.settings.limits.input_rounds,
+        max_requests=connection.settings.limits.questions,
     )
     try:
-        task = await walk(connection, requests, steps, options)
+        task = await drive_steps(connection, requests, steps, options)
     except TransportError:
         raise
     except BaseException:
-        _withdraw(connection, task_id, options.headers)
+        _send_cancel(connection, task_id, options.headers)
         raise
-    return tasks.task_outcome(task)
+    return tasks.read_outcome(task)
 
 
-async def walk(
+async def drive_steps(
     connection: Connection,
     requests: Requests,
     steps: Steps[dict[str, Any]],
@@ -286,7 +289,7 @@ async def walk(
     try:
         result: dict[str, Any] = await requests.drive("tools/call", steps, options)
     except LocalProtocolError as error:
-        if connection.is_wanted:
+        if connection.is_active:
             raise
         raise ConnectionClosed("closed by this side", sent=True) from error
     return result

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.config.expansion import BARE, Expanded, expand
+from mcpwire.config.expansion import BARE_VARIABLE, ExpandedText, expand
 from mcpwire.config.schema import (
     FIELDS,
-    HARMLESS,
-    SPELLINGS,
-    UNUSED,
-    UNUSED_LOGIN,
+    IGNORED_FIELDS,
+    KNOWN_KEYS,
+    UNUSED_FIELDS,
+    UNUSED_OAUTH_FIELDS,
     auth_form,
-    canonical,
+    canonical_name,
     printable,
     snake_case,
     transport_of_type,
@@ -47,10 +47,10 @@ PATHS: Final[tuple[tuple[str, ...], ...]] = (
 """The paths at which a document may hold its servers, as a list or a map by name."""
 
 
-class Repeating(dict[str, Any]):
+class TableWithDuplicates(dict[str, Any]):
     """A table of a file in which some keys stand more than once."""
 
-    repeated: tuple[str, ...] = ()
+    duplicates: tuple[str, ...] = ()
 
 
 @attrs.define
@@ -59,7 +59,7 @@ class RawEntry:
 
     name: str
 
-    place: str
+    label: str
     """Its name in messages: the name, or its position in a list."""
 
     file: str | None
@@ -73,40 +73,40 @@ class RawEntry:
     files: dict[str, str | None] = attrs.field(factory=dict)
     """The file of each field."""
 
-    spelled: dict[str, str] = attrs.field(factory=dict)
+    spellings: dict[str, str] = attrs.field(factory=dict)
     """The spelling of each field there."""
 
     warnings: tuple[str, ...] = ()
 
-    mistyped: dict[str, str] = attrs.field(factory=dict)
+    suggestions: dict[str, str] = attrs.field(factory=dict)
     """Unknown keys, and the field that each of them may mean."""
 
-    def fault(
+    def error(
         self, problem: str, field: str | None = None, at: str = ""
     ) -> ConfigError:
         """Return the error for a field."""
-        spelled = None if field is None else self.spelled.get(field, field) + at
+        spelling = None if field is None else self.spellings.get(field, field) + at
         file = self.file if field is None else self.files.get(field, self.file)
-        return ConfigError(problem, file=file, entry=self.place, field=spelled)
+        return ConfigError(problem, file=file, entry=self.label, field=spelling)
 
     def warning(self, problem: str, field: str) -> str:
         """Return a warning about a field, in the form of `ConfigError`."""
-        return str(self.fault(problem, field))
+        return str(self.error(problem, field))
 
 
 def read_document(document: Any, file: str | None) -> list[RawEntry]:
     """Return the servers of a document."""
     key, servers = _find_servers(document, file)
     if isinstance(servers, dict):
-        for name in getattr(servers, "repeated", ()):
+        for name in getattr(servers, "duplicates", ()):
             raise ConfigError(
                 "stands there twice", file=file, entry=printable(name), field="name"
             )
-        pairs = [(name, value, "") for name, value in servers.items()]
+        items = [(name, value, "") for name, value in servers.items()]
     elif isinstance(servers, (list, tuple)):
-        pairs = [
-            (None, value, f"{key or 'servers'}[{at}]")
-            for at, value in enumerate(servers)
+        items = [
+            (None, value, f"{key or 'servers'}[{index}]")
+            for index, value in enumerate(servers)
         ]
     else:
         raise ConfigError(
@@ -115,11 +115,11 @@ def read_document(document: Any, file: str | None) -> list[RawEntry]:
             field=key or None,
         )
     entries: dict[str, RawEntry] = {}
-    for name, value, place in pairs:
-        entry = _read_entry(name, value, place, key, file)
+    for name, value, label in items:
+        entry = _read_entry(name, value, label, key, file)
         if entry.name in entries:
-            problem = f"stands there twice, the second time as {place}"
-            raise entry.fault(problem, "name")
+            problem = f"stands there twice, the second time as {label}"
+            raise entry.error(problem, "name")
         entries[entry.name] = entry
     return list(entries.values())
 
@@ -131,19 +131,19 @@ def _find_servers(document: Any, file: str | None) -> tuple[str, Any]:
     if not isinstance(document, dict):
         problem = f"must be a table or a list of servers, got {type_name(document)}"
         raise ConfigError(problem, file=file)
-    found = [
+    matches = [
         (".".join(path), value)
         for path in PATHS
         if (value := _follow(document, path)) is not None
     ]
-    if len(found) > 1:
-        first, second = (path for path, _ in found[:2])
+    if len(matches) > 1:
+        first, second = (path for path, _ in matches[:2])
         raise ConfigError(f"{first} and {second} exclude each other", file=file)
-    if not found:
-        raise ConfigError(_no_servers(document), file=file)
-    for key in getattr(document, "repeated", ()):
+    if not matches:
+        raise ConfigError(_no_servers_message(document), file=file)
+    for key in getattr(document, "duplicates", ()):
         raise ConfigError("stands there twice", file=file, field=printable(key))
-    return found[0]
+    return matches[0]
 
 
 def _follow(document: dict[str, Any], path: tuple[str, ...]) -> Any:
@@ -153,7 +153,7 @@ def _follow(document: dict[str, Any], path: tuple[str, ...]) -> Any:
     return value
 
 
-def _no_servers(document: dict[str, Any]) -> str:
+def _no_servers_message(document: dict[str, Any]) -> str:
     keys = list(map(str, document))
     for key in keys:
         close = get_close_matches(key, [path[-1] for path in PATHS], 1, 0.8)
@@ -166,89 +166,93 @@ def _no_servers(document: dict[str, Any]) -> str:
 
 
 def _read_entry(
-    key: Any, value: Any, place: str, under: str, file: str | None
+    key: Any, value: Any, label: str, servers_key: str, file: str | None
 ) -> RawEntry:
     """Return the entry of a table, with our names for its fields."""
     if key is not None and not isinstance(key, str):
         problem = f"a server's name must be a string, got {type_name(key)}"
-        raise ConfigError(problem, file=file, field=under)
-    entry = RawEntry("", place or printable(str(key)), file)
+        raise ConfigError(problem, file=file, field=servers_key)
+    entry = RawEntry("", label or printable(str(key)), file)
     if not isinstance(value, dict):
-        raise entry.fault(f"must be a table, got {type_name(value)}")
-    entry.name = entry.place = _read_name(entry, value, key, under)
-    _refuse_repeated(entry, value, "")
-    for field, given in value.items():
-        if given is not None:  # other programs write null for a missing field
-            _read_field(entry, str(field), given)
+        raise entry.error(f"must be a table, got {type_name(value)}")
+    entry.name = entry.label = _read_name(entry, value, key, servers_key)
+    _refuse_duplicates(entry, value, "")
+    for field, field_value in value.items():
+        if field_value is not None:  # other programs write null for a missing field
+            _read_field(entry, str(field), field_value)
     return entry
 
 
-def _read_name(entry: RawEntry, table: dict[str, Any], key: Any, under: str) -> str:
+def _read_name(
+    entry: RawEntry, table: dict[str, Any], key: Any, servers_key: str
+) -> str:
     """Return the name of an entry: one line, and equal to the key in a map."""
     name = table.get("name", key)
     if name is None:
-        raise entry.fault("is missing", "name")
+        raise entry.error("is missing", "name")
     if key is not None and name != key:
-        raise entry.fault("is another one than the key", "name")
+        raise entry.error("is another one than the key", "name")
     if not isinstance(name, str):
-        raise entry.fault(f"must be a string, got {type_name(name)}", "name")
+        raise entry.error(f"must be a string, got {type_name(name)}", "name")
     if key is not None:
-        entry.place = f"{under}[{name[:64]!r}]"
+        entry.label = f"{servers_key}[{name[:64]!r}]"
     if not name.strip():
-        raise entry.fault("must not be empty", "name")
+        raise entry.error("must not be empty", "name")
     if not name.isprintable() or name != name.strip():
-        raise entry.fault("must be one line without spaces around it", "name")
+        raise entry.error("must be one line without spaces around it", "name")
     return name
 
 
-def _refuse_repeated(entry: RawEntry, value: Any, before: str) -> None:
-    for key in getattr(value, "repeated", ()):
-        raise entry.fault("stands there twice", before + printable(key))
+def _refuse_duplicates(entry: RawEntry, value: Any, prefix: str) -> None:
+    for key in getattr(value, "duplicates", ()):
+        raise entry.error("stands there twice", prefix + printable(key))
 
 
-def _read_field(entry: RawEntry, key: str, given: Any) -> None:
-    if key == "oauth" and isinstance(given, dict):
-        given = _oauth(entry, given)
-        if given is None:
+def _read_field(entry: RawEntry, key: str, raw_value: Any) -> None:
+    if key == "oauth" and isinstance(raw_value, dict):
+        raw_value = _read_oauth(entry, raw_value)
+        if raw_value is None:
             return
-    field, value = _translate(key, given)
+    field, value = _translate(key, raw_value)
     if field not in FIELDS:
-        _warn_of(entry, key, field)
+        _warn_about_key(entry, key, field)
         return
     if field in entry.values:
-        spelled = entry.spelled[field]
-        of_variables = [canonical(name) for name in (key, spelled)].count("headers")
+        spelling = entry.spellings[field]
+        of_variables = [canonical_name(name) for name in (key, spelling)].count(
+            "headers"
+        )
         if field != "headers" or of_variables != 1:
-            raise entry.fault(f"says the same as {spelled}: keep one of them", key)
-        value = _join(entry.values[field], value)
-    _refuse_repeated(entry, value, f"{key}.")
+            raise entry.error(f"says the same as {spelling}: keep one of them", key)
+        value = _merge_tables(entry.values[field], value)
+    _refuse_duplicates(entry, value, f"{key}.")
     entry.values[field] = value
-    entry.spelled[field] = key
+    entry.spellings[field] = key
     entry.files[field] = entry.file
 
 
-def _join(values: Any, more: Any) -> Any:
+def _merge_tables(table: Any, new: Any) -> Any:
     """Return both tables as one; a value that is not a table is left to the check."""
-    if isinstance(values, dict) and isinstance(more, dict):
-        return {**values, **more}
-    return more if isinstance(values, dict) else values
+    if isinstance(table, dict) and isinstance(new, dict):
+        return {**table, **new}
+    return new if isinstance(table, dict) else table
 
 
-def _oauth(entry: RawEntry, given: dict[str, Any]) -> dict[str, Any] | None:
+def _read_oauth(entry: RawEntry, table: dict[str, Any]) -> dict[str, Any] | None:
     """Return the `oauth` of another host without fields that have no effect here."""
-    if given.get("enabled", True) is False:
+    if table.get("enabled", True) is False:
         return None
-    unused = [name for name in given if snake_case(name) in UNUSED_LOGIN]
+    unused = [name for name in table if snake_case(name) in UNUSED_OAUTH_FIELDS]
     problem = "is not used: where to log in is found out from the server"
     entry.warnings += tuple(entry.warning(problem, f"oauth.{name}") for name in unused)
     return {
-        name: value for name, value in given.items() if name not in {*unused, "enabled"}
+        name: value for name, value in table.items() if name not in {*unused, "enabled"}
     }
 
 
 def _translate(key: str, value: Any) -> tuple[str, Any]:
     """Return our name and form of a field, also of those that only other hosts have."""
-    field = canonical(key)
+    field = canonical_name(key)
     if key == "tools" and isinstance(value, dict):  # Codex: approval by tool
         return "default_tools_approval_mode", value
     if field == "bearer_token_env_var":
@@ -263,21 +267,21 @@ def _translate(key: str, value: Any) -> tuple[str, Any]:
     return field, value
 
 
-def _warn_of(entry: RawEntry, key: str, field: str) -> None:
+def _warn_about_key(entry: RawEntry, key: str, field: str) -> None:
     """Add the warning about a key that has no effect."""
-    if field in HARMLESS or field.startswith("_"):
+    if field in IGNORED_FIELDS or field.startswith("_"):
         return
-    if field in UNUSED:
-        problem = f"is not used: {UNUSED[field]}"
+    if field in UNUSED_FIELDS:
+        problem = f"is not used: {UNUSED_FIELDS[field]}"
     else:
-        close = get_close_matches(field, SPELLINGS, 1, 0.7)
+        close = get_close_matches(field, KNOWN_KEYS, 1, 0.7)
         if close:
-            entry.mistyped[key] = canonical(close[0])
-        problem = _unknown(entry.mistyped.get(key))
+            entry.suggestions[key] = canonical_name(close[0])
+        problem = _unknown_message(entry.suggestions.get(key))
     entry.warnings += (entry.warning(problem, printable(key)),)
 
 
-def _unknown(meant: str | None) -> str:
+def _unknown_message(meant: str | None) -> str:
     return "is unknown" if meant is None else f"is unknown; did you mean {meant!r}?"
 
 
@@ -292,10 +296,10 @@ def merge(layers: list[list[RawEntry]]) -> dict[str, RawEntry]:
     merged: dict[str, RawEntry] = {}
     for layer in layers:
         for entry in layer:
-            before = merged.get(entry.name)
-            is_part = entry.values.get("merge") == "fields"
+            base = merged.get(entry.name)
+            is_partial = entry.values.get("merge") == "fields"
             merged[entry.name] = (
-                _over(before, entry) if before is not None and is_part else entry
+                _merge_fields(base, entry) if base is not None and is_partial else entry
             )
     return merged
 
@@ -303,8 +307,8 @@ def merge(layers: list[list[RawEntry]]) -> dict[str, RawEntry]:
 _OPPOSITES: Final = {"enabled": "disabled", "disabled": "enabled"}
 
 
-def _over(before: RawEntry, entry: RawEntry) -> RawEntry:
-    values = dict(before.values)
+def _merge_fields(base: RawEntry, entry: RawEntry) -> RawEntry:
+    values = dict(base.values)
     for field, value in entry.values.items():
         values.pop(_OPPOSITES.get(field, ""), None)
         old = values.get(field)
@@ -315,17 +319,17 @@ def _over(before: RawEntry, entry: RawEntry) -> RawEntry:
     return attrs.evolve(
         entry,
         values=values,
-        files=before.files | entry.files,
-        spelled=before.spelled | entry.spelled,
-        warnings=before.warnings + entry.warnings,
-        mistyped=before.mistyped | entry.mistyped,
+        files=base.files | entry.files,
+        spellings=base.spellings | entry.spellings,
+        warnings=base.warnings + entry.warnings,
+        suggestions=base.suggestions | entry.suggestions,
     )
 
 
 # Checks...
 
 
-_NOT_FOR_MEMBERS: Final = frozenset({"name", "type", "enabled", "disabled", "merge"})
+_NON_MEMBER_FIELDS: Final = frozenset({"name", "type", "enabled", "disabled", "merge"})
 
 
 def check_entry(
@@ -336,31 +340,31 @@ def check_entry(
     ``transport`` is ``"stdio"`` or ``"http"``, ``enabled`` a bool; fields that are not
     given are left out. The variables of a disabled entry are not expanded.
     """
-    given = raw.values
+    values = raw.values
     for name, field in FIELDS.items():
-        fault = field.kind.check(given[name]) if name in given else None
+        fault = field.kind.check(values[name]) if name in values else None
         if fault is not None:
-            raise raw.fault(fault.problem, name, fault.at)
+            raise raw.error(fault.problem, name, fault.position)
     transport = _transport(raw)
     for name, other in (("revision", "mode"), ("disabled", "enabled")):
-        if name in given and other in given:
-            raise raw.fault(f"says the same as {other}: keep one of them", name)
+        if name in values and other in values:
+            raise raw.error(f"says the same as {other}: keep one of them", name)
     checked: dict[str, Any] = {
-        name: given[name]
+        name: values[name]
         for name in FIELDS
-        if name in given and name not in _NOT_FOR_MEMBERS
+        if name in values and name not in _NON_MEMBER_FIELDS
     }
     for name in ("timeout", "connect_timeout"):
         if checked.get(name) == "inf":
             checked[name] = math.inf
     warnings = list(_warnings(raw, transport))
     checked["transport"] = transport
-    checked["enabled"] = given.get("enabled", not given.get("disabled", False))
+    checked["enabled"] = values.get("enabled", not values.get("disabled", False))
     if checked["enabled"]:
         _expand_fields(raw, checked, variables)
         refused = deny.refuses(checked["url"]) if deny and "url" in checked else None
         if refused is not None:
-            raise raw.fault(f"is refused by the deny list ({refused})", "url")
+            raise raw.error(f"is refused by the deny list ({refused})", "url")
     return checked, warnings
 
 
@@ -368,30 +372,30 @@ def _transport(raw: RawEntry) -> str:
     """Return the transport of an entry: of its `type`, or of `command` or `url`."""
     has_command, has_url = "command" in raw.values, "url" in raw.values
     if has_command and has_url:
-        spelled = raw.spelled.get("command", "command")
-        problem = f"{spelled} stands there too, and they exclude each other"
-        raise raw.fault(problem, "url")
+        spelling = raw.spellings.get("command", "command")
+        problem = f"{spelling} stands there too, and they exclude each other"
+        raise raw.error(problem, "url")
     kind = raw.values.get("type")
     transport = transport_of_type(kind)
     if transport is None:
         if not has_command and not has_url:
-            raise _missing(raw, "is missing, and so is url", "command", "url")
+            raise _missing_error(raw, "is missing, and so is url", "command", "url")
         return "stdio" if has_command else "http"
     needed = "command" if transport == "stdio" else "url"
     if needed not in raw.values:
-        raise _missing(raw, f"is missing, and the type is {kind!r}", needed)
+        raise _missing_error(raw, f"is missing, and the type is {kind!r}", needed)
     return transport
 
 
-def _missing(raw: RawEntry, problem: str, *fields: str) -> ConfigError:
+def _missing_error(raw: RawEntry, problem: str, *fields: str) -> ConfigError:
     """Return the error for a missing field, or for a key that may be a misspelling."""
-    for key, meant in raw.mistyped.items():
-        if meant in fields:
-            return raw.fault(_unknown(meant), key)
-    return raw.fault(problem, fields[0])
+    for key, suggestion in raw.suggestions.items():
+        if suggestion in fields:
+            return raw.error(_unknown_message(suggestion), key)
+    return raw.error(problem, fields[0])
 
 
-_UNUSED_BY: Final = {
+_UNUSED_REASONS: Final = {
     "http": "it is for servers that are started, and this one is at a URL",
     "stdio": "it is for servers at a URL, and this one is started",
 }
@@ -399,8 +403,8 @@ _UNUSED_BY: Final = {
 
 def _warnings(raw: RawEntry, transport: str) -> Iterator[str]:
     for name in raw.values:
-        if FIELDS[name].of not in {"any", transport}:
-            yield raw.warning(f"is not used: {_UNUSED_BY[transport]}", name)
+        if FIELDS[name].transport not in {"any", transport}:
+            yield raw.warning(f"is not used: {_UNUSED_REASONS[transport]}", name)
     for name in ("timeout", "connect_timeout"):
         value = raw.values.get(name)
         if isinstance(value, int) and value and value % 1_000 == 0:
@@ -411,8 +415,8 @@ def _warnings(raw: RawEntry, transport: str) -> Iterator[str]:
         problem = "is empty, so no tool is allowed: leave it out to allow all"
         yield raw.warning(problem, "allowed_tools")
     if transport == "stdio" and not raw.values.get("args"):
-        first, space, _ = raw.values["command"].partition(" ")
-        if space and not {"/", "\\"} & set(first):
+        program, space, _ = raw.values["command"].partition(" ")
+        if space and not {"/", "\\"} & set(program):
             problem = "holds spaces: the program's arguments belong into args"
             yield raw.warning(problem, "command")
 
@@ -420,9 +424,9 @@ def _warnings(raw: RawEntry, transport: str) -> Iterator[str]:
 def _bare_variables(raw: RawEntry) -> Iterator[str]:
     for name in ("env", "headers"):
         for key, value in raw.values.get(name, {}).items():
-            if BARE.search(value):
+            if BARE_VARIABLE.search(value):
                 problem = "a variable is written ${NAME}, and this $ stays as it is"
-                yield str(raw.fault(problem, name, f".{printable(key)}"))
+                yield str(raw.error(problem, name, f".{printable(key)}"))
 
 
 # Variables...
@@ -433,28 +437,28 @@ def _expand_fields(
 ) -> None:
     for name, field in FIELDS.items():
         if name in checked and field.expands:
-            checked[name] = _expanded(raw, name, "", checked[name], variables)
+            checked[name] = _expand_value(raw, name, "", checked[name], variables)
             fault = field.kind.check(checked[name])
             if fault is not None:
-                raise raw.fault(fault.problem, name, fault.at)
+                raise raw.error(fault.problem, name, fault.position)
     if "auth" in checked:
-        checked["auth"] = _login(raw, checked["auth"], variables)
+        checked["auth"] = _resolve_auth(raw, checked["auth"], variables)
     if any("=" in name or "\0" in name for name in checked.get("env", ())):
-        raise raw.fault("holds a name with = or NUL in it", "env")
+        raise raw.error("holds a name with = or NUL in it", "env")
 
 
-def _expanded(
-    raw: RawEntry, name: str, at: str, value: Any, variables: Mapping[str, str]
+def _expand_value(
+    raw: RawEntry, name: str, position: str, value: Any, variables: Mapping[str, str]
 ) -> Any:
     """Return a value with the variables in its strings expanded."""
     if isinstance(value, (list, tuple)):
         return [
-            _expanded(raw, name, f"{at}[{index}]", item, variables)
+            _expand_value(raw, name, f"{position}[{index}]", item, variables)
             for index, item in enumerate(value)
         ]
     if isinstance(value, dict):
         return {
-            key: _expanded(raw, name, f"{at}.{key}", item, variables)
+            key: _expand_value(raw, name, f"{position}.{key}", item, variables)
             for key, item in value.items()
         }
     if not isinstance(value, str):
@@ -462,20 +466,20 @@ def _expanded(
     try:
         text = expand(value, variables)
     except ValueError as error:
-        raise raw.fault(str(error), name, at) from error
+        raise raw.error(str(error), name, position) from error
     if "\0" in text:
-        raise raw.fault("must not hold a NUL character", name, at)
-    return text if name in _SECRET else Expanded.of(text, value)
+        raise raw.error("must not hold a NUL character", name, position)
+    return text if name in _SECRET_FIELDS else ExpandedText.of(text, value)
 
 
-_SECRET: Final = frozenset({"env", "headers", "auth"})
+_SECRET_FIELDS: Final = frozenset({"env", "headers", "auth"})
 """Fields that no message shows; the others are shown with their variables."""
 
-_VARIABLE_NAME: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+_VARIABLE_CHARACTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 """The characters of a variable's name; another name may be the secret itself."""
 
 
-def _login(raw: RawEntry, auth: Any, variables: Mapping[str, str]) -> Any:
+def _resolve_auth(raw: RawEntry, auth: Any, variables: Mapping[str, str]) -> Any:
     """Return ``"oauth"``, a token, or a table with its `type` by our names."""
     if isinstance(auth, str):
         return "oauth" if auth.lower() == "oauth" else auth
@@ -487,8 +491,8 @@ def _login(raw: RawEntry, auth: Any, variables: Mapping[str, str]) -> Any:
         name = table["token_env"]
         token = variables.get(name)
         if not token:
-            is_name = set(name) <= _VARIABLE_NAME
-            shown = f"the variable {name}" if is_name else "its variable"
-            raise raw.fault(f"{shown} is not set", "auth", ".token_env")
+            is_name = set(name) <= _VARIABLE_CHARACTERS
+            description = f"the variable {name}" if is_name else "its variable"
+            raise raw.error(f"{description} is not set", "auth", ".token_env")
         return token
     return {**table, "type": form}

@@ -26,27 +26,27 @@ HTTP_FIELDS: Final = (
 """The fields for `Http` beside the URL, in the order of their checks."""
 
 
-def _tuple(value: Any) -> Any:
+def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _shown_url(value: str | None) -> str:
+def _repr_url(value: str | None) -> str:
     return repr(value if value is None else mask_url(value))
 
 
-def _shown_args(value: tuple[str, ...]) -> str:
+def _repr_args(value: tuple[str, ...]) -> str:
     return repr(tuple(mask_url(item) if "://" in item else item for item in value))
 
 
-def _shown_names(value: Mapping[str, str] | None) -> str:
+def _repr_names(value: Mapping[str, str] | None) -> str:
     return repr(value if value is None else sorted(value))
 
 
-def _shown_auth(value: Any) -> str:
+def _repr_auth(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"<{value.get('type')}>"
     return repr(value if value in {None, "oauth"} else "***")
@@ -68,27 +68,29 @@ class ServerEntry:
     """If not, it is left out, and its variables are not expanded."""
 
     command: str | None = None
-    args: tuple[str, ...] = attrs.field(default=(), converter=_tuple, repr=_shown_args)
+    args: tuple[str, ...] = attrs.field(
+        default=(), converter=_as_tuple, repr=_repr_args
+    )
     env: Mapping[str, str] | None = attrs.field(
-        default=None, converter=_copied, repr=_shown_names
+        default=None, converter=_copy, repr=_repr_names
     )
     """Variables to set, with those of `env_file`."""
 
-    inherit_env: bool | tuple[str, ...] = attrs.field(default=(), converter=_tuple)
+    inherit_env: bool | tuple[str, ...] = attrs.field(default=(), converter=_as_tuple)
     cwd: str | None = None
 
-    url: str | None = attrs.field(default=None, repr=_shown_url)
+    url: str | None = attrs.field(default=None, repr=_repr_url)
     headers: Mapping[str, str] | None = attrs.field(
-        default=None, converter=_copied, repr=_shown_names
+        default=None, converter=_copy, repr=_repr_names
     )
     auth: str | Mapping[str, Any] | None = attrs.field(
-        default=None, converter=_copied, repr=_shown_auth
+        default=None, converter=_copy, repr=_repr_auth
     )
     """``"oauth"``, a token, or a table with our names for its fields."""
 
     ca_file: str | None = None
     client_cert: str | None = None
-    proxy: str | None = attrs.field(default=None, repr=_shown_url)
+    proxy: str | None = attrs.field(default=None, repr=_repr_url)
     allow_insecure: bool = False
 
     timeout: float | None = None
@@ -97,14 +99,16 @@ class ServerEntry:
     connect_timeout: float | None = None
     """Limit of connecting, in seconds, likewise."""
 
-    allowed_tools: tuple[str, ...] | None = attrs.field(default=None, converter=_tuple)
+    allowed_tools: tuple[str, ...] | None = attrs.field(
+        default=None, converter=_as_tuple
+    )
     """Globs of the allowed tools; ``None``: all tools. An empty tuple: no tool."""
 
-    denied_tools: tuple[str, ...] = attrs.field(default=(), converter=_tuple)
+    denied_tools: tuple[str, ...] = attrs.field(default=(), converter=_as_tuple)
     require_confirmation: bool | str | tuple[str, ...] = attrs.field(
-        default=(), converter=_tuple
+        default=(), converter=_as_tuple
     )
-    strip_arguments: tuple[str, ...] = attrs.field(default=(), converter=_tuple)
+    strip_arguments: tuple[str, ...] = attrs.field(default=(), converter=_as_tuple)
     trace_context: bool | None = None
     trace_argument: str | None = None
     mode: str | None = None
@@ -113,19 +117,19 @@ class ServerEntry:
     revision: str | None = None
     """The only protocol version, instead of `mode`."""
 
-    roots: tuple[str, ...] | None = attrs.field(default=None, converter=_tuple)
+    roots: tuple[str, ...] | None = attrs.field(default=None, converter=_as_tuple)
 
     file: str | None = attrs.field(default=None, eq=False)
     """The file of the entry."""
 
     def __repr__(self) -> str:
-        shown = [repr(self.name)]
+        parts = [repr(self.name)]
         for field in attrs.fields(ServerEntry)[1:]:
             value = getattr(self, field.name)
             if value != field.default:
-                show = field.repr if callable(field.repr) else repr
-                shown.append(f"{field.name}={show(value)}")
-        return f"ServerEntry({', '.join(shown)})"
+                format_value = field.repr if callable(field.repr) else repr
+                parts.append(f"{field.name}={format_value(value)}")
+        return f"ServerEntry({', '.join(parts)})"
 
     def to_target(self) -> Stdio | Http:
         """Return the target for a `Client`.
@@ -154,7 +158,7 @@ class ServerEntry:
             ValueError: `auth` is invalid.
         """
         options = {name: getattr(self, name) for name in HTTP_FIELDS}
-        return {**options, "auth": _grant(self.auth)}
+        return {**options, "auth": _make_grant(self.auth)}
 
     def paths_of_roots(self) -> list[Any] | None:
         """Return the roots for a `Client`: absolute paths, and URIs unchanged."""
@@ -176,7 +180,7 @@ class ServerEntry:
         allow, deny = self.allowed_tools or (), self.denied_tools
         if self.allowed_tools == ():
             deny = ("*",)  # an empty list of what is allowed allows nothing
-        given = {
+        options = {
             "timeout": self.timeout,
             "connect_timeout": self.connect_timeout,
             "allow": allow or None,
@@ -188,10 +192,10 @@ class ServerEntry:
             "mode": self.revision or self.mode,
             "roots": self.paths_of_roots(),
         }
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in options.items() if value is not None}
 
 
-def _grant(auth: Any) -> Any:
+def _make_grant(auth: Any) -> Any:
     """Return the ``auth`` argument of `Http`."""
     if not isinstance(auth, Mapping):
         return auth

@@ -15,16 +15,18 @@ if TYPE_CHECKING:
 VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """The name of a variable."""
 
-NESTED: Final = 8
+MAX_NESTING: Final = 8
 """How deeply defaults may hold variables with defaults."""
 
-BARE: Final = re.compile(r"(?<![$\w])\$[A-Z][A-Z0-9_]+")
+BARE_VARIABLE: Final = re.compile(r"(?<![$\w])\$[A-Z][A-Z0-9_]+")
 """A variable as shells write it, and Gemini CLI; here it is a text."""
 
 _OPENING: Final = re.compile(r"\$?\$\{")
 _BRACE: Final = re.compile(r"\$?\$\{|\}")
-_INSIDE: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
-_EDITORS: Final = re.compile(
+_EXPRESSION: Final = re.compile(
+    r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL
+)
+_EDITOR_EXPRESSION: Final = re.compile(
     r"(input|command|config|file|workspaceFolder):.*", re.DOTALL
 )
 
@@ -41,27 +43,27 @@ EDITOR_NAMES: Final = frozenset(
 """Variables that only editors set."""
 
 
-class Expanded(str):
+class ExpandedText(str):
     """A text with expanded variables; its repr is the text before that.
 
-    Messages that mask URLs and show commands use its `written`, too.
+    Messages that mask URLs and show commands use its `unexpanded`, too.
     """
 
-    __slots__ = ("written",)
+    __slots__ = ("unexpanded",)
 
-    written: str
+    unexpanded: str
 
     @classmethod
-    def of(cls, text: str, written: str) -> str:
+    def of(cls, text: str, unexpanded: str) -> str:
         """Return a text that keeps its source, where the two differ."""
-        if text == written:
+        if text == unexpanded:
             return text
         expanded = cls(text)
-        expanded.written = written
+        expanded.unexpanded = unexpanded
         return expanded
 
     def __repr__(self) -> str:
-        return repr(self.written)
+        return repr(self.unexpanded)
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
@@ -75,27 +77,27 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
         ValueError: A variable is not set, or a ``${`` begins no variable; shows only
             the variable's name.
     """
-    return _expanded(text, variables, NESTED) if "${" in text else text
+    return _expand(text, variables, MAX_NESTING) if "${" in text else text
 
 
-def _expanded(text: str, variables: Mapping[str, str], depth: int) -> str:
+def _expand(text: str, variables: Mapping[str, str], depth: int) -> str:
     parts = []
-    at = 0
-    while (opening := _OPENING.search(text, at)) is not None:
-        parts.append(text[at : opening.start()])
-        at = opening.end()
+    position = 0
+    while (opening := _OPENING.search(text, position)) is not None:
+        parts.append(text[position : opening.start()])
+        position = opening.end()
         if opening[0] == "$${":
             parts.append("${")
             continue
-        end = _closing(text, at)
+        end = _find_closing_brace(text, position)
         if depth == 0:
-            raise ValueError(f"variables are nested more than {NESTED} deep")
-        parts.append(_value(text[at:end], variables, depth - 1))
-        at = end + 1
-    return "".join((*parts, text[at:]))
+            raise ValueError(f"variables are nested more than {MAX_NESTING} deep")
+        parts.append(_variable_value(text[position:end], variables, depth - 1))
+        position = end + 1
+    return "".join((*parts, text[position:]))
 
 
-def _closing(text: str, start: int) -> int:
+def _find_closing_brace(text: str, start: int) -> int:
     """Return the position of the closing brace."""
     level = 1
     for brace in _BRACE.finditer(text, start):
@@ -105,32 +107,32 @@ def _closing(text: str, start: int) -> int:
     raise ValueError("a ${ has no } that closes it ($${ is a literal one)")
 
 
-def _value(inside: str, variables: Mapping[str, str], depth: int) -> str:
-    match = _INSIDE.fullmatch(inside)
+def _variable_value(expression: str, variables: Mapping[str, str], depth: int) -> str:
+    match = _EXPRESSION.fullmatch(expression)
     if match is None:
-        raise ValueError(_no_variable(inside))
+        raise ValueError(_not_a_variable_message(expression))
     name, default = match.groups()
     value = variables.get(name)
     if default is not None and not value:
-        return _expanded(default, variables, depth)
+        return _expand(default, variables, depth)
     if value is None:
         if name in EDITOR_NAMES:
-            raise ValueError(_of_editors(f"${{{name}}}"))
+            raise ValueError(_editor_variable_message(f"${{{name}}}"))
         raise ValueError(f"the variable {name} is not set")
     return value
 
 
-def _no_variable(inside: str) -> str:
-    of_editors = _EDITORS.fullmatch(inside)
-    if of_editors is not None:
-        return _of_editors(f"${{{of_editors[1]}:...}}")
-    if inside in EDITOR_NAMES:
-        return _of_editors(f"${{{inside}}}")
+def _not_a_variable_message(expression: str) -> str:
+    match = _EDITOR_EXPRESSION.fullmatch(expression)
+    if match is not None:
+        return _editor_variable_message(f"${{{match[1]}:...}}")
+    if expression in EDITOR_NAMES:
+        return _editor_variable_message(f"${{{expression}}}")
     return "a ${ is followed by no variable's name ($${ is a literal one)"
 
 
-def _of_editors(what: str) -> str:
-    return f"{what} is set by editors only: use a variable such as ${{NAME}}"
+def _editor_variable_message(variable: str) -> str:
+    return f"{variable} is set by editors only: use a variable such as ${{NAME}}"
 
 
 _LINE: Final = re.compile(
@@ -149,15 +151,15 @@ def read_variables(text: str) -> dict[str, str]:
     A value may have quotes; ``\n``, ``\r`` and ``\t`` are escapes in double ones. ``#``
     begins a comment, ``export`` before a name is ignored. Variables are not expanded.
     """
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         match = _LINE.fullmatch(line)
         if match is None:
             raise ValueError(f"line {number} is not NAME=VALUE")
-        name, single, double, plain = match.groups()
+        name, single, double, unquoted = match.groups()
         if double is not None:
             single = _ESCAPED.sub(lambda m: _ESCAPES.get(m[1], m[1]), double)
-        found[name] = single if single is not None else (plain or "")
-    return found
+        variables[name] = single if single is not None else (unquoted or "")
+    return variables

@@ -16,7 +16,7 @@ import attrs
 
 from mcpwire.config.document import (
     RawEntry,
-    Repeating,
+    TableWithDuplicates,
     check_entry,
     merge,
     read_document,
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from mcpwire.group import Member
 
-VARIABLE: Final = "MCPWIRE_CONFIG"
+CONFIG_VARIABLE: Final = "MCPWIRE_CONFIG"
 """The environment variable with the path of the configuration."""
 
-HERE: Final = ("mcpwire.toml", ".mcp.json", "mcp.json")
+LOCAL_FILES: Final = ("mcpwire.toml", ".mcp.json", "mcp.json")
 """The files of the working directory, as layers."""
 
 
@@ -47,13 +47,13 @@ def default_files(environment: Mapping[str, str] | None = None) -> tuple[Path, .
     ``./mcpwire.toml``, ``./.mcp.json`` and ``./mcp.json``.
     """
     variables = os.environ if environment is None else environment
-    if named := variables.get(VARIABLE):
-        return (Path(named),)
+    if path := variables.get(CONFIG_VARIABLE):
+        return (Path(path),)
     home = variables.get("XDG_CONFIG_HOME") or ""
     if not os.path.isabs(home):  # noqa: PTH117 - XDG: a relative path counts as unset
         home = str(Path(variables.get("HOME") or "~").expanduser() / ".config")
-    places = (Path(home, "mcpwire", "config.toml"), *map(Path, HERE))
-    return tuple(place for place in places if place.is_file())
+    paths = (Path(home, "mcpwire", "config.toml"), *map(Path, LOCAL_FILES))
+    return tuple(path for path in paths if path.is_file())
 
 
 logger: Final = logging.getLogger("mcpwire.config")
@@ -159,26 +159,30 @@ def load(
     variables = os.environ if environment is None else environment
     deny = deny_urls if isinstance(deny_urls, UrlDenyList) else UrlDenyList(deny_urls)
     files: list[str] = []
-    read = [layer for each in (source, *layers) for layer in _read(each, files)]
-    raws = merge(read)
-    wanted = (only,) if isinstance(only, str) else tuple(raws if only is None else only)
-    for name in wanted:
+    raw_layers = [
+        layer for each in (source, *layers) for layer in _read_source(each, files)
+    ]
+    raws = merge(raw_layers)
+    selected = (
+        (only,) if isinstance(only, str) else tuple(raws if only is None else only)
+    )
+    for name in selected:
         if name not in raws:
             raise UnknownServer(name, known=raws)
     servers: dict[str, ServerEntry] = {}
     warnings: list[str] = []
     for name, raw in raws.items():
-        if name in wanted:
-            fields, found = check_entry(raw, variables, deny)
-            warnings += (*raw.warnings, *found)
+        if name in selected:
+            fields, entry_warnings = check_entry(raw, variables, deny)
+            warnings += (*raw.warnings, *entry_warnings)
             servers[name] = _make_entry(raw, fields)
     for warning in warnings:
         logger.warning("%s", warning)
-    kept = tuple(tuple(layer) for layer in read)
-    return Configuration(servers, tuple(warnings), tuple(files), kept)
+    frozen_layers = tuple(tuple(layer) for layer in raw_layers)
+    return Configuration(servers, tuple(warnings), tuple(files), frozen_layers)
 
 
-def _read(source: Any, files: list[str]) -> list[list[RawEntry]]:
+def _read_source(source: Any, files: list[str]) -> list[list[RawEntry]]:
     """Return the layers of a source, and add its file to `files`."""
     if isinstance(source, Configuration):
         files.extend(source.files)
@@ -198,9 +202,9 @@ def _make_entry(raw: RawEntry, fields: dict[str, Any]) -> ServerEntry:
         try:
             variables = read_variables(_read_text(path, repr(path)))
         except ConfigError as error:
-            raise raw.fault(str(error), "env_file") from error
+            raise raw.error(str(error), "env_file") from error
         except ValueError as error:
-            raise raw.fault(f"{path!r}: {error}", "env_file") from error
+            raise raw.error(f"{path!r}: {error}", "env_file") from error
         fields["env"] = {**variables, **fields.get("env", {})}
     entry = ServerEntry(name=raw.name, file=raw.file, **fields)
     if entry.enabled:
@@ -213,21 +217,21 @@ def _check_target(raw: RawEntry, entry: ServerEntry) -> None:
     if entry.roots is not None:
         from mcpwire.protocol.client_features import as_source
 
-        _attempt(raw, "roots", lambda: as_source(entry.paths_of_roots()))
+        _check_field(raw, "roots", lambda: as_source(entry.paths_of_roots()))
     if entry.transport == "stdio":
         entry.to_target()
         return
     from mcpwire.transports.http.target import Http
 
     options: dict[str, Any] = {}
-    _attempt(raw, "url", lambda: Http(entry.url or ""))
-    _attempt(raw, "auth", entry.http_options)
+    _check_field(raw, "url", lambda: Http(entry.url or ""))
+    _check_field(raw, "auth", entry.http_options)
     for name in HTTP_FIELDS:
         options[name] = entry.http_options()[name]
-        _attempt(raw, name, lambda: Http(entry.url or "", **options))
+        _check_field(raw, name, lambda: Http(entry.url or "", **options))
 
 
-_WORDS_OF_FILES: Final = (
+_FILE_WORDING: Final = (
     ("allow_insecure=True", "allow_insecure = true"),
     ("a grant such as mcpwire.OAuth()", "a table"),
     ("auth= and an authorization header", "it and a header Authorization"),
@@ -235,18 +239,18 @@ _WORDS_OF_FILES: Final = (
 """Words in the errors of the library, and the same for a configuration file."""
 
 
-def _attempt(raw: RawEntry, field: str, make: Callable[[], object]) -> None:
+def _check_field(raw: RawEntry, field: str, make: Callable[[], object]) -> None:
     try:
         make()
     except ValueError as error:
         problem = str(error)
-        for word, ours in _WORDS_OF_FILES:
-            problem = problem.replace(word, ours)
-        # Errors of the library begin with the option, which `fault` puts there itself.
+        for wording, replacement in _FILE_WORDING:
+            problem = problem.replace(wording, replacement)
+        # Errors of the library begin with the option, which `error` puts there itself.
         match = re.match(rf"{field}(\[[0-9]+\])?:? ", problem)
-        at = (match[1] or "") if match is not None else ""
+        position = (match[1] or "") if match is not None else ""
         problem = problem[match.end() :] if match is not None else problem
-        raise raw.fault(problem, field, at) from error
+        raise raw.error(problem, field, position) from error
 
 
 # Files...
@@ -255,68 +259,68 @@ def _attempt(raw: RawEntry, field: str, make: Callable[[], object]) -> None:
 def _read_file(path: str | os.PathLike[str]) -> tuple[Any, str]:
     """Return a file's document, and the file's name for messages."""
     name = os.fspath(path)
-    shown = name if name.isprintable() else repr(name)
-    ending = Path(name).suffix.lower() or Path(name).name.lower()
-    parse = {".toml": _parse_toml, ".json": _parse_json}.get(ending)
+    display_name = name if name.isprintable() else repr(name)
+    suffix = Path(name).suffix.lower() or Path(name).name.lower()
+    parse = {".toml": _parse_toml, ".json": _parse_json}.get(suffix)
     if parse is None:
-        raise ConfigError("must be named .toml or .json", file=shown)
-    return parse(_read_text(name, shown), shown), shown
+        raise ConfigError("must be named .toml or .json", file=display_name)
+    return parse(_read_text(name, display_name), display_name), display_name
 
 
-def _read_text(path: str, shown: str) -> str:
-    """Return a file's text; `shown` is its name for messages."""
+def _read_text(path: str, display_name: str) -> str:
+    """Return a file's text; `display_name` is its name for messages."""
     try:
         data = Path(path).read_bytes()
     except FileNotFoundError as error:
-        raise ConfigError("does not exist", file=shown) from error
+        raise ConfigError("does not exist", file=display_name) from error
     except IsADirectoryError as error:
-        raise ConfigError("is a directory", file=shown) from error
+        raise ConfigError("is a directory", file=display_name) from error
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise ConfigError(f"cannot be read: {reason}", file=shown) from error
+        raise ConfigError(f"cannot be read: {reason}", file=display_name) from error
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        at = error.start + 1
+        position = error.start + 1
     # Outside of the handler: its error holds the whole text, with its secrets.
-    raise ConfigError(f"is not UTF-8 (at byte {at})", file=shown)
+    raise ConfigError(f"is not UTF-8 (at byte {position})", file=display_name)
 
 
-def _parse_toml(text: str, shown: str) -> Any:
+def _parse_toml(text: str, display_name: str) -> Any:
     import tomllib
 
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # numbers of endless length, too
-        problem = _lowered(str(error))
-    raise ConfigError(f"is not TOML: {problem}", file=shown)
+        problem = _lower_first(str(error))
+    raise ConfigError(f"is not TOML: {problem}", file=display_name)
 
 
-def _parse_json(text: str, shown: str) -> Any:
+def _parse_json(text: str, display_name: str) -> Any:
     try:
         loads(text)
     except JSONDecodeError as error:
-        problem = _lowered(error.msg)
+        problem = _lower_first(error.msg)
         if text.startswith(("/", "#"), error.pos) or text[: error.pos].endswith("/"):
             problem = "it has no comments, take them out or write TOML"
-        where = f"(at line {error.lineno}, column {error.colno})"
+        location = f"(at line {error.lineno}, column {error.colno})"
     else:
         try:  # again, because only this parser shows repeated keys
-            return json.loads(text, object_pairs_hook=_table)
+            return json.loads(text, object_pairs_hook=_make_table)
         except RecursionError:
-            raise ConfigError("is nested too deeply", file=shown) from None
+            raise ConfigError("is nested too deeply", file=display_name) from None
     # Outside of the handler: its error holds the whole text, with its secrets.
-    raise ConfigError(f"is not JSON: {problem} {where}", file=shown)
+    raise ConfigError(f"is not JSON: {problem} {location}", file=display_name)
 
 
-def _lowered(text: str) -> str:
+def _lower_first(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _make_table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
         counts = Counter(key for key, _ in pairs)
-        table = Repeating(table)
-        table.repeated = tuple(key for key, count in counts.items() if count > 1)
+        table = TableWithDuplicates(table)
+        table.duplicates = tuple(key for key, count in counts.items() if count > 1)
     return table

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Fault(NamedTuple):
     """An error in a value: the position behind the field's name, and the problem."""
 
-    at: str
+    position: str
     problem: str
 
 
@@ -32,19 +32,19 @@ class Kind(NamedTuple):
     `exclusiveMinimum`, `items` and string-valued objects only: `check` reads no more.
     """
 
-    wanted: str
+    expected: str
     schema: Mapping[str, Any]
-    own_check: Callable[[Any], Fault | None] | None = None
+    custom_check: Callable[[Any], Fault | None] | None = None
     """The check of a rule that is more than its schema."""
 
     def check(self, value: Any) -> Fault | None:
         """Return the first error of a value, or ``None``."""
-        if self.own_check is not None:
-            return self.own_check(value)
+        if self.custom_check is not None:
+            return self.custom_check(value)
         for schema in self.schema.get("anyOf", (self.schema,)):
             if _is_of_type(value, schema):
-                return _fault_of(value, schema)
-        return _wrong(self.wanted, value)
+                return _find_fault(value, schema)
+        return _type_fault(self.expected, value)
 
 
 _TYPE_NAMES: Final[tuple[tuple[type, str], ...]] = (
@@ -73,8 +73,8 @@ def printable(name: str) -> str:
     return name[:64] if name.isprintable() and name else repr(name[:64])
 
 
-def _wrong(wanted: str, value: object, at: str = "") -> Fault:
-    return Fault(at, f"must be {wanted}, got {type_name(value)}")
+def _type_fault(expected: str, value: object, position: str = "") -> Fault:
+    return Fault(position, f"must be {expected}, got {type_name(value)}")
 
 
 _PYTHON_TYPES: Final[Mapping[str, Any]] = {
@@ -91,17 +91,17 @@ def _is_of_type(value: Any, schema: Mapping[str, Any]) -> bool:
     if "const" in schema:
         return bool(value == schema["const"])
     name = schema.get("type", "string")  # the words of an enum
-    is_switch = isinstance(value, bool)
-    return isinstance(value, _PYTHON_TYPES[name]) and is_switch == (name == "boolean")
+    is_boolean = isinstance(value, bool)
+    return isinstance(value, _PYTHON_TYPES[name]) and is_boolean == (name == "boolean")
 
 
-def _fault_of(value: Any, schema: Mapping[str, Any]) -> Fault | None:
+def _find_fault(value: Any, schema: Mapping[str, Any]) -> Fault | None:
     """Return the first error of a value that has the type of its schema."""
     problem = ""
     items: Iterable[tuple[str, Any]] = ()
     match schema:
         case {"enum": words} if value not in words:
-            problem = f"must be {_listed(words)}, got {value[:40]!r}"
+            problem = f"must be {_join_choices(words)}, got {value[:40]!r}"
         case {"minLength": _} if not value:
             problem = "must not be empty"
         case {"exclusiveMinimum": _} if not value > 0:
@@ -109,30 +109,30 @@ def _fault_of(value: Any, schema: Mapping[str, Any]) -> Fault | None:
         case {"minimum": _} if value < 0:
             problem = f"must be 0 or more, got {value!r}"
         case {"items": _}:
-            items = ((f"[{at}]", item) for at, item in enumerate(value))
+            items = ((f"[{index}]", item) for index, item in enumerate(value))
         case {"additionalProperties": _}:
             if not all(isinstance(name, str) and name for name in value):
                 problem = "holds a name that is empty or no string"
             items = ((f".{printable(name)}", item) for name, item in value.items())
     if problem:
         return Fault("", problem)
-    return _fault_of_items(items, may_be_empty=schema.get("items") != _STRING)
+    return _find_item_fault(items, may_be_empty=schema.get("items") != _STRING)
 
 
-def _fault_of_items(
+def _find_item_fault(
     items: Iterable[tuple[str, Any]], *, may_be_empty: bool
 ) -> Fault | None:
-    for at, item in items:
+    for position, item in items:
         if not isinstance(item, str):
-            return _wrong("a string", item, at)
+            return _type_fault("a string", item, position)
         if not item and not may_be_empty:
-            return Fault(at, "must not be empty")
+            return Fault(position, "must not be empty")
     return None
 
 
-def _listed(words: Iterable[str]) -> str:
-    *most, last = map(repr, words)
-    return f"{', '.join(most)} or {last}"
+def _join_choices(words: Iterable[str]) -> str:
+    *others, last = map(repr, words)
+    return f"{', '.join(others)} or {last}"
 
 
 _STRING: Final = {"type": "string", "minLength": 1}
@@ -140,9 +140,11 @@ _NAME_LIST: Final = {"type": "array", "items": _STRING}
 _BOOLEAN: Final = {"type": "boolean"}
 
 TEXT: Final = Kind("a string", _STRING)
-TEXTS: Final = Kind("a list of strings", {"type": "array", "items": {"type": "string"}})
+TEXT_LIST: Final = Kind(
+    "a list of strings", {"type": "array", "items": {"type": "string"}}
+)
 NAMES: Final = Kind("a list of names", _NAME_LIST)
-PAIRS: Final = Kind(
+STRING_MAP: Final = Kind(
     "a table of names and strings",
     {
         "type": "object",
@@ -154,50 +156,50 @@ SECONDS: Final = Kind(
     'a number of seconds or "inf"',
     {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"const": "inf"}]},
 )
-SWITCH: Final = Kind("true or false", _BOOLEAN)
+FLAG: Final = Kind("true or false", _BOOLEAN)
 COUNT: Final = Kind("an integer", {"type": "integer", "minimum": 0})
-SWITCH_OR_NAMES: Final = Kind(
+FLAG_OR_NAMES: Final = Kind(
     "true, false or a list of names", {"anyOf": [_BOOLEAN, _NAME_LIST]}
 )
 CONFIRM: Final = Kind(
     'true, false, "mutating" or a list of names',
     {"anyOf": [_BOOLEAN, {"const": "mutating"}, _NAME_LIST]},
 )
-TEXT_OR_TEXTS: Final = Kind("a list of names", {"anyOf": [_STRING, _NAME_LIST]})
+TEXT_OR_LIST: Final = Kind("a list of names", {"anyOf": [_STRING, _NAME_LIST]})
 
 
-def _choice(*known: str) -> Kind:
+def _choice(*choices: str) -> Kind:
     """Return the kind of a field that is one of a few words."""
-    return Kind(_listed(known), {"enum": list(known)})
+    return Kind(_join_choices(choices), {"enum": list(choices)})
 
 
-_LOGIN: Final = {"issuer": TEXT, "scopes": TEXT_OR_TEXTS, "profile": TEXT}
+_COMMON_AUTH_FIELDS: Final = {"issuer": TEXT, "scopes": TEXT_OR_LIST, "profile": TEXT}
 
-FORMS: Final[dict[str, dict[str, Kind]]] = {
+AUTH_FORMS: Final[dict[str, dict[str, Kind]]] = {
     "oauth": {
-        **_LOGIN,
+        **_COMMON_AUTH_FIELDS,
         "client_id": TEXT,
         "client_secret": TEXT,
         "client_metadata_url": TEXT,
         "client_name": TEXT,
         "redirect_uri": TEXT,
         "callback_port": COUNT,
-        "interactive": SWITCH,
-        "open_browser": SWITCH,
+        "interactive": FLAG,
+        "open_browser": FLAG,
         "timeout": SECONDS,
         "max_step_ups": COUNT,
-        "dpop": SWITCH,
+        "dpop": FLAG,
     },
     "client_credentials": {
-        **_LOGIN,
+        **_COMMON_AUTH_FIELDS,
         "client_id": TEXT,
         "client_secret": TEXT,
         "private_key_pem": TEXT,
         "signing_algorithm": TEXT,
     },
-    "workload_identity": {**_LOGIN, "client_id": TEXT, "assertion": TEXT},
+    "workload_identity": {**_COMMON_AUTH_FIELDS, "client_id": TEXT, "assertion": TEXT},
     "enterprise_managed": {
-        **_LOGIN,
+        **_COMMON_AUTH_FIELDS,
         "client_id": TEXT,
         "client_secret": TEXT,
         "idp_client_id": TEXT,
@@ -211,10 +213,10 @@ FORMS: Final[dict[str, dict[str, Kind]]] = {
 }
 """The forms of an `auth` table, and the fields of each beside its `type`."""
 
-_WITHOUT_TYPE: Final = ("token", "token_env")
+_TYPELESS_FORMS: Final = ("token", "token_env")
 """Forms that need no `type`: their only field names them."""
 
-_FORM_TYPES: Final = tuple(form for form in FORMS if form not in _WITHOUT_TYPE)
+_FORM_TYPES: Final = tuple(form for form in AUTH_FORMS if form not in _TYPELESS_FORMS)
 
 
 def snake_case(key: str) -> str:
@@ -225,21 +227,21 @@ def snake_case(key: str) -> str:
 def auth_form(table: dict[str, Any]) -> str | None:
     """Return the form of an `auth` table with keys in snake case."""
     if "type" not in table:
-        without = (*_WITHOUT_TYPE, "client_id")  # Cursor writes no type
-        found = next((form for form in without if form in table), None)
-        return "oauth" if found == "client_id" else found
+        typeless = (*_TYPELESS_FORMS, "client_id")  # Cursor writes no type
+        form_found = next((form for form in typeless if form in table), None)
+        return "oauth" if form_found == "client_id" else form_found
     kind = table["type"]
-    word = kind.lower().replace("-", "_") if isinstance(kind, str) else None
-    if word == "bearer":
-        return next((form for form in _WITHOUT_TYPE if form in table), "token")
-    return word if word in _FORM_TYPES else None
+    form_name = kind.lower().replace("-", "_") if isinstance(kind, str) else None
+    if form_name == "bearer":
+        return next((form for form in _TYPELESS_FORMS if form in table), "token")
+    return form_name if form_name in _FORM_TYPES else None
 
 
 def _check_auth(value: Any) -> Fault | None:
     if isinstance(value, str):
         return TEXT.check(value)
     if not isinstance(value, dict):
-        return _wrong("a string or a table", value)
+        return _type_fault("a string or a table", value)
     table = {snake_case(str(key)): item for key, item in value.items()}
     if len(table) < len(value):
         return Fault("", "says something twice")
@@ -252,28 +254,28 @@ def _check_auth(value: Any) -> Fault | None:
 
 def _check_form(form: str, table: dict[str, Any]) -> Fault | None:
     for key, item in table.items():
-        kind = FORMS[form].get(key)
+        kind = AUTH_FORMS[form].get(key)
         fault = None if kind is None else kind.check(item)
         if kind is None and key != "type":
             return Fault("", f"{key[:40]!r} is no part of {form!r}")
         if fault is not None:
-            return Fault(f".{key}{fault.at}", fault.problem)
-    is_short = form in _WITHOUT_TYPE
-    return Fault(f".{form}", "is missing") if is_short and form not in table else None
+            return Fault(f".{key}{fault.position}", fault.problem)
+    is_missing = form in _TYPELESS_FORMS and form not in table
+    return Fault(f".{form}", "is missing") if is_missing else None
 
 
 def _auth_schema() -> dict[str, Any]:
     forms: list[dict[str, Any]] = []
-    for form, known in FORMS.items():
-        is_short = form in _WITHOUT_TYPE
-        words = ["bearer"] if is_short else [form, form.replace("_", "-")]
-        properties = {"type": {"enum": list(dict.fromkeys(words))}}
+    for form, fields in AUTH_FORMS.items():
+        is_typeless = form in _TYPELESS_FORMS
+        type_names = ["bearer"] if is_typeless else [form, form.replace("_", "-")]
+        properties = {"type": {"enum": list(dict.fromkeys(type_names))}}
         forms.append(
             {
                 "type": "object",
-                "properties": properties | {k: v.schema for k, v in known.items()},
+                "properties": properties | {k: v.schema for k, v in fields.items()},
                 "anyOf": [
-                    {"required": [form if is_short else "type"]},
+                    {"required": [form if is_typeless else "type"]},
                     *([{"required": ["client_id"]}] if form == "oauth" else []),
                 ],
                 "additionalProperties": False,
@@ -285,7 +287,7 @@ def _auth_schema() -> dict[str, Any]:
 AUTH: Final = Kind("a string or a table", _auth_schema(), _check_auth)
 
 
-Of: TypeAlias = Literal["any", "stdio", "http"]
+TransportScope: TypeAlias = Literal["any", "stdio", "http"]
 
 _TRANSPORTS: Final = {
     "stdio": "stdio",
@@ -310,12 +312,12 @@ _TYPE_PATTERN: Final = "|".join(
     for word in _TRANSPORTS
 )
 
-_TYPE_WORDS: Final = _listed(("stdio", "http", "sse", "streamable-http", "url"))
+_TYPE_WORDS: Final = _join_choices(("stdio", "http", "sse", "streamable-http", "url"))
 
 
 def _check_type(value: Any) -> Fault | None:
     if not isinstance(value, str):
-        return _wrong(_TYPE_WORDS, value)
+        return _type_fault(_TYPE_WORDS, value)
     if transport_of_type(value) is None:
         return Fault("", f"must be {_TYPE_WORDS}, got {value[:40]!r}")
     return None
@@ -336,13 +338,13 @@ class Field:
     meaning: str
     """Its description in the docs and in the schema."""
 
-    of: Of = attrs.field(default="any", kw_only=True)
+    transport: TransportScope = attrs.field(default="any", kw_only=True)
     """The servers that use it: child processes, servers at a URL, or both."""
 
     expands: bool = attrs.field(default=False, kw_only=True)
     """Whether its variables are expanded."""
 
-    also: tuple[str, ...] = attrs.field(default=(), kw_only=True)
+    aliases: tuple[str, ...] = attrs.field(default=(), kw_only=True)
     """Its names in other hosts, in snake case."""
 
 
@@ -351,78 +353,85 @@ FIELDS: Final[dict[str, Field]] = {
     "type": Field(
         TYPE,
         "the kind of transport; by default set by `command` or `url`",
-        also=("transport", "transport_type"),
+        aliases=("transport", "transport_type"),
     ),
     "command": Field(
-        TEXT, "the program to start, without a shell", of="stdio", expands=True
+        TEXT, "the program to start, without a shell", transport="stdio", expands=True
     ),
-    "args": Field(TEXTS, "its list of arguments", of="stdio", expands=True),
-    "env": Field(PAIRS, "environment variables to set", of="stdio", expands=True),
+    "args": Field(TEXT_LIST, "its list of arguments", transport="stdio", expands=True),
+    "env": Field(
+        STRING_MAP, "environment variables to set", transport="stdio", expands=True
+    ),
     "env_file": Field(
         TEXT,
         "a file of NAME=VALUE lines with further variables; `env` wins",
-        of="stdio",
+        transport="stdio",
         expands=True,
     ),
     "inherit_env": Field(
-        SWITCH_OR_NAMES,
+        FLAG_OR_NAMES,
         "variables of this process to pass on; true: all",
-        of="stdio",
-        also=("env_vars",),
+        transport="stdio",
+        aliases=("env_vars",),
     ),
     "cwd": Field(
         TEXT,
         "its working directory; by default that of this process",
-        of="stdio",
+        transport="stdio",
         expands=True,
-        also=("working_directory",),
+        aliases=("working_directory",),
     ),
     "url": Field(
         TEXT,
         "the server's URL",
-        of="http",
+        transport="http",
         expands=True,
-        also=("server_url", "http_url"),
+        aliases=("server_url", "http_url"),
     ),
     "headers": Field(
-        PAIRS,
+        STRING_MAP,
         "header fields of every request",
-        of="http",
+        transport="http",
         expands=True,
-        also=("http_headers",),
+        aliases=("http_headers",),
     ),
-    "auth": Field(AUTH, "authorization, see below", of="http", expands=True),
+    "auth": Field(AUTH, "authorization, see below", transport="http", expands=True),
     "ca_file": Field(
-        TEXT, "a PEM file with the trusted authorities", of="http", expands=True
+        TEXT, "a PEM file with the trusted authorities", transport="http", expands=True
     ),
     "client_cert": Field(
-        TEXT, "a PEM file with the client certificate and key", of="http", expands=True
+        TEXT,
+        "a PEM file with the client certificate and key",
+        transport="http",
+        expands=True,
     ),
-    "proxy": Field(TEXT, "the URL of a proxy", of="http", expands=True),
+    "proxy": Field(TEXT, "the URL of a proxy", transport="http", expands=True),
     "allow_insecure": Field(
-        SWITCH, "whether secrets may go to http on other machines", of="http"
+        FLAG, "whether secrets may go to http on other machines", transport="http"
     ),
     "timeout": Field(
-        SECONDS, "time limit of each request, in seconds", also=("tool_timeout_sec",)
+        SECONDS, "time limit of each request, in seconds", aliases=("tool_timeout_sec",)
     ),
     "connect_timeout": Field(
-        SECONDS, "time limit of connecting, in seconds", also=("startup_timeout_sec",)
+        SECONDS,
+        "time limit of connecting, in seconds",
+        aliases=("startup_timeout_sec",),
     ),
     "allowed_tools": Field(
         NAMES,
         "globs of the visible and callable tools",
-        also=("include_tools", "enabled_tools", "tools"),
+        aliases=("include_tools", "enabled_tools", "tools"),
     ),
     "denied_tools": Field(
         NAMES,
         "globs of hidden tools",
-        also=("exclude_tools", "disabled_tools"),
+        aliases=("exclude_tools", "disabled_tools"),
     ),
     "require_confirmation": Field(
         CONFIRM, 'tools that need confirmation: true, "mutating" or globs'
     ),
     "strip_arguments": Field(NAMES, "arguments to remove from calls"),
-    "trace_context": Field(SWITCH, "whether calls carry trace context, in `_meta`"),
+    "trace_context": Field(FLAG, "whether calls carry trace context, in `_meta`"),
     "trace_argument": Field(TEXT, "an argument that also carries it"),
     "mode": Field(
         _choice(*MODES),
@@ -435,8 +444,8 @@ FIELDS: Final[dict[str, Field]] = {
     "roots": Field(
         NAMES, "folders, or file:// URIs, that the server may work in", expands=True
     ),
-    "enabled": Field(SWITCH, "false: omit the server"),
-    "disabled": Field(SWITCH, "true: omit the server"),
+    "enabled": Field(FLAG, "false: omit the server"),
+    "disabled": Field(FLAG, "true: omit the server"),
     "merge": Field(
         _choice("fields", "entry"),
         '"fields": change single fields of an earlier layer\'s entry',
@@ -444,7 +453,7 @@ FIELDS: Final[dict[str, Field]] = {
 }
 """All fields of an entry, in the order in which they are checked."""
 
-HARMLESS: Final = frozenset(
+IGNORED_FIELDS: Final = frozenset(
     {
         "$schema",
         "comment",
@@ -462,14 +471,14 @@ HARMLESS: Final = frozenset(
 )
 """Fields that only people read."""
 
-_ASKED: Final = "nothing is asked here unless require_confirmation says so"
+_NO_CONFIRMATION: Final = "nothing is asked here unless require_confirmation says so"
 
-UNUSED: Final[dict[str, str]] = {
-    "always_allow": _ASKED,
-    "auto_approve": _ASKED,
-    "trust": _ASKED,
+UNUSED_FIELDS: Final[dict[str, str]] = {
+    "always_allow": _NO_CONFIRMATION,
+    "auto_approve": _NO_CONFIRMATION,
+    "trust": _NO_CONFIRMATION,
     "auth_provider_type": "auth says how to log in",
-    "default_tools_approval_mode": _ASKED,
+    "default_tools_approval_mode": _NO_CONFIRMATION,
     "dev": "it is for editors",
     "headers_helper": "no program is asked for headers; a variable can hold them",
     "required": "on_error of the group says what a failure means",
@@ -478,7 +487,7 @@ UNUSED: Final[dict[str, str]] = {
 }
 """Fields of other hosts that have no effect here, and why."""
 
-UNUSED_LOGIN: Final = frozenset(
+UNUSED_OAUTH_FIELDS: Final = frozenset(
     {
         "audiences",
         "auth_server_metadata_url",
@@ -490,19 +499,19 @@ UNUSED_LOGIN: Final = frozenset(
 )
 """Fields of `oauth` in other hosts that have no effect here: the server says them."""
 
-_CANONICAL: Final = {
+_CANONICAL_NAMES: Final = {
     **{name: name for name in FIELDS},
-    **{other: name for name, field in FIELDS.items() for other in field.also},
+    **{other: name for name, field in FIELDS.items() for other in field.aliases},
 }
 
-SPELLINGS: Final = tuple(_CANONICAL)
+KNOWN_KEYS: Final = tuple(_CANONICAL_NAMES)
 """All names of fields, ours and those of other hosts."""
 
 
-def canonical(key: str) -> str:
+def canonical_name(key: str) -> str:
     """Return our name for a key (``serverUrl`` is ``url``), or else its snake case."""
     snake = snake_case(key)
-    return _CANONICAL.get(snake, snake)
+    return _CANONICAL_NAMES.get(snake, snake)
 
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -515,7 +524,7 @@ def schema() -> dict[str, Any]:
     only by `load`. The names of fields in other hosts are part of it, and unknown keys
     are accepted.
     """
-    entry = _entry()
+    entry = _entry_schema()
     named = {**entry, "required": ["name"]}
     servers = {
         "anyOf": [
@@ -543,20 +552,20 @@ def schema() -> dict[str, Any]:
     }
 
 
-def _entry() -> dict[str, Any]:
+def _entry_schema() -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for name, field in FIELDS.items():
-        described = {**field.kind.schema, "description": field.meaning}
-        for spelled in _spellings(name, field.also):
-            properties[spelled] = {"anyOf": [described, {"type": "null"}]}
+        field_schema = {**field.kind.schema, "description": field.meaning}
+        for spelled in _key_spellings(name, field.aliases):
+            properties[spelled] = {"anyOf": [field_schema, {"type": "null"}]}
     properties["tools"]["anyOf"].append({"type": "object"})  # Codex: their approval
     return {"type": "object", "properties": properties}
 
 
-def _spellings(name: str, also: tuple[str, ...]) -> list[str]:
+def _key_spellings(name: str, aliases: tuple[str, ...]) -> list[str]:
     """Return a field's names in snake case and in camel case."""
-    found = []
-    for each in (name, *also):
-        first, *rest = each.split("_")
-        found += [each, first + "".join(word.title() for word in rest)]
-    return list(dict.fromkeys(found))
+    spellings = []
+    for snake in (name, *aliases):
+        first, *rest = snake.split("_")
+        spellings += [snake, first + "".join(word.title() for word in rest)]
+    return list(dict.fromkeys(spellings))

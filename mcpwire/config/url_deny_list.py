@@ -51,15 +51,15 @@ class _Rule:
         )
 
 
-def _rules(entries: Any) -> tuple[_Rule, ...]:
+def _parse_rules(entries: Any) -> tuple[_Rule, ...]:
     if isinstance(entries, str) or not isinstance(entries, Iterable):
         raise ValueError("deny list: it must be a list of hosts and URLs")
-    return tuple(_rule(entry) for entry in entries)
+    return tuple(_parse_rule(entry) for entry in entries)
 
 
-def _rule(entry: object) -> _Rule:
+def _parse_rule(entry: object) -> _Rule:
     if not isinstance(entry, str) or not entry.strip():
-        raise ValueError(f"deny list: {_shown(entry)} is neither a host nor a URL")
+        raise ValueError(f"deny list: {_masked(entry)} is neither a host nor a URL")
     text = entry.strip()
     is_url = "://" in text
     bare = text.removeprefix("*.")
@@ -69,21 +69,21 @@ def _rule(entry: object) -> _Rule:
         url = parse_url(text if is_url else f"https://{bare}/")
     except ValueError as error:
         raise ValueError(
-            f"deny list: {_shown(text)} is neither a host nor a URL"
+            f"deny list: {_masked(text)} is neither a host nor a URL"
         ) from error
     path = _segments(url.path)
     has_port = _PORT.search(bare) is not None
     port = url.port if has_port else None
     if is_url:
         if url.query is not None or url.fragment is not None:
-            raise ValueError(f"deny list: {_shown(text)} must have no query")
+            raise ValueError(f"deny list: {_masked(text)} must have no query")
         return _Rule(text, url.scheme, _host(url), port, path)
     if path or url.query is not None or url.fragment is not None:
-        raise ValueError(f"deny list: {_shown(text)} needs https:// before its host")
+        raise ValueError(f"deny list: {_masked(text)} needs https:// before its host")
     return _Rule(text, None, _host(url), port, ())
 
 
-def _shown(entry: object) -> str:
+def _masked(entry: object) -> str:
     return repr(mask_url(entry)) if isinstance(entry, str) else type(entry).__name__
 
 
@@ -102,7 +102,7 @@ class UrlDenyList:
 
     rules: tuple[_Rule, ...] = attrs.field(
         default=(),
-        converter=_rules,
+        converter=_parse_rules,
         alias="entries",
         repr=lambda rules: repr(tuple(mask_url(rule.text) for rule in rules)),
     )
@@ -120,12 +120,12 @@ class UrlDenyList:
             parsed = parse_url(url.strip(), allow_userinfo=True)
         except ValueError:
             folded = url.casefold()
-            return self._first(lambda rule: rule.host in folded)
+            return self._first_match(lambda rule: rule.host in folded)
         scheme, host, port = parsed.scheme, _host(parsed), parsed.port
         path = _segments(parsed.path)
-        return self._first(lambda rule: rule.matches(scheme, host, port, path))
+        return self._first_match(lambda rule: rule.matches(scheme, host, port, path))
 
-    def _first(self, refuses: Callable[[_Rule], bool]) -> str | None:
+    def _first_match(self, refuses: Callable[[_Rule], bool]) -> str | None:
         return next((rule.text for rule in self.rules if refuses(rule)), None)
 
 

@@ -26,14 +26,14 @@ from mcpwire.exporters.neutral import (
     Form,
     ModelCall,
     Outcome,
-    plain,
+    to_plain_objects,
 )
 from mcpwire.exporters.schemas import (
     NameRule,
     VendorNames,
-    plain_root,
-    renamed_members,
-    without_nulls,
+    merge_root_alternatives,
+    remove_nulls,
+    rename_members,
 )
 from mcpwire.limits import check_choice
 from mcpwire.tools.results import cut_text
@@ -94,32 +94,34 @@ class Export(list["JsonObject"]):
         strict: bool = False,
         max_description: int | None = None,
     ) -> None:
-        found = tuple(tools)
-        made = _form(form)
+        exported = tuple(tools)
+        api_form = _form(form)
         self.form = form
         """The form, such as ``"anthropic"``."""
 
-        self.names = VendorNames((tool.name for tool in found), made.names)
+        self.names = VendorNames((tool.name for tool in exported), api_form.names)
         """The original names and the vendor's."""
 
-        if strict and not made.can_be_strict:
+        if strict and not api_form.can_be_strict:
             raise ValueError(f"there is no strict mode in the form {form!r}")
-        tool_to = partial(made.tool, strict=True) if strict else made.tool
-        self._asked = {tool.name: tool.input_schema for tool in found} if strict else {}
+        make_tool = partial(api_form.tool, strict=True) if strict else api_form.tool
+        self._original_schemas = (
+            {tool.name: tool.input_schema for tool in exported} if strict else {}
+        )
         self._arguments: dict[str, VendorNames] = {}
         super().__init__(
-            tool_to(
+            make_tool(
                 self.names.of(tool.name),
-                _described(tool.description, max_description),
-                self._schema(tool, made.arguments),
+                _limit_description(tool.description, max_description),
+                self._schema(tool, api_form.arguments),
             )
-            for tool in found
+            for tool in exported
         )
 
     def _schema(self, tool: Exportable, rule: NameRule | None) -> JsonObject:
         if rule is None:
             return tool.input_schema
-        schema, names = renamed_members(plain_root(tool.input_schema), rule)
+        schema, names = rename_members(merge_root_alternatives(tool.input_schema), rule)
         if names is not None:
             self._arguments[tool.name] = names
         return schema
@@ -134,7 +136,10 @@ class Export(list["JsonObject"]):
         An unknown name is returned unchanged, so that its lookup fails as for any
         unknown tool. A call with invalid arguments has a `problem`.
         """
-        return [self._ours(call) for call in _form(self.form).calls(plain(answer))]
+        return [
+            self._restore_call(call)
+            for call in _form(self.form).calls(to_plain_objects(answer))
+        ]
 
     def results(self, outcomes: Outcomes, *, media: bool = True) -> list[JsonObject]:
         """Return the messages with the results of calls for a model.
@@ -147,7 +152,7 @@ class Export(list["JsonObject"]):
         """
         return _form(self.form).results(outcomes, media=media)
 
-    def _ours(self, call: ModelCall) -> ModelCall:
+    def _restore_call(self, call: ModelCall) -> ModelCall:
         name = self.names.find(call.said)
         if name is None:
             return call
@@ -155,9 +160,9 @@ class Export(list["JsonObject"]):
         names = self._arguments.get(name)
         if names is not None:
             arguments = {names.find(key) or key: arguments[key] for key in arguments}
-        schema = self._asked.get(name)
+        schema = self._original_schemas.get(name)
         if schema is not None:
-            arguments = without_nulls(arguments, schema, schema)
+            arguments = remove_nulls(arguments, schema, schema)
         return attrs.evolve(call, name=name, arguments=arguments)
 
 
@@ -165,6 +170,6 @@ def _form(form: str) -> Form:
     return _FORMS[check_choice(form, "form", EXPORT_FORMS)]
 
 
-def _described(description: str | None, longest: int | None) -> str:
-    said: Any = description or ""
-    return said if longest is None else cut_text(said, longest)
+def _limit_description(description: str | None, max_bytes: int | None) -> str:
+    text: Any = description or ""
+    return text if max_bytes is None else cut_text(text, max_bytes)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.exporters.neutral import (
     Form,
     Media,
-    made_call,
+    make_call,
+    make_tool,
     members_of,
     parts_of,
-    whole_tool,
 )
 from mcpwire.exporters.schemas import NameRule
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def _calls(answer: object) -> list[ModelCall]:
     """Return the calls of a message, or of its content."""
     return [
-        made_call(block.get("name"), block.get("input"), block.get("id"))
+        make_call(block.get("name"), block.get("input"), block.get("id"))
         for block in members_of(answer, "content")
         if block.get("type") == "tool_use"
     ]
@@ -63,7 +63,7 @@ def _block(part: str | Media) -> JsonObject:
 # Schemas may have all keywords. Only alternatives at the root are refused, and merged:
 # "input_schema does not support oneOf, allOf, or anyOf at the top level".
 FORM: Final = Form(
-    whole_tool,
+    make_tool,
     _calls,
     _results,
     # Messages API, tools[].name: ^[a-zA-Z0-9_-]{1,64}$.

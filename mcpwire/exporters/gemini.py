@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.exporters.neutral import (
     Form,
     Media,
-    made_call,
+    make_call,
     members_of,
     parts_of,
     text_of,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcpwire.types import JsonObject
 
 # Fields of Schema; `format` and `enum` only allow some values.
-_KNOWN: Final = (
+_SUPPORTED_KEYWORDS: Final = (
     "title",
     "minItems",
     "maxItems",
@@ -52,7 +52,7 @@ _FORMATS: Final = {
     "integer": ("int32", "int64"),
 }
 
-_SAID: Final = (
+_DESCRIBED: Final = (
     "const",
     "exclusiveMinimum",
     "exclusiveMaximum",
@@ -61,7 +61,7 @@ _SAID: Final = (
 )
 """Keywords that it does not support and that a model can observe."""
 
-_ANYTHING: Final = tuple({"type": kind} for kind in ("string", "number", "boolean"))
+_ANY_TYPE: Final = tuple({"type": kind} for kind in ("string", "number", "boolean"))
 
 
 def _tool(name: str, description: str, schema: JsonObject) -> JsonObject:
@@ -70,7 +70,7 @@ def _tool(name: str, description: str, schema: JsonObject) -> JsonObject:
     An object without properties is refused ("should be non-empty for OBJECT type").
     """
     declaration: JsonObject = {"name": name, "description": description}
-    parameters = _schema(Inliner(schema).inlined())
+    parameters = _schema(Inliner(schema).inline())
     if parameters.get("properties"):
         declaration["parameters"] = parameters
     return declaration
@@ -78,31 +78,33 @@ def _tool(name: str, description: str, schema: JsonObject) -> JsonObject:
 
 def _schema(source: Any) -> JsonObject:
     if not isinstance(source, dict):
-        return {"anyOf": list(_ANYTHING)}
-    source = _merged(source)
+        return {"anyOf": list(_ANY_TYPE)}
+    source = _merge_all_of(source)
     branches = alternatives_of(source)
     kinds = _kinds(source)
     nullable = "null" in kinds and kinds != ["null"]
     kinds = [kind for kind in kinds if kind != "null"] or kinds
     if branches:
-        made = _alternatives(source, branches)
+        converted = _alternatives(source, branches)
     elif len(kinds) == 1:
-        made = _single(source, kinds[0])
+        converted = _single_type(source, kinds[0])
     else:
-        made = {"anyOf": [_single(source, kind) for kind in kinds] or list(_ANYTHING)}
+        converted = {
+            "anyOf": [_single_type(source, kind) for kind in kinds] or list(_ANY_TYPE)
+        }
     if nullable:
-        made["nullable"] = True
-    if said := _description(source):
-        made["description"] = said
-    return made
+        converted["nullable"] = True
+    if description := _description(source):
+        converted["description"] = description
+    return converted
 
 
-def _merged(source: JsonObject) -> JsonObject:
+def _merge_all_of(source: JsonObject) -> JsonObject:
     """Return a schema merged with its `allOf`; earlier values have priority."""
     parts = branches_of(source, "allOf")
     merged = {key: value for key, value in source.items() if key != "allOf"}
     for part in parts:
-        inner = _merged(part) if isinstance(part, dict) else {}
+        inner = _merge_all_of(part) if isinstance(part, dict) else {}
         properties = {**properties_of(inner), **properties_of(merged)}
         required = [*required_of(merged), *required_of(inner)]
         merged = {**inner, **merged}
@@ -118,7 +120,7 @@ def _kinds(source: JsonObject) -> list[str]:
     if isinstance(kind, str):
         return [kind]
     if isinstance(kind, list):
-        return list(dict.fromkeys(one for one in kind if isinstance(one, str)))
+        return list(dict.fromkeys(name for name in kind if isinstance(name, str)))
     if "properties" in source:
         return ["object"]
     if "items" in source:
@@ -135,37 +137,39 @@ def _values(source: JsonObject) -> list[Any]:
 
 
 def _alternatives(source: JsonObject, branches: list[Any]) -> JsonObject:
-    made = [_schema(inner) for inner in branches]
-    rest = [one for one in made if one.get("type") != "null"]
+    converted = [_schema(inner) for inner in branches]
+    rest = [schema for schema in converted if schema.get("type") != "null"]
     if not rest:
         return {"type": "null"}
-    found: JsonObject = {"anyOf": rest} if len(rest) > 1 else dict(rest[0])
-    if len(rest) < len(made):
-        found["nullable"] = True
+    merged: JsonObject = {"anyOf": rest} if len(rest) > 1 else dict(rest[0])
+    if len(rest) < len(converted):
+        merged["nullable"] = True
     if "title" in source:
-        found["title"] = source["title"]
-    return found
+        merged["title"] = source["title"]
+    return merged
 
 
-def _single(source: JsonObject, kind: str) -> JsonObject:
-    made: JsonObject = {"type": kind}
-    made.update((key, source[key]) for key in _KNOWN if key in source)
+def _single_type(source: JsonObject, kind: str) -> JsonObject:
+    converted: JsonObject = {"type": kind}
+    converted.update((key, source[key]) for key in _SUPPORTED_KEYWORDS if key in source)
     if source.get("format") in _FORMATS.get(kind, ()):
-        made["format"] = source["format"]
+        converted["format"] = source["format"]
     # Schema.enum: non-empty strings, and only for the type string.
     texts = [value for value in _values(source) if value and isinstance(value, str)]
     if kind == "string" and texts:
-        made["enum"] = texts
+        converted["enum"] = texts
     if kind == "array":
-        made["items"] = _items(source)
+        converted["items"] = _items(source)
     properties = properties_of(source)
     if kind == "object" and properties:
-        made["properties"] = {name: _schema(one) for name, one in properties.items()}
+        converted["properties"] = {
+            name: _schema(member) for name, member in properties.items()
+        }
         # A required name that is not a property is refused.
         required = [name for name in required_of(source) if name in properties]
         if required:
-            made["required"] = required
-    return made
+            converted["required"] = required
+    return converted
 
 
 def _items(source: JsonObject) -> JsonObject:
@@ -176,16 +180,16 @@ def _items(source: JsonObject) -> JsonObject:
 
 
 def _description(source: JsonObject) -> str:
-    said = [f"{key}: {json_text(source[key])}" for key in _SAID if key in source]
+    notes = [f"{key}: {json_text(source[key])}" for key in _DESCRIBED if key in source]
     form = source.get("format")
     if isinstance(form, str) and not any(form in known for known in _FORMATS.values()):
-        said.append(f"format: {form}")
+        notes.append(f"format: {form}")
     values = source.get("enum")
-    if isinstance(values, list) and not all(isinstance(one, str) for one in values):
-        said.append(f"one of {', '.join(map(json_text, values))}")
+    if isinstance(values, list) and not all(isinstance(note, str) for note in values):
+        notes.append(f"one of {', '.join(map(json_text, values))}")
     own = source.get("description")
-    told = [own] if own and isinstance(own, str) else []
-    return " ".join([*told, *(f"({one})" for one in said)])
+    description = [own] if own and isinstance(own, str) else []
+    return " ".join([*description, *(f"({note})" for note in notes)])
 
 
 def _calls(answer: object) -> list[ModelCall]:
@@ -193,12 +197,12 @@ def _calls(answer: object) -> list[ModelCall]:
 
     Google's Python library writes `function_call` where the API has `functionCall`.
     """
-    found = []
+    calls = []
     for part in members_of(answer, "candidates", "content", "parts"):
         call = part.get("functionCall") or part.get("function_call")
         if isinstance(call, dict):
-            found.append(made_call(call.get("name"), call.get("args"), call.get("id")))
-    return found
+            calls.append(make_call(call.get("name"), call.get("args"), call.get("id")))
+    return calls
 
 
 def _results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
@@ -207,9 +211,9 @@ def _results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
     A content must have one function response for each call.
     """
     responses: list[JsonObject] = []
-    beside: list[JsonObject] = []
+    media_parts: list[JsonObject] = []
     for call, outcome in outcomes:
-        parts, failed = parts_of(outcome, lambda part: media and _carries(part))
+        parts, failed = parts_of(outcome, lambda part: media and _supports(part))
         # FunctionResponse.response: "output" for the output, "error" for a failure.
         response: JsonObject = {
             "name": call.said,
@@ -218,26 +222,26 @@ def _results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
         if call.id is not None:
             response["id"] = call.id
         responses.append({"functionResponse": response})
-        beside += _inline(call, parts)
+        media_parts += _inline_data(call, parts)
     contents: list[JsonObject] = []
     if responses:
         contents.append({"role": "user", "parts": responses})
-    if beside:
-        contents.append({"role": "user", "parts": beside})
+    if media_parts:
+        contents.append({"role": "user", "parts": media_parts})
     return contents
 
 
-def _carries(part: Media) -> bool:
+def _supports(part: Media) -> bool:
     return part.kind in {"image", "audio"} or part.is_document
 
 
-def _inline(call: ModelCall, parts: Iterable[str | Media]) -> list[JsonObject]:
-    made = [
+def _inline_data(call: ModelCall, parts: Iterable[str | Media]) -> list[JsonObject]:
+    media = [
         {"inlineData": {"mimeType": part.mime_type, "data": part.data}}
         for part in parts
         if isinstance(part, Media)
     ]
-    return [{"text": f"From the tool {call.said}:"}, *made] if made else []
+    return [{"text": f"From the tool {call.said}:"}, *media] if media else []
 
 
 FORM: Final = Form(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import attrs
 
 from mcpwire.exporters.schemas import NameRule
-from mcpwire.tools.results import json_text, mark_of
+from mcpwire.tools.results import describe_block, json_text
 from mcpwire.types import UNSET, encode
 from mcpwire.types.content import (
     AudioContent,
@@ -116,29 +116,29 @@ class Form:
     can_be_strict: bool = False
 
 
-def made_call(said: object, arguments: object, id_: object = None) -> ModelCall:
+def make_call(raw_name: object, arguments: object, raw_id: object = None) -> ModelCall:
     """Return a call from the members of a model's answer, also of wrong types."""
-    name = said if isinstance(said, str) else ""
-    number = id_ if isinstance(id_, str) else None
+    name = raw_name if isinstance(raw_name, str) else ""
+    call_id = raw_id if isinstance(raw_id, str) else None
     if isinstance(arguments, str):
         try:
             arguments = loads(arguments or "{}")
         except JSONDecodeError as error:
             problem = f"the arguments are no JSON: {error}"
-            return ModelCall(name, {}, number, problem, name)
+            return ModelCall(name, {}, call_id, problem, name)
     if arguments is None:
         arguments = {}
     if not isinstance(arguments, dict):
         kind = type(arguments).__name__
         problem = f"the arguments must be one JSON object, got {kind}"
-        return ModelCall(name, {}, number, problem, name)
-    return ModelCall(name, arguments, number, None, name)
+        return ModelCall(name, {}, call_id, problem, name)
+    return ModelCall(name, arguments, call_id, None, name)
 
 
-def plain(answer: Any) -> Any:
+def to_plain_objects(answer: Any) -> Any:
     """Return an answer as plain objects; models of a library are converted."""
     if isinstance(answer, list):
-        return [plain(member) for member in answer]
+        return [to_plain_objects(member) for member in answer]
     dump = getattr(answer, "model_dump", None)
     return answer if dump is None else dump()
 
@@ -162,7 +162,7 @@ def members_of(answer: object, *path: str) -> Iterator[Mapping[str, Any]]:
 
 
 def parts_of(
-    outcome: Outcome, carries: Callable[[Media], bool]
+    outcome: Outcome, is_supported: Callable[[Media], bool]
 ) -> tuple[list[str | Media], bool]:
     """Return the parts of an outcome, and whether it is a failure.
 
@@ -172,7 +172,7 @@ def parts_of(
         return [str(outcome) or type(outcome).__name__], True
     if not outcome.content and outcome.structured_content is not UNSET:
         return [json_text(outcome.structured_content)], outcome.is_error
-    parts = [_part(block, carries) for block in outcome.content]
+    parts = [_part(block, is_supported) for block in outcome.content]
     return [part for part in parts if part], outcome.is_error
 
 
@@ -184,7 +184,7 @@ def text_of(parts: Iterable[str | Media]) -> str:
     )
 
 
-def _part(block: ContentBlock, carries: Callable[[Media], bool]) -> str | Media:
+def _part(block: ContentBlock, is_supported: Callable[[Media], bool]) -> str | Media:
     if isinstance(block, TextContent):
         return block.text
     if isinstance(block, EmbeddedResource) and isinstance(
@@ -194,7 +194,7 @@ def _part(block: ContentBlock, carries: Callable[[Media], bool]) -> str | Media:
     media = _media(block)
     if media is None:
         return json_text(encode(block))
-    return media if carries(media) else mark_of(block)
+    return media if is_supported(media) else describe_block(block)
 
 
 def _media(block: ContentBlock) -> Media | None:
@@ -211,7 +211,7 @@ def _media(block: ContentBlock) -> Media | None:
     )
 
 
-def whole_tool(name: str, description: str, schema: JsonObject) -> JsonObject:
+def make_tool(name: str, description: str, schema: JsonObject) -> JsonObject:
     """Return a tool with its whole schema."""
     return {"name": name, "description": description, "input_schema": schema}
 
@@ -219,7 +219,7 @@ def whole_tool(name: str, description: str, schema: JsonObject) -> JsonObject:
 def _calls(answer: object) -> list[ModelCall]:
     """Return the calls of a list of ``{"name", "arguments", "id"}``."""
     return [
-        made_call(call.get("name"), call.get("arguments"), call.get("id"))
+        make_call(call.get("name"), call.get("arguments"), call.get("id"))
         for call in members_of(answer, "calls")
     ]
 
@@ -245,7 +245,7 @@ def _result(call: ModelCall, outcome: Outcome, *, media: bool) -> JsonObject:
 
 
 FORM: Final = Form(
-    whole_tool,
+    make_tool,
     _calls,
     _results,
     names=NameRule(r"\s\S", r"\s\S", 1_000_000),  # all names are allowed

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.exporters.neutral import (
     Form,
     Media,
-    made_call,
+    make_call,
     members_of,
     parts_of,
     text_of,
 )
-from mcpwire.exporters.schemas import plain_root
+from mcpwire.exporters.schemas import merge_root_alternatives
 from mcpwire.exporters.strict import strict_schema
-from mcpwire.protocol.json_schema import mapped
+from mcpwire.protocol.json_schema import map_schemas
 
 if TYPE_CHECKING:
     from mcpwire.exporters.neutral import ModelCall, Outcomes
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _LOOKAROUND: Final = re.compile(r"\(\?<?[=!]")
 
-_SOUNDS: Final = {
+_AUDIO_FORMATS: Final = {
     "audio/wav": "wav",
     "audio/x-wav": "wav",
     "audio/mpeg": "mp3",
@@ -56,19 +56,23 @@ def _responses_tool(
 def _function(
     name: str, description: str, schema: JsonObject, *, strict: bool
 ) -> JsonObject:
-    plain: JsonObject = mapped(plain_root(schema), _readable)
-    narrowed = strict_schema(plain) if strict else None
+    parameters: JsonObject = map_schemas(
+        merge_root_alternatives(schema), _remove_unsupported_patterns
+    )
+    strict_form = strict_schema(parameters) if strict else None
     return {
         "name": name,
         "description": description,
-        "parameters": _accepted(plain) if narrowed is None else narrowed,
-        "strict": narrowed is not None,
+        "parameters": _remove_refused_keywords(parameters)
+        if strict_form is None
+        else strict_form,
+        "strict": strict_form is not None,
     }
 
 
-def _accepted(schema: JsonObject) -> JsonObject:
+def _remove_refused_keywords(schema: JsonObject) -> JsonObject:
     """Return a schema without keywords that are refused in non-strict mode."""
-    accepted: JsonObject = mapped(schema, _with_items)
+    accepted: JsonObject = map_schemas(schema, _add_items)
     # "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not'
     # at the top level", and "object schema missing properties".
     for key in ("enum", "not"):
@@ -77,18 +81,18 @@ def _accepted(schema: JsonObject) -> JsonObject:
     return accepted
 
 
-def _readable(schema: JsonObject) -> JsonObject:
+def _remove_unsupported_patterns(schema: JsonObject) -> JsonObject:
     # "regex lookaround is not supported", and "'...' is not a 'regex'" where Python has
     # no such thing.
-    made = dict(schema)
-    if "pattern" in made and not _is_accepted(made["pattern"]):
-        del made["pattern"]
-    patterns = made.get("patternProperties")
+    changed = dict(schema)
+    if "pattern" in changed and not _is_accepted(changed["pattern"]):
+        del changed["pattern"]
+    patterns = changed.get("patternProperties")
     if isinstance(patterns, dict) and not all(map(_is_accepted, patterns)):
-        accepted = {name: one for name, one in patterns.items() if _is_accepted(name)}
-        made["patternProperties"] = accepted
-        made.pop("additionalProperties", None)  # it would refuse the others' members
-    return made
+        accepted = {key: value for key, value in patterns.items() if _is_accepted(key)}
+        changed["patternProperties"] = accepted
+        changed.pop("additionalProperties", None)  # it would refuse the others' members
+    return changed
 
 
 def _is_accepted(pattern: object) -> bool:
@@ -101,7 +105,7 @@ def _is_accepted(pattern: object) -> bool:
     return _LOOKAROUND.search(text) is None
 
 
-def _with_items(schema: JsonObject) -> JsonObject:
+def _add_items(schema: JsonObject) -> JsonObject:
     # "array schema missing items".
     kind = schema.get("type")
     is_array = kind == "array" or (isinstance(kind, list) and "array" in kind)
@@ -113,16 +117,16 @@ def _with_items(schema: JsonObject) -> JsonObject:
 
 def _chat_calls(answer: object) -> list[ModelCall]:
     """Return the calls of a completion, of its message, or of its `tool_calls`."""
-    found = []
+    calls = []
     for call in members_of(answer, "choices", "message", "tool_calls"):
         function = call.get("function")
         if isinstance(function, dict):
-            found.append(
-                made_call(
+            calls.append(
+                make_call(
                     function.get("name"), function.get("arguments"), call.get("id")
                 )
             )
-    return found
+    return calls
 
 
 def _chat_results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
@@ -132,31 +136,31 @@ def _chat_results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
     message after all of them.
     """
     messages: list[JsonObject] = []
-    beside: list[JsonObject] = []
+    extra: list[JsonObject] = []
     for call, outcome in outcomes:
-        parts, _ = parts_of(outcome, lambda part: media and _chat_carries(part))
+        parts, _ = parts_of(outcome, lambda part: media and _chat_supports(part))
         messages.append(
             {"role": "tool", "tool_call_id": call.id, "content": text_of(parts)}
         )
-        carried = [_chat_part(part) for part in parts if isinstance(part, Media)]
-        if carried:
-            beside += [
+        converted = [_chat_part(part) for part in parts if isinstance(part, Media)]
+        if converted:
+            extra += [
                 {"type": "text", "text": f"From the tool {call.said}:"},
-                *carried,
+                *converted,
             ]
-    return [*messages, {"role": "user", "content": beside}] if beside else messages
+    return [*messages, {"role": "user", "content": extra}] if extra else messages
 
 
-def _chat_carries(part: Media) -> bool:
-    return part.is_image or part.is_document or part.mime_type in _SOUNDS
+def _chat_supports(part: Media) -> bool:
+    return part.is_image or part.is_document or part.mime_type in _AUDIO_FORMATS
 
 
 def _chat_part(part: Media) -> JsonObject:
     if part.is_image:
         return {"type": "image_url", "image_url": {"url": part.url}}
-    if part.mime_type in _SOUNDS:
-        sound = {"data": part.data, "format": _SOUNDS[part.mime_type]}
-        return {"type": "input_audio", "input_audio": sound}
+    if part.mime_type in _AUDIO_FORMATS:
+        audio = {"data": part.data, "format": _AUDIO_FORMATS[part.mime_type]}
+        return {"type": "input_audio", "input_audio": audio}
     return {"type": "file", "file": {"filename": part.name, "file_data": part.url}}
 
 
@@ -166,7 +170,7 @@ def _chat_part(part: Media) -> JsonObject:
 def _responses_calls(answer: object) -> list[ModelCall]:
     """Return the calls of a response, or of its `output`."""
     return [
-        made_call(item.get("name"), item.get("arguments"), item.get("call_id"))
+        make_call(item.get("name"), item.get("arguments"), item.get("call_id"))
         for item in members_of(answer, "output")
         if item.get("type") == "function_call"
     ]

@@ -15,12 +15,12 @@ import attrs
 from mcpwire.protocol.json_schema import (
     MAX_DEPTH,
     branches_of,
-    mapped,
-    pointed,
+    map_schemas,
     properties_of,
-    rebuilt,
+    replace_children,
     required_of,
-    resolved,
+    resolve_pointer,
+    resolve_references,
 )
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from mcpwire.types import JsonObject
 
-LARGEST: Final = 2_000
+MAX_SUBSCHEMAS: Final = 2_000
 """The largest number of subschemas after references; others become unrestricted."""
 
-_COMBINED: Final = ("allOf", "anyOf", "oneOf")
+_COMBINATORS: Final = ("allOf", "anyOf", "oneOf")
 
-_IN_TUPLE: Final = re.compile(r"/items/(?=\d+(?:/|$))")
+_TUPLE_ITEMS: Final = re.compile(r"/items/(?=\d+(?:/|$))")
 
 _BOUNDS: Final = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
 
@@ -43,70 +43,72 @@ class Inliner:
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
-        self._left = LARGEST
+        self._remaining = MAX_SUBSCHEMAS
 
-    def inlined(self) -> JsonObject:
+    def inline(self) -> JsonObject:
         """Return the schema without references; recursive ones become objects."""
         return self._inline(self._root, (), 0)
 
     def _inline(
         self, schema: JsonObject, within: tuple[str, ...], depth: int
     ) -> JsonObject:
-        self._left -= 1
+        self._remaining -= 1
         reference = schema.get("$ref")
-        if self._left < 0 or depth >= MAX_DEPTH or reference in within:
+        if self._remaining < 0 or depth >= MAX_DEPTH or reference in within:
             return {"type": "object"}
         dropped = {"$ref", "$defs", "definitions"}
-        beside = {key: value for key, value in schema.items() if key not in dropped}
+        siblings = {key: value for key, value in schema.items() if key not in dropped}
         if isinstance(reference, str):
-            target = pointed(self._root, reference)
+            target = resolve_pointer(self._root, reference)
             if not isinstance(target, dict):
-                return beside
-            return {**self._inline(target, (*within, reference), depth + 1), **beside}
-        return rebuilt(beside, lambda inner: self._inline(inner, within, depth + 1))
+                return siblings
+            return {**self._inline(target, (*within, reference), depth + 1), **siblings}
+        return replace_children(
+            siblings, lambda inner: self._inline(inner, within, depth + 1)
+        )
 
 
-def plain_root(schema: JsonObject) -> JsonObject:
+def merge_root_alternatives(schema: JsonObject) -> JsonObject:
     """Return an object's schema of 2020-12 without alternatives at its root.
 
     Anthropic and OpenAI refuse `allOf`, `anyOf` and `oneOf` there. The result allows
     the properties of all alternatives and requires those that each one requires.
     """
-    schema = mapped(schema, _of_2020_12)
-    if not any(key in schema for key in (*_COMBINED, "$ref")):
+    schema = map_schemas(schema, _upgrade_draft)
+    if not any(key in schema for key in (*_COMBINATORS, "$ref")):
         return (
             schema if schema.get("type") == "object" else {**schema, "type": "object"}
         )
     properties, required = _Union(schema).of(schema, 0)
-    dropped = {*_COMBINED, "$ref", "properties", "required", "additionalProperties"}
+    dropped = {*_COMBINATORS, "$ref", "properties", "required", "additionalProperties"}
     rest = {key: value for key, value in schema.items() if key not in dropped}
-    plain = {**rest, "type": "object", "properties": properties}
-    return {**plain, "required": required} if required else plain
+    merged = {**rest, "type": "object", "properties": properties}
+    return {**merged, "required": required} if required else merged
 
 
-def _of_2020_12(schema: JsonObject) -> JsonObject:
+def _upgrade_draft(schema: JsonObject) -> JsonObject:
     """Return a schema without what older drafts write otherwise, and without nulls.
 
     "JSON schema is invalid. It must match JSON Schema draft 2020-12" (Anthropic),
     "[...] is not of type 'object', 'boolean'" (OpenAI).
     """
-    made = {
+    upgraded = {
         key: value
         for key, value in schema.items()
         if value is not None or key in {"const", "default"}
     }
-    if isinstance(made.get("$ref"), str):
-        made["$ref"] = _IN_TUPLE.sub("/prefixItems/", made["$ref"])
-    if isinstance(made.get("items"), list):  # a tuple, until 2019-09
-        members = made.pop("items")
-        made["items"] = made.pop("additionalItems", {})
-        made |= {"prefixItems": members} if members else {}
+    if isinstance(upgraded.get("$ref"), str):
+        upgraded["$ref"] = _TUPLE_ITEMS.sub("/prefixItems/", upgraded["$ref"])
+    if isinstance(upgraded.get("items"), list):  # a tuple, until 2019-09
+        members = upgraded.pop("items")
+        upgraded["items"] = upgraded.pop("additionalItems", {})
+        upgraded |= {"prefixItems": members} if members else {}
     for exclusive, bound in _BOUNDS:  # a flag, in draft 4
-        if isinstance(made.get(exclusive), bool) and made.pop(exclusive):
-            made |= {exclusive: made.pop(bound)} if bound in made else {}
-    if not isinstance(made.get("required", []), list):  # of the member, in draft 3
-        del made["required"]
-    return made
+        if isinstance(upgraded.get(exclusive), bool) and upgraded.pop(exclusive):
+            upgraded |= {exclusive: upgraded.pop(bound)} if bound in upgraded else {}
+    if not isinstance(upgraded.get("required", []), list):  # of the member, in draft 3
+        del upgraded["required"]
+    return upgraded
 
 
 class _Union:
@@ -114,28 +116,28 @@ class _Union:
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
-        self._left = LARGEST
+        self._remaining = MAX_SUBSCHEMAS
 
     def of(self, schema: JsonObject, depth: int) -> tuple[JsonObject, list[str]]:
-        self._left -= 1
-        if depth >= MAX_DEPTH or self._left < 0:
+        self._remaining -= 1
+        if depth >= MAX_DEPTH or self._remaining < 0:
             return {}, []
         properties = dict(properties_of(schema))
         required = required_of(schema)
         all_of = branches_of(schema, "allOf")
         for branch in [schema, *all_of] if "$ref" in schema else all_of:
-            inner, names = self.of(resolved(branch, self._root), depth + 1)
+            inner, names = self.of(resolve_references(branch, self._root), depth + 1)
             properties = {**inner, **properties}
             required += names
         for key in ("anyOf", "oneOf"):
-            each = [
-                self.of(resolved(branch, self._root), depth + 1)
+            alternatives = [
+                self.of(resolve_references(branch, self._root), depth + 1)
                 for branch in branches_of(schema, key)
             ]
-            for inner, _ in each:
+            for inner, _ in alternatives:
                 properties = {**inner, **properties}
-            for name in each[0][1] if each else ():
-                if all(name in names for _, names in each):
+            for name in alternatives[0][1] if alternatives else ():
+                if all(name in names for _, names in alternatives):
                     required.append(name)
         return properties, list(dict.fromkeys(required))
 
@@ -144,7 +146,7 @@ def accepts_null(schema: Any, root: JsonObject) -> bool:
     """Return whether a schema accepts ``null``; true in doubt."""
     if not isinstance(schema, dict):
         return schema is not False
-    schema = resolved(schema, root)
+    schema = resolve_references(schema, root)
     if "enum" in schema:
         return None in branches_of(schema, "enum")
     if "const" in schema:
@@ -153,25 +155,25 @@ def accepts_null(schema: Any, root: JsonObject) -> bool:
     return "null" in kind if isinstance(kind, (str, list)) else True
 
 
-def without_nulls(value: Any, schema: Any, root: JsonObject, depth: int = 0) -> Any:
+def remove_nulls(value: Any, schema: Any, root: JsonObject, depth: int = 0) -> Any:
     """Return arguments without nulls in place of omitted arguments.
 
     In OpenAI's strict mode a model must pass all arguments, and passes ``null`` for an
     omitted one. A ``null`` is dropped if the tool's own schema does not accept it and
     does not require the member.
     """
-    schema = resolved(schema, root)
+    schema = resolve_references(schema, root)
     if depth >= MAX_DEPTH:
         return value
     if isinstance(value, list):
         inner = schema.get("items")
-        return [without_nulls(member, inner, root, depth + 1) for member in value]
+        return [remove_nulls(member, inner, root, depth + 1) for member in value]
     if not isinstance(value, dict):
         return value
     properties = properties_of(schema)
     required = required_of(schema)
     return {
-        name: without_nulls(member, properties.get(name), root, depth + 1)
+        name: remove_nulls(member, properties.get(name), root, depth + 1)
         for name, member in value.items()
         if not (
             member is None
@@ -182,7 +184,7 @@ def without_nulls(value: Any, schema: Any, root: JsonObject, depth: int = 0) -> 
     }
 
 
-_HASH: Final = 8
+_HASH_LENGTH: Final = 8
 """Characters of the hash that makes a name unique."""
 
 
@@ -196,7 +198,7 @@ class NameRule:
     first: str = "A-Za-z0-9_-"
     """The same for the first character."""
 
-    longest: int = 64
+    max_length: int = 64
 
 
 class VendorNames:
@@ -207,26 +209,28 @@ class VendorNames:
     """
 
     def __init__(self, names: Iterable[str], rule: NameRule) -> None:
-        found = list(dict.fromkeys(names))
-        self._ours = {name: name for name in found if _spelled(name, rule) == name}
-        for name in found:
-            theirs, salt = _spelled(name, rule), 0
-            while self._ours.get(theirs, name) != name:  # similar on purpose
+        unique = list(dict.fromkeys(names))
+        self._originals = {
+            name: name for name in unique if _vendor_name(name, rule) == name
+        }
+        for name in unique:
+            vendor_name, salt = _vendor_name(name, rule), 0
+            while self._originals.get(vendor_name, name) != name:  # similar on purpose
                 salt += 1
-                theirs = _spelled(name, rule, salt)
-            self._ours[theirs] = name
-        self._theirs = {name: theirs for theirs, name in self._ours.items()}
+                vendor_name = _vendor_name(name, rule, salt)
+            self._originals[vendor_name] = name
+        self._vendor_names = {value: key for key, value in self._originals.items()}
 
     def of(self, name: str) -> str:
         """Return the vendor's name for an original name."""
-        return self._theirs[name]
+        return self._vendor_names[name]
 
-    def find(self, theirs: str) -> str | None:
+    def find(self, vendor_name: str) -> str | None:
         """Return the original name for a vendor's name, or ``None``."""
-        return self._ours.get(theirs)
+        return self._originals.get(vendor_name)
 
 
-def renamed_members(
+def rename_members(
     schema: JsonObject, rule: NameRule
 ) -> tuple[JsonObject, VendorNames | None]:
     """Return an object's schema with renamed members, and the map of the names.
@@ -239,7 +243,7 @@ def renamed_members(
         return schema, None
     renamed = {
         **schema,
-        "properties": {names.of(name): one for name, one in properties.items()},
+        "properties": {names.of(name): member for name, member in properties.items()},
         "required": [
             names.of(name) for name in required_of(schema) if name in properties
         ],
@@ -247,12 +251,12 @@ def renamed_members(
     return renamed, names
 
 
-def _spelled(name: str, rule: NameRule, salt: int = 0) -> str:
-    taken = re.sub(f"[^{rule.charset}]", "_", name)
-    if not re.match(f"[{rule.first}]", taken):
-        taken = f"_{taken}"
-    if taken == name and len(name) <= rule.longest and not salt:
+def _vendor_name(name: str, rule: NameRule, salt: int = 0) -> str:
+    cleaned = re.sub(f"[^{rule.charset}]", "_", name)
+    if not re.match(f"[{rule.first}]", cleaned):
+        cleaned = f"_{cleaned}"
+    if cleaned == name and len(name) <= rule.max_length and not salt:
         return name
     source = f"{name}\n{salt}" if salt else name
     digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{taken[: rule.longest - _HASH - 1]}_{digest[:_HASH]}"
+    return f"{cleaned[: rule.max_length - _HASH_LENGTH - 1]}_{digest[:_HASH_LENGTH]}"

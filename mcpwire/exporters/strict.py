@@ -18,7 +18,7 @@ from mcpwire.protocol.json_schema import (
 if TYPE_CHECKING:
     from mcpwire.types import JsonObject
 
-_KNOWN: Final = frozenset(
+_SUPPORTED: Final = frozenset(
     {
         "title",
         "description",
@@ -48,7 +48,7 @@ _FORMATS: Final = (
     "uuid",
 )
 
-_BEYOND: Final = (
+_UNSUPPORTED: Final = (
     "allOf",
     "not",
     "if",
@@ -67,7 +67,7 @@ _BEYOND: Final = (
 )
 """Keywords that change the meaning and are not supported: the tool is not strict."""
 
-_DEEPEST: Final = 10
+_MAX_DEPTH: Final = 10
 """Levels of nesting that strict mode takes."""
 
 _NULL: Final = {"type": "null"}
@@ -86,38 +86,38 @@ def strict_schema(schema: JsonObject) -> JsonObject | None:
     root = dict(schema)
     root.setdefault("properties", {})
     try:
-        strict = _strict(root, 0)
+        strict = _make_strict(root, 0)
         for key in ("$defs", "definitions"):
             if isinstance(schema.get(key), dict):
                 inner = schema[key].items()
-                strict[key] = {name: _strict(each, 1) for name, each in inner}
+                strict[key] = {name: _make_strict(each, 1) for name, each in inner}
     except _NotStrictError:
         return None
     return strict
 
 
-def _strict(schema: Any, depth: int) -> JsonObject:
-    if not isinstance(schema, dict) or depth > _DEEPEST:
+def _make_strict(schema: Any, depth: int) -> JsonObject:
+    if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         raise _NotStrictError
-    if any(key in schema for key in _BEYOND):
+    if any(key in schema for key in _UNSUPPORTED):
         raise _NotStrictError
     if "$ref" in schema:
         return {"$ref": schema["$ref"]}  # no other keyword is allowed beside it
-    made = {key: value for key, value in schema.items() if key in _KNOWN}
+    converted = {key: value for key, value in schema.items() if key in _SUPPORTED}
     if schema.get("format") in _FORMATS:
-        made["format"] = schema["format"]
+        converted["format"] = schema["format"]
     for key in ("anyOf", "oneOf"):
         if key in schema:
             branches = branches_of(schema, key)
-            made["anyOf"] = [_strict(inner, depth + 1) for inner in branches]
+            converted["anyOf"] = [_make_strict(inner, depth + 1) for inner in branches]
     kinds = _kinds(schema)
     if "object" in kinds or "properties" in schema:
-        made.update(_object(schema, depth))
+        converted.update(_object(schema, depth))
     if "array" in kinds:
-        made["items"] = _strict(schema.get("items"), depth + 1)
-    if not kinds and not made.keys() & {"anyOf", "enum", "const", "type"}:
+        converted["items"] = _make_strict(schema.get("items"), depth + 1)
+    if not kinds and not converted.keys() & {"anyOf", "enum", "const", "type"}:
         raise _NotStrictError  # it accepts any value
-    return made
+    return converted
 
 
 def _kinds(schema: JsonObject) -> list[Any]:
@@ -131,24 +131,24 @@ def _object(schema: JsonObject, depth: int) -> JsonObject:
     if "properties" not in schema and "additionalProperties" not in schema:
         raise _NotStrictError  # an object of any members
     required = required_of(schema)
-    made = {}
+    members = {}
     for name, inner in properties_of(schema).items():
-        one = _strict(inner, depth + 1)
-        made[name] = one if name in required else _or_null(one)
+        member = _make_strict(inner, depth + 1)
+        members[name] = member if name in required else _make_nullable(member)
     return {
         "type": schema.get("type", "object"),
-        "properties": made,
-        "required": list(made),
+        "properties": members,
+        "required": list(members),
         "additionalProperties": False,
     }
 
 
-def _or_null(schema: JsonObject) -> JsonObject:
+def _make_nullable(schema: JsonObject) -> JsonObject:
     kind = schema.get("type")
     if kind is None or "const" in schema or "anyOf" in schema:
         return {"anyOf": [schema, _NULL]}
     kinds = kind if isinstance(kind, list) else [kind]
-    made = schema if "null" in kinds else {**schema, "type": [*kinds, "null"]}
-    if "enum" in made and None not in (values := branches_of(made, "enum")):
-        made = {**made, "enum": [*values, None]}
-    return made
+    nullable = schema if "null" in kinds else {**schema, "type": [*kinds, "null"]}
+    if "enum" in nullable and None not in (values := branches_of(nullable, "enum")):
+        nullable = {**nullable, "enum": [*values, None]}
+    return nullable

@@ -19,16 +19,16 @@ from mcpwire.errors import (
 )
 from mcpwire.gateway.forwarding import forward
 from mcpwire.gateway.merging import (
-    Listed,
-    Merged,
-    listed,
+    MergedList,
+    RawList,
+    combine_pages,
     merge_named,
     merge_resources,
     merge_templates,
     read_alias,
 )
-from mcpwire.protocol.methods import find
-from mcpwire.protocol.multistep import pages
+from mcpwire.protocol.methods import find_method
+from mcpwire.protocol.multistep import fetch_pages
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.request import member_of
 from mcpwire.server.server import Server
@@ -69,77 +69,77 @@ class Catalog:
         self._lists: dict[tuple[str, str], ServerList] = {}
         self._states: dict[str, list[tuple[ServerList, int]]] = {}
         # The last merged list of each kind; may be older than the last change.
-        self.known: dict[str, Merged] = {}
+        self.known: dict[str, MergedList] = {}
 
     def mark_stale(self, kind: str, server: str) -> None:
         """Mark a list of a server as stale: the next reader fetches it again."""
-        for each in ("resources", "templates") if kind == "resources" else (kind,):
-            if found := self._lists.get((server, each)):
-                found.version += 1
+        for list_kind in ("resources", "templates") if kind == "resources" else (kind,):
+            if server_list := self._lists.get((server, list_kind)):
+                server_list.version += 1
 
     def remove_server(self, upstream: Upstream) -> None:
         """Discard the lists of a server that was removed from the set."""
         for kind in KINDS:
-            found = self._lists.get((upstream.name, kind))
-            if found is not None and found.upstream is upstream:
+            server_list = self._lists.get((upstream.name, kind))
+            if server_list is not None and server_list.upstream is upstream:
                 self._lists.pop((upstream.name, kind)).close()
         self.known.clear()
         self._states.clear()
 
     def close(self) -> None:
         """Cancel all running fetches."""
-        for each in self._lists.values():
-            each.close()
+        for server_list in self._lists.values():
+            server_list.close()
 
     # Merged lists
 
-    async def get(self, kind: str) -> Merged:
+    async def get(self, kind: str) -> MergedList:
         """Return the merged list of a kind; fetch stale lists of servers first."""
         self._upstreams.retry()
         stale = [each for each in self._lists_of(kind) if not each.is_fresh]
         await asyncio.gather(*(each.refresh() for each in stale))
         lists = self._lists_of(kind)  # the servers may have changed
-        state = [(each, each.fetched_version) for each in lists]
+        state = [(server_list, server_list.fetched_version) for server_list in lists]
         if self._states.get(kind) != state:
             self.known[kind] = self._merge(
-                kind, [each.found for each in lists if each.found is not None]
+                kind, [each.contents for each in lists if each.contents is not None]
             )
             self._states[kind] = state
         return self.known[kind]
 
     def _lists_of(self, kind: str) -> list[ServerList]:
         """Return a kind's lists of all servers that offer it or get extra tools."""
-        wanted = {KINDS[kind][1]}
+        capabilities = {KINDS[kind][1]}
         if kind == "tools":
-            wanted |= self._upstreams.gateway.as_tools
+            capabilities |= self._upstreams.gateway.tool_capabilities
         return [
-            self._list_of(each, kind)
-            for each in self._upstreams.members.values()
-            if any(map(each.offers, wanted))
+            self._list_of(upstream, kind)
+            for upstream in self._upstreams.members.values()
+            if any(map(upstream.offers, capabilities))
         ]
 
     def _list_of(self, upstream: Upstream, kind: str) -> ServerList:
-        found = self._lists.get((upstream.name, kind))
-        if found is None:
-            found = self._lists[upstream.name, kind] = ServerList(upstream, kind)
-        return found
+        server_list = self._lists.get((upstream.name, kind))
+        if server_list is None:
+            server_list = self._lists[upstream.name, kind] = ServerList(upstream, kind)
+        return server_list
 
     async def items_of(self, kind: str, upstream: Upstream) -> list[Json]:
         """Return one server's items of a kind, unchanged."""
         if not upstream.offers(KINDS[kind][1]):
             return []
-        found = self._list_of(upstream, kind)
-        if not found.is_fresh:
-            await found.refresh()
-        return [] if found.found is None else list(found.found.items)
+        server_list = self._list_of(upstream, kind)
+        if not server_list.is_fresh:
+            await server_list.refresh()
+        return [] if server_list.contents is None else list(server_list.contents.items)
 
-    def _merge(self, kind: str, lists: list[Listed]) -> Merged:
+    def _merge(self, kind: str, lists: list[RawList]) -> MergedList:
         if kind == "resources":
             return merge_resources(lists)
         if kind == "templates":
             return merge_templates(lists)
         gateway = self._upstreams.gateway
-        servers = self._upstreams.names_of_servers()
+        servers = self._upstreams.server_labels()
         try:
             if kind == "prompts":
                 return merge_named(lists, gateway.names, servers=servers)
@@ -156,7 +156,7 @@ class Catalog:
     def collisions(self) -> dict[str, list[str]]:
         """Return descriptions of the known name collisions, by kind of list."""
         return {
-            kind: [str(each) for each in merged.collisions]
+            kind: [str(collision) for collision in merged.collisions]
             for kind, merged in self.known.items()
             if merged.collisions
         }
@@ -199,20 +199,20 @@ class Catalog:
             return [(members[owner[0]], owner[1])]
         templates = await self.get("templates")
         members = self._upstreams.members  # may have changed during the await
-        servers = [each for each in templates.servers_of(uri) if each in members]
+        servers = [server for server in templates.servers_of(uri) if server in members]
         if servers:
             return [(members[server], uri) for server in servers]
-        offering = self._upstreams.offering("resources")
+        offering = self._upstreams.servers_offering("resources")
         return [(offering[0], uri)] if len(offering) == 1 else []
 
     async def aliases_of(self, server: str) -> Mapping[str, str]:
         """Return the aliases that clients see of a server's resources, by URI."""
-        if len(self._upstreams.offering("resources")) < 2:
+        if len(self._upstreams.servers_offering("resources")) < 2:
             return {}
         return (await self.get("resources")).aliases.get(server, {})
 
 
-MAX_LIST: Final = 16 * 1024 * 1024
+MAX_LIST_BYTES: Final = 16 * 1024 * 1024
 """Maximum size of a cached list, all pages together, in bytes of JSON."""
 
 RETRY_S: Final = 30.0
@@ -232,7 +232,7 @@ class ServerList:
         self._retry_at = 0.0
         self.version = 0  # incremented at each change
         self.fetched_version = -1  # `version` at the start of the last fetch
-        self.found: Listed | None = None  # None: the fetch failed
+        self.contents: RawList | None = None  # None: the fetch failed
         self._is_slow = False  # the last fetch timed out
 
     @property
@@ -240,7 +240,7 @@ class ServerList:
         """Whether no fetch is due: unchanged, or failed within `LIST_RETRY_S`."""
         if self.fetched_version < self.version:
             return False
-        if self.found is not None:
+        if self.contents is not None:
             return True
         return asyncio.get_running_loop().time() < self._retry_at
 
@@ -252,8 +252,8 @@ class ServerList:
         """
         if self.fetched_version >= self.version:
             self.version += 1  # retry after a failure
-        wanted = self.version
-        while self.fetched_version < wanted:
+        version = self.version
+        while self.fetched_version < version:
             if self._task is None:
                 self._task = asyncio.get_running_loop().create_task(
                     self._fetch(), name="mcpwire-list"
@@ -265,11 +265,11 @@ class ServerList:
 
     async def _fetch(self) -> None:
         upstream, version = self.upstream, self.version
-        was_left_out = self.found is None and self.fetched_version >= 0
+        was_left_out = self.contents is None and self.fetched_version >= 0
         try:
-            found = await self._in_time()
+            contents = await self._fetch_in_time()
         except (MCPError, OSError) as error:
-            self.found = None
+            self.contents = None
             self._is_slow = isinstance(error, RequestTimeout)
             self._retry_at = asyncio.get_running_loop().time() + LIST_RETRY_S
             upstream.problems[self._method] = error
@@ -282,18 +282,20 @@ class ServerList:
                 extra={"server": upstream.name, "error": error},
             )
         else:
-            self.found, self._is_slow = found, False
+            self.contents, self._is_slow = contents, False
             upstream.problems.pop(self._method, None)
         finally:
             self.fetched_version, self._task = version, None
-        if was_left_out and self.found is not None:
-            upstream.changes.notify(f"notifications/{self._capability}/list_changed")
+        if was_left_out and self.contents is not None:
+            upstream.change_throttle.notify(
+                f"notifications/{self._capability}/list_changed"
+            )
 
-    async def _in_time(self) -> Listed:
+    async def _fetch_in_time(self) -> RawList:
         timeout = self.upstream.timeout
         try:
             async with asyncio.timeout(timeout) as limit:
-                return await self._pages()
+                return await self._fetch_list()
         except TimeoutError as error:  # of all pages, of one, of the OS
             if timeout is None or not limit.expired():
                 raise
@@ -301,28 +303,28 @@ class ServerList:
                 method=self._method, timeout=timeout, elapsed=timeout
             ) from error
 
-    async def _pages(self) -> Listed:
+    async def _fetch_list(self) -> RawList:
         """Fetch all pages unchanged; no request if there are extra tools only."""
         upstream, method = self.upstream, self._method
-        spec = find(method)
+        spec = find_method(method)
         assert spec is not None
         assert spec.list_key is not None
-        found: list[Json] = [{}]  # an empty page, private and not cacheable
+        pages: list[Json] = [{}]  # an empty page, private and not cacheable
         if upstream.offers(self._capability):
-            found = await self._fetched()
+            pages = await self._fetch_pages()
         planned = upstream.planned
-        return listed(
+        return combine_pages(
             upstream.name,
-            found,
+            pages,
             spec.list_key,
             keeps_names=planned.keeps_names,
             rules=planned.rules,
             extras=self._extras(),
         )
 
-    async def _fetched(self) -> list[Json]:
-        upstream, method, room = self.upstream, self._method, MAX_LIST
-        steps = pages(method, {}, limit=upstream.limits.pages)
+    async def _fetch_pages(self) -> list[Json]:
+        upstream, method, remaining = self.upstream, self._method, MAX_LIST_BYTES
+        steps = fetch_pages(method, {}, limit=upstream.limits.pages)
         try:
             step: Any = next(steps)
             while True:
@@ -333,25 +335,26 @@ class ServerList:
                 except MCPError as error:
                     step = steps.throw(error)
                 else:
-                    room -= len(encode_json(result))
-                    if room < 0:
+                    remaining -= len(encode_json(result))
+                    if remaining < 0:
                         raise RemoteProtocolError(
-                            f"{method}: the list has more than {MAX_LIST} bytes"
+                            f"{method}: the list has more than {MAX_LIST_BYTES} bytes"
                         )
                     step = steps.send(result)
         except StopIteration as done:
-            found: list[Json] = done.value
-            return found
+            pages_: list[Json] = done.value
+            return pages_
 
     def _extras(self) -> list[Json]:
         """Return the tools that the gateway adds to the server's own."""
         if self._method != "tools/list":
             return []
-        wanted = self.upstream.upstreams.gateway.as_tools
+        capabilities = self.upstream.upstreams.gateway.tool_capabilities
         return [
             encode(extra.tool)
             for extra in EXTRAS.values()
-            if extra.needs in wanted and self.upstream.offers(extra.needs)
+            if extra.capability in capabilities
+            and self.upstream.offers(extra.capability)
         ]
 
     def close(self) -> None:
@@ -374,19 +377,19 @@ async def call_extra(
         raise InvalidParams("params.arguments must be an object")
     if name.startswith("mcp_list_"):  # answered from the catalog
         kind = name.removeprefix("mcp_list_")
-        found = {kind: await upstreams.catalog.items_of(kind, upstream)}
-        block = {"type": "text", "text": encode_json(found).decode()}
-        return {"content": [block], "structuredContent": found}
+        content = {kind: await upstreams.catalog.items_of(kind, upstream)}
+        block = {"type": "text", "text": encode_json(content).decode()}
+        return {"content": [block], "structuredContent": content}
     is_prompt = name == "mcp_get_prompt"
     method, key = ("prompts/get", "name") if is_prompt else ("resources/read", "uri")
     member_of(arguments, key, str, "params.arguments")
     result = await forward(upstream, method, dict(arguments), request, upstreams)
     if result.get("resultType", "complete") != "complete":
         return result
-    return _prompted(result) if is_prompt else _read(result)
+    return _prompt_result(result) if is_prompt else _resource_result(result)
 
 
-def _read(result: Json) -> Json:
+def _resource_result(result: Json) -> Json:
     contents = result.get("contents")
     blocks = [
         {"type": "text", "text": part["text"]}
@@ -398,12 +401,14 @@ def _read(result: Json) -> Json:
     return {"content": blocks}
 
 
-def _prompted(result: Json) -> Json:
+def _prompt_result(result: Json) -> Json:
     messages = result.get("messages")
-    found = [m for m in (messages if type(messages) is list else ()) if type(m) is dict]
+    objects = [
+        m for m in (messages if type(messages) is list else ()) if type(m) is dict
+    ]
     return {
-        "content": [m["content"] for m in found if type(m.get("content")) is dict],
-        "structuredContent": {"messages": found},
+        "content": [m["content"] for m in objects if type(m.get("content")) is dict],
+        "structuredContent": {"messages": objects},
     }
 
 
@@ -422,43 +427,44 @@ class Descriptions:
 
     def __init__(self) -> None:
         # The plan, its description, and the time when that expires.
-        self._kept: dict[Hashable, tuple[Plan, Json, float]] = {}
+        self._entries: dict[Hashable, tuple[Plan, Json, float]] = {}
 
     def find(
         self, plan: Plan, revision: Revision, headers: Iterable[str]
     ) -> Json | None:
         """Return the cached capabilities and instructions of a plan, if any."""
-        kept = self._kept.get((plan.key, plan.one, revision.name))
-        if kept is None or _is_personal(plan, headers):
+        entry = self._entries.get((plan.key, plan.one, revision.name))
+        if entry is None or _is_personal(plan, headers):
             return None
-        known, described, fresh_until = kept
+        cached_plan, description, fresh_until = entry
         is_fresh = asyncio.get_running_loop().time() < fresh_until
-        return dict(described) if is_fresh and known.servers == plan.servers else None
+        is_same = cached_plan.servers == plan.servers
+        return dict(description) if is_fresh and is_same else None
 
     def put(
         self,
         plan: Plan,
         revision: Revision,
-        described: Json,
+        description: Json,
         *,
         headers: Iterable[str],
         is_complete: bool,
     ) -> None:
         """Cache the capabilities and instructions of a plan."""
-        if all(isinstance(each.target, (Http, Server)) for each in plan.servers):
+        if all(isinstance(planned.target, (Http, Server)) for planned in plan.servers):
             return
         if _is_personal(plan, headers):
             return
-        while len(self._kept) >= MAX_PLANS:
-            del self._kept[next(iter(self._kept))]
+        while len(self._entries) >= MAX_PLANS:
+            del self._entries[next(iter(self._entries))]
         now = asyncio.get_running_loop().time()
         fresh_until = math.inf if is_complete else now + RETRY_S
         key = (plan.key, plan.one, revision.name)
-        self._kept[key] = (plan, dict(described), fresh_until)
+        self._entries[key] = (plan, dict(description), fresh_until)
 
 
 def _is_personal(plan: Plan, headers: Iterable[str]) -> bool:
     # Trace context differs between requests, not between clients.
     return any(name not in TRACE_KEYS for name in headers) and any(
-        isinstance(each.target, Http) for each in plan.servers
+        isinstance(planned.target, Http) for planned in plan.servers
     )

@@ -52,7 +52,7 @@ __all__ = [
     "NotifyApp",
     "QueueDelegate",
     "Splicer",
-    "splicer_of",
+    "make_splicer",
 ]
 
 logger = LimitedLogger("mcpwire")
@@ -129,18 +129,20 @@ class Splicer:
         # Without a session the client is unknown, so its calls cannot be serialized.
         session = request.session
         if session is None:
-            return await self._spliced(result, request)
+            return await self._splice_pending(result, request)
         async with self._locks.setdefault(session, asyncio.Lock()):
-            return await self._spliced(result, request)
+            return await self._splice_pending(result, request)
 
-    async def _spliced(
+    async def _splice_pending(
         self, result: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         session = request.session
         id = session.id if session is not None else None
         try:
             async with asyncio.timeout(self._timeout):
-                batch = await self.delegate.read_pending(self._shown(request), id)
+                batch = await self.delegate.read_pending(
+                    self._visible_headers(request), id
+                )
             if batch is None:
                 return result
             # Content without a JSON form must not spoil the result.
@@ -149,13 +151,13 @@ class Splicer:
         except (asyncio.CancelledError, Exception) as error:  # of any kind
             # The delegate may have awaited a cancelled task: then this call continues.
             task = asyncio.current_task()
-            is_ours = task is None or task.cancelling()
-            if isinstance(error, asyncio.CancelledError) and is_ours:
+            is_cancelled = task is None or task.cancelling()
+            if isinstance(error, asyncio.CancelledError) and is_cancelled:
                 raise
             logger.exception("the delegate failed; the result stays as it is")
             return result
 
-    def _shown(self, request: RequestContext) -> Mapping[str, str]:
+    def _visible_headers(self, request: RequestContext) -> Mapping[str, str]:
         """Return the header fields of a request that the delegate gets."""
         fields = request.info.headers
         if not self.withheld:
@@ -163,11 +165,11 @@ class Splicer:
         return {k: v for k, v in fields.items() if k.lower() not in self.withheld}
 
 
-def splicer_of(given: Any, *, withheld: Iterable[str] = ()) -> Splicer | None:
+def make_splicer(delegate: Any, *, withheld: Iterable[str] = ()) -> Splicer | None:
     """Return the splicer for a gateway's option ``delegate``, if one is given."""
-    if given is None:
+    if delegate is None:
         return None
-    splicer = given if isinstance(given, Splicer) else Splicer(given)
+    splicer = delegate if isinstance(delegate, Splicer) else Splicer(delegate)
     splicer.withheld |= frozenset(withheld)
     return splicer
 
@@ -244,9 +246,9 @@ class QueueDelegate:
         """
         if agent not in self._agents and len(self._agents) >= self._max_agents:
             raise ValueError(f"there may be {self._max_agents} agents at most")
-        known = self._agents.setdefault(agent, _Agent())
-        known.pending.clear()
-        known.confirm(confirmed)
+        state = self._agents.setdefault(agent, _Agent())
+        state.pending.clear()
+        state.confirm(confirmed)
 
     def unregister(self, agent: str, *, forget: bool = False) -> None:
         """End a run of an agent; the next run delivers all unconfirmed content.
@@ -257,18 +259,18 @@ class QueueDelegate:
         """
         if forget:
             self._agents.pop(agent, None)
-        elif (known := self._agents.get(agent)) is not None:
-            known.pending.clear()
+        elif (state := self._agents.get(agent)) is not None:
+            state.pending.clear()
 
     def confirm(self, token: str) -> tuple[Hashable, ...]:
         """Confirm the delivery of a batch by its token; return the ids of its blocks.
 
         A repeated or unknown token has no effect and returns an empty tuple.
         """
-        for known in self._agents.values():
-            ids = known.pending.pop(token, None)
+        for state in self._agents.values():
+            ids = state.pending.pop(token, None)
             if ids is not None:
-                known.confirm(ids)
+                state.confirm(ids)
                 return ids
         return ()
 
@@ -281,29 +283,31 @@ class QueueDelegate:
             LocalProtocolError: A block has no JSON form.
             ValueError: Too many rows are pending for the agent.
         """
-        known = self._agents.get(agent)
-        if known is None:
+        state = self._agents.get(agent)
+        if state is None:
             return False
         encode([dict(block) for block in blocks])
-        if len(known.rows) >= self._max_rows:
+        if len(state.rows) >= self._max_rows:
             raise ValueError(f"{self._max_rows} rows wait for the agent already")
         if blocks:
-            known.rows.append(tuple((next(self._ids), block) for block in blocks))
+            state.rows.append(tuple((next(self._ids), block) for block in blocks))
         return True
 
     def is_waiting(self, agent: str) -> bool:
         """Return whether rows of `notify` are pending for an agent."""
-        known = self._agents.get(agent)
-        return known is not None and bool(_fresh(known, known.rows))
+        state = self._agents.get(agent)
+        return state is not None and bool(_undelivered(state, state.rows))
 
     def drain(self, agent: str) -> list[list[Mapping[str, Any]]] | None:
         """Remove and return the pending rows of an agent; ``None``: unknown agent."""
-        known = self._agents.get(agent)
-        if known is None:
+        state = self._agents.get(agent)
+        if state is None:
             return None
-        rows = _fresh(known, known.rows)
-        taken = {id for row in rows for id, _ in row}
-        known.rows = [row for row in known.rows if taken.isdisjoint(i for i, _ in row)]
+        rows = _undelivered(state, state.rows)
+        drained = {id for row in rows for id, _ in row}
+        state.rows = [
+            row for row in state.rows if drained.isdisjoint(i for i, _ in row)
+        ]
         return [[block for _, block in row] for row in rows]
 
     # Gateway
@@ -318,17 +322,17 @@ class QueueDelegate:
         ``None`` if the agent is unknown or has no pending content. A backend that fails
         or exceeds its time limit counts as empty.
         """
-        agent = _find(headers, self.header)
-        known = None if agent is None else self._agents.get(agent)
-        if agent is None or known is None:
+        agent = _find_header(headers, self.header)
+        state = None if agent is None else self._agents.get(agent)
+        if agent is None or state is None:
             return None
-        rows = [*await self._read(agent), *known.rows]
-        fresh = _fresh(known, rows)
-        if not fresh:
+        rows = [*await self._read(agent), *state.rows]
+        undelivered = _undelivered(state, rows)
+        if not undelivered:
             return None
         token = str(uuid4())
-        known.pending[token] = tuple(id for row in fresh for id, _ in row)
-        return PendingBatch(token, [[block for _, block in row] for row in fresh])
+        state.pending[token] = tuple(id for row in undelivered for id, _ in row)
+        return PendingBatch(token, [[block for _, block in row] for row in undelivered])
 
     async def _read(self, agent: str) -> Sequence[Row]:
         if self._backend is None:
@@ -341,22 +345,24 @@ class QueueDelegate:
             return ()
 
 
-def _fresh(known: _Agent, rows: Iterable[Row]) -> list[Row]:
+def _undelivered(state: _Agent, rows: Iterable[Row]) -> list[Row]:
     """Return the rows, without blocks that are confirmed or await confirmation."""
-    taken = {id for ids in known.pending.values() for id in ids}
-    taken.update(known.confirmed)
-    fresh = [tuple(each for each in row if each[0] not in taken) for row in rows]
-    return [row for row in fresh if row]
+    excluded = {id for ids in state.pending.values() for id in ids}
+    excluded.update(state.confirmed)
+    undelivered = [
+        tuple(block for block in row if block[0] not in excluded) for row in rows
+    ]
+    return [row for row in undelivered if row]
 
 
-def _find(headers: Mapping[str, str], name: str) -> str | None:
+def _find_header(headers: Mapping[str, str], name: str) -> str | None:
     for key, value in headers.items():
         if key.lower() == name:
             return value
     return None
 
 
-SHORTEST_TOKEN: Final = 16
+MIN_TOKEN_LENGTH: Final = 16
 """Minimum length of the bearer token, in characters."""
 
 _JSON: Final = "application/json"
@@ -373,7 +379,7 @@ class NotifyApp:
         limits: Limits on a request body.
 
     Raises:
-        ValueError: The token is shorter than `SHORTEST_TOKEN`.
+        ValueError: The token is shorter than `MIN_TOKEN_LENGTH`.
     """
 
     def __init__(
@@ -384,9 +390,9 @@ class NotifyApp:
         path: str = "/notify",
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        if len(token) < SHORTEST_TOKEN:
+        if len(token) < MIN_TOKEN_LENGTH:
             raise ValueError(
-                f"the token must be a secret of {SHORTEST_TOKEN} characters or more"
+                f"the token must be a secret of {MIN_TOKEN_LENGTH} characters or more"
             )
         self._delegate = delegate
         self._expected = f"Bearer {token}".encode()
@@ -400,49 +406,49 @@ class NotifyApp:
         exchange = Exchange(scope, receive, send, self._limits)
         try:
             exchange.check_framing()
-            await self._answer(exchange)
+            await self._route(exchange)
         except ClientGone:
             pass
         except HttpProblem as problem:
             message = failure(None, problem.error)
             await exchange.reply(problem.status, message, problem.headers)
 
-    async def _answer(self, exchange: Exchange) -> None:
-        given = exchange.headers.get("authorization") or ""
-        if not compare_digest(given.encode(errors="replace"), self._expected):
+    async def _route(self, exchange: Exchange) -> None:
+        authorization = exchange.headers.get("authorization") or ""
+        if not compare_digest(authorization.encode(errors="replace"), self._expected):
             raise HttpProblem(401, "the token is missing or another one")
         path = exchange.path.removeprefix(exchange.scope.get("root_path") or "")
         agent = exchange.headers.get(self._delegate.header)
         if path == self._path and exchange.verb == "POST":
-            await self._add(exchange, agent)
+            await self._add_row(exchange, agent)
         elif path == self._path and exchange.verb == "GET":
             rows = None if agent is None else self._delegate.drain(agent)
             if rows is None:
-                raise _unknown()
+                raise _unknown_agent()
             await exchange.reply_bytes(200, encode([[*row] for row in rows]), _JSON)
         elif path == f"{self._path}/queued" and exchange.verb == "GET":
-            waits = agent is not None and self._delegate.is_waiting(agent)
-            await exchange.reply_bytes(200, encode(waits), _JSON)
+            is_waiting = agent is not None and self._delegate.is_waiting(agent)
+            await exchange.reply_bytes(200, encode(is_waiting), _JSON)
         else:
             raise HttpProblem(404, "there is nothing at this path")
 
-    async def _add(self, exchange: Exchange, agent: str | None) -> None:
+    async def _add_row(self, exchange: Exchange, agent: str | None) -> None:
         try:
             blocks: Any = loads(await exchange.body())
         except ValueError:
             raise HttpProblem(400, ParseError("the body is not JSON")) from None
         if type(blocks) is not list or not all(
-            type(each) is dict and type(each.get("type")) is str for each in blocks
+            type(block) is dict and type(block.get("type")) is str for block in blocks
         ):
             raise HttpProblem(400, InvalidParams("expected an array of content blocks"))
         try:
-            known = agent is not None and self._delegate.notify(agent, *blocks)
+            is_known = agent is not None and self._delegate.notify(agent, *blocks)
         except (MCPError, ValueError) as error:
             raise HttpProblem(429, InvalidRequest(str(error))) from None
-        if not known:
-            raise _unknown()
+        if not is_known:
+            raise _unknown_agent()
         await exchange.reply(202)
 
 
-def _unknown() -> HttpProblem:
+def _unknown_agent() -> HttpProblem:
     return HttpProblem(404, "the agent is unknown")

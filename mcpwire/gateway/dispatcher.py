@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from mcpwire.errors import InternalError, InvalidRequest, ResourceNotFound, RPCError
 from mcpwire.gateway.catalog import Descriptions
 from mcpwire.gateway.downstream import Downstream
-from mcpwire.gateway.forwarding import take_headers
+from mcpwire.gateway.forwarding import apply_headers
 from mcpwire.gateway.plan import BY_PATH
 from mcpwire.gateway.routes import CAPABILITIES, SERVED, routes
-from mcpwire.gateway.session_ids import Chosen, Kept
-from mcpwire.gateway.subscriptions import forget_session, roots_changed
+from mcpwire.gateway.session_ids import ChosenServer, Kept
+from mcpwire.gateway.subscriptions import forget_session, notify_roots_changed
 from mcpwire.gateway.translation import TaskIds
 from mcpwire.gateway.upstreams import CLOSED, Upstreams, UpstreamsBusy
-from mcpwire.protocol.methods import available, declared_extensions
+from mcpwire.protocol.methods import available_method, declared_extensions
 from mcpwire.protocol.request_state import ANONYMOUS
 from mcpwire.server.dispatcher import (
     INITIALIZED,
@@ -33,7 +33,7 @@ from mcpwire.server.dispatcher import (
     HttpRefusal,
     capabilities_at,
     is_stateless_code,
-    wrap,
+    wrap_handlers,
 )
 from mcpwire.server.request import IN_MEMORY, RequestInfo, Session, check_retained
 from mcpwire.transports.http.target import Http
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from mcpwire.gateway.gateway import Gateway
     from mcpwire.gateway.plan import Plan
-    from mcpwire.gateway.tasks import Answer
+    from mcpwire.gateway.tasks import RouteHandler
     from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.auth.resource_server import PrincipalKey
     from mcpwire.server.dispatcher import Handler
@@ -66,7 +66,7 @@ silence, clients assume a server that supports sessions only."""
 
 NONCE_BYTES: Final = 16
 
-_SHOWN_OF_CLIENT: Final = ("name", "title", "version")
+_CLIENT_INFO_MEMBERS: Final = ("name", "title", "version")
 """Members of the client's info that a session id keeps."""
 
 
@@ -84,7 +84,7 @@ class Requester(NamedTuple):
     owner: PrincipalKey | None
     """The authenticated principal, if any."""
 
-    def declaring(self) -> Hashable:
+    def extended_key(self) -> Hashable:
         """Return the key of a set for clients that declare the same capabilities."""
         return self.identity, encode(dict(self.capabilities))
 
@@ -102,15 +102,15 @@ class GatewayDispatcher(Dispatcher):
     ``None``: all servers; `BY_PATH`: the server that the path of a request names.
     """
 
-    opens_later = True
+    opens_in_task = True
     answers_cancelled = True
 
     def __init__(self, gateway: Gateway, *, only: str | None = None) -> None:
         self._gateway = gateway
         self.only = only
         self._descriptions = Descriptions()
-        self._by_session: dict[Session, Upstreams] = {}
-        self._opened: dict[Session, Json] = {}  # -> `initialize` result
+        self._upstreams_by_session: dict[Session, Upstreams] = {}
+        self._initialize_results: dict[Session, Json] = {}  # -> `initialize` result
         self._closing: dict[Session, asyncio.Task[None]] = {}
         super().__init__(
             gateway.info,
@@ -125,19 +125,22 @@ class GatewayDispatcher(Dispatcher):
 
     def _handlers(self) -> dict[str, Handler]:
         handlers: dict[str, Handler] = {
-            method: partial(self._answer, answer) for method, answer in routes().items()
+            method: partial(self._handle, handler)
+            for method, handler in routes().items()
         }
         handlers["server/discover"] = self._discover_servers
         extensions = {
             revision: declared_extensions(capabilities_at(revision, SERVED))
             for revision in self._gateway.revisions
         }
-        asked = {
+        available_handlers = {
             method: handler
             for method, handler in handlers.items()
-            if any(available(method, r, "client", extensions[r]) for r in extensions)
+            if any(
+                available_method(method, r, "client", extensions[r]) for r in extensions
+            )
         }
-        return wrap(asked, self._gateway.around)
+        return wrap_handlers(available_handlers, self._gateway.around)
 
     def redeclare(self) -> None:
         """Apply the gateway's current middleware to all handlers."""
@@ -145,22 +148,24 @@ class GatewayDispatcher(Dispatcher):
 
     # Servers of a request
 
-    def _answer(self, answer: Answer, params: Json, request: RequestContext) -> Any:
+    def _handle(
+        self, handler: RouteHandler, params: Json, request: RequestContext
+    ) -> Any:
         """Handle a request with its set; return an awaitable result."""
         session = request.session
-        upstreams = None if session is None else self._by_session.get(session)
+        upstreams = None if session is None else self._upstreams_by_session.get(session)
         if session is None or upstreams is None:
-            return self._answer_alone(answer, params, request)
+            return self._handle_stateless(handler, params, request)
         if not upstreams.is_open:
-            return self._answer_first(answer, params, request, upstreams)
+            return self._handle_first(handler, params, request, upstreams)
         self._gateway.pool.touch(upstreams)
         if self._gateway.forward_headers:
-            take_headers(upstreams, request)
-        return answer(params, request, upstreams)
+            apply_headers(upstreams, request)
+        return handler(params, request, upstreams)
 
-    async def _answer_first(
+    async def _handle_first(
         self,
-        answer: Answer,
+        handler: RouteHandler,
         params: Json,
         request: RequestContext,
         upstreams: Upstreams,
@@ -173,20 +178,20 @@ class GatewayDispatcher(Dispatcher):
             raise UpstreamsBusy(CLOSED)
         await self._gateway.pool.open(upstreams, request.info.owner)
         # The next sessions get the current capabilities.
-        self._described(upstreams, request.revision)
+        self._describe_servers(upstreams, request.revision)
         if self._gateway.forward_headers:
-            take_headers(upstreams, request)
-        return await answer(params, request, upstreams)
+            apply_headers(upstreams, request)
+        return await handler(params, request, upstreams)
 
-    async def _answer_alone(
-        self, answer: Answer, params: Json, request: RequestContext
+    async def _handle_stateless(
+        self, handler: RouteHandler, params: Json, request: RequestContext
     ) -> Json:
-        upstreams = await self._shared(self._requester(request), request.info)
+        upstreams = await self._open_shared(self._requester(request), request.info)
         upstreams.users += 1
         try:
             if self._gateway.forward_headers:
-                take_headers(upstreams, request)
-            return await answer(params, request, upstreams)
+                apply_headers(upstreams, request)
+            return await handler(params, request, upstreams)
         except RPCError as error:
             if is_stateless_code(error.code) or isinstance(error, ResourceNotFound):
                 raise
@@ -198,15 +203,15 @@ class GatewayDispatcher(Dispatcher):
 
     def _requester(self, request: RequestContext) -> Requester:
         """Return the client; kept in the request over HTTP, which needs it twice."""
-        kept = request.state if request.info.transport == "http" else {}
-        found: Requester | None = kept.get(REQUESTER)
-        if found is None:
-            found = kept[REQUESTER] = self.requester(
+        state = request.state if request.info.transport == "http" else {}
+        requester: Requester | None = state.get(REQUESTER)
+        if requester is None:
+            requester = state[REQUESTER] = self.make_requester(
                 request.info, request.client_capabilities
             )
-        return found
+        return requester
 
-    def requester(
+    def make_requester(
         self,
         info: RequestInfo,
         capabilities: Mapping[str, Any],
@@ -215,26 +220,26 @@ class GatewayDispatcher(Dispatcher):
     ) -> Requester:
         """Return the client of a request, or of a session that shares a set."""
         plan = plan or self.plan(info, None)
-        headers = self._gateway.forwarded(info)
+        headers = self._gateway.headers_to_forward(info)
         owner = info.principal.key if info.principal is not None else None
-        told: tuple[Any, ...] = ()
+        forwarded: tuple[Any, ...] = ()
         if headers:  # trace context differs between requests, not clients
-            told = tuple(
-                sorted(each for each in headers.items() if each[0] not in TRACE_KEYS)
+            forwarded = tuple(
+                sorted(field for field in headers.items() if field[0] not in TRACE_KEYS)
             )
-        identity = (plan.key, revision.name, owner, told)
+        identity = (plan.key, revision.name, owner, forwarded)
         return Requester(identity, plan, headers, capabilities, revision, owner)
 
-    async def _shared(self, requester: Requester, info: RequestInfo) -> Upstreams:
+    async def _open_shared(self, requester: Requester, info: RequestInfo) -> Upstreams:
         """Return the shared set of a client; open it if it is not open.
 
         A server of 2026-07-28 gets the client's capabilities with each request, so one
         set serves all of them. A server with a session gets them once, so that other
         capabilities need another set.
         """
-        found = self._found(requester)
-        if found is not None:
-            return found
+        upstreams = self._find_shared(requester)
+        if upstreams is not None:
+            return upstreams
         check_retained("the client's capabilities", requester.capabilities)
         gateway = self._gateway
 
@@ -244,41 +249,44 @@ class GatewayDispatcher(Dispatcher):
                 requester.capabilities,
                 TaskIds(gateway.state_keys, requester.owner or ANONYMOUS),
                 gateway.suspension,
-                is_one=requester.owner is not None,
+                is_single_client=requester.owner is not None,
             )
             return Upstreams(
                 gateway, requester.plan, downstream, headers=requester.headers
             )
 
-        found = await gateway.pool.open_shared(requester.identity, info.owner, make)
-        if found.serves(requester.capabilities):
-            return found
-        return await gateway.pool.open_shared(requester.declaring(), info.owner, make)
+        upstreams = await gateway.pool.open_shared(requester.identity, info.owner, make)
+        if upstreams.serves(requester.capabilities):
+            return upstreams
+        key = requester.extended_key()
+        return await gateway.pool.open_shared(key, info.owner, make)
 
-    def _found(self, requester: Requester) -> Upstreams | None:
+    def _find_shared(self, requester: Requester) -> Upstreams | None:
         """Return the shared set of a client if it is open."""
         pool = self._gateway.pool
-        found = pool.find(requester.identity)
-        if found is not None and found.serves(requester.capabilities):
-            return found
-        return pool.find(requester.declaring())
+        upstreams = pool.find(requester.identity)
+        if upstreams is not None and upstreams.serves(requester.capabilities):
+            return upstreams
+        return pool.find(requester.extended_key())
 
     def _param_headers(
         self, params: Mapping[str, Any], request: RequestContext
     ) -> tuple[ParamHeader, ...]:
         """Return the arguments of a tool call that its header fields mirror."""
         name = params.get("name")
-        upstreams = self._found(self._requester(request))
+        upstreams = self._find_shared(self._requester(request))
         if upstreams is None or type(name) is not str:
             return ()
         return upstreams.catalog.param_headers(name)
 
     def plan(self, info: RequestInfo, params: Mapping[str, Any] | None) -> Plan:
         """Return the plan of the servers for a client."""
-        one = info.scope.get(BY_PATH) if self.only == BY_PATH else self.only
-        plan = self._gateway.completed(self._gateway.source.plan(info, params), one)
+        server = info.scope.get(BY_PATH) if self.only == BY_PATH else self.only
+        plan = self._gateway.complete_plan(
+            self._gateway.source.plan(info, params), server
+        )
         if self.only == BY_PATH and not plan.servers:
-            raise InvalidRequest(f"no server that was chosen is called {one!r}")
+            raise InvalidRequest(f"no server that was chosen is called {server!r}")
         return plan
 
     # Sessions
@@ -290,13 +298,13 @@ class GatewayDispatcher(Dispatcher):
         info: RequestInfo = IN_MEMORY,
     ) -> tuple[Session, Json]:
         """Open a session; connect to its servers unless their description is cached."""
-        opened, result = super().initialize(params, session, info)
-        beginning = self._begin(opened, self.plan(info, params), info)
+        new_session, result = super().initialize(params, session, info)
+        opening = self._begin_session(new_session, self.plan(info, params), info)
         if self._gateway.trace is not None:
-            beginning = self._gateway.trace.watch(beginning, "initialize", params)
-        result |= await beginning
-        self._opened[opened] = result
-        return opened, result
+            opening = self._gateway.trace.watch(opening, "initialize", params)
+        result |= await opening
+        self._initialize_results[new_session] = result
+        return new_session, result
 
     def initialize(
         self,
@@ -305,21 +313,23 @@ class GatewayDispatcher(Dispatcher):
         info: RequestInfo = IN_MEMORY,
     ) -> tuple[Session, Json]:
         """Handle `initialize`; for an open session, return its first result again."""
-        if session is not None and session in self._opened:
-            return session, self._opened[session]
+        if session is not None and session in self._initialize_results:
+            return session, self._initialize_results[session]
         return super().initialize(params, session, info)
 
-    async def _begin(self, session: Session, plan: Plan, info: RequestInfo) -> Json:
+    async def _begin_session(
+        self, session: Session, plan: Plan, info: RequestInfo
+    ) -> Json:
         """Assign a set to a session; return its capabilities and instructions."""
         gateway, revision = self._gateway, session.revision
         capabilities = session.client_capabilities
         if gateway.share == "identity":
-            requester = self.requester(info, capabilities, plan, revision)
-            upstreams = await self._shared(requester, info)
+            requester = self.make_requester(info, capabilities, plan, revision)
+            upstreams = await self._open_shared(requester, info)
             upstreams.users += 1
             upstreams.sessions.add(session)
-            self._by_session[session] = upstreams
-            return self._described(upstreams, revision)
+            self._upstreams_by_session[session] = upstreams
+            return self._describe_servers(upstreams, revision)
         principal = session.principal
         owner = ANONYMOUS if principal is None else principal.key
         downstream = Downstream(
@@ -329,42 +339,44 @@ class GatewayDispatcher(Dispatcher):
             gateway.suspension,
             session=session,
         )
-        headers = gateway.forwarded(info)
+        headers = gateway.headers_to_forward(info)
         upstreams = Upstreams(gateway, plan, downstream, headers=headers)
         upstreams.may_end = info.transport == "http"
-        gateway.opened.add(upstreams)
-        self._by_session[session] = upstreams
-        described = self._descriptions.find(plan, revision, headers)
-        if described is None:
+        gateway.session_sets.add(upstreams)
+        self._upstreams_by_session[session] = upstreams
+        description = self._descriptions.find(plan, revision, headers)
+        if description is None:
             try:
                 await gateway.pool.open(upstreams, info.owner)
             except BaseException:
-                self._by_session.pop(session, None)
-                gateway.close_later(upstreams)
+                self._upstreams_by_session.pop(session, None)
+                gateway.close_in_background(upstreams)
                 raise
-            described = self._described(upstreams, revision)
-        return described
+            description = self._describe_servers(upstreams, revision)
+        return description
 
     def sessions_of(self, id: str) -> list[Session]:
         """Return the open sessions with an id, one at most."""
-        return [session for session in self._by_session if session.id == id]
+        return [session for session in self._upstreams_by_session if session.id == id]
 
-    def notified(self, session: Session, method: str, params: Json | None) -> None:
+    def on_notification(
+        self, session: Session, method: str, params: Json | None
+    ) -> None:
         """Handle a client's notification; relay changes of its roots to the servers."""
-        super().notified(session, method, params)
-        upstreams = self._by_session.get(session)
+        super().on_notification(session, method, params)
+        upstreams = self._upstreams_by_session.get(session)
         if upstreams is None:
             return
         if method == INITIALIZED:
             upstreams.hub.add(session)
         elif method == ROOTS_CHANGED:
-            roots_changed(upstreams)
+            notify_roots_changed(upstreams)
 
-    def session_left(self, session: Session) -> None:
+    def discard_session(self, session: Session) -> None:
         """Start closing the set of an ended session, or stop using a shared one."""
-        super().session_left(session)
-        self._opened.pop(session, None)
-        upstreams = self._by_session.pop(session, None)
+        super().discard_session(session)
+        self._initialize_results.pop(session, None)
+        upstreams = self._upstreams_by_session.pop(session, None)
         if upstreams is None:
             return
         upstreams.hub.remove(session)
@@ -374,10 +386,10 @@ class GatewayDispatcher(Dispatcher):
             upstreams.users -= 1
             self._gateway.pool.mark_idle(upstreams)
             return
-        closing = self._closing[session] = self._gateway.close_later(upstreams)
+        closing = self._closing[session] = self._gateway.close_in_background(upstreams)
         closing.add_done_callback(lambda _: self._closing.pop(session, None))
 
-    async def session_closed(self, session: Session) -> None:
+    async def wait_session_closed(self, session: Session) -> None:
         """Wait until the connections of an ended session are closed."""
         closing = self._closing.get(session)
         if closing is not None:
@@ -387,42 +399,42 @@ class GatewayDispatcher(Dispatcher):
 
     def new_session_id(self, session: Session) -> str | None:
         """Return a new id for a session; ``None``: the session has no set."""
-        upstreams = self._by_session.get(session)
+        upstreams = self._upstreams_by_session.get(session)
         if upstreams is None:
             return None
         principal, info = session.principal, session.client_info
         servers = None
         if hasattr(self._gateway.source, "plan_of"):
-            servers = _chosen(upstreams.plan)
+            servers = _chosen_servers(upstreams.plan)
         kept = Kept(
             nonce=secrets.token_urlsafe(NONCE_BYTES),
             revision=session.revision.name,
             place=upstreams.plan.one,
-            client_info={k: info[k] for k in _SHOWN_OF_CLIENT if k in info},
+            client_info={k: info[k] for k in _CLIENT_INFO_MEMBERS if k in info},
             client_capabilities=session.client_capabilities,
             owner=None if principal is None else principal.key,
             client=session.owner,
             servers=servers,
             upstream_sessions={
                 name: id
-                for name, each in upstreams.members.items()
-                if (id := each.client.session_id) is not None
+                for name, upstream in upstreams.members.items()
+                if (id := upstream.client.session_id) is not None
             },
         )
         return self._gateway.sessions.issue(kept)
 
-    def _kept(self, id: str, info: RequestInfo) -> tuple[Kept, Revision] | None:
+    def _read_id(self, id: str, info: RequestInfo) -> tuple[Kept, Revision] | None:
         """Return the data kept by a session id, if the request is of its owner."""
         kept = self._gateway.sessions.read(id)
         if kept is None:
             return None
-        is_here = kept.place == self.only
+        is_served = kept.place == self.only
         if self.only == BY_PATH:
-            is_here = kept.place is not None
+            is_served = kept.place is not None
         # 2025-11-25 security best practices, "Session Hijacking": an id is no proof.
         owner = None if info.principal is None else info.principal.key
         revision = find_revision(kept.revision)
-        if not is_here or kept.owner != owner or revision not in self.revisions:
+        if not is_served or kept.owner != owner or revision not in self.revisions:
             return None
         assert revision is not None
         return kept, revision
@@ -433,12 +445,12 @@ class GatewayDispatcher(Dispatcher):
         The sessions at the servers are new, too: their state, the subscriptions and the
         log level are lost.
         """
-        found = self._kept(id, info)
-        if found is None:
+        stored = self._read_id(id, info)
+        if stored is None:
             if self._gateway.sessions.undecodable == 401:
                 raise _UnknownSession("the session is unknown or has ended")
             return None
-        kept, revision = found
+        kept, revision = stored
         session = Session(
             revision,
             kept.client_info,
@@ -446,13 +458,13 @@ class GatewayDispatcher(Dispatcher):
             principal=info.principal,
             owner=info.owner,
         )
-        self._opened[session] = {
+        self._initialize_results[session] = {
             "protocolVersion": revision.name,
-            **await self._begin(session, self._plan_of(kept, info), info),
+            **await self._begin_session(session, self._plan_of(kept, info), info),
             "serverInfo": self._info,
         }
         if self._gateway.sessions.read(id) is None:  # withdrawn during the await
-            self.session_left(session)
+            self.discard_session(session)
             return None
         return session
 
@@ -462,14 +474,14 @@ class GatewayDispatcher(Dispatcher):
 
     async def delete_session(self, id: str, info: RequestInfo) -> bool:
         """End the servers' sessions of a kept session; return whether it was known."""
-        found = self._kept(id, info)
-        if found is None:
+        stored = self._read_id(id, info)
+        if stored is None:
             return False
         from mcpwire.gateway.sessions import end_sessions
 
         self.withdraw_session_id(id)
-        plan = self._plan_of(found[0], info)
-        await end_sessions(plan, found[0].upstream_sessions, self._gateway.limits)
+        plan = self._plan_of(stored[0], info)
+        await end_sessions(plan, stored[0].upstream_sessions, self._gateway.limits)
         return True
 
     def _plan_of(self, kept: Kept, info: RequestInfo) -> Plan:
@@ -480,7 +492,7 @@ class GatewayDispatcher(Dispatcher):
         if plan_of is None:
             raise InvalidRequest("the gateway does not let clients choose any more")
         try:
-            return self._gateway.completed(plan_of(kept.servers), kept.place)
+            return self._gateway.complete_plan(plan_of(kept.servers), kept.place)
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
 
@@ -489,44 +501,46 @@ class GatewayDispatcher(Dispatcher):
     async def _discover_servers(self, _: Json, request: RequestContext) -> Json:
         """Handle ``server/discover``; after a time limit, with all capabilities."""
         requester, revision = self._requester(request), request.revision
-        described = self._descriptions.find(requester.plan, revision, requester.headers)
-        if described is None:
-            described = {"capabilities": CAPABILITIES}
+        description = self._descriptions.find(
+            requester.plan, revision, requester.headers
+        )
+        if description is None:
+            description = {"capabilities": CAPABILITIES}
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(DISCOVER_WAIT_S):
-                    upstreams = await self._shared(requester, request.info)
-                described = self._described(upstreams, revision)
+                    upstreams = await self._open_shared(requester, request.info)
+                description = self._describe_servers(upstreams, revision)
         return {
-            "supportedVersions": [each.name for each in self.revisions],
-            **described,
+            "supportedVersions": [revision.name for revision in self.revisions],
+            **description,
         }
 
-    def _described(self, upstreams: Upstreams, revision: Revision) -> Json:
+    def _describe_servers(self, upstreams: Upstreams, revision: Revision) -> Json:
         """Return the servers' capabilities, or all while a server is not connected."""
         capabilities: Mapping[str, Any] = CAPABILITIES
         is_complete = len(upstreams.ready()) == len(upstreams.members)
         if is_complete:
             capabilities = upstreams.capabilities(revision)
-        described: Json = {"capabilities": capabilities_at(revision, capabilities)}
+        description: Json = {"capabilities": capabilities_at(revision, capabilities)}
         instructions = upstreams.instructions()
         if instructions is not None:
-            described["instructions"] = instructions
+            description["instructions"] = instructions
         if self._gateway.on_error == "skip":
             self._descriptions.put(
                 upstreams.plan,
                 revision,
-                described,
+                description,
                 headers=upstreams.headers,
                 is_complete=is_complete,
             )
-        return described
+        return description
 
     # Life cycle
 
     async def start(self) -> None:
         """Start the dispatcher, and hold the gateway until `aclose`."""
         await super().start()
-        self._gateway.hold()
+        self._gateway.acquire()
 
     async def aclose(self) -> None:
         """Close the dispatcher; its last user closes all connections to servers."""
@@ -534,13 +548,13 @@ class GatewayDispatcher(Dispatcher):
         await self._gateway.release()
 
 
-def _chosen(plan: Plan) -> tuple[Chosen, ...]:
+def _chosen_servers(plan: Plan) -> tuple[ChosenServer, ...]:
     return tuple(
-        Chosen(
-            url=each.target.url,
-            name=each.name,
-            headers={} if callable(given := each.target.headers) else given or {},
+        ChosenServer(
+            url=planned.target.url,
+            name=planned.name,
+            headers={} if callable(own := planned.target.headers) else own or {},
         )
-        for each in plan.servers
-        if isinstance(each.target, Http)
+        for planned in plan.servers
+        if isinstance(planned.target, Http)
     )

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 class Downstream:
     """The session of a set (up to 2025-11-25), or all clients that share the set.
 
-    `is_one`: whether all requests of the set are provably from one client.
+    `is_single_client`: whether all requests of the set are provably from one client.
     """
 
     def __init__(
@@ -63,21 +63,21 @@ class Downstream:
         limits: SuspensionLimits,
         *,
         session: Session | None = None,
-        is_one: bool = True,
+        is_single_client: bool = True,
     ) -> None:
         self.revision = revision
         self.capabilities = capabilities
         self.tasks = tasks
         self.session = session
-        self.is_one = is_one
+        self.is_single_client = is_single_client
         self.suspended = SuspendedCalls(limits)
 
-    def call_of(
+    def find_call(
         self, in_flight: InFlightCalls[RelayedCall], handle: object | None
     ) -> RelayedCall | None:
         """Return the call that a server's request belongs to; ``None``: no call."""
         if self.session is None:
-            return in_flight.owner(handle, asyncio.get_running_loop().time())
+            return in_flight.find_owner(handle, asyncio.get_running_loop().time())
         calls = in_flight.calls
         for call in calls:
             if call is handle:
@@ -85,21 +85,21 @@ class Downstream:
         # Any call of this client fits: its stream can carry the request.
         return next(reversed(calls), None) if handle is None else None
 
-    async def ask(
+    async def send_request(
         self, method: str, params: dict[str, Any] | None, call: RelayedCall | None
     ) -> dict[str, Any]:
         """Send a request to the client; return its result. Cancelling withdraws it."""
         if call is not None and call.suspended is not None:
-            return await call.suspended.ask(method, params)
+            return await call.suspended.send_request(method, params)
         send = None if self.session is None else self.session.ask
         if call is not None and call.request.can_ask:
             send = call.request.ask
         if send is None:
-            where = "outside of a request"
+            context = "outside of a request"
             if call is not None:
-                where = f"for {call.request.method}"
+                context = f"for {call.request.method}"
             raise InternalError(
-                f"the client behind the gateway cannot be asked {method!r} {where}"
+                f"the client behind the gateway cannot be asked {method!r} {context}"
             )
         try:
             return await send(method, {} if params is None else params)
@@ -118,7 +118,7 @@ class Downstream:
 
 PROGRESS: Final = "notifications/progress"
 
-_MESSAGES_SINCE: Final = REVISIONS[1]
+_PROGRESS_MESSAGE_SINCE: Final = REVISIONS[1]
 
 
 class RelayedCall(CallHandle):
@@ -158,10 +158,10 @@ class RelayedCall(CallHandle):
             return
         self._progress = value
         request = self.request
-        told = {**params, "progressToken": request.meta["progressToken"]}
-        if request.revision < _MESSAGES_SINCE:
-            told.pop("message", None)
-        request.notify(method, told)
+        relayed = {**params, "progressToken": request.meta["progressToken"]}
+        if request.revision < _PROGRESS_MESSAGE_SINCE:
+            relayed.pop("message", None)
+        request.notify(method, relayed)
 
 
 # Suspended calls
@@ -175,7 +175,7 @@ GATHER_ITERATIONS: Final = 3
 class SuspensionLimits:
     """Limits on the suspended calls of one gateway, and the sealer of their states.
 
-    A client has `timeout` seconds for its answers. At the limit of `most` calls, the
+    A client has `timeout` seconds for its answers. At the limit of `max_calls`, the
     longest suspended call of the client with the most calls is cancelled.
     """
 
@@ -183,12 +183,12 @@ class SuspensionLimits:
         self,
         *,
         timeout: float = TIMEOUT_S,
-        most: int = 1024,
+        max_calls: int = 1024,
         keys: Iterable[bytes] = (),
     ) -> None:
         check_timeout(timeout, "timeout")
         self.timeout = timeout
-        self.most = most
+        self.max_calls = max_calls
         self.calls: FairPool[SuspendedCall] = FairPool()
         self.sealer = StateSealer(keys, lifetime=timeout)
 
@@ -204,40 +204,40 @@ class SuspendedCalls:
         return len(self._calls)
 
     async def perform(
-        self, call: RelayedCall, work: Coroutine[Any, Any, dict[str, Any]]
+        self, call: RelayedCall, coroutine: Coroutine[Any, Any, dict[str, Any]]
     ) -> dict[str, Any]:
         """Run a call; return its result, or a result with input requests."""
-        call.suspended = SuspendedCall(self, call, work)
+        call.suspended = SuspendedCall(self, call, coroutine)
         return await call.suspended.outcome()
 
     async def resume(self, request: RequestContext) -> dict[str, Any]:
         """Resume a suspended call with the answers in a request; return its outcome."""
-        state = self.limits.sealer.open(request.params["requestState"], request)
-        call = self._calls.get(str(state.kept.get("call")))
+        state = self.limits.sealer.unseal_state(request.params["requestState"], request)
+        call = self._calls.get(str(state.stored.get("call")))
         if call is None:
             raise InvalidParams(
                 "the call of params.requestState is not waiting any more: make it anew"
             )
-        if call.is_attended or call.round != state.round:
+        if call.is_awaited or call.round != state.round:
             raise InvalidParams("params.requestState was used before")
         responses = request.params.get("inputResponses", {})
         if type(responses) is not dict:
             raise InvalidParams("params.inputResponses must be an object")
-        call.take(responses, request)
+        call.accept_answers(responses, request)
         return await call.outcome()
 
     # States of stateless servers
 
-    def sealed_state(self, state: Any, request: RequestContext) -> str:
+    def seal_state(self, state: Any, request: RequestContext) -> str:
         """Seal a server's `requestState` for the client of the request."""
-        return self.limits.sealer.close(
+        return self.limits.sealer.seal_state(
             request, round=1, asked={}, answers={}, kept={"state": state}
         )
 
-    def opened_state(self, request: RequestContext) -> Any:
+    def open_state(self, request: RequestContext) -> Any:
         """Return the server's `requestState` from the sealed state in a request."""
-        state = self.limits.sealer.open(request.params["requestState"], request)
-        return state.kept.get("state")
+        state = self.limits.sealer.unseal_state(request.params["requestState"], request)
+        return state.stored.get("state")
 
     # Registration of calls
 
@@ -245,16 +245,16 @@ class SuspendedCalls:
         """Register a suspended call; at the limit, cancel another one for it."""
         if call.id in self._calls:
             return
-        waiting = self.limits.calls
-        if len(waiting) >= self.limits.most:
-            displaced = waiting.to_displace(
-                call.owner, lambda other: not other.is_attended
+        suspended = self.limits.calls
+        if len(suspended) >= self.limits.max_calls:
+            displaced = suspended.find_displaceable(
+                call.owner, lambda other: not other.is_awaited
             )
             if displaced is None:
                 raise InternalError("too many calls wait for answers already")
             displaced.cancel()
         self._calls[call.id] = call
-        waiting.add(call, call.owner)
+        suspended.add(call, call.owner)
 
     def remove(self, call: SuspendedCall) -> None:
         """Remove a call that has ended."""
@@ -274,48 +274,53 @@ class SuspendedCall:
         self,
         calls: SuspendedCalls,
         call: RelayedCall,
-        work: Coroutine[Any, Any, dict[str, Any]],
+        coroutine: Coroutine[Any, Any, dict[str, Any]],
     ) -> None:
         self._calls = calls
         self._call = call
         self._changed = asyncio.Event()  # new input request, or end of the call
-        self._questions: dict[str, InputRequest] = {}
-        self._asked = 0
+        self._requests: dict[str, InputRequest] = {}
+        self._request_count = 0
         self._timer: asyncio.TimerHandle | None = None
         self.id = secrets.token_urlsafe(16)
         self.owner = call.request.info.owner
         self.round = 0  # number of results with input requests
-        self.is_attended = True  # a request of the client awaits it
+        self.is_awaited = True  # a request of the client awaits it
         self._task = asyncio.get_running_loop().create_task(
-            work, name="mcpwire-relayed-call"
+            coroutine, name="mcpwire-relayed-call"
         )
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(self._on_task_done)
 
-    async def ask(self, method: str, params: dict[str, Any] | None) -> dict[str, Any]:
+    async def send_request(
+        self, method: str, params: dict[str, Any] | None
+    ) -> dict[str, Any]:
         """Return the client's answer to an input request; cancelling withdraws it."""
         self._calls.add(self)
-        self._asked += 1
-        key = f"{method.partition('/')[0]}-{self._asked}"
-        question = self._questions[key] = InputRequest(method, params)
+        self._request_count += 1
+        key = f"{method.partition('/')[0]}-{self._request_count}"
+        input_request = self._requests[key] = InputRequest(method, params)
         self._changed.set()
         try:
-            return await question.answer
+            return await input_request.answer
         finally:
-            self._questions.pop(key, None)
+            self._requests.pop(key, None)
 
-    def take(self, responses: dict[str, Any], request: RequestContext) -> None:
+    def accept_answers(
+        self, responses: dict[str, Any], request: RequestContext
+    ) -> None:
         """Set the answers of a round as the results of the open input requests."""
-        given = {key: responses[key] for key in self._questions if key in responses}
-        for key, answer in given.items():
+        open_keys = [key for key in self._requests if key in responses]
+        answers = {key: responses[key] for key in open_keys}
+        for key, answer in answers.items():
             if type(answer) is not dict:
                 raise InvalidParams(
                     f"params.inputResponses[{excerpt(key)}] must be an object"
                 )
         self._stop_timer()
-        self.is_attended = True
+        self.is_awaited = True
         self._call.continue_with(request)
-        for key, answer in given.items():
-            future = self._questions.pop(key).answer
+        for key, answer in answers.items():
+            future = self._requests.pop(key).answer
             if not future.done():
                 future.set_result(answer)
 
@@ -323,10 +328,10 @@ class SuspendedCall:
         """Return the call's result, or suspend it and return its input requests."""
         try:
             while not self._task.done():
-                if self._questions:
+                if self._requests:
                     for _ in range(GATHER_ITERATIONS):
                         await asyncio.sleep(0)
-                    if self._questions and not self._task.done():
+                    if self._requests and not self._task.done():
                         return self._suspend()
                     continue
                 self._changed.clear()
@@ -343,19 +348,19 @@ class SuspendedCall:
         """Suspend the call; return a result with its input requests and its state."""
         limits = self._calls.limits
         self.round += 1
-        state = limits.sealer.close(
+        state = limits.sealer.seal_state(
             self._call.request,
             round=self.round,
-            asked={key: one.mark for key, one in self._questions.items()},
+            asked={key: each.digest for key, each in self._requests.items()},
             answers={},
             kept={"call": self.id},
         )
-        self.is_attended = False
+        self.is_awaited = False
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(limits.timeout, self.cancel)
         return {
             "resultType": INPUT_REQUIRED,
-            "inputRequests": {key: one.raw for key, one in self._questions.items()},
+            "inputRequests": {key: each.raw for key, each in self._requests.items()},
             "requestState": state,
         }
 
@@ -365,7 +370,7 @@ class SuspendedCall:
         self._stop_timer()
         self._task.cancel()
 
-    def _ended(self, task: asyncio.Task[dict[str, Any]]) -> None:
+    def _on_task_done(self, task: asyncio.Task[dict[str, Any]]) -> None:
         self._changed.set()
         if not task.cancelled():
             task.exception()  # marks the exception as retrieved
@@ -379,13 +384,13 @@ class SuspendedCall:
 class InputRequest:
     """One open input request of a server, and the future of its answer."""
 
-    __slots__ = ("answer", "mark", "raw")
+    __slots__ = ("answer", "digest", "raw")
 
     def __init__(self, method: str, params: dict[str, Any] | None) -> None:
         self.answer: asyncio.Future[dict[str, Any]] = (
             asyncio.get_running_loop().create_future()
         )
-        self.mark = request_digest(method, params or {}, is_named=False)
+        self.digest = request_digest(method, params or {}, is_named=False)
         self.raw: dict[str, Any] = {"method": method}
         if params is not None:
             self.raw["params"] = params

@@ -3,7 +3,7 @@
 It also relays between sessions and stateless peers (`translation` converts messages):
 
     client    server     a server's request to the client
-    session   session    is a request on both sides (`Upstream.ask`)
+    session   session    is a request on both sides (`relay_request`)
     session   stateless  is a result; the gateway asks the client, and repeats the call
     stateless stateless  is a result, which is relayed
     stateless session    becomes the result; the call is suspended (`downstream`)
@@ -36,25 +36,29 @@ from mcpwire.gateway.downstream import RelayedCall
 from mcpwire.gateway.translation import (
     ELICIT,
     ROUND_MEMBERS,
-    can_be_asked,
+    accepts_input_requests,
     convert_capabilities,
+    convert_error,
+    convert_meta,
     convert_request,
-    passed_error,
-    passed_meta,
-    passed_result,
+    convert_result,
+    remove_members,
     url_elicitations,
-    without,
 )
 from mcpwire.protocol.http_headers import check_headers
-from mcpwire.protocol.methods import available, capability_declared, declared_extensions
+from mcpwire.protocol.methods import (
+    available_method,
+    declared_extensions,
+    is_capability_declared,
+)
 from mcpwire.protocol.multistep import (
     COMPLETE,
     INPUT_REQUIRED,
     TASK,
-    Ask,
     Call,
+    HandleInput,
     Sleep,
-    input_rounds,
+    run_input_rounds,
 )
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.transports.http.target import Http
@@ -96,7 +100,7 @@ async def forward(
     agreement = profile.agreement
     if agreement is None:
         raise InternalError(f"the server {upstream.name!r} is not connected")
-    if method in profile.refused and not _is_on(upstream, method, request):
+    if method in profile.disabled and not _enables_extension(upstream, method, request):
         raise MethodNotFound(f"the server {upstream.name!r} does not offer {method}")
     upstream.calls += 1
     params.pop("_meta", None)
@@ -107,34 +111,38 @@ async def forward(
             return await _stateless_to_session(relayed)
         raw = await relayed.send(params)
         if "task" in params:
-            raw = tasks.created(upstream.name, raw)
-        return passed_result(raw, Era.SESSION, Era.SESSION)
+            raw = tasks.record_task(upstream.name, raw)
+        return convert_result(raw, Era.SESSION, Era.SESSION)
     declared = request.client_capabilities
     if declared != upstream.downstream.capabilities:  # differs in a shared set
-        said = convert_capabilities(declared, request.revision, agreement.revision)
-        relayed.add_meta(CLIENT_CAPABILITIES, said)
+        capabilities = convert_capabilities(
+            declared, request.revision, agreement.revision
+        )
+        relayed.add_meta(CLIENT_CAPABILITIES, capabilities)
     if request.session is None:
-        return passed_result(
+        return convert_result(
             await _stateless_to_stateless(relayed), Era.STATELESS, Era.STATELESS
         )
-    _follow_level(relayed, request.session.log_level)
-    raw = await _finish(relayed, await relayed.send(params))
-    return passed_result(raw, Era.STATELESS, Era.SESSION)
+    _sync_log_level(relayed, request.session.log_level)
+    raw = await _run_input_rounds(relayed, await relayed.send(params))
+    return convert_result(raw, Era.STATELESS, Era.SESSION)
 
 
-def _is_on(upstream: Upstream, method: str, request: RequestContext) -> bool:
+def _enables_extension(
+    upstream: Upstream, method: str, request: RequestContext
+) -> bool:
     """Return whether the request itself enables the extension that it needs."""
     revision = upstream.revision
     if revision is None or revision.era is not request.era:
         return False
     extensions = declared_extensions(request.client_capabilities)
-    spec = available(method, revision, "client", extensions)
+    spec = available_method(method, revision, "client", extensions)
     return spec is not None and spec.extension in declared_extensions(
         upstream.capabilities
     )
 
 
-def _follow_level(relayed: RelayedRequest, level: str) -> None:
+def _sync_log_level(relayed: RelayedRequest, level: str) -> None:
     """Send a session's log level with each request to a stateless server."""
     client = relayed.upstream.client
     if not client.profile.offers("logging"):
@@ -149,17 +157,17 @@ async def _stateless_to_stateless(relayed: RelayedRequest) -> Json:
     """Send a stateless request to a stateless server."""
     request, params = relayed.request, relayed.params
     downstream = relayed.upstream.downstream
-    wanted = request.meta.get(LOG_LEVEL)
-    if wanted is not None:
-        relayed.add_meta(LOG_LEVEL, wanted)
+    level = request.meta.get(LOG_LEVEL)
+    if level is not None:
+        relayed.add_meta(LOG_LEVEL, level)
     if "requestState" in params:
-        params["requestState"] = downstream.suspended.opened_state(request)
+        params["requestState"] = downstream.suspended.open_state(request)
     raw = await relayed.send(params)
     kind = raw.get("resultType")
     if kind == TASK:
-        return downstream.tasks.created(relayed.upstream.name, raw)
+        return downstream.tasks.record_task(relayed.upstream.name, raw)
     if kind == INPUT_REQUIRED and "requestState" in raw:
-        state = downstream.suspended.sealed_state(raw["requestState"], request)
+        state = downstream.suspended.seal_state(raw["requestState"], request)
         return {**raw, "requestState": state}
     return raw
 
@@ -168,36 +176,36 @@ async def _stateless_to_session(relayed: RelayedRequest) -> Json:
     """Send a stateless request to a server with a session."""
     request, upstream = relayed.request, relayed.upstream
     suspended = upstream.downstream.suspended
-    spec = available(relayed.method, LATEST, "client")
-    may_ask = spec is not None and spec.may_need_input
+    spec = available_method(relayed.method, LATEST, "client")
+    may_need_input = spec is not None and spec.may_need_input
     try:
-        if may_ask and "requestState" in request.params:
+        if may_need_input and "requestState" in request.params:
             return await suspended.resume(request)
-        if may_ask and _is_declined(request.params.get("inputResponses")):
+        if may_need_input and _is_declined(request.params.get("inputResponses")):
             raise ToolError("the user did not visit the URL that the call needs")
-        wanted = request.meta.get(LOG_LEVEL)
-        if wanted is not None:
-            await upstream.set_level(wanted)
-        work = _send_to_session(relayed)
-        if may_ask and can_be_asked(request.client_capabilities):
-            return await suspended.perform(relayed.call, work)
-        return await work
+        level = request.meta.get(LOG_LEVEL)
+        if level is not None:
+            await upstream.set_level(level)
+        coroutine = _send_to_session(relayed)
+        if may_need_input and accepts_input_requests(request.client_capabilities):
+            return await suspended.perform(relayed.call, coroutine)
+        return await coroutine
     except UrlElicitationRequired as error:
-        return _as_input_requests(error, request, may_ask=may_ask)
+        return _convert_to_input_requests(error, request, may_need_input=may_need_input)
 
 
 async def _send_to_session(relayed: RelayedRequest) -> Json:
-    raw = await relayed.send(without(relayed.params, ROUND_MEMBERS))
-    return passed_result(raw, Era.SESSION, Era.STATELESS)
+    raw = await relayed.send(remove_members(relayed.params, ROUND_MEMBERS))
+    return convert_result(raw, Era.SESSION, Era.STATELESS)
 
 
-def _as_input_requests(
-    error: UrlElicitationRequired, request: RequestContext, *, may_ask: bool
+def _convert_to_input_requests(
+    error: UrlElicitationRequired, request: RequestContext, *, may_need_input: bool
 ) -> Json:
     """Return the URL elicitations that a failed call requires, as input requests."""
-    visits = url_elicitations(error.data)
-    declared = capability_declared(request.client_capabilities, "elicitation.url")
-    if not (may_ask and declared and visits):
+    elicitations = url_elicitations(error.data)
+    declared = is_capability_declared(request.client_capabilities, "elicitation.url")
+    if not (may_need_input and declared and elicitations):
         raise error
     return {
         "resultType": INPUT_REQUIRED,
@@ -205,10 +213,10 @@ def _as_input_requests(
             f"{URL_KEY_PREFIX}{number}": {
                 "method": ELICIT,
                 "params": convert_request(
-                    ELICIT, {**visit, "mode": "url"}, LATEST, new_id=""
+                    ELICIT, {**elicitation, "mode": "url"}, LATEST, new_id=""
                 ),
             }
-            for number, visit in enumerate(visits, 1)
+            for number, elicitation in enumerate(elicitations, 1)
         },
     }
 
@@ -233,7 +241,7 @@ class RelayedRequest:
         self.params = params
         self.request = request
         self.call = RelayedCall(request)
-        self.meta: Mapping[str, Any] | None = passed_meta(request.meta)
+        self.meta: Mapping[str, Any] | None = convert_meta(request.meta)
         # One deadline for all input rounds together.
         self.deadline: Deadline | None = upstream.client.requests.deadline(UNSET)
 
@@ -247,7 +255,7 @@ class RelayedRequest:
         requests = upstream.client.requests
         on_progress: Any = call.relay_progress if call.wants_progress else None
         if upstream.upstreams.gateway.forward_headers:
-            take_headers(upstream.upstreams, call.request)
+            apply_headers(upstream.upstreams, call.request)
         in_flight = upstream.in_flight
         in_flight.add(call)
         try:
@@ -276,7 +284,7 @@ class RelayedRequest:
             in_flight.cancel(call, asyncio.get_running_loop().time())
             if isinstance(error, asyncio.CancelledError):
                 raise
-            raise passed_error(upstream.name, method, error) from error
+            raise convert_error(upstream.name, method, error) from error
         except MCPError as error:
             if isinstance(error, TransportError):
                 logger.warning(
@@ -287,51 +295,51 @@ class RelayedRequest:
                     kind=upstream.name,
                     extra={"server": upstream.name, "error": error},
                 )
-            raise passed_error(upstream.name, method, error) from error
+            raise convert_error(upstream.name, method, error) from error
         finally:
             in_flight.finish(call)
 
 
-async def _finish(relayed: RelayedRequest, raw: Json) -> Json:
+async def _run_input_rounds(relayed: RelayedRequest, raw: Json) -> Json:
     """Perform the input rounds that a result requires; return the final result."""
     if raw.get("resultType", COMPLETE) == COMPLETE:
         return raw
     client = relayed.upstream.client
     settings, profile = client.connection.settings, client.profile
     assert profile.agreement is not None
-    steps = input_rounds(
+    steps = run_input_rounds(
         relayed.method,
         relayed.params,
         raw,
         revision=profile.agreement.revision,
         extensions=profile.extensions,
-        limit=settings.limits.input_rounds,
-        most=settings.limits.questions,
+        max_rounds=settings.limits.input_rounds,
+        max_requests=settings.limits.questions,
         recovery=settings.recovery,
     )
     try:
         step = next(steps)
         while True:
-            step = steps.send(await _take(relayed, step))
+            step = steps.send(await _perform_step(relayed, step))
     except StopIteration as done:
         result: Json = done.value
         return result
     except (RPCError, ToolError):
         raise
     except MCPError as error:
-        raise passed_error(relayed.upstream.name, relayed.method, error) from error
+        raise convert_error(relayed.upstream.name, relayed.method, error) from error
 
 
-async def _take(relayed: RelayedRequest, step: Step) -> Any:
-    if type(step) is Ask:
-        return await _ask(relayed, step)
+async def _perform_step(relayed: RelayedRequest, step: Step) -> Any:
+    if type(step) is HandleInput:
+        return await _request_input(relayed, step)
     if type(step) is Sleep:
         return await relayed.upstream.client.connection.sleep(step.seconds)
     assert type(step) is Call  # input rounds have no other steps
     return await relayed.send(dict(step.params))
 
 
-async def _ask(relayed: RelayedRequest, step: Ask) -> Json:
+async def _request_input(relayed: RelayedRequest, step: HandleInput) -> Json:
     """Send an input request to the client, with the call's deadline paused."""
     upstream, deadline = relayed.upstream, relayed.deadline
     connection, revision = upstream.client.connection, upstream.revision
@@ -340,14 +348,16 @@ async def _ask(relayed: RelayedRequest, step: Ask) -> Json:
         limits = connection.settings.limits
         deadline.pause(connection.time(), limits.question_time)
     try:
-        return await upstream.ask(step.method, step.params, revision, relayed.call)
+        return await upstream.relay_request(
+            step.method, step.params, revision, relayed.call
+        )
     except RPCError as error:
         # 2026-07-28 basic/patterns/mrtr: no answer can express a refusal, so the call
         # fails. For a tool, the caller gets the reason as a tool error.
-        sentence = f"the client refused {step.method!r}: {error.message}"
+        message = f"the client refused {step.method!r}: {error.message}"
         if relayed.method == "tools/call":
-            raise ToolError(sentence) from error
-        raise InternalError(sentence, data={"code": error.code}) from error
+            raise ToolError(message) from error
+        raise InternalError(message, data={"code": error.code}) from error
     finally:
         if deadline is not None:
             deadline.resume(connection.time())
@@ -384,18 +394,18 @@ NEVER_FORWARDED: Final = frozenset(
 (2025-11-25 basic/authorization, "Access Token Privilege Restriction")."""
 
 
-def check_forwarded(
+def check_header_names(
     names: Iterable[str], private: Iterable[str] = ()
 ) -> tuple[str, ...]:
     """Check names of header fields to forward; return them in lower case, each once."""
     if isinstance(names, str):
         raise ValueError(f"the names of headers are a collection, got {names!r}")
-    never = NEVER_FORWARDED.union(map(str.lower, private))
+    refused = NEVER_FORWARDED.union(map(str.lower, private))
     checked: dict[str, None] = {}
-    given: Iterable[Any] = names
-    for name in given:
+    untyped: Iterable[Any] = names
+    for name in untyped:
         lower = name.lower() if isinstance(name, str) else ""
-        if lower in never or lower.startswith("mcp-"):
+        if lower in refused or lower.startswith("mcp-"):
             raise ValueError(f"the header {name!r} is never forwarded")
         try:
             check_headers({name: ""})
@@ -415,21 +425,21 @@ def pick_headers(fields: Mapping[str, str], names: Iterable[str]) -> dict[str, s
     return picked
 
 
-_causing: ContextVar[tuple[RequestContext, Mapping[str, str]] | None] = ContextVar(
-    "mcpwire_gateway_causing", default=None
+_current_request: ContextVar[tuple[RequestContext, Mapping[str, str]] | None] = (
+    ContextVar("mcpwire_gateway_causing", default=None)
 )
 
 
-def take_headers(upstreams: Upstreams, request: RequestContext) -> None:
+def apply_headers(upstreams: Upstreams, request: RequestContext) -> None:
     """Forward a request's header fields with all HTTP requests that it causes.
 
     In a session, HTTP requests without a cause get these fields as well, until the next
     request replaces all of them. In a shared set they get the fields of the set.
     """
-    headers = upstreams.gateway.forwarded(request.info)
+    headers = upstreams.gateway.headers_to_forward(request.info)
     if upstreams.downstream.session is not None:
         upstreams.headers = headers
-    _causing.set((request, headers))
+    _current_request.set((request, headers))
 
 
 def with_forwarded_headers(target: Any, upstreams: Upstreams) -> Any:
@@ -439,23 +449,25 @@ def with_forwarded_headers(target: Any, upstreams: Upstreams) -> Any:
     """
     if not upstreams.gateway.forward_headers or not isinstance(target, Http):
         return target
-    given: Any = target.headers
+    configured: Any = target.headers
 
     async def headers() -> Mapping[str, str]:
-        own = given() if callable(given) else given
+        own = configured() if callable(configured) else configured
         if isawaitable(own):
             own = await own
         own = own or {}
-        causing = _causing.get()
+        current = _current_request.get()
         # A task that a request started may still run after the response.
-        is_caused = causing is not None and causing[0].is_open
-        forwarded = causing[1] if causing and is_caused else upstreams.headers
-        taken = {name.lower() for name in own}
-        passed = {name: text for name, text in forwarded.items() if name not in taken}
-        return {**passed, **own}
+        is_current = current is not None and current[0].is_open
+        forwarded = current[1] if current and is_current else upstreams.headers
+        own_names = {name.lower() for name in own}
+        inherited = {
+            name: text for name, text in forwarded.items() if name not in own_names
+        }
+        return {**inherited, **own}
 
-    made = attrs.evolve(target, headers=headers)
+    copy = attrs.evolve(target, headers=headers)
     # Knowledge of the server and the tokens for it are shared with the original.
-    object.__setattr__(made, "memory", target.memory)
-    object.__setattr__(made, "grant", target.grant)
-    return made
+    object.__setattr__(copy, "memory", target.memory)
+    object.__setattr__(copy, "grant", target.grant)
+    return copy

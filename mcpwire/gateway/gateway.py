@@ -13,22 +13,22 @@ import attrs
 from mcpwire._package import __version__
 from mcpwire.config.url_deny_list import UrlDenyList
 from mcpwire.errors import InvalidRequest
-from mcpwire.gateway.delegates import splicer_of
+from mcpwire.gateway.delegates import make_splicer
 from mcpwire.gateway.downstream import SuspensionLimits
-from mcpwire.gateway.forwarding import check_forwarded, pick_headers
+from mcpwire.gateway.forwarding import check_header_names, pick_headers
 from mcpwire.gateway.plan import Changes, Plan, Planned, Static
 from mcpwire.gateway.sessions import HandleIds
 from mcpwire.gateway.upstreams import UpstreamPool
 from mcpwire.limits import Limits, check_choice, check_count, check_timeout
 from mcpwire.protocol.request_state import check_key
 from mcpwire.server.components import check_page_size
-from mcpwire.server.notifications import Listens
+from mcpwire.server.notifications import OpenSubscriptions
 from mcpwire.tools.names import NamePolicy
-from mcpwire.tools.results import kinds_as_tools
+from mcpwire.tools.results import extra_capabilities
 from mcpwire.tools.rules import Rules
 from mcpwire.tools.transforms import check_transforms
 from mcpwire.types.lifecycle import Implementation
-from mcpwire.versions import REVISIONS, read_revisions
+from mcpwire.versions import REVISIONS, parse_revisions
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -59,7 +59,7 @@ GATEWAY_LIMITS: Final[Limits] = Limits(inbound=1_024)
 
 SERVER_NAMES: Final = ("ours", "theirs")
 
-LOCAL: Final = "local"
+LOCAL_NAME: Final = "local"
 """The name of the gateway's own server."""
 
 
@@ -126,7 +126,7 @@ class Gateway:
         watched: The files of the gateway's configuration, if any.
     """
 
-    watched: Watched | None = None
+    watched: WatchedFiles | None = None
 
     def __init__(
         self,
@@ -177,14 +177,14 @@ class Gateway:
         self.server_names = check_choice(server_names, "server_names", SERVER_NAMES)
         self.rules = Rules(allow=allow, deny=deny)
         self.transforms = check_transforms(transforms or {})
-        self.as_tools = kinds_as_tools(
+        self.tool_capabilities = extra_capabilities(
             resources=resources_as_tools, prompts=prompts_as_tools
         )
-        self._set_relayed(forward_headers, delegate, sessions)
+        self._set_forwarding(forward_headers, delegate, sessions)
         self.deny_urls = UrlDenyList(deny_urls)
         # The gateway's own server is planned like all others.
-        own = Planned(name=LOCAL, target=local, keeps_names=True)
-        self._local = () if local is None else (own,)
+        local_server = Planned(name=LOCAL_NAME, target=local, keeps_names=True)
+        self._local = () if local is None else (local_server,)
         if isinstance(self.source, Static):
             self._check_servers(self.source.servers)
         self._set_state(max_upstream_sets, idle, trace)
@@ -199,17 +199,17 @@ class Gateway:
     ) -> None:
         self.info = Implementation(name, version)
         self.instructions = instructions
-        self.revisions = read_revisions(revisions)
+        self.revisions = parse_revisions(revisions)
         self.page_size = check_page_size(page_size)
 
-    def _set_relayed(
+    def _set_forwarding(
         self, forward_headers: Iterable[str], delegate: Any, sessions: Any
     ) -> None:
         private = getattr(self.source, "private_headers", ())
-        self.forward_headers = check_forwarded(forward_headers, private)
+        self.forward_headers = check_header_names(forward_headers, private)
         if hasattr(self.source, "withheld"):
             self.source.withheld = frozenset(self.forward_headers)
-        self.delegate = splicer_of(delegate, withheld=private)
+        self.delegate = make_splicer(delegate, withheld=private)
         self.sessions: SessionIds = HandleIds() if sessions is None else sessions
 
     def _set_state(
@@ -224,12 +224,14 @@ class Gateway:
             timeout=self.ask_timeout or 0.0, keys=self.state_keys
         )
         self.around: list[tuple[str | None, AroundRequest]] = []
-        self.opened: set[Upstreams] = set()
-        self.pool = UpstreamPool(maximum=maximum, idle=seconds, close=self.close_later)
+        self.session_sets: set[Upstreams] = set()
+        self.pool = UpstreamPool(
+            maximum=maximum, idle=seconds, close=self.close_in_background
+        )
         self._dispatchers: dict[str | None, GatewayDispatcher] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self._holders = 0
-        self.listens = Listens(self.limits.listens)
+        self._users = 0
+        self.listens = OpenSubscriptions(self.limits.listens)
         self.trace: ExchangeTrace | None = None
         if trace is not None:
             from mcpwire.gateway.tracing import ExchangeTrace
@@ -242,14 +244,14 @@ class Gateway:
 
     # Plans and header fields
 
-    def completed(self, plan: Plan, one: str | None) -> Plan:
+    def complete_plan(self, plan: Plan, server: str | None) -> Plan:
         """Return a source's plan with the gateway's own server, or one server of it.
 
         Raises:
             InvalidRequest: A server has the name of the gateway's own.
         """
         try:
-            return plan.with_servers(self._local).only(one)
+            return plan.with_servers(self._local).only(server)
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
 
@@ -265,7 +267,7 @@ class Gateway:
         url = getattr(planned.target, "url", None)
         return url is not None and self.deny_urls.refuses(url) is not None
 
-    def forwarded(self, info: RequestInfo) -> Mapping[str, str]:
+    def headers_to_forward(self, info: RequestInfo) -> Mapping[str, str]:
         """Return the header fields of a request to forward to the servers."""
         if not self.forward_headers:
             return {}
@@ -292,17 +294,20 @@ class Gateway:
         changes = self.source.replace(servers, self._check_servers)
         if changes:
             plan = self.source.plan()
-            sets = (*self.opened, *self.pool.shared)
+            sets = (*self.session_sets, *self.pool.shared)
             await asyncio.gather(
-                *(each.replace(self.completed(plan, each.plan.one)) for each in sets)
+                *(
+                    upstreams.replace(self.complete_plan(plan, upstreams.plan.one))
+                    for upstreams in sets
+                )
             )
         return changes
 
     # Closing
 
-    def close_later(self, upstreams: Upstreams) -> asyncio.Task[None]:
+    def close_in_background(self, upstreams: Upstreams) -> asyncio.Task[None]:
         """Close a set in a new task; return the task."""
-        self.opened.discard(upstreams)
+        self.session_sets.discard(upstreams)
         self.pool.discard(upstreams)
         upstreams.is_closed = True
         task = asyncio.get_running_loop().create_task(
@@ -312,14 +317,14 @@ class Gateway:
         task.add_done_callback(self._closing.discard)
         return task
 
-    def hold(self) -> None:
+    def acquire(self) -> None:
         """Keep shared connections open while the gateway is in use, until `release`."""
-        self._holders += 1
+        self._users += 1
 
     async def release(self) -> None:
-        """Undo one `hold`; with the last one, close all connections."""
-        self._holders -= 1
-        if self._holders == 0:
+        """Undo one `acquire`; with the last one, close all connections."""
+        self._users -= 1
+        if self._users == 0:
             await self.aclose()
 
     async def aclose(self) -> None:
@@ -328,17 +333,17 @@ class Gateway:
         It can be called twice, and the gateway can be used again afterwards.
         """
         self.pool.close()
-        for upstreams in list(self.opened):
-            self.close_later(upstreams)
+        for upstreams in list(self.session_sets):
+            self.close_in_background(upstreams)
         if self._closing:
             await asyncio.wait(list(self._closing))
 
     async def __aenter__(self) -> Self:
-        self.hold()
+        self.acquire()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._holders -= 1
+        self._users -= 1
         await self.aclose()
 
     # Middleware
@@ -373,43 +378,43 @@ class Gateway:
 
     def dispatcher_for(self, name: str | None) -> GatewayDispatcher:
         """Return the dispatcher of one server, which keeps its names, or of all."""
-        found = self._dispatchers.get(name)
-        if found is None:
+        dispatcher = self._dispatchers.get(name)
+        if dispatcher is None:
             from mcpwire.gateway.dispatcher import GatewayDispatcher
 
-            found = self._dispatchers[name] = GatewayDispatcher(self, only=name)
-        return found
+            dispatcher = self._dispatchers[name] = GatewayDispatcher(self, only=name)
+        return dispatcher
 
     def open_in_memory(self, client: Inbound, limits: Limits) -> MemoryChannel:
         """Serve one client in this process, as `Client(gateway)` does."""
-        near = self.dispatcher.open_in_memory(client, limits)
-        finished = near.after_close
-        assert finished is not None
-        self.hold()
+        channel = self.dispatcher.open_in_memory(client, limits)
+        after_close = channel.after_close
+        assert after_close is not None
+        self.acquire()
 
-        async def closed() -> None:
+        async def close() -> None:
             try:
-                await finished()
+                await after_close()
             finally:
                 await self.release()
 
-        near.after_close = closed
-        return near
+        channel.after_close = close
+        return channel
 
     def status(self) -> dict[str, Any]:
         """Return the state of the gateway and its servers, as JSON.
 
         It contains no session ids and no other secrets.
         """
-        sets = [*self.opened, *self.pool.shared]
-        traced = {} if self.trace is None else {"trace_errors": self.trace.errors}
+        sets = [*self.session_sets, *self.pool.shared]
+        trace_status = {} if self.trace is None else {"trace_errors": self.trace.errors}
         return {
             "name": self.info.name,
             "version": self.info.version,
-            "sessions": len(self.opened),
+            "sessions": len(self.session_sets),
             "shared": len(self.pool.shared),
-            "sets": [each.status() for each in sets],
-            **traced,
+            "sets": [upstreams.status() for upstreams in sets],
+            **trace_status,
         }
 
     @classmethod
@@ -440,19 +445,21 @@ class Gateway:
         """
         from mcpwire.config import load
 
-        deny, over = tuple(deny_urls), tuple(layers)
-        wanted = None if only is None else tuple(only)
+        denied, layer_list = tuple(deny_urls), tuple(layers)
+        selected = None if only is None else tuple(only)
 
         def read() -> Configuration:
-            return load(source, over, environment, only=wanted, deny_urls=deny)
-
-        found = read()
-        made = cls(found.members(), deny_urls=deny, **options)
-        if found.files:
-            made.watched = Watched(
-                files=found.files, load=lambda: dict(read().members())
+            return load(
+                source, layer_list, environment, only=selected, deny_urls=denied
             )
-        return made
+
+        configuration = read()
+        gateway = cls(configuration.members(), deny_urls=denied, **options)
+        if configuration.files:
+            gateway.watched = WatchedFiles(
+                files=configuration.files, load=lambda: dict(read().members())
+            )
+        return gateway
 
     async def reload(self, source: Any, **options: Any) -> Changes:
         """Replace the servers by those of a configuration, also in open sessions.
@@ -482,15 +489,15 @@ class Gateway:
         The id is withdrawn (`SessionIds.withdraw`), also for a session being opened.
         """
         self.sessions.withdraw(id)
-        found = [
+        sessions = [
             session
             for dispatcher in self._dispatchers.values()
             for session in dispatcher.sessions_of(id)
         ]
-        for session in found:
+        for session in sessions:
             if session.end is not None:
                 session.end()
-        return bool(found)
+        return bool(sessions)
 
     # Transports
 
@@ -577,11 +584,11 @@ class Gateway:
         """
         if watch and self.watched is None:
             raise ValueError("watch needs a gateway that is made of files")
-        around = partial(_held, self, self.watched if watch else None)
+        lifespan = partial(_running_gateway, self, self.watched if watch else None)
         if http is not None:
             from mcpwire.server.http.uvicorn import run_http
 
-            run_http(self, http, around=around, **options)
+            run_http(self, http, around=lifespan, **options)
             return
         if options:
             raise TypeError(
@@ -590,13 +597,13 @@ class Gateway:
             )
         from mcpwire.server.stdio import run_stdio
 
-        code = run_stdio(self.dispatcher, around=around)
+        code = run_stdio(self.dispatcher, around=lifespan)
         if code:
             raise SystemExit(code)
 
 
 @attrs.frozen
-class Watched:
+class WatchedFiles:
     """The configuration files of a gateway's servers."""
 
     files: Sequence[str]
@@ -608,7 +615,7 @@ class Watched:
 @asynccontextmanager
 async def _in_use(gateway: Gateway) -> AsyncIterator[None]:
     """Hold a gateway while one client is served."""
-    gateway.hold()
+    gateway.acquire()
     try:
         yield
     finally:
@@ -616,7 +623,9 @@ async def _in_use(gateway: Gateway) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _held(gateway: Gateway, watched: Watched | None) -> AsyncIterator[None]:
+async def _running_gateway(
+    gateway: Gateway, watched: WatchedFiles | None
+) -> AsyncIterator[None]:
     """Keep a gateway open, and watch its files, while it is served."""
     async with gateway:
         if watched is None:
@@ -624,11 +633,11 @@ async def _held(gateway: Gateway, watched: Watched | None) -> AsyncIterator[None
             return
         from mcpwire.gateway.serving import watch
 
-        watching = asyncio.get_running_loop().create_task(
+        watcher = asyncio.get_running_loop().create_task(
             watch(gateway, watched), name="mcpwire-gateway-watch"
         )
         try:
             yield
         finally:
-            watching.cancel()
-            await asyncio.wait([watching])
+            watcher.cancel()
+            await asyncio.wait([watcher])

@@ -40,89 +40,89 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MARK_BYTES: Final = 9
-PLACE_BYTES: Final = 4
+DIGEST_BYTES: Final = 9
+OFFSET_BYTES: Final = 4
 
 
-def mark_of(texts: Iterable[bytes]) -> bytes:
+def list_digest(texts: Iterable[bytes]) -> bytes:
     """Return a digest of a list of texts."""
-    digest = blake2b(digest_size=MARK_BYTES)
+    digest = blake2b(digest_size=DIGEST_BYTES)
     for text in texts:
         digest.update(b"%d:" % len(text))
         digest.update(text)
     return digest.digest()
 
 
-def page_of(
-    items: Sequence[T], cursor: Any, *, size: int, mark: bytes
+def slice_page(
+    items: Sequence[T], cursor: Any, *, size: int, digest: bytes
 ) -> tuple[Sequence[T], str | None]:
     """Return the page of a list at a cursor, and the cursor of the next page.
 
-    `mark` identifies the list.
+    `digest` identifies the list.
 
     Raises:
         InvalidParams: The cursor is unknown, or that of another list (2025-11-25
             server/utilities/pagination, "Error Handling": -32602).
     """
-    start = 0 if cursor is None else _place(cursor, mark, len(items))
+    start = 0 if cursor is None else _read_cursor(cursor, digest, len(items))
     end = start + size
-    return items[start:end], None if end >= len(items) else _cursor(mark, end)
+    return items[start:end], None if end >= len(items) else _make_cursor(digest, end)
 
 
-def _cursor(mark: bytes, place: int) -> str:
-    return urlsafe_b64encode(mark + place.to_bytes(PLACE_BYTES, "big")).decode()
+def _make_cursor(digest: bytes, offset: int) -> str:
+    return urlsafe_b64encode(digest + offset.to_bytes(OFFSET_BYTES, "big")).decode()
 
 
-def _place(cursor: Any, mark: bytes, count: int) -> int:
+def _read_cursor(cursor: Any, digest: bytes, count: int) -> int:
     try:
         raw = urlsafe_b64decode(cursor)
     except (TypeError, ValueError):
         raw = b""
-    place = int.from_bytes(raw[MARK_BYTES:], "big")
-    if cursor == _cursor(mark, place % 2**32) and 0 < place < count:
-        return place
-    if len(raw) == MARK_BYTES + PLACE_BYTES and raw[:MARK_BYTES] != mark:
+    offset = int.from_bytes(raw[DIGEST_BYTES:], "big")
+    if cursor == _make_cursor(digest, offset % 2**32) and 0 < offset < count:
+        return offset
+    if len(raw) == DIGEST_BYTES + OFFSET_BYTES and raw[:DIGEST_BYTES] != digest:
         raise InvalidParams("params.cursor is of a list that has changed since")
     raise InvalidParams("params.cursor is no cursor of this server")
 
 
-SCHEME: Final = "mcpgw://"
+ALIAS_PREFIX: Final = "mcpgw://"
 """The prefix of every alias."""
 
 
 def alias_of(server: str, uri: str) -> str:
     """Return the alias of a server's resource."""
-    return f"{SCHEME}{quote(server, safe='')}/{quote(uri, safe='')}"
+    return f"{ALIAS_PREFIX}{quote(server, safe='')}/{quote(uri, safe='')}"
 
 
 def read_alias(uri: str) -> tuple[str, str] | None:
     """Return the server and the URI in an alias; ``None``: not an alias."""
-    if not uri.startswith(SCHEME):
+    if not uri.startswith(ALIAS_PREFIX):
         return None
-    server, slash, inner = uri[len(SCHEME) :].partition("/")
+    server, slash, inner = uri[len(ALIAS_PREFIX) :].partition("/")
     if not slash:
         return None
     try:
-        found = unquote(server, errors="strict"), unquote(inner, errors="strict")
+        parts = unquote(server, errors="strict"), unquote(inner, errors="strict")
     except UnicodeDecodeError:
         return None
     # Only the canonical spelling is an alias.
-    return found if alias_of(*found) == uri else None
+    return parts if alias_of(*parts) == uri else None
 
 
-def with_uris(contents: Any, names: Mapping[str, str]) -> tuple[Any, bool]:
+def replace_uris(contents: Any, names: Mapping[str, str]) -> tuple[Any, bool]:
     """Replace the ``uri`` of listed objects; return the list and whether it changed."""
     if type(contents) is not list:
         return contents, False
     changed = False
     renamed = []
-    for each in contents:
-        uri = each.get("uri") if type(each) is dict else None
+    for item in contents:
+        uri = item.get("uri") if type(item) is dict else None
         name = names.get(uri) if type(uri) is str else None
         if name is not None:
-            each = {**each, "uri": name}  # noqa: PLW2901 - the renamed item
+            item = {**item, "uri": name}  # noqa: PLW2901 - the renamed item
             changed = True
-        renamed.append(each)
+        renamed.append(item)
     return (renamed, True) if changed else (contents, False)
 
 
@@ -135,18 +135,18 @@ def has_links(result: dict[str, Any]) -> bool:
     )
 
 
-def with_links(result: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def replace_links(result: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """Return a tool's result with aliases in links and embedded resources."""
     content = result.get("content")
     if type(content) is not list:
         return result
-    linked, changed = with_uris(content, names)
+    linked, changed = replace_uris(content, names)
     blocks = list(linked)
-    for at, block in enumerate(blocks):
+    for index, block in enumerate(blocks):
         inner = block.get("resource") if type(block) is dict else None
-        named, has_changed = with_uris([inner], names)
+        replaced, has_changed = replace_uris([inner], names)
         if has_changed:
-            blocks[at] = {**block, "resource": named[0]}
+            blocks[index] = {**block, "resource": replaced[0]}
             changed = True
     return {**result, "content": blocks} if changed else result
 
@@ -160,7 +160,7 @@ NO_RULES: Final = ServerRules()
 
 
 @attrs.frozen(kw_only=True)
-class Listed:
+class RawList:
     """One server's list of one kind, with all pages."""
 
     server: str
@@ -187,7 +187,7 @@ class Listed:
 
 
 @attrs.frozen(kw_only=True)
-class Merged:
+class MergedList:
     """The merged list of many servers; names are looked up, never parsed."""
 
     items: tuple[dict[str, Any], ...] = ()
@@ -211,52 +211,52 @@ class Merged:
     hints: Mapping[str, Any] = attrs.field(factory=dict)
     """`ttlMs`, `cacheScope`, and `_meta` if any."""
 
-    def only(self, servers: Collection[str], key: str) -> Merged:
+    def only(self, servers: Collection[str], key: str) -> MergedList:
         """Return the list with the items of these servers only."""
-        theirs = {name for owner, name in self.names.items() if owner[0] in servers}
-        items = tuple(item for item in self.items if item[key] in theirs)
+        selected = {name for owner, name in self.names.items() if owner[0] in servers}
+        items = tuple(item for item in self.items if item[key] in selected)
         return attrs.evolve(self, items=items)
 
     @cached_property
-    def mark(self) -> bytes:
+    def digest(self) -> bytes:
         """The digest of the items, which the list's cursors contain."""
-        return mark_of(map(encode, self.items))
+        return list_digest(map(encode, self.items))
 
     @cached_property
     def aliases(self) -> dict[str, dict[str, str]]:
         """By server: the aliases of its resources for clients, by URI."""
-        found: dict[str, dict[str, str]] = {}
+        aliases: dict[str, dict[str, str]] = {}
         for (server, uri), name in self.names.items():
             if uri != name:
-                found.setdefault(server, {})[uri] = name
-        return found
+                aliases.setdefault(server, {})[uri] = name
+        return aliases
 
     @cached_property
-    def _tests(self) -> list[tuple[str, Callable[[str], bool]]]:
+    def _matchers(self) -> list[tuple[str, Callable[[str], bool]]]:
         """Of a list of templates: each server, and the test of a template of it."""
-        tests = {template: _test(template) for _, template in self.names}
-        return [(server, tests[template]) for server, template in self.names]
+        matchers = {template: _make_matcher(template) for _, template in self.names}
+        return [(server, matchers[template]) for server, template in self.names]
 
     def servers_of(self, uri: str) -> list[str]:
         """Return the servers with a template that matches a URI, each once."""
-        found = (server for server, fits in self._tests if fits(uri))
-        return list(dict.fromkeys(found))
+        servers = (server for server, matches in self._matchers if matches(uri))
+        return list(dict.fromkeys(servers))
 
     @cached_property
     def param_headers(self) -> dict[str, tuple[ParamHeader, ...]]:
         """By tool: the arguments that header fields mirror."""
-        found: dict[str, tuple[ParamHeader, ...]] = {}
+        headers: dict[str, tuple[ParamHeader, ...]] = {}
         for tool in self.items:
             # Clients discard a tool with an invalid schema.
             with suppress(InvalidMessage):
-                found[tool["name"]] = find_param_headers(tool.get("inputSchema"))
-        return found
+                headers[tool["name"]] = find_param_headers(tool.get("inputSchema"))
+        return headers
 
 
 # Pages of one server
 
 
-def listed(
+def combine_pages(
     server: str,
     pages: Sequence[Mapping[str, Any]],
     list_key: str,
@@ -264,7 +264,7 @@ def listed(
     keeps_names: bool = False,
     rules: ServerRules = NO_RULES,
     extras: Iterable[dict[str, Any]] = (),
-) -> Listed:
+) -> RawList:
     """Combine the raw results of all pages of a server's list."""
     items: list[dict[str, Any]] = []
     meta: dict[str, Any] = {}
@@ -272,13 +272,13 @@ def listed(
     for page in pages:
         ttl = page.get("ttlMs")
         times.append(ttl if type(ttl) is int and ttl > 0 else 0)
-        found = page.get(list_key)
-        if type(found) is list:
-            items += [each for each in found if type(each) is dict]
-        said = page.get("_meta")
-        if type(said) is dict:
-            meta = {**said, **meta}
-    return Listed(
+        page_items = page.get(list_key)
+        if type(page_items) is list:
+            items += [item for item in page_items if type(item) is dict]
+        page_meta = page.get("_meta")
+        if type(page_meta) is dict:
+            meta = {**page_meta, **meta}
+    return RawList(
         server=server,
         items=tuple(items),
         ttl=min(times, default=0),
@@ -290,15 +290,15 @@ def listed(
     )
 
 
-def _hints(lists: Sequence[Listed]) -> dict[str, Any]:
-    is_public = bool(lists) and all(each.is_public for each in lists)
+def _hints(lists: Sequence[RawList]) -> dict[str, Any]:
+    is_public = bool(lists) and all(raw_list.is_public for raw_list in lists)
     hints: dict[str, Any] = {
-        "ttlMs": min((each.ttl for each in lists), default=0),
+        "ttlMs": min((raw_list.ttl for raw_list in lists), default=0),
         "cacheScope": "public" if is_public else _PRIVATE,
     }
     meta: dict[str, Any] = {}
-    for each in lists:
-        for key, value in each.meta.items():
+    for raw_list in lists:
+        for key, value in raw_list.meta.items():
             if not key.startswith(_RESERVED_META):
                 meta.setdefault(key, value)
     if meta:
@@ -310,78 +310,80 @@ def _hints(lists: Sequence[Listed]) -> dict[str, Any]:
 
 
 def merge_named(
-    lists: Sequence[Listed],
+    lists: Sequence[RawList],
     policy: NamePolicy,
     *,
     rules: Rules = NO_RULES,
     transforms: Mapping[str, ToolTransform] | None = None,
     servers: Mapping[str, str] | None = None,
-) -> Merged:
+) -> MergedList:
     """Merge lists of tools, or of prompts: named by the policy, sorted by name."""
-    naming = _Naming(lists, policy, transforms or {}, servers or {})
+    naming = _NameAssignment(lists, policy, transforms or {}, servers or {})
     owners: dict[str, Owner] = {}
     items: dict[str, dict[str, Any]] = {}
-    changed: dict[str, ToolTransform] = {}
+    call_transforms: dict[str, ToolTransform] = {}
     for owner, name in naming.names.items():
-        listed, item = naming.items[owner]
+        raw_list, item = naming.items[owner]
         keys = (name, *naming.keys(owner))
-        if rules.refusal(keys) or listed.rules.refusal((*keys, owner[1])):
+        if rules.refusal(keys) or raw_list.rules.refusal((*keys, owner[1])):
             continue
         transform = naming.transforms.get(owner)
         if transform is not None:
-            item = _transformed(item, transform)
+            item = _transform_item(item, transform)
             if not transform.keeps_arguments:
-                changed[name] = transform
+                call_transforms[name] = transform
         owners[name] = owner
         items[name] = item if item.get("name") == name else {**item, "name": name}
-    return Merged(
+    return MergedList(
         items=tuple(items[name] for name in sorted(items)),
         owners=owners,
         names={owner: name for name, owner in owners.items()},
         collisions=naming.collisions,
-        transforms=changed,
+        transforms=call_transforms,
         extras=frozenset(n for n, owner in owners.items() if owner in naming.extras),
         hints=_hints(lists),
     )
 
 
-class _Naming:
+class _NameAssignment:
     """The names of all items, hidden ones included; see `merge_named`."""
 
     def __init__(
         self,
-        lists: Sequence[Listed],
+        lists: Sequence[RawList],
         policy: NamePolicy,
         patterns: Mapping[str, ToolTransform],
         servers: Mapping[str, str],
     ) -> None:
         # The list and the item of each owner; of equal names the first item counts.
-        self.items: dict[Owner, tuple[Listed, dict[str, Any]]] = {}
+        self.items: dict[Owner, tuple[RawList, dict[str, Any]]] = {}
         self.extras: set[Owner] = set()
-        for listed in lists:
-            for item in (*listed.items, *listed.extras):
+        for raw_list in lists:
+            for item in (*raw_list.items, *raw_list.extras):
                 name: Any = item.get("name")
-                owner: Owner = (listed.server, name)
+                owner: Owner = (raw_list.server, name)
                 if type(name) is str and owner not in self.items:
-                    self.items[owner] = listed, item
-                    if any(item is extra for extra in listed.extras):
+                    self.items[owner] = raw_list, item
+                    if any(item is extra for extra in raw_list.extras):
                         self.extras.add(owner)
         # Of two bare items with the same name, the first one gets it.
         bare: dict[str, Owner] = {}
-        for owner, (listed, _) in self.items.items():
-            if listed.keeps_names:
+        for owner, (raw_list, _) in self.items.items():
+            if raw_list.keeps_names:
                 bare.setdefault(owner[1], owner)
-        others = [
-            owner for owner, (each, _) in self.items.items() if not each.keeps_names
+        policed = [
+            owner
+            for owner, (raw_list, _) in self.items.items()
+            if not raw_list.keeps_names
         ]
         # Names without transforms: collisions are ignored here, because a transform
         # may resolve them.
         plain = attrs.evolve(policy, on_collision="suffix")
-        self._plain = plain.table(others, servers=servers, reserved=bare)
+        self._plain_names = plain.table(policed, servers=servers, reserved=bare)
         # Patterns also match the names that the policy would give to bare items: a
         # pattern matches the same tools at every endpoint.
-        self._policed = (
-            plain.table(self.items, servers=servers) if bare else self._plain
+        self._policy_names = (
+            plain.table(self.items, servers=servers) if bare else self._plain_names
         )
         self.transforms = {
             owner: patterns[pattern]
@@ -393,76 +395,77 @@ class _Naming:
             for owner, transform in self.transforms.items()
             if transform.name is not None
         }
-        table = policy.table(others, labels=labels, servers=servers, reserved=bare)
+        table = policy.table(policed, labels=labels, servers=servers, reserved=bare)
         self.collisions = table.collisions
         self.names = {owner: labels.get(owner, name) for name, owner in bare.items()}
-        for owner in others:
-            if (given := table.name_of(*owner)) is not None:
-                self.names[owner] = given
+        for owner in policed:
+            if (name := table.name_of(*owner)) is not None:
+                self.names[owner] = name
 
     def keys(self, owner: Owner) -> tuple[str, ...]:
         """Return a tool's keys for the matching of patterns, before any transform."""
-        plain, raw = self._plain.name_of(*owner), "/".join(owner)
-        if plain is not None:
-            return plain, raw
-        return owner[1], self._policed.name_of(*owner) or raw, raw
+        plain_name, raw = self._plain_names.name_of(*owner), "/".join(owner)
+        if plain_name is not None:
+            return plain_name, raw
+        return owner[1], self._policy_names.name_of(*owner) or raw, raw
 
 
-def _transformed(item: dict[str, Any], transform: ToolTransform) -> dict[str, Any]:
+def _transform_item(item: dict[str, Any], transform: ToolTransform) -> dict[str, Any]:
     """Return a tool with a transform applied."""
-    words = {"title": transform.title, "description": transform.description}
-    changed = {**item, **{key: text for key, text in words.items() if text is not None}}
+    texts = {"title": transform.title, "description": transform.description}
+    changed = {**item, **{key: text for key, text in texts.items() if text is not None}}
     if not transform.keeps_arguments:
         schema = object_schema(item.get("inputSchema"))
-        changed["inputSchema"] = transform.outside(schema)
+        changed["inputSchema"] = transform.caller_schema(schema)
     return changed
 
 
 # URIs
 
 
-def merge_resources(lists: Sequence[Listed]) -> Merged:
+def merge_resources(lists: Sequence[RawList]) -> MergedList:
     """Merge resources, sorted by URI; of equal URIs, the later ones get aliases."""
     return _merge_uris(lists, "uri", has_aliases=True)
 
 
-def merge_templates(lists: Sequence[Listed]) -> Merged:
+def merge_templates(lists: Sequence[RawList]) -> MergedList:
     """Merge resource templates, sorted; of equal ones, only the first is listed."""
     return _merge_uris(lists, "uriTemplate", has_aliases=False)
 
 
-def _merge_uris(lists: Sequence[Listed], key: str, *, has_aliases: bool) -> Merged:
+def _merge_uris(lists: Sequence[RawList], key: str, *, has_aliases: bool) -> MergedList:
     owners: dict[str, Owner] = {}
     names: dict[Owner, str] = {}
     items: dict[str, dict[str, Any]] = {}
     shared: dict[str, list[Owner]] = {}
-    for each in lists:
-        for item in each.items:
+    for raw_list in lists:
+        for item in raw_list.items:
             uri: Any = item.get(key)
-            owner = (each.server, uri)
+            owner = (raw_list.server, uri)
             if type(uri) is not str or owner in names:
                 continue
             name = uri
             if uri in owners:
                 shared.setdefault(uri, [owners[uri]]).append(owner)
                 if has_aliases:
-                    name = alias_of(each.server, uri)
+                    name = alias_of(raw_list.server, uri)
                     item = {**item, key: name}  # noqa: PLW2901 - the renamed item
             names[owner] = name
             if name not in owners:
                 owners[name], items[name] = owner, item
-    return Merged(
+    return MergedList(
         items=tuple(items[name] for name in sorted(items)),
         owners=owners,
         names=names,
         collisions=tuple(
-            Collision(name, tuple(found), "first") for name, found in shared.items()
+            Collision(name, tuple(claimants), "first")
+            for name, claimants in shared.items()
         ),
         hints=_hints(lists),
     )
 
 
-def _test(text: str) -> Callable[[str], bool]:
+def _make_matcher(text: str) -> Callable[[str], bool]:
     """Return a test whether a template can produce a URI; true in case of doubt."""
     try:
         template = UriTemplate(text)
@@ -492,7 +495,7 @@ _FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
 """The capabilities that are merged, with the flags that any server can add."""
 
 
-def merged_capabilities(
+def merge_capabilities(
     declared: Iterable[Mapping[str, Any]],
     revision: Revision,
     *,
@@ -505,9 +508,11 @@ def merged_capabilities(
             settings = capabilities.get(name)
             if settings is None or settings is False:
                 continue
-            found = merged.setdefault(name, {})
+            merged_settings = merged.setdefault(name, {})
             if isinstance(settings, dict):
-                found |= {flag: True for flag in flags if settings.get(flag) is True}
+                merged_settings |= {
+                    flag: True for flag in flags if settings.get(flag) is True
+                }
     for name, settings in (extra or {}).items():
         merged[name] = {**merged.get(name, {}), **settings}
     if revision < _MAR_2025:
@@ -516,9 +521,9 @@ def merged_capabilities(
     return {name: merged[name] for name in (*_FLAGS, *merged) if name in merged}
 
 
-def merged_instructions(said: Iterable[tuple[str, str | None]]) -> str | None:
+def merge_instructions(instructions: Iterable[tuple[str, str | None]]) -> str | None:
     """Return the instructions of all servers in one text, each under its name."""
-    texts = [(server, text) for server, text in said if text]
+    texts = [(server, text) for server, text in instructions if text]
     if len(texts) == 1:
         return texts[0][1]
     return "\n\n".join(f"# {server}\n\n{text}" for server, text in texts) or None

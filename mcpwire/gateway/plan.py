@@ -12,13 +12,13 @@ from mcpwire.gateway.selection import read_servers
 from mcpwire.group.member import HANDLERS, Member
 from mcpwire.tools.rules import ServerRules
 from mcpwire.transports.http.target import Http
-from mcpwire.transports.targets import resolve
+from mcpwire.transports.targets import resolve_target
 from mcpwire.wire.headers import is_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
-    from mcpwire.gateway.session_ids import Chosen
+    from mcpwire.gateway.session_ids import ChosenServer
     from mcpwire.server.request import RequestInfo
 
 _IGNORED_OPTIONS: Final = frozenset({*HANDLERS, "client_info", "extensions"})
@@ -71,10 +71,10 @@ class Plan:
 
     def __attrs_post_init__(self) -> None:
         names: set[str] = set()
-        for each in self.servers:
-            if each.name in names:
-                raise ValueError(f"two servers are named {each.name!r}")
-            names.add(each.name)
+        for planned in self.servers:
+            if planned.name in names:
+                raise ValueError(f"two servers are named {planned.name!r}")
+            names.add(planned.name)
 
     def only(self, name: str | None) -> Plan:
         """Return the plan reduced to one server, which keeps its names.
@@ -85,9 +85,9 @@ class Plan:
             return self
         return Plan(
             servers=tuple(
-                attrs.evolve(each, keeps_names=True)
-                for each in self.servers
-                if each.name == name
+                attrs.evolve(planned, keeps_names=True)
+                for planned in self.servers
+                if planned.name == name
             ),
             key=(self.key, name),
             one=name,
@@ -95,8 +95,8 @@ class Plan:
 
     def with_servers(self, others: Iterable[Planned]) -> Plan:
         """Return the plan with further servers appended."""
-        more = tuple(others)
-        return Plan(servers=(*self.servers, *more), key=self.key) if more else self
+        added = tuple(others)
+        return Plan(servers=(*self.servers, *added), key=self.key) if added else self
 
 
 @attrs.frozen
@@ -145,7 +145,7 @@ class Static:
         self.replace(servers)
 
     def __repr__(self) -> str:
-        return f"Static({', '.join(each.name for each in self.servers)})"
+        return f"Static({', '.join(planned.name for planned in self.servers)})"
 
     @property
     def servers(self) -> tuple[Planned, ...]:
@@ -167,22 +167,22 @@ class Static:
             ValueError: As for the constructor; nothing is changed.
         """
         planned = tuple(
-            _planned(name, member)
-            for name, each in servers.items()
-            if (member := Member.of(each)).enabled
+            _plan_server(name, member)
+            for name, target in servers.items()
+            if (member := Member.of(target)).enabled
         )
         if check is not None:
             check(planned)
-        before = {each.name: each for each in self.servers}
-        after = {each.name: each for each in planned}
+        before = {target.name: target for target in self.servers}
+        after = {target.name: target for target in planned}
         self._plan = attrs.evolve(self._plan, servers=planned)
         return Changes(
             added=tuple(name for name in after if name not in before),
             removed=tuple(name for name in before if name not in after),
             changed=tuple(
                 name
-                for name, each in after.items()
-                if name in before and each != before[name]
+                for name, target in after.items()
+                if name in before and target != before[name]
             ),
         )
 
@@ -193,12 +193,12 @@ class Static:
         return self._plan
 
 
-def _planned(name: str, member: Member) -> Planned:
+def _plan_server(name: str, member: Member) -> Planned:
     """Check a member of a source; return the server to connect to."""
     if not name:
         raise ValueError(f"a server needs a name, got {name!r}")
     try:
-        target = resolve(member.target)
+        target = resolve_target(member.target)
     except ValueError as error:
         raise ValueError(f"server {name!r}: {error}") from None
     options = {
@@ -209,9 +209,9 @@ def _planned(name: str, member: Member) -> Planned:
     return Planned(name=name, target=target, options=options, rules=member.rules())
 
 
-SERVERS: Final = "X-MCP-Servers"
-HEADERS: Final = "X-MCP-Headers"
-LISTING: Final = "X-List-Filter"
+SERVERS_FIELD: Final = "X-MCP-Servers"
+HEADERS_FIELD: Final = "X-MCP-Headers"
+LISTING_FIELD: Final = "X-List-Filter"
 
 
 class FromHeaders:
@@ -255,9 +255,9 @@ class FromHeaders:
     def __init__(
         self,
         *,
-        servers: str = SERVERS,
-        headers: str = HEADERS,
-        listing: str = LISTING,
+        servers: str = SERVERS_FIELD,
+        headers: str = HEADERS_FIELD,
+        listing: str = LISTING_FIELD,
         allow_private: bool = False,
         allow_insecure: bool = False,
         deny_urls: Iterable[str] | UrlDenyList = (),
@@ -313,7 +313,7 @@ class FromHeaders:
         """Return the name or URL of the server to list, if the request names one."""
         return info.headers.get(self._listing)
 
-    def plan_of(self, chosen: Iterable[Chosen]) -> Plan:
+    def plan_of(self, chosen: Iterable[ChosenServer]) -> Plan:
         """Return the plan of chosen servers, which may come from a session id.
 
         Raises:
@@ -321,16 +321,16 @@ class FromHeaders:
         """
         servers = tuple(chosen)
         return Plan(
-            servers=tuple(self._planned(each) for each in servers),
-            key=("chosen", *(_key(each) for each in servers)),
+            servers=tuple(self._plan_server(server) for server in servers),
+            key=("chosen", *(_key(server) for server in servers)),
         )
 
-    def _planned(self, chosen: Chosen) -> Planned:
+    def _plan_server(self, chosen: ChosenServer) -> Planned:
         if self._denied.refuses(chosen.url):
             raise ValueError(f"the server {chosen.name!r} is on the deny-list")
         target = Http(chosen.url, headers=chosen.headers, **self._options)
         return Planned(name=chosen.name, target=target, key=_key(chosen))
 
 
-def _key(chosen: Chosen) -> tuple[Any, ...]:
+def _key(chosen: ChosenServer) -> tuple[Any, ...]:
     return chosen.url, chosen.name, tuple(sorted(chosen.headers.items()))

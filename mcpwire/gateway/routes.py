@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import InvalidParams, LocalProtocolError, ResourceNotFound, RPCError
 from mcpwire.gateway.catalog import call_extra
 from mcpwire.gateway.forwarding import forward
-from mcpwire.gateway.merging import has_links, page_of, with_links, with_uris
+from mcpwire.gateway.merging import has_links, replace_links, replace_uris, slice_page
 from mcpwire.gateway.subscriptions import listen, set_level, subscribe, unsubscribe
-from mcpwire.gateway.tasks import TASK_CAPABILITIES, task_methods
+from mcpwire.gateway.tasks import TASK_CAPABILITIES, task_handlers
 from mcpwire.server.request import EXCERPT, member_of
 from mcpwire.server.resources import not_found
-from mcpwire.tools.transforms import check_arguments, without
+from mcpwire.tools.transforms import check_arguments, remove_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mcpwire.gateway.tasks import Answer
+    from mcpwire.gateway.tasks import RouteHandler
     from mcpwire.gateway.upstream import Upstream
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.server.request import RequestContext
@@ -48,7 +48,7 @@ _NOT_FOUND: Final = frozenset({NOT_FOUND, -32602})
 """The error codes of servers for an unknown resource."""
 
 
-def routes() -> dict[str, Answer]:
+def routes() -> dict[str, RouteHandler]:
     """Return the handlers by method."""
     return {
         "tools/list": partial(_list, "tools", "tools", "name"),
@@ -65,7 +65,7 @@ def routes() -> dict[str, Answer]:
         "completion/complete": _complete,
         "logging/setLevel": set_level,
         "subscriptions/listen": listen,
-        **task_methods(),
+        **task_handlers(),
     }
 
 
@@ -80,24 +80,24 @@ async def _list(  # noqa: PLR0917 - three of one route, three of a request
     """Return a page of a merged list, or of the part of the server to list."""
     merged = await upstreams.catalog.get(kind)
     listing = getattr(upstreams.gateway.source, "listing", None)
-    wanted = None if listing is None else listing(request.info)
-    if wanted is not None:
+    selected = None if listing is None else listing(request.info)
+    if selected is not None:
         servers = {
-            each.name
-            for each in upstreams.plan.servers
-            if wanted in {each.name, getattr(each.target, "url", None)}
+            planned.name
+            for planned in upstreams.plan.servers
+            if selected in {planned.name, getattr(planned.target, "url", None)}
         }
         merged = merged.only(servers, name)
     items: Sequence[Json] = merged.items
     size, cursor = upstreams.gateway.page_size, params.get("cursor")
-    following = None
+    next_cursor = None
     if size is not None or cursor is not None:
-        items, following = page_of(
-            items, cursor, size=size or max(len(items), 1), mark=merged.mark
+        items, next_cursor = slice_page(
+            items, cursor, size=size or max(len(items), 1), digest=merged.digest
         )
     result: Json = {key: list(items), **merged.hints}
-    if following is not None:
-        result["nextCursor"] = following
+    if next_cursor is not None:
+        result["nextCursor"] = next_cursor
     return result
 
 
@@ -105,9 +105,9 @@ async def _call_tool(
     params: Json, request: RequestContext, upstreams: Upstreams
 ) -> Json:
     name = member_of(params, "name", str)
-    upstream, raw = await _named("tool", name, upstreams)
+    upstream, raw = await _find_owner("tool", name, upstreams)
     tools = upstreams.catalog.known["tools"]
-    params = _changed(params, tools.transforms.get(name), upstream)
+    params = _transform_call(params, tools.transforms.get(name), upstream)
     if name in tools.extras:
         arguments = params.get("arguments")
         result = await call_extra(upstream, raw, arguments, request, upstreams)
@@ -117,22 +117,24 @@ async def _call_tool(
         )
     if has_links(result):
         aliases = await upstreams.catalog.aliases_of(upstream.name)
-        result = with_links(result, aliases)
+        result = replace_links(result, aliases)
     delegate = upstreams.gateway.delegate
     if delegate is not None:
         result = await delegate.splice(result, request)
     return result
 
 
-def _changed(params: Json, transform: ToolTransform | None, upstream: Upstream) -> Json:
+def _transform_call(
+    params: Json, transform: ToolTransform | None, upstream: Upstream
+) -> Json:
     """Return a call's params, with the tool's transform and server's rules applied."""
     strip = upstream.planned.rules.strip_arguments
     if transform is None and not strip:
         return params
     try:
-        arguments = without(check_arguments(params.get("arguments")), strip)
+        arguments = remove_arguments(check_arguments(params.get("arguments")), strip)
         if transform is not None:
-            arguments = transform.inside(arguments)
+            arguments = transform.server_arguments(arguments)
     except LocalProtocolError as error:
         raise InvalidParams(str(error)) from error
     if arguments is None:
@@ -144,7 +146,7 @@ async def _get_prompt(
     params: Json, request: RequestContext, upstreams: Upstreams
 ) -> Json:
     name = member_of(params, "name", str)
-    upstream, raw = await _named("prompt", name, upstreams)
+    upstream, raw = await _find_owner("prompt", name, upstreams)
     return await forward(
         upstream, "prompts/get", {**params, "name": raw}, request, upstreams
     )
@@ -163,16 +165,16 @@ async def _read_resource(
         except RPCError as error:
             if error.code not in _NOT_FOUND:
                 raise
-            refusal = _in_session(error, uri, request)  # another server may have it
-            continue
+            refusal = _convert_not_found(error, uri, request)
+            continue  # another server may have it
         # The contents get the URIs that the client knows.
         aliases = await upstreams.catalog.aliases_of(upstream.name)
-        contents, changed = with_uris(result.get("contents"), aliases)
+        contents, changed = replace_uris(result.get("contents"), aliases)
         return {**result, "contents": contents} if changed else result
     raise refusal
 
 
-def _in_session(error: RPCError, uri: str, request: RequestContext) -> RPCError:
+def _convert_not_found(error: RPCError, uri: str, request: RequestContext) -> RPCError:
     """Return the error for an unknown resource in the form of the client's era.
 
     2026-07-28 server/resources, "Error Handling": -32602 with the URI, which is -32002
@@ -186,11 +188,11 @@ def _in_session(error: RPCError, uri: str, request: RequestContext) -> RPCError:
 
 
 async def _subscription(
-    answer: Any, params: Json, request: RequestContext, upstreams: Upstreams
+    handler: Any, params: Json, request: RequestContext, upstreams: Upstreams
 ) -> Json:
     uri = member_of(params, "uri", str)
     upstream, raw = await _owner_of_uri(uri, upstreams)
-    await answer(upstream, raw, uri, request)
+    await handler(upstream, raw, uri, request)
     return {}
 
 
@@ -200,7 +202,7 @@ async def _complete(
     ref = member_of(params, "ref", dict)
     if ref.get("type") == "ref/prompt":
         key = "name"
-        upstream, raw = await _named("prompt", member_of(ref, key, str), upstreams)
+        upstream, raw = await _find_owner("prompt", member_of(ref, key, str), upstreams)
     elif ref.get("type") == "ref/resource":
         key = "uri"
         uri = member_of(ref, key, str)
@@ -213,14 +215,16 @@ async def _complete(
         raise InvalidParams("params.ref.type must be ref/prompt or ref/resource")
     # 2024-11-05 has completion without a capability for it.
     revision = upstream.revision
-    is_unsaid = revision is not None and revision.name == "2024-11-05"
-    if not (is_unsaid or upstream.offers("completions")):
+    is_undeclared = revision is not None and revision.name == "2024-11-05"
+    if not (is_undeclared or upstream.offers("completions")):
         return {"completion": {"values": []}}
     params = {**params, "ref": {**ref, key: raw}}
     return await forward(upstream, "completion/complete", params, request, upstreams)
 
 
-async def _named(noun: str, name: str, upstreams: Upstreams) -> tuple[Upstream, str]:
+async def _find_owner(
+    noun: str, name: str, upstreams: Upstreams
+) -> tuple[Upstream, str]:
     """Return the server of a tool or prompt, and its name there.
 
     Raises:

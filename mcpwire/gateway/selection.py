@@ -17,7 +17,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.gateway.session_ids import Chosen
+from mcpwire.gateway.session_ids import ChosenServer
 from mcpwire.protocol.http_headers import check_headers
 from mcpwire.wire.headers import SESSION_ID
 from mcpwire.wire.json import loads
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _PUBLIC: Final = frozenset({"public", "name"})
 """Classes of hosts that every client may choose."""
 
-_FOREIGN: Final = re.compile(r"[^a-z0-9]+")
+_NON_SLUG: Final = re.compile(r"[^a-z0-9]+")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -43,7 +43,7 @@ def read_servers(
     refuses: Callable[[str], object] = lambda _: None,
     withheld: Collection[str] = (),
     maximum: int = 64,
-) -> tuple[Chosen, ...]:
+) -> tuple[ChosenServer, ...]:
     """Parse the two header fields of a request; return the chosen servers.
 
     `refuses` returns whether a URL is on a deny-list. A client cannot set `withheld`
@@ -52,45 +52,45 @@ def read_servers(
     Raises:
         ValueError: A field is invalid; names it, and shows no secret.
     """
-    items = _read(servers, servers_field, [])
+    items = _parse_json(servers, servers_field, [])
     if type(items) is not list:
         raise ValueError(f"{servers_field}: expected an array of URLs")
     if len(items) > maximum:
         raise ValueError(f"{servers_field}: there may be {maximum} servers at most")
-    by_url = _read(headers, headers_field, {})
+    by_url = _parse_json(headers, headers_field, {})
     if type(by_url) is not dict:
         raise ValueError(f"{headers_field}: expected an object of headers by URL")
-    found: dict[str, tuple[Url, str | None]] = {}
+    chosen: dict[str, tuple[Url, str | None]] = {}
     for index, item in enumerate(items):
-        text, name = _entry(item, f"{servers_field}[{index}]")
-        if text in found:
+        text, name = _parse_entry(item, f"{servers_field}[{index}]")
+        if text in chosen:
             continue
-        shown = f"{servers_field}: {mask_url(text)!r}"
+        label = f"{servers_field}: {mask_url(text)!r}"
         try:
             url = parse_url(text)
         except ValueError as error:
             raise ValueError(f"{servers_field}: {error}") from None
         if url.fragment is not None:
-            raise ValueError(f"{shown} has a fragment")
+            raise ValueError(f"{label} has a fragment")
         kind = address_class(url.host)
         if kind not in _PUBLIC and not allow_private:
-            raise ValueError(f"{shown} is not public ({kind}) and not allowed here")
+            raise ValueError(f"{label} is not public ({kind}) and not allowed here")
         if refuses(text):
-            raise ValueError(f"{shown} is on the deny-list")
-        found[text] = url, name
-    ordered = sorted(found)
-    names = name_servers([found[text] for text in ordered])
+            raise ValueError(f"{label} is on the deny-list")
+        chosen[text] = url, name
+    ordered = sorted(chosen)
+    names = name_servers([chosen[text] for text in ordered])
     return tuple(
-        Chosen(
+        ChosenServer(
             url=text,
             name=name,
-            headers=_fields(by_url.get(text, {}), text, headers_field, withheld),
+            headers=_check_fields(by_url.get(text, {}), text, headers_field, withheld),
         )
         for text, name in zip(ordered, names, strict=True)
     )
 
 
-def _read(text: str | None, field: str, empty: Any) -> Any:
+def _parse_json(text: str | None, field: str, empty: Any) -> Any:
     if text is None or not text.strip():
         return empty
     try:
@@ -100,29 +100,29 @@ def _read(text: str | None, field: str, empty: Any) -> Any:
         raise ValueError(f"{field}: expected JSON in UTF-8") from None
 
 
-def _entry(item: Any, where: str) -> tuple[str, str | None]:
+def _parse_entry(item: Any, location: str) -> tuple[str, str | None]:
     name = None
     if type(item) is dict:
         item, name = item.get("url"), item.get("name")
         if name is not None and (type(name) is not str or not _NAME.fullmatch(name)):
             raise ValueError(
-                f"{where}.name: expected up to 64 of A-Z a-z 0-9 . _ and -"
+                f"{location}.name: expected up to 64 of A-Z a-z 0-9 . _ and -"
             )
     if type(item) is not str:
-        raise ValueError(f"{where}: expected a URL")
+        raise ValueError(f"{location}: expected a URL")
     return item, name
 
 
-def _fields(
-    given: Any, url: str, field: str, withheld: Collection[str]
+def _check_fields(
+    fields: Any, url: str, field: str, withheld: Collection[str]
 ) -> dict[str, str]:
-    where = f"{field}[{mask_url(url)!r}]"
-    if type(given) is not dict:
-        raise ValueError(f"{where}: expected an object of texts")
+    location = f"{field}[{mask_url(url)!r}]"
+    if type(fields) is not dict:
+        raise ValueError(f"{location}: expected an object of texts")
     # A client must not use the id of another client's session at the server.
-    given = {k: v for k, v in given.items() if k.lower() != SESSION_ID.lower()}
+    fields = {k: v for k, v in fields.items() if k.lower() != SESSION_ID.lower()}
     try:
-        checked = check_headers(given, where)
+        checked = check_headers(fields, location)
     except LocalProtocolError as error:
         raise ValueError(str(error)) from None
     return {name: value for name, value in checked if name not in withheld}
@@ -135,25 +135,27 @@ def name_servers(servers: Iterable[tuple[Url, str | None]]) -> list[str]:
     several servers have the same host; equal names get a number. Queries hold secrets,
     and are never in a name.
     """
-    found = list(servers)
-    hosts = Counter(_slug(url.authority) for url, name in found if name is None)
-    taken: set[str] = set()
-    names = [""] * len(found)
+    entries = list(servers)
+    hosts = Counter(_slug(url.authority) for url, name in entries if name is None)
+    used: set[str] = set()
+    names = [""] * len(entries)
     # Given names are assigned first, so that they stay unchanged; of two equal ones,
     # the second one gets a number, too.
-    for at in sorted(range(len(found)), key=lambda at: found[at][1] is None):
-        url, given = found[at]
-        base = given or _slug(url.authority)
-        if given is None and hosts[base] > 1:
+    for index in sorted(
+        range(len(entries)), key=lambda index: entries[index][1] is None
+    ):
+        url, given_name = entries[index]
+        base = given_name or _slug(url.authority)
+        if given_name is None and hosts[base] > 1:
             base = _slug(f"{base}-{url.path}")
         name, number = base, 2
-        while name in taken:
+        while name in used:
             name = f"{base}-{number}"
             number += 1
-        taken.add(name)
-        names[at] = name
+        used.add(name)
+        names[index] = name
     return names
 
 
 def _slug(text: str) -> str:
-    return _FOREIGN.sub("-", text.lower()).strip("-")[:64] or "server"
+    return _NON_SLUG.sub("-", text.lower()).strip("-")[:64] or "server"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from os import PathLike
 
-    from mcpwire.gateway.gateway import Gateway, Watched
+    from mcpwire.gateway.gateway import Gateway, WatchedFiles
     from mcpwire.gateway.plan import Changes
     from mcpwire.server.http.exchange import Receive, Scope, Send
 
@@ -51,8 +51,8 @@ class Mounts:
         self._status = status
         self._has_paths = has_paths
         self._options = {"ask_timeout": gateway.ask_timeout, **options}
-        self._whole = AsgiApp(gateway.dispatcher, path=path, **self._options)
-        self._single: dict[str, AsgiApp] = {}
+        self._main_app = AsgiApp(gateway.dispatcher, path=path, **self._options)
+        self._server_apps: dict[str, AsgiApp] = {}
         self._guard = RequestGuard(
             hosts=options.get("allowed_hosts"),
             origins=options.get("allowed_origins"),
@@ -67,53 +67,53 @@ class Mounts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI scope."""
-        app = self._whole
+        app = self._main_app
         if scope["type"] == "http" and (self._has_paths or self._status is not None):
             path = _below_mount(scope)
             if path == self._status:
-                await self._show(scope, receive, send)
+                await self._send_status(scope, receive, send)
                 return
-            app, scope = self._find(path, scope)
+            app, scope = self._route(path, scope)
         if scope["type"] == "lifespan":
-            send = self._ending(send)
+            send = self._wrap_send(send)
         await app(scope, receive, send)
 
-    def _find(self, path: str, scope: Scope) -> tuple[AsgiApp, Scope]:
+    def _route(self, path: str, scope: Scope) -> tuple[AsgiApp, Scope]:
         """Return the application and scope for a path; by default, of all servers."""
-        start = f"{self._path}/"
-        name = path.removeprefix(start).removesuffix("/")
-        if not self._has_paths or not path.startswith(start) or not name:
-            return self._whole, scope
+        prefix = f"{self._path}/"
+        name = path.removeprefix(prefix).removesuffix("/")
+        if not self._has_paths or not path.startswith(prefix) or not name:
+            return self._main_app, scope
         if not isinstance(self._gateway.source, Static):
             if "/" in name:
-                return self._whole, scope
+                return self._main_app, scope
             # One application for all names, because clients choose any number of them.
-            cut = scope["path"].rstrip("/").removesuffix(f"/{name}")
+            parent = scope["path"].rstrip("/").removesuffix(f"/{name}")
             return self._app_for(BY_PATH, self._path), {
                 **scope,
-                "path": cut or "/",
+                "path": parent or "/",
                 BY_PATH: name,
             }
         plan = self._gateway.source.plan(IN_MEMORY, None)
-        if name not in {each.name for each in plan.servers}:
-            return self._whole, scope
-        return self._app_for(name, start + name), scope
+        if name not in {planned.name for planned in plan.servers}:
+            return self._main_app, scope
+        return self._app_for(name, prefix + name), scope
 
     def _app_for(self, name: str, path: str) -> AsgiApp:
-        app = self._single.get(name)
+        app = self._server_apps.get(name)
         if app is None:
-            app = self._single[name] = AsgiApp(
+            app = self._server_apps[name] = AsgiApp(
                 self._gateway.dispatcher_for(name),
                 path=path,
                 **{**self._options, "health": None, "ready": None},
             )
         return app
 
-    async def _show(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _send_status(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the state of the servers to an authorized client."""
         exchange = Exchange(scope, receive, send, self.limits)
         try:
-            await self._check(exchange)
+            await self._check_access(exchange)
             status = self._gateway.status()
             if not isinstance(self._gateway.source, Static):
                 del status["sets"]  # other clients' choices are private
@@ -124,7 +124,7 @@ class Mounts:
             message = failure(None, problem.error)
             await exchange.reply(problem.status, message, problem.headers)
 
-    async def _check(self, exchange: Exchange) -> None:
+    async def _check_access(self, exchange: Exchange) -> None:
         """Check and authorize a request for the status."""
         exchange.check_framing()
         self._guard.check_origin(exchange)
@@ -136,30 +136,32 @@ class Mounts:
 
     # Life cycle, as that of an `AsgiApp`
 
-    def _ending(self, send: Send) -> Send:
-        async def sent(event: Any) -> None:
+    def _wrap_send(self, send: Send) -> Send:
+        async def send_event(event: Any) -> None:
             if event["type"] == "lifespan.shutdown.complete":
-                await asyncio.gather(*(app.aclose() for app in self._single.values()))
+                await asyncio.gather(
+                    *(app.aclose() for app in self._server_apps.values())
+                )
             await send(event)
 
-        return sent
+        return send_event
 
     @property
-    def _all(self) -> list[AsgiApp]:
-        return [self._whole, *self._single.values()]
+    def _apps(self) -> list[AsgiApp]:
+        return [self._main_app, *self._server_apps.values()]
 
     async def start(self) -> None:
         """Start before the first request, or again after `aclose`."""
-        for app in self._all:
+        for app in self._apps:
             await app.start()
 
     async def drain(self, timeout: float = 10.0) -> None:
         """Stop accepting requests, wait for running calls, then close open streams."""
-        await asyncio.gather(*(app.drain(timeout) for app in self._all))
+        await asyncio.gather(*(app.drain(timeout) for app in self._apps))
 
     async def aclose(self) -> None:
         """Cancel all calls, and close all streams and all connections to servers."""
-        await asyncio.gather(*(app.aclose() for app in self._all))
+        await asyncio.gather(*(app.aclose() for app in self._apps))
 
 
 def _below_mount(scope: Scope) -> str:
@@ -177,32 +179,32 @@ INTERVAL_S: Final = 1.0
 """Seconds between checks of the files for changes."""
 
 
-def marks_of(paths: Iterable[str | PathLike[str]]) -> list[Any]:
+def file_states(paths: Iterable[str | PathLike[str]]) -> list[Any]:
     """Return the identity, time and size of files, to detect changes."""
-    marks: list[Any] = []
+    states: list[Any] = []
     for path in paths:
         try:
-            found = Path(path).stat()
+            stat = Path(path).stat()
         except OSError:  # an editor may be replacing the file right now
-            marks.append(None)
+            states.append(None)
         else:
-            marks.append((found.st_mtime_ns, found.st_size, found.st_ino))
-    return marks
+            states.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
+    return states
 
 
 async def watch(
     gateway: Gateway,
-    watched: Watched,
+    watched: WatchedFiles,
     *,
     interval: float = INTERVAL_S,
     report: Callable[[str], object] = logger.warning,
 ) -> None:
     """Reload a gateway whenever one of its files changes, until cancelled."""
-    marks = marks_of(watched.files)
+    states = file_states(watched.files)
     while True:
         await asyncio.sleep(interval)
-        before, marks = marks, marks_of(watched.files)
-        if marks == before:
+        previous, states = states, file_states(watched.files)
+        if states == previous:
             continue
         try:
             changes = await gateway.replace(watched.load())
@@ -210,10 +212,10 @@ async def watch(
             report(f"nothing is reloaded: {error}")
             continue
         if changes:
-            report(f"reloaded: {_spell(changes)}")
+            report(f"reloaded: {_describe_changes(changes)}")
 
 
-def _spell(changes: Changes) -> str:
+def _describe_changes(changes: Changes) -> str:
     kinds = attrs.asdict(changes)
     return "; ".join(
         f"{kind} {', '.join(names)}" for kind, names in kinds.items() if names

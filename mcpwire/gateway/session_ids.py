@@ -20,7 +20,7 @@ VERSION: Final = 1
 
 
 @attrs.frozen(kw_only=True)
-class Chosen:
+class ChosenServer:
     """An upstream server that a client chose for its session."""
 
     url: str = attrs.field(repr=False)
@@ -58,7 +58,7 @@ class Kept:
     client: Hashable = ""
     """The client that the session counts for in limits; not encoded."""
 
-    servers: tuple[Chosen, ...] | None = None
+    servers: tuple[ChosenServer, ...] | None = None
     """The servers that the client chose; ``None``: those of its source."""
 
     upstream_sessions: Mapping[str, str] = attrs.field(factory=dict, repr=False)
@@ -72,8 +72,8 @@ def encode_kept(kept: Kept) -> bytes:
     """Encode the data of a session canonically."""
     servers = None
     if kept.servers is not None:
-        chosen = sorted(kept.servers, key=lambda each: each.url)
-        servers = [[each.url, each.name, dict(each.headers)] for each in chosen]
+        chosen = sorted(kept.servers, key=lambda server: server.url)
+        servers = [[server.url, server.name, dict(server.headers)] for server in chosen]
     return encode_sorted(
         {
             "v": VERSION,
@@ -111,7 +111,7 @@ def decode_kept(text: bytes, now: float) -> Kept | None:
         owner=None if owner is None else tuple(owner),
         servers=None
         if servers is None
-        else tuple(Chosen(url=u, name=n, headers=h) for u, n, h in servers),
+        else tuple(ChosenServer(url=u, name=n, headers=h) for u, n, h in servers),
         upstream_sessions=members["u"],
         expires_at=expires_at,
     )

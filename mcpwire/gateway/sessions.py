@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 logger = LimitedLogger("mcpwire")
 
-KIND: Final = "mcpwire-session-1"
+JWE_TYPE: Final = "mcpwire-session-1"
 """Type of a sealed id in its JWE header; another format has another type."""
 
 HANDLE_BYTES: Final = 32
@@ -43,10 +43,10 @@ HANDLE_BYTES: Final = 32
 LIFETIME_S: Final = 86_400.0
 """Default lifetime of an id, in seconds: one day."""
 
-MAX_LENGTH: Final = 8_192
+MAX_ID_LENGTH: Final = 8_192
 """Default maximum length of an id: many web servers limit header fields to it."""
 
-MAX_KEPT: Final = 65_536
+MAX_STORED_BYTES: Final = 65_536
 """Maximum size of one session's data, in bytes: idle sessions keep their data."""
 
 MAX_WITHDRAWN: Final = 100_000
@@ -101,14 +101,14 @@ class SealedIds:
         keys: Iterable[bytes],
         *,
         lifetime: float | None = LIFETIME_S,
-        max_length: int = MAX_LENGTH,
+        max_length: int = MAX_ID_LENGTH,
         undecodable: int = 404,
         clock: Callable[[], float] = time.time,
     ) -> None:
         from mcpwire.auth.jwt import import_sealing_key
 
-        given: object = keys
-        if isinstance(given, bytes | str):
+        untyped: object = keys
+        if isinstance(untyped, bytes | str):
             raise ValueError("keys are a list of keys, the newest first")
         self._keys = [import_sealing_key(key) for key in keys]
         if not self._keys:
@@ -158,7 +158,7 @@ class SealedIds:
         if self._lifetime is not None:
             expires_at = int(self._clock() + self._lifetime)
             kept = attrs.evolve(kept, expires_at=expires_at)
-        id = seal(encode_kept(kept), self._keys[0], kind=KIND)
+        id = seal(encode_kept(kept), self._keys[0], kind=JWE_TYPE)
         if len(id) > self._max_length:
             raise InvalidRequest(
                 f"the session id would have {len(id)} characters, and no more than "
@@ -172,7 +172,7 @@ class SealedIds:
 
         if len(id) > self._max_length:
             return None
-        text = unseal(id, self._keys, kind=KIND)
+        text = unseal(id, self._keys, kind=JWE_TYPE)
         kept = None if text is None else decode_kept(text, self._clock())
         return None if kept is None or kept.nonce in self._withdrawn else kept
 
@@ -238,15 +238,15 @@ class HandleIds:
             expires_at = int(self._clock() + self._lifetime)
             kept = attrs.evolve(kept, expires_at=expires_at)
         text = encode_kept(kept)
-        if len(text) > MAX_KEPT:
+        if len(text) > MAX_STORED_BYTES:
             raise InvalidRequest(
                 f"the session would be kept in {len(text)} bytes, and no more than "
-                f"{MAX_KEPT} may be: declare less, or choose fewer servers"
+                f"{MAX_STORED_BYTES} may be: declare less, or choose fewer servers"
             )
         id = client_key(secrets.token_urlsafe(HANDLE_BYTES), kept.client)
         client = client_of(id)
         while len(self._pool) >= self._maximum:
-            oldest = self._pool.to_evict(client)
+            oldest = self._pool.find_evictable(client)
             assert oldest is not None  # every session may be evicted
             self.withdraw(oldest)
         self._pool.add(id, client)
@@ -269,7 +269,7 @@ class HandleIds:
         self._pool.discard(id)
 
 
-class _Ignoring:
+class _NullInbound:
     """Ignores all messages of a server while its session ends."""
 
     def __getattr__(self, name: str) -> Callable[..., None]:
@@ -280,9 +280,9 @@ async def end_sessions(plan: Plan, sessions: Mapping[str, str], limits: Limits) 
     """End sessions at their servers, in parallel, within two seconds."""
     await asyncio.gather(
         *(
-            _end_session(each.target, sessions[each.name], limits)
-            for each in plan.servers
-            if each.name in sessions and isinstance(each.target, Http)
+            _end_session(planned.target, sessions[planned.name], limits)
+            for planned in plan.servers
+            if planned.name in sessions and isinstance(planned.target, Http)
         )
     )
 
@@ -292,7 +292,7 @@ async def _end_session(target: Http, id: str, limits: Limits) -> None:
     from mcpwire.transports.http.streamable import HttpChannel
 
     engine = open_engine(target, limits, None)
-    inbound: Any = _Ignoring()
+    inbound: Any = _NullInbound()
     channel = HttpChannel(
         target, engine, inbound, limits=limits, recovery=DEFAULT_RECOVERY
     )

@@ -29,7 +29,7 @@ DEFAULT_TAG: Final = "system-reminder"
 STYLES: Final = ("flat", "separated")
 """Rows one after the other, or with an empty line between them."""
 
-_BETWEEN: Final = {"type": "text", "text": "\n\n"}
+_SEPARATOR: Final = {"type": "text", "text": "\n\n"}
 
 _TAG: Final = re.compile(r"[a-z][a-z0-9-]*")
 _UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -70,8 +70,8 @@ def tokens_in(text: str, tag: str = DEFAULT_TAG) -> list[str]:
 def token_of(result: Mapping[str, Any]) -> str | None:
     """Return the token in a result's `_meta`, which no text can forge, if any."""
     meta = result.get("_meta")
-    twin = meta.get(NOTIFICATIONS) if type(meta) is dict else None
-    token = twin.get("token") if type(twin) is dict else None
+    notifications = meta.get(NOTIFICATIONS) if type(meta) is dict else None
+    token = notifications.get("token") if type(notifications) is dict else None
     return token if type(token) is str else None
 
 
@@ -95,7 +95,7 @@ def splice(
     blocks: list[Block] = []
     for row in rows:
         if blocks and style == "separated":
-            blocks.append(_BETWEEN)
+            blocks.append(_SEPARATOR)
         blocks.extend(row)
     token = batch.token
     content = [
@@ -104,6 +104,6 @@ def splice(
         {"type": "text", "text": closing(token, tag)},
         *result["content"],
     ]
-    twin = {"token": token, "count": sum(map(len, rows))}
-    meta = {**(result.get("_meta") or {}), NOTIFICATIONS: twin}
+    notifications = {"token": token, "count": sum(map(len, rows))}
+    meta = {**(result.get("_meta") or {}), NOTIFICATIONS: notifications}
     return {**result, "content": content, "_meta": meta}

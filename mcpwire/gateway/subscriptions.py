@@ -16,7 +16,7 @@ from mcpwire.gateway.tasks import WatchedTasks
 from mcpwire.protocol.methods import TASKS, declared_extensions
 from mcpwire.server.notifications import Subscriptions
 from mcpwire.server.request import check_level
-from mcpwire.server.resources import check_watched
+from mcpwire.server.resources import check_subscription
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.server.request import RequestContext, Session
 
-    Watched = list[tuple[Upstream, str, str]]
+    Subscribed = list[tuple[Upstream, str, str]]
     """Subscribed resources: the server, the URI there, and the URI for the client."""
 
 logger = logging.getLogger("mcpwire")
@@ -45,10 +45,10 @@ async def subscribe(
     assert session is not None  # a method of sessions only
     if public in session.subscribed:
         return
-    check_watched(len(session.subscribed) + 1, public)
+    check_subscription(len(session.subscribed) + 1, public)
     session.subscribed |= {public}
     try:
-        await upstream.watch(raw, public)
+        await upstream.subscribe(raw, public)
     except BaseException:
         session.subscribed -= {public}
         raise
@@ -62,7 +62,7 @@ async def unsubscribe(
     assert session is not None  # as above
     if public in session.subscribed:
         session.subscribed -= {public}
-        await upstream.unwatch(raw, public)
+        await upstream.unsubscribe(raw, public)
 
 
 async def listen(
@@ -74,7 +74,7 @@ async def listen(
     basic/patterns/subscriptions).
     """
     # The limit is for all sets, and is checked before any request to a server.
-    with upstreams.gateway.listens.entered(request.info.owner) as ended:
+    with upstreams.gateway.listens.open_subscription(request.info.owner) as ended:
         return await _listen(ended, params, request, upstreams)
 
 
@@ -84,81 +84,89 @@ async def _listen(
     request: RequestContext,
     upstreams: Upstreams,
 ) -> dict[str, Any]:
-    wanted = params.get("notifications")
-    fields = wanted if type(wanted) is dict else {}
-    watched: Watched = []
+    raw_filter = params.get("notifications")
+    fields = raw_filter if type(raw_filter) is dict else {}
+    subscribed: Subscribed = []
     tasks = WatchedTasks()
     try:
-        uris = _texts(fields.get(RESOURCES_FIELD))
-        await asyncio.gather(*(_watch(uri, upstreams, watched) for uri in uris))
-        able = {name for _, _, name in watched}
-        answering = Subscriptions(
+        uris = _parse_texts(fields.get(RESOURCES_FIELD))
+        await asyncio.gather(
+            *(_subscribe_at_server(uri, upstreams, subscribed) for uri in uris)
+        )
+        accepted = {name for _, _, name in subscribed}
+        subscriptions = Subscriptions(
             upstreams.hub,
-            listens=upstreams.gateway.listens,
+            subscriptions=upstreams.gateway.listens,
             capabilities=lambda: upstreams.capabilities(request.revision),
-            watchable=lambda asked, _: [uri for uri in asked if uri in able],
+            watchable_uris=lambda requested, _: [
+                uri for uri in requested if uri in accepted
+            ],
         )
         ids = fields.get("taskIds")
         if ids and TASKS in declared_extensions(request.client_capabilities):
-            answering.tasks = tasks  # type: ignore[assignment] # it has the methods used here
-            await tasks.add(_texts(ids), request, upstreams)
-        return await answering.listen_until(ended, params, request)
+            subscriptions.tasks = tasks  # type: ignore[assignment] # it has the methods used here
+            await tasks.add(_parse_texts(ids), request, upstreams)
+        return await subscriptions.listen_until(ended, params, request)
     finally:
         # In tasks of their own: a cancelled caller cannot await them.
-        for upstream, raw, name in watched:
+        for upstream, raw, name in subscribed:
             # The server may have been replaced by one with renewed subscriptions.
             upstream = upstreams.members.get(upstream.name, upstream)  # noqa: PLW2901 - as said
-            upstream.spawn(upstream.unwatch(raw, name))
+            upstream.spawn(upstream.unsubscribe(raw, name))
         for upstream, name in tasks.names:
             upstream.spawn(tasks.remove(name))
 
 
-def _texts(given: Any) -> list[str]:
+def _parse_texts(value: Any) -> list[str]:
     """Return the texts of a filter, each once; an empty list if it is malformed."""
-    if type(given) is not list or not all(type(each) is str for each in given):
+    if type(value) is not list or not all(type(text) is str for text in value):
         return []  # `Subscriptions` refuses the filter
-    found = list(dict.fromkeys(given))
-    for each in found:
-        check_watched(len(found), each)
-    return found
+    texts = list(dict.fromkeys(value))
+    for text in texts:
+        check_subscription(len(texts), text)
+    return texts
 
 
-async def _watch(uri: str, upstreams: Upstreams, watched: Watched) -> None:
-    """Subscribe to a resource at its server; on success, append it to `watched`."""
+async def _subscribe_at_server(
+    uri: str, upstreams: Upstreams, subscribed: Subscribed
+) -> None:
+    """Subscribe to a resource at its server; on success, append it to `subscribed`."""
     owner = await upstreams.catalog.owner_of_uri(uri)
     if owner is None:
         return
     upstream, raw = owner
     try:
-        await upstream.watch(raw, uri)
+        await upstream.subscribe(raw, uri)
     except MCPError as error:
         logger.debug("%r refused a subscription: %s", upstream.name, error)
     else:
-        watched.append((upstream, raw, uri))
+        subscribed.append((upstream, raw, uri))
 
 
-async def follow(
+async def move_subscriptions(
     upstreams: Upstreams,
-    gone: Iterable[Upstream],
-    new: Iterable[Upstream],
+    removed: Iterable[Upstream],
+    added: Iterable[Upstream],
     levels: Iterable[str],
 ) -> None:
     """Set log levels at new servers, and renew the subscriptions at removed ones."""
     for level in levels:
-        await asyncio.gather(*(each.set_level(level) for each in new))
+        await asyncio.gather(*(upstream.set_level(level) for upstream in added))
     lost: Counter[str] = Counter()
-    for each in gone:
-        for names in each.watched.values():
+    for upstream in removed:
+        for names in upstream.subscriptions.values():
             lost.update(names)
-        each.watched.clear()
-    await asyncio.gather(*(_watch_again(upstreams, *each) for each in lost.items()))
+        upstream.subscriptions.clear()
+    await asyncio.gather(
+        *(_resubscribe(upstreams, uri, count) for uri, count in lost.items())
+    )
 
 
-async def _watch_again(upstreams: Upstreams, uri: str, count: int) -> None:
-    watched: Watched = []
+async def _resubscribe(upstreams: Upstreams, uri: str, count: int) -> None:
+    subscribed: Subscribed = []
     for _ in range(count):  # one request; `Client` counts the subscriptions
-        await _watch(uri, upstreams, watched)
-    if not watched:
+        await _subscribe_at_server(uri, upstreams, subscribed)
+    if not subscribed:
         for session in upstreams.hub.sessions():
             session.subscribed -= {uri}
 
@@ -166,9 +174,9 @@ async def _watch_again(upstreams: Upstreams, uri: str, count: int) -> None:
 def forget_session(upstreams: Upstreams, session: Session) -> None:
     """Cancel the subscriptions of an ended session at the servers of a shared set."""
     for upstream in upstreams.members.values():
-        for raw, names in list(upstream.watched.items()):
+        for raw, names in list(upstream.subscriptions.items()):
             for name in session.subscribed.intersection(names):
-                upstream.spawn(upstream.unwatch(raw, name))
+                upstream.spawn(upstream.unsubscribe(raw, name))
 
 
 async def set_level(
@@ -183,11 +191,11 @@ async def set_level(
     assert request.session is not None  # a method of sessions only
     request.session.log_level = level
     members = upstreams.members.values()
-    await asyncio.gather(*(each.set_level(level) for each in members))
+    await asyncio.gather(*(upstream.set_level(level) for upstream in members))
     return {}
 
 
-def roots_changed(upstreams: Upstreams) -> None:
+def notify_roots_changed(upstreams: Upstreams) -> None:
     """Notify all servers with a session that the client's roots changed."""
     for upstream in upstreams.members.values():
         revision = upstream.revision

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidParams, MCPError, MethodNotFound
 from mcpwire.gateway.forwarding import forward
-from mcpwire.gateway.translation import with_task_id
+from mcpwire.gateway.translation import replace_task_id
 from mcpwire.protocol.methods import TASKS, declared_extensions
 from mcpwire.protocol.subscriptions import Filter
 from mcpwire.versions import LATEST_SESSION, Era
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcpwire.server.request import NotifyFn, RequestContext
 
     Json = dict[str, Any]
-    Answer = Callable[[Json, RequestContext, Upstreams], Awaitable[Json]]
+    RouteHandler = Callable[[Json, RequestContext, Upstreams], Awaitable[Json]]
     """Handler of the requests of one method, with one set."""
 
 logger = logging.getLogger("mcpwire")
@@ -38,24 +38,28 @@ TASK_CAPABILITIES: Final[dict[str, Any]] = {
 """All task capabilities of a gateway; a client gets those that its servers have."""
 
 
-def task_methods() -> dict[str, Answer]:
+def task_handlers() -> dict[str, RouteHandler]:
     """Return the handlers of requests about tasks, by method."""
     methods = ("tasks/get", "tasks/result", "tasks/cancel", "tasks/update")
-    answers: dict[str, Answer] = {each: partial(_of_one, each) for each in methods}
-    return {**answers, "tasks/list": _list}
+    handlers: dict[str, RouteHandler] = {
+        method: partial(_handle_task_request, method) for method in methods
+    }
+    return {**handlers, "tasks/list": _list_tasks}
 
 
 def task_capabilities(upstreams: Upstreams) -> dict[str, Any]:
     """Return the combined task capabilities of the servers of a set, of both eras."""
-    made: dict[str, Any] = {}
+    capabilities: dict[str, Any] = {}
     for upstream in filter(_has_tasks, upstreams.ready()):
         if upstream.revision is not LATEST_SESSION:
-            made["extensions"] = {TASKS: {}}
+            capabilities["extensions"] = {TASKS: {}}
             continue
-        tasks = made.setdefault("tasks", {"requests": {"tools": {"call": {}}}})
-        can = ("list", "cancel") if upstreams.downstream.is_one else ("cancel",)
-        tasks |= {name: {} for name in can if upstream.offers(f"tasks.{name}")}
-    return made
+        tasks = capabilities.setdefault("tasks", {"requests": {"tools": {"call": {}}}})
+        operations = (
+            ("list", "cancel") if upstreams.downstream.is_single_client else ("cancel",)
+        )
+        tasks |= {name: {} for name in operations if upstream.offers(f"tasks.{name}")}
+    return capabilities
 
 
 def _has_tasks(upstream: Upstream) -> bool:
@@ -69,78 +73,82 @@ def _has_tasks(upstream: Upstream) -> bool:
 # Requests about one task
 
 
-async def _of_one(
+async def _handle_task_request(
     method: str, params: Json, request: RequestContext, upstreams: Upstreams
 ) -> Json:
     """Handle a request about one task."""
-    owner = _owner(params.get("taskId"), request, upstreams)
+    owner = _find_task(params.get("taskId"), request, upstreams)
     if owner is None:
         raise InvalidParams("there is no such task")
     upstream, raw = owner
     params = {**params, "taskId": raw}
     result = await forward(upstream, method, params, request, upstreams)
     name = upstreams.downstream.tasks.claim(upstream.name, raw)
-    return with_task_id(result, raw, name)
+    return replace_task_id(result, raw, name)
 
 
-def _owner(
+def _find_task(
     name: object, request: RequestContext, upstreams: Upstreams
 ) -> tuple[Upstream, str] | None:
     """Return the server of a task of this client, and the task's id there."""
-    able = {each.name: each for each in _able(request, upstreams)}
-    found = upstreams.downstream.tasks.find(name, able)
-    return None if found is None else (able[found[0]], found[1])
+    servers = {each.name: each for each in _task_servers(request, upstreams)}
+    task = upstreams.downstream.tasks.find(name, servers)
+    return None if task is None else (servers[task[0]], task[1])
 
 
-def _able(request: RequestContext, upstreams: Upstreams) -> list[Upstream]:
+def _task_servers(request: RequestContext, upstreams: Upstreams) -> list[Upstream]:
     """Return the servers that have tasks of the client's era."""
     era = request.revision.era
     return [
-        each
-        for each in upstreams.ready()
-        if _has_tasks(each) and each.revision is not None and each.revision.era is era
+        upstream
+        for upstream in upstreams.ready()
+        if _has_tasks(upstream)
+        and upstream.revision is not None
+        and upstream.revision.era is era
     ]
 
 
 # List of tasks (2025-11-25)
 
 
-async def _list(params: Json, request: RequestContext, upstreams: Upstreams) -> Json:
+async def _list_tasks(
+    params: Json, request: RequestContext, upstreams: Upstreams
+) -> Json:
     """Return the client's tasks of all servers, on one page.
 
     A server lists all tasks of the gateway's requests, also those of other clients:
     only tasks with an id that this client has received are returned.
     """
-    if not upstreams.downstream.is_one:
+    if not upstreams.downstream.is_single_client:
         # 2025-11-25 basic/utilities/tasks, "Task Listing": only tasks of the requesting
         # client, which cannot be identified here.
         raise MethodNotFound("tasks are listed only to identified clients")
     if params.get("cursor") is not None:
         raise InvalidParams("unknown cursor: this list has one page")
-    found: list[Any] = []
-    for upstream in _able(request, upstreams):
+    tasks: list[Any] = []
+    for upstream in _task_servers(request, upstreams):
         if upstream.offers("tasks.list"):
-            found += await _list_of(upstream, request, upstreams)
-    return {"tasks": found}
+            tasks += await _list_server_tasks(upstream, request, upstreams)
+    return {"tasks": tasks}
 
 
-async def _list_of(
+async def _list_server_tasks(
     upstream: Upstream, request: RequestContext, upstreams: Upstreams
 ) -> list[Any]:
-    tasks, found, cursor = upstreams.downstream.tasks, [], None
+    tasks, entries, cursor = upstreams.downstream.tasks, [], None
     for _ in range(upstreams.gateway.limits.pages):
         params: Json = {} if cursor is None else {"cursor": cursor}
         page = await forward(upstream, "tasks/list", params, request, upstreams)
-        listed = page.get("tasks")
-        for each in listed if type(listed) is list else ():
-            raw = each.get("taskId") if type(each) is dict else None
+        items = page.get("tasks")
+        for item in items if type(items) is list else ():
+            raw = item.get("taskId") if type(item) is dict else None
             name = tasks.name(upstream.name, raw) if type(raw) is str else None
             if name is not None:
-                found.append(with_task_id(each, str(raw), name))
+                entries.append(replace_task_id(item, str(raw), name))
         cursor = page.get("nextCursor")
         if cursor is None:
             break
-    return found
+    return entries
 
 
 # Notifications about tasks (2026-07-28)
@@ -160,19 +168,19 @@ class WatchedTasks:
     ) -> None:
         """Subscribe to tasks at their servers; leave out refused ones."""
         for name in names:
-            owner = _owner(name, request, upstreams)
+            owner = _find_task(name, request, upstreams)
             if owner is None:
                 continue
             upstream, raw = owner
             try:
-                told = await upstream.client.subscribe_to(
+                accepted = await upstream.client.subscribe_to(
                     Filter(task_ids=frozenset((raw,)))
                 )
             except MCPError as error:
                 logger.debug("%r refused a subscription: %s", upstream.name, error)
                 continue
             self._watched[name] = owner
-            if not told:
+            if not accepted:
                 await self.remove(name)
 
     async def remove(self, name: str) -> None:
@@ -190,7 +198,7 @@ class WatchedTasks:
 
     # Interface for `Subscriptions`
 
-    def watchable(self, names: Sequence[str], _: RequestContext) -> list[str]:
+    def watchable_ids(self, names: Sequence[str], _: RequestContext) -> list[str]:
         """Return the ids of the tasks that are subscribed to."""
         return [name for name in names if name in self._watched]
 
@@ -201,13 +209,13 @@ class WatchedTasks:
         key = object()
         watched = [self._watched[name] for name in names]
         for upstream, raw in watched:
-            upstream.watched_tasks.setdefault(raw, {})[key] = send
+            upstream.task_listeners.setdefault(raw, {})[key] = send
 
-        def forget() -> None:
+        def stop() -> None:
             for upstream, raw in watched:
-                listeners = upstream.watched_tasks.get(raw, {})
+                listeners = upstream.task_listeners.get(raw, {})
                 listeners.pop(key, None)
                 if not listeners:
-                    upstream.watched_tasks.pop(raw, None)
+                    upstream.task_listeners.pop(raw, None)
 
-        return forget
+        return stop

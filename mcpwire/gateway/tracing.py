@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 MASK: Final = "***"
 
-PENDING: Final = 1_024
+MAX_PENDING: Final = 1_024
 """Maximum of open requests of one connection; the oldest is dropped."""
 
 HASH_DIGITS: Final = 12
@@ -56,23 +56,23 @@ class SentRequest:
     params: Any
     side: str
     server: str | None
-    by: str
+    sender: str
     session: Session | None
-    at: datetime = attrs.field(factory=lambda: datetime.now(UTC))
-    began: float = attrs.field(factory=time.monotonic)
+    sent_at: datetime = attrs.field(factory=lambda: datetime.now(UTC))
+    started: float = attrs.field(factory=time.monotonic)
 
     def record(self, response: dict[str, Any]) -> Record:
         """Return the record of the request and its response."""
         return {
-            "time": self.at.isoformat(timespec="milliseconds"),
+            "time": self.sent_at.isoformat(timespec="milliseconds"),
             "side": self.side,
             "server": self.server,
-            "from": self.by,
-            "session": hash_of(self.session),
+            "from": self.sender,
+            "session": session_hash(self.session),
             "method": self.method,
             "request": masked(self.params),
             "response": masked(response),
-            "seconds": round(time.monotonic() - self.began, 6),
+            "seconds": round(time.monotonic() - self.started, 6),
         }
 
 
@@ -83,10 +83,10 @@ class ExchangeTrace:
         self._write = write
         self.errors = 0
 
-    def record(self, asked: SentRequest, response: dict[str, Any]) -> None:
+    def record(self, request: SentRequest, response: dict[str, Any]) -> None:
         """Write the record of a request and its response."""
         try:
-            self._write(asked.record(response))
+            self._write(request.record(response))
         except Exception:  # noqa: BLE001 - a failing trace must not fail the call
             self.errors += 1
 
@@ -105,13 +105,13 @@ class ExchangeTrace:
         session: Session | None = None,
     ) -> dict[str, Any]:
         """Await the result of a client's request; record the result or the error."""
-        asked = SentRequest(method, params, "client", None, "client", session)
+        sent = SentRequest(method, params, "client", None, "client", session)
         try:
             result = await outcome
         except BaseException as error:
-            self.record(asked, {"error": error_of(error)})
+            self.record(sent, {"error": error_object(error)})
             raise
-        self.record(asked, {"result": result})
+        self.record(sent, {"result": result})
         return result
 
 
@@ -123,33 +123,33 @@ class ConnectionTrace:
         trace: ExchangeTrace,
         server: str,
         session: Session | None,
-        also: Callable[[str, Any], object] | None,
+        next_hook: Callable[[str, Any], object] | None,
     ) -> None:
         self._trace = trace
         self._server = server
         self._session = session
-        self._also = also
-        self._asked: dict[tuple[str, Any], SentRequest] = {}
+        self._next_hook = next_hook
+        self._pending: dict[tuple[str, Any], SentRequest] = {}
 
     def __call__(self, event: str, data: Any) -> None:
         """Process an event of the trace hook of a client."""
-        if self._also is not None:
-            self._also(event, data)
+        if self._next_hook is not None:
+            self._next_hook(event, data)
         if event not in {"send", "receive"}:
             return
         try:
-            found = loads(data)
+            messages = loads(data)
         except ValueError:
             return
-        for message in found if isinstance(found, list) else [found]:
+        for message in messages if isinstance(messages, list) else [messages]:
             if isinstance(message, dict) and type(message.get("id")) in {int, str}:
-                self._take(event, message)
+                self._pair_message(event, message)
 
-    def _take(self, event: str, message: dict[str, Any]) -> None:
+    def _pair_message(self, event: str, message: dict[str, Any]) -> None:
         if "method" in message:
-            while len(self._asked) >= PENDING:
-                del self._asked[next(iter(self._asked))]
-            self._asked[event, message["id"]] = SentRequest(
+            while len(self._pending) >= MAX_PENDING:
+                del self._pending[next(iter(self._pending))]
+            self._pending[event, message["id"]] = SentRequest(
                 message["method"],
                 message.get("params"),
                 "server",
@@ -158,16 +158,16 @@ class ConnectionTrace:
                 self._session,
             )
             return
-        other = "receive" if event == "send" else "send"
-        asked = self._asked.pop((other, message["id"]), None)
-        if asked is not None:
-            found: dict[str, Any] = {
+        direction = "receive" if event == "send" else "send"
+        request = self._pending.pop((direction, message["id"]), None)
+        if request is not None:
+            response: dict[str, Any] = {
                 key: message[key] for key in ("result", "error") if key in message
             }
-            self._trace.record(asked, found)
+            self._trace.record(request, response)
 
 
-def error_of(error: BaseException) -> dict[str, Any]:
+def error_object(error: BaseException) -> dict[str, Any]:
     """Return the JSON-RPC object of an `RPCError`, or the type of another error."""
     if not isinstance(error, RPCError):
         return {"message": type(error).__name__}
@@ -175,7 +175,7 @@ def error_of(error: BaseException) -> dict[str, Any]:
     return {"code": error.code, "message": error.message, **data}
 
 
-def hash_of(session: Session | None) -> str | None:
+def session_hash(session: Session | None) -> str | None:
     """Return a hash that identifies a session, because its id is a secret."""
     if session is None or session.id is None:
         return None

@@ -36,15 +36,15 @@ from mcpwire.gateway.translation import (
     InFlightCalls,
     convert_answer,
     convert_capabilities,
+    convert_error,
     convert_request,
+    is_at_least,
     needs_lower_level,
-    passed_error,
-    reaches,
-    refusal,
-    with_task_id,
+    replace_task_id,
+    unsupported_error,
 )
 from mcpwire.protocol.client_features import ClientFeatures, ServerRequest
-from mcpwire.protocol.methods import capability_declared, find
+from mcpwire.protocol.methods import find_method, is_capability_declared
 from mcpwire.protocol.subscriptions import Filter
 from mcpwire.server.notifications import UPDATED
 from mcpwire.types._base import LOG_LEVEL
@@ -90,10 +90,10 @@ class Upstream:
         self.calls = 0
         self.in_flight: InFlightCalls[RelayedCall] = InFlightCalls()
         # A resource's URI at the server -> its URIs for clients, with their counts.
-        self.watched: dict[str, Counter[str]] = {}
+        self.subscriptions: dict[str, Counter[str]] = {}
         # A task's id at the server -> its listeners.
-        self.watched_tasks: dict[str, dict[object, NotifyFn]] = {}
-        self.changes = ChangeThrottle(upstreams.hub)
+        self.task_listeners: dict[str, dict[object, NotifyFn]] = {}
+        self.change_throttle = ChangeThrottle(upstreams.hub)
         self._level: str | None = None
         # Prefer sessions: at 2026-07-28 servers send no requests of their own.
         is_session = downstream.revision.era is Era.SESSION
@@ -141,7 +141,7 @@ class Upstream:
 
     def offers(self, capability: str) -> bool:
         """Return whether the server declared a capability, such as ``logging``."""
-        return capability_declared(self.capabilities, capability)
+        return is_capability_declared(self.capabilities, capability)
 
     @property
     def state(self) -> str:
@@ -154,49 +154,57 @@ class Upstream:
 
     def status(self) -> dict[str, Any]:
         """Return the state of the server as JSON, without secrets."""
-        found: dict[str, Any] = {"name": self.name, "state": self.state}
+        status: dict[str, Any] = {"name": self.name, "state": self.state}
         agreement = self.agreement
         if agreement is not None:
-            found["protocolVersion"] = agreement.revision.name
+            status["protocolVersion"] = agreement.revision.name
             if isinstance(agreement.server_info, dict):
-                found["serverInfo"] = agreement.server_info
-            found["capabilities"] = self.capabilities
+                status["serverInfo"] = agreement.server_info
+            status["capabilities"] = self.capabilities
         if self.problem is not None:
-            found["error"] = str(self.problem)
+            status["error"] = str(self.problem)
         if self.problems:
-            found["problems"] = {m: str(e) for m, e in self.problems.items()}
-        found["calls"] = self.calls
-        return found
+            status["problems"] = {m: str(e) for m, e in self.problems.items()}
+        status["calls"] = self.calls
+        return status
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run background work, which is cancelled when the connection closes."""
-        self.client.connection.spawn(work, "relay")
+        self.client.connection.spawn(coroutine, "relay")
 
     # Requests of the server
 
-    async def ask(
-        self, method: str, params: Params, asks: Revision, call: RelayedCall | None
+    async def relay_request(
+        self,
+        method: str,
+        params: Params,
+        revision_of_server: Revision,
+        call: RelayedCall | None,
     ) -> dict[str, Any]:
         """Relay a server's request to the client; return the answer in its revision."""
         downstream = self.downstream
         revision, declared = downstream.revision, downstream.capabilities
         if call is not None:
             revision, declared = call.request.revision, call.request.client_capabilities
-        refused = refusal(method, params, revision, declared)
-        if refused is not None:
-            raise refused
-        put = convert_request(
+        error = unsupported_error(method, params, revision, declared)
+        if error is not None:
+            raise error
+        converted = convert_request(
             method, params, revision, new_id=secrets.token_urlsafe(16)
         )
         tasks = downstream.tasks
-        if put is not None:
-            put = tasks.to_client(self.name, put)
-        answer = await downstream.ask(method, put, call)
-        return convert_answer(method, tasks.to_server(self.name, answer), asks)
+        if converted is not None:
+            converted = tasks.to_client(self.name, converted)
+        answer = await downstream.send_request(method, converted, call)
+        return convert_answer(
+            method, tasks.to_server(self.name, answer), revision_of_server
+        )
 
     # Notifications of the server
 
-    def notified(self, method: str, params: Params, handle: object | None) -> None:
+    def relay_notification(
+        self, method: str, params: Params, handle: object | None
+    ) -> None:
         """Relay a notification to its receivers, if any.
 
         Progress is relayed by its call (`RelayedCall`). Notifications that the protocol
@@ -205,55 +213,57 @@ class Upstream:
         downstream = self.downstream
         fields = params or {}
         # Only at 2025-11-25 do clients know ids of URL elicitations and tasks.
-        tells_ids = downstream.revision is LATEST_SESSION
+        knows_ids = downstream.revision is LATEST_SESSION
         match method:
             case "notifications/message":
-                self._log(method, fields, handle)
+                self._relay_log_message(method, fields, handle)
             case "notifications/resources/updated":
-                self._updated(fields)
-            case "notifications/elicitation/complete" if tells_ids:
+                self._relay_resource_update(fields)
+            case "notifications/elicitation/complete" if knows_ids:
                 downstream.notify(method, params)
-            case "notifications/tasks/status" if tells_ids:
-                self._task_status(method, fields)
+            case "notifications/tasks/status" if knows_ids:
+                self._relay_task_status(method, fields)
             case "notifications/tasks":
-                self._task(method, fields)
+                self._relay_task(method, fields)
             case (
                 "notifications/tools/list_changed"
                 | "notifications/prompts/list_changed"
                 | "notifications/resources/list_changed"
             ):
-                self.changed(method.split("/")[1])
-            case _ if find(method) is None:
+                self.mark_list_changed(method.split("/")[1])
+            case _ if find_method(method) is None:
                 downstream.notify(method, params)
 
-    def changed(self, kind: str) -> None:
+    def mark_list_changed(self, kind: str) -> None:
         """Mark a list as stale, and notify clients of the change."""
         # In this order, so that no client gets the old list after the notification.
         self.upstreams.catalog.mark_stale(kind, self.name)
-        self.changes.notify(f"notifications/{kind}/list_changed")
+        self.change_throttle.notify(f"notifications/{kind}/list_changed")
 
-    def renewed(self) -> None:
+    def on_reconnect(self) -> None:
         """Mark all lists as stale after a reconnect; notify clients of offered ones."""
         for kind in LISTS:
             if self.offers(kind):
-                self.changed(kind)
+                self.mark_list_changed(kind)
             else:
                 self.upstreams.catalog.mark_stale(kind, self.name)
 
-    def _updated(self, params: dict[str, Any]) -> None:
+    def _relay_resource_update(self, params: dict[str, Any]) -> None:
         # 2025-11-25 server/resources, "Subscriptions": the URI may be that of a part
         # of a subscribed resource; the client knows only the latter's URI.
-        for watched, names in self.watched.items():
-            if Filter(uris=frozenset((watched,))).matches(UPDATED, params):
+        for subscribed, names in self.subscriptions.items():
+            if Filter(uris=frozenset((subscribed,))).matches(UPDATED, params):
                 for name in names:
-                    self.changes.notify(UPDATED, name)
+                    self.change_throttle.notify(UPDATED, name)
 
-    def _log(self, method: str, params: dict[str, Any], handle: object | None) -> None:
-        call = self._call_of(handle)
+    def _relay_log_message(
+        self, method: str, params: dict[str, Any], handle: object | None
+    ) -> None:
+        call = self._find_call(handle)
         session = self.downstream.session
         params = self.downstream.tasks.to_client(self.name, params)
         if session is not None:
-            if not reaches(params.get("level"), session.log_level):
+            if not is_at_least(params.get("level"), session.log_level):
                 return
             if call is not None and call.request.is_open:
                 call.request.notify(method, params)
@@ -261,54 +271,54 @@ class Upstream:
                 self.downstream.notify(method, params)
         elif call is not None:
             request = call.request
-            wanted: str | None = request.meta.get(LOG_LEVEL)
+            level: str | None = request.meta.get(LOG_LEVEL)
             if request.session is not None:
-                wanted = request.session.log_level
-            if reaches(params.get("level"), wanted):
+                level = request.session.log_level
+            if is_at_least(params.get("level"), level):
                 request.notify(method, params)
 
-    def _call_of(self, handle: object | None) -> RelayedCall | None:
+    def _find_call(self, handle: object | None) -> RelayedCall | None:
         """Return the call that a message belongs to; ``None``: unknown."""
         if handle is not None:
             return handle if isinstance(handle, RelayedCall) else None
         if self.downstream.session is None:
             # Several clients: messages of a cancelled call must not reach another one.
-            return self.in_flight.sole(asyncio.get_running_loop().time())
+            return self.in_flight.only_call(asyncio.get_running_loop().time())
         calls = self.in_flight.calls
         return next(iter(calls)) if len(calls) == 1 else None
 
-    def _task_status(self, method: str, params: dict[str, Any]) -> None:
+    def _relay_task_status(self, method: str, params: dict[str, Any]) -> None:
         raw = params.get("taskId")
         name = self.downstream.tasks.name(self.name, raw) if type(raw) is str else None
         if name is not None:
-            self.downstream.notify(method, with_task_id(params, str(raw), name))
+            self.downstream.notify(method, replace_task_id(params, str(raw), name))
 
-    def _task(self, method: str, params: dict[str, Any]) -> None:
+    def _relay_task(self, method: str, params: dict[str, Any]) -> None:
         raw = params.get("taskId")
-        listeners = self.watched_tasks.get(raw) if type(raw) is str else None
+        listeners = self.task_listeners.get(raw) if type(raw) is str else None
         if listeners:
             name = self.downstream.tasks.claim(self.name, str(raw))
             for send in list(listeners.values()):
-                send(method, with_task_id(params, str(raw), name))
+                send(method, replace_task_id(params, str(raw), name))
 
     # Requests on behalf of clients
 
-    async def watch(self, uri: str, name: str) -> None:
+    async def subscribe(self, uri: str, name: str) -> None:
         """Subscribe to a resource at the server; `name` is its URI for clients."""
         # Recorded first: an update may arrive before the response.
-        self.watched.setdefault(uri, Counter())[name] += 1
+        self.subscriptions.setdefault(uri, Counter())[name] += 1
         try:
             await self.client.subscribe(uri)
         except MCPError as error:
-            self._forget(uri, name)
-            raise passed_error(self.name, "resources/subscribe", error) from error
+            self._remove_subscription(uri, name)
+            raise convert_error(self.name, "resources/subscribe", error) from error
         except BaseException:
-            self._forget(uri, name)
+            self._remove_subscription(uri, name)
             raise
 
-    async def unwatch(self, uri: str, name: str) -> None:
-        """Undo one `watch`."""
-        if not self._forget(uri, name):
+    async def unsubscribe(self, uri: str, name: str) -> None:
+        """Undo one `subscribe`."""
+        if not self._remove_subscription(uri, name):
             return
         try:
             await self.client.unsubscribe(uri)
@@ -316,15 +326,15 @@ class Upstream:
             # Updates that the server still sends are ignored.
             logger.debug("%r: %s", self.name, error)
 
-    def _forget(self, uri: str, name: str) -> bool:
-        names = self.watched.get(uri)
+    def _remove_subscription(self, uri: str, name: str) -> bool:
+        names = self.subscriptions.get(uri)
         if names is None or name not in names:
             return False
         names[name] -= 1
         if not names[name]:
             del names[name]
         if not names:
-            del self.watched[uri]
+            del self.subscriptions[uri]
         return True
 
     async def set_level(self, level: str) -> None:
@@ -342,7 +352,7 @@ class Upstream:
             and needs_lower_level(self._level, level)
         ):
             return
-        before, self._level = self._level, level
+        previous, self._level = self._level, level
         client.connection.log_level = level  # applies to each new session
         if not has_levels:
             return
@@ -351,7 +361,7 @@ class Upstream:
         except MCPError as error:
             logger.debug("%r takes no log level: %s", self.name, error)
             if is_shared:
-                self._level = client.connection.log_level = before
+                self._level = client.connection.log_level = previous
 
     async def notify_roots_changed(self) -> None:
         """Notify the server that the client's roots changed."""
@@ -388,19 +398,19 @@ class RelayFeatures(ClientFeatures):
         The call is looked up now, while `handle` is set and the call has not ended.
         """
         upstream = self._upstream
-        call = upstream.downstream.call_of(upstream.in_flight, self.handle)
+        call = upstream.downstream.find_call(upstream.in_flight, self.handle)
 
-        def ask(_: None) -> Any:
-            return upstream.ask(method, params, revision, call)
+        def relay(_: None) -> Any:
+            return upstream.relay_request(method, params, revision, call)
 
-        return ServerRequest(ask, None, _as_it_is)
+        return ServerRequest(relay, None, _check_object)
 
     def complete_elicitation(self, params: Params) -> bool:
         """Return true: only the client itself knows its open elicitations."""
         return True
 
 
-def _as_it_is(answer: Any) -> dict[str, Any]:
+def _check_object(answer: Any) -> dict[str, Any]:
     if type(answer) is not dict:
         raise LocalProtocolError("the client's answer must be an object")
     return answer
@@ -417,7 +427,7 @@ class RelayInbound(ClientInbound):
         """Pass a notification to all receivers, the gateway last."""
         super().notification(method, params, call)
         if self.upstream is not None:
-            self.upstream.notified(method, params, call)
+            self.upstream.relay_notification(method, params, call)
 
     def request(
         self,
@@ -465,14 +475,14 @@ class RelayRequests(Requests):
         )
 
 
-QUESTIONS: Final = 256
+MIN_INBOUND_LIMIT: Final = 256
 """Minimum of the limit on open requests of a server: users answer slowly."""
 
 
-LISTEN_AGAIN_S: Final = 1.0
+RELISTEN_DELAY_S: Final = 1.0
 """Seconds until an ended subscription is renewed; doubled after each attempt."""
 
-LISTEN_AGAIN_MOST_S: Final = 30.0
+MAX_RELISTEN_DELAY_S: Final = 30.0
 """Maximum of this delay, which a subscription that lasted longer resets."""
 
 
@@ -488,15 +498,15 @@ class RelayClient(Client):
         self, target: Any, *, upstream: Upstream, limits: Limits, **options: Any
     ) -> None:
         self._upstream = upstream
-        limits = attrs.evolve(limits, inbound=max(limits.inbound, QUESTIONS))
+        limits = attrs.evolve(limits, inbound=max(limits.inbound, MIN_INBOUND_LIMIT))
         super().__init__(target, limits=limits, **options)
         inbound: Any = self._connection.inbound
         inbound.upstream = upstream
-        inbound.renewed.append(self._renewed)
-        self._subscriptions.hear_lists()
-        self._subscriptions.on_end = self._ended
-        self._listening: asyncio.Task[Any] | None = None  # renews a subscription
-        self._delay = LISTEN_AGAIN_S
+        inbound.missed_hooks.append(self._on_reconnect)
+        self._subscriptions.listen_to_lists()
+        self._subscriptions.on_end = self._on_subscription_end
+        self._relisten_task: asyncio.Task[Any] | None = None  # renews a subscription
+        self._delay = RELISTEN_DELAY_S
         self._listened_at = -inf
 
     def _client_features(self, **_: Any) -> ClientFeatures:
@@ -504,29 +514,29 @@ class RelayClient(Client):
 
     async def aclose(self) -> None:
         """Close the connection; see `Client.aclose`."""
-        self._upstream.changes.close()
+        self._upstream.change_throttle.close()
         await super().aclose()
 
-    def _renewed(self) -> None:
+    def _on_reconnect(self) -> None:
         if self._connection.serial:  # not the first connection
-            self._upstream.renewed()
+            self._upstream.on_reconnect()
 
-    def _ended(self) -> None:
-        if self._listening is None or self._listening.done():
-            self._listening = self._connection.spawn(self._listen_again(), "relay")
+    def _on_subscription_end(self) -> None:
+        if self._relisten_task is None or self._relisten_task.done():
+            self._relisten_task = self._connection.spawn(self._relisten(), "relay")
 
-    async def _listen_again(self) -> None:
+    async def _relisten(self) -> None:
         """Renew subscriptions that the server ended, for example by a restart."""
         connection, subscriptions = self._connection, self._subscriptions
         while self.is_connected and subscriptions.needs_renewal:
-            if connection.time() - self._listened_at > LISTEN_AGAIN_MOST_S:
-                self._delay = LISTEN_AGAIN_S
+            if connection.time() - self._listened_at > MAX_RELISTEN_DELAY_S:
+                self._delay = RELISTEN_DELAY_S
             await connection.sleep(self._delay)
-            self._delay = min(2 * self._delay, LISTEN_AGAIN_MOST_S)
+            self._delay = min(2 * self._delay, MAX_RELISTEN_DELAY_S)
             self._listened_at = connection.time()
             try:
                 if await subscriptions.listen_again():
-                    self._upstream.renewed()
+                    self._upstream.on_reconnect()
             except RPCError as error:
                 logger.debug("%r ended a subscription: %s", self._upstream.name, error)
                 return
@@ -553,18 +563,18 @@ class RelayClient(Client):
         name = params.get("name")
         if method != "tools/call" or type(name) is not str:
             return None
-        return self._may_repeat(name, None)
+        return self._is_idempotent(name, None)
 
-    async def subscribe_to(self, wanted: Filter) -> Filter:
+    async def subscribe_to(self, requested: Filter) -> Filter:
         """Subscribe to more notifications; return those that the server accepts."""
-        return await self._subscriptions.add(wanted, {})
+        return await self._subscriptions.add(requested, {})
 
-    async def unsubscribe_from(self, wanted: Filter) -> None:
+    async def unsubscribe_from(self, requested: Filter) -> None:
         """Undo one `subscribe_to`."""
-        await self._subscriptions.remove(wanted, {})
+        await self._subscriptions.remove(requested, {})
 
 
-WINDOW_S: Final = 0.05
+MERGE_WINDOW_S: Final = 0.05
 """Seconds after a notification during which further ones are merged."""
 
 
@@ -574,29 +584,31 @@ class ChangeThrottle:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._is_closed = False
-        self._waiting: dict[tuple[str, str | None], asyncio.TimerHandle] = {}
-        self._again: set[tuple[str, str | None]] = set()
+        self._timers: dict[tuple[str, str | None], asyncio.TimerHandle] = {}
+        self._repeated: set[tuple[str, str | None]] = set()
 
     def notify(self, method: str, uri: str | None = None) -> None:
         """Notify the hub of a change, in the event loop's thread."""
-        what = method, uri
-        if what in self._waiting:
-            self._again.add(what)
+        change = method, uri
+        if change in self._timers:
+            self._repeated.add(change)
         elif not self._is_closed:
-            self._hub.tell(method, uri)
+            self._hub.notify(method, uri)
             loop = asyncio.get_running_loop()
-            self._waiting[what] = loop.call_later(WINDOW_S, self._due, what)
+            self._timers[change] = loop.call_later(
+                MERGE_WINDOW_S, self._end_window, change
+            )
 
-    def _due(self, what: tuple[str, str | None]) -> None:
-        del self._waiting[what]
-        if what in self._again:
-            self._again.discard(what)
-            self.notify(*what)
+    def _end_window(self, change: tuple[str, str | None]) -> None:
+        del self._timers[change]
+        if change in self._repeated:
+            self._repeated.discard(change)
+            self.notify(*change)
 
     def close(self) -> None:
         """Stop all notifications."""
         self._is_closed = True
-        for timer in self._waiting.values():
+        for timer in self._timers.values():
             timer.cancel()
-        self._waiting.clear()
-        self._again.clear()
+        self._timers.clear()
+        self._repeated.clear()

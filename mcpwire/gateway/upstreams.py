@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError
 from mcpwire.gateway.catalog import RETRY_S, Catalog
-from mcpwire.gateway.merging import merged_capabilities, merged_instructions
-from mcpwire.gateway.subscriptions import follow
+from mcpwire.gateway.merging import merge_capabilities, merge_instructions
+from mcpwire.gateway.subscriptions import move_subscriptions
 from mcpwire.gateway.tasks import task_capabilities
 from mcpwire.gateway.translation import public_text
 from mcpwire.gateway.upstream import Upstream
@@ -22,7 +22,7 @@ from mcpwire.server.dispatcher import HttpRefusal
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.notifications import PROMPTS, RESOURCES, TOOLS, Hub
-from mcpwire.tools.names import names_of_servers
+from mcpwire.tools.names import server_labels
 from mcpwire.transports.base import wait_shared
 from mcpwire.versions import Era
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 logger = LimitedLogger("mcpwire")
 
-CHANGES: Final = {"tools": TOOLS, "prompts": PROMPTS, "resources": RESOURCES}
+LIST_CHANGES: Final = {"tools": TOOLS, "prompts": PROMPTS, "resources": RESOURCES}
 """Capability -> the notification that its list changed."""
 
 
@@ -67,8 +67,8 @@ class Upstreams:
         self.used_at = 0.0  # end of the last use, by the loop's clock
         self.sessions: set[Session] = set()  # sessions that share the set
         self.may_end = True  # whether its session may be ended for another set
-        self.is_open = self.is_begun = self.is_closed = False
-        self._retrying: set[asyncio.Task[None]] = set()
+        self.is_open = self.has_started = self.is_closed = False
+        self._retry_tasks: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
         return f"<Upstreams {', '.join(self.members)}>"
@@ -77,24 +77,24 @@ class Upstreams:
 
     async def open(self) -> None:
         """Connect to all servers, in parallel; call `aclose` after a failure."""
-        self.is_begun = True
+        self.has_started = True
         slots = asyncio.Semaphore(self.gateway.concurrency)
         tasks = [
-            asyncio.create_task(self._connect(each, slots), name="mcpwire-upstream")
-            for each in self.members.values()
+            asyncio.create_task(self._connect(upstream, slots), name="mcpwire-upstream")
+            for upstream in self.members.values()
         ]
         is_strict = self.gateway.on_error == "raise"
-        until = asyncio.FIRST_COMPLETED if is_strict else asyncio.ALL_COMPLETED
-        waiting = set(tasks)
+        return_when = asyncio.FIRST_COMPLETED if is_strict else asyncio.ALL_COMPLETED
+        pending = set(tasks)
         try:
-            while waiting:
-                _, waiting = await asyncio.wait(waiting, return_when=until)
-                for each in self.members.values() if is_strict else ():
-                    if each.problem is not None:
+            while pending:
+                _, pending = await asyncio.wait(pending, return_when=return_when)
+                for upstream in self.members.values() if is_strict else ():
+                    if upstream.problem is not None:
                         raise InternalError(
-                            f"the server {each.name!r} could not be connected to: "
-                            f"{public_text(each.problem)}"
-                        ) from each.problem
+                            f"the server {upstream.name!r} could not be connected to: "
+                            f"{public_text(upstream.problem)}"
+                        ) from upstream.problem
         finally:
             for task in tasks:
                 task.cancel()
@@ -104,7 +104,7 @@ class Upstreams:
     ) -> None:
         # Background attempts take no slot, so that they do not delay new servers.
         async with slots or nullcontext():
-            if not self._has(upstream):  # removed while waiting for a slot
+            if not self._is_member(upstream):  # removed while waiting for a slot
                 return
             try:
                 await upstream.client.connect()
@@ -120,10 +120,10 @@ class Upstreams:
                 )
             else:
                 upstream.problem = None
-                if not self._has(upstream):  # removed during the attempt
+                if not self._is_member(upstream):  # removed during the attempt
                     await upstream.client.aclose()
 
-    def _has(self, upstream: Upstream) -> bool:
+    def _is_member(self, upstream: Upstream) -> bool:
         return not self.is_closed and self.members.get(upstream.name) is upstream
 
     async def replace(self, plan: Plan) -> None:
@@ -134,59 +134,62 @@ class Upstreams:
         """
         before, members = self.members, {}
         for planned in plan.servers:
-            kept = before.get(planned.name)
-            if kept is None or kept.planned != planned:
-                kept = Upstream(self, planned)
-            members[planned.name] = kept
+            upstream = before.get(planned.name)
+            if upstream is None or upstream.planned != planned:
+                upstream = Upstream(self, planned)
+            members[planned.name] = upstream
         if self.is_closed:
             return
         self.plan, self.members = plan, members
-        gone = [each for each in before.values() if each not in members.values()]
-        new = [each for each in members.values() if each not in before.values()]
-        for each in gone:
-            self.catalog.remove_server(each)
+        removed = [each for each in before.values() if each not in members.values()]
+        added = [each for each in members.values() if each not in before.values()]
+        for upstream in removed:
+            self.catalog.remove_server(upstream)
         levels = {
             level
-            for each in before.values()
-            if (level := each.client.connection.log_level) is not None
+            for upstream in before.values()
+            if (level := upstream.client.connection.log_level) is not None
         }
-        if not self.is_begun:
-            new = []
+        if not self.has_started:
+            added = []
         slots = asyncio.Semaphore(self.gateway.concurrency)
         await asyncio.gather(
-            *(self._connect(each, slots) for each in new),
-            *(each.client.aclose() for each in gone),
+            *(self._connect(upstream, slots) for upstream in added),
+            *(upstream.client.aclose() for upstream in removed),
         )
-        await follow(self, gone, new, levels)
-        for method in CHANGES.values():
-            self.hub.tell(method)
+        await move_subscriptions(self, removed, added, levels)
+        for method in LIST_CHANGES.values():
+            self.hub.notify(method)
 
     def retry(self) -> None:
         """Retry failed connections in the background, after `RETRY_S` seconds."""
         now = asyncio.get_running_loop().time()
-        for each in self.members.values():
-            if each.problem is not None and each.retry_at <= now and not self.is_closed:
-                each.retry_at = now + RETRY_S
-                task = asyncio.create_task(self._again(each), name="mcpwire-upstream")
-                self._retrying.add(task)
-                task.add_done_callback(self._retrying.discard)
+        for upstream in self.members.values():
+            is_due = upstream.problem is not None and upstream.retry_at <= now
+            if is_due and not self.is_closed:
+                upstream.retry_at = now + RETRY_S
+                task = asyncio.create_task(
+                    self._reconnect(upstream), name="mcpwire-upstream"
+                )
+                self._retry_tasks.add(task)
+                task.add_done_callback(self._retry_tasks.discard)
 
-    async def _again(self, upstream: Upstream) -> None:
+    async def _reconnect(self, upstream: Upstream) -> None:
         await self._connect(upstream)
-        if upstream.problem is None and self._has(upstream):
-            for kind, method in CHANGES.items():
+        if upstream.problem is None and self._is_member(upstream):
+            for kind, method in LIST_CHANGES.items():
                 if upstream.offers(kind):
-                    self.hub.tell(method)
+                    self.hub.notify(method)
 
     async def aclose(self) -> None:
         """Close all connections in parallel, within the time limits of a client."""
         self.is_closed = True
         self.catalog.close()
-        for task in self._retrying:
+        for task in self._retry_tasks:
             task.cancel()
         self.downstream.suspended.close()
         outcomes = await asyncio.gather(
-            *(each.client.aclose() for each in self.members.values()),
+            *(upstream.client.aclose() for upstream in self.members.values()),
             return_exceptions=True,
         )
         for outcome in outcomes:
@@ -200,7 +203,7 @@ class Upstreams:
             return True
         if self.downstream.session is not None:
             # A session can be opened again, so that only its calls count.
-            return any(each.in_flight.calls for each in self.members.values())
+            return any(upstream.in_flight.calls for upstream in self.members.values())
         return len(self.hub) > 0 or len(self.downstream.suspended) > 0
 
     def serves(self, capabilities: Mapping[str, Any]) -> bool:
@@ -211,7 +214,7 @@ class Upstreams:
         """
         if capabilities == self.downstream.capabilities:
             return True
-        revisions = (each.revision for each in self.members.values())
+        revisions = (upstream.revision for upstream in self.members.values())
         return all(r is not None and r.era is Era.STATELESS for r in revisions)
 
     # Combined properties of the servers
@@ -220,47 +223,48 @@ class Upstreams:
         """Return the servers with a completed handshake, in order."""
         return [each for each in self.members.values() if each.agreement is not None]
 
-    def offering(self, capability: str) -> list[Upstream]:
+    def servers_offering(self, capability: str) -> list[Upstream]:
         """Return the servers that declared a capability, in order."""
         return [each for each in self.members.values() if each.offers(capability)]
 
     def capabilities(self, revision: Revision) -> dict[str, Any]:
         """Return the combined capabilities, in the form of a revision."""
-        own = task_capabilities(self)
-        if any(map(self.offering, self.gateway.as_tools)):
-            own["tools"] = {}
-        return merged_capabilities(
-            [each.capabilities for each in self.ready()], revision, extra=own
+        extra = task_capabilities(self)
+        if any(map(self.servers_offering, self.gateway.tool_capabilities)):
+            extra["tools"] = {}
+        return merge_capabilities(
+            [upstream.capabilities for upstream in self.ready()], revision, extra=extra
         )
 
     def instructions(self) -> str | None:
         """Return the combined instructions; the gateway's own override them."""
         if self.gateway.instructions is not None:
             return self.gateway.instructions
-        return merged_instructions(
-            (each.name, each.agreement.instructions)
-            for each in self.members.values()
-            if each.agreement is not None
+        return merge_instructions(
+            (upstream.name, upstream.agreement.instructions)
+            for upstream in self.members.values()
+            if upstream.agreement is not None
         )
 
-    def names_of_servers(self) -> dict[str, str]:
+    def server_labels(self) -> dict[str, str]:
         """Return the servers' declared names for use in names; empty for ``"ours"``."""
         if self.gateway.server_names == "ours":
             return {}
-        said = {}
-        for each in self.ready():
-            info = each.agreement.server_info if each.agreement is not None else None
+        infos = {}
+        for upstream in self.ready():
+            agreement = upstream.agreement
+            info = agreement.server_info if agreement is not None else None
             name, version = (
-                found if type(found := (info or {}).get(key)) is str else ""
+                value if type(value := (info or {}).get(key)) is str else ""
                 for key in ("name", "version")
             )
-            said[each.name] = name or each.name, version
-        return names_of_servers(said)
+            infos[upstream.name] = name or upstream.name, version
+        return server_labels(infos)
 
     def status(self) -> dict[str, Any]:
         """Return the state of the set as JSON, without secrets."""
         return {
-            "servers": [each.status() for each in self.members.values()],
+            "servers": [upstream.status() for upstream in self.members.values()],
             "collisions": self.catalog.collisions(),
         }
 
@@ -308,8 +312,8 @@ class UpstreamPool:
 
     def find(self, identity: Hashable) -> Upstreams | None:
         """Return the shared set of an identity if it is open."""
-        found = self._shared.get(identity)
-        return found if found is not None and found.is_open else None
+        upstreams = self._shared.get(identity)
+        return upstreams if upstreams is not None and upstreams.is_open else None
 
     async def open_shared(
         self, identity: Hashable, owner: Owner, make: Callable[[], Upstreams]
@@ -317,7 +321,7 @@ class UpstreamPool:
         """Return the shared set of an identity; open it if it is not open."""
         upstreams = self._shared.get(identity)
         if upstreams is None:
-            self._make_room(owner)
+            self._evict_if_full(owner)
             upstreams = self._shared[identity] = make()
         await self.open(upstreams, owner)
         return upstreams
@@ -329,13 +333,13 @@ class UpstreamPool:
             if upstreams.is_open:
                 self.touch(upstreams)
                 return
-            self._make_room(owner)
+            self._evict_if_full(owner)
             self._sets.add(upstreams, owner)
             opening = asyncio.get_running_loop().create_task(
                 upstreams.open(), name="mcpwire-upstreams"
             )
             self._opening[upstreams] = opening
-            opening.add_done_callback(partial(self._opened, upstreams))
+            opening.add_done_callback(partial(self._on_opened, upstreams))
         # Count the callers as users, so that the set is not evicted before its use.
         upstreams.users += 1
         try:
@@ -349,7 +353,7 @@ class UpstreamPool:
         if not upstreams.is_open:  # closed before its callers could use it
             raise UpstreamsBusy(CLOSED)
 
-    def _opened(self, upstreams: Upstreams, opening: asyncio.Task[None]) -> None:
+    def _on_opened(self, upstreams: Upstreams, opening: asyncio.Task[None]) -> None:
         if self._opening.pop(upstreams, None) is None:
             return
         if opening.cancelled() or opening.exception() is not None:
@@ -365,29 +369,29 @@ class UpstreamPool:
         loop = asyncio.get_running_loop()
         upstreams.used_at = loop.time()
         if self._timer is None:
-            self._timer = loop.call_later(self._idle, self._sweep)
+            self._timer = loop.call_later(self._idle, self._close_idle_sets)
 
     # Eviction and closing
 
-    def _make_room(self, owner: Owner) -> None:
+    def _evict_if_full(self, owner: Owner) -> None:
         """At the limit, evict a set for a client's new one; raise if none can end."""
         if len(self._sets) < self._maximum:
             return
-        found = self._sets.to_displace(owner, self._is_idle, _may_end)
-        if found is None:
+        evicted = self._sets.find_displaceable(owner, self._is_idle, _may_end)
+        if evicted is None:
             raise UpstreamsBusy(FULL)
-        self._end(found)
+        self._end_set(evicted)
 
     def _is_idle(self, upstreams: Upstreams) -> bool:
         return not upstreams.is_busy and upstreams not in self._opening
 
-    def _end(self, upstreams: Upstreams) -> None:
+    def _end_set(self, upstreams: Upstreams) -> None:
         """Close a set, and end the sessions that use it."""
         self.discard(upstreams)
         session = upstreams.downstream.session
-        for each in upstreams.sessions.copy() if session is None else (session,):
-            if each.end is not None:
-                each.end()
+        for ending in upstreams.sessions.copy() if session is None else (session,):
+            if ending.end is not None:
+                ending.end()
         if not upstreams.is_closed:
             self._close(upstreams)
 
@@ -395,15 +399,15 @@ class UpstreamPool:
         """Remove a set; cancel an attempt to open it."""
         self._sets.discard(upstreams)
         upstreams.is_open = False
-        for identity, each in self._shared.items():
-            if each is upstreams:
+        for identity, shared in self._shared.items():
+            if shared is upstreams:
                 del self._shared[identity]
                 break
         opening = self._opening.pop(upstreams, None)
         if opening is not None:
             opening.cancel()
 
-    def _sweep(self) -> None:
+    def _close_idle_sets(self) -> None:
         self._timer = None
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -411,10 +415,10 @@ class UpstreamPool:
             if not self._is_idle(upstreams):
                 upstreams.used_at = now
             elif upstreams.used_at + self._idle <= now:
-                self._end(upstreams)
+                self._end_set(upstreams)
         if self._shared:
-            first = min(each.used_at for each in self._shared.values())
-            self._timer = loop.call_at(first + self._idle, self._sweep)
+            earliest = min(upstreams.used_at for upstreams in self._shared.values())
+            self._timer = loop.call_at(earliest + self._idle, self._close_idle_sets)
 
     def close(self) -> None:
         """Start closing all shared sets."""
@@ -422,10 +426,10 @@ class UpstreamPool:
             self._timer.cancel()
             self._timer = None
         for upstreams in self.shared:
-            self._end(upstreams)
+            self._end_set(upstreams)
 
 
 def _may_end(upstreams: Upstreams) -> bool:
     # A session without `end` can neither be ended nor opened again.
     shared_by = upstreams.sessions
-    return upstreams.may_end and all(each.end is not None for each in shared_by)
+    return upstreams.may_end and all(session.end is not None for session in shared_by)

@@ -17,10 +17,10 @@ from typing import Any, Final
 
 import attrs
 
-from mcpwire.limits import LONGEST_TIMEOUT_S, check_count
+from mcpwire.limits import MAX_TIMEOUT_S, check_count
 
 
-def _between(low: float, high: float, words: str) -> Any:
+def _range_validator(low: float, high: float, words: str) -> Any:
     """Return a validator of numbers in a range; `words` describe it in errors."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -32,10 +32,10 @@ def _between(low: float, high: float, words: str) -> Any:
     return check
 
 
-_SECONDS: Final = _between(5e-324, LONGEST_TIMEOUT_S, "above zero")
+_SECONDS: Final = _range_validator(5e-324, MAX_TIMEOUT_S, "above zero")
 
 
-def _count(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+def _check_attempts(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
     if value is not None:
         check_count(value, attribute.name)
 
@@ -52,18 +52,20 @@ class Backoff:
     """The longest delay before the first attempt."""
 
     factor: float = attrs.field(
-        default=2.0, validator=_between(1, LONGEST_TIMEOUT_S, "at least 1")
+        default=2.0, validator=_range_validator(1, MAX_TIMEOUT_S, "at least 1")
     )
     """The factor by which each failed attempt lengthens the delay."""
 
     maximum: float = attrs.field(default=30.0, validator=_SECONDS)
     """The longest delay; a connection that lasted this long resets the count."""
 
-    jitter: float = attrs.field(default=0.5, validator=_between(0, 1, "from 0 to 1"))
+    jitter: float = attrs.field(
+        default=0.5, validator=_range_validator(0, 1, "from 0 to 1")
+    )
     """The part of each delay that is random, from 0 to 1, so that a hundred clients of
     one server do not reconnect at the same time."""
 
-    attempts: int | None = attrs.field(default=None, validator=_count)
+    attempts: int | None = attrs.field(default=None, validator=_check_attempts)
     """Attempts in a row before reconnecting is given up; ``None``: no limit."""
 
     def pause(self, in_vain: int, chance: float) -> float:

@@ -12,14 +12,14 @@ from mcpwire.errors import LocalProtocolError, MCPError, NotConnected, UnknownSe
 from mcpwire.group.member import (
     HANDLERS,
     Member,
-    check,
+    check_arguments,
     check_client_options,
-    handlers_of,
-    split,
+    pop_handlers,
+    split_options,
 )
 from mcpwire.group.reports import Report, ServerStatus
 from mcpwire.limits import DEFAULT_LIMITS, check_timeout
-from mcpwire.transports.targets import resolve
+from mcpwire.transports.targets import resolve_target
 from mcpwire.types import UNSET, encode
 
 if TYPE_CHECKING:
@@ -57,11 +57,11 @@ class GroupBase(Generic[ClientT]):
         restart: Backoff | None,
         make_client: Callable[..., ClientT] | None,
     ) -> None:
-        check(concurrency, on_error, start, restart)
-        client_options, self._tool_options = split(options)
+        check_arguments(concurrency, on_error, start, restart)
+        client_options, self._tool_options = split_options(options)
         client_options = {"timeout": 30.0, "connect_timeout": 60.0, **client_options}
         check_client_options(client_options)
-        self._handlers = handlers_of(client_options)
+        self._handlers = pop_handlers(client_options)
         self._client_options = client_options
         self._limits = client_options.get("limits", DEFAULT_LIMITS)
         self.idle = check_timeout(idle, "idle")
@@ -71,11 +71,11 @@ class GroupBase(Generic[ClientT]):
         self._is_lazy = start == "lazy"
         self._make_client = make_client
         self._own_handlers: dict[str, dict[str, Any]] = {}
-        self._known: dict[str, Member] = {}
+        self._members: dict[str, Member] = {}
         self._entries: dict[str, ManagedServer] = {}
         self._left: dict[str, float] = {}  # when each known server left the group
         self._report = Report()
-        self._know(servers)
+        self._add_members(servers)
 
     @classmethod
     def from_config(
@@ -117,16 +117,16 @@ class GroupBase(Generic[ClientT]):
     def client_of(self, name: str) -> ClientT:
         """Return a server's client for short use: it may be closed when idle."""
         entry = self._entries.get(name)
-        if entry is None or not entry.is_there:
+        if entry is None or not entry.is_in_group:
             raise self._not_connected(name)
         return cast("ClientT", entry.client)
 
     def __contains__(self, name: object) -> bool:
         entry = self._entries.get(name) if isinstance(name, str) else None
-        return entry is not None and entry.is_there
+        return entry is not None and entry.is_in_group
 
     def __iter__(self) -> Iterator[str]:
-        return iter([name for name in tuple(self._known) if name in self])
+        return iter([name for name in tuple(self._members) if name in self])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -135,8 +135,8 @@ class GroupBase(Generic[ClientT]):
         return True
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{each.server} {each.state}" for each in self._statuses())
-        return f"<mcpwire.Group {said or 'empty'}>"
+        states = ", ".join(f"{each.server} {each.state}" for each in self._statuses())
+        return f"<mcpwire.Group {states or 'empty'}>"
 
     @property
     def report(self) -> Report:
@@ -146,7 +146,7 @@ class GroupBase(Generic[ClientT]):
     @property
     def problems(self) -> dict[str, Exception]:
         """The errors of servers that are not ready, by server name."""
-        entries = (self._entries.get(name) for name in tuple(self._known))
+        entries = (self._entries.get(name) for name in tuple(self._members))
         return {
             entry.name: entry.problem
             for entry in entries
@@ -155,10 +155,10 @@ class GroupBase(Generic[ClientT]):
 
     def status(self) -> dict[str, ServerStatus]:
         """Return the current status of each configured server, by name."""
-        return {each.server: each for each in self._statuses()}
+        return {status.server: status for status in self._statuses()}
 
     def _statuses(self) -> Iterator[ServerStatus]:
-        for name in tuple(self._known):
+        for name in tuple(self._members):
             entry = self._entries.get(name)
             yield (
                 ServerStatus(server=name, state="idle", since=self._left.get(name, 0.0))
@@ -168,12 +168,12 @@ class GroupBase(Generic[ClientT]):
 
     def instructions(self) -> dict[str, str]:
         """Return the `instructions` of the servers that sent them, by server name."""
-        said = {name: self._entries[name].client.instructions for name in self}
-        return {name: text for name, text in said.items() if text is not None}
+        texts = {name: self._entries[name].client.instructions for name in self}
+        return {name: text for name, text in texts.items() if text is not None}
 
     def rules(self, name: str) -> ServerRules | None:
         """Return the rules for one server's tools; ``None``: the server is unknown."""
-        member = self._known.get(name)
+        member = self._members.get(name)
         return None if member is None else member.rules()
 
     def server_info(self, server: str) -> dict[str, Any]:
@@ -188,7 +188,7 @@ class GroupBase(Generic[ClientT]):
         client: Any = self.client_of(server)
         if client.protocol_version is None:
             raise self._not_connected(server)
-        known = {
+        info = {
             "protocolVersion": client.protocol_version,
             "serverInfo": client.server_info,
             "capabilities": client.capabilities,
@@ -196,7 +196,7 @@ class GroupBase(Generic[ClientT]):
         }
         return {
             name: value if isinstance(value, str) else encode(value)
-            for name, value in known.items()
+            for name, value in info.items()
             if value is not None
         }
 
@@ -219,19 +219,19 @@ class GroupBase(Generic[ClientT]):
         Raises:
             ValueError: A handler has the wrong type; names it, changes nothing.
         """
-        given = {"sampling": sampling, "elicitation": elicitation, "roots": roots}
-        given = {key: value for key, value in given.items() if value is not UNSET}
+        handlers = {"sampling": sampling, "elicitation": elicitation, "roots": roots}
+        handlers = {key: value for key, value in handlers.items() if value is not UNSET}
         from mcpwire.protocol.client_features import ClientFeatures
 
-        ClientFeatures().replace(given)
+        ClientFeatures().replace(handlers)
         if name is None:
-            self._handlers.update(given)
+            self._handlers.update(handlers)
         else:
-            self._own_handlers.setdefault(name, {}).update(given)
-        for each, entry in tuple(self._entries.items()):
-            if name in {None, each}:
-                effective = self._handlers_for(each)
-                entry.client.set_handlers(**{key: effective[key] for key in given})
+            self._own_handlers.setdefault(name, {}).update(handlers)
+        for server, entry in tuple(self._entries.items()):
+            if name in {None, server}:
+                effective = self._handlers_for(server)
+                entry.client.set_handlers(**{key: effective[key] for key in handlers})
 
     # Internal
 
@@ -243,38 +243,38 @@ class GroupBase(Generic[ClientT]):
 
     def needs_loop(self) -> bool:
         """Return whether any connection is open or being opened."""
-        return any(each.client.needs_loop() for each in tuple(self._entries.values()))
+        return any(entry.client.needs_loop() for entry in tuple(self._entries.values()))
 
-    def _is_kept(self, server: str, uri: str) -> bool:
+    def _is_subscribed(self, server: str, uri: str) -> bool:
         entry = self._entries.get(server)
         return entry is not None and uri in entry.client.subscribed
 
-    def _know(self, servers: Mapping[str, Any]) -> None:
+    def _add_members(self, servers: Mapping[str, Any]) -> None:
         """Record configured servers, all or none."""
         members: dict[str, Member] = {}
         name: Any
-        for name, given in servers.items():
+        for name, target in servers.items():
             if not isinstance(name, str) or not name:
                 raise ValueError(f"a server's name must be a string, got {name!r}")
             try:
-                member = members[name] = Member.of(given)
+                member = members[name] = Member.of(target)
                 if self._make_client is None:
-                    resolve(member.target)
+                    resolve_target(member.target)
             except ValueError as error:
                 raise ValueError(f"server {name!r}: {error}") from None
-        self._known.update(members)
+        self._members.update(members)
 
     def _client_arguments(self, name: str) -> dict[str, Any]:
         """Return the options for creating a server's client."""
         return {
             **self._client_options,
-            **self._known[name].client_options(),
+            **self._members[name].client_options(),
             **self._handlers_for(name),
         }
 
     def _handlers_for(self, name: str) -> dict[str, Any]:
         """Return the handlers of a server's requests: its own before the group's."""
-        own = self._known[name].client_options()
+        own = self._members[name].client_options()
         return {
             **dict.fromkeys(HANDLERS),
             **self._handlers,
@@ -282,36 +282,36 @@ class GroupBase(Generic[ClientT]):
             **self._own_handlers.get(name, {}),
         }
 
-    def _check_free(self, name: str) -> None:
+    def _check_not_connected(self, name: str) -> None:
         entry = self._entries.get(name)
         if entry is not None and (entry.is_connecting or entry.state == "ready"):
-            raise taken_already(name)
+            raise already_connected(name)
 
     def _is_ready(self, name: str) -> bool:
         entry = self._entries.get(name)
         return entry is not None and entry.state == "ready"
 
     def _not_connected(self, server: str) -> MCPError:
-        if server not in self._known:
-            return UnknownServer(server, known=self._known)
+        if server not in self._members:
+            return UnknownServer(server, known=self._members)
         entry = self._entries.get(server)
         problem = None if entry is None else entry.problem
-        return NotConnected(server, known=self._known, problem=problem)
+        return NotConnected(server, known=self._members, problem=problem)
 
     def _timeout_of(self, entry: ManagedServer) -> float | None:
         timeout = entry.member.timeout
-        found = self._client_options["timeout"] if timeout is UNSET else timeout
-        return check_timeout(found)
+        limit = self._client_options["timeout"] if timeout is UNSET else timeout
+        return check_timeout(limit)
 
 
-def taken_already(name: str) -> LocalProtocolError:
+def already_connected(name: str) -> LocalProtocolError:
     """Return the error for a name that is in use."""
     return LocalProtocolError(
         f"the server {name!r} is connected already; replace=True closes that one first"
     )
 
 
-def report_of(
+def make_report(
     names: Iterable[str],
     failed: Mapping[str, Exception],
     entries: Mapping[str, ManagedServer],
@@ -322,7 +322,7 @@ def report_of(
         ok=tuple(
             name
             for name in order
-            if name in entries and entries[name].has_lived and name not in failed
+            if name in entries and entries[name].has_connected and name not in failed
         ),
         failed={name: failed[name] for name in order if name in failed},
         seconds={name: entries[name].seconds for name in order if name in entries},

@@ -15,9 +15,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mcpwire.errors import InvalidMessage
-from mcpwire.group.reports import GroupEvent, relay, warn
+from mcpwire.group.reports import GroupEvent, log_server_message, warn
 from mcpwire.limits import check_timeout
-from mcpwire.protocol.subscriptions import EventBuffer, typed_notification
+from mcpwire.protocol.subscriptions import EventBuffer, decode_notification
 from mcpwire.transports.handlers import Delivery
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ CALLBACK_END_S: Final = 2.0
 """The time limit, in seconds, for a cancelled callback to end."""
 
 
-def _event(server: str, method: str, params: dict[str, Any] | None) -> Any:
+def _parse_event(server: str, method: str, params: dict[str, Any] | None) -> Any:
     """Return a notification as a `GroupEvent`; ``None`` if it is invalid."""
     try:
-        return GroupEvent(server, typed_notification(method, params))
+        return GroupEvent(server, decode_notification(method, params))
     except InvalidMessage as error:
         warn("reading a notification", server, error)
         return None
@@ -53,7 +53,7 @@ class GroupEvents:
 
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus
-        self._buffer = bus.buffer()
+        self._buffer = bus.new_buffer()
         self._wake = asyncio.Event()
         self._is_closed = False
         bus.streams.add(self)
@@ -72,7 +72,7 @@ class GroupEvents:
         """Whether the stream has ended and is read to the end."""
         return self._is_closed and not self._buffer
 
-    def take(self, *item: Any) -> None:
+    def put(self, *item: Any) -> None:
         """Add a notification."""
         if self._buffer.put(*item):
             self._wake.set()
@@ -103,12 +103,12 @@ class GroupEvents:
         seconds = check_timeout(timeout)
         return await self._next(None if seconds is None else monotonic() + seconds)
 
-    async def _next(self, until: float | None) -> GroupEvent | None:
+    async def _next(self, deadline: float | None) -> GroupEvent | None:
         while True:
             self._wake.clear()
             while self._buffer:
                 server, method, params, _ = self._buffer.pop()
-                event: GroupEvent | None = _event(server, method, params)
+                event: GroupEvent | None = _parse_event(server, method, params)
                 if event is not None:
                     if self._buffer:  # wakes other tasks that iterate
                         self._wake.set()
@@ -116,11 +116,11 @@ class GroupEvents:
             if self._is_closed:
                 self._wake.set()  # wakes every waiting task
                 return None
-            left = None if until is None else until - monotonic()
-            if left is not None and left <= 0:
+            remaining = None if deadline is None else deadline - monotonic()
+            if remaining is not None and remaining <= 0:
                 return None
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(remaining):
                     await self._wake.wait()
 
     async def aclose(self) -> None:
@@ -142,25 +142,25 @@ class EventBus:
     def __init__(
         self,
         limits: Limits,
-        is_kept: Callable[[str, str], bool],
+        is_subscribed: Callable[[str, str], bool],
         on_notification: Callable[[GroupEvent], Any] | None,
     ) -> None:
         self._limits = limits
-        self._is_kept = is_kept
+        self._is_subscribed = is_subscribed
         self._callback = on_notification
         self._buffer: GroupBuffer | None = None
         self._delivery: Delivery | None = None
         self.streams: weakref.WeakSet[GroupEvents] = weakref.WeakSet()
         if on_notification is not None:
-            self._buffer = self.buffer()
-            self._delivery = Delivery(self._tell, self._buffer)
+            self._buffer = self.new_buffer()
+            self._delivery = Delivery(self._call_callback, self._buffer)
 
-    def buffer(self) -> GroupBuffer:
+    def new_buffer(self) -> GroupBuffer:
         """Create the buffer of a consumer."""
         return GroupBuffer(
             self._limits.notifications,
-            room=self._limits.message,
-            is_kept=self._is_kept,
+            max_bytes=self._limits.message,
+            is_subscribed=self._is_subscribed,
         )
 
     @property
@@ -168,22 +168,22 @@ class EventBus:
         """The number of notifications lost because the callback was too slow."""
         return 0 if self._buffer is None else self._buffer.dropped
 
-    def heard(
+    def deliver(
         self, server: str, method: str, params: dict[str, Any] | None, size: int
     ) -> None:
         """Deliver a notification to every consumer; never waits, never raises."""
         for stream in tuple(self.streams):
-            stream.take(server, method, params, size)
+            stream.put(server, method, params, size)
         if self._delivery is not None:
             self._delivery.put(server, method, params, size)
         elif method == "notifications/message" and not self.streams:
-            relay(server, params or {})
+            log_server_message(server, params or {})
 
-    def _tell(
+    def _call_callback(
         self, server: str, method: str, params: dict[str, Any] | None, _: int
     ) -> Any:
         assert self._callback is not None
-        event = _event(server, method, params)
+        event = _parse_event(server, method, params)
         return None if event is None else self._callback(event)
 
     async def close(self) -> None:
@@ -202,22 +202,30 @@ Item: TypeAlias = tuple[str, str, "dict[str, Any] | None", int]
 class GroupBuffer:
     """Buffers of all servers' notifications, at most `limit` droppable ones each."""
 
-    __slots__ = ("_buffers", "_gone", "_is_kept", "_limit", "_ready", "_room", "_size")
+    __slots__ = (
+        "_buffers",
+        "_is_subscribed",
+        "_limit",
+        "_lost",
+        "_max_bytes",
+        "_ready",
+        "_size",
+    )
 
     def __init__(
         self,
         limit: int,
         *,
-        room: float,
-        is_kept: Callable[[str, str], bool],
+        max_bytes: float,
+        is_subscribed: Callable[[str, str], bool],
     ) -> None:
         self._limit = limit
-        self._room = room
-        self._is_kept = is_kept
+        self._max_bytes = max_bytes
+        self._is_subscribed = is_subscribed
         self._buffers: dict[str, EventBuffer] = {}
         self._ready: deque[str] = deque()  # servers with notifications, each once
         self._size = 0
-        self._gone = 0
+        self._lost = 0
 
     def put(
         self, server: str, method: str, params: dict[str, Any] | None, size: int = 0
@@ -227,8 +235,8 @@ class GroupBuffer:
         if buffer is None:
             buffer = self._buffers[server] = EventBuffer(
                 self._limit,
-                partial(self._is_kept, server),
-                room=self._room,
+                partial(self._is_subscribed, server),
+                max_bytes=self._max_bytes,
                 size=lambda: self._size,
             )
         was_ready = bool(buffer)
@@ -256,7 +264,7 @@ class GroupBuffer:
         """Discard a server and its notifications; its losses stay in the total."""
         buffer = self._buffers.pop(server, None)
         if buffer is not None:
-            self._gone += buffer.dropped
+            self._lost += buffer.dropped
             if buffer:
                 self._ready.remove(server)
 
@@ -268,7 +276,7 @@ class GroupBuffer:
     @property
     def dropped(self) -> int:
         """The number of lost notifications."""
-        return self._gone + sum(each.dropped for each in self._buffers.values())
+        return self._lost + sum(each.dropped for each in self._buffers.values())
 
     def dropped_of(self, server: str) -> int:
         """Return the number of a server's lost notifications since its first one."""

@@ -36,11 +36,11 @@ from mcpwire.errors import (
     ToolError,
     UnknownServer,
 )
-from mcpwire.group.base import GroupBase, as_reference, report_of, taken_already
+from mcpwire.group.base import GroupBase, already_connected, as_reference, make_report
 from mcpwire.group.events import EventBus, GroupEvents
-from mcpwire.group.managed_server import CLOSE_S, ManagedServer
+from mcpwire.group.managed_server import CLOSE_TIMEOUT_S, ManagedServer
 from mcpwire.group.member import Member
-from mcpwire.group.reports import fields, logger, warn
+from mcpwire.group.reports import log_fields, logger, warn
 from mcpwire.limits import DEFAULT_LIMITS, check_timeout
 from mcpwire.transports.handlers import invoke
 from mcpwire.types import UNSET
@@ -133,7 +133,7 @@ class Group(GroupBase[Client]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._slots: asyncio.Semaphore | None = None
         self._background: set[asyncio.Task[Any]] = set()
-        self._bus = EventBus(self._limits, self._is_kept, on_notification)
+        self._bus = EventBus(self._limits, self._is_subscribed, on_notification)
         self._add_lazy_servers()
 
     # Lifetime
@@ -179,31 +179,32 @@ class Group(GroupBase[Client]):
         self._check_loop()
         if servers is not None:
             for name in servers:
-                self._check_free(name)
-            self._know(servers)
-        names = tuple(self._known if servers is None else servers)
+                self._check_not_connected(name)
+            self._add_members(servers)
+        names = tuple(self._members if servers is None else servers)
         # A server in the group keeps its entry, unless `servers` gives a new target.
         entries = [
             (servers is None and self._entries.get(name)) or self._add_server(name)
             for name in names
-            if self._known[name].enabled and not self._is_ready(name)
+            if self._members[name].enabled and not self._is_ready(name)
         ]
         failed: dict[str, Exception] = {}
-        taken: list[ManagedServer] = []
+        connected: list[ManagedServer] = []
         loop = asyncio.get_running_loop()
         attempts = {
             entry.name: loop.create_task(
-                self._attempt(entry, failed, taken), name="mcpwire-group-attempt"
+                self._attempt_connect(entry, failed, connected),
+                name="mcpwire-group-attempt",
             )
-            for entry in map(self._renewed, entries)
+            for entry in map(self._entry_to_connect, entries)
         }
         try:
-            await self._settle(attempts)
+            await self._wait_for_all(attempts)
         except BaseException:
-            await self._undo(taken)
+            await self._close_connected(connected)
             raise
         finally:
-            self._report = report_of(attempts, failed, self._entries)
+            self._report = make_report(attempts, failed, self._entries)
         return self._report
 
     async def connect(
@@ -235,21 +236,21 @@ class Group(GroupBase[Client]):
         self._check_loop()
         if target is None and not options and not replace:
             entry = self._entries.get(name)
-            if entry is not None and (entry.is_connecting or entry.has_lived):
+            if entry is not None and (entry.is_connecting or entry.has_connected):
                 if not entry.is_connecting and entry.state == "ready":
-                    raise taken_already(name)
+                    raise already_connected(name)
                 await self._connect_server(entry)
                 return entry.client
         if not replace:
-            self._check_free(name)
+            self._check_not_connected(name)
         if target is None:
-            member = self._known.get(name)
+            member = self._members.get(name)
             if member is None:
-                raise UnknownServer(name, known=self._known)
+                raise UnknownServer(name, known=self._members)
         else:
             member = Member.of(target)
-        is_new = name not in self._known
-        self._know({name: attrs.evolve(member, **options)})
+        is_new = name not in self._members
+        self._add_members({name: attrs.evolve(member, **options)})
         entry = self._add_server(name)
         entry.is_new = is_new
         await self._connect_server(entry)
@@ -266,7 +267,7 @@ class Group(GroupBase[Client]):
         self._entries[name].is_pinned = True
         return entry.client
 
-    async def connected_in_turn(self, name: str) -> Client:
+    async def connect_in_turn(self, name: str) -> Client:
         """Return a server's client, connected within `concurrency`; not pinned."""
         if not self._entry(name).needs_opening:
             return self.client_of(name)
@@ -323,15 +324,15 @@ class Group(GroupBase[Client]):
         Can be called from any task, and repeatedly; the group can be connected again.
         Raises the errors of `disconnect_all`, after everything is closed.
         """
-        self.source.tell(None)
+        self.source.notify(None)
         try:
             await self.disconnect_all()
         finally:
             await self._bus.close()
             current = asyncio.current_task()
-            left = [task for task in self._background if task is not current]
-            if left:
-                await asyncio.wait(left, timeout=CLOSE_S)
+            pending = [task for task in self._background if task is not current]
+            if pending:
+                await asyncio.wait(pending, timeout=CLOSE_TIMEOUT_S)
             if not self._entries:
                 self._loop = None
 
@@ -368,10 +369,10 @@ class Group(GroupBase[Client]):
         Returns the server's complete result, also if the tool failed (`is_error`).
         """
         given = None if arguments is None else as_object(arguments)
-        told = {**options, "check": check, "validate": validate}
-        call = self._ask(server, "call_tool", (tool, given), told, tool=tool)
+        sent = {**options, "check": check, "validate": validate}
+        call = self._request(server, "call_tool", (tool, given), sent, tool=tool)
         if logger.isEnabledFor(logging.DEBUG):
-            call = _logged(call, server, tool)
+            call = _log_call(call, server, tool)
         result: CallToolResult = await call
         return result
 
@@ -379,8 +380,8 @@ class Group(GroupBase[Client]):
         self, server: str, **options: Unpack[CallOptions]
     ) -> list[Tool]:
         """Return all tools of a server."""
-        found: list[Tool] = await self._ask(server, "list_tools", (), options)
-        return found
+        tools: list[Tool] = await self._request(server, "list_tools", (), options)
+        return tools
 
     # Resources
 
@@ -388,26 +389,28 @@ class Group(GroupBase[Client]):
         self, server: str, uri: str, **options: Unpack[CallOptions]
     ) -> ReadResourceResult:
         """Read a resource of a server."""
-        found: ReadResourceResult = await self._ask(
+        result: ReadResourceResult = await self._request(
             server, "read_resource", (uri,), options, uri=uri
         )
-        return found
+        return result
 
     async def list_resources(
         self, server: str, **options: Unpack[CallOptions]
     ) -> list[Resource]:
         """Return all resources of a server."""
-        found: list[Resource] = await self._ask(server, "list_resources", (), options)
-        return found
+        resources: list[Resource] = await self._request(
+            server, "list_resources", (), options
+        )
+        return resources
 
     async def list_resource_templates(
         self, server: str, **options: Unpack[CallOptions]
     ) -> list[ResourceTemplate]:
         """Return all resource templates of a server."""
-        found: list[ResourceTemplate] = await self._ask(
+        templates: list[ResourceTemplate] = await self._request(
             server, "list_resource_templates", (), options
         )
-        return found
+        return templates
 
     async def subscribe(
         self, server: str, uri: str, **options: Unpack[CallOptions]
@@ -416,13 +419,13 @@ class Group(GroupBase[Client]):
 
         The subscription is renewed after a lost connection was opened again.
         """
-        await self._ask(server, "subscribe", (uri,), options, uri=uri)
+        await self._request(server, "subscribe", (uri,), options, uri=uri)
 
     async def unsubscribe(
         self, server: str, uri: str, **options: Unpack[CallOptions]
     ) -> None:
         """Revoke one `subscribe`."""
-        await self._ask(server, "unsubscribe", (uri,), options, uri=uri)
+        await self._request(server, "unsubscribe", (uri,), options, uri=uri)
 
     # Prompts and completion
 
@@ -430,8 +433,8 @@ class Group(GroupBase[Client]):
         self, server: str, **options: Unpack[CallOptions]
     ) -> list[Prompt]:
         """Return all prompts of a server."""
-        found: list[Prompt] = await self._ask(server, "list_prompts", (), options)
-        return found
+        prompts: list[Prompt] = await self._request(server, "list_prompts", (), options)
+        return prompts
 
     async def get_prompt(
         self,
@@ -442,10 +445,10 @@ class Group(GroupBase[Client]):
     ) -> GetPromptResult:
         """Get a prompt of a server, with its arguments filled in."""
         given = None if arguments is None else as_object(arguments)
-        found: GetPromptResult = await self._ask(
+        result: GetPromptResult = await self._request(
             server, "get_prompt", (name, given), options
         )
-        return found
+        return result
 
     async def complete(
         self,
@@ -461,13 +464,13 @@ class Group(GroupBase[Client]):
 
         `ref` may also be a mapping, in the JSON form of the protocol.
         """
-        found: CompleteResult = await self._ask(
+        result: CompleteResult = await self._request(
             server,
             "complete",
             (as_reference(ref), argument, value),
             {**options, "context": context},
         )
-        return found
+        return result
 
     # Notifications
 
@@ -492,7 +495,7 @@ class Group(GroupBase[Client]):
             except MCPError as error:
                 warn("telling of changed roots", name, error)
             else:
-                self._spawn(self._tell_roots(name, client), "roots")
+                self._spawn(self._notify_roots(name, client), "roots")
 
     def cancel(
         self, server: str, request_id: RequestId | None, reason: str | None = None
@@ -511,7 +514,7 @@ class Group(GroupBase[Client]):
 
     async def ping(self, server: str, **options: Unpack[CallOptions]) -> float:
         """Send a ping; return the round-trip time in seconds."""
-        seconds: float = await self._ask(server, "ping", (), options)
+        seconds: float = await self._request(server, "ping", (), options)
         return seconds
 
     async def set_log_level(
@@ -521,45 +524,45 @@ class Group(GroupBase[Client]):
 
         A lazy server is no longer closed when idle after this.
         """
-        await self._ask(server, "set_log_level", (level,), options)
+        await self._request(server, "set_log_level", (level,), options)
 
     # Requests
 
-    async def _ask(
+    async def _request(
         self,
         server: str,
-        verb: str,
+        method: str,
         args: tuple[Any, ...],
         options: Mapping[str, Any],
-        **about: str,
+        **details: str,
     ) -> Any:
         try:
             entry = self._entry(server)
         except MCPError as error:
-            warn(verb, server, error, **about)
+            warn(method, server, error, **details)
             raise
         entry.begin()
         answered = False
         try:
             if entry.needs_opening:
-                options = await self._opened(entry, verb, options)
-            result = await getattr(entry.client, verb)(*args, **options)
+                options = await self._connect_for_call(entry, method, options)
+            result = await getattr(entry.client, method)(*args, **options)
             answered = True
-            entry.is_logging = entry.is_logging or verb == "set_log_level"
+            entry.is_logging = entry.is_logging or method == "set_log_level"
         except (asyncio.CancelledError, ToolError):
             raise  # not a failure: a cancelled caller, or a result under `check`
         except Exception as error:
-            meant = as_meant(server, error, has_left=entry.is_closed)
-            warn(verb, server, meant, **about)
-            if meant is error:
+            reported = error_for_caller(server, error, has_left=entry.is_closed)
+            warn(method, server, reported, **details)
+            if reported is error:
                 raise
-            raise meant from error
+            raise reported from error
         finally:
             entry.end(answered=answered)
         return result
 
-    async def _opened(
-        self, entry: ManagedServer, verb: str, options: Mapping[str, Any]
+    async def _connect_for_call(
+        self, entry: ManagedServer, method: str, options: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Connect a server for a call; return the options with the remaining time."""
         timeout = options.get("timeout", UNSET)
@@ -574,7 +577,7 @@ class Group(GroupBase[Client]):
             if isinstance(error, MCPError) or not scope.expired() or limit is None:
                 raise
             raise RequestTimeout(
-                method=verb,
+                method=method,
                 timeout=limit,
                 elapsed=monotonic() - started,
                 detail="the server was being connected",
@@ -583,7 +586,7 @@ class Group(GroupBase[Client]):
             return options
         return {**options, "timeout": max(limit - (monotonic() - started), 0.001)}
 
-    async def _tell_roots(self, server: str, client: Client) -> None:
+    async def _notify_roots(self, server: str, client: Client) -> None:
         try:
             await client.notify_roots_changed()
         except Exception as error:  # noqa: BLE001 - no caller to raise it to
@@ -591,11 +594,11 @@ class Group(GroupBase[Client]):
 
     # Connecting, internal
 
-    async def _attempt(
+    async def _attempt_connect(
         self,
         entry: ManagedServer,
         failed: dict[str, Exception],
-        taken: list[ManagedServer],
+        connected: list[ManagedServer],
     ) -> None:
         """Connect one server in its turn; raise an error only if `on_error` does."""
         try:
@@ -603,7 +606,7 @@ class Group(GroupBase[Client]):
                 await entry.connect()
         except asyncio.CancelledError:
             if entry.is_unclaimed:  # connected before the cancellation arrived
-                taken.append(entry)
+                connected.append(entry)
             raise
         except Exception as error:
             error.add_note(f"connecting the server {entry.name!r} of a group")
@@ -614,13 +617,13 @@ class Group(GroupBase[Client]):
             if self._on_error == "raise":
                 raise
             if callable(self._on_error):
-                outcome = invoke(self._on_error, entry.name, error)
-                if inspect.isawaitable(outcome):
-                    await outcome
+                result = invoke(self._on_error, entry.name, error)
+                if inspect.isawaitable(result):
+                    await result
         else:
-            taken.append(entry)
+            connected.append(entry)
 
-    async def _settle(self, attempts: Mapping[str, asyncio.Task[None]]) -> None:
+    async def _wait_for_all(self, attempts: Mapping[str, asyncio.Task[None]]) -> None:
         """Wait for all attempts, or for the first error; cancel those still running."""
         if not attempts:
             return
@@ -632,32 +635,32 @@ class Group(GroupBase[Client]):
             for task in running:
                 task.cancel()
             if running:
-                await _all_done(running)
+                await _wait_until_done(running)
         for task in tasks:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
-    async def _undo(self, taken: list[ManagedServer]) -> None:
+    async def _close_connected(self, connected: list[ManagedServer]) -> None:
         """Close the servers that no other caller has connected as well."""
-        unwanted = [
-            entry for entry in taken if entry.give_back() and not entry.is_closed
+        unused = [
+            entry for entry in connected if entry.release() and not entry.is_closed
         ]
-        for entry in unwanted:
+        for entry in unused:
             self._remove_server(entry)
-        if unwanted:
-            closing = [self._spawn(entry.close_quietly(), "undo") for entry in unwanted]
-            await _all_done(closing)
+        if unused:
+            closing = [self._spawn(entry.close_quietly(), "undo") for entry in unused]
+            await _wait_until_done(closing)
 
     async def _connect_server(self, entry: ManagedServer) -> None:
         try:
             await entry.connect()
         except asyncio.CancelledError:
             if entry.is_unclaimed and not entry.is_lazy:
-                await self._undo([entry])
-            elif not (entry.is_connecting or entry.is_there or entry.is_closed):
+                await self._close_connected([entry])
+            elif not (entry.is_connecting or entry.is_in_group or entry.is_closed):
                 self._remove_server(entry)  # no caller waits for it any more
             if entry.is_new and entry.name not in self._entries:
-                self._known.pop(entry.name, None)
+                self._members.pop(entry.name, None)
             raise
         except Exception as error:
             warn("connecting", entry.name, error)
@@ -672,45 +675,45 @@ class Group(GroupBase[Client]):
             self._slots = asyncio.Semaphore(self._concurrency)
         return self._slots
 
-    def heard(
+    def deliver(
         self, server: str, method: str, params: dict[str, Any] | None, size: int
     ) -> None:
         """Deliver a notification; called by `ManagedServer`."""
-        self._bus.heard(server, method, params, size)
+        self._bus.deliver(server, method, params, size)
         if method == "notifications/tools/list_changed":
-            self.source.tell(server)
+            self.source.notify(server)
 
     def _add_lazy_servers(self) -> None:
         """Add an entry for every enabled server, if servers are connected lazily."""
         if self._is_lazy:
-            for name, member in self._known.items():
+            for name, member in self._members.items():
                 if member.enabled and name not in self._entries:
                     self._add_server(name)
 
     def _add_server(self, name: str) -> ManagedServer:
         """Add a server to the group; it replaces one of the same name."""
-        member = self._known[name]
+        member = self._members[name]
         options = self._client_arguments(name)
         limits = options.get("limits", DEFAULT_LIMITS)
-        make: Any = self._make_client or _client
+        make_client: Any = self._make_client or _default_client
         entry = ManagedServer(
             self,
             name,
             member,
-            partial(make, name, member.target, **options),
+            partial(make_client, name, member.target, **options),
             is_lazy=self._is_lazy,
-            close_timeout=CLOSE_S + limits.close_grace + limits.terminate_grace,
+            close_timeout=CLOSE_TIMEOUT_S + limits.close_grace + limits.terminate_grace,
         )
         old = self._entries.get(name)
         if old is not None:
             old.leave()
-            entry.before = self._spawn(old.close_quietly(), "replace")
+            entry.replaced = self._spawn(old.close_quietly(), "replace")
         self._entries[name] = entry
         return entry
 
-    def _renewed(self, entry: ManagedServer) -> ManagedServer:
+    def _entry_to_connect(self, entry: ManagedServer) -> ManagedServer:
         """Return the entry to connect: a new one if this one has only failed."""
-        if entry.state in {"failed", "needs_auth"} and not entry.has_lived:
+        if entry.state in {"failed", "needs_auth"} and not entry.has_connected:
             return self._add_server(entry.name)
         return entry
 
@@ -719,24 +722,24 @@ class Group(GroupBase[Client]):
         del self._entries[entry.name]
         self._left[entry.name] = monotonic()
         entry.leave()
-        self.source.tell(entry.name)
+        self.source.notify(entry.name)
 
     def _entry(self, server: str) -> ManagedServer:
         entry = self._entries.get(server)
-        if entry is None or not (entry.is_there or entry.is_connecting):
+        if entry is None or not (entry.is_in_group or entry.is_connecting):
             raise self._not_connected(server)
         if self._loop is None:
             self._check_loop()
         return entry
 
-    def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+    def _spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         loop = asyncio.get_running_loop()
-        task: asyncio.Task[Any] = loop.create_task(work, name=f"mcpwire-group-{name}")
+        task: asyncio.Task[Any] = loop.create_task(coro, name=f"mcpwire-group-{name}")
         self._background.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_done)
         return task
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _on_task_done(self, task: asyncio.Task[Any]) -> None:
         self._background.discard(task)
         if not task.cancelled():
             task.exception()  # retrieved, so that asyncio does not warn
@@ -765,7 +768,7 @@ class Group(GroupBase[Client]):
         self._slots = None
 
 
-async def _all_done(tasks: Iterable[asyncio.Task[Any]]) -> None:
+async def _wait_until_done(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Wait until these tasks have ended, even if the caller is cancelled."""
     waiting = [task for task in tasks if not task.done()]
     while waiting:
@@ -774,16 +777,16 @@ async def _all_done(tasks: Iterable[asyncio.Task[Any]]) -> None:
         waiting = [task for task in waiting if not task.done()]
 
 
-async def _logged(
+async def _log_call(
     call: Coroutine[Any, Any, Any], server: str, tool: str
 ) -> CallToolResult:
     """Await a call and log its begin and its outcome."""
-    about: dict[str, Any] = {"tool": tool, "component": "mcp"}
+    details: dict[str, Any] = {"tool": tool, "component": "mcp"}
     logger.debug(
         "calling %r of server %r",
         tool,
         server,
-        extra=fields(server, event="mcp_call", **about),
+        extra=log_fields(server, event="mcp_call", **details),
     )
     ok = False
     try:
@@ -795,16 +798,16 @@ async def _logged(
             tool,
             server,
             "ok" if ok else "failed",
-            extra=fields(server, event="mcp_result", ok=ok, **about),
+            extra=log_fields(server, event="mcp_result", ok=ok, **details),
         )
     return result
 
 
-def _client(_: str, target: Any, **options: Any) -> Client:
+def _default_client(_: str, target: Any, **options: Any) -> Client:
     return Client(target, **options)
 
 
-def as_meant(name: str, error: Exception, *, has_left: bool) -> Exception:
+def error_for_caller(name: str, error: Exception, *, has_left: bool) -> Exception:
     """Return the error to raise for a failed call.
 
     If the server left the group after it was looked up, its client reports that it is
@@ -825,7 +828,7 @@ class GroupSource:
     async def list_tools(self, server: str) -> list[Tool]:
         """Return all tools of a server; none if it did not declare the capability."""
         try:
-            client = await self.group.connected_in_turn(server)
+            client = await self.group.connect_in_turn(server)
             capabilities = client.capabilities
             if capabilities is not None and capabilities.tools is None:
                 return []
@@ -840,12 +843,12 @@ class GroupSource:
         key = object()
         self._callbacks[key] = callback
 
-        def undo() -> None:
+        def unregister() -> None:
             self._callbacks.pop(key, None)
 
-        return undo
+        return unregister
 
-    def tell(self, server: str | None) -> None:
+    def notify(self, server: str | None) -> None:
         """Report that a server's tools may have changed; ``None``: group closed."""
         for callback in tuple(self._callbacks.values()):
             callback(server)

@@ -27,7 +27,7 @@ from mcpwire.errors import (
     RequestTimeout,
 )
 from mcpwire.group.reports import ServerStatus, warn
-from mcpwire.protocol.retry import Restarts
+from mcpwire.protocol.retry import RestartBackoff
 from mcpwire.transports.base import wait_shared
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mcpwire.group.member import Member
     from mcpwire.group.reports import ServerState
 
-CLOSE_S: Final = 10.0
+CLOSE_TIMEOUT_S: Final = 10.0
 """Seconds that closing may take in addition to the time for a child process to exit. No
 client should need as long; a close that does is abandoned."""
 
@@ -51,24 +51,24 @@ class ManagedServer:
         group: Group,
         name: str,
         member: Member,
-        make: Callable[[], Client],
+        make_client: Callable[[], Client],
         *,
         is_lazy: bool,
-        close_timeout: float = CLOSE_S,
+        close_timeout: float = CLOSE_TIMEOUT_S,
     ) -> None:
         self.name = name
         self.member = member
-        self.client = make()
+        self.client = make_client()
         self.is_lazy = is_lazy  # counts as in the group before it is connected
         self.is_new = False  # was not configured before this `connect`
         self.close_timeout = close_timeout
         self.is_closed = False  # has left the group
         self.is_pinned = False  # a user holds the client: not closed when idle
         self.is_logging = False  # `set_log_level` was called: not closed when idle
-        self.has_lived = False  # was connected, and not closed since
+        self.has_connected = False  # was connected, and not closed since
         self.seconds = 0.0  # duration of the last attempt to connect
         # The closing of the replaced server.
-        self.before: asyncio.Task[Any] | None = None
+        self.replaced: asyncio.Task[Any] | None = None
         self._group = group
         self.state: ServerState = "idle"
         self._since = monotonic()
@@ -79,24 +79,26 @@ class ManagedServer:
         self._in_flight = 0
         self._used_at = 0.0
         self._waiters = 0
-        self._taken = 0
+        self._claims = 0
         self._connecting: asyncio.Task[None] | None = None
         self._restarting: asyncio.Task[None] | None = None
-        self._is_trying = False
+        self._is_reconnecting = False
         self._closing_idle: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         backoff = group.backoff
-        self._attempts: Restarts | None = None
+        self._attempts: RestartBackoff | None = None
         if backoff is not None:
-            self._attempts = Restarts(backoff.attempts, backoff.maximum, backoff.pause)
-        self._undo = self.client.observe(self)
+            self._attempts = RestartBackoff(
+                backoff.attempts, backoff.maximum, backoff.pause
+            )
+        self._stop_observing = self.client.observe(self)
 
     # State
 
     @property
-    def is_there(self) -> bool:
+    def is_in_group(self) -> bool:
         """Whether it counts as in the group: lazy, or connected and not closed."""
-        return self.has_lived or self.is_lazy
+        return self.has_connected or self.is_lazy
 
     @property
     def is_connecting(self) -> bool:
@@ -106,7 +108,7 @@ class ManagedServer:
     @property
     def needs_opening(self) -> bool:
         """Whether it must be connected before the client can be used."""
-        return not self.has_lived
+        return not self.has_connected
 
     def status(self) -> ServerStatus:
         """Return the current status."""
@@ -135,14 +137,14 @@ class ManagedServer:
         `Client.connect`, and `ConnectionClosed` if the server has left the group.
         """
         if self.is_closed:
-            raise self._gone()
+            raise self._disconnected_error()
         task = self._connecting
         if task is None or task.cancelling():
             loop = asyncio.get_running_loop()
             task = loop.create_task(
                 self._connect(task), name=f"mcpwire-group-connect-{self.name}"
             )
-            task.add_done_callback(_look_at)
+            task.add_done_callback(_retrieve_exception)
             if not task.done():  # an eager task may be
                 self._connecting = task
         self._waiters += 1
@@ -151,17 +153,17 @@ class ManagedServer:
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if task.cancelled() and current is not None and not current.cancelling():
-                raise self._gone() from None
+                raise self._disconnected_error() from None
             if self._waiters == 1 and not task.done():
                 task.cancel()
                 await asyncio.wait([task])
             raise
         else:
-            self._taken += 1
+            self._claims += 1
         finally:
             self._waiters -= 1
 
-    def _gone(self) -> ConnectionClosed:
+    def _disconnected_error(self) -> ConnectionClosed:
         return ConnectionClosed(
             f"the server {self.name!r} was disconnected while connecting", sent=False
         )
@@ -169,19 +171,19 @@ class ManagedServer:
     @property
     def is_unclaimed(self) -> bool:
         """Whether it was connected, but every caller was cancelled before."""
-        return self.has_lived and not self._taken and not self._waiters
+        return self.has_connected and not self._claims and not self._waiters
 
-    def give_back(self) -> bool:
+    def release(self) -> bool:
         """Revoke one successful `connect`; return whether no other caller uses it."""
-        self._taken -= 1
-        return self._taken <= 0 and not self._waiters
+        self._claims -= 1
+        return self._claims <= 0 and not self._waiters
 
-    async def _connect(self, ending: asyncio.Task[None] | None) -> None:
+    async def _connect(self, cancelled: asyncio.Task[None] | None) -> None:
         try:
-            for task in (ending, self._closing_idle, self.before):
+            for task in (cancelled, self._closing_idle, self.replaced):
                 if task is not None:
                     await asyncio.wait([task])
-            self.before = None
+            self.replaced = None
             self._stop_restarting()
             if not self.client.is_connected:
                 self._set_state("connecting")
@@ -191,82 +193,82 @@ class ManagedServer:
             finally:
                 self.seconds = monotonic() - started
         except asyncio.CancelledError:
-            lost = self.client.lost if self.has_lived else None
+            lost = self.client.lost if self.has_connected else None
             self._set_state("idle" if lost is None else "lost", lost)
             raise
         except Exception as error:
             self._set_state(_state_after(error), error)
             raise
         else:
-            self._opened()
+            self._record_connected()
         finally:
             if self._connecting is asyncio.current_task():
                 self._connecting = None
 
-    def _opened(self) -> None:
+    def _record_connected(self) -> None:
         """Record that it is connected; may be called more than once."""
-        if self.state == "ready" and self.has_lived:
+        if self.state == "ready" and self.has_connected:
             return
-        came_back = self.has_lived
-        self._restarts += came_back
-        self.has_lived = True
+        is_reconnect = self.has_connected
+        self._restarts += is_reconnect
+        self.has_connected = True
         self._answered = False
         self._set_state("ready")
         if self._attempts is not None:
-            self._attempts.opened(monotonic())
-        if not self._is_trying:  # else the reconnecting task ends by itself
+            self._attempts.record_open(monotonic())
+        if not self._is_reconnecting:  # else the reconnecting task ends by itself
             self._stop_restarting()
-        self._use()
-        self._group.source.tell(self.name)
+        self._record_use()
+        self._group.source.notify(self.name)
 
     # Events of the client (`client.inbound.Observer`)
 
     def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
         """Pass a notification to the group, with the server's name."""
-        self._group.heard(self.name, method, params, size)
+        self._group.deliver(self.name, method, params, size)
 
     def changed(self) -> None:
         """Update the state: the connection was lost, opened again, or closed."""
         if self.client.is_connected:
-            self._opened()
-        elif self.has_lived:
+            self._record_connected()
+        elif self.has_connected:
             lost = self.client.lost
             if lost is None:  # a user closed the client
-                self.has_lived = False
-                self._taken = 0
+                self.has_connected = False
+                self._claims = 0
                 self._stop_restarting()
                 self._set_state("idle")
-                self._group.source.tell(self.name)
+                self._group.source.notify(self.name)
             elif self.state == "ready":
-                self._lost(lost)
+                self._handle_lost(lost)
 
-    def _lost(self, error: Exception) -> None:
+    def _handle_lost(self, error: Exception) -> None:
         self._set_state("lost", error)
         warn("the connection", self.name, error)
         if self._attempts is not None:
-            self._attempts.lost(monotonic(), answered=self._answered)
+            self._attempts.record_loss(monotonic(), answered=self._answered)
             self._restarting = asyncio.get_running_loop().create_task(
                 self._restart(self._attempts, error),
                 name=f"mcpwire-group-restart-{self.name}",
             )
 
-    async def _restart(self, attempts: Restarts, error: Exception) -> None:
+    async def _restart(self, attempts: RestartBackoff, error: Exception) -> None:
         """Reconnect with growing delays until connected or out of attempts."""
         while True:
-            pause = attempts.delay(monotonic(), random())  # noqa: S311 - jitter
-            if pause is None:
+            delay = attempts.delay(monotonic(), random())  # noqa: S311 - jitter
+            if delay is None:
                 self._set_state("failed", error)
                 warn("coming back, for the last time,", self.name, error)
                 return
             self._set_state("restarting", error)
-            await asyncio.sleep(pause)
+            await asyncio.sleep(delay)
             try:
                 async with self._group.slots:
-                    self._is_trying = True
+                    self._is_reconnecting = True
                     await self.client.connect()
             except Exception as failure:  # noqa: BLE001 - headers' function may raise any
                 error = failure
-                attempts.failed(monotonic())
+                attempts.record_failure(monotonic())
                 warn("coming back", self.name, error)
                 if not is_worth_repeating(error):
                     self._set_state(_state_after(error), error)
@@ -274,7 +276,7 @@ class ManagedServer:
             else:
                 return
             finally:
-                self._is_trying = False
+                self._is_reconnecting = False
 
     def _stop_restarting(self) -> None:
         task, self._restarting = self._restarting, None
@@ -292,28 +294,32 @@ class ManagedServer:
         """Count the end of a call."""
         self._in_flight -= 1
         self._answered = self._answered or answered
-        self._use()
+        self._record_use()
 
-    def _use(self) -> None:
+    def _record_use(self) -> None:
         """Record a use, and start the idle timer unless it runs."""
         self._used_at = monotonic()
         idle = self._group.idle
         if self.is_lazy and idle is not None and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(idle, self._look)
+            self._timer = asyncio.get_running_loop().call_later(
+                idle, self._close_if_idle
+            )
 
-    def _look(self) -> None:
+    def _close_if_idle(self) -> None:
         """Close the connection if it was idle for long enough, else wait again."""
         self._timer = None
         idle = self._group.idle
-        if self.is_closed or not self.has_lived or idle is None:
+        if self.is_closed or not self.has_connected or idle is None:
             return
-        left = self._used_at + idle - monotonic()
-        if self._is_in_use or left > 0:
-            seconds = left if left > 0 else idle
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
+        remaining = self._used_at + idle - monotonic()
+        if self._is_in_use or remaining > 0:
+            delay = remaining if remaining > 0 else idle
+            self._timer = asyncio.get_running_loop().call_later(
+                delay, self._close_if_idle
+            )
             return
-        self.has_lived = False
-        self._taken = 0
+        self.has_connected = False
+        self._claims = 0
         self._stop_restarting()
         self._set_state("idle")
         self._closing_idle = asyncio.get_running_loop().create_task(
@@ -343,16 +349,16 @@ class ManagedServer:
 
     def forget_loop(self) -> None:
         """Discard the tasks of a closed event loop, as the client does with its own."""
-        self._connecting = self._restarting = self._closing_idle = self.before = None
+        self._connecting = self._restarting = self._closing_idle = self.replaced = None
         self._timer = None
-        self._waiters = self._taken = self._in_flight = 0
-        self.has_lived = False
+        self._waiters = self._claims = self._in_flight = 0
+        self.has_connected = False
         self._set_state("idle")
 
     def leave(self) -> None:
         """Record that it has left the group; does not wait."""
         self.is_closed = True
-        self._undo()
+        self._stop_observing()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -360,18 +366,18 @@ class ManagedServer:
     async def close(self) -> None:
         """Leave the group, cancel its tasks and close the client; bounded in time."""
         self.leave()
-        ending = [
+        pending = [
             task
             for task in (self._connecting, self._restarting, self._closing_idle)
             if task is not None and not task.done()
         ]
-        for task in ending:
+        for task in pending:
             task.cancel()
         started = monotonic()
         try:
             async with asyncio.timeout(self.close_timeout) as scope:
-                if ending:
-                    await asyncio.wait(ending)
+                if pending:
+                    await asyncio.wait(pending)
                 await self.client.aclose()
         except TimeoutError as error:
             if isinstance(error, RequestTimeout) or not scope.expired():
@@ -382,7 +388,7 @@ class ManagedServer:
                 elapsed=monotonic() - started,
             ) from None
         finally:
-            self.has_lived = False
+            self.has_connected = False
             self._set_state("idle")
 
     async def close_quietly(self) -> None:
@@ -393,7 +399,7 @@ class ManagedServer:
             warn("closing", self.name, error)
 
 
-def _look_at(task: asyncio.Task[None]) -> None:
+def _retrieve_exception(task: asyncio.Task[None]) -> None:
     if not task.cancelled():
         task.exception()  # retrieved, so that asyncio does not warn
 

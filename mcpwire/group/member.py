@@ -80,11 +80,11 @@ def _timeout(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         check_timeout(value, attribute.name)
 
 
-def _plain(target: Target) -> Any:
+def _parse(target: Target) -> Any:
     return parse_target(target) or target
 
 
-def _shown(target: Any) -> str:
+def _masked(target: Any) -> str:
     """Return a target as one readable line, without the secrets of a URL."""
     if isinstance(target, str):
         return mask_url(target) if is_url(target) else target
@@ -155,8 +155,8 @@ class Member(MemberOptions):
     """
 
     target: Any = attrs.field(
-        converter=_plain,
-        repr=lambda target: repr(_shown(target)),
+        converter=_parse,
+        repr=lambda target: repr(_masked(target)),
     )
     """The server that the client connects to: a command line, a URL, a `Stdio`, an
     `Http`, or a server in this process."""
@@ -191,7 +191,7 @@ class Member(MemberOptions):
 _TIMEOUTS: Final = ("keepalive", "max_timeout", "probe_timeout")
 
 
-def check(concurrency: Any, on_error: Any, start: Any, restart: Any) -> None:
+def check_arguments(concurrency: Any, on_error: Any, start: Any, restart: Any) -> None:
     """Raise for arguments of a group that are out of their range."""
     check_count(concurrency, "concurrency")
     if on_error not in ("raise", "skip") and not callable(on_error):
@@ -203,17 +203,17 @@ def check(concurrency: Any, on_error: Any, start: Any, restart: Any) -> None:
         raise ValueError(f"restart must be a Backoff or None, got {restart!r}")
 
 
-def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the options of clients and the options of tool sets."""
-    ours = {name: options[name] for name in CLIENT_OPTIONS if name in options}
-    others = {name: options[name] for name in options if name not in ours}
-    if others:  # imported only where there are any
+    own = {name: options[name] for name in CLIENT_OPTIONS if name in options}
+    tool_options = {name: options[name] for name in options if name not in own}
+    if tool_options:  # imported only where there are any
         from mcpwire.tools.options import ToolOptions
 
-        for name in others:
+        for name in tool_options:
             if name not in ToolOptions.__annotations__:
                 raise TypeError(f"a group got an unexpected keyword argument {name!r}")
-    return ours, others
+    return own, tool_options
 
 
 def check_client_options(options: Mapping[str, Any]) -> None:
@@ -223,7 +223,7 @@ def check_client_options(options: Mapping[str, Any]) -> None:
     parse_mode(options.get("mode", "auto"))
 
 
-def handlers_of(options: dict[str, Any]) -> dict[str, Any]:
+def pop_handlers(options: dict[str, Any]) -> dict[str, Any]:
     """Remove the handlers from the client options; check and return them."""
     handlers: dict[str, Any] = {}
     for name in HANDLERS:

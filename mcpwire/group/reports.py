@@ -20,21 +20,21 @@ ServerState: TypeAlias = Literal[
 """The state of a server of a group; see `ServerStatus.state`."""
 
 
-LONGEST: Final = 2_000
+MAX_TEXT_LENGTH: Final = 2_000
 """The maximum length, in characters, of a server's text in logs and reports."""
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+def _truncate(text: str) -> str:
+    return text if len(text) <= MAX_TEXT_LENGTH else f"{text[:MAX_TEXT_LENGTH]}..."
 
 
 def format_error(error: BaseException) -> str:
     """Return an error as one line of text, whatever text its server sent."""
-    shown = _cut(str(error))
-    if not shown.isprintable():
+    text = _truncate(str(error))
+    if not text.isprintable():
         # Terminal control sequences, or line breaks that would forge log lines.
-        shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)
-    return f"{type(error).__name__}: {shown}"
+        text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return f"{type(error).__name__}: {text}"
 
 
 @attrs.frozen
@@ -73,13 +73,13 @@ class Report:
         return not self.failed
 
     def __str__(self) -> str:
-        lines = [f"{name}: connected{self._took(name)}" for name in self.ok]
+        lines = [f"{name}: connected{self._format_duration(name)}" for name in self.ok]
         lines += [
             f"{name}: {format_error(error)}" for name, error in self.failed.items()
         ]
         return "\n".join(lines) or "no servers"
 
-    def _took(self, name: str) -> str:
+    def _format_duration(self, name: str) -> str:
         return f" in {self.seconds[name]:.3f} s" if name in self.seconds else ""
 
 
@@ -128,14 +128,14 @@ LEVELS: Final = {
 """Logging levels by MCP level; the levels that are missing are critical."""
 
 
-def fields(
+def log_fields(
     server: str | None,
     *,
     error: BaseException | None = None,
     tool: str | None = None,
     uri: str | None = None,
     timeout: float | None = None,
-    **more: Any,
+    **others: Any,
 ) -> Mapping[str, Any]:
     """Return the extra fields of a log record."""
     return {
@@ -144,27 +144,29 @@ def fields(
         "uri": mask_url(uri) if isinstance(uri, str) else None,
         "timeout": timeout if timeout is not None else getattr(error, "timeout", None),
         "error": None if error is None else format_error(error),
-        **more,
+        **others,
     }
 
 
-def relay(server: str, params: Mapping[str, Any]) -> None:
+def log_server_message(server: str, params: Mapping[str, Any]) -> None:
     """Log a server's log message that no consumer gets, escaped and truncated."""
     level = params.get("level")
-    number = LEVELS.get(level, logging.CRITICAL) if isinstance(level, str) else 0
-    if not logger.isEnabledFor(number):
+    python_level = LEVELS.get(level, logging.CRITICAL) if isinstance(level, str) else 0
+    if not logger.isEnabledFor(python_level):
         return
-    said = _cut(repr(params.get("data")))
-    extra = fields(server, logger=params.get("logger"))
-    logger.log(number, "server %r logged: %s", server, said, extra=extra)
+    text = _truncate(repr(params.get("data")))
+    extra = log_fields(server, logger=params.get("logger"))
+    logger.log(python_level, "server %r logged: %s", server, text, extra=extra)
 
 
-def warn(what: str, server: str | None, error: BaseException, **about: Any) -> None:
+def warn(
+    operation: str, server: str | None, error: BaseException, **details: Any
+) -> None:
     """Log a warning: an operation on a server failed."""
     logger.warning(
         "server %r: %s failed: %s",
         server,
-        what,
+        operation,
         format_error(error),
-        extra=fields(server, error=error, **about),
+        extra=log_fields(server, error=error, **details),
     )

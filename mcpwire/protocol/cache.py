@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.protocol.methods import find
-from mcpwire.protocol.subscriptions import UPDATED, is_within
+from mcpwire.protocol.methods import find_method
+from mcpwire.protocol.subscriptions import RESOURCE_UPDATED, is_within
 from mcpwire.wire.json import encode, encode_sorted, loads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-LONGEST_TTL_S: Final = 24 * 60 * 60.0
+MAX_TTL_S: Final = 24 * 60 * 60.0
 """The maximum lifetime in seconds; longer ones are shortened to this."""
 
 _DEFAULT_ENTRIES: Final = 1_024
 _DEFAULT_BYTES: Final = 64 * 1024 * 1024
 
 # 2026-07-28 server/utilities/caching, "Interaction with Notifications".
-_CHANGED: Final[Mapping[str, tuple[str, ...]]] = {
+_LISTS_BY_NOTIFICATION: Final[Mapping[str, tuple[str, ...]]] = {
     "notifications/tools/list_changed": ("tools/list",),
     "notifications/prompts/list_changed": ("prompts/list",),
     "notifications/resources/list_changed": (
@@ -40,11 +40,11 @@ _CHANGED: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 
-_MAX_UPDATED: Final = 1_024  # recorded changes of resources
-_LONGEST_UPDATED: Final = 4_096  # characters of the URI of a recorded change
-_LONGEST_LOOKUP: Final = 256  # characters of a URI that is looked up by its prefixes
+_MAX_UPDATES: Final = 1_024  # recorded changes of resources
+_MAX_UPDATE_CHARS: Final = 4_096  # characters of the URI of a recorded change
+_MAX_PREFIX_CHARS: Final = 256  # characters of a URI that is looked up by its prefixes
 
-_ROUNDS: Final = ("inputResponses", "requestState")
+_ROUND_MEMBERS: Final = ("inputResponses", "requestState")
 
 _Key: TypeAlias = "tuple[str | None, str, bytes]"  # partition, method, question
 
@@ -69,7 +69,7 @@ class _Store:
         self.hits = self.misses = self.stores = 0
         self.changes = 0
         self._cleared_at = 0
-        # By method; `UPDATED`: the last change of a resource that is not in `_updated`.
+        # By method; `RESOURCE_UPDATED`: last change of a resource not in `_updated`.
         self._changed_at: dict[str, int] = {}
         self._updated: deque[tuple[int, str]] = deque()  # change number and URI
         self._max_entries = max_entries
@@ -77,34 +77,38 @@ class _Store:
 
     def has_changed(self, method: str, uri: str | None, generation: int) -> bool:
         """Return whether a result may have changed since its request was sent."""
-        subjects = (method,) if uri is None else (method, UPDATED)
+        subjects = (method,) if uri is None else (method, RESOURCE_UPDATED)
         changed_at = (self._changed_at.get(subject, 0) for subject in subjects)
         if max(self._cleared_at, *changed_at) > generation:
             return True
         newest_first = reversed(self._updated)
-        since = takewhile(lambda each: each[0] > generation, newest_first)
-        return uri is not None and any(is_within(each, uri) for _, each in since)
+        newer = takewhile(lambda update: update[0] > generation, newest_first)
+        return uri is not None and any(is_within(changed, uri) for _, changed in newer)
 
-    def change_method(self, method: str) -> None:
+    def invalidate_method(self, method: str) -> None:
         with self.lock:
-            self._forget([key for key in self.entries if key[1] == method])
+            self._remove_changed([key for key in self.entries if key[1] == method])
             self._changed_at[method] = self.changes
 
-    def change_uri(self, uri: str) -> None:
+    def invalidate_uri(self, uri: str) -> None:
         with self.lock:
-            if len(uri) > _LONGEST_LOOKUP:
-                outer = [each for each in self._by_uri if is_within(uri, each)]
+            if len(uri) > _MAX_PREFIX_CHARS:
+                affected = [cached for cached in self._by_uri if is_within(uri, cached)]
             else:  # 10 times faster than the loop above with 1,000 resources
-                outer = [each for each in _prefixes(uri) if each in self._by_uri]
-            self._forget([key for each in outer for key in self._by_uri[each]])
-            if len(uri) > _LONGEST_UPDATED:
-                self._changed_at[UPDATED] = self.changes
+                affected = [
+                    cached for cached in _prefixes(uri) if cached in self._by_uri
+                ]
+            self._remove_changed(
+                [key for cached in affected for key in self._by_uri[cached]]
+            )
+            if len(uri) > _MAX_UPDATE_CHARS:
+                self._changed_at[RESOURCE_UPDATED] = self.changes
                 return
-            if len(self._updated) == _MAX_UPDATED:
-                self._changed_at[UPDATED] = self._updated.popleft()[0]
+            if len(self._updated) == _MAX_UPDATES:
+                self._changed_at[RESOURCE_UPDATED] = self._updated.popleft()[0]
             self._updated.append((self.changes, uri))
 
-    def _forget(self, keys: list[_Key]) -> None:
+    def _remove_changed(self, keys: list[_Key]) -> None:
         self.changes += 1
         for key in keys:
             self.remove(key)
@@ -160,18 +164,18 @@ class ResponseCache:
         Raises:
             ValueError: A limit is not above zero.
         """
-        for name, bound in (("max_entries", max_entries), ("max_bytes", max_bytes)):
-            if bound <= 0:
-                raise ValueError(f"{name} must be above zero, got {bound!r}")
+        for name, limit in (("max_entries", max_entries), ("max_bytes", max_bytes)):
+            if limit <= 0:
+                raise ValueError(f"{name} must be above zero, got {limit!r}")
         self._store = _Store(max_entries, max_bytes)
         self._partition = ""
         self._share_public = share_public
 
     def partition(self, name: str) -> ResponseCache:
         """Return the partition of this cache for another authorization."""
-        other = ResponseCache.__new__(ResponseCache)
-        vars(other).update(vars(self), _partition=name)
-        return other
+        partition = ResponseCache.__new__(ResponseCache)
+        vars(partition).update(vars(self), _partition=name)
+        return partition
 
     @property
     def hits(self) -> int:
@@ -238,8 +242,8 @@ class ResponseCache:
     ) -> bool:
         """Store a result if the server allows caching; return whether it was stored."""
         keys = self._keys(method, params)
-        lifetime = _lifetime(result)
-        text = _text(result) if keys and lifetime > 0 else None
+        lifetime = _lifetime_s(result)
+        text = _encode_or_none(result) if keys and lifetime > 0 else None
         entry = _Entry(text or b"", received_at + lifetime, _uri(params))
         store = self._store
         with store.lock:
@@ -256,37 +260,37 @@ class ResponseCache:
 
     def _keys(self, method: str, params: Mapping[str, Any] | None) -> list[_Key]:
         """Return the possible keys of a result: in the own partition, then shared."""
-        spec = find(method)
+        spec = find_method(method)
         if spec is None or not spec.cacheable:
             return []
-        question = _question(params or {})
-        if question is None:
+        params_key = _params_key(params or {})
+        if params_key is None:
             return []
-        keys: list[_Key] = [(self._partition, method, question)]
+        keys: list[_Key] = [(self._partition, method, params_key)]
         if self._share_public:
-            keys.append((None, method, question))
+            keys.append((None, method, params_key))
         return keys
 
     def invalidate(self, method: str, params: Mapping[str, Any] | None) -> None:
         """Remove the results that a notification invalidates, in all partitions."""
-        for changed in _CHANGED.get(method, ()):
-            self._store.change_method(changed)
-        if method == UPDATED and (uri := _uri(params)) is not None:
-            self._store.change_uri(uri)
+        for list_method in _LISTS_BY_NOTIFICATION.get(method, ()):
+            self._store.invalidate_method(list_method)
+        if method == RESOURCE_UPDATED and (uri := _uri(params)) is not None:
+            self._store.invalidate_uri(uri)
 
     def drop_list(self, method: str) -> None:
         """Remove all pages of a list, for example after an invalid cursor.
 
         "Interaction with Pagination": the iteration then starts over.
         """
-        self._store.change_method(method)
+        self._store.invalidate_method(method)
 
     def clear(self) -> None:
         """Remove all results, in all partitions."""
         self._store.clear()
 
 
-def _lifetime(result: Mapping[str, Any]) -> float:
+def _lifetime_s(result: Mapping[str, Any]) -> float:
     """Return the lifetime of a result in seconds; 0: it must not be cached."""
     if result.get("resultType", "complete") != "complete":
         return 0.0
@@ -294,10 +298,10 @@ def _lifetime(result: Mapping[str, Any]) -> float:
     # "Time-to-Live": absent or negative means 0.
     if isinstance(ttl, bool) or not isinstance(ttl, (int, float)) or not ttl > 0:
         return 0.0
-    return min(ttl / 1000, LONGEST_TTL_S)
+    return min(ttl / 1000, MAX_TTL_S)
 
 
-def _text(
+def _encode_or_none(
     value: Mapping[str, Any], write: Callable[[Any], bytes] = encode
 ) -> bytes | None:
     """Return the JSON text of a value; ``None`` if it cannot be encoded."""
@@ -307,14 +311,14 @@ def _text(
         return None
 
 
-def _question(params: Mapping[str, Any]) -> bytes | None:
+def _params_key(params: Mapping[str, Any]) -> bytes | None:
     """Return the cache key for params; ``None`` if the result cannot be cached."""
     # 2026-07-28 server/utilities/caching, "Cache Key": the result of a later input
     # round is not the result for the params, and `_meta` is not part of the key.
-    if any(name in params for name in _ROUNDS):
+    if any(name in params for name in _ROUND_MEMBERS):
         return None
-    asked = {name: value for name, value in params.items() if name != "_meta"}
-    return _text(asked, encode_sorted)
+    members = {name: value for name, value in params.items() if name != "_meta"}
+    return _encode_or_none(members, encode_sorted)
 
 
 def _uri(params: Mapping[str, Any] | None) -> str | None:
@@ -324,5 +328,10 @@ def _uri(params: Mapping[str, Any] | None) -> str | None:
 
 def _prefixes(uri: str) -> set[str]:
     """Return all texts for which `is_within(uri, text)` is true."""
-    cuts = {at + after for at, c in enumerate(uri) if c in "/?#" for after in (0, 1)}
+    cuts = {
+        index + after
+        for index, character in enumerate(uri)
+        if character in "/?#"
+        for after in (0, 1)
+    }
     return {uri[:cut] for cut in cuts | {len(uri)}}

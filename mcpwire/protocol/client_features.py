@@ -34,8 +34,8 @@ from mcpwire.protocol.methods import (
     ELICIT,
     ROOTS,
     SAMPLE,
-    available,
-    capability_declared,
+    available_method,
+    is_capability_declared,
     is_declared,
 )
 from mcpwire.versions import REVISIONS
@@ -163,14 +163,14 @@ class Elicitation:
             raise ValueError("elicitation needs a form handler or a url handler")
 
 
-def _as_sampling(given: SamplingHandler | Sampling | None) -> Sampling | None:
-    return given if given is None or isinstance(given, Sampling) else Sampling(given)
+def _as_sampling(value: SamplingHandler | Sampling | None) -> Sampling | None:
+    return value if value is None or isinstance(value, Sampling) else Sampling(value)
 
 
-def _as_elicitation(given: FormHandler | Elicitation | None) -> Elicitation | None:
-    if given is None or isinstance(given, Elicitation):
-        return given
-    return Elicitation(form=given)
+def _as_elicitation(value: FormHandler | Elicitation | None) -> Elicitation | None:
+    if value is None or isinstance(value, Elicitation):
+        return value
+    return Elicitation(form=value)
 
 
 # --- the features of one client
@@ -225,14 +225,14 @@ class ClientFeatures:
         self._elicitation = _as_elicitation(elicitation)
         self._roots = as_source(roots)
         self._extensions = _as_extensions(extensions)
-        self._experimental = _settings(experimental, "experimental")
+        self._experimental = _check_settings(experimental, "experimental")
         self.url_elicitations = UrlElicitations()
 
-    def replace(self, given: Mapping[str, Any]) -> None:
+    def replace(self, handlers: Mapping[str, Any]) -> None:
         """Replace the handlers that are given by name, or raise `ValueError`."""
-        sampling = _as_sampling(given.get("sampling", self._sampling))
-        elicitation = _as_elicitation(given.get("elicitation", self._elicitation))
-        self._roots = as_source(given.get("roots", self._roots))
+        sampling = _as_sampling(handlers.get("sampling", self._sampling))
+        elicitation = _as_elicitation(handlers.get("elicitation", self._elicitation))
+        self._roots = as_source(handlers.get("roots", self._roots))
         self._sampling, self._elicitation = sampling, elicitation
 
     def complete_elicitation(self, params: JsonObject | None) -> bool:
@@ -266,7 +266,7 @@ class ClientFeatures:
                 form=None if elicitation.form is None else {},
                 url=None if elicitation.url is None else {},
             ),
-            extensions={id: dict(given) for id, given in self._extensions.items()}
+            extensions={id: dict(settings) for id, settings in self._extensions.items()}
             or None,
             experimental=self._experimental or None,
         )
@@ -281,7 +281,7 @@ class ClientFeatures:
         self, method: str, params: JsonObject | None, revision: Revision
     ) -> ServerRequest:
         """Validate a server request; return its handler, params and `finish`."""
-        spec = available(method, revision, "server")
+        spec = available_method(method, revision, "server")
         capabilities = self.capabilities(revision)
         if spec is not None and is_declared(spec, capabilities):
             if method == SAMPLE and self._sampling is not None:
@@ -293,7 +293,7 @@ class ClientFeatures:
                 # form.
                 mode = (params or {}).get("mode")
                 mode = "form" if mode is None else mode
-                if mode not in _MODES or not capability_declared(
+                if mode not in _MODES or not is_capability_declared(
                     capabilities, f"elicitation.{mode}"
                 ):
                     raise InvalidParams(
@@ -314,18 +314,18 @@ class ClientFeatures:
 
 
 def _as_extensions(
-    given: Mapping[str, JsonObject | None] | Iterable[str] | None,
+    value: Mapping[str, JsonObject | None] | Iterable[str] | None,
 ) -> dict[str, JsonObject]:
-    if given is None:
+    if value is None:
         return {}
     from mcpwire.types._base import is_meta_key
 
-    if isinstance(given, str) or not isinstance(given, Iterable):
+    if isinstance(value, str) or not isinstance(value, Iterable):
         raise ValueError(
             "extensions must be ids, or a mapping from ids to settings, "
-            f"got {excerpt(given)}"
+            f"got {excerpt(value)}"
         )
-    ids: list[Any] = list(given)
+    ids: list[Any] = list(value)
     for id in ids:
         # 2026-07-28 basic/versioning, "Extension Negotiation": ids follow the rules of
         # `_meta` keys with a mandatory prefix.
@@ -334,25 +334,25 @@ def _as_extensions(
                 f"extensions: {excerpt(id)} is not an extension's id, "
                 "which is spelled like 'com.example/name'"
             )
-    settings = given if isinstance(given, Mapping) else dict.fromkeys(ids)
-    return _settings(settings, "extensions")
+    settings = value if isinstance(value, Mapping) else dict.fromkeys(ids)
+    return _check_settings(settings, "extensions")
 
 
-def _settings(
-    given: Mapping[str, JsonObject | None] | None, argument: str
+def _check_settings(
+    value: Mapping[str, JsonObject | None] | None, argument: str
 ) -> dict[str, JsonObject]:
-    given = {} if given is None else given
-    if not isinstance(given, Mapping):
+    value = {} if value is None else value
+    if not isinstance(value, Mapping):
         raise ValueError(
-            f"{argument} must be a mapping from names to settings, got {excerpt(given)}"
+            f"{argument} must be a mapping from names to settings, got {excerpt(value)}"
         )
-    for name, settings in given.items():
+    for name, settings in value.items():
         if settings is not None and not isinstance(settings, Mapping):
             raise ValueError(
                 f"{argument}: the settings of {excerpt(name)} must be a mapping, "
                 f"got {excerpt(settings)}"
             )
-    return {name: dict(settings or {}) for name, settings in given.items()}
+    return {name: dict(settings or {}) for name, settings in value.items()}
 
 
 def decode_params(cls: type[T], params: JsonObject | None, method: str) -> T:
@@ -409,11 +409,11 @@ _RULES: Final = tuple(
 """Patterns that a root's URI must not match, each with the rule for the message."""
 
 
-def as_source(given: Roots | None) -> Any:
+def as_source(roots: Roots | None) -> Any:
     """Validate given roots; return the function, the same list, a tuple or ``None``."""
-    if given is None or callable(given):
-        return given
-    source = given if isinstance(given, list) else tuple(_iterable(given))
+    if roots is None or callable(roots):
+        return roots
+    source = roots if isinstance(roots, list) else tuple(_iterable(roots))
     as_roots(source)
     return source
 
@@ -424,8 +424,10 @@ def as_roots(values: Iterable[RootLike]) -> list[Root]:
 
 
 def _iterable(values: Any) -> Iterable[Any]:
-    is_one = isinstance(values, (str, bytes, Mapping)) or hasattr(values, "__fspath__")
-    if is_one or not isinstance(values, Iterable):
+    is_single = isinstance(values, (str, bytes, Mapping)) or hasattr(
+        values, "__fspath__"
+    )
+    if is_single or not isinstance(values, Iterable):
         raise ValueError(f"roots must be a list or a function, got {excerpt(values)}")
     return values
 
@@ -433,28 +435,30 @@ def _iterable(values: Any) -> Iterable[Any]:
 def _as_root(value: Any, index: int) -> Root:
     from mcpwire.types import Root
 
-    where = f"roots[{index}]"
+    place = f"roots[{index}]"
     if isinstance(value, Root):
         root = value
     elif isinstance(value, str):
-        root = Root(value if _SCHEME.match(value) else _uri_of(value, where))
+        root = Root(value if _SCHEME.match(value) else _file_uri(value, place))
     elif hasattr(value, "__fspath__"):
-        root = Root(_uri_of(value.__fspath__(), where))
+        root = Root(_file_uri(value.__fspath__(), place))
     else:
         raise ValueError(
-            f"{where}: expected a Root, a file:// URI or a path, got {excerpt(value)}"
+            f"{place}: expected a Root, a file:// URI or a path, got {excerpt(value)}"
         )
     if root.name is not None and not isinstance(root.name, str):
-        raise ValueError(f"{where}: its name must be a str, got {excerpt(root.name)}")
+        raise ValueError(f"{place}: its name must be a str, got {excerpt(root.name)}")
     problem: str | None = "is not a str"
     if isinstance(root.uri, str):
-        problem = next((why for rule, why in _RULES if rule.search(root.uri)), None)
+        problem = next(
+            (sentence for pattern, sentence in _RULES if pattern.search(root.uri)), None
+        )
     if problem is not None:
-        raise ValueError(f"{where}: {excerpt(root.uri)} {problem}")
+        raise ValueError(f"{place}: {excerpt(root.uri)} {problem}")
     return root
 
 
-def _uri_of(path: str | bytes, where: str) -> str:
+def _file_uri(path: str | bytes, place: str) -> str:
     """Return the `file://` URI of an absolute path, as `pathlib` does."""
     from urllib.parse import quote_from_bytes
 
@@ -465,12 +469,12 @@ def _uri_of(path: str | bytes, where: str) -> str:
         prefix, text = f"file:///{text[:2]}", text[2:].replace("\\", "/")
     elif not text.startswith("/"):
         raise ValueError(
-            f"{where}: {excerpt(text)} is a relative path; a root must be absolute"
+            f"{place}: {excerpt(text)} is a relative path; a root must be absolute"
         )
     try:
         data = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
-        raise ValueError(f"{where}: {excerpt(text)} is not a path ({error})") from error
+        raise ValueError(f"{place}: {excerpt(text)} is not a path ({error})") from error
     return prefix + quote_from_bytes(data)
 
 
@@ -489,14 +493,14 @@ def _prepare_roots(
     request = decode_params(
         ListRootsRequestParams, {} if params is None else params, ROOTS
     )
-    find = source if callable(source) else lambda: source
-    return ServerRequest(lambda _: find(), request, finish)
+    get_roots = source if callable(source) else lambda: source
+    return ServerRequest(lambda _: get_roots(), request, finish)
 
 
 # --- sampling: the rules for the conversation and for the handler's result
 
 
-_CONTENT: Final[Mapping[object, Revision]] = {
+_CONTENT_SINCE: Final[Mapping[object, Revision]] = {
     "text": _NOV_2024,
     "image": _NOV_2024,
     "audio": _MAR_2025,
@@ -514,10 +518,10 @@ def check_sampling(
 
     request = decode_params(CreateMessageRequestParams, params, SAMPLE)
     # 2025-11-25 schema, CreateMessageRequestParams: MUST return an error.
-    given = "tools" if request.tools is not None else "toolChoice"
-    asks_for_tools = request.tools is not None or request.tool_choice is not None
-    if asks_for_tools and not capability_declared(capabilities, "sampling.tools"):
-        problem: str | None = f"{given}: this client did not declare sampling.tools"
+    member = "tools" if request.tools is not None else "toolChoice"
+    uses_tools = request.tools is not None or request.tool_choice is not None
+    if uses_tools and not is_capability_declared(capabilities, "sampling.tools"):
+        problem: str | None = f"{member}: this client did not declare sampling.tools"
     else:
         problem = _find_imbalance(request.messages)
     if problem is not None:
@@ -603,9 +607,9 @@ def fit_content(holder: Message, revision: Revision, what: str) -> Message:
     return attrs.evolve(holder, content=content[0])
 
 
-def kind_problem(kind: object, revision: Revision) -> str | None:
+def content_problem(kind: object, revision: Revision) -> str | None:
     """Return why sampling has no content of a type in a revision, or ``None``."""
-    since = _CONTENT.get(kind)
+    since = _CONTENT_SINCE.get(kind)
     if since is None:
         return f"sampling has no content of type {excerpt(kind)}"
     if revision < since:
@@ -616,7 +620,7 @@ def kind_problem(kind: object, revision: Revision) -> str | None:
 def _block_problem(
     kind: object, request: CreateMessageRequestParams, revision: Revision
 ) -> str | None:
-    if (problem := kind_problem(kind, revision)) is not None:
+    if (problem := content_problem(kind, revision)) is not None:
         return problem
     if kind == "tool_use":
         if not request.tools:
@@ -634,9 +638,9 @@ def _block_problem(
 
 _MODES: Final = ("form", "url")
 _ACTIONS: Final = ("accept", "decline", "cancel")
-_ELICITED: Final = "elicitation answer"
+_ANSWER: Final = "elicitation answer"
 
-_OPEN_MAX: Final = 1024
+_MAX_OPEN: Final = 1024
 
 
 class UrlElicitations:
@@ -654,15 +658,19 @@ class UrlElicitations:
     def add(self, id: str) -> None:
         """Add an elicitation; remove the oldest one if there are too many."""
         self._open[id] = None
-        if len(self._open) > _OPEN_MAX:
+        if len(self._open) > _MAX_OPEN:
             self._open.popitem(last=False)
 
     def add_required(self, error: RPCError) -> None:
         """Add the elicitations of the error of a failed call (-32042)."""
         data = error.data
         elicitations = data.get("elicitations") if isinstance(data, Mapping) else None
-        for each in elicitations if isinstance(elicitations, list) else ():
-            id = each.get("elicitationId") if isinstance(each, Mapping) else None
+        for elicitation in elicitations if isinstance(elicitations, list) else ():
+            id = (
+                elicitation.get("elicitationId")
+                if isinstance(elicitation, Mapping)
+                else None
+            )
             if type(id) is str:
                 self.add(id)
 
@@ -694,7 +702,7 @@ def _prepare_form(
             reason = f"the action is {result.action!r}"
             return _without_content(result, reason, revision)
         content = fill_form(request.requested_schema, result.content or {}, revision)
-        return encode_answer(attrs.evolve(result, content=content), revision, _ELICITED)
+        return encode_answer(attrs.evolve(result, content=content), revision, _ANSWER)
 
     return ServerRequest(handlers.form, request, finish)
 
@@ -712,25 +720,27 @@ def _prepare_url(
     request = decode_params(ElicitRequestURLParams, params, ELICIT)
     id = request.elicitation_id
     # An id is required in the revisions that have completion notifications.
-    notice = available("notifications/elicitation/complete", revision, "server")
+    completion = available_method(
+        "notifications/elicitation/complete", revision, "server"
+    )
     problem = url_problem(request.url, plain_http=handlers.plain_http)
-    if problem is None and id is None and notice is not None:
+    if problem is None and id is None and completion is not None:
         problem = "elicitationId: expected str, got nothing"
     if problem is not None:
         raise InvalidParams(f"ElicitRequestURLParams.{problem}", method=ELICIT)
-    if id is not None and notice is not None:
+    if id is not None and completion is not None:
         open_urls.add(id)
 
     def finish(value: Any) -> JsonObject:
-        is_agreed = False
+        is_accepted = False
         try:
             result = _as_result(value, "ElicitResult or an action")
             reason = "the user was asked to visit a URL"
             answer = _without_content(result, reason, revision)
-            is_agreed = result.action == "accept"
+            is_accepted = result.action == "accept"
             return answer
         finally:
-            if not is_agreed:
+            if not is_accepted:
                 open_urls.discard(id)
 
     return ServerRequest(handlers.url, request, finish)
@@ -742,10 +752,10 @@ def _as_result(value: Any, expected: str) -> ElicitResult:
     result = ElicitResult(value) if isinstance(value, str) else value  # type: ignore[arg-type]  # which strings are actions is checked below
     if not isinstance(result, ElicitResult):
         got = type(value).__name__
-        raise LocalProtocolError(f"{_ELICITED}: expected {expected}, got {got}")
+        raise LocalProtocolError(f"{_ANSWER}: expected {expected}, got {got}")
     if result.action not in _ACTIONS:
         raise LocalProtocolError(
-            f"{_ELICITED}: the action must be one of {', '.join(_ACTIONS)}, "
+            f"{_ANSWER}: the action must be one of {', '.join(_ACTIONS)}, "
             f"got {excerpt(result.action)}"
         )
     return result
@@ -756,7 +766,5 @@ def _without_content(
 ) -> JsonObject:
     # 2025-11-25 schema, ElicitResult: content only with an accepted form.
     if result.content:
-        raise LocalProtocolError(
-            f"{_ELICITED}: content must be left out where {reason}"
-        )
-    return encode_answer(attrs.evolve(result, content=None), revision, _ELICITED)
+        raise LocalProtocolError(f"{_ANSWER}: content must be left out where {reason}")
+    return encode_answer(attrs.evolve(result, content=None), revision, _ANSWER)

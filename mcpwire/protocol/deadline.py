@@ -22,14 +22,14 @@ class Deadline:
     """
 
     # Set by the first pause.
-    _held_at: float  # the value of `at` before the pause
+    _unpaused_at: float  # the value of `at` before the pause
     _paused_at: float
-    _spare: float  # maximum length of the pause in seconds
-    _most: float
+    _pause_limit: float  # maximum length of the pause in seconds
+    _limit: float
 
     _pauses = 0
-    _left = inf  # seconds that are left for limited pauses
-    _cap = inf
+    _pause_left = inf  # seconds that are left for limited pauses
+    _max_at = inf
 
     def __init__(
         self, now: float, timeout: float | None, *, maximum: float | None = None
@@ -39,12 +39,12 @@ class Deadline:
         self._maximum = maximum
         self.at = inf if timeout is None else now + timeout
         if maximum is not None:
-            self._cap = now + maximum
+            self._max_at = now + maximum
             self._clamp()
 
     def _clamp(self) -> None:
-        if self.at > self._cap:
-            self.at = self._cap
+        if self.at > self._max_at:
+            self.at = self._max_at
             self.timeout = self._maximum
 
     def expired(self, now: float) -> bool:
@@ -53,12 +53,16 @@ class Deadline:
 
     def remaining(self, now: float) -> float | None:
         """Return the remaining seconds, at least zero; ``None``: no limit."""
-        left = self._held_at - self._clock(now) if self._pauses else self.at - now
+        left = (
+            self._unpaused_at - self._paused_time(now)
+            if self._pauses
+            else self.at - now
+        )
         return None if left == inf else max(left, 0.0)
 
-    def _clock(self, now: float) -> float:
-        """Return the time of the paused clock, stopped for at most `_spare` seconds."""
-        return max(self._paused_at, now - self._spare)
+    def _paused_time(self, now: float) -> float:
+        """Return the time of the paused clock, stopped for `_pause_limit` at most."""
+        return max(self._paused_at, now - self._pause_limit)
 
     def elapsed(self, now: float) -> float:
         """Return the seconds since the start of the call, pauses included."""
@@ -69,50 +73,50 @@ class Deadline:
         if self._timeout is None:
             return
         if self._pauses:
-            self.at, now = self._held_at, self._clock(now)
+            self.at, now = self._unpaused_at, self._paused_time(now)
         self.at = max(self.at, now + self._timeout)
         self._clamp()
         if self._pauses:
-            self._held_at = self.at
-            self.at += self._spare
+            self._unpaused_at = self.at
+            self.at += self._pause_limit
 
-    def pause(self, now: float, most: float = inf) -> None:
+    def pause(self, now: float, limit: float = inf) -> None:
         """Stop the clock while the call does not wait for the peer.
 
-        All limited pauses stop it for `most` seconds in total; if a pause takes longer,
-        the clock runs again.
+        All limited pauses stop it for `limit` seconds in total; if a pause takes
+        longer, the clock runs again.
         """
         self._pauses += 1
         if self._pauses == 1:
-            self._held_at, self._paused_at, self._spare = self.at, now, inf
+            self._unpaused_at, self._paused_at, self._pause_limit = self.at, now, inf
             self.at = inf
-        if most < inf:
-            self._most = most
-            self._spare = min(self._left, most)
-            self.at = self._held_at + self._spare
+        if limit < inf:
+            self._limit = limit
+            self._pause_limit = min(self._pause_left, limit)
+            self.at = self._unpaused_at + self._pause_limit
 
     def resume(self, now: float) -> None:
         """End one `pause`; the clock runs again after the last one."""
         assert self._pauses, "resume without pause"
         self._pauses -= 1
         if not self._pauses:
-            stood = min(now - self._paused_at, self._spare)
-            if self._spare < inf:
-                self._left = self._spare - stood
-            self.at = self._held_at + stood
-            self._cap += stood
+            paused_s = min(now - self._paused_at, self._pause_limit)
+            if self._pause_limit < inf:
+                self._pause_left = self._pause_limit - paused_s
+            self.at = self._unpaused_at + paused_s
+            self._max_at += paused_s
 
     def error(
         self, method: str, now: float, detail: str | None = None
     ) -> RequestTimeout:
         """Return the error for a call that exceeded this deadline."""
         assert self.timeout is not None
-        if self._pauses or not self._left:
-            stood = (
-                f"its clock stood still for {self._most:g} s while questions of the "
+        if self._pauses or not self._pause_left:
+            reason = (
+                f"its clock stood still for {self._limit:g} s while questions of the "
                 "server were answered, and does for no longer (Limits.question_time)"
             )
-            detail = f"{stood}; {detail}" if detail else stood
+            detail = f"{reason}; {detail}" if detail else reason
         return RequestTimeout(
             method=method,
             timeout=self.timeout,

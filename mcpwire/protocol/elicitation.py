@@ -128,33 +128,33 @@ Value: TypeAlias = str | int | float | bool | list[str]
 
 _LISTS_SINCE: Final = REVISIONS[3]
 _EXACT_FLOATS: Final = 2**53
-_CHOICES_SHOWN: Final = 8
+_MAX_CHOICES_SHOWN: Final = 8
 
 
 def check_value(field: PrimitiveSchemaDefinition, value: object) -> Value:
     """Return the value of a field as a plain JSON type, or raise `ValueError`."""
     match field:
         case StringSchema():
-            return _string(field, value)
+            return _check_string(field, value)
         case NumberSchema():
-            return _number(field, value)
+            return _check_number(field, value)
         case BooleanSchema():
             if not isinstance(value, bool):
                 raise ValueError(f"expected True or False, got {excerpt(value)}")
             return value
         case UntitledMultiSelectEnumSchema() | TitledMultiSelectEnumSchema():
-            chosen = _texts(value)
-            _check_choices(chosen, choices_of(field))
+            chosen = _check_texts(value)
+            _check_choices(chosen, choice_titles(field))
             _check_count(len(chosen), "chosen", field.min_items, field.max_items)
             return chosen
         case UnknownSchema():
-            return _anything(value)
-    text = _text(value)
-    _check_choices([text], choices_of(field))
+            return _check_unknown(value)
+    text = _check_text(value)
+    _check_choices([text], choice_titles(field))
     return text
 
 
-def choices_of(field: PrimitiveSchemaDefinition) -> dict[str, str]:
+def choice_titles(field: PrimitiveSchemaDefinition) -> dict[str, str]:
     """Return the titles of the values that may be chosen, by value."""
     match field:
         case TitledSingleSelectEnumSchema():
@@ -173,15 +173,15 @@ def choices_of(field: PrimitiveSchemaDefinition) -> dict[str, str]:
 
 def form_defaults(schema: RequestedSchema) -> dict[str, Value]:
     """Return the valid defaults of the fields, to prefill a form."""
-    found = {}
+    defaults = {}
     for name, field in schema.properties.items():
         value = getattr(field, "default", None)
         if value is not None:
             try:
-                found[name] = check_value(field, value)
+                defaults[name] = check_value(field, value)
             except ValueError:
                 continue
-    return found
+    return defaults
 
 
 def fill_form(
@@ -196,58 +196,62 @@ def fill_form(
             f"elicitation content: expected a mapping, got {type(content).__name__}"
         )
     required = dict.fromkeys(schema.required or ())
-    fields = dict.fromkeys(required, _ANYTHING) | schema.properties
+    fields = dict.fromkeys(required, _UNKNOWN_FIELD) | schema.properties
     filled: dict[str, Value] = {
         name: value
         for name, value in form_defaults(schema).items()
-        if name not in content and not _is_early(value, revision)
+        if name not in content and not _is_unsupported_list(value, revision)
     }
     for name, value in content.items():
         if value is None:
             continue
-        field = fields.get(name) or _additional(schema, name)
+        field = fields.get(name) or _additional_field(schema, name)
         try:
             filled[name] = check_value(field, value)
         except ValueError as error:
-            raise _refused(name, str(error)) from error
-        if _is_early(filled[name], revision):
-            raise _refused(name, f"lists exist since {_LISTS_SINCE}, not at {revision}")
+            raise _content_error(name, str(error)) from error
+        if _is_unsupported_list(filled[name], revision):
+            raise _content_error(
+                name, f"lists exist since {_LISTS_SINCE}, not at {revision}"
+            )
     for name in required:
         if name not in filled:
-            raise _refused(name, "it is required")
+            raise _content_error(name, "it is required")
     order = (*schema.properties, *filled)
     return {name: filled[name] for name in order if name in filled}
 
 
-def _additional(schema: RequestedSchema, name: object) -> PrimitiveSchemaDefinition:
+def _additional_field(
+    schema: RequestedSchema, name: object
+) -> PrimitiveSchemaDefinition:
     allowed = (schema.extra or {}).get("additionalProperties", False)
     if type(name) is not str or allowed is False or allowed is None:
-        raise _refused(name, "the form has no such field")
-    return _ANYTHING
+        raise _content_error(name, "the form has no such field")
+    return _UNKNOWN_FIELD
 
 
-def _is_early(value: Value, revision: Revision) -> bool:
+def _is_unsupported_list(value: Value, revision: Revision) -> bool:
     return isinstance(value, list) and revision < _LISTS_SINCE
 
 
-def _refused(name: object, reason: str) -> LocalProtocolError:
-    plain = isinstance(name, str) and name.isidentifier() and len(name) <= 40
-    path = f".{name}" if plain else f"[{excerpt(name)}]"
+def _content_error(name: object, reason: str) -> LocalProtocolError:
+    is_plain = isinstance(name, str) and name.isidentifier() and len(name) <= 40
+    path = f".{name}" if is_plain else f"[{excerpt(name)}]"
     return LocalProtocolError(f"elicitation content{path}: {reason}")
 
 
 # --- the kinds of fields
 
 
-def _text(value: object) -> str:
+def _check_text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"expected text, got {excerpt(value)}")
     # Converts a member of a `str` enum to its plain text.
     return str.__str__(value)
 
 
-def _string(field: StringSchema, value: object) -> str:
-    text = _text(value)
+def _check_string(field: StringSchema, value: object) -> str:
+    text = _check_text(value)
     _check_count(len(text), "characters", field.min_length, field.max_length)
     expected = format_problem(text, field.format)
     if expected is not None:
@@ -255,15 +259,17 @@ def _string(field: StringSchema, value: object) -> str:
     return text
 
 
-def _check_count(count: int, what: str, low: int | None, high: int | None) -> None:
-    if low is not None and count < low:
-        raise ValueError(f"{count} {what}, the minimum is {low}")
-    if high is not None and count > high:
-        raise ValueError(f"{count} {what}, the maximum is {high}")
+def _check_count(
+    count: int, what: str, minimum: int | None, maximum: int | None
+) -> None:
+    if minimum is not None and count < minimum:
+        raise ValueError(f"{count} {what}, the minimum is {minimum}")
+    if maximum is not None and count > maximum:
+        raise ValueError(f"{count} {what}, the maximum is {maximum}")
 
 
-def _number(field: NumberSchema, value: object) -> int | float:
-    number = _finite(value)
+def _check_number(field: NumberSchema, value: object) -> int | float:
+    number = _check_finite(value)
     if field.type == "integer" and type(number) is float:
         if not number.is_integer():
             raise ValueError(f"{number} is not an integer")
@@ -276,7 +282,7 @@ def _number(field: NumberSchema, value: object) -> int | float:
     return number
 
 
-def _finite(value: object) -> int | float:
+def _check_finite(value: object) -> int | float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"expected a number, got {excerpt(value)}")
     if isinstance(value, int):
@@ -286,35 +292,41 @@ def _finite(value: object) -> int | float:
     return float(value)
 
 
-def _texts(value: object) -> list[str]:
+def _check_texts(value: object) -> list[str]:
     if not isinstance(value, (list, tuple)):
         raise ValueError(f"expected a list of texts, got {excerpt(value)}")
-    return [_text(item) for item in value]
+    return [_check_text(item) for item in value]
 
 
 def _check_choices(chosen: list[str], choices: Mapping[str, str]) -> None:
     for text in chosen:
         if text not in choices:
-            shown = ", ".join(excerpt(each) for each in [*choices][:_CHOICES_SHOWN])
-            more = ", ..." if len(choices) > _CHOICES_SHOWN else ""
-            raise ValueError(f"{excerpt(text)} is not one of {shown}{more}")
+            shown = ", ".join(
+                excerpt(choice) for choice in [*choices][:_MAX_CHOICES_SHOWN]
+            )
+            rest = ", ..." if len(choices) > _MAX_CHOICES_SHOWN else ""
+            raise ValueError(f"{excerpt(text)} is not one of {shown}{rest}")
 
 
-def _anything(value: object) -> Value:
+def _check_unknown(value: object) -> Value:
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return _text(value)
-    return _texts(value) if isinstance(value, (list, tuple)) else _finite(value)
+        return _check_text(value)
+    return (
+        _check_texts(value)
+        if isinstance(value, (list, tuple))
+        else _check_finite(value)
+    )
 
 
-_ANYTHING: Final = UnknownSchema({})
+_UNKNOWN_FIELD: Final = UnknownSchema({})
 
 
 # --- URLs to visit
 
 
-URL_MAX: Final = 8 * 1024
+MAX_URL_CHARS: Final = 8 * 1024
 """Maximum length of a URL; RFC 9112, section 3: servers support 8,000 octets."""
 
 _PUNYCODE: Final = "xn--"
@@ -350,8 +362,8 @@ def url_problem(url: str, *, plain_http: bool = False) -> str | None:
     without user name and password. It has at most 8 KiB, and is https unless its host
     is this machine or `plain_http` is set.
     """
-    if len(url) > URL_MAX:
-        return f"url: it must have at most {URL_MAX} characters, got {len(url)}"
+    if len(url) > MAX_URL_CHARS:
+        return f"url: it must have at most {MAX_URL_CHARS} characters, got {len(url)}"
     try:
         parts = parse_url(url)
     except ValueError as error:
@@ -368,7 +380,7 @@ def describe_url(url: str) -> UrlDescription:
         ValueError: The URL is malformed and must not be shown.
     """
     parts = parse_url(url)
-    labels = [_shown_label(label) for label in parts.host.split(".")]
+    labels = [_unicode_label(label) for label in parts.host.split(".")]
     is_punycode = any(label.startswith(_PUNYCODE) for label in parts.host.split("."))
     return UrlDescription(
         host=parts.host,
@@ -376,28 +388,30 @@ def describe_url(url: str) -> UrlDescription:
         port=parts.port,
         is_https=parts.scheme == "https",
         is_punycode=is_punycode,
-        warnings=tuple(_warnings(parts, labels, is_punycode=is_punycode)),
+        warnings=tuple(_list_warnings(parts, labels, is_punycode=is_punycode)),
     )
 
 
-def _warnings(parts: Url, labels: list[str], *, is_punycode: bool) -> list[str]:
-    found = []
+def _list_warnings(parts: Url, labels: list[str], *, is_punycode: bool) -> list[str]:
+    warnings = []
     if not parts.is_secure:
-        found.append("plain http: everybody in between can read and change everything")
+        warnings.append(
+            "plain http: everybody in between can read and change everything"
+        )
     if is_punycode:
-        found.append("the host has letters that may pass for others")
+        warnings.append("the host has letters that may pass for others")
     if any(_mixes_scripts(label) for label in labels):
-        found.append("the host mixes letters of different scripts")
+        warnings.append("the host mixes letters of different scripts")
     if is_loopback(parts.host):
-        found.append("it leads to this machine")
+        warnings.append("it leads to this machine")
     elif address_class(parts.host) != "name":
-        found.append("the host is a bare address")
+        warnings.append("the host is a bare address")
     if parts.port != _DEFAULT_PORTS[parts.scheme]:
-        found.append(f"the port is {parts.port}, which is unusual")
-    return found
+        warnings.append(f"the port is {parts.port}, which is unusual")
+    return warnings
 
 
-def _shown_label(label: str) -> str:
+def _unicode_label(label: str) -> str:
     """Return a label of a host in the form that a browser may show."""
     if not label.startswith(_PUNYCODE):
         return label

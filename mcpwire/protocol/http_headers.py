@@ -51,7 +51,7 @@ _SESSION: Final = SESSION_ID.lower()
 _METHOD: Final = METHOD.lower()
 
 # 2025-11-25 basic/transports, "Sending Messages to the Server": both types.
-_POSTED: Final = {
+_POST_FIELDS: Final = {
     "content-type": "application/json",
     "accept": "application/json, text/event-stream",
 }
@@ -77,15 +77,15 @@ def check_headers(
         raise LocalProtocolError(
             f"{what} must be a mapping of names to values, got {type(headers).__name__}"
         )
-    given: Mapping[Any, Any] = headers
+    items: Mapping[Any, Any] = headers
     checked = {}
-    for name, value in given.items():
+    for name, value in items.items():
         if not isinstance(name, str) or not is_token(name):
             # The name may be a whole header line by mistake: do not show its value.
-            shown = type(name).__name__
+            name_shown = type(name).__name__
             if isinstance(name, str):
-                shown = repr(name.partition(":")[0][:40])
-            raise LocalProtocolError(f"{what}: {shown} cannot be a header's name")
+                name_shown = repr(name.partition(":")[0][:40])
+            raise LocalProtocolError(f"{what}: {name_shown} cannot be a header's name")
         lower = name.lower()
         if lower in _RESERVED or lower.startswith(PARAM_PREFIX.lower()):
             raise LocalProtocolError(
@@ -119,26 +119,26 @@ def field_line(name: str, value: str) -> bytes:
 class RequestHeaders:
     """The headers of the requests to one target and session.
 
-    `own` are the user's headers for all requests, `extra` are additional fields of one
+    `user_headers` are for all requests, `extra` are additional fields of one
     request. A later field replaces an earlier one of the same name, regardless of case.
     Every method raises `LocalProtocolError` for an invalid field.
     """
 
-    def __init__(self, url: Url, own: Mapping[str, str] | None = None) -> None:
+    def __init__(self, url: Url, user_headers: Mapping[str, str] | None = None) -> None:
         if _TARGET.fullmatch(url.target) is None:
             raise LocalProtocolError("a request's target must be a path and query")
         self._url = url
-        self._own = dict(check_headers(own or {}))
+        self._user_headers = dict(check_headers(user_headers or {}))
         self.session_id: str | None = None
         self.revision: Revision | None = None
         self._post = b""
-        self._post_of: tuple[str | None, Revision | None] | None = None
+        self._post_key: tuple[str | None, Revision | None] | None = None
 
     def with_target(self, target: str) -> RequestHeaders:
         """Return the same headers for another path and query of the same origin."""
         path, mark, query = target.partition("?")
         url = attrs.evolve(self._url, path=path, query=query if mark else None)
-        headers = RequestHeaders(url, self._own)
+        headers = RequestHeaders(url, self._user_headers)
         headers.session_id = self.session_id
         headers.revision = self.revision
         return headers
@@ -150,54 +150,57 @@ class RequestHeaders:
         if version is not None:
             extra = (*extra, (PROTOCOL_VERSION, version))
         if extra:
-            return self._compose("POST", _POSTED, extra)
-        made_of = self.session_id, self.revision
-        if self._post_of != made_of:  # composing them costs 15 % of a call
-            self._post, self._post_of = self._compose("POST", _POSTED, ()), made_of
+            return self._compose("POST", _POST_FIELDS, extra)
+        key = self.session_id, self.revision
+        if self._post_key != key:  # composing them costs 15 % of a call
+            self._post, self._post_key = self._compose("POST", _POST_FIELDS, ()), key
         return self._post
 
     def get(
         self, last_event_id: str | None = None, extra: Iterable[tuple[str, str]] = ()
     ) -> bytes:
         """Return the head of a GET that opens or resumes an event stream."""
-        start = self._compose("GET", {"accept": "text/event-stream"}, extra)
+        head = self._compose("GET", {"accept": "text/event-stream"}, extra)
         if not last_event_id:
-            return start
+            return head
         if not can_resume_from(last_event_id):
             raise LocalProtocolError("the event id cannot travel in a header")
         # 2025-11-25 basic/transports, "Resumability and Redelivery".
-        return b"%slast-event-id: %s\r\n" % (start, last_event_id.strip(" ").encode())
+        return b"%slast-event-id: %s\r\n" % (head, last_event_id.strip(" ").encode())
 
     def delete(self, extra: Iterable[tuple[str, str]] = ()) -> bytes:
         """Return the head of the DELETE that ends the session."""
         return self._compose("DELETE", {}, extra)
 
     def _compose(
-        self, verb: str, more: dict[str, str], extra: Iterable[tuple[str, str]]
+        self,
+        method: str,
+        method_fields: dict[str, str],
+        extra: Iterable[tuple[str, str]],
     ) -> bytes:
         fields = {
             "host": self._url.authority,
             "user-agent": USER_AGENT,
             # Messages are small: compression costs more than it saves.
             "accept-encoding": "identity",
-            **self._own,
+            **self._user_headers,
         }
         if self.revision is not None:
             fields[_VERSION] = self.revision.name
         if self.session_id is not None:
             fields[_SESSION] = self.session_id
-        fields |= more
+        fields |= method_fields
         fields |= {name.lower(): value for name, value in extra}
         lines = b"".join(field_line(name, value) for name, value in fields.items())
-        return f"{verb} {self._url.target} HTTP/1.1\r\n".encode("ascii") + lines
+        return f"{method} {self._url.target} HTTP/1.1\r\n".encode("ascii") + lines
 
 
 # Mirrored arguments of tools
 
 _ANNOTATION: Final = "x-mcp-header"
 _MIRRORED_TYPES: Final = ("string", "integer", "boolean")
-_MAX_PER_TOOL: Final = 256  # servers accept fewer headers
-_MAX_OF_ALL_TOOLS: Final = 16_384
+_MAX_TOOL_HEADERS: Final = 256  # servers accept fewer headers
+_MAX_HEADERS: Final = 16_384
 _SAFE_INTEGER: Final = 2**53 - 1  # the largest exact integer in JavaScript
 
 
@@ -225,19 +228,23 @@ def find_param_headers(input_schema: Json) -> tuple[ParamHeader, ...]:
     must be string, integer or boolean, or a list of these and null (our
     interpretation). Schemas deeper than `MAX_DEPTH` are ignored.
     """
-    found: dict[str, ParamHeader] = {}
+    headers: dict[str, ParamHeader] = {}
     if isinstance(input_schema, dict):
-        for schema, place, path in _annotated(input_schema, ("inputSchema",), ()):
+        for schema, place, path in _annotated_schemas(
+            input_schema, ("inputSchema",), ()
+        ):
             header = _read_annotation(schema, place, path)
-            if header.name.lower() in found:
-                raise _invalid(place, "unique name", schema[_ANNOTATION])
-            if len(found) == _MAX_PER_TOOL:
-                raise _invalid(place, f"at most {_MAX_PER_TOOL} of them", "more")
-            found[header.name.lower()] = header
-    return tuple(found.values())
+            if header.name.lower() in headers:
+                raise _invalid_annotation(place, "unique name", schema[_ANNOTATION])
+            if len(headers) == _MAX_TOOL_HEADERS:
+                raise _invalid_annotation(
+                    place, f"at most {_MAX_TOOL_HEADERS} of them", "more"
+                )
+            headers[header.name.lower()] = header
+    return tuple(headers.values())
 
 
-def _annotated(
+def _annotated_schemas(
     schema: dict[str, Any], place: tuple[str, ...], path: tuple[str, ...] | None
 ) -> Iterator[tuple[dict[str, Any], tuple[str, ...], tuple[str, ...] | None]]:
     """Yield each annotated schema, its place, and its path through ``properties``."""
@@ -248,9 +255,9 @@ def _annotated(
     for keyword, name, inner in children(schema):
         if isinstance(inner, dict):
             step = keyword if name is None else f"{keyword}.{str(name)[:40]}"
-            chain = None if path is None or keyword != "properties" else path
-            inner_path = None if chain is None else (*chain, str(name))
-            yield from _annotated(inner, (*place, step), inner_path)
+            base_path = None if path is None or keyword != "properties" else path
+            inner_path = None if base_path is None else (*base_path, str(name))
+            yield from _annotated_schemas(inner, (*place, step), inner_path)
 
 
 def _read_annotation(
@@ -258,19 +265,23 @@ def _read_annotation(
 ) -> ParamHeader:
     name, kinds = schema[_ANNOTATION], schema.get("type")
     if not isinstance(name, str) or not is_token(name):
-        raise _invalid(place, "RFC 9110 token", name)
+        raise _invalid_annotation(place, "RFC 9110 token", name)
     if not path:
-        raise _invalid(place, "no annotation outside a chain of properties", name)
-    named = kinds if type(kinds) is list else [kinds]
-    named = [kind for kind in named if kind != "null"] or [None]
-    if any(kind not in _MIRRORED_TYPES for kind in named):
-        raise _invalid(place, "type string, integer or boolean", kinds)
+        raise _invalid_annotation(
+            place, "no annotation outside a chain of properties", name
+        )
+    types = kinds if type(kinds) is list else [kinds]
+    types = [kind for kind in types if kind != "null"] or [None]
+    if any(kind not in _MIRRORED_TYPES for kind in types):
+        raise _invalid_annotation(place, "type string, integer or boolean", kinds)
     return ParamHeader(PARAM_PREFIX + name, path)
 
 
-def _invalid(place: tuple[str, ...], expected: str, got: Json) -> InvalidMessage:
-    where = f"{'.'.join(place)[:400]}.{_ANNOTATION}"
-    return InvalidMessage(where, expected=expected, got=excerpt(got))
+def _invalid_annotation(
+    place: tuple[str, ...], expected: str, got: Json
+) -> InvalidMessage:
+    path = f"{'.'.join(place)[:400]}.{_ANNOTATION}"
+    return InvalidMessage(path, expected=expected, got=excerpt(got))
 
 
 def mirror_params(
@@ -316,8 +327,8 @@ class MirroredHeaders:
 
     def __init__(self, on_dropped: Callable[[str, str], object]) -> None:
         self._on_dropped = on_dropped
-        self._known: dict[str, tuple[ParamHeader, ...]] = {}
-        self._count = 0
+        self._headers_by_tool: dict[str, tuple[ParamHeader, ...]] = {}
+        self._header_count = 0
 
     def lines(self, method: str, params: Mapping[str, Any] | None) -> bytes:
         """Return the field lines of the mirrored headers of a message.
@@ -333,14 +344,14 @@ class MirroredHeaders:
             return lines
         # The method needs no encoding (2026-07-28, "Value Encoding").
         lines += f"mcp-name: {encode_value(name)}\r\n".encode("ascii")
-        headers = self._known.get(name) if method == "tools/call" else None
+        headers = self._headers_by_tool.get(name) if method == "tools/call" else None
         arguments = params.get("arguments")
         if headers and isinstance(arguments, dict):
             for header, value in mirror_params(headers, arguments):
                 lines += field_line(header.lower(), value)
         return lines
 
-    def learn_tools(self, result: dict[str, Any]) -> dict[str, Any]:
+    def add_tools(self, result: dict[str, Any]) -> dict[str, Any]:
         """Return a `tools/list` result without the tools with invalid annotations.
 
         Entries that are not tools are kept, because the decoder reports them better.
@@ -348,25 +359,27 @@ class MirroredHeaders:
         tools = result.get("tools")
         if not isinstance(tools, list):
             return result
-        kept = [tool for tool in tools if self._learn_tool(tool)]
-        return result if len(kept) == len(tools) else {**result, "tools": kept}
+        valid = [tool for tool in tools if self._add_tool(tool)]
+        return result if len(valid) == len(tools) else {**result, "tools": valid}
 
-    def _learn_tool(self, tool: Any) -> bool:
+    def _add_tool(self, tool: Any) -> bool:
         """Store a tool's annotations; return whether the tool may stay."""
         name = tool.get("name") if isinstance(tool, dict) else None
         if not isinstance(name, str):
             return True
-        self._count -= len(self._known.pop(name, ()))
+        self._header_count -= len(self._headers_by_tool.pop(name, ()))
         try:
             headers = find_param_headers(tool.get("inputSchema"))
         except InvalidMessage as error:
             self._on_dropped(name, str(error))
             return False
         if headers:
-            self._known[name] = headers
-            self._count += len(headers)
-        while self._count > _MAX_OF_ALL_TOOLS:  # remove the oldest
-            self._count -= len(self._known.pop(next(iter(self._known))))
+            self._headers_by_tool[name] = headers
+            self._header_count += len(headers)
+        while self._header_count > _MAX_HEADERS:  # remove the oldest
+            self._header_count -= len(
+                self._headers_by_tool.pop(next(iter(self._headers_by_tool)))
+            )
         return True
 
 

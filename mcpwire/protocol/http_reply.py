@@ -58,7 +58,7 @@ from mcpwire.wire.json import (
     JSONDecodeError,
     check_values,
     loads,
-    outline,
+    peek_members,
 )
 from mcpwire.wire.sse import SSEDecoder
 from mcpwire.wire.urls import mask_url, resolve_url, same_origin
@@ -118,7 +118,7 @@ class Request:
 
 BodyKind: TypeAlias = Literal["json", "stream", "other"]
 
-BODY_SHOWN: Final = 200
+BODY_EXCERPT_BYTES: Final = 200
 """Length of the excerpt of an unexpected body in an error message, in bytes."""
 
 MAX_ERROR_BODY: Final = 1024 * 1024
@@ -136,13 +136,13 @@ _EVENT_START: Final = re.compile(rb"(?:event: message\r?\n)?data: (?=\{)")
 
 def body_kind(fields: Fields) -> BodyKind:
     """Return the kind of a body by its content type."""
-    given = fields.get(b"content-type", b"")
-    return _KINDS.get(given) or _KINDS.get(
-        media_type(given.decode("latin-1")).encode("latin-1", "replace"), "other"
+    content_type = fields.get(b"content-type", b"")
+    return _KINDS.get(content_type) or _KINDS.get(
+        media_type(content_type.decode("latin-1")).encode("latin-1", "replace"), "other"
     )
 
 
-def lone_message(chunk: bytes) -> bytes | None:
+def single_message(chunk: bytes) -> bytes | None:
     """Return the data of a chunk that is exactly one ``message`` event of a stream.
 
     ``None``: the chunk needs a decoder. The chunk must start at an event boundary, and
@@ -165,7 +165,7 @@ def is_success(status: int) -> bool:
 # Errors
 
 
-def error_in(body: bytes) -> RPCError | None:
+def read_error(body: bytes) -> RPCError | None:
     """Return the JSON-RPC error in a body, regardless of its ``jsonrpc`` and ``id``."""
     try:
         message = loads(body)
@@ -187,9 +187,12 @@ def error_in(body: bytes) -> RPCError | None:
     return None if is_status else parsed.error
 
 
-def as_text(fields: Fields) -> dict[str, str]:
+def decode_fields(fields: Fields) -> dict[str, str]:
     """Return header fields as strings."""
-    return {k.decode("latin-1"): v.decode("latin-1") for k, v in fields.items()}
+    return {
+        name.decode("latin-1"): value.decode("latin-1")
+        for name, value in fields.items()
+    }
 
 
 def unusable_answer(
@@ -214,11 +217,11 @@ def unusable_answer(
     refusal = HTTPError(
         text,
         status=status,
-        headers=as_text(fields),
-        body=body[: BODY_SHOWN * 10],
+        headers=decode_fields(fields),
+        body=body[: BODY_EXCERPT_BYTES * 10],
         target=target,
     )
-    error = error_in(body)
+    error = read_error(body)
     if error is None:
         return refusal
     error.status = status
@@ -238,17 +241,17 @@ _SECRETS: Final = re.compile(
 )
 
 
-def _hide(found: re.Match[str]) -> str:
-    if found["url"] is not None:
-        return mask_url(found["url"])
-    return f"{found['scheme'] or found['name']}***"
+def _mask_match(match: re.Match[str]) -> str:
+    if match["url"] is not None:
+        return mask_url(match["url"])
+    return f"{match['scheme'] or match['name']}***"
 
 
 def body_excerpt(body: Line) -> str:
     """Return the beginning of a body for an error message, with secrets masked."""
     # Mask before cutting: a cut token may not match the pattern.
-    text = body[: BODY_SHOWN * 10].decode("utf-8", "replace")
-    return repr(_SECRETS.sub(_hide, text)[:BODY_SHOWN])
+    text = body[: BODY_EXCERPT_BYTES * 10].decode("utf-8", "replace")
+    return repr(_SECRETS.sub(_mask_match, text)[:BODY_EXCERPT_BYTES])
 
 
 # Eras and sessions
@@ -279,12 +282,12 @@ def is_expired(error: MCPError, *, has_session: bool) -> bool:
     if not has_session:
         return False
     if isinstance(error, RPCError):
-        names_it = _SESSION_LOST.search(error.message) is not None
+        names_session = _SESSION_LOST.search(error.message) is not None
         if error.status == 404:
-            return names_it or error.code not in _METHOD_CODES
+            return names_session or error.code not in _METHOD_CODES
         return (
             error.status == 400
-            and names_it
+            and names_session
             and (error.code in _UNDEFINED_CODES or error.code == INVALID_REQUEST)
         )
     if not isinstance(error, HTTPError):
@@ -321,7 +324,7 @@ def contradicts_era(error: MCPError, era: Era, method: str) -> bool:
     )
 
 
-def session_id_in(fields: Fields) -> str | None:
+def read_session_id(fields: Fields) -> str | None:
     """Return the session id in the header fields of an InitializeResult, if any."""
     # 2025-11-25 basic/transports, "Session Management": visible ASCII.
     session_id = fields.get(b"mcp-session-id", b"").decode("latin-1")
@@ -351,21 +354,21 @@ def resolve_redirect(
     if location is None:
         return "the redirect is not followed: it has no Location"
     try:
-        there = resolve_url(url, location)
+        target = resolve_url(url, location)
     except ValueError:
-        why = "that is no URL to go to"
+        reason = "that is no URL to go to"
     else:
-        if (url.scheme, there.scheme) == ("https", "http"):
-            why = "it leads from https to http"
-        elif not same_origin(url, there):
-            why = "it leads to another origin"
+        if (url.scheme, target.scheme) == ("https", "http"):
+            reason = "it leads from https to http"
+        elif not same_origin(url, target):
+            reason = "it leads to another origin"
         elif status not in {307, 308}:  # RFC 9110, 15.4.8 and 15.4.9
-            why = f"HTTP {status} does not keep method and body"
+            reason = f"HTTP {status} does not keep method and body"
         elif not allowed:
-            why = "follow_redirects is off"
+            reason = "follow_redirects is off"
         else:
-            return there
-    return f"the redirect to '{mask_url(location)}' is not followed: {why}"
+            return target
+    return f"the redirect to '{mask_url(location)}' is not followed: {reason}"
 
 
 # Replies
@@ -388,10 +391,10 @@ class Owner(Protocol):
     def redirect(self, reply: Reply) -> Url | str:
         """Return the target of a redirect, or a clause with the reason against it."""
 
-    def error_body_began(self, reply: Reply) -> None:
+    def on_error_body(self, reply: Reply) -> None:
         """Handle a head without a usable body; the body may contain an error."""
 
-    def stream_opened(self, reply: Reply) -> None:
+    def on_stream_open(self, reply: Reply) -> None:
         """Handle the start of a long-lived stream, or of a resumed one."""
 
     def trace_head(self, reply: Reply) -> None:
@@ -400,12 +403,12 @@ class Owner(Protocol):
     def trace_message(self, data: bytes) -> None:
         """Trace a received message."""
 
-    def notified(
+    def on_notification(
         self, reply: Reply, method: str, params: dict[str, Any] | None
     ) -> None:
         """Handle a notification on the reply's stream."""
 
-    def requested(
+    def on_request(
         self, reply: Reply, id: RequestId, method: str, params: dict[str, Any] | None
     ) -> None:
         """Handle a server request on the reply's stream."""
@@ -422,7 +425,7 @@ class Reply:
     headers: Mapping[str, str] | None = None  # the user's
     url: Url | None = None  # the requested URL, if it is not the target's
     aborted: MCPError | None = None  # set from outside; engines check before waiting
-    openings = messages = holds = questions = 0
+    openings = messages = pauses = questions = 0
     resumption: Resumption | None = None
     is_resumed = False  # whether it continues an earlier stream
     timer: Any = None  # limits the time for the body of an error
@@ -462,7 +465,7 @@ class Reply:
         self._body: Line = b""
         self._body_kind: BodyKind = "other"
         self._decoder: SSEDecoder | None = None
-        self._is_begun = False  # whether messages were read without a decoder
+        self._has_started = False  # whether messages were read without a decoder
 
     @property
     def method(self) -> str:
@@ -474,7 +477,7 @@ class Reply:
         """Whether the stream had an event id from which it can be resumed."""
         return self.resumption is not None and self.resumption.cursor != ""
 
-    def out_of_time(self, now: float) -> MCPError:
+    def timeout_error(self, now: float) -> MCPError:
         """Return the error for a timed-out call or opening of a stream."""
         if self.deadline is None:
             return RemoteProtocolError(
@@ -482,7 +485,7 @@ class Reply:
             )
         is_hopeless = self.status and self._body_kind == "other"
         if is_hopeless and not (self.is_over or self.is_resumed):
-            return self._fault(self._body, ", and not all of the body")
+            return self._unusable_error(self._body, ", and not all of the body")
         detail = None
         if self.kind != "call":
             detail = "it was not accepted"
@@ -502,14 +505,14 @@ class Reply:
         if owner.is_traced:
             owner.trace_head(self)
         kind = body_kind(fields) if status in _ANSWER_STATUSES else "other"
-        self._room = owner.limits.message
+        self._bytes_left = owner.limits.message
         if kind == "json" and self.kind == "call":
             self._body_kind = kind
         elif kind == "stream":
             self._body_kind = kind
             self._open_stream()
         else:
-            self._judge_head()
+            self._process_head()
 
     def _open_stream(self) -> None:
         self.openings += 1
@@ -519,40 +522,40 @@ class Reply:
         if self.kind == "stream":
             self.is_resumed = self.can_resume
         if self.kind == "stream" or self.openings > 1 or self.what == LISTEN:
-            self._owner.stream_opened(self)
+            self._owner.on_stream_open(self)
 
-    def _judge_head(self) -> None:
+    def _process_head(self) -> None:
         """Process a head without a stream and without a usable body."""
-        self._room = min(MAX_ERROR_BODY, self._room)
+        self._bytes_left = min(MAX_ERROR_BODY, self._bytes_left)
         if 300 <= self.status < 400:
-            there = self._owner.redirect(self)
-            if isinstance(there, str):
-                self._settle(self._fault(b"", f": {there}"))
+            target = self._owner.redirect(self)
+            if isinstance(target, str):
+                self._settle(self._unusable_error(b"", f": {target}"))
             else:
-                self.redirect = there
+                self.redirect = target
         elif self.kind == "stream":
             # 2025-11-25 basic/transports, "Listening for Messages from the Server": a
             # stream or 405; any other response means that the server has no stream.
-            self._settle(self._fault(b"", ": no stream"))
+            self._settle(self._unusable_error(b"", ": no stream"))
         elif self.kind == "notification":
             self.is_over = is_success(self.status)
         elif self.status == 200:
-            self._room = BODY_SHOWN
+            self._bytes_left = BODY_EXCERPT_BYTES
         elif is_success(self.status):
             # 2025-11-25 basic/transports, "Sending Messages": the response to a request
             # is a stream or JSON; 202 is for notifications.
-            self._settle(self._fault(b"", ": no answer can come"))
+            self._settle(self._unusable_error(b"", ": no answer can come"))
         if not self.is_over:
-            self._owner.error_body_began(self)
+            self._owner.on_error_body(self)
 
     def data(self, chunk: bytes) -> None:
         """Process the next bytes of the body."""
         if self._body_kind == "stream":
-            self._take_events(chunk)
+            self._receive_events(chunk)
             return
         if self.is_over:
             return
-        self._room -= len(chunk)
+        self._bytes_left -= len(chunk)
         if not self._body:
             self._body = chunk
         else:
@@ -560,27 +563,29 @@ class Reply:
             if type(self._body) is bytes:
                 self._body = bytearray(self._body)
             self._body += chunk
-        if self._room < 0:
+        if self._bytes_left < 0:
             if self._body_kind == "json":
-                raise self._too_large("the body")
-            self._settle(self._fault(self._body))
+                raise self._too_large_error("the body")
+            self._settle(self._unusable_error(self._body))
 
-    def _take_events(self, chunk: bytes) -> None:
+    def _receive_events(self, chunk: bytes) -> None:
         decoder = self._decoder
         if decoder is None:
-            if self.resumption is None and len(chunk) <= self._room:
-                data = lone_message(chunk)
+            if self.resumption is None and len(chunk) <= self._bytes_left:
+                data = single_message(chunk)
                 if data is not None:
-                    self._is_begun = True
-                    self._take_message(data)
+                    self._has_started = True
+                    self._receive_message(data)
                     return
-            decoder = self._decoder = SSEDecoder(self._room, is_begun=self._is_begun)
+            decoder = self._decoder = SSEDecoder(
+                self._bytes_left, has_started=self._has_started
+            )
         for event in decoder.feed(chunk):
-            self._take_event(event)
+            self._receive_event(event)
         if decoder.overflow and not self.is_over:
-            raise self._too_large("an event")
+            raise self._too_large_error("an event")
 
-    def _too_large(self, what: str) -> MessageTooLarge:
+    def _too_large_error(self, what: str) -> MessageTooLarge:
         self._body = b""  # the error's traceback keeps this reply alive
         limit = self._owner.limits.message
         return MessageTooLarge(
@@ -600,27 +605,27 @@ class Reply:
         else:
             body, self._body = self._body, b""
             if self._body_kind != "json":
-                self._settle(self._fault(body))
+                self._settle(self._unusable_error(body))
                 return
             # RFC 8259, 8.1: a parser may ignore a byte order mark.
             if body.startswith(b"\xef\xbb\xbf"):
                 body = body[3:]
-            self._take_message(body)
+            self._receive_message(body)
             if not self.is_over:
-                self._settle(self._malformed or self._no_answer("body", body))
+                self._settle(self._malformed or self._no_answer_error("body", body))
 
     def _end_stream(self) -> None:
         may_resume = self.can_resume and self._owner.recovery.resume
         malformed = self._malformed
         if malformed is not None and self.what != LISTEN and not may_resume:
             # The malformed message, not the end of the stream, is the cause.
-            error = self._no_answer("stream", malformed.raw)
+            error = self._no_answer_error("stream", malformed.raw)
             error.__cause__ = malformed
             self._settle(error)
 
-    def cut_short(self) -> None:
+    def end_early(self) -> None:
         """Settle with the received part of an error's body."""
-        self._settle(self._fault(self._body, ", and not all of the body"))
+        self._settle(self._unusable_error(self._body, ", and not all of the body"))
 
     def save_position(self) -> None:
         """Save the position of a stream that ended or broke off.
@@ -631,7 +636,7 @@ class Reply:
         if decoder is not None and (decoder.last_event_id or decoder.retry is not None):
             self._is_replay(decoder.last_event_id, decoder.retry)
 
-    def _no_answer(self, path: str, data: Line) -> InvalidMessage:
+    def _no_answer_error(self, path: str, data: Line) -> InvalidMessage:
         return InvalidMessage(
             path,
             expected=f"the answer to {self.what}",
@@ -639,7 +644,7 @@ class Reply:
             raw=data,
         )
 
-    def _fault(self, body: Line, detail: str = "") -> MCPError:
+    def _unusable_error(self, body: Line, detail: str = "") -> MCPError:
         return unusable_answer(
             self.what,
             self.status,
@@ -657,14 +662,14 @@ class Reply:
 
     # Events
 
-    def _take_event(self, event: SSEEvent) -> None:
+    def _receive_event(self, event: SSEEvent) -> None:
         if (
             event.id or event.retry is not None or self.resumption is not None
         ) and self._is_replay(event.id, event.retry):
             return
         if event.event == "message":
             if event.data:
-                self._take_message(event.data)
+                self._receive_message(event.data)
         elif self.kind == "call" and event.event in {"error", "endpoint"}:
             # Some servers report an error in an `error` event; servers of 2024-11-05
             # start with `endpoint`, the URL for messages.
@@ -702,7 +707,7 @@ class Reply:
 
     # Messages
 
-    def _take_message(self, data: Line) -> None:
+    def _receive_message(self, data: Line) -> None:
         owner = self._owner
         owner.stats.messages += 1
         self.messages += 1
@@ -713,13 +718,15 @@ class Reply:
                 check_values(data, owner.limits.values)
             message = loads(data)
         except JSONDecodeError:
-            self._take_unreadable(data)
+            self._receive_unreadable(data)
             return
         except MessageTooLarge as error:
             error.__traceback__ = None  # its frames keep the whole message alive
             owner.stats.invalid += 1
             is_body = self._body_kind == "json"
-            if self.kind == "call" and (is_body or self._is_ours(outline(data))):
+            if self.kind == "call" and (
+                is_body or self._has_our_id(peek_members(data))
+            ):
                 self._settle(error)
             return
         # Fast path for a plain result, which saves 2 of 25 µs. The type of the id is
@@ -737,11 +744,11 @@ class Reply:
             self.result = message["result"]
             self.is_over = True
         elif type(message) is list:
-            self._take_batch(message, data)
+            self._receive_batch(message, data)
         else:
-            self._take_value(message, data)
+            self._receive_value(message, data)
 
-    def _take_unreadable(self, data: Line) -> None:
+    def _receive_unreadable(self, data: Line) -> None:
         owner = self._owner
         if self.kind == "call":
             is_body = self._body_kind == "json"
@@ -751,56 +758,56 @@ class Reply:
                 got=f"{len(data)} bytes that are not" if data.strip() else "nothing",
                 raw=data,
             )
-            if is_body or self._is_ours(outline(data)):
+            if is_body or self._has_our_id(peek_members(data)):
                 self._settle(error)
                 return
-            if data[:BODY_SHOWN].lstrip().startswith(b"{"):
+            if data[:BODY_EXCERPT_BYTES].lstrip().startswith(b"{"):
                 self._malformed = error
         if data.isspace():
             owner.stats.messages -= 1
         else:
             owner.stats.add_noise(data, owner.limits.noise_lines)
 
-    def _take_batch(self, messages: list[Json], data: Line) -> None:
+    def _receive_batch(self, messages: list[Json], data: Line) -> None:
         # 2025-03-26 basic, "Batching"; removed with 2025-06-18.
         revision = self._owner.revision
         if revision is None or not revision.receives_batches:
             error = InvalidMessage(
                 "message", expected="object", got="array", hint=NO_BATCHES
             )
-            self._take_invalid(error, messages, data)
+            self._receive_invalid(error, messages, data)
         elif not messages:
             self._owner.stats.invalid += 1
         else:
             for message in messages:
-                self._take_value(message, data)
+                self._receive_value(message, data)
 
-    def _take_value(self, value: Json, data: Line) -> None:
+    def _receive_value(self, value: Json, data: Line) -> None:
         owner = self._owner
         try:
             message = jsonrpc.parse_message(value)
         except InvalidMessage as error:
             error.__traceback__ = None  # its frames keep the whole message alive
-            self._take_invalid(error, value, data)
+            self._receive_invalid(error, value, data)
             return
         if type(message) is jsonrpc.Notification:
             owner.stats.line_bytes = len(data)
-            owner.notified(self, message.method, message.params)
+            owner.on_notification(self, message.method, message.params)
         elif type(message) is jsonrpc.Request:
             owner.stats.line_bytes = len(data)
-            owner.requested(self, message.id, message.method, message.params)
+            owner.on_request(self, message.id, message.method, message.params)
         else:
             assert isinstance(message, (jsonrpc.Success, jsonrpc.Failure))
-            self._take_answer(message, data)
+            self._receive_answer(message, data)
 
-    def _take_invalid(self, error: InvalidMessage, value: Json, data: Line) -> None:
+    def _receive_invalid(self, error: InvalidMessage, value: Json, data: Line) -> None:
         """Process a value that violates JSON-RPC or the revision."""
         self._owner.stats.invalid += 1
         if self.kind != "call":
             return
-        error.raw = bytes(data[:BODY_SHOWN])
+        error.raw = bytes(data[:BODY_EXCERPT_BYTES])
         is_list = type(value) is list
-        if any(map(self._is_ours, value if is_list else [value])):
+        if any(map(self._has_our_id, value if is_list else [value])):
             if not is_list and type(value["id"]) is float:
                 error.hint = ID_TYPE_CHANGED
             self._settle(error)
@@ -811,13 +818,13 @@ class Reply:
         ):
             self._malformed = error
 
-    def _is_ours(self, value: Json) -> bool:
+    def _has_our_id(self, value: Json) -> bool:
         """Return whether a malformed value has the id of our request."""
         return (
             type(value) is dict and value.get("id") == self.id and "method" not in value
         )
 
-    def _take_answer(
+    def _receive_answer(
         self, message: jsonrpc.Success | jsonrpc.Failure, data: Line
     ) -> None:
         id = message.id

@@ -17,8 +17,8 @@ from mcpwire.protocol.methods import (
     ELICIT,
     ROOTS,
     SAMPLE,
-    available,
-    capability_declared,
+    available_method,
+    is_capability_declared,
 )
 from mcpwire.versions import REVISIONS
 
@@ -61,17 +61,17 @@ def is_supported(
     capability: str, revision: Revision, declared: Mapping[str, Any] | None
 ) -> bool:
     """Return whether client and revision support a capability."""
-    family, _, mode = capability.partition(".")
-    method = _METHODS.get(family)
+    feature, _, mode = capability.partition(".")
+    method = _METHODS.get(feature)
     if method is not None:
-        if available(method, revision, "server") is None:
+        if available_method(method, revision, "server") is None:
             return False
         # 2025-11-25 introduced modes; before, every elicitation was a form.
         if mode and revision < _NOV_2025:
             if capability != "elicitation.form":
                 return False
-            capability = family
-    return capability_declared(declared, capability)
+            capability = feature
+    return is_capability_declared(declared, capability)
 
 
 def capability_object(capability: str) -> JsonObject:
@@ -89,7 +89,9 @@ def elicit_form(message: str, schema: JsonObject) -> InputRequest:
     """Return a request to fill in a form with a schema of the revision."""
     # 2025-11-25 client/elicitation: no mode means form; earlier there are no modes.
     params = {"message": message, "requestedSchema": schema}
-    return InputRequest("elicit", ELICIT, "elicitation.form", params, _decode_elicited)
+    return InputRequest(
+        "elicit", ELICIT, "elicitation.form", params, _decode_elicitation
+    )
 
 
 def elicit_url(
@@ -105,10 +107,12 @@ def elicit_url(
     params = {"mode": "url", "message": message, "url": url}
     if revision == _NOV_2025:
         params["elicitationId"] = elicitation_id
-    return InputRequest("elicit", ELICIT, "elicitation.url", params, _decode_elicited)
+    return InputRequest(
+        "elicit", ELICIT, "elicitation.url", params, _decode_elicitation
+    )
 
 
-def _decode_elicited(answer: dict[str, Any]) -> ElicitResult:
+def _decode_elicitation(answer: dict[str, Any]) -> ElicitResult:
     from mcpwire.types import ElicitResult, decode
 
     return decode(ElicitResult, answer)
@@ -125,8 +129,8 @@ def list_roots() -> InputRequest:
 def _decode_roots(answer: dict[str, Any]) -> list[Root]:
     from mcpwire.types import ListRootsResult, decode
 
-    found = decode(ListRootsResult, answer).roots
-    for index, root in enumerate(found):
+    roots = decode(ListRootsResult, answer).roots
+    for index, root in enumerate(roots):
         # 2026-07-28 client/roots, "Root": MUST be a file:// URI.
         if not root.uri.startswith("file://"):
             raise InvalidMessage(
@@ -134,7 +138,7 @@ def _decode_roots(answer: dict[str, Any]) -> list[Root]:
                 expected="a file:// URI",
                 got=excerpt(root.uri),
             )
-    return found
+    return roots
 
 
 # --- the client's model
@@ -148,9 +152,9 @@ def create_message(
     """Return a request for a message of the model, or raise `LocalProtocolError`."""
     from mcpwire.protocol.client_features import (
         check_sampling,
+        content_problem,
         finish_sampling,
         fit_content,
-        kind_problem,
     )
     from mcpwire.types import encode
 
@@ -164,7 +168,7 @@ def create_message(
     messages = []
     for message in request.messages:
         for block in message.blocks:
-            problem = kind_problem(getattr(block, "type", None), revision)
+            problem = content_problem(getattr(block, "type", None), revision)
             if problem is not None:
                 raise LocalProtocolError(f"sampling: {problem}")
         messages.append(fit_content(message, revision, "sampling"))

@@ -1,9 +1,10 @@
 """JSON Schemas: traversal, references and limits. No schema is ever fetched.
 
-Schemas come from peers, so any part of them may be malformed. `children`, `mapped`,
-`pointed` and `resolved` are for code that inspects or transforms schemas: exporters,
-the command line, authoring. `read_schema` is for validation: it links all subschemas,
-and refuses a large schema, an unknown dialect and external references.
+Schemas come from peers, so any part of them may be malformed. `children`,
+`map_schemas`, `resolve_pointer` and `resolve_references` are for code that inspects or
+transforms schemas: exporters, the command line, authoring. `read_schema` is for
+validation: it links all subschemas, and refuses a large schema, an unknown dialect and
+external references.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ MAX_CHAIN: Final = 64
 
 MAX_URI: Final = 2_048
 
-_QUOTED: Final = 100  # characters of a peer's text in an error message
+_MAX_QUOTED: Final = 100  # characters of a peer's text in an error message
 
 
 _SAME_VALUE: Final = frozenset(
@@ -57,15 +58,15 @@ _MAPS: Final = _DEFINITIONS | frozenset(
 )
 
 
-def unusable(problem: str, hint: str | None = None) -> RemoteProtocolError:
+def schema_error(problem: str, hint: str | None = None) -> RemoteProtocolError:
     """Return the error for a schema that cannot be used for validation."""
     return RemoteProtocolError(f"the schema cannot be used: {problem}", hint=hint)
 
 
-def quoted(value: object) -> str:
+def quote(value: object) -> str:
     """Return the beginning of the `repr` of a peer's value."""
-    shown = repr(value[: _QUOTED + 1] if isinstance(value, str) else value)
-    return shown if len(shown) <= _QUOTED else f"{shown[:_QUOTED]}..."
+    shown = repr(value[: _MAX_QUOTED + 1] if isinstance(value, str) else value)
+    return shown if len(shown) <= _MAX_QUOTED else f"{shown[:_MAX_QUOTED]}..."
 
 
 # --- inspection and transformation
@@ -75,49 +76,49 @@ def children(
     schema: Mapping[str, Any],
 ) -> Iterator[tuple[str, str | int | None, dict[str, Any] | bool]]:
     """Yield the direct subschemas of a schema: keyword, name or index, subschema."""
-    for keyword, held in schema.items():
+    for keyword, value in schema.items():
         places: Iterable[tuple[Any, Any]] = ()
         if keyword in _MAPS:
-            places = held.items() if isinstance(held, dict) else ()
+            places = value.items() if isinstance(value, dict) else ()
         elif keyword in _KEYWORDS:
-            places = enumerate(held) if isinstance(held, list) else ((None, held),)
-        for place, inner in places:
+            places = enumerate(value) if isinstance(value, list) else ((None, value),)
+        for key, inner in places:
             if isinstance(inner, (dict, bool)):
-                yield keyword, place, inner
+                yield keyword, key, inner
 
 
 def walk(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a schema and all its subschemas."""
     pending = [schema]
     while pending:
-        found = pending.pop()
-        yield found
-        inside = (inner for _, _, inner in children(found))
-        pending += [inner for inner in inside if isinstance(inner, dict)]
+        current = pending.pop()
+        yield current
+        subschemas = (inner for _, _, inner in children(current))
+        pending += [inner for inner in subschemas if isinstance(inner, dict)]
 
 
-def rebuilt(
+def replace_children(
     schema: Mapping[str, Any], change: Callable[[dict[str, Any]], Any]
 ) -> dict[str, Any]:
     """Return a copy with the direct subschemas replaced by the results of `change`."""
 
-    def changed(inner: Any) -> Any:
+    def replace(inner: Any) -> Any:
         return change(inner) if isinstance(inner, dict) else inner
 
     copy = dict(schema)
-    for keyword, held in schema.items():
+    for keyword, value in schema.items():
         if keyword not in _KEYWORDS:
             continue
-        if isinstance(held, list):
-            copy[keyword] = [changed(inner) for inner in held]
+        if isinstance(value, list):
+            copy[keyword] = [replace(inner) for inner in value]
         elif keyword not in _MAPS:
-            copy[keyword] = changed(held)
-        elif isinstance(held, dict):
-            copy[keyword] = {name: changed(inner) for name, inner in held.items()}
+            copy[keyword] = replace(value)
+        elif isinstance(value, dict):
+            copy[keyword] = {name: replace(inner) for name, inner in value.items()}
     return copy
 
 
-def mapped(
+def map_schemas(
     schema: dict[str, Any],
     visit: Callable[[dict[str, Any]], dict[str, Any]],
     depth: int = 0,
@@ -128,13 +129,15 @@ def mapped(
     """
     if depth >= MAX_DEPTH:
         return {}
-    return visit(rebuilt(schema, lambda inner: mapped(inner, visit, depth + 1)))
+    return visit(
+        replace_children(schema, lambda inner: map_schemas(inner, visit, depth + 1))
+    )
 
 
 def properties_of(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the `properties` of an object's schema; ``{}`` if absent or malformed."""
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
 
 
 def required_of(schema: Mapping[str, Any]) -> list[str]:
@@ -145,8 +148,8 @@ def required_of(schema: Mapping[str, Any]) -> list[str]:
 
 def branches_of(schema: Mapping[str, Any], keyword: str) -> list[Any]:
     """Return the list of a keyword; empty if absent or malformed."""
-    found = schema.get(keyword)
-    return found if isinstance(found, list) else []
+    branches = schema.get(keyword)
+    return branches if isinstance(branches, list) else []
 
 
 def alternatives_of(schema: Mapping[str, Any]) -> list[Any]:
@@ -154,29 +157,29 @@ def alternatives_of(schema: Mapping[str, Any]) -> list[Any]:
     return branches_of(schema, "anyOf") or branches_of(schema, "oneOf")
 
 
-def pointed(root: Any, reference: str) -> Any:
+def resolve_pointer(root: Any, reference: str) -> Any:
     """Return the target of a reference such as ``#/$defs/a``; ``None`` if not found.
 
     RFC 6901, section 6: a JSON Pointer as the fragment of a URI.
     """
     if reference != "#" and not reference.startswith("#/"):
         return None
-    return _at(root, _steps(_unquoted(reference)))
+    return _follow_pointer(root, _split_pointer(_unquote(reference)))
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     from urllib.parse import unquote  # only imported if a schema is checked
 
     return unquote(text)
 
 
-def _steps(pointer: str) -> list[str]:
+def _split_pointer(pointer: str) -> list[str]:
     return [
         step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]
     ]
 
 
-def _at(raw: Any, steps: Iterable[str]) -> Any:
+def _follow_pointer(raw: Any, steps: Iterable[str]) -> Any:
     for step in steps:
         if isinstance(raw, dict):
             raw = raw.get(step)
@@ -187,7 +190,7 @@ def _at(raw: Any, steps: Iterable[str]) -> Any:
     return raw
 
 
-def resolved(schema: Any, root: Any) -> dict[str, Any]:
+def resolve_references(schema: Any, root: Any) -> dict[str, Any]:
     """Follow references within `root`; return the schema, or ``{}`` if not found."""
     seen: set[str] = set()
     while isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
@@ -195,7 +198,7 @@ def resolved(schema: Any, root: Any) -> dict[str, Any]:
         if reference in seen:
             return {}
         seen.add(reference)
-        schema = pointed(root, reference)
+        schema = resolve_pointer(root, reference)
     return schema if isinstance(schema, dict) else {}
 
 
@@ -214,14 +217,14 @@ class Subschema:
     in_place: list[Subschema] = attrs.field(factory=list)
     """The subschemas that it applies to the same value."""
 
-    named: list[Subschema] = attrs.field(factory=list)
+    one_member: list[Subschema] = attrs.field(factory=list)
     """The subschemas that it applies to one member each."""
 
-    members: list[Subschema] = attrs.field(factory=list)
+    any_member: list[Subschema] = attrs.field(factory=list)
     """The subschemas that it applies to any member."""
 
     number: int = 0
-    """Its index in `SchemaIndex.found`."""
+    """Its index in `SchemaIndex.subschemas`."""
 
 
 @attrs.frozen(eq=False)
@@ -230,35 +233,35 @@ class SchemaIndex:
 
     root: Subschema
 
-    found: list[Subschema]
+    subschemas: list[Subschema]
     """All subschemas, each one after its `in_place` subschemas."""
 
-    chain: int
+    longest_chain: int
     """The length of the longest chain of `in_place` subschemas."""
 
 
 def read_schema(schema: object) -> SchemaIndex:
     """Link all subschemas of a schema, or raise `RemoteProtocolError`."""
     if not isinstance(schema, dict):
-        raise unusable(f"it is not an object but {quoted(schema)}")
+        raise schema_error(f"it is not an object but {quote(schema)}")
     _check_bounds(schema)
-    linked = _Linked(schema)
-    found = _inner_first(linked.found)
-    return SchemaIndex(linked.root, found, _longest_chain(found))
+    linker = _SchemaLinker(schema)
+    subschemas = _sort_inner_first(linker.subschemas)
+    return SchemaIndex(linker.root, subschemas, _longest_chain(subschemas))
 
 
 def _check_bounds(schema: dict[str, Any]) -> None:
     try:
         size = len(encode(schema))
     except LocalProtocolError as error:
-        raise unusable(str(error).removeprefix("cannot send ")) from error
+        raise schema_error(str(error).removeprefix("cannot send ")) from error
     if size > MAX_BYTES:
-        raise unusable(f"it has {size} bytes, more than {MAX_BYTES}")
+        raise schema_error(f"it has {size} bytes, more than {MAX_BYTES}")
     level: list[Any] = [schema]
     for _ in range(MAX_DEPTH):
         level = [inner for outer in level for inner in _containers(outer)]
     if level:
-        raise unusable(f"it is nested deeper than {MAX_DEPTH} levels")
+        raise schema_error(f"it is nested deeper than {MAX_DEPTH} levels")
 
 
 def _containers(outer: Any) -> Iterator[Any]:
@@ -276,18 +279,18 @@ def _dialect_of(schema: dict[str, Any]) -> str:
         if scheme in {"http", "https"} and name in DIALECTS:
             return DIALECTS[name]
     # "Implementation Requirements": unsupported dialects need an explicit error.
-    raise unusable(
-        f"its dialect {quoted(declared)} is not supported",
+    raise schema_error(
+        f"its dialect {quote(declared)} is not supported",
         f"supported are {', '.join(DIALECTS.values())}",
     )
 
 
-class _Linked:
+class _SchemaLinker:
     """The linked subschemas of a schema."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._id = "id" if _dialect_of(schema) == "draft-04" else "$id"
-        self.found: list[Subschema] = []
+        self.subschemas: list[Subschema] = []
         self._by_identity: dict[int, Subschema] = {}
         self._resources: dict[str, Subschema] = {}
         self._anchors: dict[tuple[str, str], Subschema] = {}
@@ -295,21 +298,21 @@ class _Linked:
         self._new: list[Subschema] = []
         self.root = self._add(schema, "")
         self._resources.setdefault("", self.root)
-        self._descend()
+        self._add_children()
         # A reference may lead to a schema that is not under a schema keyword, so the
         # list grows during the iteration.
-        for subschema in self.found:
-            self._refer(subschema)
-            self._descend()
+        for subschema in self.subschemas:
+            self._add_references(subschema)
+            self._add_children()
 
     def _add(self, raw: Any, base: str) -> Subschema:
-        known = self._by_identity.get(id(raw)) if isinstance(raw, dict) else None
-        if known is not None:
-            return known
-        if len(self.found) >= MAX_SUBSCHEMAS:
-            raise unusable(f"it has more than {MAX_SUBSCHEMAS} subschemas")
+        existing = self._by_identity.get(id(raw)) if isinstance(raw, dict) else None
+        if existing is not None:
+            return existing
+        if len(self.subschemas) >= MAX_SUBSCHEMAS:
+            raise schema_error(f"it has more than {MAX_SUBSCHEMAS} subschemas")
         subschema = Subschema(raw, base)
-        self.found.append(subschema)
+        self.subschemas.append(subschema)
         if isinstance(raw, dict):
             self._by_identity[id(raw)] = subschema
             self._identify(subschema)
@@ -324,7 +327,7 @@ class _Linked:
             if identifier.startswith("#"):  # an anchor until draft-07
                 self._anchors[subschema.base, identifier[1:]] = subschema
             else:
-                subschema.base, _ = _resolved(subschema.base, identifier)
+                subschema.base, _ = _resolve_uri(subschema.base, identifier)
                 self._resources[subschema.base] = subschema
         for keyword in ("$anchor", "$dynamicAnchor"):
             anchor = raw.get(keyword)
@@ -332,15 +335,15 @@ class _Linked:
                 self._anchors[subschema.base, anchor] = subschema
         name = _dynamic_name(raw)
         if name is not None:
-            self._all_called(name).in_place.append(subschema)
+            self._dynamic_group(name).in_place.append(subschema)
 
-    def _all_called(self, name: str) -> Subschema:
+    def _dynamic_group(self, name: str) -> Subschema:
         """Return a subschema that applies all subschemas with a dynamic anchor."""
         if name not in self._dynamic:
             self._dynamic[name] = self._add({}, "")
         return self._dynamic[name]
 
-    def _descend(self) -> None:
+    def _add_children(self) -> None:
         while self._new:
             outer = self._new.pop()
             for keyword, place, raw in children(outer.raw):
@@ -350,38 +353,38 @@ class _Linked:
                 elif keyword in _DEFINITIONS:
                     continue
                 elif place is None or keyword == "patternProperties":
-                    outer.members.append(inner)
+                    outer.any_member.append(inner)
                 else:
-                    outer.named.append(inner)
+                    outer.one_member.append(inner)
 
-    def _refer(self, subschema: Subschema) -> None:
+    def _add_references(self, subschema: Subschema) -> None:
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
             raw = subschema.raw
             reference = raw.get(keyword) if isinstance(raw, dict) else None
             if not isinstance(reference, str):
                 continue
-            target = self._target(subschema.base, reference)
+            target = self._find_target(subschema.base, reference)
             if target is None:
                 # "$ref Resolution": neither fetched nor ignored.
-                raise unusable(
-                    f"its {keyword} {quoted(reference)} leads out of it",
+                raise schema_error(
+                    f"its {keyword} {quote(reference)} leads out of it",
                     "references are followed within the schema only",
                 )
             # The target of a dynamic reference depends on the path: any of that name.
             name = None if keyword == "$ref" else _dynamic_name(target.raw)
             subschema.in_place.append(
-                target if name is None else self._all_called(name)
+                target if name is None else self._dynamic_group(name)
             )
 
-    def _target(self, base: str, reference: str) -> Subschema | None:
-        uri, fragment = _resolved(base, reference)
+    def _find_target(self, base: str, reference: str) -> Subschema | None:
+        uri, fragment = _resolve_uri(base, reference)
         resource = self._resources.get(uri)
         if resource is None or not fragment:
             return resource
-        fragment = _unquoted(fragment)
+        fragment = _unquote(fragment)
         if not fragment.startswith("/"):
             return self._anchors.get((uri, fragment))
-        raw = _at(resource.raw, _steps(fragment))
+        raw = _follow_pointer(resource.raw, _split_pointer(fragment))
         return self._add(raw, uri) if isinstance(raw, (dict, bool)) else None
 
 
@@ -392,45 +395,45 @@ def _dynamic_name(raw: Any) -> str | None:
     return "" if isinstance(raw, dict) and raw.get("$recursiveAnchor") is True else None
 
 
-def _resolved(base: str, reference: str) -> tuple[str, str]:
+def _resolve_uri(base: str, reference: str) -> tuple[str, str]:
     """Return the URI of a reference, and its fragment."""
     from urllib.parse import urldefrag, urljoin
 
     if len(reference) > MAX_URI:
-        raise unusable(f"a URI in it is longer than {MAX_URI} characters")
+        raise schema_error(f"a URI in it is longer than {MAX_URI} characters")
     # `urljoin` does not support URNs, but a fragment needs no joining.
     if reference.startswith("#"):
         return base, reference[1:]
     try:
         uri, fragment = urldefrag(urljoin(base, reference))
     except ValueError as error:
-        raise unusable(f"{quoted(reference)} is not a URI") from error
+        raise schema_error(f"{quote(reference)} is not a URI") from error
     return uri, fragment
 
 
-def _inner_first(found: list[Subschema]) -> list[Subschema]:
+def _sort_inner_first(subschemas: list[Subschema]) -> list[Subschema]:
     """Sort subschemas topologically, each one after its `in_place` subschemas."""
-    graph = {each: each.in_place for each in found}
+    graph = {subschema: subschema.in_place for subschema in subschemas}
     try:
         return list(TopologicalSorter(graph).static_order())
     except CycleError as error:
         inner = error.args[1][0]
-        raise unusable(
+        raise schema_error(
             "it refers to itself without going into the value",
-            f"look at {quoted(inner.raw)}",
+            f"look at {quote(inner.raw)}",
         ) from error
 
 
-def _longest_chain(found: list[Subschema]) -> int:
+def _longest_chain(subschemas: list[Subschema]) -> int:
     """Return the length of the longest chain of `in_place` subschemas."""
     chains: list[int] = []
-    for number, each in enumerate(found):
-        each.number = number
-        behind = (chains[inner.number] for inner in each.in_place)
-        chains.append(1 + max(behind, default=0))
+    for number, subschema in enumerate(subschemas):
+        subschema.number = number
+        inner_chains = (chains[inner.number] for inner in subschema.in_place)
+        chains.append(1 + max(inner_chains, default=0))
     longest = max(chains)
     if longest > MAX_CHAIN:
-        raise unusable(
+        raise schema_error(
             f"more than {MAX_CHAIN} of its subschemas lie behind one another for one "
             "value"
         )

@@ -97,7 +97,7 @@ _BOTH: Final = _CLIENT | _SERVER
 
 
 def _request(
-    name: str, stem: str, span: _Span, *claims: str, **facts: Any
+    name: str, stem: str, span: _Span, *flags: str, **facts: Any
 ) -> MethodSpec:
     """Return the row of a request, sent by the client unless `facts` has `senders`.
 
@@ -108,7 +108,7 @@ def _request(
         "senders": _CLIENT,
         "params": f"{stem}RequestParams",
         "result": f"{stem}Result",
-        **dict.fromkeys(claims, True),
+        **dict.fromkeys(flags, True),
         **facts,
     }
     return MethodSpec(name=name, since=span[0], until=span[1], **row)
@@ -250,7 +250,7 @@ _ROWS: Final = {
 """Name -> its rows, the newest span first."""
 
 
-def find(name: str) -> MethodSpec | None:
+def find_method(name: str) -> MethodSpec | None:
     """Return the newest row of a method, or ``None`` if no revision has it."""
     rows = _ROWS.get(name)
     return rows[0] if rows else None
@@ -264,7 +264,7 @@ def _exists(spec: MethodSpec, revision: Revision, extensions: AbstractSet[str]) 
     )
 
 
-def available(
+def available_method(
     name: str,
     revision: Revision,
     sender: Sender,
@@ -291,30 +291,30 @@ def methods_of(
     )
 
 
-def capability_declared(capabilities: Mapping[str, Any] | None, path: str) -> bool:
+def is_capability_declared(capabilities: Mapping[str, Any] | None, path: str) -> bool:
     """Return whether capabilities declare a path such as ``resources.subscribe``.
 
     Any value except ``false`` and ``null`` is a declaration, also ``{}``.
     """
-    found: Any = capabilities
+    value: Any = capabilities
     for key in path.split("."):
-        parent = found
-        found = parent.get(key) if isinstance(parent, Mapping) else None
+        parent = value
+        value = parent.get(key) if isinstance(parent, Mapping) else None
         # 2025-11-25 client/elicitation, "Capabilities": `{}` means form mode only.
         if path == "elicitation.form" and parent == {} and key == "form":
             return True
-        if found is None or found is False:
+        if value is None or value is False:
             return False
     return True
 
 
 def declared_extensions(capabilities: Mapping[str, Any] | None) -> frozenset[str]:
     """Return the ids of the extensions that capabilities declare with settings."""
-    named = (capabilities or {}).get("extensions")
-    if not isinstance(named, Mapping):
+    extensions = (capabilities or {}).get("extensions")
+    if not isinstance(extensions, Mapping):
         return frozenset()
     return frozenset(
-        name for name, settings in named.items() if isinstance(settings, Mapping)
+        name for name, settings in extensions.items() if isinstance(settings, Mapping)
     )
 
 
@@ -328,4 +328,6 @@ def is_declared(spec: MethodSpec, capabilities: Mapping[str, Any] | None) -> boo
             return False
         assert capabilities is not None
         capabilities = capabilities["extensions"][spec.extension]
-    return spec.capability is None or capability_declared(capabilities, spec.capability)
+    return spec.capability is None or is_capability_declared(
+        capabilities, spec.capability
+    )

@@ -1,7 +1,7 @@
 """Client operations of several steps: input rounds of a call, pages of a list.
 
-Each operation is a generator. It yields a step (`Call`, `Ask` or `Sleep`); the shell
-performs the step and sends its outcome back, or throws its exception in::
+Each operation is a generator. It yields a step (`Call`, `HandleInput` or `Sleep`); the
+shell performs the step and sends its outcome back, or throws its exception in::
 
     try:
         step = next(operation)
@@ -14,9 +14,9 @@ In the stateless era `resultType` is the kind of a result. An ``input_required``
 contains input requests for our handlers; the client then repeats the request with the
 responses, until the result is final (2026-07-28 mrtr)::
 
-    Call ──► input_required ──► Ask each ──► Call ──► ... ──► complete, or a task
-                   ▲                           │
-                   └───────── a new round ◄────┘
+    Call ──► input_required ──► HandleInput each ──► Call ──► ... ──► complete, or task
+                   ▲                                   │
+                   └─────────── a new round ◄──────────┘
 
 Each round sends the responses to the latest input requests and the latest
 `requestState`, the opaque state of the server.
@@ -38,7 +38,7 @@ from mcpwire.errors import (
     TooManyQuestions,
 )
 from mcpwire.limits import DEFAULT_LIMITS, DEFAULT_RECOVERY
-from mcpwire.protocol.methods import TASKS, Kind, available, find
+from mcpwire.protocol.methods import TASKS, Kind, available_method, find_method
 from mcpwire.protocol.retry import full_jitter
 from mcpwire.versions import LATEST, Era
 
@@ -62,7 +62,7 @@ class Call:
 
 
 @attrs.frozen
-class Ask:
+class HandleInput:
     """Run our handler for an input request; the outcome is the raw response."""
 
     key: str  # the server's key of the input request, unique in its round
@@ -77,7 +77,7 @@ class Sleep:
     seconds: float
 
 
-Step: TypeAlias = Call | Ask | Sleep
+Step: TypeAlias = Call | HandleInput | Sleep
 
 Steps: TypeAlias = Generator[Step, Any, T]
 """An operation that returns a `T`."""
@@ -104,62 +104,62 @@ def result_kind(
     if kind is None:
         return COMPLETE
     _check_type(kind, str, "Result.resultType")
-    known = [COMPLETE, INPUT_REQUIRED, *([TASK] if TASKS in extensions else [])]
-    if kind not in known:
-        is_off = f"the extension {TASKS} is not on for this request"
+    allowed = [COMPLETE, INPUT_REQUIRED, *([TASK] if TASKS in extensions else [])]
+    if kind not in allowed:
+        hint = f"the extension {TASKS} is not on for this request"
         raise InvalidMessage(
             "Result.resultType",
-            expected=" or ".join(map(repr, known)),
+            expected=" or ".join(map(repr, allowed)),
             got=excerpt(kind),
-            hint=is_off if kind == TASK else None,
+            hint=hint if kind == TASK else None,
         )
     return str(kind)
 
 
 def is_task(result: Mapping[str, Any], revision: Revision) -> bool:
-    """Return whether the result of `input_rounds` is a task, not a final result."""
+    """Return whether the result of `run_input_rounds` is a task, not a final result."""
     return revision.era is Era.STATELESS and result.get("resultType") == TASK
 
 
-def input_rounds(
+def run_input_rounds(
     method: str,
     params: Mapping[str, Any],
     result: dict[str, Any],
     *,
     revision: Revision = LATEST,
     extensions: AbstractSet[str] = frozenset(),
-    limit: int = DEFAULT_LIMITS.input_rounds,
-    most: int = DEFAULT_LIMITS.questions,
+    max_rounds: int = DEFAULT_LIMITS.input_rounds,
+    max_requests: int = DEFAULT_LIMITS.questions,
     recovery: Recovery = DEFAULT_RECOVERY,
 ) -> Steps[dict[str, Any]]:
     """Run the input rounds of a call after its first result; return the final one."""
     if revision.era is Era.SESSION:
         return result
-    spec = available(method, revision, "client", extensions)
+    spec = available_method(method, revision, "client", extensions)
     # Responses and state belong to one round and are not sent in the next one.
     original = dict(params)
     original.pop("inputResponses", None)
     original.pop("requestState", None)
-    rounds = empty = asked = 0
+    rounds = empty_rounds = request_count = 0
     while (kind := result_kind(result, extensions)) == INPUT_REQUIRED:
-        _check_round(method, spec, rounds, limit)
+        _check_round(method, spec, rounds, max_rounds)
         rounds += 1
-        questions, answered = _read_round(result, revision)
-        asked += len(questions)
-        if asked > most:
-            raise TooManyQuestions(method, limit=most)
-        if questions:
-            empty = 0
-            answers = answered["inputResponses"] = {}
-            for question in questions:
-                answers[question.key] = yield question
+        requests, reply_params = _read_round(result, revision)
+        request_count += len(requests)
+        if request_count > max_requests:
+            raise TooManyQuestions(method, limit=max_requests)
+        if requests:
+            empty_rounds = 0
+            answers = reply_params["inputResponses"] = {}
+            for request in requests:
+                answers[request.key] = yield request
         else:
             # A busy server may return only a state. The first retry is immediate (mrtr,
             # "Client Requirements"), further ones are delayed.
-            empty += 1
-            if empty > 1:
-                yield Sleep(full_jitter(recovery, empty - 1, 1.0))
-        result = yield Call(method, original | answered)
+            empty_rounds += 1
+            if empty_rounds > 1:
+                yield Sleep(full_jitter(recovery, empty_rounds - 1, 1.0))
+        result = yield Call(method, original | reply_params)
     if kind == TASK and not (spec and spec.task_capable):
         # The tasks extension, "Capability Negotiation": only tool calls become tasks.
         raise InvalidMessage(
@@ -168,13 +168,15 @@ def input_rounds(
     return result
 
 
-def _check_round(method: str, spec: MethodSpec | None, done: int, limit: int) -> None:
+def _check_round(
+    method: str, spec: MethodSpec | None, completed: int, limit: int
+) -> None:
     if spec is None or not spec.may_need_input:
         raise RemoteProtocolError(
             f"{method}: the server asks for input, which this method cannot need",
             hint="only tools/call, prompts/get and resources/read have such results",
         )
-    if done >= limit:
+    if completed >= limit:
         raise RemoteProtocolError(
             f"{method}: the server still asks for input after {limit} rounds",
             hint="raise Limits.input_rounds if it really needs more",
@@ -183,7 +185,7 @@ def _check_round(method: str, spec: MethodSpec | None, done: int, limit: int) ->
 
 def _read_round(
     result: Mapping[str, Any], revision: Revision
-) -> tuple[list[Ask], dict[str, Any]]:
+) -> tuple[list[HandleInput], dict[str, Any]]:
     """Return the validated input requests of a round, and the params to send back."""
     requests, state = result.get("inputRequests"), result.get("requestState")
     path = "InputRequiredResult"
@@ -191,29 +193,33 @@ def _read_round(
         raise InvalidMessage(
             path, expected="inputRequests or requestState", got="neither"
         )
-    questions: list[Ask] = []
+    inputs: list[HandleInput] = []
     if requests is not None:
-        questions = read_questions(requests, f"{path}.inputRequests", revision)
+        inputs = read_input_requests(requests, f"{path}.inputRequests", revision)
     if state is None:
-        return questions, {}
+        return inputs, {}
     _check_type(state, str, f"{path}.requestState")
-    return questions, {"requestState": state}
+    return inputs, {"requestState": state}
 
 
-def read_questions(requests: Any, path: str, revision: Revision) -> list[Ask]:
+def read_input_requests(
+    requests: Any, path: str, revision: Revision
+) -> list[HandleInput]:
     """Validate the input requests at a path of a result; return them in order."""
     _check_type(requests, dict, path)
     return [
-        _read_question(key, request, f"{path}[{excerpt(key)}]", revision)
+        _read_input_request(key, request, f"{path}[{excerpt(key)}]", revision)
         for key, request in requests.items()
     ]
 
 
-def _read_question(key: str, request: Any, path: str, revision: Revision) -> Ask:
+def _read_input_request(
+    key: str, request: Any, path: str, revision: Revision
+) -> HandleInput:
     _check_type(request, dict, path)
     method, params = request.get("method"), request.get("params")
     _check_type(method, str, f"{path}.method")
-    spec = available(method, revision, "server")
+    spec = available_method(method, revision, "server")
     if spec is None or spec.kind is not Kind.INPUT:
         raise InvalidMessage(
             f"{path}.method",
@@ -223,14 +229,14 @@ def _read_question(key: str, request: Any, path: str, revision: Revision) -> Ask
     # Params may only be absent if the method has none of its own.
     if params is not None or spec.params is not None:
         _check_type(params, dict, f"{path}.params")
-    return Ask(key, method, params)
+    return HandleInput(key, method, params)
 
 
 # Pages
 
 
 class CursorGoneError(LocalProtocolError):
-    """The session of a cursor has ended; the shell throws this into `pages`."""
+    """The session of a cursor has ended; the shell throws this into `fetch_pages`."""
 
 
 def next_cursor(method: str, result: Mapping[str, Any]) -> str | None:
@@ -239,7 +245,7 @@ def next_cursor(method: str, result: Mapping[str, Any]) -> str | None:
     # 2026-07-28 server/utilities/pagination, "Implementation Guidelines": an empty
     # string is a cursor; only absence ends the list. Some servers send null.
     if cursor is not None:
-        spec = find(method)
+        spec = find_method(method)
         name = (spec and spec.result) or "PaginatedResult"
         _check_type(cursor, str, f"{name}.nextCursor")
     return cursor
@@ -283,7 +289,7 @@ class PageWalk:
         self.params = {**self._base, "cursor": cursor}
 
 
-def pages(
+def fetch_pages(
     method: str, params: Mapping[str, Any], *, limit: int = DEFAULT_LIMITS.pages
 ) -> Steps[list[dict[str, Any]]]:
     """Fetch all pages of a list; return their raw results in order.
@@ -292,7 +298,7 @@ def pages(
     cursors (2025-11-25 pagination), the list is fetched once more from the start.
     """
     walk = PageWalk(method, params, limit=limit)
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     restarted = False
     while walk.params is not None:
         try:
@@ -301,9 +307,9 @@ def pages(
             if restarted or walk.at_start:
                 raise
             walk = PageWalk(method, params, limit=limit)
-            found.clear()
+            results.clear()
             restarted = True
             continue
         walk.receive(result)
-        found.append(result)
-    return found
+        results.append(result)
+    return results

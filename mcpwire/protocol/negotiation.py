@@ -47,10 +47,10 @@ from mcpwire.errors import (
 from mcpwire.protocol.methods import (
     METHODS,
     Kind,
-    available,
-    capability_declared,
+    available_method,
     declared_extensions,
-    find,
+    find_method,
+    is_capability_declared,
     is_declared,
 )
 from mcpwire.versions import REVISIONS, Era, Revision, find_revision, revisions_of
@@ -75,7 +75,7 @@ REFUSING_STATUSES: Final = frozenset(range(400, 500)) - {401, 403, 407, 408, 425
 ENDPOINT_EVENT: Final = "'endpoint'"
 """The `got` of an error for an ``endpoint`` event, the first event of HTTP+SSE."""
 
-TEXT_SHOWN: Final = 200
+MAX_TEXT_SHOWN: Final = 200
 
 
 def _is_refusal(error: MCPError) -> bool:
@@ -157,9 +157,9 @@ class Send:
 
 @attrs.frozen
 class Receive:
-    """Wait for the next `Answer`, or for `Silence` after `patience` seconds."""
+    """Wait for the next `Answer`, or for `ReceiveTimeout` after `timeout` seconds."""
 
-    patience: float | None
+    timeout: float | None
 
 
 @attrs.frozen
@@ -200,7 +200,7 @@ class Answer:
 
 
 @attrs.frozen
-class Silence:
+class ReceiveTimeout:
     """The timeout of a `Receive`."""
 
     at: float
@@ -208,7 +208,7 @@ class Silence:
 
 Step: TypeAlias = Send | Receive | Notify | Reopen | Downgrade
 
-Negotiating: TypeAlias = "Generator[Step, Any, Agreement]"
+NegotiationSteps: TypeAlias = "Generator[Step, Any, Agreement]"
 
 # Results
 
@@ -250,12 +250,12 @@ class Negotiation:
 
     def note(self, at: float, event: str, detail: str = "") -> None:
         """Record an event."""
-        self.steps.append(NegotiationStep(at, event, shorten(detail, TEXT_SHOWN)))
+        self.steps.append(NegotiationStep(at, event, shorten(detail, MAX_TEXT_SHOWN)))
 
     def __str__(self) -> str:
         # The outcome, then the events, one per line.
-        verdict = self.revision.name if self.revision is not None else "no agreement"
-        lines = [f"{verdict}: {self.reason}" if self.reason else verdict]
+        outcome = self.revision.name if self.revision is not None else "no agreement"
+        lines = [f"{outcome}: {self.reason}" if self.reason else outcome]
         return "\n  ".join([*lines, *map(str, self.steps)])
 
 
@@ -274,7 +274,7 @@ class Agreement:
 DISCOVER: Final = "server/discover"
 INITIALIZE: Final = "initialize"
 
-NAMES_SHOWN: Final = 8
+MAX_NAMES_SHOWN: Final = 8
 
 
 def negotiate(
@@ -284,7 +284,7 @@ def negotiate(
     probe_timeout: float,
     record: Negotiation | None = None,
     over_http: bool = False,
-) -> Negotiating:
+) -> NegotiationSteps:
     """Negotiate a revision with a server.
 
     `record` gets all events, also if the handshake fails. The era of the first revision
@@ -330,7 +330,7 @@ class _Negotiator:
         self.may_downgrade = bool(self.legacy and over_http)
         self.now = 0.0
 
-    def run(self) -> Negotiating:
+    def run(self) -> NegotiationSteps:
         if self.prefers_session:
             self.initialize(self.legacy[0])
         else:
@@ -338,16 +338,16 @@ class _Negotiator:
         while True:
             yield from self.perform()
             # Only a probe without a parallel `initialize` has a timeout.
-            is_alone = self.may_fall_back and self.open == {DISCOVER}
-            outcome = yield Receive(self.probe_timeout if is_alone else None)
+            has_timeout = self.may_fall_back and self.open == {DISCOVER}
+            outcome = yield Receive(self.probe_timeout if has_timeout else None)
             self.now = outcome.at
-            if type(outcome) is Silence:
+            if type(outcome) is ReceiveTimeout:
                 self.note("silence", "initialize is sent beside the open probe")
                 self.initialize(self.legacy[0])
                 continue
             assert type(outcome) is Answer
             self.open.discard(outcome.method)
-            agreement = self.take(outcome)
+            agreement = self.receive_answer(outcome)
             yield from self.perform()
             if agreement is not None:
                 return agreement
@@ -384,29 +384,29 @@ class _Negotiator:
 
     # Responses
 
-    def take(self, answer: Answer) -> Agreement | None:
+    def receive_answer(self, answer: Answer) -> Agreement | None:
         method, outcome = answer.method, answer.outcome
         if isinstance(outcome, (AuthError, LocalProtocolError)):
             raise outcome  # no token, or nothing sent: not related to the era
         if isinstance(outcome, MCPError):
-            self.take_error(method, outcome)
+            self.receive_error(method, outcome)
             return None
         try:
             if method == DISCOVER:
-                return self.take_discovery(outcome)
-            return self.take_initialized(outcome)
+                return self.receive_discovery(outcome)
+            return self.receive_initialized(outcome)
         except InvalidMessage as error:
             self.note(f"{method} answered against the rules", str(error))
-            self.take_refusal(method, error)
+            self.receive_refusal(method, error)
             return None
 
-    def take_error(self, method: str, error: MCPError) -> None:
+    def receive_error(self, method: str, error: MCPError) -> None:
         is_internal = isinstance(error, RPCError) and error.status == 500
         # Over HTTP, servers without `server/discover` may fail with an internal error.
         is_answer = is_internal and method == DISCOVER and self.may_fall_back
         if _is_refusal(error) or is_answer:
             self.note(f"{method} failed", str(error))
-            self.take_refusal(method, error)
+            self.receive_refusal(method, error)
             return
         # The connection ended: some legacy servers crash on unknown requests. Over HTTP
         # that is no evidence of the era, nor is a status of a failure.
@@ -423,7 +423,7 @@ class _Negotiator:
         self.steps.append(Reopen("the connection ended during the handshake"))
         self.initialize(self.proposed or self.legacy[0])
 
-    def take_refusal(self, method: str, error: MCPError) -> None:
+    def receive_refusal(self, method: str, error: MCPError) -> None:
         """Fall back after a refusal; a modern error code excludes the session era."""
         code = error.code if isinstance(error, RPCError) else None
         is_modern = code in MODERN_ERRORS
@@ -445,15 +445,15 @@ class _Negotiator:
             # which lacks `initialize`, returns this error.
             if code == METHOD_NOT_FOUND:
                 self.may_downgrade = False
-        self.try_named(error, is_modern=is_modern)
+        self.try_offered(error, is_modern=is_modern)
 
-    def try_named(self, error: MCPError, *, is_modern: bool) -> None:
+    def try_offered(self, error: MCPError, *, is_modern: bool) -> None:
         """Try a revision in the data of an error, once per era.
 
         2025-11-25 basic/lifecycle, "Error Handling", has such an error. A modern server
         may name legacy revisions, too.
         """
-        for revision in self.named(error):
+        for revision in self.offered_revisions(error):
             if revision.era is Era.STATELESS:
                 if is_modern and DISCOVER not in self.retried:
                     self.retried.add(DISCOVER)
@@ -468,9 +468,9 @@ class _Negotiator:
         if self.modern and not self.has_probed:
             self.probe(self.modern[0])
 
-    def named(self, error: MCPError) -> list[Revision]:
+    def offered_revisions(self, error: MCPError) -> list[Revision]:
         """Return the allowed revisions in the data of an error, newest first."""
-        names = _supported(error)
+        names = _offered_names(error)
         return [r for r in (*self.modern, *self.legacy) if r.name in names]
 
     def downgrade(self) -> Generator[Step, Any, bool]:
@@ -501,16 +501,16 @@ class _Negotiator:
         self.initialize(self.legacy[0])
         return True
 
-    def take_discovery(self, result: dict[str, Any]) -> Agreement | None:
+    def receive_discovery(self, result: dict[str, Any]) -> Agreement | None:
         if result.get("resultType", "complete") != "complete":
-            raise _invalid("DiscoverResult", "resultType", "'complete'", result)
+            raise _invalid_result("DiscoverResult", "resultType", "'complete'", result)
         names = result.get("supportedVersions")
         if type(names) is not list or not all(type(name) is str for name in names):
-            raise _invalid(
+            raise _invalid_result(
                 "DiscoverResult", "supportedVersions", "array of str", result
             )
         self.may_downgrade = False
-        self.note(f"{DISCOVER} answered", f"supports {_list(names) or 'nothing'}")
+        self.note(f"{DISCOVER} answered", f"supports {_join_names(names) or 'nothing'}")
         for revision in (*self.modern, *self.legacy):
             if revision.name not in names:
                 continue
@@ -521,10 +521,10 @@ class _Negotiator:
             return None
         raise self.disagreement(tuple(names))
 
-    def take_initialized(self, result: dict[str, Any]) -> Agreement:
+    def receive_initialized(self, result: dict[str, Any]) -> Agreement:
         name = result.get("protocolVersion")
         if type(name) is not str:
-            raise _invalid("InitializeResult", "protocolVersion", "str", result)
+            raise _invalid_result("InitializeResult", "protocolVersion", "str", result)
         self.note(f"{INITIALIZE} answered", f"speaks {name}")
         revision = find_revision(name)
         if revision is not None and revision.era is Era.STATELESS:
@@ -552,7 +552,7 @@ class _Negotiator:
             capabilities = {}  # absent and null mean no capabilities
         if type(capabilities) is not dict:
             kind = "DiscoverResult" if is_modern else "InitializeResult"
-            raise _invalid(kind, "capabilities", "object", result)
+            raise _invalid_result(kind, "capabilities", "object", result)
         holder: Any = result
         key = "serverInfo"
         if is_modern:
@@ -572,26 +572,26 @@ class _Negotiator:
         )
 
     def disagreement(self, names: tuple[str, ...]) -> NegotiationError:
-        ours = ", ".join(r.name for r in (*self.modern, *self.legacy))
+        allowed = ", ".join(r.name for r in (*self.modern, *self.legacy))
         return self.no_agreement(
-            f"no common revision: we allow {ours}; "
-            f"the server speaks {_list(names) or 'none'}",
+            f"no common revision: we allow {allowed}; "
+            f"the server speaks {_join_names(names) or 'none'}",
             names,
         )
 
-    def no_agreement(self, why: str, names: tuple[str, ...]) -> NegotiationError:
+    def no_agreement(self, reason: str, names: tuple[str, ...]) -> NegotiationError:
         self.record.reason = "no common revision"
-        return NegotiationError(why, negotiation=self.record, supported=names)
+        return NegotiationError(reason, negotiation=self.record, supported=names)
 
     def failure(self) -> MCPError:
         error = self.refusal
         assert error is not None
-        names = _supported(error)
-        if names and not self.named(error):
+        names = _offered_names(error)
+        if names and not self.offered_revisions(error):
             return self.disagreement(names)
         self.record.reason = "the server refused"
         failure = NegotiationError(
-            f"the server refused the handshake: {shorten(str(error), TEXT_SHOWN)}",
+            f"the server refused the handshake: {shorten(str(error), MAX_TEXT_SHOWN)}",
             negotiation=self.record,
             supported=names,
         )
@@ -599,24 +599,24 @@ class _Negotiator:
         return failure
 
 
-def _invalid(
+def _invalid_result(
     kind: str, member: str, expected: str, result: dict[str, Any]
 ) -> InvalidMessage:
     got = "nothing"
     if member in result:
-        got = shorten(repr(result[member]), TEXT_SHOWN)
+        got = shorten(repr(result[member]), MAX_TEXT_SHOWN)
     return InvalidMessage(f"{kind}.{member}", expected=expected, got=got)
 
 
-def _list(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     """Return the first names of a server's list, which may have any length."""
-    shown = [shorten(name, 32) for name in names[:NAMES_SHOWN]]
-    if len(names) > NAMES_SHOWN:
-        shown.append(f"and {len(names) - NAMES_SHOWN} more")
+    shown = [shorten(name, 32) for name in names[:MAX_NAMES_SHOWN]]
+    if len(names) > MAX_NAMES_SHOWN:
+        shown.append(f"and {len(names) - MAX_NAMES_SHOWN} more")
     return ", ".join(shown)
 
 
-def _supported(error: MCPError) -> tuple[str, ...]:
+def _offered_names(error: MCPError) -> tuple[str, ...]:
     """Return the supported revisions in the data of an error."""
     data = error.data if isinstance(error, RPCError) else None
     names = data.get("supported") if type(data) is dict else None
@@ -634,13 +634,13 @@ class Profile:
 
     agreement: Agreement | None = None
 
-    stamp: Any = None
+    encoded_meta: Any = None
     """The encoded `_meta` of every request; ``None`` in a session."""
 
-    stamp_fields: dict[str, Any] | None = None
+    meta: dict[str, Any] | None = None
     """The same `_meta` as a dict, to be merged with the `_meta` of a call."""
 
-    refused: frozenset[str] = frozenset()
+    disabled: frozenset[str] = frozenset()
     """The disabled requests: without their capability or extension."""
 
     extensions: frozenset[str] = frozenset()
@@ -664,7 +664,7 @@ class Profile:
             agreement,
             None if fields is None else Fragment(encode(fields)),
             fields,
-            _refused(agreement, extensions),
+            _disabled_methods(agreement, extensions),
             extensions,
         )
 
@@ -675,7 +675,7 @@ class Profile:
 
     def offers(self, capability: str) -> bool:
         """Return whether the server declared a capability, such as ``logging``."""
-        return self.agreement is not None and capability_declared(
+        return self.agreement is not None and is_capability_declared(
             self.agreement.capabilities, capability
         )
 
@@ -685,33 +685,37 @@ class Profile:
         2025-11-25 basic/lifecycle, "Operation": use only negotiated capabilities.
         """
         assert self.agreement is not None
-        spec = available(method, self.agreement.revision, "client", self.extensions)
+        spec = available_method(
+            method, self.agreement.revision, "client", self.extensions
+        )
         if spec is not None:
             reason = f"the server did not declare {spec.capability!r}"
         else:
-            reason = _why_off(method, self.agreement)
+            reason = _disabled_reason(method, self.agreement)
         return LocalProtocolError(
             f"{reason}, which {method} needs; `client.request` sends it all the same"
         )
 
 
-def _refused(agreement: Agreement, extensions: frozenset[str]) -> frozenset[str]:
+def _disabled_methods(
+    agreement: Agreement, extensions: frozenset[str]
+) -> frozenset[str]:
     """Return the requests that lack their capability or extension."""
-    refused = set()
+    disabled = set()
     for spec in METHODS:
         if spec.kind is Kind.REQUEST and "client" in spec.senders:
-            row = available(spec.name, agreement.revision, "client", extensions)
+            row = available_method(spec.name, agreement.revision, "client", extensions)
             if row is None:
-                is_off = spec.extension is not None
+                is_disabled = spec.extension is not None
             else:
-                is_off = not is_declared(row, agreement.capabilities)
-            if is_off:
-                refused.add(spec.name)
-    return frozenset(refused)
+                is_disabled = not is_declared(row, agreement.capabilities)
+            if is_disabled:
+                disabled.add(spec.name)
+    return frozenset(disabled)
 
 
-def _why_off(method: str, agreement: Agreement) -> str:
-    spec = find(method)
+def _disabled_reason(method: str, agreement: Agreement) -> str:
+    spec = find_method(method)
     assert spec is not None
     if agreement.revision < spec.since:
         return f"this connection speaks {agreement.revision}, not {spec.since}"

@@ -3,12 +3,12 @@
 The owner (a channel or a server) passes received bytes to `receive`, writes the bytes
 that the methods return, and gets events through the `Owner` protocol::
 
-      open() ──► outstanding ──► answered / failed        the peer responded
-                      │────────► cancel()                 we cancelled: ignore responses
-                      └────────► end()                    the connection ended
+  start_request() ─► outstanding ──► on_result(), on_error()  the peer responded
+                          │────────► cancel()         we cancelled: ignore responses
+                          └────────► end()            the connection ended
 
-      requested() ──► in flight ──► answer() / refuse()   sends at most one response
-                          └───────► withdrawn()           the peer cancelled: none
+      on_request() ─► in flight ───► answer(), refuse()   sends at most one response
+                          └────────► on_cancelled()   the peer cancelled: no response
 
 Our ids are consecutive integers and are never reused. Ids are compared by type and
 value: a response with id ``"7"`` to request ``7`` fails the call with a diagnosis.
@@ -39,7 +39,7 @@ from mcpwire.wire.json import (
     check_values,
     encode_line,
     loads,
-    outline,
+    peek_members,
 )
 from mcpwire.wire.jsonrpc import LineDecoder
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import Line, RequestId
 
-TOO_MANY: Final = "too many questions"
+TOO_MANY_REASON: Final = "too many questions"
 """The reason in the cancellation of a call with too many server requests."""
 
 ID_TYPE_CHANGED: Final = "the peer changed the type of the request's id"
@@ -72,23 +72,23 @@ C_contra = TypeVar("C_contra", bound=Call, contravariant=True)
 class Owner(Protocol[C_contra]):
     """The callbacks of a `Peer`. They do not await, block or raise."""
 
-    def answered(self, call: C_contra, result: dict[str, Any]) -> None:
+    def on_result(self, call: C_contra, result: dict[str, Any]) -> None:
         """Handle the result of our call."""
 
-    def failed(self, call: C_contra, error: MCPError) -> None:
+    def on_error(self, call: C_contra, error: MCPError) -> None:
         """Handle an error of our call, or a malformed response to it."""
 
-    def notified(
+    def on_notification(
         self, method: str, params: dict[str, Any] | None, call: C_contra | None
     ) -> None:
         """Handle a notification, with the call of ours that it names, if any."""
 
-    def requested(
+    def on_request(
         self, id: RequestId, method: str, params: dict[str, Any] | None
     ) -> None:
         """Handle a request; respond with `Peer.answer` or `Peer.refuse`."""
 
-    def withdrawn(self, id: RequestId) -> None:
+    def on_cancelled(self, id: RequestId) -> None:
         """Handle the cancellation of a request by the peer; no response is sent."""
 
     def transmit(self, data: bytes) -> None:
@@ -109,17 +109,17 @@ class PeerStats:
     line_bytes: int = 0  # size of the current message
     noise_lines: list[str] = attrs.field(factory=list)  # the first noise lines
 
-    def add_noise(self, line: Line, most: int) -> None:
-        """Count a noise line; store the beginnings of the first `most` lines."""
+    def add_noise(self, line: Line, max_lines: int) -> None:
+        """Count a noise line; store the beginnings of the first `max_lines` lines."""
         self.noise += 1
-        if len(self.noise_lines) < most:
+        if len(self.noise_lines) < max_lines:
             excerpt = line.strip()[:NOISE_EXCERPT_BYTES]
             self.noise_lines.append(excerpt.decode("utf-8", "replace"))
 
 
 def too_many_questions() -> RPCError:
     """Return the error for server requests beyond the limit of their call."""
-    return InvalidRequest(f"the call that this belongs to has ended: {TOO_MANY}")
+    return InvalidRequest(f"the call that this belongs to has ended: {TOO_MANY_REASON}")
 
 
 NEVER_CANCELLED: Final = frozenset(s.name for s in METHODS if not s.cancellable)
@@ -144,7 +144,7 @@ C = TypeVar("C", bound=Call)
 class _Batch:
     """A received batch; its responses are one batch (2025-03-26 basic, Batching)."""
 
-    waiting: int = 1  # open requests, plus one until the batch is parsed
+    pending: int = 1  # open requests, plus one until the batch is parsed
     answers: list[bytes] = attrs.field(factory=list)
 
 
@@ -178,11 +178,11 @@ class Peer(Generic[C]):
     @property
     def bytes_received(self) -> int:
         """The number of received bytes."""
-        return self._lines.taken
+        return self._lines.received
 
     # Our requests
 
-    def open(
+    def start_request(
         self,
         method: str,
         params: Mapping[str, Any] | None,
@@ -214,7 +214,7 @@ class Peer(Generic[C]):
         self.outstanding[id] = call
         return id, line
 
-    def forget(self, id: int) -> None:
+    def drop_request(self, id: int) -> None:
         """Remove a request that was not sent; the peer gets no message."""
         if self.outstanding.pop(id, None) is not None:
             self.stats.unanswered += 1
@@ -234,8 +234,8 @@ class Peer(Generic[C]):
             line = self.notify(
                 "notifications/cancelled", {"requestId": id, "reason": reason}
             )
-        self.forget(id)
-        self._keep_cancelled(id)
+        self.drop_request(id)
+        self._store_cancelled(id)
         return line
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> bytes:
@@ -268,8 +268,8 @@ class Peer(Generic[C]):
         return self._settle(batch)
 
     def _settle(self, batch: _Batch) -> bytes | None:
-        batch.waiting -= 1
-        if batch.waiting or not batch.answers:
+        batch.pending -= 1
+        if batch.pending or not batch.answers:
             return None
         return b"[" + b",".join(batch.answers) + b"]\n"
 
@@ -291,7 +291,7 @@ class Peer(Generic[C]):
             self._accept(id, batch)
             self._transmit(self.refuse(id, error))
 
-    def _refuse_unnamed(self, error: RPCError) -> None:
+    def _refuse_without_id(self, error: RPCError) -> None:
         """Send an error without id for an invalid message if the revision allows it."""
         if self.role == "server" and (
             self.revision is None or self.revision.errors_without_id
@@ -301,7 +301,7 @@ class Peer(Generic[C]):
     def _accept(self, id: RequestId, batch: _Batch | None) -> None:
         self.unanswered[id] = batch
         if batch is not None:
-            batch.waiting += 1
+            batch.pending += 1
 
     # Received messages
 
@@ -331,12 +331,12 @@ class Peer(Generic[C]):
                 ):
                     call = self.outstanding.pop(id, None)
                     if call is not None:
-                        self._owner.answered(call, result)
+                        self._owner.on_result(call, result)
                         continue
             self.stats.line_bytes = len(line)
             if self._is_plain_request(message):
                 self.unanswered[message["id"]] = None
-                self._owner.requested(
+                self._owner.on_request(
                     message["id"], message["method"], message["params"]
                 )
             else:
@@ -382,12 +382,12 @@ class Peer(Generic[C]):
             self._receive_batch(message, line)
         else:
             self.stats.add_noise(line, self._limits.noise_lines)
-            self._refuse_unnamed(InvalidRequest("a message must be an object"))
+            self._refuse_without_id(InvalidRequest("a message must be an object"))
 
     def _receive_batch(self, messages: list[Json], line: Line) -> None:
         if self.revision is None or not self.revision.receives_batches:
             self.stats.add_noise(line, self._limits.noise_lines)
-            self._refuse_unnamed(InvalidRequest(NO_BATCHES))
+            self._refuse_without_id(InvalidRequest(NO_BATCHES))
             return
         if not messages:
             self.stats.invalid += 1  # 2025-03-26 has no response to an empty batch
@@ -437,7 +437,7 @@ class Peer(Generic[C]):
         """Fail the call, ours or the peer's, that an invalid message names, if any."""
         id = value.get("id")
         if "method" not in value:
-            if self._is_ours(id):
+            if self._is_outstanding(id):
                 self._fail(id, error)
                 return True
         elif jsonrpc.is_request_id(id):
@@ -464,14 +464,14 @@ class Peer(Generic[C]):
         else:
             self.stats.messages -= 1
             return
-        message = outline(line)
-        is_named = self._reject(message, failure, refusal)
-        if is_large or (is_named and "method" in message):
+        message = peek_members(line)
+        has_id = self._reject(message, failure, refusal)
+        if is_large or (has_id and "method" in message):
             self.stats.invalid += 1
-        elif not is_named:
+        elif not has_id:
             self.stats.add_noise(line, self._limits.noise_lines)
-        if not (is_named or (is_large and "method" in message)):
-            self._refuse_unnamed(refusal)
+        if not (has_id or (is_large and "method" in message)):
+            self._refuse_without_id(refusal)
 
     def _receive_invalid(
         self,
@@ -483,7 +483,7 @@ class Peer(Generic[C]):
         refusal = InvalidRequest(str(error))
         if not MESSAGE_KEYS & value.keys():
             self.stats.add_noise(line, self._limits.noise_lines)
-            self._refuse_unnamed(refusal)
+            self._refuse_without_id(refusal)
             return
         self.stats.invalid += 1
         error.raw = bytes(line[:RAW_EXCERPT_BYTES])
@@ -491,13 +491,13 @@ class Peer(Generic[C]):
             return
         if "method" in value:
             if "id" in value:
-                self._refuse_unnamed(refusal)
+                self._refuse_without_id(refusal)
         elif not (
             self._diagnose_id(value.get("id"), line) or ANSWER_KEYS & value.keys()
         ):
             self.stats.invalid -= 1
             self.stats.add_noise(line, self._limits.noise_lines)
-            self._refuse_unnamed(refusal)
+            self._refuse_without_id(refusal)
 
     # Responses to our calls
 
@@ -509,9 +509,9 @@ class Peer(Generic[C]):
             # 2025-11-25 JSONRPCErrorResponse: the id is missing if the peer could not
             # read it. With a single outstanding call it can only be that call.
             (id,) = self.outstanding
-        if self._is_ours(id):
+        if self._is_outstanding(id):
             if type(message) is jsonrpc.Success:
-                self._owner.answered(self.outstanding.pop(id), message.result)
+                self._owner.on_result(self.outstanding.pop(id), message.result)
             else:
                 assert type(message) is jsonrpc.Failure
                 message.error.method = self.outstanding[id].method
@@ -522,17 +522,17 @@ class Peer(Generic[C]):
         elif not self._diagnose_id(id, line):
             self.stats.unknown += 1
 
-    def _is_ours(self, id: Any) -> TypeGuard[int]:
+    def _is_outstanding(self, id: Any) -> TypeGuard[int]:
         # The type is checked because True and 1.0 equal 1.
         return type(id) is int and id in self.outstanding
 
     def _fail(self, id: int, error: MCPError) -> None:
-        self._owner.failed(self.outstanding.pop(id), error)
+        self._owner.on_error(self.outstanding.pop(id), error)
 
     def _diagnose_id(self, id: Any, line: Line) -> bool:
         """Fail our call with the same id of another type; return whether it exists."""
         intended = jsonrpc.intended_id(id)
-        if not self._is_ours(intended):
+        if not self._is_outstanding(intended):
             return False
         error = InvalidMessage(
             "response.id",
@@ -544,7 +544,7 @@ class Peer(Generic[C]):
         self._fail(intended, error)
         return True
 
-    def _keep_cancelled(self, id: int) -> None:
+    def _store_cancelled(self, id: int) -> None:
         self._cancelled[id] = None
         if len(self._cancelled) > MAX_CANCELLED_IDS:
             del self._cancelled[next(iter(self._cancelled))]
@@ -563,7 +563,7 @@ class Peer(Generic[C]):
             self._refuse(id, error, batch)
         else:
             self._accept(id, batch)
-            self._owner.requested(id, message.method, message.params)
+            self._owner.on_request(id, message.method, message.params)
 
     def _receive_notification(self, method: str, params: dict[str, Any] | None) -> None:
         if method == "notifications/cancelled":
@@ -575,8 +575,8 @@ class Peer(Generic[C]):
                 id = params.get("progressToken")
             elif type(meta := params.get("_meta")) is dict:
                 id = meta.get(SUBSCRIPTION_ID)
-        call = self.outstanding[id] if self._is_ours(id) else None
-        self._owner.notified(method, params, call)
+        call = self.outstanding[id] if self._is_outstanding(id) else None
+        self._owner.on_notification(method, params, call)
 
     def _receive_cancelled(self, id: Any) -> None:
         """Cancel the peer's request with the given id; ignore unknown ids."""
@@ -584,11 +584,11 @@ class Peer(Generic[C]):
             return
         if id in self.unanswered:
             batch = self.unanswered.pop(id)
-            self._owner.withdrawn(id)
+            self._owner.on_cancelled(id)
             if batch is not None:
                 self._transmit(self._settle(batch))
         # 2026-07-28 basic/patterns/cancellation: on stdio a server ends a subscription
         # by a cancellation, possibly with a result before or after it.
-        elif self._is_ours(id) and self.outstanding[id].method == LISTEN:
-            self._keep_cancelled(id)
-            self._owner.answered(self.outstanding.pop(id), {"resultType": "complete"})
+        elif self._is_outstanding(id) and self.outstanding[id].method == LISTEN:
+            self._store_cancelled(id)
+            self._owner.on_result(self.outstanding.pop(id), {"resultType": "complete"})

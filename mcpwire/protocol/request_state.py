@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MAX_STATE_BYTES: Final = 1024 * 1024
 """Maximum length of a state; a message of a model may contain an image."""
 
-SHORTEST_KEY: Final = 16
+MIN_KEY_BYTES: Final = 16
 """Minimum bytes of a key; RFC 2104, section 3, recommends the size of the hash, 32."""
 
 ANONYMOUS: Final = (None, None, None)
@@ -46,7 +46,7 @@ ANONYMOUS: Final = (None, None, None)
 _PREFIX: Final = "mcpwire1"
 _DOMAIN: Final = b"mcpwire requestState 1\0"
 
-_NOT_BOUND: Final = frozenset({"_meta", "inputResponses", "requestState"})
+_UNBOUND_MEMBERS: Final = frozenset({"_meta", "inputResponses", "requestState"})
 """Members of params that differ from round to round."""
 
 
@@ -71,34 +71,34 @@ class CallState:
     expires_at: int
     """The time of expiry as a Unix time in seconds."""
 
-    asked: Mapping[str, str] = attrs.field(factory=dict)
+    digests: Mapping[str, str] = attrs.field(factory=dict)
     """The digests of the input requests of the last round."""
 
     answers: Mapping[str, RecordedAnswer] = attrs.field(factory=dict, repr=False)
     """The responses of all rounds before."""
 
-    kept: Mapping[str, Json] = attrs.field(factory=dict, repr=False)
+    stored: Mapping[str, Json] = attrs.field(factory=dict, repr=False)
     """Values of the handler that are computed only once."""
 
 
 def check_key(key: object) -> bytes:
     """Validate a key for `seal`; raise `ValueError` if it is too short."""
-    if type(key) is not bytes or len(key) < SHORTEST_KEY:
+    if type(key) is not bytes or len(key) < MIN_KEY_BYTES:
         raise ValueError(
-            f"a state key must be at least {SHORTEST_KEY} random bytes, such as "
+            f"a state key must be at least {MIN_KEY_BYTES} random bytes, such as "
             "secrets.token_bytes(32) makes"
         )
     return key
 
 
-def binding_of(owner: Owner, method: str, params: Mapping[str, Json]) -> bytes:
+def state_binding(owner: Owner, method: str, params: Mapping[str, Json]) -> bytes:
     """Return the binding of a state: a digest of owner, method and params.
 
     It contains the params that the client repeats in each round, in canonical order.
     """
-    bound = {name: params[name] for name in params if name not in _NOT_BOUND}
+    members = {name: params[name] for name in params if name not in _UNBOUND_MEMBERS}
     try:
-        return sha256(encode_sorted([*owner, method, bound])).digest()
+        return sha256(encode_sorted([*owner, method, members])).digest()
     except LocalProtocolError as error:
         raise InvalidParams("the params are nested too deeply") from error
 
@@ -121,9 +121,12 @@ def seal(state: CallState, binding: bytes, key: bytes) -> str:
         "r": state.round,
         "n": state.nonce,
         "e": state.expires_at,
-        "q": dict(state.asked),
-        "a": {name: [one.digest, one.answer] for name, one in state.answers.items()},
-        "k": dict(state.kept),
+        "q": dict(state.digests),
+        "a": {
+            name: [answer.digest, answer.answer]
+            for name, answer in state.answers.items()
+        },
+        "k": dict(state.stored),
     }
     text = f"{_PREFIX}.{_to_base64(encode(members))}"
     sealed = f"{text}.{_sign(text, binding, key)}"
@@ -136,18 +139,19 @@ def seal(state: CallState, binding: bytes, key: bytes) -> str:
 
 
 def unseal(
-    given: object, binding: bytes, keys: Sequence[bytes], now: float
+    received: object, binding: bytes, keys: Sequence[bytes], now: float
 ) -> CallState:
     """Verify and decode a state of a client, or raise `InvalidParams`."""
     refusal = InvalidParams(
         "params.requestState is not one that this request was given"
     )
-    if type(given) is not str or len(given) > MAX_STATE_BYTES:
+    if type(received) is not str or len(received) > MAX_STATE_BYTES:
         raise refusal
-    text, _, signature = given.rpartition(".")
-    claimed = signature.encode(errors="replace")
+    text, _, signature = received.rpartition(".")
+    received_signature = signature.encode(errors="replace")
     signed = [
-        compare_digest(_sign(text, binding, key).encode(), claimed) for key in keys
+        compare_digest(_sign(text, binding, key).encode(), received_signature)
+        for key in keys
     ]
     if not any(signed) or not text.startswith(f"{_PREFIX}."):
         raise refusal
@@ -160,9 +164,11 @@ def unseal(
         round=members["r"],
         nonce=members["n"],
         expires_at=members["e"],
-        asked=members["q"],
-        answers={name: RecordedAnswer(*one) for name, one in members["a"].items()},
-        kept=members["k"],
+        digests=members["q"],
+        answers={
+            name: RecordedAnswer(*answer) for name, answer in members["a"].items()
+        },
+        stored=members["k"],
     )
 
 

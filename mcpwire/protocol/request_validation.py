@@ -52,7 +52,7 @@ from mcpwire.wire.json import (
     JSONDecodeError,
     check_values,
     loads,
-    outline,
+    peek_members,
 )
 from mcpwire.wire.jsonrpc import is_request_id, parse_message
 from mcpwire.wire.urls import is_loopback, parse_url
@@ -71,10 +71,10 @@ EVENT_STREAM: Final = "text/event-stream"
 _VERSION: Final = names.PROTOCOL_VERSION.lower()
 _METHOD: Final = names.METHOD.lower()
 
-_SHOWN_MAX: Final = 100
+_MAX_SHOWN: Final = 100
 """Maximum characters of a peer's text in an error message."""
 
-_BAD_REQUEST: Final = frozenset(
+_BAD_REQUEST_CODES: Final = frozenset(
     error.default_code
     for error in (HeaderMismatch, MissingCapability, UnsupportedVersion)
 )
@@ -173,16 +173,16 @@ def _parse_media_type(text: str) -> tuple[str, dict[str, str]]:
 # --- the message
 
 
-def read_json(body: bytes, most: int) -> Json:
-    """Parse a JSON body of at most `most` values, or raise `UnreadableMessage`."""
+def read_json(body: bytes, max_values: int) -> Json:
+    """Parse a JSON body of at most `max_values`, or raise `UnreadableMessage`."""
     try:
         if body[LARGE]:
-            check_values(body, most)
+            check_values(body, max_values)
         return loads(body)
     except JSONDecodeError as error:
         raise UnreadableMessage(ParseError("the body is not JSON")) from error
     except MessageTooLarge as error:
-        id = id_in(outline(body))
+        id = read_request_id(peek_members(body))
         raise UnreadableMessage(InvalidRequest(str(error)), id) from error
 
 
@@ -192,23 +192,25 @@ def read_message(value: Json) -> Message:
         return parse_message(value)
     except InvalidMessage as error:
         # 2026-07-28 basic, "Error Responses": with the id, if it is readable.
-        raise UnreadableMessage(InvalidRequest(str(error)), id_in(value)) from error
+        raise UnreadableMessage(
+            InvalidRequest(str(error)), read_request_id(value)
+        ) from error
 
 
-def id_in(value: Json) -> RequestId | None:
+def read_request_id(value: Json) -> RequestId | None:
     """Return the id of the request in a decoded body, or ``None``."""
     id = value.get("id") if type(value) is dict and "method" in value else None
     return id if is_request_id(id) else None
 
 
-def is_stateless(fields: HeaderFields, spoken: Sequence[Revision]) -> bool:
+def is_stateless(fields: HeaderFields, supported: Sequence[Revision]) -> bool:
     """Return whether the head shows that a message belongs to the stateless era.
 
     The head has such a version, or the server supports no revision of another era.
-    `spoken`, the supported revisions, are ordered by age.
+    `supported`, the supported revisions, are ordered by age.
     """
     # The first and last suffice: eras do not interleave, and hashing enums is slow.
-    eras = (spoken[0].era, spoken[-1].era)
+    eras = (supported[0].era, supported[-1].era)
     if Era.STATELESS not in eras:
         return False
     revision = find_revision(fields.get(_VERSION))
@@ -229,17 +231,19 @@ def check_head(
     version = fields.get(_VERSION)
     if version is None:
         raise HeaderMismatch(f"the header {names.PROTOCOL_VERSION} is missing")
-    named = fields.get(_METHOD)
-    if named is None:
+    header_method = fields.get(_METHOD)
+    if header_method is None:
         raise HeaderMismatch(f"the header {names.METHOD} is missing")
-    if named != method:  # a repeated field is joined by commas, so it differs, too
-        raise _mismatch(names.METHOD, named, method)
+    if (
+        header_method != method
+    ):  # a repeated field is joined by commas, so it differs, too
+        raise _mismatch(names.METHOD, header_method, method)
     meta = params.get("_meta") if params is not None else None
-    stated = meta.get(PROTOCOL_VERSION) if type(meta) is dict else None
-    if type(stated) is not str:
+    body_version = meta.get(PROTOCOL_VERSION) if type(meta) is dict else None
+    if type(body_version) is not str:
         raise InvalidParams(f"params._meta needs {PROTOCOL_VERSION}, a string")
-    if version != stated:
-        raise _mismatch(names.PROTOCOL_VERSION, version, stated)
+    if version != body_version:
+        raise _mismatch(names.PROTOCOL_VERSION, version, body_version)
 
 
 def check_mirrored(
@@ -251,12 +255,12 @@ def check_mirrored(
     """Check that the other mirrored headers, for name or URI and arguments, match."""
     member = NAME_MEMBERS.get(method)
     if member is not None:
-        _compare(fields, names.NAME, params.get(member))
+        _check_header(fields, names.NAME, params.get(member))
     for header in headers:
-        _compare(fields, header.name, header.value_in(params.get("arguments")))
+        _check_header(fields, header.name, header.value_in(params.get("arguments")))
 
 
-def _compare(fields: HeaderFields, name: str, body: Json) -> None:
+def _check_header(fields: HeaderFields, name: str, body: Json) -> None:
     key = name.lower()
     value = fields.get(key)
     if fields.repeats(key):
@@ -273,13 +277,15 @@ def _compare(fields: HeaderFields, name: str, body: Json) -> None:
 def _mismatch(name: str, value: str | None, body: Json) -> HeaderMismatch:
     if value is None:
         return HeaderMismatch(f"the header {name} is missing")
-    said = _shown(value)
+    shown_header = _shown(value)
     if body is None:
         return HeaderMismatch(
-            f"the header {name} is {said}, the body has no such value"
+            f"the header {name} is {shown_header}, the body has no such value"
         )
-    shown = _shown(body) if isinstance(body, str) else "something else"
-    return HeaderMismatch(f"the header {name} is {said}, the body has {shown}")
+    shown_body = _shown(body) if isinstance(body, str) else "something else"
+    return HeaderMismatch(
+        f"the header {name} is {shown_header}, the body has {shown_body}"
+    )
 
 
 def http_status(error: RPCError, *, is_admitted: bool) -> int:
@@ -287,7 +293,7 @@ def http_status(error: RPCError, *, is_admitted: bool) -> int:
     # 2026-07-28 defines a status for its own errors; all other errors of a handler are
     # ordinary responses.
     if is_admitted:
-        return 400 if error.code in _BAD_REQUEST else 200
+        return 400 if error.code in _BAD_REQUEST_CODES else 200
     return 404 if error.code == MethodNotFound.default_code else 400
 
 
@@ -318,10 +324,10 @@ class OriginPolicy:
         )
 
     def refusal(
-        self, host: str | None, origin: str | None, bound: str | None = None
+        self, host: str | None, origin: str | None, listen_host: str | None = None
     ) -> str | None:
         """Return why a request is refused, or ``None``."""
-        if not self._allows_host(host, bound):
+        if not self._allows_host(host, listen_host):
             shown = "is missing" if host is None else f"{_shown(host)} is not allowed"
             return f"the Host {shown}; it must be in allowed_hosts of the server"
         if origin is not None and not self._allows_origin(origin, host):
@@ -331,17 +337,17 @@ class OriginPolicy:
             )
         return None
 
-    def _allows_host(self, host: str | None, bound: str | None) -> bool:
+    def _allows_host(self, host: str | None, listen_host: str | None) -> bool:
         if self._hosts is not None and ("*", None) in self._hosts:
             return True
-        asked = None if host is None else _parse_origin(f"http://{host}")
-        if asked is None:
+        requested = None if host is None else _parse_origin(f"http://{host}")
+        if requested is None:
             return False
         if self._hosts is None:
-            return is_loopback(asked.host) or asked.host == bound
-        labels = asked.host.split(".")
+            return is_loopback(requested.host) or requested.host == listen_host
+        labels = requested.host.split(".")
         parents = {(f"*.{'.'.join(labels[n:])}", None) for n in range(1, len(labels))}
-        matching = {(asked.host, None), (asked.host, asked.port), *parents}
+        matching = {(requested.host, None), (requested.host, requested.port), *parents}
         return not matching.isdisjoint(self._hosts)
 
     def _allows_origin(self, origin: str, host: str | None) -> bool:
@@ -353,12 +359,12 @@ class OriginPolicy:
             return False
         if allowed is not None:
             return page.origin in allowed or f"{page.scheme}://{page.host}:*" in allowed
-        asked = _parse_origin(f"{page.scheme}://{host}")
-        if asked is None:
+        requested = _parse_origin(f"{page.scheme}://{host}")
+        if requested is None:
             return False
-        if is_loopback(asked.host) and is_loopback(page.host):
+        if is_loopback(requested.host) and is_loopback(page.host):
             return True
-        return (page.host, page.port) == (asked.host, asked.port)
+        return (page.host, page.port) == (requested.host, requested.port)
 
 
 def _host_pattern(pattern: str) -> tuple[str, int | None]:
@@ -397,4 +403,4 @@ def _parse_origin(text: str) -> Url | None:
 
 
 def _shown(value: str) -> str:
-    return repr(value[:_SHOWN_MAX])
+    return repr(value[:_MAX_SHOWN])

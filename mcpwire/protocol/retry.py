@@ -3,12 +3,12 @@
 Times are seconds of one monotonic clock; `chance`, from 0 to below 1, is random, so
 that many clients of one server do not retry at the same time.
 
-- A failed request: `may_repeat`, `after_failure`. Side effects happen at most once: a
+- A failed request: `may_repeat`, `retry_delay`. Side effects happen at most once: a
   request is repeated if the server certainly did not process it (no connection, nothing
   of it sent, 429, 503 with `Retry-After`), otherwise only if it is idempotent.
   `Retry-After` is the minimum delay; an earlier deadline fails the call.
-- A lost connection: `Restarts`. A stream that ended: `StreamBackoff`. The stream of a
-  response that broke off: `Resumption`, by its `Last-Event-ID`.
+- A lost connection: `RestartBackoff`. A stream that ended: `StreamBackoff`. The stream
+  of a response that broke off: `Resumption`, by its `Last-Event-ID`.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ RETRY_MIN_S: Final = 0.1
 RETRY_MAX_S: Final = 60.0
 
 # 2.0 ** 1024 is an OverflowError; 100 doublings of any delay exceed the maximum.
-_MOST_DOUBLINGS: Final = 100
+_MAX_DOUBLINGS: Final = 100
 
 
 def full_jitter(recovery: Recovery, failures: int, chance: float) -> float:
     """Return the delay in seconds after consecutive failures (1 or more)."""
-    doublings = min(failures - 1, _MOST_DOUBLINGS)
+    doublings = min(failures - 1, _MAX_DOUBLINGS)
     return chance * min(recovery.backoff_initial * 2.0**doublings, recovery.backoff_max)
 
 
-def retry_floor(retry_ms: int | None) -> float:
+def min_retry_delay(retry_ms: int | None) -> float:
     """Return the minimum delay in seconds for the `retry:` of a stream.
 
     2025-11-25 basic/transports, "Sending Messages to the Server": it must be respected.
@@ -60,7 +60,7 @@ _GATEWAY_STATUSES: Final = frozenset({502, _UNAVAILABLE, 504})
 DECLINING_STATUSES: Final = _GATEWAY_STATUSES | {_TOO_MANY_REQUESTS}
 """Statuses of a gateway or a busy server that declines a request."""
 
-PASSING_STATUSES: Final = DECLINING_STATUSES | {500}
+TEMPORARY_STATUSES: Final = DECLINING_STATUSES | {500}
 """Statuses after which another attempt may succeed."""
 
 # To be safe, a method must be repeatable in all its spans of revisions.
@@ -75,16 +75,16 @@ class DeclinedError(HTTPError):
     rpc_error: RPCError
 
 
-def declined(error: RPCError) -> DeclinedError | None:
+def declined_error(error: RPCError) -> DeclinedError | None:
     """Return the HTTP error of a declined request; ``None``: the error is final."""
-    came_with = error.__cause__
-    if error.status not in DECLINING_STATUSES or not isinstance(came_with, HTTPError):
+    cause = error.__cause__
+    if error.status not in DECLINING_STATUSES or not isinstance(cause, HTTPError):
         return None
     http_error = DeclinedError(
-        str(came_with.args[0]),
-        status=came_with.status,
-        headers=came_with.headers,
-        target=came_with.target,
+        str(cause.args[0]),
+        status=cause.status,
+        headers=cause.headers,
+        target=cause.target,
     )
     http_error.rpc_error = error
     return http_error
@@ -111,7 +111,7 @@ def tool_allows_repeat(tool: Tool | None) -> bool:
     )
 
 
-def after_failure(
+def retry_delay(
     error: MCPError,
     method: str,
     *,
@@ -128,65 +128,65 @@ def after_failure(
     """
     if attempt >= recovery.attempts:
         return None
-    wait = 0.0
+    delay = 0.0
     if isinstance(error, ConnectError):
-        may = error.reason != "tls"  # a TLS error would occur again
+        may_retry = error.reason != "tls"  # a TLS error would occur again
     elif isinstance(error, ConnectionClosed):
-        may = may_repeat(method, sent=error.sent, idempotent=idempotent)
+        may_retry = may_repeat(method, sent=error.sent, idempotent=idempotent)
         if attempt == 1 and not error.sent:
             # An idle connection had ended, which is normal.
-            return wait
+            return delay
     elif isinstance(error, HTTPError):
         # Imported here, as only HTTP needs the module.
         from mcpwire.wire.headers import parse_retry_after
 
-        asked = error.headers.get("retry-after", "")
-        wait = parse_retry_after(asked, now_wall) or 0.0
+        retry_after = error.headers.get("retry-after", "")
+        delay = parse_retry_after(retry_after, now_wall) or 0.0
         # Any `Retry-After`, even a malformed one, means that the server declined the
         # request; a 503 without it may also be an error after its processing.
-        may = error.status == _TOO_MANY_REQUESTS or (
+        may_retry = error.status == _TOO_MANY_REQUESTS or (
             error.status in _GATEWAY_STATUSES
             and may_repeat(
                 method,
-                sent=error.status != _UNAVAILABLE or not asked.strip(),
+                sent=error.status != _UNAVAILABLE or not retry_after.strip(),
                 idempotent=idempotent,
             )
         )
     else:
-        may = False
-    return wait + full_jitter(recovery, attempt, chance) if may else None
+        may_retry = False
+    return delay + full_jitter(recovery, attempt, chance) if may_retry else None
 
 
 # Connections
 
 
-class Restarts:
+class RestartBackoff:
     """Decides when a lost connection is opened again.
 
     A connection counts as stable after a response to a call, or if it was open for
     `stable_s`: the handshake alone does not reset the failures of a child process that
-    crashes at its first call. `pause` takes the consecutive failures and a chance.
+    crashes at its first call. `backoff` takes the consecutive failures and a chance.
     """
 
     def __init__(
         self,
         attempts: int | None,
         stable_s: float,
-        pause: Callable[[int, float], float],
+        backoff: Callable[[int, float], float],
     ) -> None:
         self._attempts = attempts
         self._stable_s = stable_s
-        self._pause = pause
+        self._backoff = backoff
         self.reset()
 
     @classmethod
     def of(cls, recovery: Recovery) -> Self:
         """Return the restarts of a client; its first attempt has no delay."""
 
-        def pause(failures: int, chance: float) -> float:
+        def backoff(failures: int, chance: float) -> float:
             return full_jitter(recovery, failures, chance) if failures else 0.0
 
-        return cls(recovery.attempts, recovery.backoff_max, pause)
+        return cls(recovery.attempts, recovery.backoff_max, backoff)
 
     def reset(self) -> None:
         """Reset the failures, because the user requested a connection."""
@@ -194,19 +194,19 @@ class Restarts:
         self._ended_at = 0.0
         self._opened_at: float | None = None
 
-    def opened(self, now: float) -> None:
+    def record_open(self, now: float) -> None:
         """Record that a connection is open."""
         self._opened_at = now
 
-    def lost(self, now: float, *, answered: bool = False) -> None:
+    def record_loss(self, now: float, *, answered: bool = False) -> None:
         """Record a lost connection; `answered`: whether it had a response to a call."""
         opened_at = self._opened_at
         if opened_at is not None:
-            self.failed(now)
+            self.record_failure(now)
             if answered or now - opened_at >= self._stable_s:
                 self._failures = 0
 
-    def failed(self, now: float) -> None:
+    def record_failure(self, now: float) -> None:
         """Record a failed attempt."""
         self._failures += 1
         self._opened_at = None
@@ -216,7 +216,7 @@ class Restarts:
         """Return the seconds until the next attempt; ``None``: no more attempts."""
         if self._attempts is not None and self._failures >= self._attempts:
             return None
-        due = self._ended_at + self._pause(self._failures, chance)
+        due = self._ended_at + self._backoff(self._failures, chance)
         return max(0.0, due - now)
 
 
@@ -240,34 +240,34 @@ class StreamBackoff:
     def __init__(self, recovery: Recovery) -> None:
         self._recovery = recovery
         self._failures = 0
-        self._has_opened = self._is_refused = self._delivered = False
+        self._has_opened = self._is_refused = self._has_message = False
         self._opened_at: float | None = None
         self._ended_at: float | None = None
         # The times of the last failed openings.
-        self._recent: deque[float] = deque(maxlen=OPENINGS_PER_WINDOW)
+        self._recent_failures: deque[float] = deque(maxlen=OPENINGS_PER_WINDOW)
 
-    def opened(self, now: float) -> None:
+    def record_open(self, now: float) -> None:
         """Record that the stream is open."""
         self._opened_at = now
         self._has_opened = True
-        self._delivered = False
+        self._has_message = False
 
-    def delivered(self) -> None:
+    def record_message(self) -> None:
         """Record a message on the stream."""
-        self._delivered = True
+        self._has_message = True
 
-    def ended(self, now: float) -> None:
+    def record_end(self, now: float) -> None:
         """Record that the stream ended or could not be opened."""
         opened_at, self._opened_at = self._opened_at, None
         self._ended_at = now
-        if opened_at is not None and (self._delivered or now - opened_at >= STABLE_S):
+        if opened_at is not None and (self._has_message or now - opened_at >= STABLE_S):
             self._failures = 0
-            self._recent.clear()
+            self._recent_failures.clear()
         else:
             self._failures += 1
-            self._recent.append(now if opened_at is None else opened_at)
+            self._recent_failures.append(now if opened_at is None else opened_at)
 
-    def refused(self) -> None:
+    def record_refusal(self) -> None:
         """Record that the server has no such stream: do not open it again.
 
         2025-11-25 basic/transports, "Listening for Messages from the Server": 405 means
@@ -288,18 +288,18 @@ class StreamBackoff:
             return None
         if self._ended_at is None:
             return 0.0
-        floor = max(retry_floor(retry_ms), retry_after or 0.0)
+        minimum = max(min_retry_delay(retry_ms), retry_after or 0.0)
         jitter = full_jitter(self._recovery, max(self._failures, 1), chance)
-        longest = max(floor, self._recovery.backoff_max)
-        due = self._ended_at + min(floor + jitter, longest)
-        if len(self._recent) == OPENINGS_PER_WINDOW:
-            due = max(due, self._recent[0] + WINDOW_S)
+        maximum = max(minimum, self._recovery.backoff_max)
+        due = self._ended_at + min(minimum + jitter, maximum)
+        if len(self._recent_failures) == OPENINGS_PER_WINDOW:
+            due = max(due, self._recent_failures[0] + WINDOW_S)
         return max(0.0, due - now)
 
 
-_MAX_SEEN: Final = 1_024
+_MAX_SEEN_IDS: Final = 1_024
 _EVENT_ID: Final = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+")
-_EVENT_ID_BYTES: Final = 4 * 1024  # many servers refuse heads above 8 KiB
+_MAX_EVENT_ID_BYTES: Final = 4 * 1024  # many servers refuse heads above 8 KiB
 
 
 def can_resume_from(event_id: str) -> bool:
@@ -311,7 +311,7 @@ def can_resume_from(event_id: str) -> bool:
     return (
         _EVENT_ID.fullmatch(event_id) is not None
         and event_id.strip(" ") != ""
-        and len(event_id.encode()) <= _EVENT_ID_BYTES
+        and len(event_id.encode()) <= _MAX_EVENT_ID_BYTES
     )
 
 
@@ -329,9 +329,9 @@ class Resumption:
         self.retry_ms: int | None = None
         self._recovery = recovery
         self._seen: dict[int, None] = {}
-        self._last = ""
+        self._last_id = ""
         self._has_events = False
-        self._empty = self._failures = 0
+        self._empty_responses = self._failures = 0
         self._ended_at = self._retry_after = 0.0
 
     def add_event(self, event_id: str) -> bool:
@@ -344,13 +344,13 @@ class Resumption:
         if not event_id:
             self._has_events = True
             return True
-        if event_id == self._last:
+        if event_id == self._last_id:
             return True
-        self._last = event_id
+        self._last_id = event_id
         key = hash(event_id)  # an id may be long
         if key in self._seen:
             return False
-        if len(self._seen) == _MAX_SEEN:
+        if len(self._seen) == _MAX_SEEN_IDS:
             del self._seen[next(iter(self._seen))]
         self._seen[key] = None
         self._has_events = True
@@ -358,19 +358,19 @@ class Resumption:
             self.cursor = event_id
         return True
 
-    def ended(
+    def record_end(
         self, now: float, *, failed: bool = False, retry_after: float | None = None
     ) -> None:
         """Record the end of an HTTP response with a part of the stream."""
         if self._has_events:
-            self._empty = self._failures = 0
+            self._empty_responses = self._failures = 0
         else:
-            self._empty += 1
+            self._empty_responses += 1
             self._failures = self._failures + 1 if failed else 0
         self._ended_at = now
         self._retry_after = retry_after or 0.0
         self._has_events = False
-        self._last = ""  # ids are inherited within one response only
+        self._last_id = ""  # ids are inherited within one response only
 
     def delay(self, now: float, chance: float) -> float | None:
         """Return the seconds until the next GET; ``None``: give up."""
@@ -378,7 +378,7 @@ class Resumption:
         is_given_up = self._failures >= recovery.attempts
         if is_given_up or not self.cursor or not recovery.resume:
             return None
-        wait = max(retry_floor(self.retry_ms), self._retry_after)
-        if self._empty:
-            wait += full_jitter(recovery, self._empty, chance)
-        return max(0.0, self._ended_at + wait - now)
+        delay = max(min_retry_delay(self.retry_ms), self._retry_after)
+        if self._empty_responses:
+            delay += full_jitter(recovery, self._empty_responses, chance)
+        return max(0.0, self._ended_at + delay - now)

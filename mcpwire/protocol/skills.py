@@ -1,7 +1,7 @@
 """Verification of a skill's files against the server's description (SEP-2640).
 
 The first fault raises. A caller that reads files calls `check_entry` first, then for
-each file `locate`, reads the file, and calls `check_file`.
+each file `find_file_uri`, reads the file, and calls `check_file`.
 
 The frontmatter of a `SKILL.md` also comes from the peer. PyYAML's safe loader parses
 it, with limits and without aliases, which can expand a short text exponentially.
@@ -32,7 +32,7 @@ MAX_FILES: Final = 512
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Maximum bytes of all files of one skill."""
 
-MAX_HEAD: Final = 64 * 1024
+MAX_FRONTMATTER: Final = 64 * 1024
 """Maximum characters of a frontmatter; usually it has a few hundred."""
 
 MAX_NODES: Final = 1_000
@@ -66,7 +66,7 @@ _HEAD: Final = re.compile(
     r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
 )
 _YAML: Final = "tag:yaml.org,2002:"
-_AROUND: Final = 64
+_MAX_DELIMITER_CHARS: Final = 64
 """Maximum characters of the delimiters around a frontmatter."""
 
 
@@ -101,7 +101,7 @@ def _refuse(
 
 def check_entry(skill: Skill) -> None:
     """Check the description of a skill, before any of its files is read."""
-    root = _root(skill)
+    root = _skill_folder(skill)
     name = skill.name
     if not _NAME.fullmatch(name):
         _refuse(skill, "name", f"{excerpt(name)} is not a name of a skill")
@@ -113,23 +113,23 @@ def check_entry(skill: Skill) -> None:
         _check_files(skill, root, skill.resources)
 
 
-def _root(skill: Skill) -> str:
+def _skill_folder(skill: Skill) -> str:
     """Return the URI of the folder of a skill."""
     root, slash, file = skill.uri.rpartition("/")
-    if not slash or file != _FILE or _path(skill.uri) is None:
+    if not slash or file != _FILE or _safe_path(skill.uri) is None:
         _refuse(skill, "uri", f"its URI does not name a {_FILE} within a folder")
     return root
 
 
-def _path(uri: str) -> str | None:
+def _safe_path(uri: str) -> str | None:
     """Return the decoded path of a URI with its host; ``None`` if unsafe or ambiguous.
 
     Hosts may write files at the paths of their URIs, so no path may leave its folder.
     """
-    found = _URI.fullmatch(uri)
-    if found is None:
+    match = _URI.fullmatch(uri)
+    if match is None:
         return None
-    segments = [unquote(segment) for segment in found[1].split("/")]
+    segments = [unquote(segment) for segment in match[1].split("/")]
     for segment in segments:
         if segment in {"", ".", ".."} or re.search(r"[/\\\x00-\x1f\x7f]", segment):
             return None
@@ -141,7 +141,7 @@ def _check_files(skill: Skill, root: str, files: list[SkillResource]) -> None:
         _refuse(skill, "limit", f"it has {len(files)} files, above {MAX_FILES}")
     seen: set[str] = set()
     for file in files:
-        path = _path(file.uri)
+        path = _safe_path(file.uri)
         if path is None or not file.uri.startswith(f"{root}/"):
             _refuse(skill, "files", "it is not a file within the skill", file.uri)
         if path in seen:
@@ -162,17 +162,17 @@ def _check_files(skill: Skill, root: str, files: list[SkillResource]) -> None:
 # --- the files
 
 
-def locate(skill: Skill, path: str) -> str:
+def find_file_uri(skill: Skill, path: str) -> str:
     """Return the URI of a file of a skill, given by its path or URI."""
-    root = _root(skill)
-    below = path.removeprefix("./")
-    plain = path if "://" in path else f"{root}/{below}"
+    root = _skill_folder(skill)
+    relative = path.removeprefix("./")
+    plain = path if "://" in path else f"{root}/{relative}"
     candidates = (plain, quote(plain, safe=_PATH_CHARACTERS))
     for uri in candidates:
         if isinstance(skill.resources, list):
             if any(file.uri == uri for file in skill.resources):
                 return uri
-        elif uri.startswith(f"{root}/") and _path(uri) is not None:
+        elif uri.startswith(f"{root}/") and _safe_path(uri) is not None:
             return uri
     # SEP-2640: the verification of a file that is not listed fails.
     _refuse(skill, "files", f"the skill {excerpt(skill.name)} has no such file", path)
@@ -211,7 +211,7 @@ def check_file(skill: Skill, uri: str, data: bytes) -> None:
 def _check_frontmatter(skill: Skill, data: bytes) -> None:
     try:
         head, _ = split_document(data)
-        field = differing_field(read_frontmatter(head), skill.frontmatter)
+        field = find_difference(read_frontmatter(head), skill.frontmatter)
     except FrontmatterError as error:
         _refuse(skill, "frontmatter", f"its frontmatter {error}")
     if field is not None:
@@ -232,13 +232,15 @@ def split_document(data: bytes) -> tuple[str, str]:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise FrontmatterError(f"is not UTF-8: {error.reason}") from error
-    found = _HEAD.match(text, 0, MAX_HEAD + _AROUND)
-    is_long = len(text) > MAX_HEAD and text.removeprefix("\ufeff").startswith("---")
-    if len(found[1]) > MAX_HEAD if found else is_long:
-        raise FrontmatterError(f"does not end within {MAX_HEAD} characters")
-    if found is None:
+    match = _HEAD.match(text, 0, MAX_FRONTMATTER + _MAX_DELIMITER_CHARS)
+    is_long = len(text) > MAX_FRONTMATTER and text.removeprefix("\ufeff").startswith(
+        "---"
+    )
+    if len(match[1]) > MAX_FRONTMATTER if match else is_long:
+        raise FrontmatterError(f"does not end within {MAX_FRONTMATTER} characters")
+    if match is None:
         raise FrontmatterError("is not there: no lines of --- around it at the top")
-    return found[1], text[found.end() :]
+    return match[1], text[match.end() :]
 
 
 def load_yaml() -> ModuleType:
@@ -299,20 +301,28 @@ def _bounded_loader() -> type[yaml.SafeLoader]:
     return BoundedLoader
 
 
-def differing_field(read: Any, said: Any, path: str = "") -> str | None:
+def find_difference(actual: Any, declared: Any, path: str = "") -> str | None:
     """Return the path of the first difference between two values, or ``None``.
 
     A null member equals an absent one.
     """
     pairs: list[tuple[str, Any, Any]] = []
-    if isinstance(read, dict) and isinstance(said, dict):
-        for key in {**read, **said}:
-            below = f"{path}.{key}" if path else key
-            pairs.append((below, read.get(key), said.get(key)))
-    elif isinstance(read, list) and isinstance(said, list) and len(read) == len(said):
-        for at, (one, other) in enumerate(zip(read, said, strict=True)):
-            pairs.append((f"{path}[{at}]", one, other))
-    elif isinstance(read, bool) is not isinstance(said, bool) or read != said:
+    if isinstance(actual, dict) and isinstance(declared, dict):
+        for key in {**actual, **declared}:
+            inner_path = f"{path}.{key}" if path else key
+            pairs.append((inner_path, actual.get(key), declared.get(key)))
+    elif (
+        isinstance(actual, list)
+        and isinstance(declared, list)
+        and len(actual) == len(declared)
+    ):
+        for index, (left, right) in enumerate(zip(actual, declared, strict=True)):
+            pairs.append((f"{path}[{index}]", left, right))
+    elif (
+        isinstance(actual, bool) is not isinstance(declared, bool) or actual != declared
+    ):
         return path
-    found = (differing_field(one, other, below) for below, one, other in pairs)
-    return next((field for field in found if field is not None), None)
+    fields = (
+        find_difference(left, right, inner_path) for inner_path, left, right in pairs
+    )
+    return next((field for field in fields if field is not None), None)

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from mcpwire.protocol.methods import METHODS, Kind, find, is_declared
+from mcpwire.protocol.methods import METHODS, Kind, find_method, is_declared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -46,9 +46,9 @@ class Notification:
     ``None`` for an unknown method."""
 
 
-def typed_notification(method: str, params: Mapping[str, Any] | None) -> Notification:
+def decode_notification(method: str, params: Mapping[str, Any] | None) -> Notification:
     """Return a notification with its params decoded by the method table."""
-    spec = find(method)
+    spec = find_method(method)
     if spec is None or spec.kind is not Kind.NOTIFICATION:
         return Notification(method, params)
     from mcpwire import types
@@ -63,7 +63,7 @@ def typed_notification(method: str, params: Mapping[str, Any] | None) -> Notific
 
 _Atom: TypeAlias = tuple[str, str | None]
 
-UPDATED: Final = "notifications/resources/updated"
+RESOURCE_UPDATED: Final = "notifications/resources/updated"
 
 _SPECS: Final = {spec.listen_filter: spec for spec in METHODS if spec.listen_filter}
 
@@ -84,7 +84,7 @@ _SUBJECTS: Final = {"uris": "uri", "task_ids": "taskId"}
 _SUB_RESOURCE: Final = ("/", "?", "#")
 
 
-def _names(values: Iterable[str]) -> frozenset[str]:
+def _to_names(values: Iterable[str]) -> frozenset[str]:
     if isinstance(values, str):
         raise ValueError(f"a collection of strings is needed, got {values!r}")
     return frozenset(values)
@@ -103,10 +103,10 @@ class Filter:
     resources: bool = False
     """Changes of the lists of resources and resource templates."""
 
-    uris: frozenset[str] = attrs.field(default=frozenset(), converter=_names)
+    uris: frozenset[str] = attrs.field(default=frozenset(), converter=_to_names)
     """Changes of these resources."""
 
-    task_ids: frozenset[str] = attrs.field(default=frozenset(), converter=_names)
+    task_ids: frozenset[str] = attrs.field(default=frozenset(), converter=_to_names)
     """Status changes of these tasks of the tasks extension."""
 
     @classmethod
@@ -115,23 +115,23 @@ class Filter:
 
         Members of another type are ignored.
         """
-        wanted: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for field, spec in _FIELDS.items():
             value = raw.get(spec.listen_filter) if isinstance(raw, dict) else None
             if field in _SUBJECTS and isinstance(value, list):
-                wanted[field] = [item for item in value if isinstance(item, str)]
+                fields[field] = [item for item in value if isinstance(item, str)]
             elif field not in _SUBJECTS:
-                wanted[field] = value is True
-        return cls(**wanted)
+                fields[field] = value is True
+        return cls(**fields)
 
     def as_params(self) -> dict[str, Any]:
         """Return the `notifications` object of `subscriptions/listen`."""
         params: dict[str, Any] = {}
         for field, spec in _FIELDS.items():
-            wanted = getattr(self, field)
-            if wanted:
+            value = getattr(self, field)
+            if value:
                 assert spec.listen_filter is not None
-                names = sorted(wanted) if field in _SUBJECTS else True
+                names = sorted(value) if field in _SUBJECTS else True
                 params[spec.listen_filter] = names
         return params
 
@@ -140,53 +140,53 @@ class Filter:
         field = _BY_METHOD.get(method)
         if field is None:
             return False
-        wanted = getattr(self, field)
+        value = getattr(self, field)
         if field not in _SUBJECTS:
-            return bool(wanted)
+            return bool(value)
         subject = (params or {}).get(_SUBJECTS[field])
         if not isinstance(subject, str):
             return False
-        return subject in wanted or (
-            field == "uris" and any(is_within(subject, uri) for uri in wanted)
+        return subject in value or (
+            field == "uris" and any(is_within(subject, uri) for uri in value)
         )
 
     def minus(self, other: Filter) -> Filter:
         """Return the difference of this set and another."""
-        return _joined(set(_atoms(self)) - set(_atoms(other)))
+        return _join_atoms(set(_atoms(self)) - set(_atoms(other)))
 
     def restricted(self, capabilities: Mapping[str, Any] | None) -> Filter:
         """Return the notifications that a server with these capabilities can send."""
-        return _joined(
+        return _join_atoms(
             (field, subject)
             for field, subject in _atoms(self)
             if is_declared(_FIELDS[field], capabilities)
         )
 
     def __or__(self, other: Filter) -> Filter:
-        return _joined((*_atoms(self), *_atoms(other)))
+        return _join_atoms((*_atoms(self), *_atoms(other)))
 
     def __bool__(self) -> bool:
         return any(_atoms(self))
 
 
-def _atoms(wanted: Filter) -> Iterator[_Atom]:
+def _atoms(selection: Filter) -> Iterator[_Atom]:
     """Yield each enabled field with each of its subjects."""
     for field in _FIELDS:
-        value = getattr(wanted, field)
+        value = getattr(selection, field)
         if field in _SUBJECTS:
             yield from ((field, subject) for subject in value)
         elif value:
             yield field, None
 
 
-def _joined(atoms: Iterable[_Atom]) -> Filter:
-    wanted: dict[str, Any] = {}
+def _join_atoms(atoms: Iterable[_Atom]) -> Filter:
+    fields: dict[str, Any] = {}
     for field, subject in atoms:
         if field in _SUBJECTS:
-            wanted.setdefault(field, set()).add(subject)
+            fields.setdefault(field, set()).add(subject)
         else:
-            wanted[field] = True
-    return Filter(**wanted)
+            fields[field] = True
+    return Filter(**fields)
 
 
 def is_within(uri: str, whole: str) -> bool:
@@ -215,25 +215,25 @@ class SubscriptionCounts:
     @property
     def current(self) -> Filter:
         """The notifications with at least one consumer."""
-        return _joined(self._counts)
+        return _join_atoms(self._counts)
 
-    def add(self, wanted: Filter) -> Filter:
+    def add(self, selection: Filter) -> Filter:
         """Add one consumer; return the notifications that had none before."""
-        atoms = set(_atoms(wanted))
+        atoms = set(_atoms(selection))
         new = atoms - self._counts.keys()
         self._counts.update(atoms)
-        return _joined(new)
+        return _join_atoms(new)
 
-    def remove(self, wanted: Filter) -> Filter:
+    def remove(self, selection: Filter) -> Filter:
         """Remove one consumer; return the notifications that have none now."""
-        atoms = set(_atoms(wanted))
+        atoms = set(_atoms(selection))
         if unknown := atoms - self._counts.keys():
-            raise ValueError(f"nobody wants {_joined(unknown).as_params()!r}")
+            raise ValueError(f"nobody wants {_join_atoms(unknown).as_params()!r}")
         self._counts.subtract(atoms)
-        gone = {atom for atom in atoms if not self._counts[atom]}
-        for atom in gone:
+        unused = {atom for atom in atoms if not self._counts[atom]}
+        for atom in unused:
             del self._counts[atom]
-        return _joined(gone)
+        return _join_atoms(unused)
 
 
 # Buffers
@@ -241,49 +241,49 @@ class SubscriptionCounts:
 Event: TypeAlias = tuple[str, "dict[str, Any] | None"]
 
 # A fixed set, as a peer may invent any number of methods with this suffix.
-_LISTS: Final = frozenset(
+_LIST_CHANGES: Final = frozenset(
     spec.name for spec in METHODS if spec.name.endswith("/list_changed")
 )
 
 # Task notifications contain the whole state (SEP-2663, "Task Status Notifications"),
 # so only the newest is needed.
 _COALESCED_BY: Final = {
-    UPDATED: "uri",
+    RESOURCE_UPDATED: "uri",
     "notifications/tasks": "taskId",
     "notifications/tasks/status": "taskId",
     "notifications/elicitation/complete": "elicitationId",
 }
 """Method -> the member of its params that names its subject."""
 
-_SMALL: Final = 4_096
+_MAX_RETAINED_BYTES: Final = 4_096
 """Larger kept notifications are reduced to their subject; size in bytes."""
 
 
 class EventBuffer:
     """Pending notifications in order of receipt, with at most `limit` ordinary ones.
 
-    `is_kept` returns whether updates of a resource must not get lost. It must be true
-    for finitely many URIs (the subscribed ones, not all with a prefix), because they
-    may be pending in addition to the ordinary ones. `size` returns the encoded size of
-    the notification that is added; the ordinary ones may have `room` bytes in total.
-    Every operation takes constant time.
+    `must_retain` returns whether updates of a resource must not get lost. It must be
+    true for finitely many URIs (the subscribed ones, not all with a prefix), because
+    they may be pending in addition to the ordinary ones. `size` returns the encoded
+    size of the notification that is added; the ordinary ones may have `max_bytes` in
+    total. Every operation takes constant time.
     """
 
     def __init__(
         self,
         limit: int,
-        is_kept: Callable[[str], bool] = lambda _uri: False,
+        must_retain: Callable[[str], bool] = lambda _uri: False,
         *,
-        room: float = inf,
+        max_bytes: float = inf,
         size: Callable[[], int] = lambda: 0,
     ) -> None:
         self._limit = limit
-        self._is_kept = is_kept
-        self._left = room
+        self._must_retain = must_retain
+        self._bytes_left = max_bytes
         self._size = size
         # OrderedDict, because repeated removal of the first entry of a plain dict scans
         # all slots that were removed before.
-        self._waiting: OrderedDict[Hashable, Event] = OrderedDict()
+        self._pending: OrderedDict[Hashable, Event] = OrderedDict()
         self._ordinary: OrderedDict[Hashable, int] = OrderedDict()  # sizes
         self._serial = 0
         self.dropped = 0
@@ -291,53 +291,53 @@ class EventBuffer:
     def put(self, method: str, params: dict[str, Any] | None) -> bool:
         """Add a notification; return whether it is a new entry."""
         key: Hashable
-        is_kept = method in _LISTS
+        is_retained = method in _LIST_CHANGES
         subject = (params or {}).get(_COALESCED_BY.get(method, ""))
-        if is_kept:
+        if is_retained:
             key = method
         elif method in _COALESCED_BY and isinstance(subject, str):
             key = method, subject
-            is_kept = method == UPDATED and self._is_kept(subject)
+            is_retained = method == RESOURCE_UPDATED and self._must_retain(subject)
         else:
             self._serial += 1
             key = self._serial
-        is_new = key not in self._waiting
+        is_new = key not in self._pending
         size = self._size()
         # A kept entry stays kept while it is pending.
-        is_kept = is_kept or not (is_new or key in self._ordinary)
-        self._left += self._ordinary.get(key, 0)
-        if is_kept:
+        is_retained = is_retained or not (is_new or key in self._ordinary)
+        self._bytes_left += self._ordinary.get(key, 0)
+        if is_retained:
             self._ordinary.pop(key, None)
-            if size > _SMALL and params is not None:
+            if size > _MAX_RETAINED_BYTES and params is not None:
                 member = _COALESCED_BY.get(method)
                 params = {member: params[member]} if member is not None else None
         else:
-            self._left -= size
+            self._bytes_left -= size
             self._ordinary[key] = size
-        self._waiting[key] = (method, params)
-        while len(self._ordinary) > self._limit or self._left < 0:
+        self._pending[key] = (method, params)
+        while len(self._ordinary) > self._limit or self._bytes_left < 0:
             oldest, freed = self._ordinary.popitem(last=False)
-            self._left += freed
-            del self._waiting[oldest]
+            self._bytes_left += freed
+            del self._pending[oldest]
             self.dropped += 1
         return is_new
 
     def pop(self) -> Event:
         """Remove and return the oldest notification."""
-        if not self._waiting:
+        if not self._pending:
             raise IndexError("no notification waits")
-        key, event = self._waiting.popitem(last=False)
-        self._left += self._ordinary.pop(key, 0)
+        key, event = self._pending.popitem(last=False)
+        self._bytes_left += self._ordinary.pop(key, 0)
         return event
 
     def clear(self) -> None:
         """Remove all notifications; `dropped` stays."""
-        self._waiting.clear()
-        self._left += sum(self._ordinary.values())
+        self._pending.clear()
+        self._bytes_left += sum(self._ordinary.values())
         self._ordinary.clear()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._pending)
 
     def __bool__(self) -> bool:
-        return bool(self._waiting)
+        return bool(self._pending)

@@ -12,10 +12,10 @@ A server stores an immutable `TaskRecord` of each task; each step returns a new 
 A client follows a task of the extension by the steps of `follow_task`::
 
     the call's result ──► Sleep ──► Call tasks/get ──► completed | failed | cancelled
-                            ▲            │                         │ task_outcome
+                            ▲            │                         │ read_outcome
                             │ working    │ input_required          ▼
                             ├────────────┤                  result, or error
-                            └── Call tasks/update ◄── Ask each new key
+                            └── Call tasks/update ◄── HandleInput each new key
 
 `types.tasks` compares the two dialects; users get both as the types of the extension.
 In 2025-11-25 a result with ``isError`` makes the task ``failed``; with the extension
@@ -46,13 +46,18 @@ from mcpwire.errors import (
     rpc_error,
 )
 from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.protocol.methods import TASKS, available, declared_extensions, find
+from mcpwire.protocol.methods import (
+    TASKS,
+    available_method,
+    declared_extensions,
+    find_method,
+)
 from mcpwire.protocol.multistep import (
     COMPLETE,
     TASK,
     Call,
     Sleep,
-    read_questions,
+    read_input_requests,
 )
 from mcpwire.types._base import RELATED_TASK
 from mcpwire.versions import LATEST, LATEST_SESSION, Era
@@ -86,13 +91,13 @@ FORBIDDEN: Final = "forbidden"
 OPTIONAL: Final = "optional"
 REQUIRED: Final = "required"
 
-POLL_S: Final = 1.0
+DEFAULT_POLL_S: Final = 1.0
 """The default interval between two polls."""
 
-SHORTEST_POLL_S: Final = 0.01
-LONGEST_POLL_S: Final = 86_400.0
+MIN_POLL_S: Final = 0.01
+MAX_POLL_S: Final = 86_400.0
 
-_LONGEST_CURSOR: Final = 256
+_MAX_CURSOR_CHARS: Final = 256
 _MS: Final = 1_000
 
 
@@ -185,10 +190,14 @@ class TaskRecord:
 
     def settle(self, keys: Collection[str], *, now: float) -> TaskRecord:
         """Remove input requests that have a response or are withdrawn."""
-        left = {key: asked for key, asked in self.inputs.items() if key not in keys}
-        if len(left) == len(self.inputs):
+        remaining = {
+            key: request for key, request in self.inputs.items() if key not in keys
+        }
+        if len(remaining) == len(self.inputs):
             return self
-        return self._step(now, inputs=left, status=INPUT_REQUIRED if left else WORKING)
+        return self._step(
+            now, inputs=remaining, status=INPUT_REQUIRED if remaining else WORKING
+        )
 
     def describe(self, message: str, *, now: float) -> TaskRecord:
         """Set the status message, unless the task has ended."""
@@ -245,21 +254,23 @@ def runs_as_task(
     # Older revisions have no tasks.
     if revision != LATEST_SESSION:
         return False
-    wants = "task" in params
-    if wants and support == FORBIDDEN:
+    requests_task = "task" in params
+    if requests_task and support == FORBIDDEN:
         raise MethodNotFound(f"the tool {tool!r} cannot run as a task")
-    if not wants and support == REQUIRED:
+    if not requests_task and support == REQUIRED:
         raise MethodNotFound(f"the tool {tool!r} runs as a task only")
-    return wants
+    return requests_task
 
 
-def must_request_task(revision: Revision, tool: Tool | None, *, offers: bool) -> bool:
+def must_request_task(
+    revision: Revision, tool: Tool | None, *, is_offered: bool
+) -> bool:
     """Return whether a call must request to run as a task (client side).
 
     2025-11-25 basic/utilities/tasks, "Tool-Level Negotiation": only if the server
-    declared ``tasks.requests.tools.call`` (`offers`) and the listed tool supports it.
+    declared ``tasks.requests.tools.call`` (`is_offered`) and the tool supports it.
     """
-    if revision != LATEST_SESSION or not offers or tool is None:
+    if revision != LATEST_SESSION or not is_offered or tool is None:
         return False
     execution = tool.execution
     return execution is not None and execution.task_support in {OPTIONAL, REQUIRED}
@@ -276,7 +287,7 @@ def check_extension_declared(capabilities: Mapping[str, Any], what: str) -> None
 
 def check_task_can_ask(method: str, revision: Revision) -> None:
     """Raise `LocalProtocolError` if the revision has no such server request."""
-    spec = available(method, revision, "server")
+    spec = available_method(method, revision, "server")
     if spec is None or spec.result is None:
         raise LocalProtocolError(f"no task can ask {method!r} at {revision}")
 
@@ -359,12 +370,12 @@ def read_answers(
     """
     from mcpwire import types
 
-    given = params.get("inputResponses")
-    if type(given) is not dict:
+    responses = params.get("inputResponses")
+    if type(responses) is not dict:
         raise InvalidParams("params.inputResponses must be an object")
-    answers = {key: given[key] for key in record.inputs if key in given}
+    answers = {key: responses[key] for key in record.inputs if key in responses}
     for key, answer in answers.items():
-        spec = find(record.inputs[key]["method"])
+        spec = find_method(record.inputs[key]["method"])
         # `check_task_can_ask` has checked both.
         assert spec is not None
         assert spec.result is not None
@@ -411,14 +422,14 @@ def read_cursor(params: Mapping[str, Any]) -> tuple[float, str] | None:
     cursor = params.get("cursor")
     if cursor is None:
         return None
-    after: Any = None
-    if type(cursor) is str and len(cursor) <= _LONGEST_CURSOR:
+    position: Any = None
+    if type(cursor) is str and len(cursor) <= _MAX_CURSOR_CHARS:
         with suppress(ValueError):  # not ASCII, not base64, not JSON
-            after = loads(urlsafe_b64decode(cursor.encode("ascii")))
+            position = loads(urlsafe_b64decode(cursor.encode("ascii")))
     # 2025-11-25 basic/utilities/tasks, "Protocol Errors".
-    if type(after) is not list or [type(item) for item in after] != [float, str]:
+    if type(position) is not list or [type(item) for item in position] != [float, str]:
         raise InvalidParams("the cursor is unknown")
-    return after[0], after[1]
+    return position[0], position[1]
 
 
 # --- eviction
@@ -427,14 +438,14 @@ def read_cursor(params: Mapping[str, Any]) -> tuple[float, str] | None:
 class TaskLimits(NamedTuple):
     """Limits on the number of tasks of one server."""
 
-    kept: int
+    total: int
     """The maximum number of tasks, finished or not."""
 
     unfinished: int
     """The maximum number of unfinished tasks of one owner."""
 
 
-class HeldTask(NamedTuple):
+class StoredTask(NamedTuple):
     """A stored task, with the fields that eviction needs."""
 
     id: str
@@ -443,7 +454,7 @@ class HeldTask(NamedTuple):
 
 
 def select_evictions(
-    held: Collection[HeldTask], owner: str, limits: TaskLimits
+    tasks: Collection[StoredTask], owner: str, limits: TaskLimits
 ) -> tuple[list[str] | None, str | None]:
     """Select the tasks to evict for a new task of an owner.
 
@@ -452,23 +463,23 @@ def select_evictions(
     without one its oldest task, which must be ended first. A client with no more tasks
     than the owner loses none; then the owner loses its oldest finished task.
 
-    `held` are all stored tasks, the oldest first. Returns the ids to evict; or ``None``
-    and the unfinished task to end first, if any.
+    `tasks` are all stored tasks, the oldest first. Returns the ids to evict; or
+    ``None`` and the unfinished task to end first, if any.
     """
-    unfinished = sum(task.owner == owner and not task.is_final for task in held)
+    unfinished = sum(task.owner == owner and not task.is_final for task in tasks)
     if unfinished >= limits.unfinished:
         return None, None
     evicted: list[str] = []
     to_end: str | None = None
-    left = list(held)
-    while len(left) >= limits.kept:
-        kept = Counter(task.owner for task in left)
-        most = max(kept.values())
-        is_other = most > kept[owner]
+    remaining = list(tasks)
+    while len(remaining) >= limits.total:
+        counts = Counter(task.owner for task in remaining)
+        largest = max(counts.values())
+        is_other = largest > counts[owner]
         candidates = [
             task
-            for task in left
-            if (kept[task.owner] == most if is_other else task.owner == owner)
+            for task in remaining
+            if (counts[task.owner] == largest if is_other else task.owner == owner)
         ]
         finished = (task for task in candidates if task.is_final)
         task = next(finished, candidates[0] if is_other else None)
@@ -476,7 +487,7 @@ def select_evictions(
             return None, None
         if not task.is_final and to_end is None:
             to_end = task.id
-        left.remove(task)
+        remaining.remove(task)
         evicted.append(task.id)
     return (None if to_end else evicted), to_end
 
@@ -485,46 +496,53 @@ def select_evictions(
 
 
 def follow_task(
-    begun: str | Mapping[str, Any],
+    task_or_id: str | Mapping[str, Any],
     *,
     revision: Revision = LATEST,
-    limit: int = DEFAULT_LIMITS.input_rounds,
-    most: int = DEFAULT_LIMITS.questions,
+    max_rounds: int = DEFAULT_LIMITS.input_rounds,
+    max_requests: int = DEFAULT_LIMITS.questions,
 ) -> Steps[dict[str, Any]]:
     """Follow a task of the extension to its end; return the result of `tasks/get`."""
-    if isinstance(begun, str):
-        task_id = begun
+    if isinstance(task_or_id, str):
+        task_id = task_or_id
     else:
-        task_id = read_task_id(begun)
-        if _status(begun) == WORKING:
-            yield Sleep(_pause(begun, "pollIntervalMs"))
+        task_id = read_task_id(task_or_id)
+        if _status(task_or_id) == WORKING:
+            yield Sleep(_poll_delay(task_or_id, "pollIntervalMs"))
     answered: set[str] = set()
     rounds = 0
     while True:
-        task = _checked((yield Call("tasks/get", {"taskId": task_id})), task_id)
+        task = _check_task((yield Call("tasks/get", {"taskId": task_id})), task_id)
         status = _status(task)
         if status in FINAL:
             return task
-        found = task.get("inputRequests") if status == INPUT_REQUIRED else {}
-        asks = read_questions(found, "DetailedTask.inputRequests", revision)
+        open_requests = task.get("inputRequests") if status == INPUT_REQUIRED else {}
+        inputs = read_input_requests(
+            open_requests, "DetailedTask.inputRequests", revision
+        )
         # SEP-2663, "Task Update Requests": a key stays until the server has processed
         # its response; do not run the handler twice.
-        asks = [ask for ask in asks if ask.key not in answered]
-        if asks:
-            if rounds >= limit:
+        inputs = [
+            input_request
+            for input_request in inputs
+            if input_request.key not in answered
+        ]
+        if inputs:
+            if rounds >= max_rounds:
                 raise RemoteProtocolError(
-                    f"tools/call: the task still asks for input after {limit} rounds",
+                    "tools/call: the task still asks for input after "
+                    f"{max_rounds} rounds",
                     hint="raise Limits.input_rounds if it really needs more",
                 )
             rounds += 1
-            if len(answered) + len(asks) > most:
-                raise TooManyQuestions("tools/call", limit=most)
+            if len(answered) + len(inputs) > max_requests:
+                raise TooManyQuestions("tools/call", limit=max_requests)
             answers = {}
-            for ask in asks:
-                answers[ask.key] = yield ask
+            for input_request in inputs:
+                answers[input_request.key] = yield input_request
             answered.update(answers)
             yield Call("tasks/update", {"taskId": task_id, "inputResponses": answers})
-        yield Sleep(_pause(task, "pollIntervalMs"))
+        yield Sleep(_poll_delay(task, "pollIntervalMs"))
 
 
 def follow_session_task(task_id: str) -> Steps[dict[str, Any]]:
@@ -534,17 +552,17 @@ def follow_session_task(task_id: str) -> Steps[dict[str, Any]]:
     needs input; then `tasks/result` blocks until the end.
     """
     while True:
-        task = _checked((yield Call("tasks/get", {"taskId": task_id})), task_id)
+        task = _check_task((yield Call("tasks/get", {"taskId": task_id})), task_id)
         status = _status(task)
         if status == CANCELLED:
             raise _cancellation(task)
         if status != WORKING:
             result: dict[str, Any] = yield Call("tasks/result", {"taskId": task_id})
             return result
-        yield Sleep(_pause(task, "pollInterval"))
+        yield Sleep(_poll_delay(task, "pollInterval"))
 
 
-def task_outcome(task: Mapping[str, Any]) -> dict[str, Any]:
+def read_outcome(task: Mapping[str, Any]) -> dict[str, Any]:
     """Return the raw result of the call of a completed task, or raise its error."""
     status = _status(task)
     if status == CANCELLED:
@@ -596,7 +614,7 @@ def read_detailed(
     from mcpwire.types import DetailedTask, decode
     from mcpwire.types.tasks import GetTaskResult
 
-    _checked(raw, task_id)
+    _check_task(raw, task_id)
     if revision.era is Era.STATELESS:
         return decode(DetailedTask, raw)
     result = decode(GetTaskResult, raw)
@@ -607,8 +625,8 @@ def read_listed(page: dict[str, Any]) -> list[DetailedTask]:
     """Decode the tasks of one page of `tasks/list`, or raise `InvalidMessage`."""
     from mcpwire.types import DetailedTask, ListTasksResult, decode
 
-    found = decode(ListTasksResult, page).tasks
-    return [DetailedTask(**_common_members(task)) for task in found]
+    tasks = decode(ListTasksResult, page).tasks
+    return [DetailedTask(**_common_members(task)) for task in tasks]
 
 
 def _common_members(task: Task | GetTaskResult) -> dict[str, Any]:
@@ -624,7 +642,7 @@ def _common_members(task: Task | GetTaskResult) -> dict[str, Any]:
     }
 
 
-def _checked(task: dict[str, Any], task_id: str) -> dict[str, Any]:
+def _check_task(task: dict[str, Any], task_id: str) -> dict[str, Any]:
     """Check that a result of `tasks/get` has the given task id; return the result."""
     # SEP-2663 requires `complete`, and has `task` in an example.
     kind = task.get("resultType")
@@ -649,24 +667,24 @@ def _status(task: Mapping[str, Any]) -> str:
     return status
 
 
-def _pause(task: Mapping[str, Any], member: str) -> float:
+def _poll_delay(task: Mapping[str, Any], member: str) -> float:
     """Return the seconds until the next poll; each result may change them."""
     interval = task.get(member)
     if interval is None:
-        return POLL_S
+        return DEFAULT_POLL_S
     if isinstance(interval, bool) or not isinstance(interval, int | float):
         raise InvalidMessage(
             f"DetailedTask.{member}", expected="int", got=type(interval).__name__
         )
-    return min(max(interval / _MS, SHORTEST_POLL_S), LONGEST_POLL_S)
+    return min(max(interval / _MS, MIN_POLL_S), MAX_POLL_S)
 
 
 def _member(
     holder: Mapping[str, Any], member: str, kind: type, path: str = "DetailedTask"
 ) -> Any:
-    found = holder.get(member)
-    if type(found) is not kind:
-        got = type(found).__name__ if member in holder else "nothing"
+    value = holder.get(member)
+    if type(value) is not kind:
+        got = type(value).__name__ if member in holder else "nothing"
         expected = "object" if kind is dict else kind.__name__
         raise InvalidMessage(f"{path}.{member}", expected=expected, got=got)
-    return found
+    return value

@@ -1,8 +1,8 @@
 """Calls of the functions that a server's author wrote.
 
 Each gets its arguments, the context and its dependencies; a plain function runs in a
-worker thread, with the context variables of the request. A `Prepared` call runs once,
-at once or later as a task, and is then closed. Exceptions of functions pass through:
+worker thread, with the context variables of the request. A `PreparedCall` runs once, at
+once or later as a task, and is then closed. Exceptions of functions pass through:
 `dispatcher` converts them to responses.
 """
 
@@ -31,31 +31,33 @@ if TYPE_CHECKING:
     from mcpwire.server.request import Owner, RequestContext
 
 
-class Prepared:
+class PreparedCall:
     """A function with its arguments and its dependencies, which end on exit."""
 
     def __init__(
         self,
-        calling: Calling,
+        caller: FunctionCaller,
         signature: Signature,
         arguments: Mapping[str, Any],
     ) -> None:
-        self._calling = calling
+        self._caller = caller
         self._function = signature.function
         self._arguments = arguments
-        self._plans = signature.plans
+        self._dependencies = signature.dependencies
         self._context: Context | None = None
-        self._made: Mapping[Callable[..., Any], Any] = {}
+        self._values: Mapping[Callable[..., Any], Any] = {}
         self._stack: AsyncExitStack | None = None
-        self._in_thread: concurrent.futures.Future[None] | None = None
+        self._thread_done: concurrent.futures.Future[None] | None = None
 
-    async def make(self, request: RequestContext) -> None:
+    async def resolve_dependencies(self, request: RequestContext) -> None:
         """Evaluate the dependencies; they may ask questions of the client."""
-        if self._plans:
+        if self._dependencies:
             self._stack = AsyncExitStack()
-            run_plain = partial(self._calling.in_thread, owner=request.info.owner)
+            run_plain = partial(self._caller.run_in_thread, owner=request.info.owner)
             with self._context_of(request) as context:
-                self._made = await self._plans.make(context, self._stack, run_plain)
+                self._values = await self._dependencies.resolve(
+                    context, self._stack, run_plain
+                )
 
     async def call(
         self,
@@ -71,23 +73,26 @@ class Prepared:
         # The timeout is set outside of the context: until it expires, its timer keeps
         # its context alive, which would refer to the request.
         try:
-            async with asyncio.timeout(timeout) as clock:
+            async with asyncio.timeout(timeout) as timer:
                 return await run(request)
         except TimeoutError:
-            if not clock.expired():
+            if not timer.expired():
                 raise
             raise ToolError(f"it took longer than {timeout:g} seconds") from None
 
     def _context_of(self, request: RequestContext) -> Context:
         """Return the context of a request, which is shared with its dependencies."""
         if self._context is None or self._context.request is not request:
-            self._context = self._calling.context_of(request)
+            self._context = self._caller.context_of(request)
         return self._context
 
     def _all_arguments(self, context: Context) -> Mapping[str, Any]:
-        if self._plans is None:
+        if self._dependencies is None:
             return self._arguments
-        return {**self._arguments, **self._plans.arguments(context, self._made)}
+        return {
+            **self._arguments,
+            **self._dependencies.arguments(context, self._values),
+        }
 
     async def _run(self, request: RequestContext) -> Any:
         with self._context_of(request) as context:
@@ -96,20 +101,20 @@ class Prepared:
             return await outcome if asyncio.iscoroutine(outcome) else outcome
 
     async def _run_in_thread(self, request: RequestContext) -> Any:
-        self._in_thread = concurrent.futures.Future()
+        self._thread_done = concurrent.futures.Future()
         with self._context_of(request) as context:
             function = partial(self._function, **self._all_arguments(context))
-            return await self._calling.in_thread(
-                function, request.info.owner, self._in_thread
+            return await self._caller.run_in_thread(
+                function, request.info.owner, self._thread_done
             )
 
-    def when_over(self, action: Callable[[], object]) -> None:
+    def call_when_done(self, action: Callable[[], object]) -> None:
         """Call an action once the function has ended, also if it runs in a thread."""
-        if self._in_thread is None:
+        if self._thread_done is None:
             action()
         else:
             loop = asyncio.get_running_loop()
-            self._in_thread.add_done_callback(lambda _: call_soon(loop, action))
+            self._thread_done.add_done_callback(lambda _: call_soon(loop, action))
 
     async def __aenter__(self) -> Self:
         return self
@@ -128,12 +133,12 @@ class SlotPool:
         self.unlimited = anyio.CapacityLimiter(math.inf)
         self._free = number
         self._keeps_room = keeps_room
-        self._held: Counter[Owner] = Counter()
+        self._used: Counter[Owner] = Counter()
         self._waiting: dict[Owner, deque[asyncio.Future[None]]] = {}
 
     async def acquire(self, owner: Owner) -> None:
         """Take a slot, or wait for one; clients that hold fewer slots come first."""
-        if self._may_take(owner):
+        if self._can_acquire(owner):
             self._take(owner)
             return
         granted = asyncio.get_running_loop().create_future()
@@ -150,30 +155,30 @@ class SlotPool:
     def release(self, owner: Owner) -> None:
         """Release a slot of this client."""
         self._free += 1
-        self._held[owner] -= 1
-        if not self._held[owner]:
-            del self._held[owner]
-        while able := [each for each in self._waiting if self._may_take(each)]:
+        self._used[owner] -= 1
+        if not self._used[owner]:
+            del self._used[owner]
+        while candidates := [each for each in self._waiting if self._can_acquire(each)]:
             # Of clients with equally many, the one that has waited longest.
-            owner = min(able, key=self._held.__getitem__)
+            owner = min(candidates, key=self._used.__getitem__)
             self._take(owner)
-            waiting = self._waiting.pop(owner)
-            waiting.popleft().set_result(None)
-            if waiting:
-                self._waiting[owner] = waiting
+            queue = self._waiting.pop(owner)
+            queue.popleft().set_result(None)
+            if queue:
+                self._waiting[owner] = queue
 
-    def _may_take(self, owner: Owner) -> bool:
-        needed = self._held[owner] if self._keeps_room and owner else 0
-        return self._free > needed
+    def _can_acquire(self, owner: Owner) -> bool:
+        reserved = self._used[owner] if self._keeps_room and owner else 0
+        return self._free > reserved
 
     def _take(self, owner: Owner) -> None:
         self._free -= 1
-        self._held[owner] += 1
+        self._used[owner] += 1
 
     def _remove(self, owner: Owner, granted: asyncio.Future[None]) -> None:
-        waiting = self._waiting[owner]
-        waiting.remove(granted)
-        if not waiting:
+        queue = self._waiting[owner]
+        queue.remove(granted)
+        if not queue:
             del self._waiting[owner]
 
 
@@ -187,7 +192,7 @@ class Slots:
             WeakKeyDictionary()
         )
 
-    def here(self) -> SlotPool:
+    def for_running_loop(self) -> SlotPool:
         """Return the slots of the running loop."""
         loop = asyncio.get_running_loop()
         pool = self._by_loop.get(loop)
@@ -198,7 +203,7 @@ class Slots:
         return pool
 
 
-class Calling:
+class FunctionCaller:
     """Calls the functions of one server."""
 
     def __init__(
@@ -216,11 +221,11 @@ class Calling:
         runs_in_thread: bool = False,
     ) -> Any:
         """Call a function for a request and return its value."""
-        async with Prepared(self, signature, arguments) as prepared:
-            await prepared.make(request)
+        async with PreparedCall(self, signature, arguments) as prepared:
+            await prepared.resolve_dependencies(request)
             return await prepared.call(request, runs_in_thread=runs_in_thread)
 
-    async def in_thread(
+    async def run_in_thread(
         self,
         function: Callable[[], Any],
         owner: Owner,
@@ -233,7 +238,7 @@ class Calling:
         ends, when `ended` is set: otherwise a client could start any number of threads
         by calling and cancelling.
         """
-        loop, threads = asyncio.get_running_loop(), self._threads.here()
+        loop, threads = asyncio.get_running_loop(), self._threads.for_running_loop()
         ended = concurrent.futures.Future() if ended is None else ended
 
         def run() -> Any:

@@ -65,29 +65,29 @@ class Completions:
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Handle ``completion/complete``."""
-        found = self._find(member_of(params, "ref", dict), request)
+        component = self._find(member_of(params, "ref", dict), request)
         argument: dict[str, Any] = member_of(params, "argument", dict)
         name = member_of(argument, "name", str, "params.argument")
         typed = member_of(argument, "value", str, "params.argument")
-        if name not in found.arguments:
-            raise InvalidParams(f"{found.key!r} has no argument {name[:EXCERPT]!r}")
-        others = _others(params.get("context"))
-        if name in found.completers:
-            completer = found.completers[name]
+        if name not in component.arguments:
+            raise InvalidParams(f"{component.key!r} has no argument {name[:EXCERPT]!r}")
+        other_arguments = _other_arguments(params.get("context"))
+        if name in component.completers:
+            completer = component.completers[name]
             names = completer.parameters.names
-            values = await found.calling.invoke(
+            values = await component.caller.invoke(
                 completer,
-                dict(zip(names, (typed, dict(others)), strict=False)),
+                dict(zip(names, (typed, dict(other_arguments)), strict=False)),
                 request,
                 runs_in_thread=not completer.is_async,
             )
-        elif name in found.suggestions:
-            suggest = functools.partial(found.suggestions[name], typed)
-            values = await found.calling.in_thread(suggest, request.info.owner)
+        elif name in component.suggestions:
+            suggest = functools.partial(component.suggestions[name], typed)
+            values = await component.caller.run_in_thread(suggest, request.info.owner)
         else:
             start = typed.casefold()
-            choices = _choices(found, name)
-            values = [each for each in choices if each.casefold().startswith(start)]
+            choices = _choices(component, name)
+            values = [text for text in choices if text.casefold().startswith(start)]
         return {"completion": _completion(values)}
 
     def _find(
@@ -102,14 +102,14 @@ class Completions:
         return self._resources.find_template(uri, request)
 
 
-def _choices(found: Prompt | Template, name: str) -> Iterable[str]:
-    signature: Signature | None = found.signature
+def _choices(component: Prompt | Template, name: str) -> Iterable[str]:
+    signature: Signature | None = component.signature
     return (signature and signature.parameters.choices(name)) or ()
 
 
-def _has_choices(found: Prompt | Template) -> bool:
-    return bool(found.suggestions) or any(
-        _choices(found, name) for name in found.arguments
+def _has_choices(component: Prompt | Template) -> bool:
+    return bool(component.suggestions) or any(
+        _choices(component, name) for name in component.arguments
     )
 
 
@@ -118,20 +118,20 @@ def _completion(values: Any) -> dict[str, Any]:
     if isinstance(values, Completion):
         completion = object_of(values)
     else:
-        given = [] if values is None else list(values)
-        if isinstance(values, str) or any(type(value) is not str for value in given):
+        texts = [] if values is None else list(values)
+        if isinstance(values, str) or any(type(value) is not str for value in texts):
             raise TypeError(
                 f"a completion must be a list of texts, got {values!r:.100}"
             )
-        completion = {"values": given, "total": len(given), "hasMore": False}
-    given = completion["values"]
-    if len(given) <= MAX_VALUES:
+        completion = {"values": texts, "total": len(texts), "hasMore": False}
+    texts = completion["values"]
+    if len(texts) <= MAX_VALUES:
         return completion
-    cut = {"values": given[:MAX_VALUES], "hasMore": True}
-    return {"total": len(given), **completion, **cut}
+    truncated = {"values": texts[:MAX_VALUES], "hasMore": True}
+    return {"total": len(texts), **completion, **truncated}
 
 
-def _others(context: object) -> dict[str, str]:
+def _other_arguments(context: object) -> dict[str, str]:
     """Return the other arguments that the client has set (since 2025-06-18)."""
     arguments: Any = {} if context is None else None
     if type(context) is dict:

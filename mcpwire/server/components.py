@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from mcpwire.server.authoring.signature import Signature
-    from mcpwire.server.calling import Calling
+    from mcpwire.server.calling import FunctionCaller
     from mcpwire.server.context import Context
     from mcpwire.server.request import RequestContext
     from mcpwire.types import Annotations, Icon, PromptArgument
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     """Whether a component exists for a request; applies to lists and to calls."""
 
-_TYPES: Final = {
+_WIRE_TYPES: Final = {
     "prompt": "Prompt",
     "resource": "Resource",
     "template": "ResourceTemplate",
@@ -64,33 +64,33 @@ def trim(
     """Return a definition of a kind without the members that a revision lacks."""
     from mcpwire import types
 
-    cls = getattr(types, _TYPES[kind])
-    shown: dict[str, Any] = encode(types.decode(cls, dict(definition)), revision)
+    wire_type = getattr(types, _WIRE_TYPES[kind])
+    entry: dict[str, Any] = encode(types.decode(wire_type, dict(definition)), revision)
     # 2025-11-25 schema, Tool: the root of an output schema is an object there.
-    output = shown.get("outputSchema")
+    output = entry.get("outputSchema")
     if output and revision <= LATEST_SESSION and output.get("type") != "object":
-        del shown["outputSchema"]
-    return shown
+        del entry["outputSchema"]
+    return entry
 
 
 def compose(
-    required: Mapping[str, Any], given: Mapping[str, Any], **optional: Any
+    required: Mapping[str, Any], options: Mapping[str, Any], **optional: Any
 ) -> dict[str, Any]:
     """Return a definition: required members, the common options, and optional ones."""
-    shown = {**optional, "title": given.get("title")}
-    if given.get("description") is not None:
-        shown["description"] = given["description"]
-    definition = {**required, **{k: v for k, v in shown.items() if v is not None}}
+    texts = {**optional, "title": options.get("title")}
+    if options.get("description") is not None:
+        texts["description"] = options["description"]
+    definition = {**required, **{k: v for k, v in texts.items() if v is not None}}
     icons = [
         {"src": icon} if isinstance(icon, str) else object_of(icon)
-        for icon in given.get("icons") or ()
+        for icon in options.get("icons") or ()
     ]
     if icons:
         definition["icons"] = icons
-    if given.get("annotations") is not None:
-        definition["annotations"] = object_of(given["annotations"])
-    if given.get("meta"):
-        definition["_meta"] = dict(given["meta"])
+    if options.get("annotations") is not None:
+        definition["annotations"] = object_of(options["annotations"])
+    if options.get("meta"):
+        definition["_meta"] = dict(options["meta"])
     return definition
 
 
@@ -219,35 +219,35 @@ class PromptKeywords(ComponentKeywords, total=False):
     """Whether a plain function runs in a worker thread; ``None``: it does."""
 
 
-_KNOWN: Final = {
+_OPTIONS: Final = {
     "tool": ToolKeywords.__optional_keys__,
     # The last two are internal, for folders and extensions.
     "resource": ResourceKeywords.__optional_keys__ | {"is_raw", "suggestions"},
     "prompt": PromptKeywords.__optional_keys__,
 }
 
-_TEXTS: Final = frozenset({"name", "title", "description", "mime_type"})
+_TEXT_OPTIONS: Final = frozenset({"name", "title", "description", "mime_type"})
 
-_SEVERAL: Final = frozenset({"scopes", "tags", "icons", "unchecked", "arguments"})
+_LIST_OPTIONS: Final = frozenset({"scopes", "tags", "icons", "unchecked", "arguments"})
 """Options that take a list; a text would be split into its characters."""
 
 
 def check_options(
-    kind: Literal["tool", "resource", "prompt"], given: Mapping[str, Any]
+    kind: Literal["tool", "resource", "prompt"], options: Mapping[str, Any]
 ) -> None:
     """Refuse unknown options, and values of a wrong type."""
-    for name, value in given.items():
-        if name not in _KNOWN[kind]:
+    for name, value in options.items():
+        if name not in _OPTIONS[kind]:
             from difflib import get_close_matches
 
-            close = get_close_matches(name, _KNOWN[kind], n=1)
-            meant = f"; did you mean {close[0]!r}?" if close else ""
-            raise TypeError(f"a {kind} has no option {name!r}{meant}")
+            matches = get_close_matches(name, _OPTIONS[kind], n=1)
+            hint = f"; did you mean {matches[0]!r}?" if matches else ""
+            raise TypeError(f"a {kind} has no option {name!r}{hint}")
         if value is None:
             continue
-        if name in _TEXTS and not isinstance(value, str):
+        if name in _TEXT_OPTIONS and not isinstance(value, str):
             raise TypeError(f"{name} must be a text, got {value!r}")
-        if name in _SEVERAL and isinstance(value, str):
+        if name in _LIST_OPTIONS and isinstance(value, str):
             raise TypeError(f"{name} takes a list, got {value!r}")
         if name == "visible" and not callable(value):
             raise TypeError(f"visible must be a function, got {value!r}")
@@ -288,8 +288,8 @@ class Component:
     is_enabled: bool = True
     """Whether it exists; see `Handle.disable`."""
 
-    calling: Any = attrs.field(default=None, repr=False)
-    """The `Calling` of the server that it was registered with."""
+    caller: Any = attrs.field(default=None, repr=False)
+    """The `FunctionCaller` of the server that it was registered with."""
 
     completers: dict[str, Signature] = attrs.field(factory=dict, repr=False)
     """The functions that complete its arguments; see `completions`."""
@@ -299,21 +299,21 @@ class Component:
     )
     """Functions that complete arguments: take the typed text, and run in a thread."""
 
-    _shown: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
-    _renamed: dict[str, Any] = attrs.field(factory=dict, init=False, repr=False)
+    _entries: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
+    _prefixed: dict[str, Any] = attrs.field(factory=dict, init=False, repr=False)
 
     @classmethod
     def of(
         cls,
         key: str,
         definition: dict[str, Any],
-        given: Mapping[str, Any],
+        options: Mapping[str, Any],
         function: Any = None,
         signature: Signature | None = None,
-        **more: Any,
+        **attributes: Any,
     ) -> Self:
         """Return a component with the common options."""
-        thread, is_async = given.get("thread"), signature and signature.is_async
+        thread, is_async = options.get("thread"), signature and signature.is_async
         if thread and is_async:
             raise ValueError(
                 "thread=True is for plain functions, and this one is async"
@@ -321,44 +321,44 @@ class Component:
         return cls(
             key=key,
             definition=definition,
-            options={**given, "name": definition["name"]},
+            options={**options, "name": definition["name"]},
             function=function,
             signature=signature,
             runs_in_thread=thread if thread is not None else is_async is False,
-            scopes=frozenset(given.get("scopes", ())),
-            tags=frozenset(given.get("tags", ())),
-            visible=given.get("visible"),
-            **more,
+            scopes=frozenset(options.get("scopes", ())),
+            tags=frozenset(options.get("tags", ())),
+            visible=options.get("visible"),
+            **attributes,
         )
 
     async def call(self, arguments: dict[str, Any], request: RequestContext) -> Any:
         """Call the function; without a signature, with plain arguments in a thread."""
         if self.signature is None:
             call = partial(self.function, **arguments)
-            return await self.calling.in_thread(call, request.info.owner)
-        return await self.calling.invoke(
+            return await self.caller.run_in_thread(call, request.info.owner)
+        return await self.caller.invoke(
             self.signature,
             arguments,
             request,
             runs_in_thread=self.runs_in_thread,
         )
 
-    def at(self, revision: Revision) -> dict[str, Any]:
+    def entry_at(self, revision: Revision) -> dict[str, Any]:
         """Return its entry in the list of a revision."""
-        shown = self._shown.get(revision.name)
-        if shown is None:
-            shown = self._shown[revision.name] = trim(
+        entry = self._entries.get(revision.name)
+        if entry is None:
+            entry = self._entries[revision.name] = trim(
                 self.kind, self.definition, revision
             )
-        return shown
+        return entry
 
-    def renamed(self, prefix: str) -> Self:
+    def with_prefix(self, prefix: str) -> Self:
         """Return a copy with a prefix before its name."""
         key = prefix + self.key
-        if prefix and key not in self._renamed:
-            shown = {**self.definition, "name": key}
-            self._renamed[key] = attrs.evolve(self, key=key, definition=shown)
-        return self._renamed[key] if prefix else self
+        if prefix and key not in self._prefixed:
+            definition = {**self.definition, "name": key}
+            self._prefixed[key] = attrs.evolve(self, key=key, definition=definition)
+        return self._prefixed[key] if prefix else self
 
     def check_scopes(self, request: RequestContext) -> None:
         """Raise `ScopeRequired` if the principal of a request lacks a scope."""
@@ -418,7 +418,7 @@ class Handle(Generic[C]):
     def _switch(self, *, is_enabled: bool) -> None:
         if self.component.is_enabled is not is_enabled:
             self.component.is_enabled = is_enabled
-            self._table.changed()
+            self._table.notify_changed()
 
 
 class Table(Generic[C]):
@@ -438,7 +438,7 @@ class Table(Generic[C]):
         page_size: int | None,
         on_duplicate: str,
         visible: Visible | None,
-        calling: Calling,
+        caller: FunctionCaller,
         on_changed: Callable[[], object],
         make: Callable[[str, Any, dict[str, Any]], C],
     ) -> None:
@@ -447,7 +447,7 @@ class Table(Generic[C]):
         self._page_size = page_size
         self._on_duplicate = check_choice(on_duplicate, "on_duplicate", ON_DUPLICATE)
         self._visible = visible
-        self._calling = calling
+        self._caller = caller
         self._on_changed = on_changed
         self._make = make
         self._components: dict[str, C] = {}
@@ -484,17 +484,17 @@ class Table(Generic[C]):
     def add(self, component: C) -> Handle[C]:
         """Add a component at the end; apply `on_duplicate` if its key exists."""
         key = component.key
-        found = self._components.get(key)
-        if found is not None:
+        existing = self._components.get(key)
+        if existing is not None:
             if self._on_duplicate == "error":
                 raise ValueError(f"there is a {self._noun} {key!r} already")
             logger.warning("there is a %s %r already", self._noun, key)
             if self._on_duplicate == "ignore":
-                return Handle(self, found)
-        component.calling = self._calling
+                return Handle(self, existing)
+        component.caller = self._caller
         component.completers = self.completers.setdefault(key, {})
         self._components[key] = component
-        self.changed()
+        self.notify_changed()
         return Handle(self, component)
 
     def remove(self, key: str) -> None:
@@ -505,7 +505,7 @@ class Table(Generic[C]):
         """
         if self._components.pop(key, None) is None:
             raise KeyError(f"there is no {self._noun} {key!r}")
-        self.changed()
+        self.notify_changed()
 
     def replace(self, old: C, function: Any, changes: dict[str, Any]) -> C:
         """Replace a component by one with another function, at the same position."""
@@ -515,16 +515,16 @@ class Table(Generic[C]):
             raise KeyError(f"there is no {self._noun} {key!r}")
         if new.key != key and new.key in self._components:
             raise ValueError(f"there is a {self._noun} {new.key!r} already")
-        new.calling = self._calling
+        new.caller = self._caller
         new.completers = old.completers
         self._components = {
             (new.key if k == key else k): (new if k == key else c)
             for k, c in self._components.items()
         }
-        self.changed()
+        self.notify_changed()
         return new
 
-    def changed(self) -> None:
+    def notify_changed(self) -> None:
         """Update `public` and notify clients that the list has changed."""
         self.public = {
             key: component
@@ -535,19 +535,19 @@ class Table(Generic[C]):
         }
         self._on_changed()
         for table in self._mounted_in:
-            table.changed()
+            table.notify_changed()
 
     def mount(self, other: Table[C], prefix: str) -> None:
         """Append the present and future components of another table."""
-        if other is self or other.shows(self):
+        if other is self or other.includes(self):
             raise ValueError("a server cannot be mounted on itself")
         self._mounts.append((other, prefix))
         other._mounted_in.append(self)
-        self.changed()
+        self.notify_changed()
 
-    def shows(self, other: Table[C]) -> bool:
+    def includes(self, other: Table[C]) -> bool:
         """Return whether another table is mounted here, directly or indirectly."""
-        return any(each is other or each.shows(other) for each, _ in self._mounts)
+        return any(table is other or table.includes(other) for table, _ in self._mounts)
 
     # Requests
 
@@ -557,41 +557,43 @@ class Table(Generic[C]):
             return None
         component = self._components.get(key)
         if component is not None:
-            return component if self._is_there(component, request) else None
+            return component if self._exists(component, request) else None
         for table, prefix in self._mounts:
             if key.startswith(prefix):
                 inner = table.get(key[len(prefix) :], request)
                 if inner is not None:
-                    found = inner.renamed(prefix)
-                    return found if self._sees(found, request) else None
+                    renamed = inner.with_prefix(prefix)
+                    return renamed if self._is_visible(renamed, request) else None
         return None
 
     def all(self, request: RequestContext) -> list[C]:
         """Return the components that exist for the request, in order."""
-        there = [c for c in self._components.values() if self._is_there(c, request)]
+        components = [c for c in self._components.values() if self._exists(c, request)]
         if not self._mounts:
-            return there
-        known = set(self._components)
+            return components
+        keys = set(self._components)
         for table, prefix in self._mounts:
             for inner in table.all(request):
-                component = inner.renamed(prefix)
-                if component.key not in known and self._sees(component, request):
-                    known.add(component.key)
-                    there.append(component)
-        return there
+                component = inner.with_prefix(prefix)
+                if component.key not in keys and self._is_visible(component, request):
+                    keys.add(component.key)
+                    components.append(component)
+        return components
 
     def page(self, params: dict[str, Any], request: RequestContext) -> dict[str, Any]:
         """Handle the list method: return one page of the request's components."""
-        page, following = page_of(
+        page, next_cursor = page_of(
             self.all(request),
             params.get("cursor"),
             size=self._page_size,
             name=self._listed,
         )
         revision = request.revision
-        result: dict[str, Any] = {self._listed: [item.at(revision) for item in page]}
-        if following is not None:
-            result["nextCursor"] = following
+        result: dict[str, Any] = {
+            self._listed: [item.entry_at(revision) for item in page]
+        }
+        if next_cursor is not None:
+            result["nextCursor"] = next_cursor
         # 2026-07-28 server/utilities/caching: the same scope on all pages, and public
         # only if all clients get the same list.
         if request.info.principal is None and not self.depends_on_client():
@@ -606,17 +608,17 @@ class Table(Generic[C]):
             or any(table.depends_on_client() for table, _ in self._mounts)
         )
 
-    def _sees(self, component: C, request: RequestContext) -> bool:
+    def _is_visible(self, component: C, request: RequestContext) -> bool:
         """Apply this table's own predicate to a component of a mounted table."""
-        sees = self._visible
-        return sees is None or sees(self._calling.context_of(request), component)
+        visible = self._visible
+        return visible is None or visible(self._caller.context_of(request), component)
 
-    def _is_there(self, component: C, request: RequestContext) -> bool:
-        own = component.visible
-        if not component.is_enabled or (own is None and self._visible is None):
+    def _exists(self, component: C, request: RequestContext) -> bool:
+        predicate = component.visible
+        if not component.is_enabled or (predicate is None and self._visible is None):
             return component.is_enabled
-        return self._sees(component, request) and (
-            own is None or own(self._calling.context_of(request), component)
+        return self._is_visible(component, request) and (
+            predicate is None or predicate(self._caller.context_of(request), component)
         )
 
 
@@ -642,8 +644,8 @@ def page_of(
     end = len(items) if size is None else start + size
     if end >= len(items):
         return list(items[start:]), None
-    place = [name, key(items[end - 1]), key(items[end])]
-    return list(items[start:end]), urlsafe_b64encode(encode_json(place)).decode()
+    position = [name, key(items[end - 1]), key(items[end])]
+    return list(items[start:end]), urlsafe_b64encode(encode_json(position)).decode()
 
 
 def _start(keys: list[str], cursor: object, name: str) -> int:

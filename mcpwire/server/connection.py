@@ -25,7 +25,7 @@ from mcpwire.server.dispatcher import INITIALIZE, Dispatcher
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.request import IN_MEMORY, RequestContext, RequestInfo, Session
 from mcpwire.transports.base import wait_shared
-from mcpwire.transports.custom import Custom, LinkChannel
+from mcpwire.transports.custom import LinkChannel, LinkTarget
 from mcpwire.transports.handlers import InboundTasks
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from mcpwire.transports.duplex import Duplex
     from mcpwire.wire.jsonrpc import RequestId
 
-    _Early = tuple[RequestId, str, dict[str, Any] | None, ReplyFn, CallHandle | None]
+    _Request = tuple[RequestId, str, dict[str, Any] | None, ReplyFn, CallHandle | None]
 
 END_GRACE_S: Final = 0.5
 """How long handlers may take to end after a disconnect, in seconds."""
 
-LEAST_GRACE_S: Final = 0.1
+MIN_LIFESPAN_GRACE_S: Final = 0.1
 """The minimum time that the lifespan gets to end, in seconds."""
 
 logger = LimitedLogger("mcpwire")
@@ -54,22 +54,22 @@ class ServerConnection:
         dispatcher: Dispatcher,
         *,
         transport: str = IN_MEMORY.transport,
-        contained: Callable[[RequestId, BaseException], bool] | None = None,
+        on_error: Callable[[RequestId, BaseException], bool] | None = None,
     ) -> None:
         self._dispatcher = dispatcher
         limits = dispatcher.limits
         self._tasks = InboundTasks(limit=limits.inbound, backlog=limits.notifications)
         # Long-lived requests must not use up the limit of short ones.
-        self._listens = InboundTasks(limit=limits.listens, backlog=0)
+        self._listen_tasks = InboundTasks(limit=limits.listens, backlog=0)
         self._channel: Duplex | None = None
         self._is_stopped = False
 
-        self.request_info = RequestInfo(transport=transport, contained=contained)
+        self.request_info = RequestInfo(transport=transport, on_error=on_error)
         self._started: asyncio.Task[None] | None = None
-        self._opening: list[_Early] | None = None
+        self._queued: list[_Request] | None = None
         self._opening_id: RequestId | None = None
         # Previous sessions, while they have running calls.
-        self._former: dict[Session, asyncio.Task[None]] = {}
+        self._previous_sessions: dict[Session, asyncio.Task[None]] = {}
         self.session: Session | None = None
         self.ended = asyncio.Event()
 
@@ -92,12 +92,12 @@ class ServerConnection:
             return
         dispatcher = self._dispatcher
         try:
-            if self._opening is not None and self._is_early(method, params):
-                self._opening.append((id, method, params, reply, call))
+            if self._queued is not None and self._must_wait(method, params):
+                self._queued.append((id, method, params, reply, call))
                 return
-            if method == INITIALIZE and not dispatcher.opens_alone(params):
-                if dispatcher.opens_later:
-                    self._open_later(id, params, reply)
+            if method == INITIALIZE and not dispatcher.is_stateless_request(params):
+                if dispatcher.opens_in_task:
+                    self._open_in_task(id, params, reply)
                 else:
                     reply(self._initialize(params))
                 return
@@ -125,9 +125,9 @@ class ServerConnection:
         run = partial(perform, request, params)
         if route.is_long_lived:
             end = partial(self._end_listen, id, reply)
-            self._listens.start(id, run, end, about=request)
+            self._listen_tasks.start(id, run, end, tag=request)
         else:
-            self._tasks.start(id, run, reply, about=request)
+            self._tasks.start(id, run, reply, tag=request)
 
     def _end_listen(
         self, id: RequestId, reply: ReplyFn, answer: dict[str, Any] | RPCError
@@ -141,68 +141,68 @@ class ServerConnection:
 
     def _initialize(self, params: dict[str, Any] | None) -> dict[str, Any]:
         session, result = self._dispatcher.initialize(params, None, self.request_info)
-        self._take(session)
+        self._set_session(session)
         return result
 
-    def _take(self, session: Session) -> None:
+    def _set_session(self, session: Session) -> None:
         assert self._channel is not None
         self._channel.revision = session.revision
         session.send = self._notify
         session.ask = self._ask
-        former, self.session = self.session, session
+        previous, self.session = self.session, session
         self._dispatcher.hub.add(session)
-        if former is not None:
-            self._former[former] = asyncio.get_running_loop().create_task(
-                self._leave_when_idle(former), name="mcpwire-server-leave"
+        if previous is not None:
+            self._previous_sessions[previous] = asyncio.get_running_loop().create_task(
+                self._discard_when_idle(previous), name="mcpwire-server-leave"
             )
 
-    async def _leave_when_idle(self, former: Session) -> None:
+    async def _discard_when_idle(self, session: Session) -> None:
         """Discard a replaced session when its calls have ended."""
         # The request that opens a session has no context.
-        await self._tasks.ended(
-            lambda each: each is not None and each.session is former
+        await self._tasks.wait_ended(
+            lambda request: request is not None and request.session is session
         )
-        self._dispatcher.session_left(former)
-        await self._dispatcher.session_closed(former)
-        del self._former[former]
+        self._dispatcher.discard_session(session)
+        await self._dispatcher.wait_session_closed(session)
+        del self._previous_sessions[session]
 
     # Sessions that open asynchronously
 
-    def _open_later(
+    def _open_in_task(
         self, id: RequestId, params: dict[str, Any] | None, reply: ReplyFn
     ) -> None:
         """Open the session in a task; queue the requests that need it."""
-        self._opening, self._opening_id = [], id
+        self._queued, self._opening_id = [], id
 
-        def opened(answer: dict[str, Any] | RPCError) -> None:
+        def on_opened(answer: dict[str, Any] | RPCError) -> None:
             reply(answer)
-            self._go_on()
+            self._handle_queued()
 
-        self._tasks.start(id, partial(self._open, params), opened)
+        self._tasks.start(id, partial(self._open, params), on_opened)
 
     async def _open(self, params: dict[str, Any] | None) -> dict[str, Any]:
         dispatcher = self._dispatcher
         session, result = await dispatcher.open_session(params, None, self.request_info)
         if self._is_stopped:
-            dispatcher.session_left(session)
+            dispatcher.discard_session(session)
         else:
-            self._take(session)
+            self._set_session(session)
         return result
 
-    def _is_early(self, method: str, params: dict[str, Any] | None) -> bool:
+    def _must_wait(self, method: str, params: dict[str, Any] | None) -> bool:
         # 2025-11-25 basic/lifecycle, "Initialization": pings may be sent before that.
-        if method == "ping" or self._dispatcher.opens_alone(params):
+        if method == "ping" or self._dispatcher.is_stateless_request(params):
             return False
-        assert self._opening is not None
-        if len(self._opening) >= self._dispatcher.limits.notifications:
+        assert self._queued is not None
+        if len(self._queued) >= self._dispatcher.limits.notifications:
             raise InternalError("too many requests are waiting already")
         return True
 
-    def _go_on(self) -> None:
+    def _handle_queued(self) -> None:
         """Handle the queued requests after the session was opened."""
-        early, self._opening, self._opening_id = self._opening, None, None
-        for each in early or ():
-            self.request(*each)
+        queued, self._queued, self._opening_id = self._queued, None, None
+        for arguments in queued or ():
+            self.request(*arguments)
 
     async def _perform(
         self, request: RequestContext, params: dict[str, Any]
@@ -242,16 +242,16 @@ class ServerConnection:
     ) -> None:
         """Pass a notification of the client to the dispatcher."""
         if self.session is not None:
-            self._dispatcher.notified(self.session, method, params)
+            self._dispatcher.on_notification(self.session, method, params)
 
     def cancelled(self, id: RequestId) -> None:
         """Cancel the handler of a request on behalf of the client."""
-        if self._opening is not None:
-            self._opening = [each for each in self._opening if each[0] != id]
-        request = self._tasks.cancel(id) or self._listens.cancel(id)
-        if self._opening is not None and id == self._opening_id:
+        if self._queued is not None:
+            self._queued = [queued for queued in self._queued if queued[0] != id]
+        request = self._tasks.cancel(id) or self._listen_tasks.cancel(id)
+        if self._queued is not None and id == self._opening_id:
             # 2025-11-25 basic/utilities/cancellation forbids clients to do this.
-            self._go_on()
+            self._handle_queued()
         if request is not None:
             request.is_cancelled = True
 
@@ -270,13 +270,13 @@ class ServerConnection:
 
     def _stop(self) -> list[asyncio.Task[None]]:
         self._is_stopped = True
-        for request in self._tasks.unanswered() + self._listens.unanswered():
+        for request in self._tasks.unanswered() + self._listen_tasks.unanswered():
             if request is not None:  # the request that opens the session has none
                 request.is_cancelled = True
-        self._opening = None
+        self._queued = None
         if self.session is not None and not self.session.is_closed:
-            self._dispatcher.session_left(self.session)
-        return self._tasks.close() + self._listens.close()
+            self._dispatcher.discard_session(self.session)
+        return self._tasks.close() + self._listen_tasks.close()
 
     async def settle(self, seconds: float) -> None:
         """Wait until all requests are answered, up to this many seconds."""
@@ -294,7 +294,7 @@ class ServerConnection:
             self.ended.set()
             if by is not None:
                 # However long the handlers took, the lifespan gets a minimum time.
-                by = max(by, asyncio.get_running_loop().time() + LEAST_GRACE_S)
+                by = max(by, asyncio.get_running_loop().time() + MIN_LIFESPAN_GRACE_S)
             async with asyncio.timeout_at(by):
                 await self._finish()
 
@@ -308,14 +308,14 @@ class ServerConnection:
 
     async def _finish(self) -> None:
         """Release the lifespan, and wait for the end of the sessions."""
-        for former, leaving in list(self._former.items()):
-            leaving.cancel()
-            await asyncio.wait([leaving])
-            if not former.is_closed:
-                self._dispatcher.session_left(former)
-            await self._dispatcher.session_closed(former)
+        for session, discarding in list(self._previous_sessions.items()):
+            discarding.cancel()
+            await asyncio.wait([discarding])
+            if not session.is_closed:
+                self._dispatcher.discard_session(session)
+            await self._dispatcher.wait_session_closed(session)
         if self.session is not None:
-            await self._dispatcher.session_closed(self.session)
+            await self._dispatcher.wait_session_closed(self.session)
         started, self._started = self._started, None
         if started is None:
             return
@@ -333,7 +333,7 @@ CANCEL_GRACE_S: Final = 0.2
 """How long cancelled handlers may take to end, in seconds."""
 
 
-async def serve(dispatcher: Dispatcher, target: Custom) -> None:
+async def serve(dispatcher: Dispatcher, target: LinkTarget) -> None:
     """Serve one client over the connection of a target; see `Server.serve_stream`."""
     kind = type(target).__name__.lower()
     connection = ServerConnection(dispatcher, transport=kind)
@@ -344,7 +344,7 @@ async def serve(dispatcher: Dispatcher, target: Custom) -> None:
         limits=dispatcher.limits,
         target=target.name,
     )
-    channel.at_end = connection.ended.set
+    channel.on_eof = connection.ended.set
     connection.attach(channel)
     try:
         await connection.ended.wait()

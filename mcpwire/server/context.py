@@ -36,7 +36,12 @@ from mcpwire.errors import (
 )
 from mcpwire.protocol import input_requests
 from mcpwire.protocol.input_requests import capability_object, is_supported
-from mcpwire.server.input_rounds import InputRounds, StateSealer, begin, may_ask
+from mcpwire.server.input_rounds import (
+    InputRounds,
+    StateSealer,
+    can_request_input,
+    get_rounds,
+)
 from mcpwire.server.notifications import Throttle, call_soon
 from mcpwire.transports.base import is_on_loop
 from mcpwire.versions import REVISIONS, Era
@@ -115,17 +120,17 @@ _current: Final[ContextVar[Context]] = ContextVar("mcpwire.context")
 _NOV_2025: Final = REVISIONS[3]
 
 
-_COMPLETED: Final = "notifications/elicitation/complete"
+_ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
 
 
-class _Sent:
+class _Done:
     """An awaitable that finishes at once, for methods that only send."""
 
     def __await__(self) -> Generator[Any, Any, None]:
         yield from ()
 
 
-_SENT: Final = _Sent()
+_DONE: Final = _Done()
 
 
 class Context:
@@ -227,7 +232,7 @@ class Context:
                 ``"elicitation.form"``, ``"elicitation.url"`` or ``"roots"``.
         """
         request = self.request
-        return (request.can_ask or may_ask(request)) and is_supported(
+        return (request.can_ask or can_request_input(request)) and is_supported(
             what, request.revision, request.client_capabilities
         )
 
@@ -245,14 +250,14 @@ class Context:
             LocalProtocolError: A value is no finite number.
         """
         if "progressToken" not in self.request.meta:
-            return _SENT
+            return _DONE
         for value in (progress, total):
             if value is not None and not _is_number(value):
                 raise LocalProtocolError(
                     f"progress must be a finite number, got {value!r}"
                 )
-        self._sending().put(progress, total, message, is_log=False)
-        return _SENT
+        self._get_throttle().send(progress, total, message, is_log=False)
+        return _DONE
 
     report_progress = progress
     """An alias of `progress`, which other libraries use."""
@@ -270,8 +275,8 @@ class Context:
         if self.request.wants_log(level):
             # Encoded now: the caller gets the errors, and may change the data later.
             text = Fragment(encode(data))
-            self._sending().put(level, text, logger, is_log=True)
-        return _SENT
+            self._get_throttle().send(level, text, logger, is_log=True)
+        return _DONE
 
     def debug(self, data: Json) -> Awaitable[None]:
         """Send a log message of severity debug."""
@@ -315,9 +320,9 @@ class Context:
             return
         if session.revision == _NOV_2025:
             params = {"elicitationId": elicitation_id}
-            call_soon(self._loop, session.send, _COMPLETED, params)
+            call_soon(self._loop, session.send, _ELICITATION_COMPLETE, params)
 
-    def _sending(self) -> Throttle:
+    def _get_throttle(self) -> Throttle:
         if self._throttle is None:
             self._throttle = Throttle(self.request, self._loop)
         return self._throttle
@@ -361,10 +366,10 @@ class Context:
         question = input_requests.elicit_form(
             message, form_schema(schema, self.request.revision)
         )
-        read = question.decode
+        decode_result = question.decode
 
         def read_form(raw: dict[str, Any]) -> Elicited[Any]:
-            result: types.ElicitResult = read(raw)
+            result: types.ElicitResult = decode_result(raw)
             if result.action != "accept":
                 return Elicited(action=result.action)
             content = result.content or {}
@@ -462,7 +467,7 @@ class Context:
             ToolChoice,
         )
 
-        wanted = CreateMessageRequestParams(
+        params = CreateMessageRequestParams(
             _messages(prompt),
             max_tokens,
             system_prompt=system_prompt,
@@ -476,7 +481,7 @@ class Context:
         )
         request = self.request
         question = input_requests.create_message(
-            wanted, request.revision, request.client_capabilities
+            params, request.revision, request.client_capabilities
         )
         answer: types.CreateMessageResult = await self._ask(question, key)
         return answer
@@ -488,8 +493,8 @@ class Context:
             MissingCapability: The client does not support roots (2026-07-28).
             ToolError: The same in a session; or the client refused.
         """
-        found: list[types.Root] = await self._ask(input_requests.list_roots(), key)
-        return found
+        roots: list[types.Root] = await self._ask(input_requests.list_roots(), key)
+        return roots
 
     async def once(self, key: str, function: Callable[[], Any]) -> Json:
         """Return the value that the function returned in the first round of this call.
@@ -544,15 +549,15 @@ class Context:
     @property
     def rounds(self) -> InputRounds:
         """The questions and answers of this call so far."""
-        return self.request.rounds or begin(self.request, self._services.sealer)
+        return self.request.rounds or get_rounds(self.request, self._services.sealer)
 
     async def _ask(self, question: InputRequest, key: str | None) -> Any:
         """Return the decoded answer; raise `InputNeeded` without one."""
         self._check_declared(question)
         request, rounds = self.request, self.rounds
-        name = rounds.name(question.key_prefix, key)
+        name = rounds.key_for(question.key_prefix, key)
         if request.can_ask or request.era is Era.SESSION:
-            return await self._ask_now(question, name)
+            return await self._ask_client(question, name)
         answer = await rounds.ask(
             name, question.method, question.params, is_named=key is not None
         )
@@ -562,13 +567,13 @@ class Context:
             # 2026-07-28 basic/patterns/mrtr, "Error Handling".
             raise InvalidParams(f"params.inputResponses[{name!r}]: {error}") from error
 
-    async def _ask_now(self, question: InputRequest, name: str) -> Any:
+    async def _ask_client(self, question: InputRequest, name: str) -> Any:
         method = question.method
         try:
             answer = await self.request.ask(method, question.params, key=name)
         except RPCError as error:
-            said = error.message or f"error {error.code}"
-            raise self._failure(f"the client refused {method!r}: {said}") from error
+            reason = error.message or f"error {error.code}"
+            raise self._failure(f"the client refused {method!r}: {reason}") from error
         except RequestTimeout as error:
             raise self._failure(
                 f"the client did not answer {method!r} in time"
@@ -584,20 +589,20 @@ class Context:
         request, capability = self.request, question.capability
         if is_supported(capability, request.revision, request.client_capabilities):
             return
-        sentence = (
+        message = (
             f"{question.method!r} needs a client that declares {capability!r}, "
             "which this one does not"
         )
         if request.era is Era.SESSION:
-            raise self._failure(sentence)
+            raise self._failure(message)
         # 2026-07-28 basic, "_meta": such a request MUST be refused with this error.
         raise MissingCapability(
-            sentence, data={"requiredCapabilities": capability_object(capability)}
+            message, data={"requiredCapabilities": capability_object(capability)}
         )
 
-    def _failure(self, sentence: str) -> MCPError:
+    def _failure(self, message: str) -> MCPError:
         is_tool = self.request.method == "tools/call"
-        return ToolError(sentence) if is_tool else InternalError(sentence)
+        return ToolError(message) if is_tool else InternalError(message)
 
     # While the handler runs, `current_context` returns the context. At the end queued
     # notifications are sent, and waiting threads are woken.
@@ -709,8 +714,8 @@ class SyncContext:
         if inspect.iscoroutinefunction(function):
             return self._wait(self._context.once(key, function))
         rounds = self._context.rounds
-        kept = rounds.kept(key)
-        return rounds.keep(key, function()) if kept is None else kept[0]
+        stored = rounds.stored_value(key)
+        return rounds.store_value(key, function()) if stored is None else stored[0]
 
     def read_resource(self, uri: str) -> types.ReadResourceResult:
         """Read a resource of this server."""
@@ -722,31 +727,31 @@ class SyncContext:
         """Call a tool of this server."""
         return self._wait(self._context.call_tool(name, arguments))
 
-    def _wait(self, question: Coroutine[Any, Any, T]) -> T:
+    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop, and wait for its result in this thread."""
         if is_on_loop(self._loop):
-            question.close()
+            coroutine.close()
             raise LocalProtocolError(
                 "what `sync` has waits, which the event loop's thread must not: await "
                 "the same method of the context itself"
             )
-        future = asyncio.run_coroutine_threadsafe(self._run(question), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._run(coroutine), self._loop)
         try:
             return future.result()
         except concurrent.futures.CancelledError:
             # `concurrent.futures` raises an `Exception`, which `except` may catch.
             raise asyncio.CancelledError from None
 
-    async def _run(self, question: Coroutine[Any, Any, T]) -> T:
+    async def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         # On the loop, like `stop`, so that there is no race between the two.
         if not self._context.is_entered:
-            question.close()
+            coroutine.close()
             raise asyncio.CancelledError
         task = asyncio.current_task()
         assert task is not None
         self._waiting.add(task)
         try:
-            return await question
+            return await coroutine
         finally:
             self._waiting.discard(task)
 

@@ -33,10 +33,10 @@ INSTRUCTIONS: Final = (
     "A demonstration: echo repeats, add sums, slow reports progress while it runs."
 )
 
-EXACT: Final = 2**53 - 1
+MAX_INT: Final = 2**53 - 1
 """The largest integer that all JSON parsers preserve; sums of two fit 64 bit."""
 
-HARMLESS: Final = {
+READ_ONLY: Final = {
     "readOnlyHint": True,
     "destructiveHint": False,
     "idempotentHint": True,
@@ -52,7 +52,7 @@ TTL_MS: Final = 3_600_000
 KEY: Final = "answer"
 """The key of each tool's question."""
 
-NEEDED: Final = {
+NEEDED_CAPABILITY: Final = {
     "order": "elicitation.form",
     "pay": "elicitation.url",
     "haiku": "sampling",
@@ -101,8 +101,8 @@ async def echo(message: Annotated[str, Arg("What to return.")]) -> str:
 
 
 async def add(
-    a: Annotated[int, Arg("The first addend.", ge=-EXACT, le=EXACT)],
-    b: Annotated[int, Arg("The second addend.", ge=-EXACT, le=EXACT)] = 0,
+    a: Annotated[int, Arg("The first addend.", ge=-MAX_INT, le=MAX_INT)],
+    b: Annotated[int, Arg("The second addend.", ge=-MAX_INT, le=MAX_INT)] = 0,
 ) -> Sum:
     """Add two integers."""
     return {"sum": a + b}
@@ -128,8 +128,8 @@ async def order(ctx: Context) -> str:
         return f"no order: {answer.action}"
     sugar = "with sugar" if answer.value.get("sugar") else "without sugar"
     note = answer.value.get("note")
-    ordered = f"{answer.value['cups']} x {answer.value['drink']}, {sugar}"
-    return f"{ordered} ({note})" if note else ordered
+    text = f"{answer.value['cups']} x {answer.value['drink']}, {sugar}"
+    return f"{text} ({note})" if note else text
 
 
 async def pay(ctx: Context) -> str:
@@ -162,11 +162,11 @@ def complete_name(typed: str) -> list[str]:
 
 def can_answer(ctx: Context, tool: Component) -> bool:
     """Return whether a client supports the request that a tool sends."""
-    needed, request = NEEDED[tool.key], ctx.request
-    return is_supported(needed, request.revision, request.client_capabilities)
+    capability, request = NEEDED_CAPABILITY[tool.key], ctx.request
+    return is_supported(capability, request.revision, request.client_capabilities)
 
 
-async def keep_lists(
+async def add_cache_hint(
     params: Json, request: RequestContext, call_next: CallNext
 ) -> Json:
     """Add a cache hint to the lists."""
@@ -183,17 +183,17 @@ def demo_server(*, auth: ResourceServer | None = None) -> Server:
             function,
             title=name.title(),
             structured=None if name == "add" else False,
-            annotations=HARMLESS,
-            visible=can_answer if name in NEEDED else None,
+            annotations=READ_ONLY,
+            visible=can_answer if name in NEEDED_CAPABILITY else None,
         )
-    kept: Any = {"mime_type": "text/plain", "ttl_ms": TTL_MS, "cache_scope": "public"}
+    common: Any = {"mime_type": "text/plain", "ttl_ms": TTL_MS, "cache_scope": "public"}
     server.add_resource(
         "demo://greeting",
         "Hello from mcpwire.",
         name="greeting",
         title="Greeting",
         description="A greeting for everybody.",
-        **kept,
+        **common,
     )
     template = "demo://greeting/{name}"
     server.add_resource(
@@ -201,13 +201,13 @@ def demo_server(*, auth: ResourceServer | None = None) -> Server:
         personal_greeting,
         name="personal-greeting",
         title="Personal greeting",
-        **kept,
+        **common,
     )
     server.add_prompt(greet, title="Greet")
     server.completion("greet", "name")(complete_name)
     server.completion(template, "name")(complete_name)
     for kind in ("tools", "resources", "resources/templates", "prompts"):
-        server.middleware(f"{kind}/list")(keep_lists)
+        server.middleware(f"{kind}/list")(add_cache_hint)
     return server
 
 

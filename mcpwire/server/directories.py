@@ -34,20 +34,20 @@ MAX_BYTES: Final = 32 * 1024 * 1024
 MAX_LISTED: Final = 10_000
 """The maximum number of listed files of one folder."""
 
-_LOOKED_AT: Final = 10_000
+_MAX_SCANNED: Final = 10_000
 """How many names of one folder are searched for completions."""
 
-_UNKNOWN: Final = "application/octet-stream"
+_DEFAULT_TYPE: Final = "application/octet-stream"
 
 _NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
-_FILE: Final = (
+_FILE_FLAGS: Final = (
     os.O_RDONLY
     | _NOFOLLOW
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_NONBLOCK", 0)  # a pipe without a writer would block
     | getattr(os, "O_BINARY", 0)
 )
-_FOLDER: Final = _FILE | getattr(os, "O_DIRECTORY", 0)
+_FOLDER_FLAGS: Final = _FILE_FLAGS | getattr(os, "O_DIRECTORY", 0)
 
 
 class Folder:
@@ -78,11 +78,11 @@ class Folder:
 
     def read_bytes(self, path: str) -> bytes | None:
         """Return the bytes of a file; ``None``: not found."""
-        real = self.locate(path)
-        if real is None:
+        target = self.locate(path)
+        if target is None:
             return None
-        inside = real.relative_to(self.root).parts
-        return read_regular(self.root, inside, self._max_bytes)
+        parts = target.relative_to(self.root).parts
+        return read_regular(self.root, parts, self._max_bytes)
 
     def locate(self, path: str) -> Path | None:
         """Return the target of a path; ``None``: no target within the folder."""
@@ -90,14 +90,14 @@ class Folder:
         if not all(self._is_name(segment) for segment in segments):
             return None
         try:
-            real = self.root.joinpath(*segments).resolve(strict=True)
+            target = self.root.joinpath(*segments).resolve(strict=True)
         except (OSError, RuntimeError, ValueError):  # not found; a loop of links; NUL
             return None
-        if not real.is_relative_to(self.root):
+        if not target.is_relative_to(self.root):
             return None
         # A link may point to a hidden file.
-        inside = real.relative_to(self.root).parts
-        return real if all(self._is_name(name) for name in inside) else None
+        parts = target.relative_to(self.root).parts
+        return target if all(self._is_name(name) for name in parts) else None
 
     def _is_name(self, name: str) -> bool:
         if name in {"", ".", ".."} or "\\" in name:
@@ -121,8 +121,8 @@ class Folder:
             folders[:] = sorted(name for name in folders if self._is_name(name))
             for name in sorted(names):
                 path = (Path(folder) / name).relative_to(self.root).as_posix()
-                real = self.locate(path)
-                if real is None or not real.is_file():
+                target = self.locate(path)
+                if target is None or not target.is_file():
                     continue
                 count += 1
                 if count > MAX_LISTED:
@@ -133,23 +133,23 @@ class Folder:
 
     def suggest(self, typed: str) -> list[str]:
         """Return the paths that begin with a text; folders end with a slash."""
-        above, slash, start = typed.rpartition("/")
-        real = self.locate(above) if slash else self.root
-        if real is None or not real.is_dir():
+        parent, slash, start = typed.rpartition("/")
+        folder = self.locate(parent) if slash else self.root
+        if folder is None or not folder.is_dir():
             return []
-        found = []
-        for entry in itertools.islice(real.iterdir(), _LOOKED_AT):
-            path = f"{above}{slash}{entry.name}"
-            there = self.locate(path) if entry.name.startswith(start) else None
-            if there is not None:
-                found.append(f"{path}/" if there.is_dir() else path)
-        return sorted(found)
+        paths = []
+        for entry in itertools.islice(folder.iterdir(), _MAX_SCANNED):
+            path = f"{parent}{slash}{entry.name}"
+            target = self.locate(path) if entry.name.startswith(start) else None
+            if target is not None:
+                paths.append(f"{path}/" if target.is_dir() else path)
+        return sorted(paths)
 
 
-def read_regular(root: Path, inside: Sequence[str], max_bytes: int) -> bytes | None:
+def read_regular(root: Path, parts: Sequence[str], max_bytes: int) -> bytes | None:
     """Return the bytes of a regular file; ``None``: not found, or not regular."""
     try:
-        descriptor = _open(root, inside)
+        descriptor = _open(root, parts)
     except (OSError, ValueError):
         return None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -162,16 +162,18 @@ def read_regular(root: Path, inside: Sequence[str], max_bytes: int) -> bytes | N
     return data
 
 
-def _open(root: Path, inside: Sequence[str]) -> int:
+def _open(root: Path, parts: Sequence[str]) -> int:
     if os.open not in os.supports_dir_fd:
-        return os.open(root.joinpath(*inside), _FILE)
-    descriptor = os.open(root, _FOLDER & ~_NOFOLLOW)
-    for left, name in enumerate(inside, start=1 - len(inside)):
-        above = descriptor
+        return os.open(root.joinpath(*parts), _FILE_FLAGS)
+    descriptor = os.open(root, _FOLDER_FLAGS & ~_NOFOLLOW)
+    for remaining, name in enumerate(parts, start=1 - len(parts)):
+        parent = descriptor
         try:
-            descriptor = os.open(name, _FOLDER if left else _FILE, dir_fd=above)
+            descriptor = os.open(
+                name, _FOLDER_FLAGS if remaining else _FILE_FLAGS, dir_fd=parent
+            )
         finally:
-            os.close(above)
+            os.close(parent)
     return descriptor
 
 
@@ -187,7 +189,7 @@ def _is_utf8(name: str) -> bool:
 def file_of(name: str, data: bytes) -> File:
     """Return a file's contents, with the media type of its name or of its bytes."""
     mime_type = File(path=Path(name)).media_type(data)
-    if mime_type == _UNKNOWN and b"\x00" not in data:
+    if mime_type == _DEFAULT_TYPE and b"\x00" not in data:
         with contextlib.suppress(UnicodeDecodeError):
             data.decode()
             mime_type = "text/plain"
@@ -197,7 +199,7 @@ def file_of(name: str, data: bytes) -> File:
 def mime_type_of(name: str) -> str | None:
     """Return the media type of a file's name; ``None``: unknown."""
     mime_type = File(path=Path(name)).media_type(b"")
-    return None if mime_type == _UNKNOWN else mime_type
+    return None if mime_type == _DEFAULT_TYPE else mime_type
 
 
 # Registration
@@ -212,17 +214,17 @@ def add_file(
     **options: Any,
 ) -> Handle[Any]:
     """Register one file, which is read for each request."""
-    real = Path(path).resolve()
-    if not real.is_file():
+    target = Path(path).resolve()
+    if not target.is_file():
         raise FileNotFoundError(f"there is no file {os.fspath(path)!r}")
     name = Path(path).name
 
     def read() -> File | None:
-        data = read_regular(real.parent, [real.name], max_bytes)
+        data = read_regular(target.parent, [target.name], max_bytes)
         return None if data is None else file_of(name, data)
 
-    given = {"name": name, "mime_type": mime_type_of(name), **options}
-    return resources.add(uri, read, is_raw=True, **given)
+    all_options = {"name": name, "mime_type": mime_type_of(name), **options}
+    return resources.add(uri, read, is_raw=True, **all_options)
 
 
 def add_directory(
@@ -239,7 +241,7 @@ def add_directory(
     folder = Folder(path, hidden=hidden, max_bytes=max_bytes)
     base = uri if uri.endswith("/") else f"{uri}/"
     if listed:
-        common = {k: v for k, v in options.items() if k not in _OF_THE_WHOLE}
+        common = {k: v for k, v in options.items() if k not in _FOLDER_OPTIONS}
         for file in list(folder.walk()):
             resources.add(
                 base + quote(file, safe="/"),
@@ -250,12 +252,12 @@ def add_directory(
                 **common,
             )
     name = folder.root.name
-    given = {"name": name if name and _is_utf8(name) else "files", **options}
+    details = {"name": name if name and _is_utf8(name) else "files", **options}
     suggestions = {"path": folder.suggest}
     return resources.add(
-        base + "{path*}", folder.read, is_raw=True, suggestions=suggestions, **given
+        base + "{path*}", folder.read, is_raw=True, suggestions=suggestions, **details
     )
 
 
-_OF_THE_WHOLE: Final = frozenset({"name", "title", "description", "mime_type"})
+_FOLDER_OPTIONS: Final = frozenset({"name", "title", "description", "mime_type"})
 """Options that apply to the folder and not to each file."""

@@ -37,14 +37,14 @@ from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.methods import (
     TASKS,
     Kind,
-    available,
+    available_method,
     declared_extensions,
-    find,
+    find_method,
     is_declared,
 )
-from mcpwire.server.input_rounds import InputNeeded, deciding, finish
+from mcpwire.server.input_rounds import InputNeeded, deciding_error, finish_round
 from mcpwire.server.lifespan import Lifespan
-from mcpwire.server.log_limit import LimitedLogger, authors_traceback, place_of
+from mcpwire.server.log_limit import LimitedLogger, authors_traceback, error_kind
 from mcpwire.server.notifications import Hub
 from mcpwire.server.request import (
     EXCERPT,
@@ -110,14 +110,14 @@ logger = LimitedLogger("mcpwire")
 
 _NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, _JUL_2026, *_ = REVISIONS
 
-_SPANS: Final = {
+_CAPABILITY_REVISIONS: Final = {
     "completions": (_MAR_2025, None),
     "extensions": (_JUL_2026, None),
     "tasks": (_NOV_2025, _NOV_2025),
 }
 """Capabilities that not all revisions have, with the first and the last that does."""
 
-_MUTUAL: Final = frozenset({TASKS})
+_NEGOTIATED: Final = frozenset({TASKS})
 """Extensions that the client must declare, too, or their requests are refused. Skills
 are not included: reading them needs no support by the client (SEP-2640)."""
 
@@ -160,12 +160,12 @@ def capabilities_at(
     revision: Revision, capabilities: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the capabilities that a revision defines."""
-    known = {}
+    supported = {}
     for name, settings in capabilities.items():
-        since, until = _SPANS.get(name, (_NOV_2024, None))
+        since, until = _CAPABILITY_REVISIONS.get(name, (_NOV_2024, None))
         if since <= revision and (until is None or revision <= until):
-            known[name] = settings
-    return known
+            supported[name] = settings
+    return supported
 
 
 def _routes_at(
@@ -178,15 +178,15 @@ def _routes_at(
     extensions = declared_extensions(capabilities)
     routes = {}
     for method, handler in handlers.items():
-        spec = available(method, revision, "client", extensions)
+        spec = available_method(method, revision, "client", extensions)
         if spec is None:
-            if find(method) is None:  # a method outside the protocol
+            if find_method(method) is None:  # a method outside the protocol
                 routes[method] = Route(handler)
         elif spec.kind is Kind.REQUEST and is_declared(spec, capabilities):
             routes[method] = Route(
                 handler,
                 is_cacheable=spec.cacheable,
-                extension=spec.extension if spec.extension in _MUTUAL else None,
+                extension=spec.extension if spec.extension in _NEGOTIATED else None,
                 is_long_lived=spec.long_lived,
                 is_immediate=built_in.get(method) is handler,
             )
@@ -217,11 +217,11 @@ async def run_handler(
         if type(result) is CoroutineType or isawaitable(result):
             result = await result
     except BaseException as raised:  # noqa: BLE001 - the boundary of handlers
-        return _answer_for(raised, request)
+        return _answer_exception(raised, request)
     if type(result) is not dict:
         logger.error(
             "the handler of %s returned no dict but a %s",
-            _named(request),
+            _describe_request(request),
             type(result).__name__,
             kind=request.method,
         )
@@ -229,15 +229,15 @@ async def run_handler(
     return result
 
 
-def _answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any]:
+def _answer_exception(raised: BaseException, request: RequestContext) -> dict[str, Any]:
     """Return the result for an exception of a handler, or raise the error response."""
-    error = deciding(raised) if isinstance(raised, BaseExceptionGroup) else raised
+    error = deciding_error(raised) if isinstance(raised, BaseExceptionGroup) else raised
     answer: RPCError | None = None
     try:
         if isinstance(error, InputNeeded):
-            return finish(request)
+            return finish_round(request)
         if isinstance(error, RPCError):
-            answer = _in_era(error, request)
+            answer = _convert_error(error, request)
             if answer is error:  # as its own cause it would form a reference cycle
                 raise answer
             raise answer from raised
@@ -250,30 +250,30 @@ def _answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any
                 raise error
         elif isinstance(error, (GeneratorExit, KeyboardInterrupt)):
             raise error  # the loop is shutting down
-        return _contain(raised, request)
+        return _hide_error(raised, request)
     finally:
         # The raised error's traceback contains this frame: these references would keep
         # the request alive until the garbage collector runs.
         del raised, error, answer
 
 
-def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:
+def _hide_error(error: BaseException, request: RequestContext) -> dict[str, Any]:
     """Log an unexpected error; return or raise a fixed text for the client."""
-    raised = request.info.contained
-    if raised is None or not raised(request.id, error):
-        message, kind = "the handler of %s raised", place_of(error)
-        shown = type(error), error, authors_traceback(error)
-        logger.error(message, _named(request), kind=kind, exc_info=shown)
+    on_error = request.info.on_error
+    if on_error is None or not on_error(request.id, error):
+        message, kind = "the handler of %s raised", error_kind(error)
+        exc_info = type(error), error, authors_traceback(error)
+        logger.error(message, _describe_request(request), kind=kind, exc_info=exc_info)
     if request.method == TOOLS_CALL:
         return tool_failure("the tool failed")
     raise InternalError("the handler failed") from error
 
 
-def _named(request: RequestContext) -> str:
+def _describe_request(request: RequestContext) -> str:
     """Return a request's method, with the component that it names."""
     name = request.params.get("name", request.params.get("uri"))
-    what = f" of {name[:EXCERPT]!r}" if type(name) is str else ""
-    return f"{request.method!r}{what}"
+    target = f" of {name[:EXCERPT]!r}" if type(name) is str else ""
+    return f"{request.method!r}{target}"
 
 
 def tool_failure(text: str) -> dict[str, Any]:
@@ -286,7 +286,7 @@ def is_stateless_code(code: int) -> bool:
     return not -32768 <= code <= -32000 or code in _STATELESS_CODES
 
 
-def _in_era(error: RPCError, request: RequestContext) -> RPCError:
+def _convert_error(error: RPCError, request: RequestContext) -> RPCError:
     """Return an error with a code that is valid in the era of the request.
 
     2026-07-28 basic, "Error Codes": -32602 replaces -32002, -32042 is removed, and
@@ -301,7 +301,7 @@ def _in_era(error: RPCError, request: RequestContext) -> RPCError:
     return InternalError("the handler failed")
 
 
-def wrap(
+def wrap_handlers(
     methods: Mapping[str, Handler],
     middleware: Sequence[tuple[str | None, AroundRequest]],
 ) -> dict[str, Handler]:
@@ -310,16 +310,16 @@ def wrap(
     A middleware with a method wraps that method only, one without wraps all methods.
     """
     wrapped = dict(methods)
-    for wanted, around in reversed(middleware):
-        for method in wrapped if wanted is None else {wanted} & wrapped.keys():
-            wrapped[method] = _around(around, wrapped[method])
+    for selected, around in reversed(middleware):
+        for method in wrapped if selected is None else {selected} & wrapped.keys():
+            wrapped[method] = _wrap_handler(around, wrapped[method])
     return wrapped
 
 
-def _around(around: AroundRequest, handler: Handler) -> Handler:
+def _wrap_handler(around: AroundRequest, handler: Handler) -> Handler:
     async def call_next(params: Json, request: RequestContext) -> Json:
-        outcome = handler(params, request)
-        return await outcome if isawaitable(outcome) else outcome
+        result = handler(params, request)
+        return await result if isawaitable(result) else result
 
     async def handle(params: Json, request: RequestContext) -> Json:
         return await around(params, request, call_next)
@@ -337,7 +337,7 @@ class Dispatcher:
     method needs an undeclared capability, or is not a request from clients.
     """
 
-    opens_later: bool = False
+    opens_in_task: bool = False
     """Whether opening a session needs an await: then `open_session` must be used."""
 
     answers_cancelled: bool = False
@@ -360,15 +360,19 @@ class Dispatcher:
         ask_timeout: float | None = ASK_TIMEOUT_S,
     ) -> None:
         self._info = encode(info)
-        self._stamp = {SERVER_INFO: Fragment(encode_json(self._info))}
+        self._server_meta = {SERVER_INFO: Fragment(encode_json(self._info))}
         self._instructions = instructions
         self.revisions = tuple(sorted(revisions, reverse=True))
-        self._sessions = tuple(r for r in self.revisions if r.era is Era.SESSION)
-        self._alone = {r.name: r for r in self.revisions if r.era is Era.STATELESS}
-        self.is_stateless_spoken = bool(self._alone)
+        self._session_revisions = tuple(
+            r for r in self.revisions if r.era is Era.SESSION
+        )
+        self._stateless_revisions = {
+            r.name: r for r in self.revisions if r.era is Era.STATELESS
+        }
+        self.supports_stateless = bool(self._stateless_revisions)
         if not self.revisions:
             raise ValueError("a server must speak at least one revision")
-        self._built_in: dict[str, Handler] = {
+        self._built_in_handlers: dict[str, Handler] = {
             "logging/setLevel": _set_level,
             "ping": lambda _, __: {},
             "server/discover": self._discover,
@@ -386,31 +390,31 @@ class Dispatcher:
     ) -> None:
         """Replace capabilities and handlers; open sessions keep the declared ones."""
         declared = {r.name: capabilities_at(r, capabilities) for r in self.revisions}
-        handlers = {**self._built_in, **methods}
+        handlers = {**self._built_in_handlers, **methods}
         routes = {
-            r.name: _routes_at(r, declared[r.name], handlers, self._built_in)
+            r.name: _routes_at(r, declared[r.name], handlers, self._built_in_handlers)
             for r in self.revisions
         }
         for method in methods:
-            self._check_reached(method, declared, routes)
+            self._check_reachable(method, declared, routes)
         self._capabilities, self._routes = declared, routes
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._info['name']!r}>"
 
-    def _check_reached(
+    def _check_reachable(
         self,
         method: str,
         capabilities: Mapping[str, Mapping[str, Any]],
         routes: Mapping[str, Mapping[str, Route]],
     ) -> None:
         """Refuse a handler that the newest revision with its method cannot reach."""
-        spec = find(method)
+        spec = find_method(method)
         if spec is None:
             return
         for revision in self.revisions:
             extensions = declared_extensions(capabilities[revision.name])
-            if available(method, revision, "client", extensions) is not None:
+            if available_method(method, revision, "client", extensions) is not None:
                 if method in routes[revision.name] and method != INITIALIZE:
                     return
                 break
@@ -423,7 +427,7 @@ class Dispatcher:
 
     # Requests
 
-    def opens_alone(self, params: Mapping[str, Any] | None) -> bool:
+    def is_stateless_request(self, params: Mapping[str, Any] | None) -> bool:
         """Return whether a request has the `_meta` of the stateless era.
 
         One of the two required keys suffices: clients with a session send neither, and
@@ -433,7 +437,7 @@ class Dispatcher:
         return (
             type(meta) is dict
             and (PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta)
-            and self.is_stateless_spoken
+            and self.supports_stateless
         )
 
     def admit(
@@ -453,19 +457,21 @@ class Dispatcher:
             meta = {}
         elif type(meta) is not dict:
             raise InvalidParams("params._meta must be an object")
-        if self.opens_alone(params):
+        if self.is_stateless_request(params):
             version = meta.get(PROTOCOL_VERSION)
             capabilities = meta.get(CLIENT_CAPABILITIES)
-            revision = self._alone.get(version) if type(version) is str else None
+            revision = (
+                self._stateless_revisions.get(version) if type(version) is str else None
+            )
             if revision is None or type(capabilities) is not dict:
-                raise self._envelope_fault(version, capabilities)
+                raise self._meta_error(version, capabilities)
             if LOG_LEVEL in meta:
                 # 2026-07-28 server/utilities/logging: unknown levels: invalid params.
                 check_level(meta[LOG_LEVEL])
             # 2026-07-28 streamable-http: a server sends no requests.
             session = ask = None
         else:
-            session = session or self._outside_session(method)
+            session = session or self._ping_session(method)
             revision, capabilities = session.revision, session.client_capabilities
         name = revision.name
         route = self._routes[name].get(method)
@@ -487,13 +493,13 @@ class Dispatcher:
             self._check_route(request)
         return request
 
-    def _envelope_fault(self, version: object, capabilities: object) -> RPCError:
+    def _meta_error(self, version: object, capabilities: object) -> RPCError:
         """Return the fault: 2026-07-28 basic, "_meta", requires both keys."""
         if type(version) is not str:
             return InvalidParams(f"params._meta needs {PROTOCOL_VERSION}, a string")
         if type(capabilities) is not dict:
             return InvalidParams(f"params._meta needs {CLIENT_CAPABILITIES}, an object")
-        return self._unsupported(version)
+        return self._unsupported_version(version)
 
     def _check_route(self, request: RequestContext) -> None:
         route = request.route
@@ -511,20 +517,20 @@ class Dispatcher:
                 data={"requiredCapabilities": {"extensions": {extension: {}}}},
             )
 
-    def _outside_session(self, method: str) -> Session:
+    def _ping_session(self, method: str) -> Session:
         """Return a session for a ping, always allowed by 2025-11-25 basic/lifecycle."""
-        if method == "ping" and self._sessions:
-            return Session(self._sessions[0], {}, {})
+        if method == "ping" and self._session_revisions:
+            return Session(self._session_revisions[0], {}, {})
         # 2026-07-28 basic, "_meta": -32602 for a stateless request without its `_meta`,
         # which on stdio looks the same as a request before its session.
-        if self.is_stateless_spoken:
-            hint = ", or initialize must come first" if self._sessions else ""
+        if self.supports_stateless:
+            hint = ", or initialize must come first" if self._session_revisions else ""
             raise InvalidParams(
                 f"params._meta needs {PROTOCOL_VERSION} and {CLIENT_CAPABILITIES}{hint}"
             )
         raise InvalidRequest("initialize must come first")
 
-    def _unsupported(self, version: str) -> UnsupportedVersion:
+    def _unsupported_version(self, version: str) -> UnsupportedVersion:
         return UnsupportedVersion(
             "the protocol version is not supported",
             data={
@@ -552,7 +558,7 @@ class Dispatcher:
         result = route.handler(params, request)
         assert type(result) is dict
         request.close()
-        return self._finish(request, route, result)
+        return self._finish_result(request, route, result)
 
     async def perform(
         self, request: RequestContext, params: dict[str, Any]
@@ -564,9 +570,9 @@ class Dispatcher:
             result = await run_handler(route.handler, params, request)
         finally:
             request.is_answered = True
-        return self._finish(request, route, result)
+        return self._finish_result(request, route, result)
 
-    def _finish(
+    def _finish_result(
         self, request: RequestContext, route: Route, result: dict[str, Any]
     ) -> dict[str, Any]:
         """Add the members of a result that its era requires; remove invalid ones."""
@@ -581,7 +587,7 @@ class Dispatcher:
             if type(finished["ttlMs"]) is not int or finished["ttlMs"] < 0:
                 finished["ttlMs"] = 0  # clients must read an invalid number as 0
         meta = result.get("_meta")
-        finished["_meta"] = {**meta, **self._stamp} if meta else self._stamp
+        finished["_meta"] = {**meta, **self._server_meta} if meta else self._server_meta
         return finished
 
     # Opening of sessions, discovery
@@ -599,9 +605,9 @@ class Dispatcher:
         requested = member_of(fields, "protocolVersion", str)
         capabilities: dict[str, Any] = member_of(fields, "capabilities", dict)
         client_info: dict[str, Any] = member_of(fields, "clientInfo", dict)
-        if not self._sessions:
+        if not self._session_revisions:
             # 2026-07-28 basic/versioning: the error names the versions.
-            raise self._unsupported(requested)
+            raise self._unsupported_version(requested)
         check_retained(
             "params.capabilities and params.clientInfo",
             {"capabilities": capabilities, "clientInfo": client_info},
@@ -609,8 +615,8 @@ class Dispatcher:
         # 2025-11-25 basic/lifecycle, "Version Negotiation": the requested revision if
         # supported, else the latest one, here the latest one with sessions.
         revision = find_revision(requested)
-        if revision is None or revision not in self._sessions:
-            revision = self._sessions[0]
+        if revision is None or revision not in self._session_revisions:
+            revision = self._session_revisions[0]
         result = {
             "protocolVersion": revision.name,
             **self._description(revision),
@@ -632,10 +638,10 @@ class Dispatcher:
         }
 
     def _description(self, revision: Revision) -> dict[str, Any]:
-        described: dict[str, Any] = {"capabilities": self._capabilities[revision.name]}
+        result: dict[str, Any] = {"capabilities": self._capabilities[revision.name]}
         if self._instructions is not None:
-            described["instructions"] = self._instructions
-        return described
+            result["instructions"] = self._instructions
+        return result
 
     # Hooks for a gateway, with sessions that open asynchronously or outlive the process
 
@@ -648,18 +654,18 @@ class Dispatcher:
         """Open a session asynchronously; if cancelled, leave no state behind."""
         return self.initialize(params, session, info)
 
-    def notified(
+    def on_notification(
         self, session: Session, method: str, params: dict[str, Any] | None
     ) -> None:
         """Handle a notification of a session's client; must not wait or raise."""
         if method == INITIALIZED:
             session.is_initialized = True
 
-    def session_left(self, session: Session) -> None:
+    def discard_session(self, session: Session) -> None:
         """Discard a session; called once for each, however it ended."""
         self.hub.remove(session)
 
-    async def session_closed(self, session: Session) -> None:
+    async def wait_session_closed(self, session: Session) -> None:
         """Wait for the cleanup of a session that has ended."""
 
     def new_session_id(self, session: Session) -> str | None:
@@ -694,14 +700,14 @@ class Dispatcher:
         from mcpwire.server.connection import ServerConnection
         from mcpwire.transports.memory import memory_pair
 
-        def contained(id: RequestId, error: BaseException) -> bool:
-            return near.contained(id, error)
+        def on_error(id: RequestId, error: BaseException) -> bool:
+            return client_end.raise_in_call(id, error)
 
-        connection = ServerConnection(self, contained=contained)
-        near, far = memory_pair(client, connection, limits=limits)
-        connection.attach(far)
-        near.after_close = connection.finished
-        return near
+        connection = ServerConnection(self, on_error=on_error)
+        client_end, server_end = memory_pair(client, connection, limits=limits)
+        connection.attach(server_end)
+        client_end.after_close = connection.finished
+        return client_end
 
 
 def _set_level(params: dict[str, Any], request: RequestContext) -> dict[str, Any]:

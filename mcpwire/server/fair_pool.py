@@ -17,11 +17,16 @@ if TYPE_CHECKING:
 Item = TypeVar("Item", bound="Hashable")
 
 SCAN_LIMIT: Final = 64
-"""How many items `FairPool.to_evict` examines: thousands may be in use."""
+"""How many items `FairPool.find_evictable` examines: thousands may be in use."""
 
 
 class FairPool(Generic[Item]):
-    """The items of one pool by owner, least recently used first; in constant time."""
+    """The items of one pool by owner, least recently used first.
+
+    `add`, `touch`, `discard` and `count` take constant time. `find_evictable` sorts the
+    different numbers of items per owner and examines `SCAN_LIMIT` items at most;
+    `find_displaceable` does so up to three times.
+    """
 
     def __init__(self) -> None:
         self._owners: dict[Item, Hashable] = {}
@@ -48,7 +53,7 @@ class FairPool(Generic[Item]):
         """Add an item, which the pool must not hold, as just used."""
         self._owners[item] = owner
         items = self._items.setdefault(owner, {})
-        self._rank(owner, len(items), len(items) + 1)
+        self._move_rank(owner, len(items), len(items) + 1)
         items[item] = None
 
     def touch(self, item: Item) -> None:
@@ -69,7 +74,7 @@ class FairPool(Generic[Item]):
             return
         owner = self._owners.pop(item)
         items = self._items[owner]
-        self._rank(owner, len(items), len(items) - 1)
+        self._move_rank(owner, len(items), len(items) - 1)
         del items[item]
         if not items:
             del self._items[owner]
@@ -81,7 +86,7 @@ class FairPool(Generic[Item]):
         self._ranks.clear()
         self._rank_of.clear()
 
-    def to_evict(
+    def find_evictable(
         self, owner: Hashable, may_evict: Callable[[Item], bool] = lambda _: True
     ) -> Item | None:
         """Return the item to evict for a new one of this owner.
@@ -96,7 +101,7 @@ class FairPool(Generic[Item]):
             self.touch(item)
         return None
 
-    def to_displace(
+    def find_displaceable(
         self,
         owner: Hashable,
         is_idle: Callable[[Item], bool],
@@ -117,8 +122,8 @@ class FairPool(Generic[Item]):
             is_other,
             lambda item: may_end(item) and is_idle(item),
         )
-        found = (self.to_evict(owner, rule) for rule in rules)
-        return next((item for item in found if item is not None), None)
+        matches = (self.find_evictable(owner, rule) for rule in rules)
+        return next((item for item in matches if item is not None), None)
 
     def _candidates(self, owner: Hashable) -> Iterator[Item]:
         for size in sorted(self._ranks, reverse=True):
@@ -127,7 +132,7 @@ class FairPool(Generic[Item]):
                     yield from self._items[other]
         yield from self._items.get(owner, ())
 
-    def _rank(self, owner: Hashable, before: int, after: int) -> None:
+    def _move_rank(self, owner: Hashable, before: int, after: int) -> None:
         if before:
             rank = self._rank_of.pop(owner)
             del rank[owner]

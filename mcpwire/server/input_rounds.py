@@ -3,10 +3,10 @@
 At 2026-07-28 a server sends no requests. A question without an answer ends the run of
 its handler, and the client calls again with the answer (basic/patterns/mrtr)::
 
-    request ── begin ──> the handler runs ── question ──> answered: it continues
-                              ▲                  │ not yet: InputNeeded
-                              │                  ▼ finish
-    same, with answers <──────┴────────── input_required
+    request ── get_rounds ──> the handler runs ── question ──> answered: it continues
+                                   ▲                  │ not yet: InputNeeded
+                                   │                  ▼ finish_round
+    same, with answers <───────────┴────────── input_required
 
 The handler starts again each time, and gets the answers so far. If the client can be
 asked during the call, as in sessions and tasks, there are no rounds; only the keys and
@@ -28,16 +28,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import InternalError, InvalidParams, LocalProtocolError
 from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.protocol.methods import available
+from mcpwire.protocol.methods import available_method
 from mcpwire.protocol.multistep import INPUT_REQUIRED
 from mcpwire.protocol.request_state import (
     ANONYMOUS,
     CallState,
     RecordedAnswer,
-    binding_of,
     check_key,
     request_digest,
     seal,
+    state_binding,
     unseal,
 )
 from mcpwire.server.fair_pool import FairPool, client_key, client_of
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 STATE_LIFETIME_S: Final = 600.0
 """How long a client may take to answer, in seconds: its user may have to think."""
 
-_MOST_USED: Final = 100_000
+_MAX_USED_STATES: Final = 100_000
 
 
 class SingleUse(Protocol):
@@ -82,9 +82,9 @@ class MemorySingleUse:
     """
 
     def __init__(
-        self, most: int = _MOST_USED, *, clock: Callable[[], float] = time.time
+        self, most: int = _MAX_USED_STATES, *, clock: Callable[[], float] = time.time
     ) -> None:
-        self._most = most
+        self._maximum = most
         self._clock = clock
         self._used: dict[str, int] = {}
         self._pool: FairPool[str] = FairPool()
@@ -98,7 +98,7 @@ class MemorySingleUse:
             if nonce in self._used:
                 return False
             if not self._has_room(owner):
-                self._forget()
+                self._delete_expired()
                 if not self._has_room(owner):
                     return False
             self._used[nonce] = expires_at
@@ -108,10 +108,10 @@ class MemorySingleUse:
 
     def _has_room(self, owner: str) -> bool:
         # No record is evicted for another: its state could be used again.
-        room = self._most - len(self._used)
+        room = self._maximum - len(self._used)
         return room > 0 and self._pool.count(owner) <= room
 
-    def _forget(self) -> None:
+    def _delete_expired(self) -> None:
         now = self._clock()
         if now < self._earliest:
             return
@@ -133,14 +133,14 @@ class StateSealer:
         single_use: SingleUse | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        given = tuple(check_key(key) for key in keys)
-        self._keys = given or (secrets.token_bytes(32),)
+        checked = tuple(check_key(key) for key in keys)
+        self._keys = checked or (secrets.token_bytes(32),)
         self._lifetime = lifetime
         self._single_use = single_use
         self._clock = clock
         self.rounds = rounds
 
-    def close(
+    def seal_state(
         self,
         request: RequestContext,
         *,
@@ -154,15 +154,15 @@ class StateSealer:
             round=round,
             nonce=client_key(secrets.token_urlsafe(16), request.info.owner),
             expires_at=int(self._clock() + self._lifetime),
-            asked=asked,
+            digests=asked,
             answers=answers,
-            kept=kept,
+            stored=kept,
         )
         return seal(state, _binding(request), self._keys[0])
 
-    def open(self, given: Any, request: RequestContext) -> CallState:
+    def unseal_state(self, sealed: Any, request: RequestContext) -> CallState:
         """Return the state of a request. Raises `InvalidParams`."""
-        state = unseal(given, _binding(request), self._keys, self._clock())
+        state = unseal(sealed, _binding(request), self._keys, self._clock())
         if self._single_use is not None and not self._single_use.use(
             state.nonce, state.expires_at
         ):
@@ -173,10 +173,10 @@ class StateSealer:
 def _binding(request: RequestContext) -> bytes:
     principal = request.info.principal
     owner = ANONYMOUS if principal is None else principal.key
-    return binding_of(owner, request.method, request.params)
+    return state_binding(owner, request.method, request.params)
 
 
-_TURNS: Final = 2
+_JOIN_ITERATIONS: Final = 2
 """Loop iterations in which more questions may join the first one without an answer."""
 
 _EXCERPT_CHARACTERS: Final = 40
@@ -198,15 +198,15 @@ class InputRounds:
         self._sealer = sealer
         self._request = request
         self._round = 0
-        self._marks: Mapping[str, str] | None = None  # of the last round's questions
+        self._digests: Mapping[str, str] | None = None  # of the last round's questions
         self._responses: Mapping[str, Json] = {}
         self._answers: dict[str, RecordedAnswer] = {}
-        self._kept: dict[str, Json] = {}
-        self._making: dict[str, asyncio.Event] = {}
+        self._stored: dict[str, Json] = {}
+        self._running: dict[str, asyncio.Event] = {}
         self._names: set[str] = set()
-        self._counts: dict[str, int] = {}
-        self._asked: dict[str, tuple[dict[str, Json], str]] = {}  # with its mark
-        if may_ask(request):
+        self._numbers: dict[str, int] = {}
+        self._questions: dict[str, tuple[dict[str, Json], str]] = {}  # with its digest
+        if can_request_input(request):
             self._read(request.params)
 
     # Answers and state in the request
@@ -214,20 +214,20 @@ class InputRounds:
     def _read(self, params: Mapping[str, Json]) -> None:
         """Read the client's answers and the sealed state."""
         if "requestState" in params:
-            state = self._sealer.open(params["requestState"], self._request)
+            state = self._sealer.unseal_state(params["requestState"], self._request)
             self._round = state.round
-            self._marks = state.asked
+            self._digests = state.digests
             self._answers = dict(state.answers)
-            self._kept = dict(state.kept)
+            self._stored = dict(state.stored)
         if "inputResponses" in params:
             responses = params["inputResponses"]
             if type(responses) is not dict:
                 raise InvalidParams("params.inputResponses must be an object")
             self._responses = responses
         # These answers count even if this run does not repeat the question.
-        for key, mark in (self._marks or {}).items():
+        for key, digest in (self._digests or {}).items():
             if key in self._responses:
-                self._answers[key] = RecordedAnswer(mark, self._response(key))
+                self._answers[key] = RecordedAnswer(digest, self._response(key))
 
     def _response(self, key: str) -> dict[str, Json]:
         answer = self._responses[key]
@@ -238,14 +238,14 @@ class InputRounds:
 
     # Questions
 
-    def name(self, kind: str, key: str | None) -> str:
+    def key_for(self, kind: str, key: str | None) -> str:
         """Return a question's key: the author's, or a numbered one."""
         if key is None:
             while True:
-                self._counts[kind] = count = self._counts.get(kind, 0) + 1
-                if (counted := f"{kind}-{count}") not in self._names:
-                    self._names.add(counted)
-                    return counted
+                self._numbers[kind] = number = self._numbers.get(kind, 0) + 1
+                if (numbered := f"{kind}-{number}") not in self._names:
+                    self._names.add(numbered)
+                    return numbered
         if type(key) is not str or not key:
             raise ValueError(f"key must be a name for the question, got {key!r}")
         if key in self._names:
@@ -258,72 +258,74 @@ class InputRounds:
         self, key: str, method: str, params: dict[str, Json], *, is_named: bool
     ) -> dict[str, Json]:
         """Return the answer to a question, or raise `InputNeeded`."""
-        if not may_ask(self._request):
+        if not can_request_input(self._request):
             # 2026-07-28 basic/patterns/mrtr, "Supported Requests".
             raise LocalProtocolError(
                 f"{self._request.method}: the client cannot be asked for anything here "
                 f"at {self._request.revision}"
             )
-        mark = request_digest(method, params, is_named=is_named)
-        answer = self._answer(key, mark, is_named=is_named)
+        digest = request_digest(method, params, is_named=is_named)
+        answer = self._answer(key, digest, is_named=is_named)
         if answer is not None:
             return answer
-        self._asked[key] = {"method": method, "params": params}, mark
-        for _ in range(_TURNS):
+        self._questions[key] = {"method": method, "params": params}, digest
+        for _ in range(_JOIN_ITERATIONS):
             await asyncio.sleep(0)  # concurrent questions join the same round
         raise InputNeeded(key)
 
-    def _answer(self, key: str, mark: str, *, is_named: bool) -> dict[str, Json] | None:
-        known = self._answers.get(key)
-        if known is not None:
-            if known.digest == mark:
-                return known.answer
+    def _answer(
+        self, key: str, digest: str, *, is_named: bool
+    ) -> dict[str, Json] | None:
+        recorded = self._answers.get(key)
+        if recorded is not None:
+            if recorded.digest == digest:
+                return recorded.answer
             logger.warning(
                 "%s: the question %r is not what it was when it was answered, so it is "
                 "asked again; a question with changing text needs a key=",
                 self._request.method,
                 key,
             )
-        elif self._marks is None and is_named and key in self._responses:
+        elif self._digests is None and is_named and key in self._responses:
             # Without our state the text of the answered question is unknown.
             answer = self._response(key)
-            self._answers[key] = RecordedAnswer(mark, answer)
+            self._answers[key] = RecordedAnswer(digest, answer)
             return answer
         return None
 
     # Values of `once`
 
-    def kept(self, key: str) -> tuple[Json] | None:
+    def stored_value(self, key: str) -> tuple[Json] | None:
         """Return the stored value in a tuple, as it may be ``None``."""
-        return (_copy(self._kept[key]),) if key in self._kept else None
+        return (_copy(self._stored[key]),) if key in self._stored else None
 
-    def keep(self, key: str, value: Json) -> Json:
+    def store_value(self, key: str, value: Json) -> Json:
         """Store a value for all rounds; return it as later rounds will get it."""
-        self._kept[key] = _copy(value)
+        self._stored[key] = _copy(value)
         return _copy(value)
 
     async def once(self, key: str, function: Callable[[], Any]) -> Json:
         """Return the value that the function returned in its first call."""
-        while (made := self._making.get(key)) is not None:
-            await made.wait()
-        if (kept := self.kept(key)) is not None:
-            return kept[0]
-        made = self._making[key] = asyncio.Event()
+        while (finished := self._running.get(key)) is not None:
+            await finished.wait()
+        if (stored := self.stored_value(key)) is not None:
+            return stored[0]
+        finished = self._running[key] = asyncio.Event()
         try:
-            outcome = function()
-            return self.keep(
-                key, await outcome if inspect.isawaitable(outcome) else outcome
+            value = function()
+            return self.store_value(
+                key, await value if inspect.isawaitable(value) else value
             )
         finally:
-            del self._making[key]
-            made.set()
+            del self._running[key]
+            finished.set()
 
     # The result
 
-    def finish(self) -> dict[str, Json]:
+    def result(self) -> dict[str, Json]:
         """Return the result with the questions and the sealed state."""
         request, number = self._request, self._round + 1
-        if not self._asked or not may_ask(request):
+        if not self._questions or not can_request_input(request):
             logger.error(
                 "%s: the result has no input requests, or must not have any",
                 request.method,
@@ -334,23 +336,23 @@ class InputRounds:
                 "%s: it still asks after %d rounds (Limits.input_rounds): %s",
                 request.method,
                 self._sealer.rounds,
-                ", ".join(self._asked),
+                ", ".join(self._questions),
             )
             raise InternalError(
                 f"the call was asked for input {self._sealer.rounds} times, which is "
                 "as often as this server does"
             )
-        state = self._sealer.close(
+        state = self._sealer.seal_state(
             request,
             round=number,
-            asked={key: mark for key, (_, mark) in self._asked.items()},
+            asked={key: digest for key, (_, digest) in self._questions.items()},
             answers=self._answers,
-            kept=self._kept,
+            kept=self._stored,
         )
         return {
             "resultType": INPUT_REQUIRED,
             "inputRequests": {
-                key: question for key, (question, _) in self._asked.items()
+                key: question for key, (question, _) in self._questions.items()
             },
             "requestState": state,
         }
@@ -360,45 +362,45 @@ def _copy(value: Json) -> Json:
     return loads(encode(value))
 
 
-def may_ask(request: RequestContext) -> bool:
+def can_request_input(request: RequestContext) -> bool:
     """Return whether a request's result may contain questions to the client."""
     if request.revision.era is not Era.STATELESS:
         return False
-    spec = available(request.method, request.revision, "client")
+    spec = available_method(request.method, request.revision, "client")
     return spec is not None and spec.may_need_input
 
 
-def begin(request: RequestContext, sealer: StateSealer) -> InputRounds:
+def get_rounds(request: RequestContext, sealer: StateSealer) -> InputRounds:
     """Return the input rounds of a request; create them if necessary."""
     if request.rounds is None:
         request.rounds = InputRounds(sealer, request)
     return request.rounds
 
 
-def finish(request: RequestContext) -> dict[str, Json]:
+def finish_round(request: RequestContext) -> dict[str, Json]:
     """Return the result of a request after its handler raised `InputNeeded`."""
     if request.rounds is None:
         logger.error("%s: InputNeeded was raised by hand", request.method)
         raise InternalError("the handler failed")
     try:
-        return request.rounds.finish()
+        return request.rounds.result()
     except LocalProtocolError as error:
         logger.error("%s: %s", request.method, error)  # noqa: TRY400 - the sentence says all there is
         raise InternalError("the handler failed") from error
 
 
-def deciding(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def deciding_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the exception of a group that decides the response.
 
     Concurrent tasks that ask fail together: `InputNeeded` decides only if the group
     contains no other error, since that error would occur in the next round, too.
     """
     first: BaseException | None = None
-    waiting: list[BaseException] = [group]
-    while waiting:
-        error = waiting.pop(0)
+    pending: list[BaseException] = [group]
+    while pending:
+        error = pending.pop(0)
         if isinstance(error, BaseExceptionGroup):
-            waiting.extend(error.exceptions)
+            pending.extend(error.exceptions)
         elif not isinstance(error, InputNeeded):
             return error
         else:

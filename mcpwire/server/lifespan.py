@@ -4,7 +4,7 @@ A user is a connection, or an HTTP application. The context managers run in a ta
 their own, so that they are exited in the task that entered them, whatever users do.
 
 If serving is the main work of a process, handlers that still run in threads must not
-keep the process alive: call `end_soon` before the loop ends, `leave_threads` after.
+keep it alive: call `arm_exit_timer` before the loop ends, `join_threads` after.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Lifespan:
 
     def __init__(self) -> None:
         self._enter: list[EnterFn] = []
-        self._others: list[Lifespan] = []
+        self._included: list[Lifespan] = []
         self._users = 0
         self._lock = threading.Lock()
-        self._run: _Run | None = None
+        self._run: _LifespanRun | None = None
         self._included_in: list[Lifespan] = []
         # An attribute, because each request reads it.
         self.is_needed = False
@@ -50,7 +50,7 @@ class Lifespan:
 
     def include(self, other: Lifespan) -> None:
         """Enter another lifespan before this one and exit it afterwards."""
-        self._others.append(other)
+        self._included.append(other)
         other._included_in.append(self)
         if other.is_needed:
             self.need()
@@ -73,7 +73,7 @@ class Lifespan:
             if not self.is_needed:
                 return
             if run is None or run.task.done():
-                run = _Run(self._others, self._enter)
+                run = _LifespanRun(self._included, self._enter)
             self._run = run
         try:
             await _wait(run.entered)
@@ -92,18 +92,18 @@ class Lifespan:
         await run.end()
 
 
-class _Run:
+class _LifespanRun:
     """The context managers, entered and exited on one loop for users on any loop."""
 
-    def __init__(self, others: Iterable[Lifespan], enter: Iterable[EnterFn]) -> None:
+    def __init__(self, included: Iterable[Lifespan], enter: Iterable[EnterFn]) -> None:
         self.loop = asyncio.get_running_loop()
         self.entered: _Future = concurrent.futures.Future()
         self._ended: _Future = concurrent.futures.Future()
-        self._leave = asyncio.Event()
+        self._exit_requested = asyncio.Event()
         self.task = self.loop.create_task(
-            self._live(list(others), list(enter)), name="mcpwire-lifespan"
+            self._run_managers(list(included), list(enter)), name="mcpwire-lifespan"
         )
-        self.task.add_done_callback(self._tell_of_end)
+        self.task.add_done_callback(self._report_end)
 
     async def end(self) -> None:
         """Exit all of them, from any loop; if cancelled, cancel them."""
@@ -117,18 +117,20 @@ class _Run:
             raise
 
     def _stop(self) -> None:
-        self._leave.set()
+        self._exit_requested.set()
         if not self.entered.done():
             self.task.cancel()  # no user waits for it
 
-    async def _live(self, others: list[Lifespan], enter: list[EnterFn]) -> None:
+    async def _run_managers(
+        self, included: list[Lifespan], enter: list[EnterFn]
+    ) -> None:
         async with AsyncExitStack() as stack:
             try:
-                for other in others:
+                for other in included:
                     await other.start()
                     stack.push_async_callback(other.aclose)
-                for each in enter:
-                    await stack.enter_async_context(each())
+                for enter_manager in enter:
+                    await stack.enter_async_context(enter_manager())
             except Exception as error:  # noqa: BLE001 - raised in `start`
                 self.entered.set_exception(error)
             except BaseException as error:
@@ -142,9 +144,9 @@ class _Run:
                     raise
             else:
                 self.entered.set_result(None)
-                await self._leave.wait()
+                await self._exit_requested.wait()
 
-    def _tell_of_end(self, task: asyncio.Task[None]) -> None:
+    def _report_end(self, task: asyncio.Task[None]) -> None:
         if not self.entered.done():  # cancelled before its first step
             self.entered.set_exception(RuntimeError("the lifespan did not begin"))
         self._ended.set_result(None)
@@ -163,10 +165,10 @@ async def _wait(future: _Future) -> None:
     if future.done():
         future.result()
     else:
-        here = asyncio.wrap_future(future)
+        local = asyncio.wrap_future(future)
         # A cancelled caller does not need the error.
-        here.add_done_callback(lambda done: done.cancelled() or done.exception())
-        await wait_shared(here)
+        local.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await wait_shared(local)
 
 
 def refuse_running_loop() -> None:
@@ -181,7 +183,7 @@ def refuse_running_loop() -> None:
     )
 
 
-def end_soon(code: int) -> list[threading.Timer]:
+def arm_exit_timer(code: int) -> list[threading.Timer]:
     """End the process with that exit code if the event loop takes too long to close.
 
     Closing waits for all tasks and for the loop's threads. The caller must cancel the
@@ -195,14 +197,14 @@ def end_soon(code: int) -> list[threading.Timer]:
     return [timer]
 
 
-def leave_threads(known: Collection[threading.Thread], code: int) -> None:
+def join_threads(known_threads: Collection[threading.Thread], code: int) -> None:
     """End the process with that exit code if threads that are not `known` do not end.
 
     The interpreter itself would wait for them without limit.
     """
     deadline = time.monotonic() + EXIT_GRACE_S
     for thread in threading.enumerate():
-        if not thread.daemon and thread not in known:
+        if not thread.daemon and thread not in known_threads:
             thread.join(max(0.0, deadline - time.monotonic()))
             if thread.is_alive():
                 os._exit(code)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from types import TracebackType
 
-KINDS_MOST: Final = 16
+MAX_KINDS: Final = 16
 """How many kinds of one message have separate limits; further ones share one."""
 
 
@@ -34,18 +34,18 @@ class LogLimit:
 
     def _take(self, message: str, kind: Hashable, now: float) -> int | None:
         kinds = self._messages.setdefault(message, {})
-        if kind not in kinds and len(kinds) >= KINDS_MOST:
-            for each, (last, _) in list(kinds.items()):
+        if kind not in kinds and len(kinds) >= MAX_KINDS:
+            for old_kind, (last, _) in list(kinds.items()):
                 if now - last >= self.INTERVAL_S:
-                    del kinds[each]
-            if len(kinds) >= KINDS_MOST:
+                    del kinds[old_kind]
+            if len(kinds) >= MAX_KINDS:
                 kind = None
-        last, left_out = kinds.get(kind, (now - self.INTERVAL_S, 0))
+        last, dropped = kinds.get(kind, (now - self.INTERVAL_S, 0))
         if now - last < self.INTERVAL_S:
-            kinds[kind] = last, left_out + 1
+            kinds[kind] = last, dropped + 1
             return None
         kinds[kind] = now, 0
-        return left_out
+        return dropped
 
 
 shared = LogLimit()
@@ -101,7 +101,7 @@ def authors_traceback(error: BaseException) -> TracebackType | None:
     return error.__traceback__
 
 
-def place_of(error: BaseException) -> Hashable:
+def error_kind(error: BaseException) -> Hashable:
     """Return the kind of an error: its type, and the line of code that raised it."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:

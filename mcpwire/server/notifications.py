@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import InternalError, InvalidParams, MissingCapability
-from mcpwire.protocol.methods import TASKS, capability_declared, declared_extensions
+from mcpwire.protocol.methods import TASKS, declared_extensions, is_capability_declared
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.request import Session, check_retained
 from mcpwire.transports.base import is_on_loop
@@ -44,7 +44,7 @@ UPDATED: Final = "notifications/resources/updated"
 class Listener(Protocol):
     """Gets changes, on the loop on which it was added."""
 
-    def changed(self, method: str, uri: str | None) -> None:
+    def on_change(self, method: str, uri: str | None) -> None:
         """Handle a change; `uri` names the resource of an update. Must not raise."""
 
     def finish(self) -> None:
@@ -66,21 +66,21 @@ class Hub:
     def remove(self, session: Session) -> None:
         """Remove a session and mark it as closed."""
         session.is_closed = True
-        self.forget(session)
+        self.remove_listener(session)
 
     def sessions(self) -> list[Session]:
         """Return the sessions that get changes."""
         with self._lock:
-            listeners = [one for here in self._listeners.values() for one in here]
-        return [one for one in listeners if isinstance(one, Session)]
+            listeners = [each for group in self._listeners.values() for each in group]
+        return [each for each in listeners if isinstance(each, Session)]
 
     def add(self, listener: Listener) -> None:
         """Add a session, or another listener, on the running loop."""
         with self._lock:
-            here = self._listeners.setdefault(asyncio.get_running_loop(), {})
-            here[listener] = None
+            listeners = self._listeners.setdefault(asyncio.get_running_loop(), {})
+            listeners[listener] = None
 
-    def forget(self, listener: Listener) -> None:
+    def remove_listener(self, listener: Listener) -> None:
         """Remove a listener."""
         with self._lock:
             for loop, listeners in list(self._listeners.items()):
@@ -89,7 +89,7 @@ class Hub:
                     del self._listeners[loop]
                     self._pending.pop(loop, None)
 
-    def tell(self, method: str, uri: str | None = None) -> None:
+    def notify(self, method: str, uri: str | None = None) -> None:
         """Notify all listeners of a change; from any thread."""
         with self._lock:
             for loop in self._listeners:
@@ -108,7 +108,7 @@ class Hub:
             pending = self._pending.pop(loop, {})
         for method, uri in pending:
             for listener in list(self._listeners.get(loop, ())):
-                listener.changed(method, uri)
+                listener.on_change(method, uri)
 
     def _end(self, loop: AbstractEventLoop) -> None:
         self._flush(loop)
@@ -117,27 +117,27 @@ class Hub:
 
 
 def _schedule(
-    loop: AbstractEventLoop, function: Callable[..., object], *values: Any
+    loop: AbstractEventLoop, function: Callable[..., object], *arguments: Any
 ) -> None:
     """Call a function in the next iteration of a loop; a closed loop ignores it."""
     try:
-        loop.call_soon_threadsafe(function, *values)
+        loop.call_soon_threadsafe(function, *arguments)
     except RuntimeError:
         if not loop.is_closed():
             raise
 
 
 def call_soon(
-    loop: AbstractEventLoop, function: Callable[..., object], *values: Any
+    loop: AbstractEventLoop, function: Callable[..., object], *arguments: Any
 ) -> None:
     """Call a function on a loop: now, if it runs here. A closed loop ignores it."""
     if is_on_loop(loop):
-        function(*values)
+        function(*arguments)
     else:
-        _schedule(loop, function, *values)
+        _schedule(loop, function, *arguments)
 
 
-class Listens:
+class OpenSubscriptions:
     """The open subscription requests of one server."""
 
     def __init__(self, limit: int) -> None:
@@ -148,7 +148,7 @@ class Listens:
         return len(self._pool)
 
     @contextmanager
-    def entered(self, owner: Owner) -> Iterator[asyncio.Event]:
+    def open_subscription(self, owner: Owner) -> Iterator[asyncio.Event]:
         """Count a request as open; yield an event that is set when it has to end.
 
         At the limit, the oldest request of the client with the most ends, if that
@@ -156,11 +156,11 @@ class Listens:
         """
         pool = self._pool
         if len(pool) >= self._limit:
-            oldest = pool.to_evict(owner)
-            if oldest is None or pool.owner(oldest) == owner:
+            evicted = pool.find_evictable(owner)
+            if evicted is None or pool.owner(evicted) == owner:
                 raise InternalError("too many subscriptions are open already")
-            pool.discard(oldest)
-            oldest.set()
+            pool.discard(evicted)
+            evicted.set()
         ended = asyncio.Event()
         pool.add(ended, owner)
         try:
@@ -173,7 +173,7 @@ SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
-_LISTS: Final = {
+_LIST_FILTERS: Final = {
     "toolsListChanged": (TOOLS, "tools.listChanged"),
     "promptsListChanged": (PROMPTS, "prompts.listChanged"),
     "resourcesListChanged": (RESOURCES, "resources.listChanged"),
@@ -181,7 +181,7 @@ _LISTS: Final = {
 """Field of the filter -> its notification, and the capability that it needs."""
 
 
-class _Listener:
+class _SubscriptionListener:
     """One subscription request as a listener of the hub."""
 
     def __init__(
@@ -189,12 +189,12 @@ class _Listener:
     ) -> None:
         self._request = request
         self._methods = {
-            method for field, (method, _) in _LISTS.items() if filter.get(field)
+            method for field, (method, _) in _LIST_FILTERS.items() if filter.get(field)
         }
         self._uris = frozenset(filter.get("resourceSubscriptions", ()))
         self._ended = ended
 
-    def changed(self, method: str, uri: str | None) -> None:
+    def on_change(self, method: str, uri: str | None) -> None:
         """Send a change that matches the filter."""
         if uri is None and method in self._methods:
             self.send(method, {})
@@ -218,66 +218,67 @@ class Subscriptions:
         self,
         hub: Hub,
         *,
-        listens: Listens,
+        subscriptions: OpenSubscriptions,
         capabilities: Callable[[], Mapping[str, Any]],
-        watchable: Callable[[Sequence[str], RequestContext], list[str]] | None = None,
+        watchable_uris: Callable[[Sequence[str], RequestContext], list[str]]
+        | None = None,
     ) -> None:
         self._hub = hub
-        self._listens = listens
+        self._subscriptions = subscriptions
         self._capabilities = capabilities
-        self._watchable = watchable
+        self._watchable_uris = watchable_uris
         self.tasks: Tasks | None = None
 
     async def listen(
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Handle ``subscriptions/listen``; return when the server ends it."""
-        with self._listens.entered(request.info.owner) as ended:
+        with self._subscriptions.open_subscription(request.info.owner) as ended:
             return await self.listen_until(ended, params, request)
 
     async def listen_until(
         self, ended: asyncio.Event, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Handle ``subscriptions/listen`` until the event is set; see `listen`."""
-        wanted = params.get("notifications")
-        if type(wanted) is not dict:
+        requested = params.get("notifications")
+        if type(requested) is not dict:
             raise InvalidParams("params.notifications must be an object")
         check_retained("params._meta", request.meta)
-        honoured = self._honour(wanted, request)
-        listener = _Listener(request, honoured, ended)
-        forget = None
+        accepted = self._accept_filter(requested, request)
+        listener = _SubscriptionListener(request, accepted, ended)
+        unwatch = None
         try:
             # It precedes all other notifications (2026-07-28, "Acknowledgment").
-            listener.send(ACKNOWLEDGED, {"notifications": honoured})
+            listener.send(ACKNOWLEDGED, {"notifications": accepted})
             self._hub.add(listener)
-            if self.tasks is not None and honoured.get("taskIds"):
-                forget = self.tasks.watch(honoured["taskIds"], request, listener.send)
+            if self.tasks is not None and accepted.get("taskIds"):
+                unwatch = self.tasks.watch(accepted["taskIds"], request, listener.send)
             await ended.wait()
         finally:
-            self._hub.forget(listener)
-            if forget is not None:
-                forget()
+            self._hub.remove_listener(listener)
+            if unwatch is not None:
+                unwatch()
         return {"_meta": {SUBSCRIPTION_ID: request.id}}
 
-    def _honour(
-        self, wanted: Mapping[str, Any], request: RequestContext
+    def _accept_filter(
+        self, requested: Mapping[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Return the accepted part of a filter."""
         capabilities = self._capabilities()
-        honoured: dict[str, Any] = {}
-        for field, (_, capability) in _LISTS.items():
-            value = wanted.get(field, False)
+        accepted: dict[str, Any] = {}
+        for field, (_, capability) in _LIST_FILTERS.items():
+            value = requested.get(field, False)
             if type(value) is not bool:
                 raise InvalidParams(f"params.notifications.{field} must be a boolean")
-            if value and capability_declared(capabilities, capability):
-                honoured[field] = True
-        uris = _strings(wanted, "resourceSubscriptions")
-        if uris and capability_declared(capabilities, "resources.subscribe"):
-            if self._watchable is not None:
+            if value and is_capability_declared(capabilities, capability):
+                accepted[field] = True
+        uris = _strings(requested, "resourceSubscriptions")
+        if uris and is_capability_declared(capabilities, "resources.subscribe"):
+            if self._watchable_uris is not None:
                 # Clients get no updates of resources that they cannot read.
-                uris = self._watchable(uris, request)
-            honoured["resourceSubscriptions"] = uris
-        ids = _strings(wanted, "taskIds")
+                uris = self._watchable_uris(uris, request)
+            accepted["resourceSubscriptions"] = uris
+        ids = _strings(requested, "taskIds")
         if ids and TASKS not in declared_extensions(request.client_capabilities):
             # The tasks extension, "Task Status Notifications".
             raise MissingCapability(
@@ -285,52 +286,52 @@ class Subscriptions:
                 data={"requiredCapabilities": {"extensions": {TASKS: {}}}},
             )
         if ids and self.tasks is not None:
-            honoured["taskIds"] = self.tasks.watchable(ids, request)
-        return honoured
+            accepted["taskIds"] = self.tasks.watchable_ids(ids, request)
+        return accepted
 
 
-def _strings(wanted: Mapping[str, Any], field: str) -> list[str]:
-    value = wanted.get(field, [])
+def _strings(requested: Mapping[str, Any], field: str) -> list[str]:
+    value = requested.get(field, [])
     if type(value) is not list or any(type(item) is not str for item in value):
         raise InvalidParams(f"params.notifications.{field} must be a list of strings")
     return list(dict.fromkeys(value))
 
 
-_PROGRESS_AT_ONCE: Final = 50
+_PROGRESS_BURST: Final = 50
 _PROGRESS_PER_SECOND: Final = 20.0
-_LOGS_AT_ONCE: Final = 200
+_LOG_BURST: Final = 200
 _LOGS_PER_SECOND: Final = 50.0
 
-_ROUNDING: Final = 1e-6
+_ROUNDING_TOLERANCE: Final = 1e-6
 """Tolerance for the rounding of times: a value that waited for its pause must pass."""
 
-_MOST_WAITING: Final = 512
+_MAX_WAITING: Final = 512
 """How many values from other threads wait for the loop; the oldest are lost first."""
 
 
 class RateLimit:
     """A token bucket: allows a burst, and then a number per second."""
 
-    def __init__(self, at_once: int, per_second: float) -> None:
-        self._at_once = self._left = float(at_once)
+    def __init__(self, burst: int, per_second: float) -> None:
+        self._burst = self._tokens = float(burst)
         self._per_second = per_second
-        self._then: float | None = None
+        self._updated_at: float | None = None
 
     def take(self, now: float) -> bool:
         """Take a token; return whether there was one."""
-        if self._then is not None:
-            gained = (now - self._then) * self._per_second
-            self._left = min(self._at_once, self._left + gained)
-        self._then = now
-        if self._left < 1 - _ROUNDING:
+        if self._updated_at is not None:
+            gained = (now - self._updated_at) * self._per_second
+            self._tokens = min(self._burst, self._tokens + gained)
+        self._updated_at = now
+        if self._tokens < 1 - _ROUNDING_TOLERANCE:
             return False
-        self._left = max(0.0, self._left - 1)
+        self._tokens = max(0.0, self._tokens - 1)
         return True
 
     @property
     def pause(self) -> float:
         """The time until the next token, in seconds; valid after a refusal."""
-        return (1 - self._left) / self._per_second
+        return (1 - self._tokens) / self._per_second
 
 
 class Throttle:
@@ -341,18 +342,18 @@ class Throttle:
     ) -> None:
         self._request = request
         self._loop = loop
-        self._progress = RateLimit(_PROGRESS_AT_ONCE, _PROGRESS_PER_SECOND)
-        self._logs = RateLimit(_LOGS_AT_ONCE, _LOGS_PER_SECOND)
-        self._late: tuple[Any, ...] | None = None
+        self._progress = RateLimit(_PROGRESS_BURST, _PROGRESS_PER_SECOND)
+        self._logs = RateLimit(_LOG_BURST, _LOGS_PER_SECOND)
+        self._delayed_progress: tuple[Any, ...] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._dropped = 0
-        self._waiting: deque[tuple[bool, tuple[Any, ...]]] = deque(maxlen=_MOST_WAITING)
+        self._waiting: deque[tuple[bool, tuple[Any, ...]]] = deque(maxlen=_MAX_WAITING)
         self._is_scheduled = False
 
-    def put(self, *values: Any, is_log: bool) -> None:
+    def send(self, *values: Any, is_log: bool) -> None:
         """Send progress or a log message soon; from any thread."""
         if is_on_loop(self._loop):
-            self._take(values, is_log=is_log)
+            self._send_or_delay(values, is_log=is_log)
             return
         self._waiting.append((is_log, values))
         if not self._is_scheduled:
@@ -363,9 +364,9 @@ class Throttle:
         self._is_scheduled = False  # first: later values need another call
         while self._waiting:
             is_log, values = self._waiting.popleft()
-            self._take(values, is_log=is_log)
+            self._send_or_delay(values, is_log=is_log)
 
-    def _take(self, values: tuple[Any, ...], *, is_log: bool) -> None:
+    def _send_or_delay(self, values: tuple[Any, ...], *, is_log: bool) -> None:
         if not self._request.is_open:
             return
         now = self._loop.time()
@@ -377,15 +378,15 @@ class Throttle:
         elif self._progress.take(now):
             self._request.progress(*values)
         else:
-            self._late = values
+            self._delayed_progress = values
             if self._timer is None:
-                self._timer = self._loop.call_later(self._progress.pause, self._on_time)
+                self._timer = self._loop.call_later(self._progress.pause, self._expire)
 
-    def _on_time(self) -> None:
+    def _expire(self) -> None:
         self._timer = None
-        late, self._late = self._late, None
-        if late is not None:
-            self._take(late, is_log=False)
+        delayed, self._delayed_progress = self._delayed_progress, None
+        if delayed is not None:
+            self._send_or_delay(delayed, is_log=False)
 
     def flush(self) -> None:
         """Send waiting values: the handler is done, and its response follows."""
@@ -393,9 +394,9 @@ class Throttle:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._late is not None:
-            self._request.progress(*self._late)
-            self._late = None
+        if self._delayed_progress is not None:
+            self._request.progress(*self._delayed_progress)
+            self._delayed_progress = None
         if self._dropped:
             text = f"{self._dropped} log messages came too fast and were dropped"
             self._request.log("warning", text, "mcpwire")

@@ -44,36 +44,36 @@ class Prompt(Component):
     is_explicit: bool = False
     """Whether the arguments were listed explicitly; the function takes one dict."""
 
-    def convert(self, given: object) -> dict[str, Any]:
+    def convert(self, arguments: object) -> dict[str, Any]:
         """Return the keyword arguments of its function. Raises `InvalidParams`."""
-        if given is None:
-            given = {}
-        if type(given) is not dict:
+        if arguments is None:
+            arguments = {}
+        if type(arguments) is not dict:
             raise InvalidParams("params.arguments must be an object")
-        wrong = [
+        errors = [
             f"the argument {name!r} is missing"
             for name in self.required
-            if name not in given
+            if name not in arguments
         ]
-        for name, value in given.items():
-            if len(wrong) >= _TOLD:
+        for name, value in arguments.items():
+            if len(errors) >= _MAX_ERRORS:
                 break
             if name not in self.arguments:
-                wrong.append(f"there is no argument {name[:EXCERPT]!r}")
+                errors.append(f"there is no argument {name[:EXCERPT]!r}")
             elif type(value) is not str:
-                wrong.append(f"the argument {name!r} must be a string")
-        if wrong:
-            raise InvalidParams(f"prompt {self.key!r}: {'; '.join(wrong)}")
+                errors.append(f"the argument {name!r} must be a string")
+        if errors:
+            raise InvalidParams(f"prompt {self.key!r}: {'; '.join(errors)}")
         parameters: Parameters = self.signature.parameters
         try:
             if self.is_explicit:
-                return parameters.convert(given)
-            return parameters.convert_strings(given)
+                return parameters.convert(arguments)
+            return parameters.convert_strings(arguments)
         except BadArguments as error:
             raise InvalidParams(f"prompt {self.key!r}: {error}") from error
 
 
-_TOLD: Final = 10
+_MAX_ERRORS: Final = 10
 """The maximum number of faults in one error message."""
 
 
@@ -88,7 +88,7 @@ def make_prompt(function: Callable[..., Any], options: Mapping[str, Any]) -> Pro
     explicit = given.get("arguments")
     if explicit is None:
         signature = read_signature(function, structured=False)
-        arguments = _derived(signature)
+        arguments = _derive_arguments(signature)
     else:
         arguments = [
             {"name": each} if isinstance(each, str) else object_of(each)
@@ -123,14 +123,14 @@ def _schema(arguments: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _derived(signature: Signature) -> list[dict[str, Any]]:
+def _derive_arguments(signature: Signature) -> list[dict[str, Any]]:
     parameters = signature.parameters
     properties = parameters.schema.get("properties", {})
     arguments = []
     for name in parameters.names:
         schema = properties.get(name, {})
-        told = [schema.get("description"), _format(schema, parameters.choices(name))]
-        description = " ".join(sentence for sentence in told if sentence)
+        parts = [schema.get("description"), _format(schema, parameters.choices(name))]
+        description = " ".join(sentence for sentence in parts if sentence)
         argument: dict[str, Any] = {"name": name}
         if description:
             argument["description"] = description
@@ -156,10 +156,10 @@ def _format(schema: Mapping[str, Any], choices: Iterable[str] | None) -> str | N
         return f"Format: {schema['format']}." if "format" in schema else None
     if isinstance(kind, str) and kind in _FORMATS:
         return _FORMATS[kind]
-    said = {k: v for k, v in schema.items() if k not in {"description", "default"}}
-    if not said:
+    keywords = {k: v for k, v in schema.items() if k not in {"description", "default"}}
+    if not keywords:
         return None
-    return f"JSON that fits {encode(said).decode()}."
+    return f"JSON that fits {encode(keywords).decode()}."
 
 
 # Requests
@@ -182,10 +182,10 @@ class Prompts:
         return prompt_result(value, description, request.revision)
 
     def find(
-        self, named: Mapping[str, Any], request: RequestContext, where: str = "params"
+        self, ref: Mapping[str, Any], request: RequestContext, where: str = "params"
     ) -> Prompt:
         """Return the prompt that `named` names. Raises `InvalidParams`."""
-        name = member_of(named, "name", str, where)
+        name = member_of(ref, "name", str, where)
         prompt = self.table.get(name, request)
         if prompt is None:
             raise InvalidParams(f"there is no prompt {name[:EXCERPT]!r}")

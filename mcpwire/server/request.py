@@ -73,7 +73,7 @@ class RequestInfo:
     """Ends the response stream of this request, so that the client reconnects for the
     rest; takes the delay in seconds. ``None``: the stream cannot be resumed."""
 
-    contained: Callable[[RequestId, BaseException], bool] | None = None
+    on_error: Callable[[RequestId, BaseException], bool] | None = None
     """Gets exceptions that the client must not see; returns whether it raised them in
     the caller, which runs in the same process."""
 
@@ -101,7 +101,7 @@ class RequestInfo:
 IN_MEMORY: Final = RequestInfo()
 
 
-def _drop(_: str, __: dict[str, Any]) -> None:
+def _drop_notification(_: str, __: dict[str, Any]) -> None:
     """Drop a notification of a session without a connection."""
 
 
@@ -138,7 +138,7 @@ class Session:
     subscribed: frozenset[str] = attrs.field(default=frozenset(), repr=False)
     """The URIs of the resources that the client subscribed to."""
 
-    send: NotifyFn = attrs.field(default=_drop, repr=False)
+    send: NotifyFn = attrs.field(default=_drop_notification, repr=False)
     """Sends a notification that belongs to no request."""
 
     ask: AskFn | None = attrs.field(default=None, repr=False)
@@ -150,7 +150,7 @@ class Session:
     is_closed: bool = False
     """Whether it has ended."""
 
-    def changed(self, method: str, uri: str | None) -> None:
+    def on_change(self, method: str, uri: str | None) -> None:
         """Notify the client of a changed list, or of a subscribed resource."""
         # 2025-11-25 basic/lifecycle, "Initialization": only pings and logs before
         # the client's `initialized` notification.
@@ -370,12 +370,12 @@ class RequestContext:
                 f"the log level must be one of {', '.join(LEVELS)}, got {level!r}"
             )
         session = self.session
-        wanted = self.meta.get(LOG_LEVEL) if session is None else session.log_level
+        minimum = self.meta.get(LOG_LEVEL) if session is None else session.log_level
         return (
-            wanted is not None
+            minimum is not None
             and self._can_log
             and self.is_open
-            and LEVELS.index(level) >= LEVELS.index(wanted)
+            and LEVELS.index(level) >= LEVELS.index(minimum)
         )
 
     def log(self, level: str, data: Any, logger: str | None = None) -> None:
@@ -385,7 +385,7 @@ class RequestContext:
             LocalProtocolError: The level is not one of `LEVELS`, or `data` is not JSON.
         """
         if self.wants_log(level):
-            named = {} if logger is None else {"logger": logger}
+            fields = {} if logger is None else {"logger": logger}
             self._notify(
-                "notifications/message", {"level": level, **named, "data": data}
+                "notifications/message", {"level": level, **fields, "data": data}
             )

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 CACHE_SCOPES: Final = ("public", "private")
 
 # The media types of a text and of bytes if none is given.
-TEXT: Final = "text/plain"
-BYTES: Final = "application/octet-stream"
+TEXT_TYPE: Final = "text/plain"
+BYTES_TYPE: Final = "application/octet-stream"
 
 
 @attrs.define(eq=False, kw_only=True, repr=False)
@@ -92,13 +92,14 @@ def make_resource(
         return _template(uri, target, dict(options))
     if not is_uri(uri):
         raise ValueError(f"{uri[:EXCERPT]!r} is no URI: it needs a scheme (RFC 3986)")
-    made: Resource = _make(Resource, {"uri": uri}, target, dict(options))
-    if made.signature is not None and made.signature.parameters.names:
+    resource: Resource = _build(Resource, {"uri": uri}, target, dict(options))
+    if resource.signature is not None and resource.signature.parameters.names:
         raise TypeError(
-            f"{_called(target)} takes {', '.join(made.signature.parameters.names)}, "
+            f"{_qualname(target)} takes "
+            f"{', '.join(resource.signature.parameters.names)}, "
             f"but {uri!r} has no variables"
         )
-    return made
+    return resource
 
 
 def _template(uri: str, target: Any, options: dict[str, Any]) -> Template:
@@ -108,7 +109,7 @@ def _template(uri: str, target: Any, options: dict[str, Any]) -> Template:
         raise TypeError(f"the template {uri!r} needs a function, got {target!r}")
     if options.get("size") is not None:
         raise ValueError(f"the template {uri!r} has no size")
-    made: Template = _make(
+    component: Template = _build(
         Template,
         {"uriTemplate": uri},
         target,
@@ -116,8 +117,8 @@ def _template(uri: str, target: Any, options: dict[str, Any]) -> Template:
         matcher=matcher,
         suggestions=options.get("suggestions") or {},
     )
-    _check_variables(template, target, made.signature)
-    return made
+    _check_variables(template, target, component.signature)
+    return component
 
 
 def _check_variables(
@@ -129,98 +130,98 @@ def _check_variables(
     for name in template.names:
         if name not in parameters.names:
             raise TypeError(
-                f"{_called(function)} has no parameter {name!r} for {template.text!r}"
+                f"{_qualname(function)} has no parameter {name!r} for {template.text!r}"
             )
-    always = {
+    always_present = {
         variable.name
         for expression in template.expressions
         if expression.operator not in {"?", "&"}
         for variable in expression.variables
     }
     for name in parameters.names:
-        if name in parameters.required and name not in always:
+        if name in parameters.required and name not in always_present:
             raise TypeError(
-                f"{_called(function)} needs a default for {name!r}: "
+                f"{_qualname(function)} needs a default for {name!r}: "
                 f"URIs of {template.text!r} may come without it"
             )
 
 
-def _called(function: Any) -> str:
+def _qualname(function: Any) -> str:
     return str(getattr(function, "__qualname__", function))
 
 
-def _make(
+def _build(
     cls: type[Any],
-    named: dict[str, str],
+    uri_member: dict[str, str],
     target: Any,
-    given: dict[str, Any],
-    **more: Any,
+    options: dict[str, Any],
+    **attributes: Any,
 ) -> Any:
-    (key,) = named.values()
+    (key,) = uri_member.values()
     function = signature = description = None
-    mime_type = given.get("mime_type")
+    mime_type = options.get("mime_type")
     if callable(target):
         function = target
-        if not given.get("is_raw"):  # raw: gets the values as texts, in a thread
+        if not options.get("is_raw"):  # raw: gets the values as texts, in a thread
             signature = read_signature(target, structured=False)
             description = signature.description
-        name = given.get("name") or name_of(target)
+        name = options.get("name") or name_of(target)
     else:
         contents = contents_of(target, key, mime_type)
-        more["contents"] = contents
-        types = {each["mimeType"] for each in contents}
+        attributes["contents"] = contents
+        types = {item["mimeType"] for item in contents}
         mime_type = types.pop() if len(types) == 1 else None
-        name = given.get("name") or key.rstrip("/").rpartition("/")[2] or key
+        name = options.get("name") or key.rstrip("/").rpartition("/")[2] or key
     definition = compose(
-        {**named, "name": name},
-        given,
+        {**uri_member, "name": name},
+        options,
         description=description,
         mimeType=mime_type,
-        size=given.get("size"),
+        size=options.get("size"),
     )
-    hints = _hints(given)
+    hints = _hints(options)
     return cls.of(
         key,
         definition,
-        given,
+        options,
         function,
         signature,
         mime_type=mime_type,
         hints=hints,
-        **more,
+        **attributes,
     )
 
 
 def contents_of(value: Any, uri: str, mime_type: str | None) -> list[dict[str, Any]]:
     """Return a value as the contents of a resource, each with a media type."""
     contents = resource_contents(value, uri, mime_type)
-    for each in contents:
-        if "mimeType" not in each:
-            each["mimeType"] = TEXT if "text" in each else BYTES
+    for item in contents:
+        if "mimeType" not in item:
+            item["mimeType"] = TEXT_TYPE if "text" in item else BYTES_TYPE
     return contents
 
 
-def _hints(given: Mapping[str, Any]) -> dict[str, Any]:
+def _hints(options: Mapping[str, Any]) -> dict[str, Any]:
     hints: dict[str, Any] = {}
-    ttl_ms, scope = given.get("ttl_ms"), given.get("cache_scope")
+    ttl_ms, scope = options.get("ttl_ms"), options.get("cache_scope")
     if ttl_ms is not None:
-        hints["ttlMs"] = check_count(ttl_ms, "ttl_ms", least=0)
+        hints["ttlMs"] = check_count(ttl_ms, "ttl_ms", minimum=0)
     if scope is not None:
         check_choice(scope, "cache_scope", CACHE_SCOPES)
         # 2026-07-28 server/utilities/caching, "Security Considerations".
-        if scope == "public" and (given.get("scopes") or given.get("visible")):
+        if scope == "public" and (options.get("scopes") or options.get("visible")):
             raise ValueError("what is not for everybody cannot be cached as public")
         hints["cacheScope"] = scope
     return hints
 
 
-_MAX_TOLD: Final = 2_048
+_MAX_URI_IN_ERROR: Final = 2_048
 """The maximum length of a URI that the data of an error repeats."""
 
 _MAX_SUBSCRIPTIONS: Final = 1_024
 """The maximum number of resources that one session, or one request, may watch."""
 
-_MAX_SUBSCRIBED: Final = 8_192
+_MAX_URI_LENGTH: Final = 8_192
 """The maximum length of their URIs, in characters: together some megabytes."""
 
 
@@ -252,9 +253,9 @@ class Resources:
 
     def add(self, uri: str, target: Any, **options: Any) -> Handle[Any]:
         """Register a function or value; see `Server.add_resource`."""
-        made = make_resource(uri, target, options)
-        table: Table[Any] = self.templates if isinstance(made, Template) else self.table
-        return table.add(made)
+        item = make_resource(uri, target, options)
+        table: Table[Any] = self.templates if isinstance(item, Template) else self.table
+        return table.add(item)
 
     async def read(
         self, params: dict[str, Any], request: RequestContext
@@ -263,7 +264,7 @@ class Resources:
         uri = member_of(params, "uri", str)
         resource, arguments = self.find(uri, request)
         if resource.function is None:
-            contents = [dict(each) for each in resource.contents]
+            contents = [dict(item) for item in resource.contents]
         else:
             value = await resource.call(arguments, request)
             contents = (
@@ -285,33 +286,33 @@ class Resources:
         self, uri: str, request: RequestContext
     ) -> tuple[Resource, dict[str, Any]]:
         """Return the resource of a URI, and the arguments of its function."""
-        found: Resource | None = self.table.get(uri, request)
+        resource: Resource | None = self.table.get(uri, request)
         arguments: dict[str, Any] | None = {}
-        if found is None:
+        if resource is None:
             for template in self.templates.all(request):
                 arguments = template.read(uri)
                 if arguments is not None:
-                    found = template
+                    resource = template
                     break
-        if found is None or arguments is None:
+        if resource is None or arguments is None:
             if not is_uri(uri):
                 raise InvalidParams(f"params.uri is no URI: {uri[:EXCERPT]!r}")
             raise not_found(uri)
-        found.check_scopes(request)
-        return found, arguments
+        resource.check_scopes(request)
+        return resource, arguments
 
     def find_template(self, uri: str, request: RequestContext) -> Template:
         """Return the template with that text, or the first that matches it as a URI."""
-        found = self.templates.get(uri, request)
-        if found is None:
+        match = self.templates.get(uri, request)
+        if match is None:
             for template in self.templates.all(request):
                 if template.matcher.match(uri) is not None:
-                    found = template
+                    match = template
                     break
-        if found is None:
+        if match is None:
             raise InvalidParams(f"there is no template {uri[:EXCERPT]!r}")
-        found.check_scopes(request)
-        return found
+        match.check_scopes(request)
+        return match
 
     def subscribe(
         self, params: dict[str, Any], request: RequestContext
@@ -322,17 +323,17 @@ class Resources:
         assert request.session is not None  # the method exists in sessions only
         subscribed = request.session.subscribed
         if uri not in subscribed:
-            check_watched(len(subscribed) + 1, uri)
+            check_subscription(len(subscribed) + 1, uri)
             request.session.subscribed = subscribed | {uri}
         return {}
 
-    def watchable(self, uris: Sequence[str], request: RequestContext) -> list[str]:
+    def watchable_uris(self, uris: Sequence[str], request: RequestContext) -> list[str]:
         """Return the URIs that the request may read; refuse too many or too long."""
         for uri in uris:
-            check_watched(len(uris), uri)
-        return [uri for uri in uris if self._is_there(uri, request)]
+            check_subscription(len(uris), uri)
+        return [uri for uri in uris if self._is_readable(uri, request)]
 
-    def _is_there(self, uri: str, request: RequestContext) -> bool:
+    def _is_readable(self, uri: str, request: RequestContext) -> bool:
         try:
             self.find(uri, request)
         except RPCError:
@@ -348,16 +349,16 @@ class Resources:
         return {}
 
 
-def check_watched(count: int, uri: str) -> None:
+def check_subscription(count: int, uri: str) -> None:
     """Refuse too many watched resources, or too long a URI."""
-    if count > _MAX_SUBSCRIPTIONS or len(uri) > _MAX_SUBSCRIBED:
+    if count > _MAX_SUBSCRIPTIONS or len(uri) > _MAX_URI_LENGTH:
         raise InvalidParams(
             f"a client watches {_MAX_SUBSCRIPTIONS} resources at most, by "
-            f"URIs of up to {_MAX_SUBSCRIBED} characters"
+            f"URIs of up to {_MAX_URI_LENGTH} characters"
         )
 
 
 def not_found(uri: str) -> ResourceNotFound:
     """Return the error for a URI without a resource."""
-    data = {"uri": uri} if len(uri) <= _MAX_TOLD else None
+    data = {"uri": uri} if len(uri) <= _MAX_URI_IN_ERROR else None
     return ResourceNotFound(f"there is no resource {uri[:EXCERPT]!r}", data=data)

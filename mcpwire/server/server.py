@@ -11,13 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
 
 from mcpwire.limits import Limits, check_timeout
-from mcpwire.protocol.methods import METHODS, TASKS, find, methods_of
-from mcpwire.server.calling import Calling
+from mcpwire.protocol.methods import METHODS, TASKS, find_method, methods_of
+from mcpwire.server.calling import FunctionCaller
 from mcpwire.server.completions import Completions
 from mcpwire.server.components import Table, check_options, check_page_size, compose
 from mcpwire.server.context import Context, Services
-from mcpwire.server.dispatcher import Dispatcher, wrap
-from mcpwire.server.input_rounds import SingleUse, StateSealer, begin
+from mcpwire.server.dispatcher import Dispatcher, wrap_handlers
+from mcpwire.server.input_rounds import SingleUse, StateSealer, get_rounds
 from mcpwire.server.lifespan import Lifespan
 from mcpwire.server.notifications import (
     PROMPTS,
@@ -25,7 +25,7 @@ from mcpwire.server.notifications import (
     TOOLS,
     UPDATED,
     Hub,
-    Listens,
+    OpenSubscriptions,
     Subscriptions,
 )
 from mcpwire.server.prompts import Prompt, Prompts, make_prompt
@@ -33,7 +33,7 @@ from mcpwire.server.resources import Resources, make_resource
 from mcpwire.server.tools import Tool, Tools, make_tool
 from mcpwire.types import decode
 from mcpwire.types.lifecycle import Implementation
-from mcpwire.versions import REVISIONS, Revision, read_revisions
+from mcpwire.versions import REVISIONS, Revision, parse_revisions
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -65,17 +65,17 @@ SERVER_LIMITS: Final[Limits] = Limits(inbound=1_024)
 """The default limits of a `Server`: more concurrent requests than a client would
 accept."""
 
-_KINDS: Final = {TOOLS: "tools", PROMPTS: "prompts", RESOURCES: "resources"}
+_CAPABILITY_OF: Final = {TOOLS: "tools", PROMPTS: "prompts", RESOURCES: "resources"}
 """The notification of a change -> the capability that it belongs to."""
 
-_DECLARED: Final[Mapping[str, Mapping[str, Any]]] = {
+_CAPABILITY_SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "completions": {},
     "prompts": {"listChanged": True},
     "resources": {"subscribe": True, "listChanged": True},
     "tools": {"listChanged": True},
 }
 
-_MAY_ASK: Final = frozenset(spec.name for spec in METHODS if spec.may_need_input)
+_INPUT_METHODS: Final = frozenset(spec.name for spec in METHODS if spec.may_need_input)
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -167,13 +167,13 @@ class Server:
         self.name = name
         self.version = version
         self._ask_timeout = check_timeout(ask_timeout, "ask_timeout")
-        self.auth = _checked(auth)
+        self.auth = _check_auth(auth)
         if lifespan is not None and not callable(lifespan):
             raise TypeError(f"lifespan must be a function, got {lifespan!r}")
         self._lifespan_fn = lifespan
         self.lifespan = Lifespan()
         if lifespan is not None:
-            self.lifespan.add(self._enter)
+            self.lifespan.add(self._enter_lifespan)
         texts = {"name": name, "version": version, "website_url": website_url or ""}
         for option, value in texts.items():
             if not isinstance(value, str):
@@ -185,22 +185,22 @@ class Server:
             compose({"name": name, "version": version}, common, websiteUrl=website_url),
         )
         self._instructions = instructions
-        self.revisions = read_revisions(revisions)
+        self.revisions = parse_revisions(revisions)
         self._limits = limits
-        self._built: Dispatcher | None = None
+        self._dispatcher: Dispatcher | None = None
         self._services = Services(
             server=self,
             sealer=StateSealer(
                 state_keys, rounds=limits.input_rounds, single_use=single_use
             ),
         )
-        self._kinds: set[str] = set()
+        self._declared: set[str] = set()
         self._mounted_in: list[Server] = []
         self._extensions: list[Extension] = []
         self._middleware: list[tuple[str | None, AroundRequest]] = []
         self._methods: dict[str, Handler] = {}
         self._hub = Hub()
-        self._calling = Calling(
+        self._caller = FunctionCaller(
             partial(Context, services=self._services), thread_limit=thread_limit
         )
         self._make_tool = partial(
@@ -221,8 +221,8 @@ class Server:
                 page_size=size,
                 on_duplicate=on_duplicate,
                 visible=visible,
-                calling=self._calling,
-                on_changed=partial(self._changed, method),
+                caller=self._caller,
+                on_changed=partial(self._notify_changed, method),
                 make=make,
             )
 
@@ -239,12 +239,12 @@ class Server:
         self._completions = Completions(self._prompts, self._resources)
         self._subscriptions = Subscriptions(
             self._hub,
-            listens=Listens(limits.listens),
+            subscriptions=OpenSubscriptions(limits.listens),
             capabilities=self._capabilities,
-            watchable=self._watchable,
+            watchable_uris=self._watchable_uris,
         )
         self._services.read_resource = self._resources.read
-        self._services.call_tool = self._tools.call_inside
+        self._services.call_tool = self._tools.call_from_handler
         for extension in extensions:
             self.extend(extension)
 
@@ -252,7 +252,7 @@ class Server:
         return f"<Server {self.name!r} {self.version}>"
 
     @asynccontextmanager
-    async def _enter(self) -> AsyncIterator[None]:
+    async def _enter_lifespan(self) -> AsyncIterator[None]:
         assert self._lifespan_fn is not None
         async with self._lifespan_fn(self) as value:
             self._services.lifespan = value
@@ -445,41 +445,41 @@ class Server:
         Registration and removal send this by themselves: the method is for a changed
         outcome of a `visible` predicate.
         """
-        self._changed(TOOLS)
+        self._notify_changed(TOOLS)
 
     def notify_prompts_changed(self) -> None:
         """Notify clients that the list of prompts has changed; from any thread."""
-        self._changed(PROMPTS)
+        self._notify_changed(PROMPTS)
 
     def notify_resources_changed(self) -> None:
         """Notify clients that the list of resources has changed; from any thread."""
-        self._changed(RESOURCES)
+        self._notify_changed(RESOURCES)
 
     def notify_resource_updated(self, uri: str) -> None:
         """Notify the clients that subscribed to a resource that its content changed.
 
         From any thread; several calls in one iteration of a loop send one notification.
         """
-        self._hub.tell(UPDATED, uri)
+        self._hub.notify(UPDATED, uri)
         for other in self._mounted_in:
             other.notify_resource_updated(uri)
 
-    def _changed(self, method: str) -> None:
-        self._declare_kind(_KINDS[method])
+    def _notify_changed(self, method: str) -> None:
+        self._declare_capability(_CAPABILITY_OF[method])
         self._check_completions()
-        self._hub.tell(method)
+        self._hub.notify(method)
 
     def _check_completions(self) -> None:
         """Declare the capability of completions once any argument has completions."""
-        if "completions" not in self._kinds and self._completions.is_needed():
-            self._declare_kind("completions")
+        if "completions" not in self._declared and self._completions.is_needed():
+            self._declare_capability("completions")
 
-    def _declare_kind(self, kind: str) -> None:
-        if kind not in self._kinds:
-            self._kinds.add(kind)
-            self._declare()
+    def _declare_capability(self, kind: str) -> None:
+        if kind not in self._declared:
+            self._declared.add(kind)
+            self._update_dispatcher()
             for other in self._mounted_in:
-                other._declare_kind(kind)  # noqa: SLF001 - a server like this one
+                other._declare_capability(kind)  # noqa: SLF001 - a server like this one
 
     # Mounting, methods, middleware, extensions
 
@@ -503,8 +503,8 @@ class Server:
         self.resources.table.mount(other.resources.table, "")
         self.resources.templates.mount(other.resources.templates, "")
         other._mounted_in.append(self)
-        for kind in other._kinds:
-            self._declare_kind(kind)
+        for kind in other._declared:
+            self._declare_capability(kind)
         self.lifespan.include(other.lifespan)
 
     def method(self, name: str) -> Callable[[F], F]:
@@ -517,7 +517,7 @@ class Server:
 
         def register(function: F) -> F:
             self._methods[name] = function
-            self._declare()
+            self._update_dispatcher()
             return function
 
         return register
@@ -541,7 +541,7 @@ class Server:
 
     def _add_middleware(self, method: str | None, around: F) -> F:
         self._middleware.append((method, around))
-        self._declare()
+        self._update_dispatcher()
         return around
 
     def extend(self, extension: Extension) -> None:
@@ -550,11 +550,11 @@ class Server:
         Raises:
             ValueError: The extension cannot be added to this server.
         """
-        if any(one.id == extension.id for one in self._extensions):
+        if any(other.id == extension.id for other in self._extensions):
             raise ValueError(f"the extension {extension.id!r} is there already")
         self._extensions.append(extension)
         extension.attach(self)
-        self._declare()
+        self._update_dispatcher()
         if extension.id == TASKS:
             tasks: Any = extension
             self._tools.tasks = self._subscriptions.tasks = tasks
@@ -565,8 +565,8 @@ class Server:
     @property
     def dispatcher(self) -> Dispatcher:
         """The object that transports serve: it routes requests to handlers."""
-        if self._built is None:
-            self._built = Dispatcher(
+        if self._dispatcher is None:
+            self._dispatcher = Dispatcher(
                 self._info,
                 capabilities=self._capabilities(),
                 methods=self._handlers(),
@@ -579,21 +579,21 @@ class Server:
                 hub=self._hub,
                 ask_timeout=self._ask_timeout,
             )
-            self._tools.warn()
-        return self._built
+            self._tools.warn_about_tasks()
+        return self._dispatcher
 
-    def _declare(self) -> None:
-        if self._built is not None:
-            self._built.declare(self._capabilities(), self._handlers())
+    def _update_dispatcher(self) -> None:
+        if self._dispatcher is not None:
+            self._dispatcher.declare(self._capabilities(), self._handlers())
 
     def _capabilities(self) -> dict[str, Any]:
         """Return the declared capabilities, by the names of the newest revision."""
         capabilities: dict[str, Any] = {"logging": {}}
-        for kind, settings in _DECLARED.items():
-            if kind in self._kinds:
+        for kind, settings in _CAPABILITY_SETTINGS.items():
+            if kind in self._declared:
                 capabilities[kind] = dict(settings)
         for name in self._methods:
-            spec = find(name)
+            spec = find_method(name)
             if spec is not None and spec.capability and spec.extension is None:
                 capabilities.setdefault(spec.capability.partition(".")[0], {})
         if self._extensions:
@@ -622,14 +622,14 @@ class Server:
         }
         methods: dict[str, Handler] = {}
         for kind, handlers in features.items():
-            if kind in self._kinds:
+            if kind in self._declared:
                 methods |= handlers
-        if not self._kinds.isdisjoint(_KINDS.values()):
+        if not self._declared.isdisjoint(_CAPABILITY_OF.values()):
             methods["subscriptions/listen"] = self._subscriptions.listen
         for extension in self._extensions:
             methods |= extension.methods()
         extensions = {extension.id for extension in self._extensions}
-        spoken = {
+        supported = {
             spec.name
             for revision in self.revisions
             for spec in methods_of(revision, "client", extensions)
@@ -637,28 +637,30 @@ class Server:
         methods = {
             name: handler
             for name, handler in methods.items()
-            if name in spoken or find(name) is None
+            if name in supported or find_method(name) is None
         }
         methods |= self._methods
-        for method in _MAY_ASK & methods.keys():
-            methods[method] = self._in_rounds(methods[method])
-        return wrap(methods, self._middleware)
+        for method in _INPUT_METHODS & methods.keys():
+            methods[method] = self._wrap_in_rounds(methods[method])
+        return wrap_handlers(methods, self._middleware)
 
-    def _in_rounds(self, handler: Handler) -> Handler:
+    def _wrap_in_rounds(self, handler: Handler) -> Handler:
         """Wrap a handler, so that it finds the client's answers of earlier rounds."""
 
         def handle(params: dict[str, Any], request: RequestContext) -> Any:
             if "requestState" in params or "inputResponses" in params:
-                begin(request, self._services.sealer)
+                get_rounds(request, self._services.sealer)
             return handler(params, request)
 
         return handle
 
-    def _watchable(self, uris: Sequence[str], request: RequestContext) -> list[str]:
+    def _watchable_uris(
+        self, uris: Sequence[str], request: RequestContext
+    ) -> list[str]:
         # Only the author's own handler knows the existing URIs.
         if "resources/read" in self._methods:
             return list(uris)
-        return self._resources.watchable(uris, request)
+        return self._resources.watchable_uris(uris, request)
 
     def open_in_memory(self, client: Inbound, limits: Limits) -> MemoryChannel:
         """Serve one client in this process; `Client(server)` does."""
@@ -763,7 +765,7 @@ class Server:
         return register if function is None else register(function)
 
 
-def _checked(auth: object) -> ResourceServer | None:
+def _check_auth(auth: object) -> ResourceServer | None:
     """Refuse other objects, such as the token that a client would pass."""
     if auth is None:
         return None

@@ -23,7 +23,7 @@ from mcpwire.server.connection import (
     CANCEL_GRACE_S,
     ServerConnection,
 )
-from mcpwire.server.lifespan import end_soon, leave_threads, refuse_running_loop
+from mcpwire.server.lifespan import arm_exit_timer, join_threads, refuse_running_loop
 from mcpwire.transports.duplex import PipeDuplex
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ logger = logging.getLogger("mcpwire")
 FLUSH_GRACE_S: Final = 0.2
 """How long the client may take to read the last responses, in seconds."""
 
-END_BY_S: Final = 0.55
+LIFESPAN_TIMEOUT_S: Final = 0.55
 """When the lifespan is cancelled if it has not ended, in seconds after the input."""
 
 STDERR_FD: Final = 2
@@ -68,34 +68,34 @@ class _ServerPipe(PipeDuplex):
                 os.set_blocking(fd, False)
         if not stat.S_ISREG(os.fstat(self._read_fd).st_mode):
             try:
-                self._loop.add_reader(self._read_fd, self._readable)
+                self._loop.add_reader(self._read_fd, self._on_readable)
                 return
             except PermissionError:
                 # epoll supports neither files nor /dev/null: reading never blocks.
                 pass
-        self._loop.call_soon(self._read_on)
+        self._loop.call_soon(self._read_repeatedly)
 
-    def _read_on(self) -> None:
+    def _read_repeatedly(self) -> None:
         """Read input that is always ready, one part in each iteration of the loop."""
         if self._read_fd >= 0:
-            self._readable()
-            self._loop.call_soon(self._read_on)
+            self._on_readable()
+            self._loop.call_soon(self._read_repeatedly)
 
-    def _stream_ended(self, why: str, cause: BaseException | None = None) -> None:
+    def _on_stream_end(self, reason: str, cause: BaseException | None = None) -> None:
         """Stop reading; at the end of input leave the rest to `serve_stdio`."""
         self._stop_reading()
         if cause is not None:
-            super()._stream_ended(why, cause)
+            super()._on_stream_end(reason, cause)
         else:
             self.receive(b"\n")  # the end of input completes its last line
             self._connection.ended.set()
 
-    def _writing_waits(self) -> None:
-        super()._writing_waits()
+    def _watch_writable(self) -> None:
+        super()._watch_writable()
         self._flushed.clear()
 
-    def _writing_done(self) -> None:
-        super()._writing_done()
+    def _on_all_written(self) -> None:
+        super()._on_all_written()
         self._flushed.set()
 
     async def flush(self, seconds: float) -> None:
@@ -117,21 +117,23 @@ async def serve_stdio(
     Both descriptors are reserved for the protocol until the function returns, and then
     restored. Cancellation ends it as quickly.
     """
-    with _borrowed(stdin_fd, stdout_fd) as fds:
+    with _reserve_fds(stdin_fd, stdout_fd) as fds:
         connection = ServerConnection(dispatcher, transport="stdio")
         channel = _ServerPipe(connection, *fds, limits=dispatcher.limits)
         connection.attach(channel)
         clock = asyncio.get_running_loop().time
-        over: float | None = None
+        ended_at: float | None = None
         try:
             await connection.ended.wait()
-            over = clock()
+            ended_at = clock()
             await connection.settle(ANSWER_GRACE_S)
             await channel.flush(FLUSH_GRACE_S)
         finally:
-            over = clock() if over is None else over
+            ended_at = clock() if ended_at is None else ended_at
             try:
-                await connection.aclose(CANCEL_GRACE_S, by=over + END_BY_S)
+                await connection.aclose(
+                    CANCEL_GRACE_S, by=ended_at + LIFESPAN_TIMEOUT_S
+                )
             except TimeoutError:
                 logger.warning(
                     "the server's lifespan took too long to end and was cancelled"
@@ -154,21 +156,21 @@ def run_stdio(dispatcher: Dispatcher, *, around: Around = nullcontext) -> int:
             "Ctrl-C ends it\n"
         )
         sys.stderr.flush()
-    last_resort: list[threading.Timer] = []
-    known = threading.enumerate()
+    exit_timers: list[threading.Timer] = []
+    known_threads = threading.enumerate()
     try:
-        code = asyncio.run(_run(dispatcher, last_resort, around))
+        code = asyncio.run(_run(dispatcher, exit_timers, around))
     except KeyboardInterrupt:
         code = SIGNAL_EXIT + signal.SIGINT
     finally:
-        for timer in last_resort:
+        for timer in exit_timers:
             timer.cancel()
-    leave_threads(known, code)
+    join_threads(known_threads, code)
     return code
 
 
 async def _run(
-    dispatcher: Dispatcher, last_resort: list[threading.Timer], around: Around
+    dispatcher: Dispatcher, exit_timers: list[threading.Timer], around: Around
 ) -> int:
     async def serve() -> None:
         async with around():
@@ -189,40 +191,40 @@ async def _run(
             loop.add_signal_handler(number, stop, number)
     await asyncio.wait([serving])
     code = SIGNAL_EXIT + received[0] if received else 0
-    last_resort += end_soon(code)
+    exit_timers += arm_exit_timer(code)
     if not received:
         serving.result()
     return code
 
 
 @contextlib.contextmanager
-def _borrowed(stdin_fd: int, stdout_fd: int) -> Iterator[tuple[int, int]]:
+def _reserve_fds(stdin_fd: int, stdout_fd: int) -> Iterator[tuple[int, int]]:
     """Reserve both descriptors for the protocol and replace them by harmless ones."""
     with contextlib.ExitStack() as stack:
-        nothing = os.open(os.devnull, os.O_RDWR)
-        stack.callback(os.close, nothing)
+        null_fd = os.open(os.devnull, os.O_RDWR)
+        stack.callback(os.close, null_fd)
         # If stderr was closed at startup, its number may refer to any file by now.
-        elsewhere = nothing if sys.__stderr__ is None else STDERR_FD
-        read_fd = _borrow(stack, stdin_fd, nothing)
-        write_fd = _borrow(stack, stdout_fd, elsewhere)
+        output_fd = null_fd if sys.__stderr__ is None else STDERR_FD
+        read_fd = _reserve_fd(stack, stdin_fd, null_fd)
+        write_fd = _reserve_fd(stack, stdout_fd, output_fd)
         # Output that handlers printed goes where descriptor 1 pointed at that time.
         stack.callback(_flush_printed)
         yield read_fd, write_fd
 
 
-def _borrow(stack: contextlib.ExitStack, fd: int, substitute: int) -> int:
+def _reserve_fd(stack: contextlib.ExitStack, fd: int, substitute: int) -> int:
     """Return a copy of a descriptor, which the stack restores in the end."""
     was_blocking, was_inheritable = os.get_blocking(fd), os.get_inheritable(fd)
-    kept = os.dup(fd)
-    stack.callback(os.close, kept)
+    saved_fd = os.dup(fd)
+    stack.callback(os.close, saved_fd)
 
-    def give_back() -> None:
-        os.dup2(kept, fd, was_inheritable)
+    def restore() -> None:
+        os.dup2(saved_fd, fd, was_inheritable)
         os.set_blocking(fd, was_blocking)
 
-    stack.callback(give_back)
+    stack.callback(restore)
     os.dup2(substitute, fd, was_inheritable)
-    return os.dup(kept)
+    return os.dup(saved_fd)
 
 
 def _flush_printed() -> None:

@@ -17,7 +17,7 @@ from mcpwire.protocol.http_headers import ParamHeader, find_param_headers
 from mcpwire.server.authoring.conversion import BadArguments
 from mcpwire.server.authoring.results import tool_result
 from mcpwire.server.authoring.signature import read_signature
-from mcpwire.server.calling import Prepared, Slots
+from mcpwire.server.calling import PreparedCall, Slots
 from mcpwire.server.components import Component, Table, check_options, compose, name_of
 from mcpwire.server.dispatcher import tool_failure
 from mcpwire.server.request import EXCERPT, RequestContext, member_of
@@ -71,7 +71,7 @@ def make_tool(
     """Return a tool; `options` are those of `Server.tool`, the others its defaults."""
     check_options("tool", options)
     given = dict(options)
-    name = _checked_name(given.get("name") or name_of(function))
+    name = _check_name(given.get("name") or name_of(function))
     given_coerce = given.get("coerce")
     signature = read_signature(
         function,
@@ -117,7 +117,7 @@ def make_tool(
     )
 
 
-def _checked_name(name: str) -> str:
+def _check_name(name: str) -> str:
     if _NAME.fullmatch(name) is None:
         raise ValueError(
             f"a tool's name must be 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.', "
@@ -133,7 +133,7 @@ class Tools:
         self.table = table
         self.tasks: Tasks | None = None
 
-    def warn(self) -> None:
+    def warn_about_tasks(self) -> None:
         """Log a warning for each tool that needs tasks, if the server has none."""
         if self.tasks is None:
             for name in self.table:
@@ -147,7 +147,7 @@ class Tools:
         tool = self.table.get(params.get("name"), request)
         return () if tool is None else tool.param_headers
 
-    async def call_inside(
+    async def call_from_handler(
         self, name: str, arguments: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Return the result of a call that another handler makes."""
@@ -178,35 +178,35 @@ class Tools:
         try:
             arguments = signature.parameters.convert(params.get("arguments"))
         except BadArguments as error:
-            raise _refusal(error, request, params.get("arguments")) from error
-        calling = tool.calling  # of the mounted server, if the tool is mounted
+            raise _argument_error(error, request, params.get("arguments")) from error
+        caller = tool.caller  # of the mounted server, if the tool is mounted
         if tool.is_direct and self.tasks is None:
-            with calling.context_of(request):
+            with caller.context_of(request):
                 value = await tool.function(**arguments)
             return tool_result(value, signature.returns, request.revision)
-        prepared = Prepared(calling, signature, arguments)
+        prepared = PreparedCall(caller, signature, arguments)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(prepared)
-            await prepared.make(request)
+            await prepared.resolve_dependencies(request)
             if self.tasks is not None and may_be_task:
-                run = partial(self._run_and_end, tool, prepared)
+                run = partial(self._run_and_close, tool, prepared)
                 task = await self.tasks.intercept(tool, params, request, run)
                 if task is not None:
                     stack.pop_all()  # the task will close `prepared`
                     return task
             return await self._run(tool, prepared, request)
 
-    async def _run_and_end(
-        self, tool: Tool, prepared: Prepared, request: RequestContext
+    async def _run_and_close(
+        self, tool: Tool, prepared: PreparedCall, request: RequestContext
     ) -> dict[str, Any]:
         async with prepared:
             return await self._run(tool, prepared, request)
 
     async def _run(
-        self, tool: Tool, prepared: Prepared, request: RequestContext
+        self, tool: Tool, prepared: PreparedCall, request: RequestContext
     ) -> dict[str, Any]:
         """Call the function and return the tool's result."""
-        slots = None if tool.slots is None else tool.slots.here()
+        slots = None if tool.slots is None else tool.slots.for_running_loop()
         owner = "" if slots is None else request.info.owner
         if slots is not None:
             await slots.acquire(owner)
@@ -217,11 +217,11 @@ class Tools:
         finally:
             if slots is not None:
                 # An abandoned thread keeps its slot until it ends.
-                prepared.when_over(partial(slots.release, owner))
+                prepared.call_when_done(partial(slots.release, owner))
         return tool_result(value, tool.signature.returns, request.revision)
 
 
-def _refusal(
+def _argument_error(
     error: BadArguments, request: RequestContext, arguments: object
 ) -> Exception:
     # 2025-11-25 changelog (SEP-1303): invalid arguments are reported to the model, as a

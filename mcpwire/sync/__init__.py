@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from mcpwire.client import CallOptions as CallOptions
     from mcpwire.sync._facade import PendingCall as PendingCall
     from mcpwire.sync._functions import *
-    from mcpwire.sync._made import Client as Client
-    from mcpwire.sync._made import EventStream as EventStream
-    from mcpwire.sync._made import LoadedSkill as LoadedSkill
-    from mcpwire.sync._made import ResourceWatch as ResourceWatch
-    from mcpwire.sync._made import Subscription as Subscription
-    from mcpwire.sync._made_group import Group as Group
-    from mcpwire.sync._made_group import ToolSet as ToolSet
+    from mcpwire.sync._generated import Client as Client
+    from mcpwire.sync._generated import EventStream as EventStream
+    from mcpwire.sync._generated import LoadedSkill as LoadedSkill
+    from mcpwire.sync._generated import ResourceWatch as ResourceWatch
+    from mcpwire.sync._generated import Subscription as Subscription
+    from mcpwire.sync._generated_group import Group as Group
+    from mcpwire.sync._generated_group import ToolSet as ToolSet
 
 _load, __dir__, __all__ = lazy_names(
     __name__,
@@ -38,8 +38,8 @@ _load, __dir__, __all__ = lazy_names(
             begin_login cancel_task finish_login get_task list_tasks login login_status
             logout resolve_links start_task update_task wait_for_task
         """,
-        "_made": "Client EventStream LoadedSkill ResourceWatch Subscription",
-        "_made_group": "Group ToolSet",
+        "_generated": "Client EventStream LoadedSkill ResourceWatch Subscription",
+        "_generated_group": "Group ToolSet",
     },
 )
 

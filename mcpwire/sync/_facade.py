@@ -29,7 +29,7 @@ _END: Final[Any] = object()
 NEEDS_THREAD: Final = ("on_notification", "keepalive", "restart", "idle")
 """Options that require the loop to run between calls."""
 
-_known: Final[WeakValueDictionary[int, Facade]] = WeakValueDictionary()
+_facades: Final[WeakValueDictionary[int, Facade]] = WeakValueDictionary()
 """The existing facades, by the identity of their asyncio objects."""
 
 
@@ -39,18 +39,18 @@ class Facade:
     _runner: Runner
     _inner: Any = None
 
-    def _stand_for(self, runner: Runner, inner: Any) -> None:
+    def _bind(self, runner: Runner, inner: Any) -> None:
         self._runner, self._inner = runner, inner
-        _known[id(inner)] = self
+        _facades[id(inner)] = self
 
     def _wrap(self, kind: type[FacadeT], inner: Any) -> FacadeT:
         """Return the facade of an asyncio object, an existing one if possible."""
-        found = _known.get(id(inner))
-        if isinstance(found, kind):
-            return found
-        made = kind.__new__(kind)
-        made._stand_for(self._runner, inner)
-        return made
+        facade = _facades.get(id(inner))
+        if isinstance(facade, kind):
+            return facade
+        new_facade = kind.__new__(kind)
+        new_facade._bind(self._runner, inner)
+        return new_facade
 
     def __repr__(self) -> str:
         return repr(self._inner).replace("<mcpwire.", "<mcpwire.sync.", 1)
@@ -65,7 +65,7 @@ class Facade:
 
     def _on_loop(self, function: Callable[[], T]) -> T:
         """Call a plain function on the loop and return its result."""
-        return self._runner.run(_called(function))
+        return self._runner.run(_call(function))
 
     def _iterate(self, iterator: AsyncIterator[T]) -> Iterator[T]:
         """Iterate over an async iterator."""
@@ -73,20 +73,20 @@ class Facade:
             yield item
 
 
-class Reader(Facade):
+class ForwardingFacade(Facade):
     """A facade that forwards attribute access to the asyncio object."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
 
-class Stream(Facade):
+class StreamFacade(Facade):
     """A blocking iterator that is closed at the end of its ``with`` block."""
 
     def __iter__(self) -> Self:
         return self
 
-    def _take(self, iterator: AsyncIterator[T]) -> T:
+    def _next_item(self, iterator: AsyncIterator[T]) -> T:
         item = self._runner.run(_next(iterator))
         if item is _END:
             raise StopIteration
@@ -148,12 +148,12 @@ class PendingCall(Facade, Generic[T]):
         self._runner.post(self._inner.cancel, reason)
 
 
-class Owner(Facade):
+class OwningFacade(Facade):
     """A facade that owns connections and, as a rule, the runner of their loop."""
 
     _owns_runner = False
 
-    def _adopt(
+    def _create_inner(
         self, make: Callable[..., Any], *args: Any, background: bool, **options: Any
     ) -> None:
         """Make the asyncio object and a runner for its loop."""
@@ -163,12 +163,14 @@ class Owner(Facade):
         wants_thread = any(options.get(name) is not None for name in NEEDS_THREAD)
         runner = Runner(wants_thread=background or wants_thread)
         if options.get("make_client") is not None:
-            options["make_client"] = partial(_made, runner, options["make_client"])
+            options["make_client"] = partial(
+                _make_client, runner, options["make_client"]
+            )
         inner: Any = make(*args, **options)
         runner.abandon_all = inner.abandon
         runner.is_needed = inner.needs_loop
         self._owns_runner = True
-        self._stand_for(runner, inner)
+        self._bind(runner, inner)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine; after an error close the loop if no connection uses it."""
@@ -223,15 +225,17 @@ class Owner(Facade):
                 raise
 
 
-def _made(runner: Runner, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def _make_client(
+    runner: Runner, make: Callable[..., Any], *args: Any, **options: Any
+) -> Any:
     """Call a user's `make_client`; return the asyncio client of its blocking client."""
-    made = make(*args, **options)
-    if not isinstance(made, Owner):
-        return made
-    made._owns_runner = False
-    made._runner = runner
-    made._inner.blocking = made  # kept, since the group returns it to users
-    return made._inner
+    client = make(*args, **options)
+    if not isinstance(client, OwningFacade):
+        return client
+    client._owns_runner = False
+    client._runner = runner
+    client._inner.blocking = client  # kept, since the group returns it to users
+    return client._inner
 
 
 def run_with(
@@ -244,7 +248,7 @@ def run_with(
     return client._run(function(client._inner, *args, **options))
 
 
-async def _called(function: Callable[[], T]) -> T:
+async def _call(function: Callable[[], T]) -> T:
     return function()
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from mcpwire.client import Client as AsyncClient
-    from mcpwire.sync._made import Client
+    from mcpwire.sync._generated import Client
 
 __all__ = [
     "begin_login",
@@ -36,7 +36,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _of_client(
+def _with_client(
     function: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Client, P], T]:
     """Make a blocking version of an async function that takes a client first."""
@@ -48,7 +48,7 @@ def _of_client(
     return call
 
 
-def _alone(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+def _without_client(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     """Make a blocking version of an async function without a client."""
 
     @wraps(function)
@@ -62,15 +62,15 @@ def _alone(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     return call
 
 
-resolve_links = _of_client(clients.resolve_links)
-cancel_task = _of_client(tasks.cancel_task)
-get_task = _of_client(tasks.get_task)
-list_tasks = _of_client(tasks.list_tasks)
-start_task = _of_client(tasks.start_task)
-update_task = _of_client(tasks.update_task)
-wait_for_task = _of_client(tasks.wait_for_task)
-begin_login = _alone(logins.begin_login)
-finish_login = _alone(logins.finish_login)
-login = _alone(logins.login)
+resolve_links = _with_client(clients.resolve_links)
+cancel_task = _with_client(tasks.cancel_task)
+get_task = _with_client(tasks.get_task)
+list_tasks = _with_client(tasks.list_tasks)
+start_task = _with_client(tasks.start_task)
+update_task = _with_client(tasks.update_task)
+wait_for_task = _with_client(tasks.wait_for_task)
+begin_login = _without_client(logins.begin_login)
+finish_login = _without_client(logins.finish_login)
+login = _without_client(logins.login)
 login_status = logins.login_status
-logout = _alone(logins.logout)
+logout = _without_client(logins.logout)

@@ -28,27 +28,27 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mcpwire.errors import ConnectionClosed, LocalProtocolError
 from mcpwire.transports.base import is_on_loop, register_after_fork
-from mcpwire.transports.handlers import set_callers
+from mcpwire.transports.handlers import set_blocking_runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 T = TypeVar("T")
 
-END_S: Final = 1.0
+TASK_END_TIMEOUT_S: Final = 1.0
 """Maximum seconds for the end of a loop's remaining tasks when it is closed."""
 
-CLOSED_S: Final = 5.0
+CLOSE_TIMEOUT_S: Final = 5.0
 """Maximum seconds that a call waits for another thread to close the previous loop."""
 
-EXIT_S: Final = 5.0
+EXIT_TIMEOUT_S: Final = 5.0
 """Maximum seconds to wait for a background thread at the interpreter's exit."""
 
 logger = logging.getLogger("mcpwire")
 
-_in_background: weakref.WeakSet[Runner] = weakref.WeakSet()
+_background_runners: weakref.WeakSet[Runner] = weakref.WeakSet()
 
-_of_parent: Final[list[asyncio.AbstractEventLoop]] = []
+_parent_loops: Final[list[asyncio.AbstractEventLoop]] = []
 """References to loops of the parent process, which a forked process must not close."""
 
 # `poll`, since an epoll instance would be shared with forked processes.
@@ -78,14 +78,14 @@ class _Loop(asyncio.SelectorEventLoop):
     """An event loop that can be closed after an interrupt left it marked as running.
 
     Attributes:
-        is_given_up: Whether an interrupt has ended the thread's run of the loop.
+        is_abandoned: Whether an interrupt has ended the thread's run of the loop.
     """
 
-    is_given_up = False
+    is_abandoned = False
 
     def is_running(self) -> bool:
         """Return whether a thread runs the loop."""
-        return super().is_running() and not self.is_given_up
+        return super().is_running() and not self.is_abandoned
 
 
 class _Lock:
@@ -115,7 +115,7 @@ class _Call:
     """A coroutine that a thread waits for.
 
     Attributes:
-        items: Functions to call in the thread, with their arguments.
+        callbacks: Functions to call in the thread, with their arguments.
         interrupt: The exception that a signal handler raised in the thread.
         is_lost: Whether the loop was abandoned before the call was done.
     """
@@ -126,11 +126,11 @@ class _Call:
         self.work = work
         self.thread = threading.get_ident()
         self.task: asyncio.Task[Any] | None = None
-        self.items: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
+        self.callbacks: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
         self.wakeup: SimpleQueue[None] = SimpleQueue()  # wakes the thread
         self.interrupt: BaseException | None = None
         self.is_submitted = False
-        self.is_leading = False  # whether the thread runs the loop
+        self.is_running_loop = False  # whether the thread runs the loop
         self.is_lost = False
 
     @property
@@ -138,7 +138,7 @@ class _Call:
         """Whether the task has ended or is lost."""
         return self.is_lost or (self.task is not None and self.task.done())
 
-    def ended_by(self, error: BaseException | None) -> bool:
+    def is_ended_by(self, error: BaseException | None) -> bool:
         """Return whether an interrupt was raised inside the call's task."""
         task = self.task
         if error is None or task is None or not task.done() or task.cancelled():
@@ -153,12 +153,12 @@ class _Call:
     def wake(self, _: object = None) -> None:
         """Wake the thread, whether it sleeps or runs the loop."""
         self.wakeup.put(None)
-        if self.is_leading:
+        if self.is_running_loop:
             self.loop.stop()
 
     def post(self, function: Callable[..., Any], *args: Any) -> None:
         """Queue a function to be called in the thread; called on the loop."""
-        self.items.append((function, args))
+        self.callbacks.append((function, args))
         self.wake()
 
     def cancel(self) -> None:
@@ -184,15 +184,15 @@ class Runner:
         self._ending: asyncio.AbstractEventLoop | None = None  # a loop being closed
         self._is_closed = threading.Event()  # set when that loop is closed
         self._leader: dict[str, _Call] = {}  # the call of the thread that runs the loop
-        self._changing = _Lock()  # guards creation and closing of the loop
-        self._asleep: deque[_Call] = deque()
-        self._inside: dict[int, _Call] = {}  # by thread
+        self._loop_lock = _Lock()  # guards creation and closing of the loop
+        self._sleeping: deque[_Call] = deque()
+        self._active_calls: dict[int, _Call] = {}  # by thread
         self._thread: threading.Thread | None = None
-        self._unsent: set[asyncio.Task[Any]] = set()
+        self._unfinished: set[asyncio.Task[Any]] = set()
         self._is_ended = False  # set by `end`, reset if the loop is needed
         self._is_stopping = False  # the background thread
         self._is_forked = False
-        self._close: Callable[[], None] | None = None
+        self._deferred_close: Callable[[], None] | None = None
         register_after_fork(self)
 
     # Calls
@@ -205,11 +205,11 @@ class Runner:
             # No `if` at the end of the body: since Python 3.14 an interrupt raised at
             # the jump back would bypass the `finally`.
             while not call.is_done:
-                if call.items:
-                    self._call_back(call)
+                if call.callbacks:
+                    self._run_callbacks(call)
                 self._wait(call)
-            if call.items:
-                self._call_back(call)
+            if call.callbacks:
+                self._run_callbacks(call)
         finally:
             try:
                 self._leave(call)
@@ -237,8 +237,8 @@ class Runner:
         self, aclose: Callable[[], Coroutine[Any, Any, Any]], close: Callable[[], None]
     ) -> None:
         """Start to close during a call of this thread; `close` runs after the call."""
-        if threading.get_ident() in self._inside:
-            self._close = close
+        if threading.get_ident() in self._active_calls:
+            self._deferred_close = close
 
         def begin() -> None:
             closing = asyncio.ensure_future(aclose())
@@ -251,13 +251,15 @@ class Runner:
         """Whether this thread is in a call, or is the background thread."""
         ident = threading.get_ident()
         thread = self._thread
-        return ident in self._inside or (thread is not None and thread.ident == ident)
+        return ident in self._active_calls or (
+            thread is not None and thread.ident == ident
+        )
 
     def _enter(self, call: _Call) -> None:
         thread = self._thread
         if (
             self._is_forked
-            or call.thread in self._inside
+            or call.thread in self._active_calls
             or (thread is not None and thread.ident == call.thread)
         ):
             raise LocalProtocolError(
@@ -267,30 +269,30 @@ class Runner:
                 else "this thread is in a call of this client: what runs meanwhile, on "
                 "its event loop or in a signal handler, can close it but not call it"
             )
-        with self._changing:
+        with self._loop_lock:
             if self._loop is None:
                 self._loop = _make_loop(self)
             call.loop = self._loop
-            self._inside[call.thread] = call
+            self._active_calls[call.thread] = call
             if self.wants_thread and not self._is_ended:
                 self._start_thread()
             ending = self._ending
         if ending is not None and not is_on_loop(ending):
-            self._is_closed.wait(CLOSED_S)
+            self._is_closed.wait(CLOSE_TIMEOUT_S)
 
     def _leave(self, call: _Call) -> None:
         """Undo the steps that a call has taken; idempotent."""
         if not call.is_submitted:
             call.work.close()  # avoids the warning "was never awaited"
-        if self._inside.get(call.thread) is not call:
+        if self._active_calls.get(call.thread) is not call:
             return
         if not call.is_done:
             self.post(call.cancel)
-        self._stop_leading(call)
-        if call in self._asleep:
-            self._asleep.remove(call)
-        del self._inside[call.thread]
-        close, self._close = self._close, None
+        self._release_loop(call)
+        if call in self._sleeping:
+            self._sleeping.remove(call)
+        del self._active_calls[call.thread]
+        close, self._deferred_close = self._deferred_close, None
         if close is not None:
             close()
         if self._is_ended:
@@ -298,8 +300,8 @@ class Runner:
 
     def _wait(self, call: _Call) -> None:
         """Run the loop until this call is woken, or sleep until then."""
-        if self._may_lead(call):
-            self._lead(call)
+        if self._claim_loop(call):
+            self._run_loop(call)
             return
         if not call.is_submitted:
             call.is_submitted = True
@@ -308,84 +310,88 @@ class Runner:
             except RuntimeError:  # the loop is closed
                 call.is_lost = True
                 return
-        self._asleep.append(call)
-        if self._may_lead(call):  # the loop became free before this call was listed
-            self._asleep.remove(call)
-            self._lead(call)
+        self._sleeping.append(call)
+        if self._claim_loop(call):  # the loop became free before this call was listed
+            self._sleeping.remove(call)
+            self._run_loop(call)
             return
         try:
             call.wakeup.get()
         except BaseException as error:  # noqa: BLE001 - raised when the call has ended
             self._interrupt(call, error)
-        self._asleep.remove(call)
+        self._sleeping.remove(call)
 
-    def _may_lead(self, call: _Call) -> bool:
+    def _claim_loop(self, call: _Call) -> bool:
         """Claim the loop for a call; return whether no other call has claimed it."""
         # Atomic, so that an interrupt cannot lose the leader.
         return self._leader.setdefault("leader", call) is call
 
-    def _stop_leading(self, call: _Call) -> None:
+    def _release_loop(self, call: _Call) -> None:
         """Release the loop; wake the calls that are done, and one to run the loop."""
-        call.is_leading = False
+        call.is_running_loop = False
         if self._leader.get("leader") is call:
             del self._leader["leader"]
-            for other in list(self._asleep):  # an atomic copy
+            for other in list(self._sleeping):  # an atomic copy
                 other.wakeup.put(None)
                 if not other.is_done:
                     return
 
-    def _lead(self, call: _Call) -> None:
+    def _run_loop(self, call: _Call) -> None:
         """Run the loop until this call is woken, and pass the loop on."""
         loop = call.loop
         try:
-            if call.is_done or call.items:  # by the thread that ran the loop before
+            if call.is_done or call.callbacks:  # by the thread that ran the loop before
                 return
             if is_on_loop():  # the user's loop: no other loop can run in this thread
                 self.wants_thread = True
-                with self._changing:
+                with self._loop_lock:
                     self._start_thread()
                 return
-            call.is_leading = True
+            call.is_running_loop = True
             if not call.is_submitted:
                 call.is_submitted = True
                 call.start()
             loop.run_forever()
-            if self._unsent:
-                self._send_rest(call)
+            if self._unfinished:
+                self._finish_tasks(call)
         except BaseException as error:  # noqa: BLE001 - raised by the call
             call.interrupt = error
-            call.is_leading = False
-            self._give_up(loop, error)
+            call.is_running_loop = False
+            self._abandon_loop(loop, error)
         finally:
-            self._stop_leading(call)
+            self._release_loop(call)
 
     def run_until_done(self, task: asyncio.Task[Any]) -> None:
         """Make the last thread run the loop until a task is done."""
-        self._unsent.add(task)
-        task.add_done_callback(self._unsent.discard)
+        self._unfinished.add(task)
+        task.add_done_callback(self._unfinished.discard)
 
-    def _send_rest(self, call: _Call) -> None:
+    def _finish_tasks(self, call: _Call) -> None:
         """Run the tasks of `run_until_done`, unless another call will run the loop."""
-        if not call.is_done or not all(other.is_done for other in self._asleep):
+        if not call.is_done or not all(other.is_done for other in self._sleeping):
             return
         loop = call.loop
-        rest = loop.create_task(asyncio.wait(tuple(self._unsent), timeout=END_S))
+        rest = loop.create_task(
+            asyncio.wait(tuple(self._unfinished), timeout=TASK_END_TIMEOUT_S)
+        )
         rest.add_done_callback(lambda _: loop.stop())
         loop.run_forever()
 
-    def of_caller(self) -> Callable[..., None] | None:
+    def post_to_caller(self) -> Callable[..., None] | None:
         """Return the `post` method of the current task's call; ``None``: no call."""
         task = asyncio.current_task()
-        calls = (call for call in tuple(self._inside.values()) if call.task is task)
+        calls = (
+            call for call in tuple(self._active_calls.values()) if call.task is task
+        )
         return next((call.post for call in calls), None)
 
-    def _call_back(self, call: _Call) -> None:
+    def _run_callbacks(self, call: _Call) -> None:
         """Call the queued functions in this thread, outside of the call."""
-        while call.items:
-            function, args = call.items.popleft()
+        while call.callbacks:
+            function, args = call.callbacks.popleft()
             if call.interrupt is not None:
                 continue  # the call is ending
-            del self._inside[call.thread]  # the function may call the client
+            del self._active_calls[call.thread]  # the function may call the client
             try:
                 function(*args)
             except Exception:
@@ -393,14 +399,14 @@ class Runner:
             except BaseException as error:  # noqa: BLE001 - raised when the call has ended
                 self._interrupt(call, error)
             finally:
-                self._inside[call.thread] = call
+                self._active_calls[call.thread] = call
 
     # Interrupts
 
     def on_signal(self, error: BaseException) -> None:
         """Handle an exception that a signal handler raised in the selector."""
         call = self._leader.get("leader")
-        if call is None or not call.is_leading:
+        if call is None or not call.is_running_loop:
             raise error
         self._interrupt(call, error)
 
@@ -414,23 +420,23 @@ class Runner:
             call.wake()
         call.interrupt = error
 
-    def _give_up(
+    def _abandon_loop(
         self, loop: asyncio.AbstractEventLoop, error: BaseException | None = None
     ) -> None:
         """Abandon all connections and calls of a loop in an inconsistent state."""
         if isinstance(loop, _Loop):
-            loop.is_given_up = True
+            loop.is_abandoned = True
         self.abandon_all()
-        with self._changing:
+        with self._loop_lock:
             if self._loop is loop:
-                self._let_go(loop)
+                self._detach_loop(loop)
         loop.set_exception_handler(lambda *_: None)  # the calls raise the errors
         try:
             self._end_loop(loop)
         finally:
-            for call in tuple(self._inside.values()):
+            for call in tuple(self._active_calls.values()):
                 if call.loop is loop:
-                    call.is_lost = not call.is_done or call.ended_by(error)
+                    call.is_lost = not call.is_done or call.is_ended_by(error)
                     call.wakeup.put(None)
 
     # The background thread
@@ -445,25 +451,25 @@ class Runner:
             with contextlib.suppress(RuntimeError):  # the interpreter is exiting
                 thread.start()
                 self._thread = thread
-                _in_background.add(self)
+                _background_runners.add(self)
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run the loop until the runner drops it or stops the thread."""
-        place = _Call(None)
-        self._asleep.appendleft(place)  # ahead of all calls
-        while not self._may_lead(place):
-            place.wakeup.get()
-        self._asleep.remove(place)
+        background_call = _Call(None)
+        self._sleeping.appendleft(background_call)  # ahead of all calls
+        while not self._claim_loop(background_call):
+            background_call.wakeup.get()
+        self._sleeping.remove(background_call)
         try:
             while self._loop is loop and not self._is_stopping:
                 loop.run_forever()
         except BaseException:
             logger.exception("a function on the loop of a blocking client raised")
-            self._give_up(loop)
+            self._abandon_loop(loop)
         finally:
-            with self._changing:
+            with self._loop_lock:
                 self._thread = None
-            self._stop_leading(place)
+            self._release_loop(background_call)
         if self._is_ended:
             self._close_unless_needed()
 
@@ -481,9 +487,9 @@ class Runner:
 
     def _close_unless_needed(self) -> None:
         """Close the loop, unless a call or a new connection needs it."""
-        with self._changing:
+        with self._loop_lock:
             loop = self._loop
-            if loop is None or self._inside or self._is_forked:
+            if loop is None or self._active_calls or self._is_forked:
                 return
             if self.is_needed():
                 self._is_ended = False
@@ -494,10 +500,10 @@ class Runner:
                 self._is_stopping = True
                 self.post(loop.stop)
                 return
-            self._let_go(loop)
+            self._detach_loop(loop)
         self._end_loop(loop)
 
-    def _let_go(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _detach_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Detach a loop; the next call waits until it is closed, and makes another."""
         self._is_closed.clear()
         self._loop, self._ending = None, loop
@@ -510,15 +516,15 @@ class Runner:
             if self._ending is loop:
                 self._ending = None
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """Refuse all calls in a forked process: the connections are the parent's."""
-        self._changing = _Lock()  # another thread may have held the lock
+        self._loop_lock = _Lock()  # another thread may have held the lock
         self._ending = None  # or may have been closing a loop
         if self._loop is not None:
-            _of_parent.append(self._loop)
+            _parent_loops.append(self._loop)
             self._is_forked = True
         else:
-            self._inside.clear()
+            self._active_calls.clear()
 
 
 def _make_loop(runner: Runner) -> asyncio.AbstractEventLoop:
@@ -528,7 +534,7 @@ def _make_loop(runner: Runner) -> asyncio.AbstractEventLoop:
         loop = asyncio.ProactorEventLoop()
     else:
         loop = _Loop(_Selector(runner.on_signal))
-    set_callers(loop, runner)
+    set_blocking_runner(loop, runner)
     return loop
 
 
@@ -537,7 +543,7 @@ def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
     if loop.is_closed():  # finalized by the garbage collector before its client
         return
     if is_on_loop():
-        _call_apart(_end_loop, loop)
+        _call_in_thread(_end_loop, loop)
         return
     try:
         # A pending stop request would end the next run, so consume it.
@@ -548,13 +554,13 @@ def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
             for task in tasks:
                 task.cancel()
             if tasks:
-                loop.run_until_complete(asyncio.wait(tasks, timeout=END_S))
+                loop.run_until_complete(asyncio.wait(tasks, timeout=TASK_END_TIMEOUT_S))
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
-        _call_apart(loop.close)  # an interrupted `close` would leak a descriptor
+        _call_in_thread(loop.close)  # an interrupted `close` would leak a descriptor
 
 
-def _call_apart(function: Callable[..., None], *args: Any) -> None:
+def _call_in_thread(function: Callable[..., None], *args: Any) -> None:
     """Call a function in a new thread, where no interrupt is raised."""
     done: SimpleQueue[None] = SimpleQueue()
 
@@ -565,16 +571,16 @@ def _call_apart(function: Callable[..., None], *args: Any) -> None:
             done.put(None)
 
     try:
-        if sys.is_finalizing() or not _has_started(call):
+        if sys.is_finalizing() or not _try_start_thread(call):
             call()
         done.get()
     except BaseException:  # an interrupt, while it starts or waits for the thread
         with contextlib.suppress(Empty):
-            done.get(timeout=END_S)
+            done.get(timeout=TASK_END_TIMEOUT_S)
         raise
 
 
-def _has_started(function: Callable[[], None]) -> bool:
+def _try_start_thread(function: Callable[[], None]) -> bool:
     """Start a thread; return ``False`` if the exiting interpreter cannot."""
     try:
         threading.Thread(target=function, daemon=True).start()
@@ -585,9 +591,9 @@ def _has_started(function: Callable[[], None]) -> bool:
 
 def _end_threads() -> None:
     """Stop background threads at exit while they can still close their loops."""
-    for runner in tuple(_in_background):
+    for runner in tuple(_background_runners):
         runner.is_needed = bool
-        runner.end(wait=EXIT_S)  # a function on the loop may block it forever
+        runner.end(wait=EXIT_TIMEOUT_S)  # a function on the loop may block it forever
 
 
 atexit.register(_end_threads)

@@ -39,12 +39,12 @@ else:
 
 logger = logging.getLogger("mcpwire")
 
-UNREAD: Final = 65_536
+MAX_UNREAD_BYTES: Final = 65_536
 """Bytes that are buffered for the client before the application is paused."""
 
 # The texts of h11, which clients match on.
 NO_RESPONSE: Final = "Server disconnected without sending a response."
-CUT_SHORT: Final = (
+BODY_INCOMPLETE: Final = (
     "peer closed connection without sending complete message body "
     "(incomplete chunked read)"
 )
@@ -91,17 +91,17 @@ class AsgiTransport(Base):
             await self._lifespan.start()
         library: Any = sys.modules[type(request).__module__.partition(".")[0]]
         exchange = _Exchange(library, request)
-        running = self._app(self._scope(request), exchange.receive, exchange.send)
-        task = asyncio.ensure_future(running)
+        call = self._app(self._scope(request), exchange.receive, exchange.send)
+        task = asyncio.ensure_future(call)
         self._tasks[task] = exchange
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_done)
         try:
             async for chunk in request.stream:  # type: ignore[union-attr] # as httpx checked
                 exchange.put(chunk)
             exchange.put(b"", is_last=True)
             status, fields = await exchange.head()
         except BaseException:
-            exchange.leave()
+            exchange.disconnect()
             raise
         response: Response = library.Response(
             status,
@@ -114,7 +114,7 @@ class AsgiTransport(Base):
     async def aclose(self) -> None:
         """Disconnect all open requests, and shut the application down."""
         for exchange in self._tasks.values():
-            exchange.leave()
+            exchange.disconnect()
         tasks = set(self._tasks)
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=GRACE_S)
@@ -133,14 +133,14 @@ class AsgiTransport(Base):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_done(self, task: asyncio.Task[None]) -> None:
         exchange = self._tasks.pop(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None and not exchange.is_gone:
+        if error is not None and not exchange.is_disconnected:
             logger.error("the ASGI application failed", exc_info=error)
-        elif exchange.start is None and not exchange.is_gone:
+        elif exchange.start is None and not exchange.is_disconnected:
             logger.error("the ASGI application has returned without an answer")
-        exchange.end(is_cut=task.cancelled())
+        exchange.finish(is_cancelled=task.cancelled())
 
     def _scope(self, request: Request) -> Event:
         url = request.url
@@ -168,19 +168,19 @@ class _Exchange:
     def __init__(self, library: Any, request: Request) -> None:
         self._library = library
         self._has_body = request.method != "HEAD"
-        self._patience = request.extensions.get("timeout", {}).get("read")
-        self._length = _length_of(request)
-        self._requested: deque[Event] = deque()
-        self._is_requested = False
+        self._read_timeout = request.extensions.get("timeout", {}).get("read")
+        self._remaining_length = _length_of(request)
+        self._body_parts: deque[Event] = deque()
+        self._is_body_complete = False
         self.start: tuple[int, list[tuple[bytes, bytes]]] | None = None
         self._chunks: deque[bytes] = deque()
         self._unread = 0
         self._is_complete = False
         self._failure: str | None = None
         self._changed = asyncio.Event()
-        self.is_gone = False
+        self.is_disconnected = False
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         """Wake all waiting tasks; each checks its condition again."""
         self._changed.set()
         self._changed.clear()
@@ -189,11 +189,11 @@ class _Exchange:
 
     async def receive(self) -> Event:
         """Return the next part of the request's body, or the client's disconnect."""
-        while not self._requested:
-            if self.is_gone or self._is_complete:
+        while not self._body_parts:
+            if self.is_disconnected or self._is_complete:
                 return {"type": "http.disconnect"}
             await self._changed.wait()
-        return self._requested.popleft()
+        return self._body_parts.popleft()
 
     async def send(self, event: Event) -> None:
         """Accept an event of the response; wait while the client does not read.
@@ -202,13 +202,13 @@ class _Exchange:
             OSError: The client has disconnected (ASGI, "Disconnected Client").
             RuntimeError: The event is not allowed in this state.
         """
-        if self.is_gone:
+        if self.is_disconnected:
             raise BrokenPipeError("the client is gone")
         kind = event["type"]
         if kind == "http.response.start" and self.start is None:
             fields = [(bytes(name), bytes(value)) for name, value in event["headers"]]
             self.start = (event["status"], fields)
-            self._tell()
+            self._notify()
         elif kind == "http.response.body" and self.start and not self._is_complete:
             await self._send_body(event)
         else:
@@ -221,39 +221,41 @@ class _Exchange:
             self._chunks.append(chunk)
             self._unread += len(chunk)
         self._is_complete = not event.get("more_body", False)
-        self._tell()
-        while self._unread > UNREAD and not (self.is_gone or self._is_complete):
+        self._notify()
+        while self._unread > MAX_UNREAD_BYTES and not (
+            self.is_disconnected or self._is_complete
+        ):
             await self._changed.wait()
 
-    def end(self, *, is_cut: bool) -> None:
+    def finish(self, *, is_cancelled: bool) -> None:
         """Handle the end of the application's call."""
-        if self.start is None and not is_cut:
+        if self.start is None and not is_cancelled:
             self.start = (500, [(b"content-type", b"text/plain")])
             self._chunks.append(b"Internal Server Error")
             self._is_complete = True
         elif not self._is_complete:
-            self._failure = NO_RESPONSE if self.start is None else CUT_SHORT
-        self._tell()
+            self._failure = NO_RESPONSE if self.start is None else BODY_INCOMPLETE
+        self._notify()
 
     # The client's side
 
     def put(self, chunk: bytes, *, is_last: bool = False) -> None:
         """Queue a part of the request's body for the application."""
-        if self._is_requested or not (chunk or is_last):
+        if self._is_body_complete or not (chunk or is_last):
             return
-        if self._length is not None:
-            self._length -= len(chunk)
-            is_last = is_last or self._length <= 0
-        self._is_requested = is_last
-        self._requested.append(
+        if self._remaining_length is not None:
+            self._remaining_length -= len(chunk)
+            is_last = is_last or self._remaining_length <= 0
+        self._is_body_complete = is_last
+        self._body_parts.append(
             {"type": "http.request", "body": chunk, "more_body": not is_last}
         )
-        self._tell()
+        self._notify()
 
     async def head(self) -> tuple[int, list[tuple[bytes, bytes]]]:
         """Wait for the status and headers of the response; return them."""
         while self.start is None:
-            await self._progress()
+            await self._wait_for_change()
         return self.start
 
     async def body(self) -> AsyncIterator[bytes]:
@@ -262,26 +264,26 @@ class _Exchange:
             while self._chunks:
                 chunk = self._chunks.popleft()
                 self._unread -= len(chunk)
-                self._tell()
+                self._notify()
                 yield chunk
             if self._is_complete:
                 return
-            await self._progress()
+            await self._wait_for_change()
 
-    async def _progress(self) -> None:
+    async def _wait_for_change(self) -> None:
         if self._failure is not None:
             raise self._library.RemoteProtocolError(self._failure)
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._read_timeout):
                 await self._changed.wait()
         except TimeoutError as error:
             raise self._library.ReadTimeout("nothing came in time") from error
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         """Disconnect; the application receives that unless its response is complete."""
         if not self._is_complete:
-            self.is_gone = True
-            self._tell()
+            self.is_disconnected = True
+            self._notify()
 
 
 def _length_of(request: Request) -> int | None:
@@ -305,7 +307,7 @@ def _stream_class(library: Any) -> Any:
                 yield chunk
 
         async def aclose(self) -> None:
-            self._exchange.leave()
+            self._exchange.disconnect()
 
     return Stream
 
@@ -313,7 +315,7 @@ def _stream_class(library: Any) -> Any:
 GRACE_S: Final = 1.0
 """Time for requests to end after their client has closed."""
 
-END_S: Final = 10.0
+SHUTDOWN_TIMEOUT_S: Final = 10.0
 """Time for the application to shut down."""
 
 ASGI: Final = {"version": "3.0", "spec_version": "2.4"}
@@ -341,9 +343,9 @@ class Lifespan:
             self._stopped.clear()
             self._events.put_nowait({"type": "lifespan.startup"})
             scope = {"type": "lifespan", "asgi": dict(ASGI), "state": self.state}
-            running = self._app(scope, self._events.get, self._send)
-            self._task = asyncio.ensure_future(running)
-            self._task.add_done_callback(self._ended)
+            call = self._app(scope, self._events.get, self._send)
+            self._task = asyncio.ensure_future(call)
+            self._task.add_done_callback(self._on_done)
         assert self._started is not None
         await asyncio.shield(self._started)
 
@@ -354,13 +356,15 @@ class Lifespan:
             return
         assert self._started is not None
         stopped = asyncio.ensure_future(self._stopped.wait())
-        both = {task, stopped}
+        waits = {task, stopped}
         if self._started.done():  # otherwise the start is cancelled
             self._events.put_nowait({"type": "lifespan.shutdown"})
-            await asyncio.wait(both, timeout=END_S, return_when=asyncio.FIRST_COMPLETED)
-        for each in both:
-            each.cancel()
-        await asyncio.wait(both, timeout=GRACE_S)
+            await asyncio.wait(
+                waits, timeout=SHUTDOWN_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
+            )
+        for wait in waits:
+            wait.cancel()
+        await asyncio.wait(waits, timeout=GRACE_S)
         while not self._events.empty():
             self._events.get_nowait()
 
@@ -370,15 +374,15 @@ class Lifespan:
         if kind == "lifespan.startup.complete" and not self._started.done():
             self._started.set_result(None)
         elif kind == "lifespan.startup.failed" and not self._started.done():
-            said = event.get("message") or "the ASGI application could not start"
-            self._started.set_exception(RuntimeError(said))
+            message = event.get("message") or "the ASGI application could not start"
+            self._started.set_exception(RuntimeError(message))
         else:
             if kind == "lifespan.shutdown.failed":
-                said = event.get("message")
-                logger.error("the ASGI application failed to end: %s", said)
+                message = event.get("message")
+                logger.error("the ASGI application failed to end: %s", message)
             self._stopped.set()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_done(self, task: asyncio.Task[None]) -> None:
         """Count an early return as a start: the application has no lifespan support."""
         assert self._started is not None
         if not task.cancelled():

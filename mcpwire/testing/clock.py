@@ -70,9 +70,9 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
         self._now = start
         self._patience = patience
         self._goal = start
-        self._arrival: asyncio.Future[None] | None = None
+        self._goal_reached: asyncio.Future[None] | None = None
         self._real_work = 0
-        self._looked_at = monotonic()
+        self._last_real_time = monotonic()
         self._threads = set(threading.enumerate())  # threads that do not use this loop
         selector = _ClockSelector(self._select)
         self._watched: Mapping[Any, Any] = selector.get_map()
@@ -93,14 +93,14 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
             RuntimeError: Another task is already advancing the clock.
         """
         _check_seconds(seconds)
-        if self._arrival is not None:
+        if self._goal_reached is not None:
             raise RuntimeError("the clock is being advanced already")
         self._goal = self._now + seconds
-        self._arrival = self.create_future()
+        self._goal_reached = self.create_future()
         try:
-            await self._arrival
+            await self._goal_reached
         finally:
-            self._arrival = None
+            self._goal_reached = None
 
     def jump(self, seconds: float) -> None:
         """Advance the clock at once, as after a machine's sleep: timers fire late.
@@ -129,7 +129,7 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
         """Run a function in a thread; the clock runs in real time until it is done."""
         future = super().run_in_executor(executor, func, *args)
         self._real_work += 1
-        future.add_done_callback(self._work_done)
+        future.add_done_callback(self._on_work_done)
         return future
 
     async def shutdown_default_executor(self, *args: Any, **options: Any) -> None:
@@ -137,7 +137,7 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
         with self.real_time():
             await super().shutdown_default_executor(*args, **options)
 
-    def _work_done(self, _: Any) -> None:
+    def _on_work_done(self, _: Any) -> None:
         self._real_work -= 1
 
     @property
@@ -150,60 +150,64 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
         )
 
     def _select(
-        self, look: Callable[[float], _Events], timeout: float | None
+        self, select_io: Callable[[float], _Events], timeout: float | None
     ) -> _Events:
         """Wait for I/O or the next timer, which is due in `timeout` virtual seconds."""
         # Checked before the selector: a thread that has ended has already woken us.
         is_real = self._is_real
-        self._go_on(is_real=is_real)
-        events = look(0)
+        self._follow_real_time(is_real=is_real)
+        events = select_io(0)
         if events or (timeout is not None and timeout <= 0):
             return events
-        if self._arrival is not None:
-            return self._step(self._arrival, timeout)
+        if self._goal_reached is not None:
+            return self._advance_toward_goal(self._goal_reached, timeout)
         if not self.auto_advance:
-            return self._wait_for_io(look, "and the clock stands: use `advance`")
+            return self._wait_for_io(select_io, "and the clock stands: use `advance`")
         if timeout is None:
-            return self._wait_for_io(look, "and no timer is set")
+            return self._wait_for_io(select_io, "and no timer is set")
         if not is_real:
             self._now += timeout
             return events
         # In slices, because real work such as a thread may end without a wake-up.
-        events = look(min(timeout, SLICE_S))
-        self._go_on(is_real=is_real)
+        events = select_io(min(timeout, SLICE_S))
+        self._follow_real_time(is_real=is_real)
         return events
 
-    def _go_on(self, *, is_real: bool) -> None:
+    def _follow_real_time(self, *, is_real: bool) -> None:
         """Advance by the real time since the last call, if the clock is a real one."""
         now = monotonic()
         if is_real:
-            self._now += now - self._looked_at
-        self._looked_at = now
+            self._now += now - self._last_real_time
+        self._last_real_time = now
 
-    def _step(self, arrival: asyncio.Future[None], timeout: float | None) -> _Events:
+    def _advance_toward_goal(
+        self, goal_reached: asyncio.Future[None], timeout: float | None
+    ) -> _Events:
         """Advance to the next timer or to the goal, whichever is first."""
         left = self._goal - self._now
         if left <= 0:
-            if not arrival.done():
-                arrival.set_result(None)
+            if not goal_reached.done():
+                goal_reached.set_result(None)
         elif timeout is None or timeout >= left:
             self._now = self._goal
         else:
             self._now += timeout
         return []
 
-    def _wait_for_io(self, look: Callable[[float], _Events], why: str) -> _Events:
+    def _wait_for_io(
+        self, select_io: Callable[[float], _Events], reason: str
+    ) -> _Events:
         """Wait for I/O; raise `RuntimeError` after `patience`."""
         is_watching = len(self._watched) > self._own_descriptors
         is_alone = not is_watching and self._threads.issuperset(threading.enumerate())
         # A thread that has ended since the last wait woke the loop before its end.
-        events = look(0 if is_alone else self._patience)
+        events = select_io(0 if is_alone else self._patience)
         if is_alone and not events:
-            raise RuntimeError(f"nothing can ever happen: no task is ready {why}")
+            raise RuntimeError(f"nothing can ever happen: no task is ready {reason}")
         if not events:
             raise RuntimeError(
                 f"nothing happened for {self._patience:g} s of real time: "
-                f"no task is ready {why}"
+                f"no task is ready {reason}"
             )
         return events
 

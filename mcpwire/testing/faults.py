@@ -21,7 +21,7 @@ from mcpwire.testing.wire import at_random, cut
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from mcpwire.testing.wire import Split as Cuts
+    from mcpwire.testing.wire import Split as SplitRule
 
 __all__ = [
     "END",
@@ -42,7 +42,7 @@ __all__ = [
     "Swap",
 ]
 
-LONGEST_DELAY_S: Final = 60.0
+MAX_DELAY_S: Final = 60.0
 """Limit of `Delay`; a `Stall` may be longer."""
 
 
@@ -88,10 +88,10 @@ class Lines(Stage):
     def feed(self, data: bytes) -> Iterator[Item]:
         *lines, rest = data.split(b"\n")
         for line in lines:
-            whole = b"".join([*self._partial, line, b"\n"])
+            complete = b"".join([*self._partial, line, b"\n"])
             self._partial.clear()
             self._count += 1
-            yield from self._change(whole, self._count)
+            yield from self._change(complete, self._count)
         if rest:
             self._partial.append(rest)
 
@@ -104,56 +104,56 @@ class Chain:
     """The sequence of stages of one direction of one connection."""
 
     def __init__(self, faults: Sequence[Fault], toward: str, seed: int) -> None:
-        chance = random.Random(f"{seed} {toward}")  # noqa: S311 - to repeat a test
-        self._stages = [f.begin(chance) for f in faults if f.toward == toward]
+        rng = random.Random(f"{seed} {toward}")  # noqa: S311 - to repeat a test
+        self._stages = [f.make_stage(rng) for f in faults if f.toward == toward]
 
     def start(self) -> list[Item]:
         """Return the items before any bytes."""
-        return self._by_stage(lambda stage: stage.feed(b""))
+        return self._collect(lambda stage: stage.feed(b""))
 
     def feed(self, data: bytes) -> list[Item]:
         """Transform bytes by all stages."""
-        return self._pass([data], 0)
+        return self._apply_stages([data], 0)
 
     def finish(self) -> list[Item]:
         """Return the held-back items at the end of the stream, and `END`."""
-        return [*self._by_stage(lambda stage: stage.finish()), END]
+        return [*self._collect(lambda stage: stage.finish()), END]
 
-    def _by_stage(self, ask: Callable[[Stage], Iterable[Item]]) -> list[Item]:
+    def _collect(self, produce: Callable[[Stage], Iterable[Item]]) -> list[Item]:
         """Return the items of each stage, transformed by the stages after it."""
         items: list[Item] = []
-        for place, stage in enumerate(self._stages, 1):
-            items += self._pass(ask(stage), place)
+        for index, stage in enumerate(self._stages, 1):
+            items += self._apply_stages(produce(stage), index)
         return items
 
-    def _pass(self, items: Iterable[Item], place: int) -> list[Item]:
+    def _apply_stages(self, items: Iterable[Item], index: int) -> list[Item]:
         items = list(items)
-        for stage in self._stages[place:]:
-            passed: list[Item] = []
+        for stage in self._stages[index:]:
+            outputs: list[Item] = []
             for item in items:
-                passed += stage.feed(item) if isinstance(item, bytes) else [item]
-            items = passed
+                outputs += stage.feed(item) if isinstance(item, bytes) else [item]
+            items = outputs
         return [item for item in items if item != b""]
 
 
 # --- the faults
 
 
-def _as_direction(_: Any, __: Any, value: object) -> None:
+def _check_direction(_: Any, __: Any, value: object) -> None:
     check_choice(value, "toward", ("client", "server"))
 
 
-def _as_chance(_: Any, __: Any, value: float) -> None:
+def _check_chance(_: Any, __: Any, value: float) -> None:
     if not 0 < value <= 1:
         raise ValueError(f"chance must be above 0 and at most 1, got {value!r}")
 
 
-def _above_zero(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+def _check_positive(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
     if value is not None and not value > 0:
         raise ValueError(f"{attribute.name} must be above zero, got {value!r}")
 
 
-def _not_negative(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+def _check_not_negative(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
     if not value >= 0:
         raise ValueError(f"{attribute.name} must not be negative, got {value!r}")
 
@@ -172,15 +172,15 @@ class Fault:
         toward: The direction: ``"client"`` (the server's output) or ``"server"``.
     """
 
-    toward: str = attrs.field(default="client", validator=_as_direction)
+    toward: str = attrs.field(default="client", validator=_check_direction)
 
-    def begin(self, chance: random.Random) -> Stage:
+    def make_stage(self, rng: random.Random) -> Stage:
         """Return a stage for one connection."""
         raise NotImplementedError
 
 
 @attrs.frozen(kw_only=True)
-class _OfMessages(Fault):
+class _MessageFault(Fault):
     """A fault of messages.
 
     Attributes:
@@ -189,15 +189,15 @@ class _OfMessages(Fault):
     """
 
     message: tuple[int, ...] | None = attrs.field(default=None, converter=_numbers)
-    chance: float = attrs.field(default=1.0, validator=_as_chance)
+    chance: float = attrs.field(default=1.0, validator=_check_chance)
 
-    def begin(self, chance: random.Random) -> Stage:
+    def make_stage(self, rng: random.Random) -> Stage:
         """Return a stage for one connection."""
-        own = random.Random(chance.getrandbits(32))  # noqa: S311 - to repeat a test
+        stage_rng = random.Random(rng.getrandbits(32))  # noqa: S311 - to repeat a test
 
         def change(line: bytes, number: int) -> Iterable[Item]:
-            is_meant = self.message is None or number in self.message
-            is_changed = is_meant and own.random() < self.chance
+            is_selected = self.message is None or number in self.message
+            is_changed = is_selected and stage_rng.random() < self.chance
             return self._change(line) if is_changed else (line,)
 
         return Lines(change)
@@ -208,7 +208,7 @@ class _OfMessages(Fault):
 
 
 @attrs.frozen(kw_only=True)
-class Delay(_OfMessages):
+class Delay(_MessageFault):
     """Delay messages, and all that follow them.
 
     Attributes:
@@ -216,7 +216,7 @@ class Delay(_OfMessages):
     """
 
     seconds: float = attrs.field(
-        validator=[_above_zero, attrs.validators.le(LONGEST_DELAY_S)]
+        validator=[_check_positive, attrs.validators.le(MAX_DELAY_S)]
     )
 
     def _change(self, line: bytes) -> Iterable[Item]:
@@ -224,7 +224,7 @@ class Delay(_OfMessages):
 
 
 @attrs.frozen(kw_only=True)
-class Drop(_OfMessages):
+class Drop(_MessageFault):
     """Drop messages."""
 
     def _change(self, line: bytes) -> Iterable[Item]:
@@ -232,21 +232,21 @@ class Drop(_OfMessages):
 
 
 @attrs.frozen(kw_only=True)
-class Duplicate(_OfMessages):
+class Duplicate(_MessageFault):
     """Deliver messages more than once.
 
     Attributes:
         times: The number of copies.
     """
 
-    times: int = attrs.field(default=2, validator=_above_zero)
+    times: int = attrs.field(default=2, validator=_check_positive)
 
     def _change(self, line: bytes) -> Iterable[Item]:
         return (line,) * self.times
 
 
 @attrs.frozen(kw_only=True)
-class Noise(_OfMessages):
+class Noise(_MessageFault):
     """Insert bytes before messages.
 
     Attributes:
@@ -275,14 +275,14 @@ class Swap(Fault):
         message: The number of the first of the two, from 1.
     """
 
-    message: int = attrs.field(validator=_above_zero)
+    message: int = attrs.field(validator=_check_positive)
 
-    def begin(self, chance: random.Random) -> Stage:
+    def make_stage(self, rng: random.Random) -> Stage:
         """Return a stage for one connection."""
-        return _Swapping(self.message)
+        return _SwapStage(self.message)
 
 
-class _Swapping(Lines):
+class _SwapStage(Lines):
     def __init__(self, swapped: int) -> None:
         super().__init__(self._swap)
         self._swapped = swapped
@@ -312,22 +312,22 @@ class Split(Fault):
         gap: Seconds between parts.
     """
 
-    size: int = attrs.field(default=1, validator=_above_zero)
+    size: int = attrs.field(default=1, validator=_check_positive)
     at: tuple[int, ...] | None = attrs.field(default=None, converter=_numbers)
-    longest: int | None = attrs.field(default=None, validator=_above_zero)
-    gap: float = attrs.field(default=0.0, validator=_not_negative)
+    longest: int | None = attrs.field(default=None, validator=_check_positive)
+    gap: float = attrs.field(default=0.0, validator=_check_not_negative)
 
-    def begin(self, chance: random.Random) -> Stage:
+    def make_stage(self, rng: random.Random) -> Stage:
         """Return a stage for one connection."""
-        split: Cuts = self.size if self.at is None else self.at
+        split: SplitRule = self.size if self.at is None else self.at
         if self.longest is not None:
-            split = at_random(chance.getrandbits(32), self.longest)
-        return _Splitting(split, self.gap)
+            split = at_random(rng.getrandbits(32), self.longest)
+        return _SplitStage(split, self.gap)
 
 
 @attrs.define
-class _Splitting(Stage):
-    split: Cuts
+class _SplitStage(Stage):
+    split: SplitRule
     gap: float
 
     def feed(self, data: bytes) -> Iterator[Item]:
@@ -346,16 +346,16 @@ class Corrupt(Fault):
         value: The new value; default: all bits inverted.
     """
 
-    at: int = attrs.field(validator=_not_negative)
+    at: int = attrs.field(validator=_check_not_negative)
     value: int | None = None
 
-    def begin(self, chance: random.Random) -> Stage:
+    def make_stage(self, rng: random.Random) -> Stage:
         """Return a stage for one connection."""
 
-        def spoil(data: bytes) -> bytes:
+        def replace_byte(data: bytes) -> bytes:
             return bytes([data[0] ^ 0xFF if self.value is None else self.value])
 
-        return _AtOffset(self.at, 1, spoil)
+        return _ReplaceAtOffset(self.at, 1, replace_byte)
 
 
 @attrs.frozen(kw_only=True)
@@ -367,32 +367,32 @@ class Lose(Fault):
         count: The number of bytes.
     """
 
-    at: int = attrs.field(validator=_not_negative)
-    count: int = attrs.field(default=1, validator=_above_zero)
+    at: int = attrs.field(validator=_check_not_negative)
+    count: int = attrs.field(default=1, validator=_check_positive)
 
-    def begin(self, chance: random.Random) -> Stage:
+    def make_stage(self, rng: random.Random) -> Stage:
         """Return a stage for one connection."""
-        return _AtOffset(self.at, self.count, lambda _: b"")
+        return _ReplaceAtOffset(self.at, self.count, lambda _: b"")
 
 
 @attrs.define
-class _AtOffset(Stage):
+class _ReplaceAtOffset(Stage):
     at: int
     count: int
     change: Callable[[bytes], bytes]
-    passed: int = 0
+    offset: int = 0
 
     def feed(self, data: bytes) -> Iterator[Item]:
-        start = max(self.at - self.passed, 0)
-        end = min(max(self.at + self.count - self.passed, 0), len(data))
-        self.passed += len(data)
+        start = max(self.at - self.offset, 0)
+        end = min(max(self.at + self.count - self.offset, 0), len(data))
+        self.offset += len(data)
         if start < end:
             data = data[:start] + self.change(data[start:end]) + data[end:]
         yield data
 
 
 @attrs.frozen(kw_only=True)
-class _AtPoint(Fault):
+class _OneTimeFault(Fault):
     """A fault that occurs once, after some bytes or a message; by default at once."""
 
     after_bytes: int | None = None
@@ -402,11 +402,11 @@ class _AtPoint(Fault):
         if self.after_bytes is not None and self.after_message is not None:
             raise ValueError("after_bytes and after_message exclude each other")
 
-    def begin(self, chance: random.Random) -> Stage:
+    def make_stage(self, rng: random.Random) -> Stage:
         """Return a stage for one connection."""
         item = self._item()
         if self.after_message is None:
-            return _AfterBytes(self.after_bytes or 0, item)
+            return _InsertAfterBytes(self.after_bytes or 0, item)
         last = self.after_message
         return Lines(lambda line, at: (line, item) if at == last else (line,))
 
@@ -415,23 +415,23 @@ class _AtPoint(Fault):
 
 
 @attrs.define
-class _AfterBytes(Stage):
-    left: int
+class _InsertAfterBytes(Stage):
+    remaining: int
     item: Item
     is_over: bool = False
 
     def feed(self, data: bytes) -> Iterator[Item]:
-        if not self.is_over and len(data) >= self.left:
+        if not self.is_over and len(data) >= self.remaining:
             self.is_over = True
-            yield data[: self.left]
+            yield data[: self.remaining]
             yield self.item
-            data = data[self.left :]
-        self.left -= len(data)
+            data = data[self.remaining :]
+        self.remaining -= len(data)
         yield data
 
 
 @attrs.frozen(kw_only=True)
-class HangUp(_AtPoint):
+class HangUp(_OneTimeFault):
     """Close this direction: the reader sees its end, the writer a broken pipe.
 
     Attributes:
@@ -441,7 +441,7 @@ class HangUp(_AtPoint):
 
 
 @attrs.frozen(kw_only=True)
-class Stall(_AtPoint):
+class Stall(_OneTimeFault):
     """Stop reading and writing: the writer's pipe fills, the reader waits.
 
     Attributes:
@@ -450,7 +450,7 @@ class Stall(_AtPoint):
         seconds: The duration; default: forever.
     """
 
-    seconds: float = attrs.field(default=inf, validator=_above_zero)
+    seconds: float = attrs.field(default=inf, validator=_check_positive)
 
     def _item(self) -> Item:
         return Pause(self.seconds)

@@ -45,12 +45,12 @@ _Document = dict[str, Any]
 _Fields = dict[str, str]
 
 
-class _Refused(MCPError):
+class _OAuthError(MCPError):
     """An OAuth error response (RFC 6749, 5.2)."""
 
-    def __init__(self, error: str, why: str, status: int = 400) -> None:
-        super().__init__(why)
-        self.document = {"error": error, "error_description": why}
+    def __init__(self, error: str, description: str, status: int = 400) -> None:
+        super().__init__(description)
+        self.document = {"error": error, "error_description": description}
         self.status = status
 
 
@@ -112,9 +112,9 @@ class Issuer:
         self._clock = clock
         self._next_number = itertools.count(1)
         self._clients: dict[str, _Client] = {}
-        self._pending: dict[str, _Grant] = {}
-        self._refreshing: dict[str, _Grant] = {}
-        self._live: dict[str, Principal] = {}
+        self._code_grants: dict[str, _Grant] = {}
+        self._refresh_grants: dict[str, _Grant] = {}
+        self._access_tokens: dict[str, Principal] = {}
 
     def __repr__(self) -> str:
         return f"<Issuer {self.url!r}>"
@@ -147,11 +147,13 @@ class Issuer:
     ) -> str:
         """Return a new access token for a resource, as after a login of the user."""
         granted = self.scopes if scopes is None else tuple(scopes)
-        return self._access(_Grant(client_id, self.subject, granted, resource))
+        return self._issue_access_token(
+            _Grant(client_id, self.subject, granted, resource)
+        )
 
     def expire(self) -> None:
         """Invalidate all access tokens; refresh tokens stay valid."""
-        self._live.clear()
+        self._access_tokens.clear()
 
     def approve(self, url: str) -> str:
         """Approve as the user does, and return the redirect, for ``OAuth(ask=...)``.
@@ -162,7 +164,7 @@ class Issuer:
         Raises:
             MCPError: The request is refused; a browser would show an error page.
         """
-        return self._at_authorize(_fields(urlsplit(url).query))
+        return self._authorize(_parse_form(urlsplit(url).query))
 
     def beside(self, app: Any) -> App:
         """Return an application that serves this issuer and another application.
@@ -170,7 +172,7 @@ class Issuer:
         Args:
             app: The application of a `Server` or a gateway, for all other paths.
         """
-        return _Beside(self, app)
+        return _IssuerRouter(self, app)
 
     async def verify(self, token: str) -> Principal:
         """Return the principal of an access token.
@@ -178,7 +180,7 @@ class Issuer:
         Raises:
             InvalidToken: The token is unknown, revoked or expired.
         """
-        principal = self._live.get(token)
+        principal = self._access_tokens.get(token)
         if principal is None or (principal.expires_at or 0) <= self._clock():
             raise InvalidToken("this issuer knows no such token")
         return principal
@@ -193,7 +195,7 @@ class Issuer:
         try:
             status, document, headers = await self._answer(exchange)
             await exchange.reply(status, document, headers)
-        except _Refused as error:
+        except _OAuthError as error:
             await exchange.reply(error.status, error.document)
         except HttpProblem as error:
             await exchange.reply(error.status, {"error": "invalid_request"})
@@ -208,21 +210,21 @@ class Issuer:
             return 200, self.metadata(), ()
         if (verb, path) == ("GET", "/authorize"):
             query = exchange.scope.get("query_string", b"").decode("latin-1")
-            return 302, None, (("location", self._at_authorize(_fields(query))),)
+            return 302, None, (("location", self._authorize(_parse_form(query))),)
         body = (await exchange.body()).decode("utf-8", "replace")
         if (verb, path) == ("POST", "/register"):
-            return 201, self._at_register(body), ()
+            return 201, self._register(body), ()
         if (verb, path) == ("POST", "/token"):
-            document = self._at_token(
-                _fields(body), exchange.headers.get("authorization")
+            document = self._answer_token_request(
+                _parse_form(body), exchange.headers.get("authorization")
             )
             return 200, document, (("cache-control", "no-store"),)
         if (verb, path) == ("POST", "/revoke"):
-            token = _fields(body).get("token", "")
-            self._live.pop(token, None)
-            self._refreshing.pop(token, None)
+            token = _parse_form(body).get("token", "")
+            self._access_tokens.pop(token, None)
+            self._refresh_grants.pop(token, None)
             return 200, {}, ()
-        raise _Refused(
+        raise _OAuthError(
             "invalid_request", f"this issuer does not answer {verb} {path}", 404
         )
 
@@ -241,67 +243,71 @@ class Issuer:
             "authorization_response_iss_parameter_supported": True,
         }
 
-    def _at_register(self, body: str) -> _Document:
+    def _register(self, body: str) -> _Document:
         """Register a client (RFC 7591); return the response."""
         try:
-            asked = loads(body)
-            uris = tuple(map(str, asked["redirect_uris"]))
+            request = loads(body)
+            uris = tuple(map(str, request["redirect_uris"]))
         except (ValueError, TypeError, KeyError):
-            raise _Refused(
+            raise _OAuthError(
                 "invalid_client_metadata", "redirect_uris must be a list of URIs"
             ) from None
-        number = f"client-{next(self._next_number)}"
-        method = asked.get("token_endpoint_auth_method", "client_secret_basic")
+        client_id = f"client-{next(self._next_number)}"
+        method = request.get("token_endpoint_auth_method", "client_secret_basic")
         secret = None if method == "none" else secrets.token_urlsafe()
-        self._clients[number] = _Client(number, secret, uris)
-        document = {**asked, "client_id": number}
+        self._clients[client_id] = _Client(client_id, secret, uris)
+        document = {**request, "client_id": client_id}
         if secret is not None:
             document |= {"client_secret": secret, "client_secret_expires_at": 0}
         return document
 
-    def _at_authorize(self, asked: _Fields) -> str:
+    def _authorize(self, request: _Fields) -> str:
         """Grant an authorization request; return the redirect URL with its code."""
-        client = self._clients.get(asked.get("client_id", ""))
-        back = asked.get("redirect_uri", "")
-        if client is None or back not in (client.redirect_uris or (back,)):
-            raise _Refused("invalid_request", "this issuer knows no such client")
-        if (asked.get("response_type"), asked.get("code_challenge_method")) != (
+        client = self._clients.get(request.get("client_id", ""))
+        redirect_uri = request.get("redirect_uri", "")
+        if client is None or redirect_uri not in (
+            client.redirect_uris or (redirect_uri,)
+        ):
+            raise _OAuthError("invalid_request", "this issuer knows no such client")
+        if (request.get("response_type"), request.get("code_challenge_method")) != (
             "code",
             "S256",
         ):
-            raise _Refused("invalid_request", "a code with S256 must be asked for")
-        if not (back.isascii() and back.isprintable()):
-            raise _Refused("invalid_request", "redirect_uri must be a URI")
+            raise _OAuthError("invalid_request", "a code with S256 must be asked for")
+        if not (redirect_uri.isascii() and redirect_uri.isprintable()):
+            raise _OAuthError("invalid_request", "redirect_uri must be a URI")
         code = secrets.token_urlsafe()
-        self._pending[code] = _Grant(
+        self._code_grants[code] = _Grant(
             client.id,
             self.subject,
-            self._scopes(asked),
-            asked.get("resource"),
-            asked.get("code_challenge", ""),
-            back,
+            self._requested_scopes(request),
+            request.get("resource"),
+            request.get("code_challenge", ""),
+            redirect_uri,
         )
-        answer = {"code": code, "state": asked.get("state", ""), "iss": self.url}
-        return f"{back}{'&' if '?' in back else '?'}{urlencode(answer)}"
+        answer = {"code": code, "state": request.get("state", ""), "iss": self.url}
+        return f"{redirect_uri}{'&' if '?' in redirect_uri else '?'}{urlencode(answer)}"
 
-    def _scopes(self, asked: _Fields) -> tuple[str, ...]:
-        return tuple(asked.get("scope", "").split()) or self.scopes
+    def _requested_scopes(self, request: _Fields) -> tuple[str, ...]:
+        return tuple(request.get("scope", "").split()) or self.scopes
 
-    def _at_token(self, form: _Fields, authorization: str | None) -> _Document:
+    def _answer_token_request(
+        self, form: _Fields, authorization: str | None
+    ) -> _Document:
         """Return the response of the token endpoint."""
-        take = self._grants.get(form.get("grant_type", ""))
-        if take is None:
-            raise _Refused("unsupported_grant_type", "this issuer has no such grant")
-        return take(form, self._check_client(form, authorization))
+        grant_tokens = self._grants.get(form.get("grant_type", ""))
+        if grant_tokens is None:
+            raise _OAuthError("unsupported_grant_type", "this issuer has no such grant")
+        return grant_tokens(form, self._check_client(form, authorization))
 
     @property
     def _grants(self) -> Mapping[str, Callable[[_Fields, _Client], _Document]]:
         return {
-            "authorization_code": self._trade_code,
-            "refresh_token": self._renewed,
-            "client_credentials": self._for_itself,
-            JWT_BEARER: self._for_itself,
-            TOKEN_EXCHANGE: self._trade_assertion,
+            "authorization_code": self._exchange_code,
+            "refresh_token": self._exchange_refresh_token,
+            "client_credentials": self._grant_client_credentials,
+            JWT_BEARER: self._grant_client_credentials,
+            TOKEN_EXCHANGE: self._exchange_token,
         }
 
     def _check_client(self, form: _Fields, authorization: str | None) -> _Client:
@@ -314,11 +320,11 @@ class Issuer:
             id, secret = unquote_plus(pair[0]), unquote_plus(pair[2])
         client = self._clients.get(id)
         if client is None or (client.secret or None) != (secret or None):
-            raise _Refused("invalid_client", "this issuer knows no such client", 401)
+            raise _OAuthError("invalid_client", "this issuer knows no such client", 401)
         return client
 
-    def _trade_code(self, form: _Fields, client: _Client) -> _Document:
-        grant = self._pending.pop(form.get("code", ""), None)
+    def _exchange_code(self, form: _Fields, client: _Client) -> _Document:
+        grant = self._code_grants.pop(form.get("code", ""), None)
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         challenge = urlsafe_b64encode(digest).rstrip(b"=").decode()
         if grant is None or (grant.client_id, grant.challenge, grant.redirect_uri) != (
@@ -326,44 +332,44 @@ class Issuer:
             challenge,
             form.get("redirect_uri", ""),
         ):
-            raise _Refused("invalid_grant", "this issuer gave out no such code")
-        return self._tokens(grant)
+            raise _OAuthError("invalid_grant", "this issuer gave out no such code")
+        return self._refreshable_response(grant)
 
-    def _renewed(self, form: _Fields, client: _Client) -> _Document:
-        grant = self._refreshing.get(form.get("refresh_token", ""))
+    def _exchange_refresh_token(self, form: _Fields, client: _Client) -> _Document:
+        grant = self._refresh_grants.get(form.get("refresh_token", ""))
         if grant is None or grant.client_id != client.id:
-            raise _Refused("invalid_grant", "this issuer gave out no such token")
-        del self._refreshing[form["refresh_token"]]
-        return self._tokens(grant)
+            raise _OAuthError("invalid_grant", "this issuer gave out no such token")
+        del self._refresh_grants[form["refresh_token"]]
+        return self._refreshable_response(grant)
 
-    def _for_itself(self, form: _Fields, client: _Client) -> _Document:
-        scopes, resource = self._scopes(form), form.get("resource")
+    def _grant_client_credentials(self, form: _Fields, client: _Client) -> _Document:
+        scopes, resource = self._requested_scopes(form), form.get("resource")
         grant = _Grant(client.id, client.id, scopes, resource)
-        return self._said(grant)
+        return self._token_response(grant)
 
-    def _trade_assertion(self, form: _Fields, client: _Client) -> _Document:
+    def _exchange_token(self, form: _Fields, client: _Client) -> _Document:
         return {
             "access_token": secrets.token_urlsafe(),
             "issued_token_type": ID_JAG,
             "token_type": "N_A",
         }
 
-    def _tokens(self, grant: _Grant) -> _Document:
+    def _refreshable_response(self, grant: _Grant) -> _Document:
         refresh = secrets.token_urlsafe()
-        self._refreshing[refresh] = grant
-        return self._said(grant) | {"refresh_token": refresh}
+        self._refresh_grants[refresh] = grant
+        return self._token_response(grant) | {"refresh_token": refresh}
 
-    def _said(self, grant: _Grant) -> _Document:
+    def _token_response(self, grant: _Grant) -> _Document:
         return {
-            "access_token": self._access(grant),
+            "access_token": self._issue_access_token(grant),
             "token_type": "Bearer",
             "expires_in": int(self.lifetime),
             "scope": " ".join(grant.scopes),
         }
 
-    def _access(self, grant: _Grant) -> str:
+    def _issue_access_token(self, grant: _Grant) -> str:
         token = secrets.token_urlsafe()
-        self._live[token] = Principal(
+        self._access_tokens[token] = Principal(
             issuer=self.url,
             client_id=grant.client_id,
             subject=grant.subject,
@@ -374,10 +380,12 @@ class Issuer:
         return token
 
 
-_PATHS: Final = frozenset({METADATA, "/authorize", "/register", "/revoke", "/token"})
+_ISSUER_PATHS: Final = frozenset(
+    {METADATA, "/authorize", "/register", "/revoke", "/token"}
+)
 
 
-class _Beside:
+class _IssuerRouter:
     """Routes an issuer's paths to it, and all others to another application."""
 
     def __init__(self, issuer: Issuer, app: Any) -> None:
@@ -386,8 +394,8 @@ class _Beside:
         self.limits: Limits = app.limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_ours = scope["type"] == "http" and scope["path"] in _PATHS
-        await (self._issuer if is_ours else self._app)(scope, receive, send)
+        is_issuer_path = scope["type"] == "http" and scope["path"] in _ISSUER_PATHS
+        await (self._issuer if is_issuer_path else self._app)(scope, receive, send)
 
     async def start(self) -> None:
         await self._app.start()
@@ -399,5 +407,5 @@ class _Beside:
         await self._app.aclose()
 
 
-def _fields(text: str) -> _Fields:
+def _parse_form(text: str) -> _Fields:
     return dict(parse_qsl(text, keep_blank_values=True))

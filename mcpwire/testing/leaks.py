@@ -1,7 +1,7 @@
 """Detection of leaked descriptors, child processes, threads and asyncio tasks.
 
 `leak_check` is for users; it and the fixture of ``mcpwire.testing.pytest_plugin`` are
-built on `Watch` and `watch_tasks`.
+built on `ResourceSnapshot` and `watch_tasks`.
 
 Descriptors are found through ``/proc/self/fd`` or ``/dev/fd``, child processes through
 ``/proc``, if the system has these; threads and tasks on all systems.
@@ -49,17 +49,17 @@ def open_descriptors() -> set[tuple[int, str]]:
     """
     if _DESCRIPTORS is None:
         return set()
-    found = set()
+    descriptors = set()
     for name in os.listdir(_DESCRIPTORS):  # noqa: PTH208 - ten times faster than Path
         number = int(name)
         try:
-            found.add((number, _target(number)))
+            descriptors.add((number, _descriptor_target(number)))
         except OSError:  # the descriptor of the listing, already closed
             continue
-    return found
+    return descriptors
 
 
-def _target(number: int) -> str:
+def _descriptor_target(number: int) -> str:
     try:
         return os.readlink(f"{_DESCRIPTORS}/{number}")  # noqa: PTH115 - as above
     except OSError:
@@ -97,7 +97,7 @@ def describe_thread(thread: threading.Thread) -> str:
     return f"{kind} {thread.name!r} in {frame.f_code.co_name} ({place})"
 
 
-class Watch:
+class ResourceSnapshot:
     """A snapshot of the open resources, to compare with later."""
 
     def __init__(self, *, ignore: Iterable[str] = ()) -> None:
@@ -106,20 +106,20 @@ class Watch:
         self._children = children()
         self._threads = set(threading.enumerate())
 
-    def leaked(self) -> list[str]:
+    def find_leaks(self) -> list[str]:
         """Return a line for each resource that is open now and not in the snapshot."""
-        found = sorted(open_descriptors() - self._descriptors)
+        new_descriptors = sorted(open_descriptors() - self._descriptors)
         lines = [
             f"descriptor {number} -> {target}"
-            for number, target in found
+            for number, target in new_descriptors
             if LIBFFI not in target
         ]
-        born = sorted(children() - self._children)
-        lines += [f"child process {describe_child(pid)}" for pid in born]
-        begun = set(threading.enumerate()) - self._threads
-        lines += sorted(describe_thread(thread) for thread in begun)
+        new_children = sorted(children() - self._children)
+        lines += [f"child process {describe_child(pid)}" for pid in new_children]
+        new_threads = set(threading.enumerate()) - self._threads
+        lines += sorted(describe_thread(thread) for thread in new_threads)
         return [
-            line for line in lines if not any(each in line for each in self._ignore)
+            line for line in lines if not any(text in line for text in self._ignore)
         ]
 
     def settle(self, grace: float = GRACE_S) -> list[str]:
@@ -128,29 +128,29 @@ class Watch:
         A finalizer that closes a resource warns (`ResourceWarning`), so the collection
         hides no leak if warnings are errors.
         """
-        for _ in self._looks(grace):
+        for _ in self._poll(grace):
             pass
-        return self.leaked()
+        return self.find_leaks()
 
     async def settle_on_loop(self, grace: float = GRACE_S) -> list[str]:
         """Do the same as `settle`, and let the running loop close resources."""
-        for _ in self._looks(grace):
+        for _ in self._poll(grace):
             for _ in range(LOOP_TURNS):
                 await asyncio.sleep(0)
-        return self.leaked()
+        return self.find_leaks()
 
-    def _looks(self, grace: float) -> Iterator[None]:
+    def _poll(self, grace: float) -> Iterator[None]:
         """Yield, with pauses in real time, while resources are open in the grace."""
-        if not self.leaked():
+        if not self.find_leaks():
             return
         gc.collect()
         deadline = time.monotonic() + grace
-        while self.leaked() and time.monotonic() < deadline:
+        while self.find_leaks() and time.monotonic() < deadline:
             yield
             time.sleep(POLL_S)
 
 
-async def tasks_left(before: set[asyncio.Task[Any]]) -> list[str]:
+async def remaining_tasks(before: set[asyncio.Task[Any]]) -> list[str]:
     """Return a line for each new task that does not end within `LOOP_TURNS`."""
     left: set[asyncio.Task[Any]] = set()
     for _ in range(LOOP_TURNS):
@@ -168,7 +168,7 @@ def watch_tasks(function: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
     async def watched(*args: Any, **options: Any) -> Any:
         before = asyncio.all_tasks()
         result = await function(*args, **options)
-        if left := await tasks_left(before):
+        if left := await remaining_tasks(before):
             raise AssertionError(f"left running: {'; '.join(left)}")
         return result
 
@@ -181,27 +181,29 @@ class LeakCheck:
     def __init__(self, grace: float, ignore: Iterable[str]) -> None:
         self._grace = grace
         self._ignore = tuple(ignore)
-        self._watch: Watch | None = None
+        self._snapshot: ResourceSnapshot | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def __enter__(self) -> None:
-        self._watch = Watch(ignore=self._ignore)
+        self._snapshot = ResourceSnapshot(ignore=self._ignore)
 
     def __exit__(self, _: object, error: object, __: object) -> None:
-        assert self._watch is not None
+        assert self._snapshot is not None
         if error is None:
-            _report(self._watch.settle(self._grace))
+            _report(self._snapshot.settle(self._grace))
 
     async def __aenter__(self) -> None:
         self._tasks = asyncio.all_tasks()
         self.__enter__()
 
     async def __aexit__(self, _: object, error: object, __: object) -> None:
-        assert self._watch is not None
+        assert self._snapshot is not None
         if error is None:
-            left = await tasks_left(self._tasks)
-            left = [line for line in left if not any(e in line for e in self._ignore)]
-            _report(left + await self._watch.settle_on_loop(self._grace))
+            left = await remaining_tasks(self._tasks)
+            left = [
+                line for line in left if not any(text in line for text in self._ignore)
+            ]
+            _report(left + await self._snapshot.settle_on_loop(self._grace))
 
 
 def _report(left: list[str]) -> None:

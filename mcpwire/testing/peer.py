@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from mcpwire.testing.wire import Split, Wire
 
-PATIENCE_S: Final = 10.0
+DEFAULT_TIMEOUT_S: Final = 10.0
 """Default time limit of a peer's waits, in seconds."""
 
 
-def plain(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """Return a value of `mcpwire.types` as JSON, and a JSON value unchanged."""
     if isinstance(value, (dict, list, str, int, float, type(None))):
         return value
@@ -42,17 +42,17 @@ def plain(value: Any) -> Any:
 
 
 def _answer(id: Any, result: Any) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": id, "result": plain(result)}
+    return {"jsonrpc": "2.0", "id": id, "result": to_json(result)}
 
 
 def _error(id: Any, code: int, message: str, data: Any = None) -> dict[str, Any]:
     error = {"code": code, "message": message}
-    error |= {} if data is None else {"data": plain(data)}
+    error |= {} if data is None else {"data": to_json(data)}
     return {"jsonrpc": "2.0", "id": id, "error": error}
 
 
 def _notification(method: str, params: Any = None) -> dict[str, Any]:
-    members = {} if params is None else {"params": plain(params)}
+    members = {} if params is None else {"params": to_json(params)}
     return {"jsonrpc": "2.0", "method": method, **members}
 
 
@@ -96,8 +96,8 @@ class Message:
     def arguments(self) -> dict[str, Any]:
         """The arguments of a tool call; an empty dict if the message has none."""
         params = self.params
-        found = params.get("arguments") if isinstance(params, dict) else None
-        return found if isinstance(found, dict) else {}
+        arguments = params.get("arguments") if isinstance(params, dict) else None
+        return arguments if isinstance(arguments, dict) else {}
 
     @property
     def result(self) -> Any:
@@ -135,10 +135,10 @@ class Message:
         meta = params.get("_meta") if isinstance(params, dict) else None
         if not isinstance(meta, dict) or "progressToken" not in meta:
             return
-        told = {"progressToken": meta["progressToken"], "progress": progress}
-        told |= {} if total is None else {"total": total}
-        told |= {} if message is None else {"message": message}
-        self._send(_notification("notifications/progress", told))
+        progress_params = {"progressToken": meta["progressToken"], "progress": progress}
+        progress_params |= {} if total is None else {"total": total}
+        progress_params |= {} if message is None else {"message": message}
+        self._send(_notification("notifications/progress", progress_params))
 
     def _member(self, name: str, default: Any = None) -> Any:
         return self.raw.get(name, default) if isinstance(self.raw, dict) else default
@@ -178,8 +178,8 @@ def in_turn(*outcomes: Any) -> Callable[[Message], Any]:
     """
     if not outcomes:
         raise ValueError("in_turn takes at least one outcome")
-    left = iter(outcomes[:-1])
-    return lambda _: next(left, outcomes[-1])
+    remaining = iter(outcomes[:-1])
+    return lambda _: next(remaining, outcomes[-1])
 
 
 class ScriptedPeer:
@@ -212,8 +212,8 @@ class ScriptedPeer:
         self.received: list[Message] = []
         self.received_bytes = bytearray()
         self._inbox: list[tuple[Wire, Message]] = []
-        self._waiting: list[asyncio.Future[None]] = []
-        self._arrived = threading.Condition()
+        self._waiters: list[asyncio.Future[None]] = []
+        self._received_condition = threading.Condition()
         self._wire: Wire | None = None
         self._last_id = 0
 
@@ -241,13 +241,13 @@ class ScriptedPeer:
         Raises:
             ConnectionError: There is no connection.
         """
-        self._put(self._need_wire(), data, split, turns)
+        self._send_parts(self._need_wire(), data, split, turns)
 
     def send(
         self, message: Any, *, split: Split = None, turns: int | None = None
     ) -> None:
         """Send any JSON value as one line."""
-        self._put(self._need_wire(), _line(message), split, turns)
+        self._send_parts(self._need_wire(), _encode_line(message), split, turns)
 
     def answer(self, id: Any, result: Any) -> None:
         """Answer a request with a dict, or with a value of `mcpwire.types`."""
@@ -285,7 +285,7 @@ class ScriptedPeer:
         params: Any = None,
         *,
         id: Any = None,
-        timeout: float = PATIENCE_S,
+        timeout: float = DEFAULT_TIMEOUT_S,
     ) -> Message:
         """Send a request and return its response.
 
@@ -302,7 +302,7 @@ class ScriptedPeer:
         )
 
     async def receive(
-        self, method: str | None = None, *, timeout: float = PATIENCE_S
+        self, method: str | None = None, *, timeout: float = DEFAULT_TIMEOUT_S
     ) -> Message:
         """Return the next message that the table did not answer, of a method if given.
 
@@ -317,7 +317,7 @@ class ScriptedPeer:
             is_over=self._is_over,
         )
 
-    async def closed(self, *, timeout: float = PATIENCE_S) -> None:
+    async def closed(self, *, timeout: float = DEFAULT_TIMEOUT_S) -> None:
         """Wait until the connection is closed by either side.
 
         Raises:
@@ -326,7 +326,7 @@ class ScriptedPeer:
         await self._wait(lambda: not self.is_open, "end of the connection", timeout)
 
     def wait_for(
-        self, method: str, *, count: int = 1, timeout: float = PATIENCE_S
+        self, method: str, *, count: int = 1, timeout: float = DEFAULT_TIMEOUT_S
     ) -> list[Message]:
         """Wait without a loop until `count` messages of a method are received in all.
 
@@ -336,15 +336,17 @@ class ScriptedPeer:
             AssertionError: Fewer messages were received within `timeout`.
         """
 
-        def come() -> list[Message]:
-            return [each for each in self.received if each.method == method]
+        def matching() -> list[Message]:
+            return [m for m in self.received if m.method == method]
 
-        with self._arrived:
-            if self._arrived.wait_for(lambda: len(come()) >= count, timeout):
-                return come()
+        with self._received_condition:
+            if self._received_condition.wait_for(
+                lambda: len(matching()) >= count, timeout
+            ):
+                return matching()
         raise AssertionError(
-            f"{len(come())} of {count} {method!r} came within {timeout:g} s: "
-            f"{self._account()}"
+            f"{len(matching())} of {count} {method!r} came within {timeout:g} s: "
+            f"{self._describe_received()}"
         )
 
     def requests(self, method: str) -> list[Any]:
@@ -359,21 +361,21 @@ class ScriptedPeer:
         *,
         is_over: Callable[[], bool],
     ) -> Message:
-        found: list[Message] = []
+        matched: list[Message] = []
 
-        def look() -> bool:
+        def take_match() -> bool:
             match = next((each for each in self._inbox if matches(each[1])), None)
             if match is not None:
                 self._inbox.remove(match)
-                found.append(match[1])
+                matched.append(match[1])
             elif is_over():
                 raise AssertionError(
-                    f"no {what} came before the end: {self._account()}"
+                    f"no {what} came before the end: {self._describe_received()}"
                 )
             return match is not None
 
-        await self._wait(look, what, timeout)
-        return found[0]
+        await self._wait(take_match, what, timeout)
+        return matched[0]
 
     async def _wait(
         self, is_met: Callable[[], bool], what: str, timeout: float
@@ -381,19 +383,19 @@ class ScriptedPeer:
         try:
             async with asyncio.timeout(timeout):
                 while not is_met():
-                    arrival = asyncio.get_running_loop().create_future()
-                    self._waiting.append(arrival)
-                    await arrival
+                    waiter = asyncio.get_running_loop().create_future()
+                    self._waiters.append(waiter)
+                    await waiter
         except TimeoutError:
             raise AssertionError(
-                f"no {what} came within {timeout:g} s: {self._account()}"
+                f"no {what} came within {timeout:g} s: {self._describe_received()}"
             ) from None
 
     def _is_over(self) -> bool:
         """Return whether no further message can arrive."""
         return not self.is_open
 
-    def _account(self) -> str:
+    def _describe_received(self) -> str:
         """Describe the messages received so far."""
         names = [
             each.method or ("answer" if each.is_answer else "noise")
@@ -401,13 +403,13 @@ class ScriptedPeer:
         ]
         return f"received {', '.join(names)}" if names else "nothing was received"
 
-    def _wake(self) -> None:
-        with self._arrived:
-            self._arrived.notify_all()
-        waiting, self._waiting = self._waiting, []
-        for arrival in waiting:
-            if not arrival.done():
-                arrival.set_result(None)
+    def _notify_waiters(self) -> None:
+        with self._received_condition:
+            self._received_condition.notify_all()
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     # Callbacks of the wire
 
@@ -419,14 +421,14 @@ class ScriptedPeer:
             *lines, wire.partial = wire.partial.split(b"\n")
             for line in lines:
                 if line.strip():
-                    self._take_line(wire, bytes(line))
-        self._wake()
+                    self._receive_line(wire, bytes(line))
+        self._notify_waiters()
 
     def wire_ended(self, wire: Wire) -> None:
         """Handle the end of the connection, from either side."""
-        self._wake()
+        self._notify_waiters()
 
-    def _use(self, wire: Wire) -> None:
+    def _set_wire(self, wire: Wire) -> None:
         """Make a connection the current one; earlier ones stay usable."""
         self._wire = wire
         # Messages of closed connections are no longer of use.
@@ -437,26 +439,26 @@ class ScriptedPeer:
             raise ConnectionError(f"there is no connection: {self!r}")
         return self._wire
 
-    def _put(
+    def _send_parts(
         self, wire: Wire, data: bytes, split: Split = None, turns: int | None = None
     ) -> None:
         parts = cut(data, self.split if split is None else split)
         wire.put(parts, self.turns if turns is None else turns)
 
-    def _take_line(self, wire: Wire, line: bytes) -> None:
+    def _receive_line(self, wire: Wire, line: bytes) -> None:
         try:
             value = json.loads(line)
         except ValueError:
             value = line
 
         def send(message: Any) -> None:
-            self._put(wire, _line(message))
+            self._send_parts(wire, _encode_line(message))
 
         for item in value if isinstance(value, list) else [value]:
             message = Message(item, send)
             self.received.append(message)
             outcome = self.answers.get(message.method or "", self.outcome)
-            if not (message.is_request and self._act(wire, message, outcome)):
+            if not (message.is_request and self._perform(wire, message, outcome)):
                 self._inbox.append((wire, message))
 
     # The table of outcomes
@@ -465,37 +467,37 @@ class ScriptedPeer:
         """Return the outcome of a method that is not in the table."""
         return SILENCE
 
-    def _act(self, wire: Wire, request: Message, outcome: Any) -> bool:
+    def _perform(self, wire: Wire, request: Message, outcome: Any) -> bool:
         """Perform an outcome; return False for `SILENCE`."""
         if not wire.is_open:
             return True  # a function of the test may have closed it
         if callable(outcome):
-            return self._act(wire, request, _call(outcome, request))
+            return self._perform(wire, request, _call_script(outcome, request))
         if outcome is SILENCE:
             return False
         if isinstance(outcome, _Later):
-            act = partial(self._act, wire, request, outcome.outcome)
+            perform = partial(self._perform, wire, request, outcome.outcome)
             if outcome.seconds > 0:
-                wire.later(outcome.seconds, act)
+                wire.later(outcome.seconds, perform)
             else:
-                wire.after_turns(outcome.turns, act)
+                wire.after_turns(outcome.turns, perform)
         elif isinstance(outcome, _Repeated):
             for _ in range(outcome.times):
-                self._act(wire, request, outcome.outcome)
+                self._perform(wire, request, outcome.outcome)
         elif isinstance(outcome, RPCError):
             request.fail(outcome.code, outcome.message, outcome.data)
         elif isinstance(outcome, bytes):
-            self._put(wire, outcome)
+            self._send_parts(wire, outcome)
         else:
             request.answer(outcome)
         return True
 
 
-def _line(message: Any) -> bytes:
-    return json.dumps(plain(message), separators=(",", ":")).encode() + b"\n"
+def _encode_line(message: Any) -> bytes:
+    return json.dumps(to_json(message), separators=(",", ":")).encode() + b"\n"
 
 
-def _call(script: Callable[[Message], Any], request: Message) -> Any:
+def _call_script(script: Callable[[Message], Any], request: Message) -> Any:
     """Call a function of the test; its errors become error answers."""
     try:
         outcome = script(request)

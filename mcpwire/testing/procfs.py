@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _PROC: Final = Path("/proc")
-_PAGE: Final = 4096
+_PAGE_BYTES: Final = 4096
 
 HAS_PROC: Final = (_PROC / "self" / "statm").exists()
 
@@ -29,11 +29,11 @@ def children(pid: int) -> set[int]:
     if not LISTS_CHILDREN:
         parents = _parents(with_ended=True) if HAS_PROC else {}
         return {child for child, parent in parents.items() if parent == pid}
-    found: set[int] = set()
-    for listed in (_PROC / str(pid) / "task").glob("*/children"):
+    pids: set[int] = set()
+    for path in (_PROC / str(pid) / "task").glob("*/children"):
         with contextlib.suppress(OSError):  # the thread has just ended
-            found.update(map(int, listed.read_text().split()))
-    return found
+            pids.update(map(int, path.read_text().split()))
+    return pids
 
 
 def _stat(pid: int | str) -> list[str]:
@@ -43,7 +43,7 @@ def _stat(pid: int | str) -> list[str]:
 
 
 def _parents(*, with_ended: bool = False) -> dict[int, int]:
-    found = {}
+    parents = {}
     for folder in _PROC.iterdir():
         if folder.name.isdigit():
             try:
@@ -51,8 +51,8 @@ def _parents(*, with_ended: bool = False) -> dict[int, int]:
             except OSError:
                 continue
             if with_ended or state not in {"Z", "X"}:
-                found[int(folder.name)] = int(parent)
-    return found
+                parents[int(folder.name)] = int(parent)
+    return parents
 
 
 def descendants(*pids: int, with_ended: bool = False) -> set[int]:
@@ -82,20 +82,18 @@ def is_alive(pid: int) -> bool:
     return pid in _parents()
 
 
-def _sum(pids: Iterable[int], count: Callable[[Path], int]) -> int | None:
+def _sum_counts(pids: Iterable[int], count: Callable[[Path], int]) -> int | None:
     """Sum up a count over processes and their descendants, by their folders."""
     given = tuple(pids)
     try:
-        return sum(
-            count(_PROC / str(each)) for each in descendants(*given).union(given)
-        )
+        return sum(count(_PROC / str(pid)) for pid in descendants(*given).union(given))
     except OSError:
         return None
 
 
 def descriptors(*pids: int) -> int | None:
     """Return the number of open descriptors of processes and their descendants."""
-    return _sum(pids, lambda folder: len(list((folder / "fd").iterdir())))
+    return _sum_counts(pids, lambda folder: len(list((folder / "fd").iterdir())))
 
 
 def resident_memory(*pids: int) -> int | None:
@@ -103,8 +101,9 @@ def resident_memory(*pids: int) -> int | None:
 
     Memory shared by two of them counts twice.
     """
-    return _sum(
-        pids, lambda folder: int((folder / "statm").read_text().split()[1]) * _PAGE
+    return _sum_counts(
+        pids,
+        lambda folder: int((folder / "statm").read_text().split()[1]) * _PAGE_BYTES,
     )
 
 
@@ -116,31 +115,31 @@ def private_memory(pid: int) -> int | None:
         sizes = re.findall(r"\nPrivate_(?:Clean|Dirty): +(\d+) kB", text)
         return 1_024 * sum(map(int, sizes))
 
-    return _sum((pid,), count)
+    return _sum_counts((pid,), count)
 
 
 def threads(pid: int) -> int | None:
     """Return the number of threads of a process and its descendants."""
-    return _sum((pid,), lambda folder: len(list((folder / "task").iterdir())))
+    return _sum_counts((pid,), lambda folder: len(list((folder / "task").iterdir())))
 
 
 def mapped_files(pids: Iterable[int]) -> dict[str, int]:
     """Return the files mapped by processes and their descendants, with their sizes."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for pid in pids:
-        for each in (pid, *descendants(pid)):
+        for process in (pid, *descendants(pid)):
             try:
-                lines = (_PROC / str(each) / "maps").read_text().splitlines()
+                lines = (_PROC / str(process) / "maps").read_text().splitlines()
             except OSError:  # it has just ended, or access is denied
                 continue
             paths = {line.split(maxsplit=5)[5] for line in lines if " /" in line}
-            for path in paths - found.keys():
+            for path in paths - sizes.keys():
                 with contextlib.suppress(OSError):  # deleted, or in another root
-                    found[path] = Path(path).stat().st_size
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+                    sizes[path] = Path(path).stat().st_size
+    return dict(sorted(sizes.items(), key=lambda item: -item[1]))
 
 
-def work_of(pid: int) -> tuple[bool, int] | None:
+def cpu_state(pid: int) -> tuple[bool, int] | None:
     """Return whether a process is busy (state R or D), and its CPU time in ticks."""
     try:
         fields = _stat(pid)
@@ -158,28 +157,28 @@ def cpu_time(*pids: int, with_own: bool = True) -> int | None:
         pids: The processes.
         with_own: Whether to include the processes themselves.
     """
-    found = 0
+    total_ns = 0
     tick_ns = 10**9 // os.sysconf("SC_CLK_TCK")  # Windows has no such function
-    for each in descendants(*pids, with_ended=True).union(pids):
+    for pid in descendants(*pids, with_ended=True).union(pids):
         try:
-            if with_own or each not in pids:
+            if with_own or pid not in pids:
                 # The clock id of `clock_getcpuclockid`: all threads, ended or not.
-                found += time.clock_gettime_ns((~each << 3) | 2)
-            waited_for = _stat(each)[13:15]
+                total_ns += time.clock_gettime_ns((~pid << 3) | 2)
+            children_ticks = _stat(pid)[13:15]
         except OSError:
-            if each in pids:
+            if pid in pids:
                 return None
             continue
-        found += sum(map(int, waited_for)) * tick_ns
-    return found
+        total_ns += sum(map(int, children_ticks)) * tick_ns
+    return total_ns
 
 
 def system_calls(*pids: int) -> tuple[int, int] | None:
     """Return the numbers of read and write calls of processes and descendants."""
     reads = writes = 0
     try:
-        for each in descendants(*pids).union(pids):
-            text = (_PROC / str(each) / "io").read_text()
+        for pid in descendants(*pids).union(pids):
+            text = (_PROC / str(pid) / "io").read_text()
             lines = dict(line.split(": ") for line in text.splitlines())
             reads += int(lines["syscr"])
             writes += int(lines["syscw"])
@@ -200,12 +199,12 @@ def listeners(port: int) -> set[int]:
             fields = line.split()
             if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
                 sockets.add(fields[9])
-    found = set()
+    pids = set()
     for link in _PROC.glob("[0-9]*/fd/*") if sockets else ():
         try:
             name = re.fullmatch(r"socket:\[(\d+)\]", str(link.readlink()))
         except OSError:
             continue
         if name is not None and name[1] in sockets:
-            found.add(int(link.parts[2]))
-    return found
+            pids.add(int(link.parts[2]))
+    return pids

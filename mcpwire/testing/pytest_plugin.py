@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcpwire.testing.clock import VirtualClockLoop
-from mcpwire.testing.leaks import Watch, watch_tasks
+from mcpwire.testing.leaks import ResourceSnapshot, watch_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 @pytest.fixture
 def no_leaks() -> Iterator[None]:
     """Fail a test that leaks resources, those of its other fixtures included."""
-    watch = Watch()
+    snapshot = ResourceSnapshot()
     yield
-    if left := watch.settle():
+    if left := snapshot.settle():
         pytest.fail(f"the test left open: {'; '.join(left)}", pytrace=False)
 
 

@@ -36,13 +36,13 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.testing import faults as known
+from mcpwire.testing import faults as fault_classes
 from mcpwire.testing.faults import END, Chain, Fault, Pause
 from mcpwire.testing.wire import HttpWire
-from mcpwire.transports.duplex import forget_descriptor
+from mcpwire.transports.duplex import unwatch_descriptor
 from mcpwire.transports.http.target import Http
 from mcpwire.transports.stdio import StdioChannel
-from mcpwire.transports.targets import Stdio, opener, resolve
+from mcpwire.transports.targets import Stdio, make_opener, resolve_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -74,35 +74,37 @@ class _Direction:
         self._write_fd = write_fd
         self._chain = chain
         self._items: deque[Item] = deque(chain.start())
-        self._next: asyncio.Handle | None = None
+        self._next_handle: asyncio.Handle | None = None
         self._is_pausing = False
-        self._is_hurried = False
-        self.over = asyncio.Event()
+        self._closes_at_pause = False
+        self.closed = asyncio.Event()
         os.set_blocking(read_fd, False)
         os.set_blocking(write_fd, False)
         # A pipe's writing end is reported readable only when its reader has closed, so
         # the writer gets a broken pipe as early as without the relay.
         self._loop.add_reader(write_fd, self.close)
-        self._go_on()
+        self._process_next()
 
-    def _go_on(self) -> None:
+    def _process_next(self) -> None:
         """Process the next item, or read more."""
         self._is_pausing = False
         if not self._items:
-            self._loop.add_reader(self._read_fd, self._readable)
+            self._loop.add_reader(self._read_fd, self._read)
             return
         item = self._items[0]
         if isinstance(item, bytes):
             self._write(item)
-        elif item is END or self._is_hurried:
+        elif item is END or self._closes_at_pause:
             self.close()
         elif isinstance(item, Pause):
             self._items.popleft()
             self._is_pausing = True
             if item.seconds != inf:
-                self._next = self._loop.call_later(item.seconds, self._go_on)
+                self._next_handle = self._loop.call_later(
+                    item.seconds, self._process_next
+                )
 
-    def _readable(self) -> None:
+    def _read(self) -> None:
         try:
             data = os.read(self._read_fd, READ_BYTES)
         except (BlockingIOError, InterruptedError):
@@ -111,7 +113,7 @@ class _Direction:
             data = b""
         self._loop.remove_reader(self._read_fd)
         self._items += self._chain.feed(data) if data else self._chain.finish()
-        self._go_on()
+        self._process_next()
 
     def _write(self, data: bytes) -> None:
         """Write a part; the next is written in another turn, to be read separately."""
@@ -125,27 +127,27 @@ class _Direction:
         if count == len(data):
             self._items.popleft()
             self._loop.remove_writer(self._write_fd)
-            self._next = self._loop.call_soon(self._go_on)
+            self._next_handle = self._loop.call_soon(self._process_next)
         else:
             self._items[0] = data[count:]
-            self._loop.add_writer(self._write_fd, self._go_on)
+            self._loop.add_writer(self._write_fd, self._process_next)
 
-    def hurry(self) -> None:
+    def close_at_pause(self) -> None:
         """Close at the current or next pause; the bytes after it are dropped."""
-        self._is_hurried = True
+        self._closes_at_pause = True
         if self._is_pausing:
             self.close()
 
     def close(self) -> None:
         """Close both descriptors now."""
-        if self.over.is_set():
+        if self.closed.is_set():
             return
-        self.over.set()
+        self.closed.set()
         self._items.clear()
-        if self._next is not None:
-            self._next.cancel()
+        if self._next_handle is not None:
+            self._next_handle.cancel()
         for fd in (self._read_fd, self._write_fd):
-            forget_descriptor(self._loop, fd)
+            unwatch_descriptor(self._loop, fd)
             os.close(fd)
 
 
@@ -165,7 +167,9 @@ class Relay:
         faults: Sequence[Fault],
         seed: int,
     ) -> None:
-        server, client = (Chain(faults, way, seed) for way in ("server", "client"))
+        server, client = (
+            Chain(faults, direction, seed) for direction in ("server", "client")
+        )
         self.to_server = _Direction(from_client, to_child, server)
         self.to_client = _Direction(from_child, to_client, client)
 
@@ -207,10 +211,10 @@ class FaultyChannel(StdioChannel):
 
     def _stop_writing(self) -> None:
         super()._stop_writing()
-        self._relay.to_server.hurry()  # the child sees the end in spite of pauses
+        self._relay.to_server.close_at_pause()  # so that the child sees the end
 
-    def _stopped(self, task: asyncio.Task[None]) -> None:
-        super()._stopped(task)
+    def _on_stopped(self, task: asyncio.Task[None]) -> None:
+        super()._on_stopped(task)
         self._relay.close()
 
     def abandon(self) -> None:
@@ -270,30 +274,30 @@ class FaultyStdio:
 
 
 def _as_command(target: str | Stdio | Http) -> Stdio:
-    meant = resolve(target)
-    if isinstance(meant, Stdio):
-        return meant
-    if not isinstance(meant, Http):
+    resolved = resolve_target(target)
+    if isinstance(resolved, Stdio):
+        return resolved
+    if not isinstance(resolved, Http):
         raise ValueError(
             "the target must be a command line, a Stdio, a URL or an Http, "
             f"got {target!r}"
         )
-    return _bridge_command(meant)
+    return _bridge_command(resolved)
 
 
 def _bridge_command(target: Http) -> Stdio:
     """Return the command of a bridge to a server over HTTP."""
-    given = _given(target)
+    options = _changed_attributes(target)
     try:
-        options = json.dumps(given)
+        encoded = json.dumps(options)
     except TypeError as error:
-        names = ", ".join(sorted(set(given) - {"url"}))
+        names = ", ".join(sorted(set(options) - {"url"}))
         raise ValueError(
             f"options of {target} must be texts, numbers and mappings of them to "
             f"reach another process ({names}): {error}"
         ) from error
     program = ["-P", "-m", __name__, "http"]
-    return Stdio(sys.executable, program, env={HTTP_OPTIONS: options}, inherit_env=True)
+    return Stdio(sys.executable, program, env={HTTP_OPTIONS: encoded}, inherit_env=True)
 
 
 # --- as a program
@@ -301,42 +305,47 @@ def _bridge_command(target: Http) -> Stdio:
 
 def encode_faults(faults: Sequence[Fault]) -> str:
     """Encode faults as one argument of a command."""
-    return repr([(type(fault).__name__, _given(fault)) for fault in faults])
+    return repr(
+        [(type(fault).__name__, _changed_attributes(fault)) for fault in faults]
+    )
 
 
-def _given(made: Any) -> dict[str, Any]:
+def _changed_attributes(value: Any) -> dict[str, Any]:
     """Return the attributes that differ from the defaults; infinity has no literal."""
     return attrs.asdict(
-        made,
+        value,
         recurse=False,
-        filter=lambda each, value: bool(each.init and value != each.default),
+        filter=lambda field, item: bool(field.init and item != field.default),
     )
 
 
 def decode_faults(text: str) -> list[Fault]:
     """Decode the faults from the text of `encode_faults`."""
-    return [getattr(known, name)(**given) for name, given in ast.literal_eval(text)]
+    return [
+        getattr(fault_classes, name)(**attributes)
+        for name, attributes in ast.literal_eval(text)
+    ]
 
 
-def _take(fd: int, flags: int) -> int:
+def _detach_descriptor(fd: int, flags: int) -> int:
     """Duplicate a descriptor and point the original at /dev/null."""
     copy = os.dup(fd)
-    nothing = os.open(os.devnull, flags)
-    os.dup2(nothing, fd)
-    os.close(nothing)
+    null_fd = os.open(os.devnull, flags)
+    os.dup2(null_fd, fd)
+    os.close(null_fd)
     return copy
 
 
-async def _serve(
+async def _run_relay(
     child: subprocess.Popen[bytes], faults: Sequence[Fault], seed: int
 ) -> int:
     assert child.stdin is not None
     assert child.stdout is not None
     relay = Relay(
-        from_client=_take(0, os.O_RDONLY),
+        from_client=_detach_descriptor(0, os.O_RDONLY),
         to_child=os.dup(child.stdin.fileno()),
         from_child=os.dup(child.stdout.fileno()),
-        to_client=_take(1, os.O_WRONLY),
+        to_client=_detach_descriptor(1, os.O_WRONLY),
         faults=faults,
         seed=seed,
     )
@@ -345,7 +354,7 @@ async def _serve(
     code = await asyncio.to_thread(child.wait)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(DRAIN_S):
-            await relay.to_client.over.wait()
+            await relay.to_client.closed.wait()
     # At once: the client has seen the end of the stream, and waits for the exit code.
     if code >= 0:
         os._exit(code)
@@ -373,15 +382,15 @@ class _Bridge:
     async def run(self, target: Http) -> None:
         """Copy lines until either side ends."""
         wire = HttpWire(self, answers_all=True)
-        wire.attach(opener(target, DEFAULT_LIMITS).open(wire))
+        wire.attach(make_opener(target, DEFAULT_LIMITS).open(wire))
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=DEFAULT_LIMITS.message)
         await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
         )
-        reading = loop.create_task(self._read(reader, wire))
+        read_task = loop.create_task(self._read(reader, wire))
         await self.is_over.wait()
-        reading.cancel()
+        read_task.cancel()
         await wire.aclose()
 
     async def _read(self, reader: asyncio.StreamReader, wire: Wire) -> None:
@@ -393,8 +402,8 @@ class _Bridge:
 def main(argv: Sequence[str]) -> int:
     """Run the relay and exit as the server does, or run the bridge to HTTP."""
     if argv == ["http"]:
-        given: dict[str, Any] = json.loads(os.environ[HTTP_OPTIONS])
-        asyncio.run(_Bridge().run(Http(given.pop("url"), **given)))
+        options: dict[str, Any] = json.loads(os.environ[HTTP_OPTIONS])
+        asyncio.run(_Bridge().run(Http(options.pop("url"), **options)))
         return 0
     faults, seed, *command = argv
     try:
@@ -404,7 +413,7 @@ def main(argv: Sequence[str]) -> int:
     except OSError as error:
         sys.stderr.write(f"cannot start {command[0]!r}: {error.strerror}\n")
         return COMMAND_NOT_FOUND
-    return asyncio.run(_serve(child, decode_faults(faults), int(seed)))
+    return asyncio.run(_run_relay(child, decode_faults(faults), int(seed)))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import RPCError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.testing.peer import PATIENCE_S, ScriptedPeer, plain
+from mcpwire.testing.peer import DEFAULT_TIMEOUT_S, ScriptedPeer, to_json
 from mcpwire.testing.wire import ChannelWire, HttpWire, MemoryWire
 from mcpwire.transports.targets import Stdio
 from mcpwire.versions import REVISIONS, Era, find_revision
@@ -85,12 +85,12 @@ class MemoryPeer(ScriptedPeer):
         if self.refusal is not None:
             raise self.refusal
         wire = MemoryWire(self, client, limits, f"{type(self).__name__} in memory")
-        self._use(wire)
+        self._set_wire(wire)
         self.connections += 1
-        self._wake()
-        return wire.near
+        self._notify_waiters()
+        return wire.client_end
 
-    async def connected(self, *, timeout: float = PATIENCE_S) -> None:
+    async def connected(self, *, timeout: float = DEFAULT_TIMEOUT_S) -> None:
         """Wait until there is a connection.
 
         Raises:
@@ -103,7 +103,7 @@ class MemoryPeer(ScriptedPeer):
         version: str = LATEST_SESSION,
         *,
         capabilities: Any = CAPABILITIES,
-        timeout: float = PATIENCE_S,
+        timeout: float = DEFAULT_TIMEOUT_S,
     ) -> None:
         """Answer a client's handshake so that it agrees on that protocol version.
 
@@ -117,7 +117,7 @@ class MemoryPeer(ScriptedPeer):
                 return
             if message.is_request:
                 outcome = script.outcome(message)
-                self._act(self._need_wire(), message, outcome)
+                self._perform(self._need_wire(), message, outcome)
                 if message.method == "server/discover" and isinstance(outcome, dict):
                     return
 
@@ -159,13 +159,13 @@ class ScriptedServer(MemoryPeer):
     ) -> None:
         super().__init__(answers, **options)
         self.versions = (versions,) if isinstance(versions, str) else tuple(versions)
-        self.members = {"capabilities": plain(capabilities), **(members or {})}
+        self.members = {"capabilities": to_json(capabilities), **(members or {})}
 
     def outcome(self, request: Message) -> Any:
         """Return the outcome of a method that is not in the table."""
         method, params = request.method, request.params
-        sessions = [each for each in self.versions if not _is_stateless(each)]
-        stateless = [each for each in self.versions if _is_stateless(each)]
+        sessions = [v for v in self.versions if not _is_stateless(v)]
+        stateless = [v for v in self.versions if _is_stateless(v)]
         if method == "server/discover" and stateless:
             return {
                 "resultType": "complete",
@@ -176,9 +176,11 @@ class ScriptedServer(MemoryPeer):
                 **self.members,
             }
         if method == "initialize" and sessions:
-            asked = params.get("protocolVersion") if isinstance(params, dict) else None
+            requested = (
+                params.get("protocolVersion") if isinstance(params, dict) else None
+            )
             return {
-                "protocolVersion": asked if asked in sessions else sessions[-1],
+                "protocolVersion": requested if requested in sessions else sessions[-1],
                 "serverInfo": INFO,
                 **self.members,
             }
@@ -235,15 +237,15 @@ class ScriptedClient(ScriptedPeer):
         Raises:
             ConnectError: The server could not be started.
         """
-        from mcpwire.transports.targets import opener
+        from mcpwire.transports.targets import make_opener
 
         await self.aclose()
-        opens = opener(self._target, self._limits)
-        is_http = opens.memory is not None
+        opening = make_opener(self._target, self._limits)
+        is_http = opening.memory is not None
         wire = HttpWire(self) if is_http else ChannelWire(self)
-        self._use(wire)
+        self._set_wire(wire)
         self._channel_wire = wire
-        channel: Any = opens.open(wire)
+        channel: Any = opening.open(wire)
         wire.attach(channel)
 
     async def aclose(self) -> None:
@@ -277,14 +279,14 @@ class ScriptedClient(ScriptedPeer):
         version: str = LATEST_SESSION,
         *,
         capabilities: Any = None,
-        timeout: float = PATIENCE_S,
+        timeout: float = DEFAULT_TIMEOUT_S,
     ) -> Message:
         """Send ``initialize`` (if stateless ``server/discover``); return the response.
 
         Raises:
             AssertionError: No response within `timeout`, or the connection has ended.
         """
-        declared = plain(capabilities) or {}
+        declared = to_json(capabilities) or {}
         if _is_stateless(version):
             self.meta = {
                 META + "protocolVersion": version,
@@ -305,7 +307,7 @@ class ScriptedClient(ScriptedPeer):
     def ask(self, method: str, params: Any = None, *, id: Any = None) -> Any:
         """Send a request, with `meta` added if its params have no `_meta`."""
         if self.meta:
-            params = {"_meta": self.meta, **(plain(params) or {})}
+            params = {"_meta": self.meta, **(to_json(params) or {})}
         return super().ask(method, params, id=id)
 
 

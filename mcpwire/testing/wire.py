@@ -80,14 +80,14 @@ class Wire:
     def close(self) -> None:
         """Close now; queued parts are dropped."""
         if self.is_open:
-            self._end()
+            self._mark_closed()
             self._hang_up()
             self._owner.wire_ended(self)
 
     def ended(self) -> None:
         """Handle the end of the connection from the other side."""
         if self.is_open:
-            self._end()
+            self._mark_closed()
             self._owner.wire_ended(self)
 
     def received(self, data: bytes) -> None:
@@ -105,26 +105,26 @@ class Wire:
             return
         self._queue.append((turns, action))
         if len(self._queue) == 1:
-            self._begin()
+            self._schedule_next()
 
-    def _begin(self) -> None:
+    def _schedule_next(self) -> None:
         # At least one turn before each, so that no caller is called back during a call.
         self._turns = max(self._queue[0][0], 1)
-        self._loop.call_soon(self._step)
+        self._loop.call_soon(self._run_next)
 
-    def _step(self) -> None:
+    def _run_next(self) -> None:
         if not self._queue:
             return  # closed since it was scheduled
         self._turns -= 1
         if self._turns > 0:
-            self._loop.call_soon(self._step)
+            self._loop.call_soon(self._run_next)
             return
         # The action stays queued during its call, so that parts it puts come after it.
         self._queue[0][1]()
         if self._queue:
             self._queue.popleft()
             if self._queue:
-                self._begin()
+                self._schedule_next()
 
     def _send(self, data: bytes) -> None:
         if not self.is_silent:
@@ -133,7 +133,7 @@ class Wire:
     def _finish(self) -> None:
         self.close()
 
-    def _end(self) -> None:
+    def _mark_closed(self) -> None:
         self.is_open = False
         self._queue.clear()
 
@@ -146,7 +146,7 @@ class Wire:
         raise NotImplementedError
 
 
-class _NearEnd(MemoryChannel):
+class _ClientEnd(MemoryChannel):
     """The client's end of a `MemoryWire`."""
 
     def __init__(self, wire: MemoryWire, inbound: Inbound, **options: Any) -> None:
@@ -161,21 +161,21 @@ class _NearEnd(MemoryChannel):
     def hang_up(self) -> None:
         """End the stream that the client reads."""
         self._wire = None
-        self._peer_closed()
+        self._on_peer_closed()
 
     def abandon(self) -> None:
         """Close without waiting."""
         super().abandon()
-        self._tell_end()
+        self._notify_end()
 
     def _mark_lost(
         self, error: TransportError, cause: BaseException | None = None
     ) -> None:
         # Called when the client closes the connection, and when it abandons it.
         super()._mark_lost(error, cause)
-        self._tell_end()
+        self._notify_end()
 
-    def _tell_end(self) -> None:
+    def _notify_end(self) -> None:
         wire, self._wire = self._wire, None
         if wire is not None and not self._loop.is_closed():
             self._loop.call_soon(wire.ended)
@@ -188,13 +188,13 @@ class MemoryWire(Wire):
         self, owner: WireOwner, inbound: Inbound, limits: Limits, target: str
     ) -> None:
         super().__init__(owner)
-        self.near = _NearEnd(self, inbound, limits=limits, target=target)
+        self.client_end = _ClientEnd(self, inbound, limits=limits, target=target)
 
     def _deliver(self, data: bytes) -> None:
-        self.near.deliver(data)
+        self.client_end.deliver(data)
 
     def _hang_up(self) -> None:
-        self.near.hang_up()
+        self.client_end.hang_up()
 
 
 class ChannelWire(Wire):
@@ -254,13 +254,16 @@ class _RawReply(Reply):
     id: Any
 
     def __init__(
-        self, owner: HttpChannel, what: str, passes: Callable[[_RawReply, bytes], None]
+        self,
+        owner: HttpChannel,
+        what: str,
+        on_message: Callable[[_RawReply, bytes], None],
     ) -> None:
         super().__init__(owner, "stream" if what == "GET" else "call", what)
-        self._passes = passes
+        self._on_message = on_message
         self.id = None
 
-    def _judge_head(self) -> None:
+    def _process_head(self) -> None:
         self.is_over = self.status == 202 or self.what == "GET"
 
     def end(self) -> None:
@@ -268,10 +271,10 @@ class _RawReply(Reply):
             super().end()
         elif not self.is_over:
             self.is_over = True
-            self._passes(self, bytes(self._body) or b"HTTP %d" % self.status)
+            self._on_message(self, bytes(self._body) or b"HTTP %d" % self.status)
 
-    def _take_message(self, data: Line) -> None:
-        self._passes(self, bytes(data))
+    def _receive_message(self, data: Line) -> None:
+        self._on_message(self, bytes(data))
 
 
 class HttpWire(ChannelWire):
@@ -313,7 +316,7 @@ class HttpWire(ChannelWire):
         """Post in order; wait for the response to each message that is no request."""
         while self._lines:
             line = self._lines.popleft()
-            message = _message(line)
+            message = _parse_message(line)
             if "method" in message and "id" in message:
                 self._spawn(self._exchange, message, line)
             else:
@@ -327,42 +330,42 @@ class HttpWire(ChannelWire):
         channel: Any = self.channel
         method, params = message.get("method"), message.get("params")
         what = "GET" if body is None else method if type(method) is str else "POST"
-        reply = _RawReply(channel, what, self._heard)
+        reply = _RawReply(channel, what, self._receive_reply)
         reply.id = (
             message.get("id") if self._answers_all and "method" in message else None
         )
         streams: set[Reply] = channel._streams  # noqa: SLF001 - closing ends them
         streams.add(reply)
         try:
-            extra = await channel._own_fields(reply)  # noqa: SLF001 - as a call does
+            extra = await channel._user_fields(reply)  # noqa: SLF001 - as a call does
             if body is None:
                 start = channel._heads.get(None, extra)  # noqa: SLF001 - as above
             else:
                 params = params if type(params) is dict else None
-                start = channel._start(what, params, extra)  # noqa: SLF001 - as above
+                start = channel._request_head(what, params, extra)  # noqa: SLF001 - as above
             await channel._exchange(reply, Request(start, body))  # noqa: SLF001 - as above
         except MCPError as error:
             if body is not None and self.is_open:
                 self.lost(error)  # type: ignore[arg-type]  # the error is not used
         finally:
             streams.discard(reply)
-            channel._end(0, reply)  # noqa: SLF001 - 0 is no id
+            channel.remove_exchange(0, reply)  # 0 is no id
 
-    def _heard(self, reply: _RawReply, data: bytes) -> None:
+    def _receive_reply(self, reply: _RawReply, data: bytes) -> None:
         if reply.id is not None:
-            data = _addressed(data, reply.id)
+            data = _with_id(data, reply.id)
         if reply.what == "initialize":
-            result = _message(data).get("result")
+            result = _parse_message(data).get("result")
             version = result.get("protocolVersion") if type(result) is dict else None
             channel: Any = self.channel
             if type(version) is str:
-                channel._note_session(reply)  # noqa: SLF001 - as a call does
+                channel._store_session_id(reply)  # noqa: SLF001 - as a call does
                 channel.revision = find_revision(version)
         # A line break is white space in JSON, but ends a message on a wire.
         self.received(data.replace(b"\n", b" ") + b"\n")
 
 
-def _message(data: bytes) -> dict[str, Any]:
+def _parse_message(data: bytes) -> dict[str, Any]:
     """Parse a JSON object; return an empty one for anything else."""
     try:
         value = loads(data)
@@ -371,9 +374,9 @@ def _message(data: bytes) -> dict[str, Any]:
     return value if type(value) is dict else {}
 
 
-def _addressed(data: bytes, id: Any) -> bytes:
+def _with_id(data: bytes, id: Any) -> bytes:
     """Return the message; an error without an id becomes a response with that id."""
-    message = _message(data)
+    message = _parse_message(data)
     if "jsonrpc" not in message:
         text = data[:200].decode("utf-8", "replace")
         message = {"jsonrpc": "2.0", "error": {"code": -32000, "message": text}}
@@ -402,9 +405,9 @@ def cut(data: bytes, split: Split) -> list[bytes]:
             raise ValueError(f"the parts of {split!r} are not the bytes it was given")
     else:
         size = len(data)
-        places = {place + size if place < 0 else place for place in split}
-        inside = sorted(place for place in places if 0 < place < size)
-        parts = [data[a:b] for a, b in pairwise([0, *inside, size])]
+        offsets = {offset + size if offset < 0 else offset for offset in split}
+        cuts = sorted(offset for offset in offsets if 0 < offset < size)
+        parts = [data[a:b] for a, b in pairwise([0, *cuts, size])]
     return [part for part in parts if part]
 
 
@@ -418,13 +421,13 @@ def at_random(seed: int, longest: int = 16) -> Callable[[bytes], list[bytes]]:
     """
     if longest < 1:
         raise ValueError(f"a part has at least one byte, got longest={longest!r}")
-    chance = random.Random(seed)  # noqa: S311 - to repeat a test, not to keep a secret
+    rng = random.Random(seed)  # noqa: S311 - to repeat a test, not to keep a secret
 
     def split(data: bytes) -> list[bytes]:
         parts = []
         start = 0
         while start < len(data):
-            end = start + chance.randint(1, longest)
+            end = start + rng.randint(1, longest)
             parts.append(data[start:end])
             start = end
         return parts

@@ -73,9 +73,9 @@ class SideEffects:
                 is_open_world=is_open_world,
                 trusted=trusted,
             )
-        says = (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint)
+        declared = (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint)
         return cls(
-            kind="unknown" if says == (None, None, None) else "mutating",
+            kind="unknown" if declared == (None, None, None) else "mutating",
             is_destructive=hints.destructive_hint is not False,
             is_idempotent=hints.idempotent_hint is True,
             is_open_world=is_open_world,
@@ -122,7 +122,7 @@ class Cost:
 
 
 @attrs.define
-class _Learnt:
+class _Average:
     seconds: float
     size: float
     calls: int
@@ -150,9 +150,9 @@ class Costs:
             raise ValueError(f"tokens must not be negative, got {tokens!r}")
         if not 0 < weight <= 1:
             raise ValueError(f"weight must be above 0 and up to 1, got {weight!r}")
-        self._start = Cost(tokens, seconds)
+        self._initial = Cost(tokens, seconds)
         self._weight = weight
-        self._learnt: dict[tuple[str, str], _Learnt] = {}
+        self._averages: dict[tuple[str, str], _Average] = {}
 
     def note(self, server: str, tool: str, seconds: float, size: int) -> None:
         """Record one call.
@@ -163,38 +163,40 @@ class Costs:
             seconds: The duration of the call.
             size: The size of the result, in bytes.
         """
-        known = self._learnt.get((server, tool))
-        if known is None:
-            if len(self._learnt) >= MAX_TOOLS:
+        average = self._averages.get((server, tool))
+        if average is None:
+            if len(self._averages) >= MAX_TOOLS:
                 # Another thread may have removed the same one.
-                self._learnt.pop(next(iter(self._learnt)), None)
-            known = self._learnt[server, tool] = _Learnt(seconds, size, 0)
-        known.seconds += self._weight * (seconds - known.seconds)
-        known.size += self._weight * (size - known.size)
-        known.calls += 1
+                self._averages.pop(next(iter(self._averages)), None)
+            average = self._averages[server, tool] = _Average(seconds, size, 0)
+        average.seconds += self._weight * (seconds - average.seconds)
+        average.size += self._weight * (size - average.size)
+        average.calls += 1
 
     def of(self, server: str, tool: str) -> Cost:
         """Return the recorded cost of a call, or the initial one."""
-        known = self._learnt.get((server, tool))
-        if known is None:
-            return self._start
-        return Cost(round(known.size / BYTES_PER_TOKEN), known.seconds, known.calls)
+        average = self._averages.get((server, tool))
+        if average is None:
+            return self._initial
+        return Cost(
+            round(average.size / BYTES_PER_TOKEN), average.seconds, average.calls
+        )
 
     def forget(self, server: str | None = None) -> None:
         """Drop the records of one server's tools, or all records."""
-        for key in list(self._learnt):
+        for key in list(self._averages):
             if server in {None, key[0]}:
-                self._learnt.pop(key, None)
+                self._averages.pop(key, None)
 
 
-def size_of(result: CallToolResult) -> int:
+def result_size(result: CallToolResult) -> int:
     """Return approximately how many bytes of a result a model receives."""
     if not result.content and result.structured_content is not UNSET:
         return len(json_text(result.structured_content))
-    return sum(map(_size, result.content))
+    return sum(map(_block_size, result.content))
 
 
-def _size(block: Any) -> int:
+def _block_size(block: Any) -> int:
     for part in (block, getattr(block, "resource", None)):
         for name in ("text", "data", "blob"):
             value = getattr(part, name, None)
@@ -269,7 +271,7 @@ class CatalogEntry:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the entry as an object that can be written as JSON."""
-        return attrs.asdict(self, value_serializer=_plain)
+        return attrs.asdict(self, value_serializer=_serialize)
 
 
 def catalog(
@@ -291,10 +293,10 @@ def catalog(
 
 def _entry(view: ToolView, cost: Cost, timeout: float | None) -> CatalogEntry:
     effects = view.side_effects
-    named = view.input_schema.get("required")
+    raw_required = view.input_schema.get("required")
     required = tuple(
         name
-        for name in (named if isinstance(named, list) else ())
+        for name in (raw_required if isinstance(raw_required, list) else ())
         if isinstance(name, str)
     )
     return CatalogEntry(
@@ -321,5 +323,5 @@ def _entry(view: ToolView, cost: Cost, timeout: float | None) -> CatalogEntry:
     )
 
 
-def _plain(_instance: object, _attribute: object, value: Any) -> Any:
+def _serialize(_instance: object, _attribute: object, value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value

@@ -59,16 +59,16 @@ class ToolLock:
             LocalProtocolError: It is not a tool lock of a known version.
         """
         try:
-            found: Any = json.loads(Path(path).read_text(encoding="utf-8"))
-            tools = {str(key): str(value) for key, value in found["tools"].items()}
-            is_ours = found["version"] == VERSION
+            document: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+            tools = {str(key): str(value) for key, value in document["tools"].items()}
+            is_known_version = document["version"] == VERSION
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise LocalProtocolError(f"{os.fspath(path)!r} is no tool lock") from error
-        if not is_ours:
+        if not is_known_version:
             raise LocalProtocolError(
-                f"{os.fspath(path)!r} is a tool lock of version {found['version']!r}"
+                f"{os.fspath(path)!r} is a tool lock of version {document['version']!r}"
             )
-        return cls(tools, refuse_added=bool(found.get("refuse_added", False)))
+        return cls(tools, refuse_added=bool(document.get("refuse_added", False)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the lock to a file atomically.
@@ -84,18 +84,18 @@ class ToolLock:
             },
             indent=2,
         )
-        beside = Path(f"{os.fspath(path)}.new")
-        beside.write_text(f"{text}\n", encoding="utf-8")
-        beside.replace(path)
+        temporary = Path(f"{os.fspath(path)}.new")
+        temporary.write_text(f"{text}\n", encoding="utf-8")
+        temporary.replace(path)
 
     def check(self, tools: _HasFingerprints) -> Differences:
         """Return the differences from the accepted tools; false without any."""
-        accepted, found = self.fingerprints, tools.fingerprints()
-        changed = (key for key in found if accepted.get(key, found[key]) != found[key])
+        accepted, current = self.fingerprints, tools.fingerprints()
+        changed = (k for k in current if accepted.get(k, current[k]) != current[k])
         return Differences(
             changed=tuple(sorted(changed)),
-            added=tuple(sorted(found.keys() - accepted.keys())),
-            removed=tuple(sorted(accepted.keys() - found.keys())),
+            added=tuple(sorted(current.keys() - accepted.keys())),
+            removed=tuple(sorted(accepted.keys() - current.keys())),
         )
 
     def accept(self, fingerprints: Mapping[str, str], *patterns: str) -> None:
@@ -121,7 +121,7 @@ class ToolLock:
         return f"<ToolLock of {len(self.fingerprints)} tools>"
 
 
-COVERED: Final = (
+HASHED_KEYS: Final = (
     "name",
     "title",
     "description",
@@ -160,40 +160,42 @@ def fingerprint(tool: Tool) -> str:
     """Return the hash of a tool's definition: ``sha256:`` and 64 digits."""
     import hashlib
 
-    whole = encode(tool)
-    text = _sorted({key: whole[key] for key in COVERED if key in whole})
+    definition = encode(tool)
+    text = _canonical_json(
+        {key: definition[key] for key in HASHED_KEYS if key in definition}
+    )
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def _sorted(value: Any) -> str:
+def _canonical_json(value: Any) -> str:
     """Return JSON with sorted keys, as an object's members have no order.
 
     It does not recurse: a schema may be nested as deeply as messages are, and must not
     exhaust the caller's stack.
     """
     parts: list[str] = []
-    left: list[Any] = [value]
-    while left:
-        item = left.pop()
-        if isinstance(item, _Text):
+    stack: list[Any] = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, _JsonText):
             parts.append(item)
         elif isinstance(item, dict):
-            left.append(_Text("}"))
-            for at, key in enumerate(sorted(item, reverse=True), 1 - len(item)):
-                comma = "," if at else ""
-                left += (item[key], _Text(f"{comma}{json.dumps(key)}:"))
-            left.append(_Text("{"))
+            stack.append(_JsonText("}"))
+            for index, key in enumerate(sorted(item, reverse=True), 1 - len(item)):
+                comma = "," if index else ""
+                stack += (item[key], _JsonText(f"{comma}{json.dumps(key)}:"))
+            stack.append(_JsonText("{"))
         elif isinstance(item, (list, tuple)):
-            left.append(_Text("]"))
-            for at, member in enumerate(reversed(item), 1 - len(item)):
-                left += (member, _Text("," if at else ""))
-            left.append(_Text("["))
+            stack.append(_JsonText("]"))
+            for index, member in enumerate(reversed(item), 1 - len(item)):
+                stack += (member, _JsonText("," if index else ""))
+            stack.append(_JsonText("["))
         else:
             parts.append(json.dumps(item))
     return "".join(parts)
 
 
-class _Text(str):
+class _JsonText(str):
     """A text that is JSON already."""
 
     __slots__ = ()

@@ -32,7 +32,7 @@ OnCollision: TypeAlias = Literal["suffix", "raise", "first"]
 MIN_LENGTH: Final = 16
 """The least `max_length`: a shorter name has no room for a useful hash."""
 
-DIGITS: Final = (8, 16, 32, 64)
+HASH_LENGTHS: Final = (8, 16, 32, 64)
 """How many digits of the hash a name gets; more if fewer are not unique."""
 
 RESERVED: Final = ""
@@ -53,8 +53,8 @@ class Collision:
     """Each tool got its own suffix, or only the first got the name."""
 
     def __str__(self) -> str:
-        whose = ", ".join(f"{tool!r} of {server!r}" for server, tool in self.owners)
-        return f"{self.name!r} would be {whose}: {self.resolution}"
+        owners = ", ".join(f"{tool!r} of {server!r}" for server, tool in self.owners)
+        return f"{self.name!r} would be {owners}: {self.resolution}"
 
 
 @attrs.frozen
@@ -152,7 +152,7 @@ class NamePolicy:
 
     def __attrs_post_init__(self) -> None:
         fields = []
-        for literal, field, form, conversion in _parts(self.template):
+        for literal, field, form, conversion in _parse_template(self.template):
             if self._clean(literal) != literal:
                 raise ValueError(
                     f"template has what charset lacks, in {literal!r} of "
@@ -207,45 +207,46 @@ class NamePolicy:
             NameCollision: Two tools would get the same name, and `on_collision` is
                 ``"raise"``.
         """
-        tools, shown = labels or {}, servers or {}
+        tool_labels, server_labels = labels or {}, servers or {}
         full = {
             (server, tool): self.template.format(
-                server=self._part(shown.get(server, server)),
-                tool=self._part(tools.get((server, tool), tool)),
+                server=self._name_part(server_labels.get(server, server)),
+                tool=self._name_part(tool_labels.get((server, tool), tool)),
             )
             for server, tool in owners
         }
-        taken = frozenset(reserved)
+        reserved_names = frozenset(reserved)
         level = dict.fromkeys(full, 0)
-        names = {owner: self._fitting(full[owner], owner, 0) for owner in full}
+        names = {owner: self._fit(full[owner], owner, 0) for owner in full}
         collisions: list[Collision] = []
-        while shared := _shared(names, taken):
-            for name, found in shared.items():
-                kept = [(RESERVED, name)] if name in taken else []
-                owners = (*kept, *found)
+        while collided := _find_collisions(names, reserved_names):
+            for name, claimants in collided.items():
+                reserved_owner = [(RESERVED, name)] if name in reserved_names else []
+                all_owners = (*reserved_owner, *claimants)
                 # A name with its whole hash stays, and the other tool's name changes:
                 # no server may block the names of others.
-                whole = [each for each in found if level[each] == len(DIGITS)]
-                if self.on_collision == "raise" or len(whole) > 1 or (whole and kept):
-                    raise NameCollision(name, owners=owners)
-                collisions.append(Collision(name, owners, self.on_collision))
+                whole = [o for o in claimants if level[o] == len(HASH_LENGTHS)]
+                is_fatal = len(whole) > 1 or bool(whole and reserved_owner)
+                if self.on_collision == "raise" or is_fatal:
+                    raise NameCollision(name, owners=all_owners)
+                collisions.append(Collision(name, all_owners, self.on_collision))
                 if self.on_collision == "first":
-                    for owner in found if kept else found[1:]:
+                    for owner in claimants if reserved_owner else claimants[1:]:
                         del names[owner]
                     continue
-                for owner in found:
+                for owner in claimants:
                     if owner not in whole:
                         level[owner] += 1
-                        names[owner] = self._fitting(full[owner], owner, level[owner])
-        most = self.max_length
+                        names[owner] = self._fit(full[owner], owner, level[owner])
+        limit = self.max_length
         return NameTable(
             {name: owner for owner, name in names.items()},
             names,
             tuple(collisions),
-            tuple(n for o, n in names.items() if most and len(full[o]) > most),
+            tuple(n for o, n in names.items() if limit and len(full[o]) > limit),
         )
 
-    def _part(self, text: str) -> str:
+    def _name_part(self, text: str) -> str:
         if callable(self.normalise):
             text = self.normalise(text)
         return self._clean(text)
@@ -255,13 +256,13 @@ class NamePolicy:
             return text
         return re.sub(f"[^{self.charset}]", "_", text)
 
-    def _fitting(self, full: str, owner: Owner, level: int) -> str:
+    def _fit(self, full: str, owner: Owner, level: int) -> str:
         """Return a name within the limit; at levels above 0 with a hash."""
         limit = self.max_length
         fits = limit is None or len(full) <= limit
         if level == 0 and fits and full:
             return full
-        digits = _hash(owner)[: DIGITS[max(level, 1) - 1]]
+        digits = _hash(owner)[: HASH_LENGTHS[max(level, 1) - 1]]
         suffixed = f"{full}_{digits}"
         if limit is None or len(suffixed) <= limit:
             return suffixed
@@ -273,7 +274,7 @@ class NamePolicy:
         return f"{full[:head]}_{digits}_{full[head - room :]}"
 
 
-def _shared(
+def _find_collisions(
     names: Mapping[Owner, str], reserved: frozenset[str]
 ) -> dict[str, list[Owner]]:
     """Return the owners of each name that is reserved or has several."""
@@ -281,21 +282,21 @@ def _shared(
     for owner, name in names.items():
         owners.setdefault(name, []).append(owner)
     return {
-        name: found
-        for name, found in owners.items()
-        if len(found) > 1 or name in reserved
+        name: claimants
+        for name, claimants in owners.items()
+        if len(claimants) > 1 or name in reserved
     }
 
 
-def names_of_servers(said: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+def server_labels(infos: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """Return names for servers from the name and version of each `serverInfo`.
 
     ``_`` and ``.`` become ``-``. Servers with the same name get ``-VERSION`` appended,
     those with the same name and version a number, in order.
     """
-    names = {key: re.sub("[_.]", "-", name) for key, (name, _) in said.items()}
+    names = {key: re.sub("[_.]", "-", name) for key, (name, _) in infos.items()}
     count = Counter(names.values())
-    for key, (_, version) in said.items():
+    for key, (_, version) in infos.items():
         if count[names[key]] > 1:
             names[key] += "-" + re.sub("[_.]", "-", version)
     count = Counter(names.values())
@@ -307,7 +308,7 @@ def names_of_servers(said: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     return names
 
 
-def _parts(
+def _parse_template(
     template: str,
 ) -> Iterator[tuple[str, str | None, str | None, str | None]]:
     try:

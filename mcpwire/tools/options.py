@@ -10,7 +10,7 @@ import attrs
 from mcpwire.limits import check_choice, check_count
 from mcpwire.tools.catalog import Costs
 from mcpwire.tools.names import NamePolicy
-from mcpwire.tools.results import kinds_as_tools
+from mcpwire.tools.results import extra_capabilities
 from mcpwire.tools.rules import Rules, as_patterns
 from mcpwire.tools.transforms import check_transforms
 
@@ -91,11 +91,11 @@ class ToolOptions(TypedDict, total=False):
     """The recorded costs of calls, of this set or shared by several."""
 
 
-def _names(value: Iterable[str] | None) -> frozenset[str] | None:
+def _as_groups(value: Iterable[str] | None) -> frozenset[str] | None:
     return None if value is None else frozenset(as_patterns(value))
 
 
-def _trusted(value: bool | Patterns) -> tuple[str, ...]:  # noqa: FBT001 - an option
+def _as_trusted(value: bool | Patterns) -> tuple[str, ...]:  # noqa: FBT001 - an option
     if isinstance(value, bool):
         return ("*",) if value else ()
     return as_patterns(value)
@@ -103,8 +103,8 @@ def _trusted(value: bool | Patterns) -> tuple[str, ...]:  # noqa: FBT001 - an op
 
 def check_errors(value: Any) -> Errors:
     """Return the option `errors` if it is valid."""
-    found: Errors = check_choice(value, "errors", ("raise", "result"))
-    return found
+    errors: Errors = check_choice(value, "errors", ("raise", "result"))
+    return errors
 
 
 def _check_bytes(_: Options, __: object, value: int | None) -> None:
@@ -122,13 +122,13 @@ class Options:
     reserved: tuple[str, ...] = attrs.field(default=(), converter=as_patterns)
     allow: Patterns = ()
     deny: Patterns = ()
-    groups: frozenset[str] | None = attrs.field(default=None, converter=_names)
+    groups: frozenset[str] | None = attrs.field(default=None, converter=_as_groups)
     confirm: Confirm = ()
     approve: Approve | None = attrs.field(
         default=None,
         validator=attrs.validators.optional(attrs.validators.is_callable()),
     )
-    trusted: tuple[str, ...] = attrs.field(default=(), converter=_trusted)
+    trusted: tuple[str, ...] = attrs.field(default=(), converter=_as_trusted)
     strip_arguments: tuple[str, ...] = attrs.field(default=(), converter=as_patterns)
     trace_context: TraceContext = None
     trace_argument: str | None = None
@@ -152,10 +152,10 @@ class Options:
     @property
     def extras(self) -> frozenset[str]:
         """The capabilities that become tools."""
-        return kinds_as_tools(
+        return extra_capabilities(
             resources=self.resources_as_tools, prompts=self.prompts_as_tools
         )
 
     def trusts(self, server: str) -> bool:
         """Return whether a server's annotations are trusted."""
-        return any(fnmatch.fnmatchcase(server, each) for each in self.trusted)
+        return any(fnmatch.fnmatchcase(server, pattern) for pattern in self.trusted)

@@ -125,14 +125,14 @@ def cut_text(text: str, max_bytes: int) -> str:
         ValueError: `max_bytes` is less than 1.
     """
     _check_bytes(max_bytes)
-    whole = _bytes(text)
-    if len(whole) <= max_bytes:
+    data = _encode_utf8(text)
+    if len(data) <= max_bytes:
         return text
-    room = max_bytes - len(_marker(len(whole)))
+    room = max_bytes - len(_marker(len(data)))
     if room <= 0:
-        return _up_to(whole, max_bytes)
-    kept = _up_to(whole, room)
-    return kept + _marker(len(whole) - len(_bytes(kept)))
+        return _decode_prefix(data, max_bytes)
+    prefix = _decode_prefix(data, room)
+    return prefix + _marker(len(data) - len(_encode_utf8(prefix)))
 
 
 def trim_result(result: CallToolResult, max_bytes: int) -> CallToolResult:
@@ -146,31 +146,33 @@ def trim_result(result: CallToolResult, max_bytes: int) -> CallToolResult:
         ValueError: `max_bytes` is less than 1.
     """
     _check_bytes(max_bytes)
-    sizes = [len(_bytes(json_text(encode(block)))) for block in result.content]
+    sizes = [len(_encode_utf8(json_text(encode(block)))) for block in result.content]
     structured = result.structured_content
-    own = 0 if structured is UNSET else len(_bytes(json_text(structured)))
-    if sum(sizes) + own <= max_bytes:
+    own_size = 0 if structured is UNSET else len(_encode_utf8(json_text(structured)))
+    if sum(sizes) + own_size <= max_bytes:
         return result
-    kept: list[ContentBlock] = []
-    left = max_bytes
+    blocks: list[ContentBlock] = []
+    remaining = max_bytes
     missing = 0
     for block, size in zip(result.content, sizes, strict=True):
-        if size <= left and not missing:
-            kept.append(block)
-            left -= size
+        if size <= remaining and not missing:
+            blocks.append(block)
+            remaining -= size
             continue
         if not missing and isinstance(block, TextContent):
-            part, rest = _first_part(block, size, left)
-            kept.append(part)
-            missing, left = rest, 0
+            prefix, rest_size = _cut_block(block, size, remaining)
+            blocks.append(prefix)
+            missing, remaining = rest_size, 0
         else:
             missing += size
-    if structured is not UNSET and (missing or own > left):
-        missing += own
+    if structured is not UNSET and (missing or own_size > remaining):
+        missing += own_size
         structured = UNSET
     if missing:
-        kept.append(TextContent(f"[{missing} more bytes of this result were left out]"))
-    return attrs.evolve(result, content=kept, structured_content=structured, raw=None)
+        blocks.append(
+            TextContent(f"[{missing} more bytes of this result were left out]")
+        )
+    return attrs.evolve(result, content=blocks, structured_content=structured, raw=None)
 
 
 def json_text(value: Any) -> str:
@@ -181,19 +183,19 @@ def json_text(value: Any) -> str:
         return "null"
 
 
-def mark_of(block: ContentBlock) -> str:
+def describe_block(block: ContentBlock) -> str:
     """Return the line for a block in a text."""
     if isinstance(block, (ImageContent, AudioContent)):
-        return f"[{block.type} {block.mime_type}, {_decoded(block.data)} bytes]"
+        return f"[{block.type} {block.mime_type}, {_decoded_size(block.data)} bytes]"
     if isinstance(block, ResourceLink):
-        about = "" if block.mime_type is None else f" ({block.mime_type})"
-        return f"[resource {block.uri}{about}: {block.title or block.name}]"
+        mime_type = "" if block.mime_type is None else f" ({block.mime_type})"
+        return f"[resource {block.uri}{mime_type}: {block.title or block.name}]"
     if isinstance(block, EmbeddedResource):
         inner = block.resource
         kind = inner.mime_type or "application/octet-stream"
         if isinstance(inner, TextResourceContents):
-            return f"[resource {inner.uri}, {len(_bytes(inner.text))} bytes]"
-        return f"[resource {inner.uri} {kind}, {_decoded(inner.blob)} bytes]"
+            return f"[resource {inner.uri}, {len(_encode_utf8(inner.text))} bytes]"
+        return f"[resource {inner.uri} {kind}, {_decoded_size(inner.blob)} bytes]"
     return f"[{block.type} content]"
 
 
@@ -215,7 +217,7 @@ def _lines(content: Iterable[ContentBlock], *, marks: bool) -> Iterable[str]:
             if isinstance(inner, TextResourceContents):
                 yield f"[resource {inner.uri}]\n{inner.text}"
             else:
-                yield mark_of(block)
+                yield describe_block(block)
 
 
 def _auto(result: CallToolResult) -> str:
@@ -239,27 +241,27 @@ def _structured(value: Any, max_bytes: int | None) -> Any:
     return value if cut is text else cut
 
 
-def _first_part(block: TextContent, size: int, left: int) -> tuple[TextContent, int]:
+def _cut_block(block: TextContent, size: int, room: int) -> tuple[TextContent, int]:
     """Return the part of a text that fits, and the number of missing bytes."""
-    whole = _bytes(block.text)
+    data = _encode_utf8(block.text)
     # Encoded, a text is longer: by its object and by escapes.
-    part = _up_to(whole, max(left - (size - len(whole)), 0))
-    return attrs.evolve(block, text=part), len(whole) - len(_bytes(part))
+    prefix = _decode_prefix(data, max(room - (size - len(data)), 0))
+    return attrs.evolve(block, text=prefix), len(data) - len(_encode_utf8(prefix))
 
 
-def _bytes(text: str) -> bytes:
+def _encode_utf8(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _up_to(whole: bytes, count: int) -> str:
-    return whole[:count].decode("utf-8", "ignore")
+def _decode_prefix(data: bytes, count: int) -> str:
+    return data[:count].decode("utf-8", "ignore")
 
 
 def _marker(missing: int) -> str:
     return f"\n[{missing} more bytes]"
 
 
-def _decoded(base64: str) -> int:
+def _decoded_size(base64: str) -> int:
     return len(base64) * 3 // 4 - base64[-2:].count("=")
 
 
@@ -272,11 +274,11 @@ def _check_bytes(max_bytes: int | None) -> None:
 class Extra:
     """A tool that sends another request than `tools/call`."""
 
-    needs: str
+    capability: str
     """The required capability of the server: resources or prompts."""
 
     tool: Tool
-    verb: str
+    method: str
     """The name of the client's method."""
 
     parameters: tuple[str, ...]
@@ -286,7 +288,7 @@ class Extra:
     """Converts the method's result to the result of a tool."""
 
 
-def _tool(
+def _make_tool(
     name: str, description: str, properties: dict[str, Any], required: list[str]
 ) -> Tool:
     return Tool(
@@ -302,20 +304,20 @@ def _tool(
     )
 
 
-def _listed(key: str) -> Callable[[list[Any]], CallToolResult]:
+def _list_result(key: str) -> Callable[[list[Any]], CallToolResult]:
     def result(items: list[Any]) -> CallToolResult:
         import json
 
-        found = {key: [encode(item) for item in items]}
+        content = {key: [encode(item) for item in items]}
         return CallToolResult(
-            content=[TextContent(json.dumps(found, ensure_ascii=False))],
-            structured_content=found,
+            content=[TextContent(json.dumps(content, ensure_ascii=False))],
+            structured_content=content,
         )
 
     return result
 
 
-def _read(answer: ReadResourceResult) -> CallToolResult:
+def _resource_result(answer: ReadResourceResult) -> CallToolResult:
     return CallToolResult(content=[_block(part) for part in answer.contents])
 
 
@@ -324,7 +326,7 @@ def _block(part: Any) -> ContentBlock:
     return EmbeddedResource(part) if text is None else TextContent(text)
 
 
-def _prompted(answer: GetPromptResult) -> CallToolResult:
+def _prompt_result(answer: GetPromptResult) -> CallToolResult:
     return CallToolResult(
         content=[message.content for message in answer.messages],
         structured_content={"messages": [encode(each) for each in answer.messages]},
@@ -336,14 +338,16 @@ EXTRAS: Final[Mapping[str, Extra]] = {
     for extra in (
         Extra(
             "resources",
-            _tool("mcp_list_resources", "List the resources of this server.", {}, []),
+            _make_tool(
+                "mcp_list_resources", "List the resources of this server.", {}, []
+            ),
             "list_resources",
             (),
-            _listed("resources"),
+            _list_result("resources"),
         ),
         Extra(
             "resources",
-            _tool(
+            _make_tool(
                 "mcp_read_resource",
                 "Read one resource of this server.",
                 {"uri": {"type": "string", "description": "The resource's URI."}},
@@ -351,18 +355,18 @@ EXTRAS: Final[Mapping[str, Extra]] = {
             ),
             "read_resource",
             ("uri",),
-            _read,
+            _resource_result,
         ),
         Extra(
             "prompts",
-            _tool("mcp_list_prompts", "List the prompts of this server.", {}, []),
+            _make_tool("mcp_list_prompts", "List the prompts of this server.", {}, []),
             "list_prompts",
             (),
-            _listed("prompts"),
+            _list_result("prompts"),
         ),
         Extra(
             "prompts",
-            _tool(
+            _make_tool(
                 "mcp_get_prompt",
                 "Get one prompt of this server, filled in.",
                 {
@@ -377,24 +381,24 @@ EXTRAS: Final[Mapping[str, Extra]] = {
             ),
             "get_prompt",
             ("name", "arguments"),
-            _prompted,
+            _prompt_result,
         ),
     )
 }
 """The extra tools by name."""
 
 
-def kinds_as_tools(*, resources: bool, prompts: bool) -> frozenset[str]:
+def extra_capabilities(*, resources: bool, prompts: bool) -> frozenset[str]:
     """Return the capabilities that become tools."""
-    wanted = {"resources": resources, "prompts": prompts}
-    return frozenset(name for name, is_wanted in wanted.items() if is_wanted)
+    flags = {"resources": resources, "prompts": prompts}
+    return frozenset(name for name, is_selected in flags.items() if is_selected)
 
 
-def extra_tools(capabilities: Any, wanted: frozenset[str]) -> list[Tool]:
+def extra_tools(capabilities: Any, selected: frozenset[str]) -> list[Tool]:
     """Return the extra tools of the wanted kinds for a server's capabilities."""
     return [
         extra.tool
         for extra in EXTRAS.values()
-        if extra.needs in wanted
-        and getattr(capabilities, extra.needs, None) is not None
+        if extra.capability in selected
+        and getattr(capabilities, extra.capability, None) is not None
     ]

@@ -33,11 +33,11 @@ TraceContext: TypeAlias = "bool | Callable[[], Mapping[str, Any] | None] | None"
 
 def as_patterns(value: Patterns) -> tuple[str, ...]:
     """Return one glob or several as a tuple."""
-    found = (value,) if isinstance(value, str) else tuple(value)
-    for each in found:
-        if not isinstance(each, str):
-            raise TypeError(f"a pattern must be a string, got {each!r}")
-    return found
+    patterns = (value,) if isinstance(value, str) else tuple(value)
+    for pattern in patterns:
+        if not isinstance(pattern, str):
+            raise TypeError(f"a pattern must be a string, got {pattern!r}")
+    return patterns
 
 
 def first_match(patterns: Iterable[str], keys: Iterable[str]) -> str | None:
@@ -49,7 +49,7 @@ def first_match(patterns: Iterable[str], keys: Iterable[str]) -> str | None:
     return None
 
 
-def _confirm(value: Confirm) -> bool | tuple[str, ...] | Literal["mutating"]:
+def _as_confirm(value: Confirm) -> bool | tuple[str, ...] | Literal["mutating"]:
     if isinstance(value, bool):
         return value
     return "mutating" if value == "mutating" else as_patterns(value)
@@ -66,7 +66,7 @@ class Rules:
     """Matching tools are refused; wins over `allow`."""
 
     confirm: bool | tuple[str, ...] | Literal["mutating"] = attrs.field(
-        default=(), converter=_confirm
+        default=(), converter=_as_confirm
     )
 
     def refusal(self, keys: Iterable[str]) -> str | None:
@@ -79,7 +79,7 @@ class Rules:
             return "no pattern of allow fits it"
         return None
 
-    def asks(self, keys: Iterable[str], *, only_reads: bool) -> bool:
+    def needs_confirmation(self, keys: Iterable[str], *, only_reads: bool) -> bool:
         """Return whether calls of a tool with these names need confirmation."""
         if isinstance(self.confirm, bool):
             return self.confirm
@@ -136,14 +136,14 @@ def _is_traceparent(value: str) -> bool:
 
 def _is_tracestate(value: str) -> bool:
     # Empty members are allowed and ignored.
-    members = [member for each in value.split(",") if (member := each.strip(" \t"))]
+    members = [member for part in value.split(",") if (member := part.strip(" \t"))]
     matches = [re.fullmatch(_TRACESTATE_MEMBER, member) for member in members]
     keys = {match[1] for match in matches if match is not None}
     return len(members) == len(keys) <= _TRACESTATE_MEMBERS_MAX
 
 
 def _is_baggage(value: str) -> bool:
-    members = [each.strip(" \t") for each in value.split(",")]
+    members = [part.strip(" \t") for part in value.split(",")]
     return all(re.fullmatch(_BAGGAGE_MEMBER, member) for member in members)
 
 
@@ -154,7 +154,7 @@ _TRACE_RULES: Final[Mapping[str, Callable[[str], bool]]] = {
 }
 
 
-SPANS: Final = ("traceparent", "tracestate")
+SPAN_KEYS: Final = ("traceparent", "tracestate")
 """The two belong together: a caller's is not combined with one from the carrier."""
 
 
@@ -165,12 +165,12 @@ def with_trace_meta(
     # 2026-07-28 basic/index, "_meta": the three keys have no prefix, and their values
     # follow W3C Trace Context and W3C Baggage.
     own = dict(meta or {})
-    has_span = any(key in own for key in SPANS)
+    has_span = any(key in own for key in SPAN_KEYS)
     added = {
         key: carrier[key]
         for key in TRACE_KEYS
         if key not in own
-        and not (has_span and key in SPANS)
+        and not (has_span and key in SPAN_KEYS)
         and is_trace_value(key, carrier.get(key))
     }
     # A tracestate belongs to a traceparent.
@@ -183,7 +183,7 @@ def with_trace_argument(
     arguments: dict[str, Any], key: str, carrier: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the arguments with the trace context as one of them."""
-    known = {name: value for name, value in carrier.items() if value is not None}
-    if not known or key in arguments:
+    context = {name: value for name, value in carrier.items() if value is not None}
+    if not context or key in arguments:
         return arguments
-    return {**arguments, key: known}
+    return {**arguments, key: context}

@@ -30,18 +30,18 @@ from mcpwire.errors import (
     UnknownTool,
 )
 from mcpwire.group.reports import format_error
-from mcpwire.tools.catalog import size_of
+from mcpwire.tools.catalog import result_size
 from mcpwire.tools.lock import fingerprint
 from mcpwire.tools.options import Options, check_errors
 from mcpwire.tools.results import extra_tools, trim_result
 from mcpwire.tools.rules import ServerRules, with_trace_argument, with_trace_meta
 from mcpwire.tools.transforms import (
-    Listed,
+    ServerTools,
     ToolCall,
-    build,
+    build_index,
     check_arguments,
-    key_of,
-    without,
+    remove_arguments,
+    tool_key,
 )
 from mcpwire.transports.handlers import invoke
 from mcpwire.types import CallToolResult, TextContent
@@ -62,11 +62,11 @@ if TYPE_CHECKING:
 
 logger: Final = logging.getLogger("mcpwire.tools")
 
-PAUSES: Final = (0.0, 0.1, 0.5, 2.0, 10.0)
+DELAYS_S: Final = (0.0, 0.1, 0.5, 2.0, 10.0)
 """Seconds before a list that changed during its listing is fetched again: the growing
 pauses bound the work for a server that reports a change with each listing."""
 
-RESTS: Final = 5
+REBUILD_INTERVAL_FACTOR: Final = 5
 """The least time between two rebuilds, as a multiple of the last one's duration: many
 servers that change at the same time cost no more than a few."""
 
@@ -76,35 +76,35 @@ OnChange: TypeAlias = "Callable[[str | None], None]"
 reconnected, joined or left. ``None``: the source was closed. It must not block."""
 
 
-COMPARED: Final = 2_000
+MAX_COMPARED_NAMES: Final = 2_000
 """The number of names that an unknown name is compared with."""
 
-NAME_LENGTH: Final = 200
+MAX_COMPARED_LENGTH: Final = 200
 """The number of characters of an unknown name that are compared."""
 
 
-class Reading:
+class ReadOnlyToolSet:
     """A read-only view of the tools of all servers of a source."""
 
     def __init__(self, source: GroupSource, **options: Unpack[ToolOptions]) -> None:
         self._source = source
         self._options = Options(**options)
-        self._listed: dict[str, Listed] = {}
+        self._server_tools: dict[str, ServerTools] = {}
         self._problems: dict[str, Exception] = {}
-        self._collided: NameCollision | None = None
-        self._built = build(self._options, {})
+        self._collision: NameCollision | None = None
+        self._index = build_index(self._options, {})
         self._generation = 0
 
     # Reading...
 
     def __len__(self) -> int:
-        return len(self._built.views)
+        return len(self._index.views)
 
     def __iter__(self) -> Iterator[ToolView]:
-        return iter(tuple(self._built.views.values()))
+        return iter(tuple(self._index.views.values()))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._built.views
+        return name in self._index.views
 
     def __getitem__(self, name: str) -> ToolView:
         """Return a tool by its name in the set.
@@ -113,22 +113,22 @@ class Reading:
             UnknownTool: There is no such tool; has similar names.
             NotAllowed: A rule hides the tool; has the rule.
         """
-        view = self._built.views.get(name)
+        view = self._index.views.get(name)
         if view is not None:
             return view
-        rule = self._built.hidden.get(name)
+        rule = self._index.hidden.get(name)
         if rule is not None:
             raise NotAllowed(name, rule=rule)
         # A model may invent names of any length: the comparison is bounded.
-        known = itertools.islice(self._built.views, COMPARED)
+        known = itertools.islice(self._index.views, MAX_COMPARED_NAMES)
         text = str(name)
-        close = difflib.get_close_matches(text[:NAME_LENGTH], known)
+        close = difflib.get_close_matches(text[:MAX_COMPARED_LENGTH], known)
         raise UnknownTool(text, close=close)
 
     def find(self, server: str, tool: str) -> ToolView | None:
         """Return a tool by the server's name of it, or ``None``; not hidden tools."""
-        name = self._built.table.name_of(server, tool)
-        return None if name is None else self._built.views.get(name)
+        name = self._index.table.name_of(server, tool)
+        return None if name is None else self._index.views.get(name)
 
     def of_server(self, server: str) -> list[ToolView]:
         """Return the tools of one server."""
@@ -148,32 +148,32 @@ class Reading:
 
     def needs_confirmation(self, name: str) -> bool:
         """Return whether calls of a tool need confirmation; false if it is unknown."""
-        view = self._built.views.get(name)
+        view = self._index.views.get(name)
         return view is not None and view.needs_confirmation
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the tools."""
-        return tuple(self._built.views)
+        return tuple(self._index.views)
 
     @property
     def collisions(self) -> tuple[Collision, ...]:
         """The collisions of names and their resolutions."""
-        return self._built.table.collisions
+        return self._index.table.collisions
 
     @property
     def hidden(self) -> dict[str, str]:
         """The names of the hidden tools, and the rule that hides each."""
-        return dict(self._built.hidden)
+        return dict(self._index.hidden)
 
     @property
     def problems(self) -> dict[str, Exception]:
         """Why tools could not be listed, by server; the tools known before stay."""
-        found = dict(self._problems)
-        if self._collided is not None:
-            for server, _ in self._collided.owners:
-                found.setdefault(server, self._collided)
-        return found
+        problems = dict(self._problems)
+        if self._collision is not None:
+            for server, _ in self._collision.owners:
+                problems.setdefault(server, self._collision)
+        return problems
 
     @property
     def generation(self) -> int:
@@ -189,7 +189,7 @@ class Reading:
         problems = f", {len(self._problems)} problems" if self._problems else ""
         return (
             f"<{type(self).__name__} of {len(self)} tools of "
-            f"{len(self._listed)} servers{problems}>"
+            f"{len(self._server_tools)} servers{problems}>"
         )
 
     # Exports...
@@ -228,35 +228,35 @@ class Reading:
         Hidden tools are included.
         """
         return {
-            key_of((server, tool.name)): fingerprint(tool)
-            for server, listed in self._listed.items()
+            tool_key((server, tool.name)): fingerprint(tool)
+            for server, listed in self._server_tools.items()
             for tool in listed.tools
         }
 
 
 @attrs.define(eq=False)
-class _Fetch:
+class _Listing:
     """The running listing of one server's tools."""
 
     task: asyncio.Task[None] | None = None
-    again: bool = True
-    heard: bool = False
+    is_outdated: bool = True
+    was_notified: bool = False
     """Whether the server reported a change: then it runs without a waiting caller."""
 
-    waiting: list[asyncio.Future[None]] = attrs.field(factory=list)
+    waiters: list[asyncio.Future[None]] = attrs.field(factory=list)
     """Futures of callers that wait for a listing that has not begun."""
 
-    served: list[asyncio.Future[None]] = attrs.field(factory=list)
+    current_waiters: list[asyncio.Future[None]] = attrs.field(factory=list)
     """Futures of callers that wait for the running listing."""
 
     wake: asyncio.Event = attrs.field(factory=asyncio.Event)
 
 
-KINDS: Final = {"string": str, "object": dict}
+ARGUMENT_TYPES: Final = {"string": str, "object": dict}
 """Python types of the arguments of resources and prompts as tools."""
 
 
-class ToolSet(Reading):
+class ToolSet(ReadOnlyToolSet):
     """The tools of many servers: named, filtered, kept up to date, callable.
 
     ::
@@ -279,20 +279,20 @@ class ToolSet(Reading):
 
     def __init__(self, source: GroupSource, **options: Unpack[ToolOptions]) -> None:
         super().__init__(source, **options)
-        self._fetches: dict[str, _Fetch] = {}
+        self._listings: dict[str, _Listing] = {}
         self._refreshing = 0
-        self._may_show_at = 0.0
-        self._showing: asyncio.TimerHandle | None = None
+        self._next_rebuild_at = 0.0
+        self._rebuild_timer: asyncio.TimerHandle | None = None
         # A weak method: the source must not keep the set alive.
-        hear = weakref.WeakMethod(self._hear)
+        weak_callback = weakref.WeakMethod(self._on_change)
 
-        def tell(server: str | None) -> None:
-            method = hear()
-            if method is not None:
-                method(server)
+        def forward(server: str | None) -> None:
+            callback = weak_callback()
+            if callback is not None:
+                callback(server)
 
-        self._undo = weakref.finalize(self, source.on_change(tell))
-        self._undo.atexit = False
+        self._unsubscribe = weakref.finalize(self, source.on_change(forward))
+        self._unsubscribe.atexit = False
 
     # Listing...
 
@@ -306,24 +306,24 @@ class ToolSet(Reading):
 
         Cancelling it ends the listings that no other caller waits for.
         """
-        wanted: list[asyncio.Future[None]] = []
+        futures: list[asyncio.Future[None]] = []
         self._refreshing += 1
         try:
             for server in servers or self._source.group:
-                wanted.append(asyncio.get_running_loop().create_future())
-                self._fetch(server, wanted[-1])
-            if wanted:
-                await asyncio.wait(wanted)
+                futures.append(asyncio.get_running_loop().create_future())
+                self._start_listing(server, futures[-1])
+            if futures:
+                await asyncio.wait(futures)
         except asyncio.CancelledError:
-            for future in wanted:
+            for future in futures:
                 future.cancel()
-            self._end_unwanted()
-            self._show_soon()
+            self._cancel_unused()
+            self._schedule_rebuild()
             raise
         finally:
             self._refreshing -= 1
-        self._show_now()
-        for future in wanted:
+        self._rebuild_now()
+        for future in futures:
             future.result()
 
     async def aclose(self) -> None:
@@ -331,75 +331,77 @@ class ToolSet(Reading):
 
         The tools can still be called. It may be called twice.
         """
-        self._undo()
-        tasks = self._end_all()
+        self._unsubscribe()
+        tasks = self._cancel_all()
         if tasks:
             await asyncio.wait(tasks)
 
-    def _hear(self, server: str | None) -> None:
+    def _on_change(self, server: str | None) -> None:
         """Handle a change that the source reports."""
         if server is None:
-            self._undo()
-            self._end_all()
+            self._unsubscribe()
+            self._cancel_all()
             return
-        self._fetch(server)
+        self._start_listing(server)
 
-    def _fetch(self, server: str, waiting: asyncio.Future[None] | None = None) -> None:
-        """List a server's tools anew; `waiting` is done after that, if it is given."""
-        known = self._fetches.get(server)
-        fetch = self._fetches[server] = known or _Fetch()
-        fetch.again = True
-        if waiting is None:
-            fetch.heard = True
+    def _start_listing(
+        self, server: str, waiter: asyncio.Future[None] | None = None
+    ) -> None:
+        """List a server's tools anew; `waiter` is done after that, if it is given."""
+        known = self._listings.get(server)
+        listing = self._listings[server] = known or _Listing()
+        listing.is_outdated = True
+        if waiter is None:
+            listing.was_notified = True
         else:
-            fetch.waiting.append(waiting)
-            fetch.wake.set()
+            listing.waiters.append(waiter)
+            listing.wake.set()
         if known is None:  # last: an eager task may end at once
-            fetch.task = asyncio.get_running_loop().create_task(
-                self._follow(server, fetch), name=f"mcpwire tools of {server!r}"
+            listing.task = asyncio.get_running_loop().create_task(
+                self._run_listing(server, listing), name=f"mcpwire tools of {server!r}"
             )
 
-    async def _follow(self, server: str, fetch: _Fetch) -> None:
+    async def _run_listing(self, server: str, listing: _Listing) -> None:
         """List tools until no change is pending."""
         rounds = 0
         try:
-            while fetch.again:
-                await self._pause(fetch, PAUSES[min(rounds, len(PAUSES) - 1)])
+            while listing.is_outdated:
+                await self._pause(listing, DELAYS_S[min(rounds, len(DELAYS_S) - 1)])
                 rounds += 1
-                fetch.again = False
-                fetch.served, fetch.waiting = fetch.waiting, []
+                listing.is_outdated = False
+                listing.current_waiters, listing.waiters = listing.waiters, []
                 try:
-                    await self._list(server)
+                    await self._list_tools(server)
                 except Exception as error:
                     # A defect: raised in the waiting callers, else in this task.
-                    if not _settle(fetch.served, error):
+                    if not _resolve_futures(listing.current_waiters, error):
                         raise
-                _settle(fetch.served)
+                _resolve_futures(listing.current_waiters)
                 # A refresh rebuilds once for all servers.
-                if fetch.heard or not self._refreshing:
-                    self._show_soon()
+                if listing.was_notified or not self._refreshing:
+                    self._schedule_rebuild()
         finally:
-            self._end(server, fetch)
+            self._finish(server, listing)
 
     @staticmethod
-    async def _pause(fetch: _Fetch, seconds: float) -> None:
+    async def _pause(listing: _Listing, seconds: float) -> None:
         """Pause, unless a caller is waiting."""
-        fetch.wake.clear()
-        if seconds and not fetch.waiting:
+        listing.wake.clear()
+        if seconds and not listing.waiters:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await fetch.wake.wait()
+                    await listing.wake.wait()
 
-    async def _list(self, server: str) -> None:
+    async def _list_tools(self, server: str) -> None:
         """List a server's tools for the next `_rebuild`; record a failure."""
-        group, wanted = self._source.group, self._options.extras
+        group, selected = self._source.group, self._options.extras
         if server not in group:
             return
         extras: list[Tool] = []
         try:
             tools = await self._source.list_tools(server)
-            if wanted:
-                extras = extra_tools(group.client_of(server).capabilities, wanted)
+            if selected:
+                extras = extra_tools(group.client_of(server).capabilities, selected)
         except MCPError as error:
             self._problems[server] = error
             logger.warning(
@@ -410,81 +412,82 @@ class ToolSet(Reading):
             )
             return
         rules = group.rules(server) or ServerRules()
-        self._listed[server] = Listed(tools, extras, rules)
+        self._server_tools[server] = ServerTools(tools, extras, rules)
         self._problems.pop(server, None)
 
     def _rebuild(self) -> None:
         """Rebuild all views from the stored tools, atomically."""
         order = dict.fromkeys(self._source.group)
-        kept = {each: self._listed[each] for each in order if each in self._listed}
+        known = self._server_tools
+        tools = {server: known[server] for server in order if server in known}
         try:
-            built = build(self._options, kept)
+            index = build_index(self._options, tools)
         except NameCollision as error:
-            self._collided = error
+            self._collision = error
             raise
         problems = self._problems
-        self._listed = kept
+        self._server_tools = tools
         self._problems = {each: problems[each] for each in problems if each in order}
-        self._collided = None
-        self._built = built
+        self._collision = None
+        self._index = index
         self._generation += 1
 
-    def _show_soon(self) -> None:
+    def _schedule_rebuild(self) -> None:
         """Rebuild the views at a limited rate; keep the old ones on a collision."""
-        if self._showing is not None:
+        if self._rebuild_timer is not None:
             return
         loop = asyncio.get_running_loop()
-        if loop.time() < self._may_show_at:
-            self._showing = loop.call_at(self._may_show_at, self._show)
+        if loop.time() < self._next_rebuild_at:
+            self._rebuild_timer = loop.call_at(self._next_rebuild_at, self._try_rebuild)
         else:
-            self._show()
+            self._try_rebuild()
 
-    def _show(self) -> None:
+    def _try_rebuild(self) -> None:
         try:
-            self._show_now()
+            self._rebuild_now()
         except NameCollision as error:
             logger.warning("the tools stay as they were: %s", error)
 
-    def _show_now(self) -> None:
+    def _rebuild_now(self) -> None:
         """Rebuild the views now."""
-        if self._showing is not None:
-            self._showing.cancel()
-            self._showing = None
+        if self._rebuild_timer is not None:
+            self._rebuild_timer.cancel()
+            self._rebuild_timer = None
         loop = asyncio.get_running_loop()
-        began = loop.time()
+        started = loop.time()
         try:
             self._rebuild()
         finally:
             now = loop.time()
-            self._may_show_at = now + RESTS * (now - began)
+            self._next_rebuild_at = now + REBUILD_INTERVAL_FACTOR * (now - started)
 
-    def _end(self, server: str, fetch: _Fetch) -> None:
+    def _finish(self, server: str, listing: _Listing) -> None:
         """Remove a finished listing, and wake its callers."""
-        if self._fetches.get(server) is fetch:
-            del self._fetches[server]
-        _settle(fetch.waiting)
-        _settle(fetch.served)
+        if self._listings.get(server) is listing:
+            del self._listings[server]
+        _resolve_futures(listing.waiters)
+        _resolve_futures(listing.current_waiters)
 
-    def _end_unwanted(self) -> None:
-        for server, fetch in list(self._fetches.items()):
-            wanted = fetch.heard or not all(
-                each.done() for each in (*fetch.waiting, *fetch.served)
+    def _cancel_unused(self) -> None:
+        for server, listing in list(self._listings.items()):
+            is_used = listing.was_notified or not all(
+                future.done() for future in (*listing.waiters, *listing.current_waiters)
             )
-            if not wanted:
-                self._cancel(server, fetch)
+            if not is_used:
+                self._cancel(server, listing)
 
-    def _end_all(self) -> list[asyncio.Task[None]]:
-        if self._showing is not None:
-            self._showing.cancel()
-            self._showing = None
-        return [self._cancel(*each) for each in list(self._fetches.items())]
+    def _cancel_all(self) -> list[asyncio.Task[None]]:
+        if self._rebuild_timer is not None:
+            self._rebuild_timer.cancel()
+            self._rebuild_timer = None
+        return [self._cancel(*item) for item in list(self._listings.items())]
 
-    def _cancel(self, server: str, fetch: _Fetch) -> asyncio.Task[None]:
+    def _cancel(self, server: str, listing: _Listing) -> asyncio.Task[None]:
         # A task cancelled before its start does not run its `finally`.
-        self._end(server, fetch)
-        assert fetch.task is not None
-        fetch.task.cancel()
-        return fetch.task
+        self._finish(server, listing)
+        assert listing.task is not None
+        listing.task.cancel()
+        return listing.task
 
     def accept(self, *patterns: str) -> None:
         """Accept the current tools in the lock, all or those that a pattern matches.
@@ -534,43 +537,43 @@ class ToolSet(Reading):
         own = self._options
         errors = own.errors if errors is None else check_errors(errors)
         view = self[name]
-        given = without(check_arguments(arguments), own.strip_arguments)
-        given = without(given, view.rules.strip_arguments)
+        given = remove_arguments(check_arguments(arguments), own.strip_arguments)
+        given = remove_arguments(given, view.rules.strip_arguments)
         if view.transform is not None:
-            given = view.transform.inside(given)
+            given = view.transform.server_arguments(given)
         call = ToolCall(view, given or {}, confirmed)
         if own.approve is not None:
-            call = await self._approved(call, own.approve)
+            call = await self._request_approval(call, own.approve)
         elif call.needs_confirmation:
             raise NeedsConfirmation(name, arguments=given)
         sent: dict[str, Any] = dict(options)
         # Where nobody gives any, the server gets none, not an empty object.
-        arguments = self._traced(call, sent) or (None if given is None else {})
+        arguments = self._add_trace(call, sent) or (None if given is None else {})
         meta = sent.get("meta")
-        _log("mcp_call", view, meta)
+        _log_call("mcp_call", view, meta)
         started = time.monotonic()
         try:
             result = await self._send(view, arguments, sent)
         except MCPError as error:
             seconds = time.monotonic() - started
-            _log("mcp_result", view, meta, ok=False, seconds=seconds, error=error)
+            _log_call("mcp_result", view, meta, ok=False, seconds=seconds, error=error)
             if errors == "raise" or not isinstance(error, RPCError):
                 raise
             return CallToolResult(content=[TextContent(error.message)], is_error=True)
         seconds = time.monotonic() - started
-        own.costs.note(view.server, view.tool, seconds, size_of(result))
+        own.costs.note(view.server, view.tool, seconds, result_size(result))
         ok = not result.is_error
-        _log("mcp_result", view, meta, ok=ok, seconds=seconds, error=None)
+        _log_call("mcp_result", view, meta, ok=ok, seconds=seconds, error=None)
         limit = own.max_result_bytes
         return result if limit is None else trim_result(result, limit)
 
-    async def _approved(self, call: ToolCall, approve: Approve) -> ToolCall:
+    async def _request_approval(self, call: ToolCall, approve: Approve) -> ToolCall:
         """Return the call that was approved."""
         view = call.view
         # A copy: `approve` cannot change the arguments.
-        shown = attrs.evolve(call, arguments=copy.deepcopy(call.arguments))
+        proposal = attrs.evolve(call, arguments=copy.deepcopy(call.arguments))
         try:
-            answer = invoke(approve, shown)
+            answer = invoke(approve, proposal)
             if inspect.isawaitable(answer):
                 answer = await answer
         except NotAllowed:
@@ -582,15 +585,15 @@ class ToolSet(Reading):
         elif answer is not True:
             raise NotAllowed(view.name, rule="approve")
         # The tool may have changed while `approve` ran.
-        now = self[view.name]
-        is_same = (now.server, now.tool) == (view.server, view.tool)
-        if not is_same or now.definition != view.definition:
+        current = self[view.name]
+        is_same = (current.server, current.tool) == (view.server, view.tool)
+        if not is_same or current.definition != view.definition:
             raise NotAllowed(view.name, rule="approve: the tool changed meanwhile")
         return call
 
-    def _traced(self, call: ToolCall, options: dict[str, Any]) -> dict[str, Any]:
+    def _add_trace(self, call: ToolCall, options: dict[str, Any]) -> dict[str, Any]:
         """Add trace context to the options and, if configured, to the arguments."""
-        carrier = self._carrier(call.view)
+        carrier = self._trace_carrier(call.view)
         if not carrier:
             return call.arguments
         options["meta"] = with_trace_meta(options.get("meta"), carrier)
@@ -599,21 +602,21 @@ class ToolSet(Reading):
             return call.arguments
         return with_trace_argument(call.arguments, key, carrier)
 
-    def _carrier(self, view: ToolView) -> Mapping[str, Any]:
+    def _trace_carrier(self, view: ToolView) -> Mapping[str, Any]:
         """Return the trace context for a server, or an empty one."""
-        wanted = view.rules.trace_context
-        if wanted is None or (wanted is True and callable(self._options.trace_context)):
-            wanted = self._options.trace_context
-        if not wanted:
+        source = view.rules.trace_context
+        if source is None or (source is True and callable(self._options.trace_context)):
+            source = self._options.trace_context
+        if not source:
             return {}
-        if wanted is True:
+        if source is True:
             return {
                 key: os.environ[key.upper()]
                 for key in TRACE_KEYS
                 if key.upper() in os.environ
             }
         try:
-            return dict(wanted() or {})
+            return dict(source() or {})
         except Exception:
             # A failure of tracing must not prevent calls.
             logger.exception("trace_context failed; the call is sent without it")
@@ -631,37 +634,37 @@ class ToolSet(Reading):
             if name not in schema["properties"]:
                 raise LocalProtocolError(f"the tool takes no argument {name!r}")
             kind = schema["properties"][name]["type"]
-            if not isinstance(given.get(name), KINDS[kind]):
+            if not isinstance(given.get(name), ARGUMENT_TYPES[kind]):
                 raise LocalProtocolError(f"the tool needs {name!r}, which is: {kind}")
         values = [given.get(name) for name in extra.parameters]
-        request = getattr(group, extra.verb)
+        request = getattr(group, extra.method)
         return extra.result(await request(view.server, *values, **options))
 
 
-def _settle(
-    waiting: list[asyncio.Future[None]], error: Exception | None = None
+def _resolve_futures(
+    futures: list[asyncio.Future[None]], error: Exception | None = None
 ) -> bool:
     """Set the result of the pending futures; return whether there was one."""
-    found = [future for future in waiting if not future.done()]
-    for future in found:
+    pending = [future for future in futures if not future.done()]
+    for future in pending:
         if error is None:
             future.set_result(None)
         else:
             future.set_exception(error)
-    return bool(found)
+    return bool(pending)
 
 
-def _log(
-    event: str, view: ToolView, meta: Mapping[str, Any] | None, **more: Any
+def _log_call(
+    event: str, view: ToolView, meta: Mapping[str, Any] | None, **details: Any
 ) -> None:
     """Log the begin or the end of a call, without its arguments."""
     if not logger.isEnabledFor(logging.INFO):
         return
-    facts = {"event": event, "server": view.server, "tool": view.tool, **more}
+    fields = {"event": event, "server": view.server, "tool": view.tool, **details}
     trace = (meta or {}).get("traceparent")
     if isinstance(trace, str):
-        facts["traceparent"] = trace
+        fields["traceparent"] = trace
     text = " ".join(
-        f"{key}={value!r}" for key, value in facts.items() if value != event
+        f"{key}={value!r}" for key, value in fields.items() if value != event
     )
-    logger.info("%s %s", event, text, extra={"component": "mcp", **facts})
+    logger.info("%s %s", event, text, extra={"component": "mcp", **fields})

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 EMPTY_SCHEMA: Final = {"type": "object", "properties": {}}
 
-KINDS: Final = {
+JSON_TYPE_NAMES: Final = {
     list: "an array",
     tuple: "an array",
     str: "a string",
@@ -59,7 +59,7 @@ def check_arguments(arguments: Any) -> dict[str, Any] | None:
     if arguments is None:
         return None
     if not isinstance(arguments, Mapping):
-        kind = KINDS.get(type(arguments), type(arguments).__name__)
+        kind = JSON_TYPE_NAMES.get(type(arguments), type(arguments).__name__)
         raise LocalProtocolError(f"arguments must be an object or null, got {kind}")
     for key in arguments:
         if not isinstance(key, str):
@@ -67,7 +67,7 @@ def check_arguments(arguments: Any) -> dict[str, Any] | None:
     return dict(arguments)
 
 
-def without(
+def remove_arguments(
     arguments: dict[str, Any] | None, names: tuple[str, ...]
 ) -> dict[str, Any] | None:
     """Return the arguments without those with the given names."""
@@ -76,7 +76,7 @@ def without(
     return {key: value for key, value in arguments.items() if key not in names}
 
 
-def _copied(given: Mapping[str, Any]) -> dict[str, Any]:
+def _copy(given: Mapping[str, Any]) -> dict[str, Any]:
     return dict(given)
 
 
@@ -100,23 +100,23 @@ class ToolTransform:
     hide: tuple[str, ...] = attrs.field(default=(), converter=as_patterns)
     """Arguments that are neither offered nor sent."""
 
-    fixed: Mapping[str, Any] = attrs.field(factory=dict, converter=_copied)
+    fixed: Mapping[str, Any] = attrs.field(factory=dict, converter=_copy)
     """Arguments that are not offered and are always sent with these values."""
 
-    rename: Mapping[str, str] = attrs.field(factory=dict, converter=_copied)
+    rename: Mapping[str, str] = attrs.field(factory=dict, converter=_copy)
     """Maps names outside to names inside."""
 
-    defaults: Mapping[str, Any] = attrs.field(factory=dict, converter=_copied)
+    defaults: Mapping[str, Any] = attrs.field(factory=dict, converter=_copy)
     """Values of arguments that a caller leaves out."""
 
     def __attrs_post_init__(self) -> None:
-        inside = list(self.rename.values())
-        never = {*self.hide, *self.fixed}
+        renamed = list(self.rename.values())
+        not_offered = {*self.hide, *self.fixed}
         for problem, names in (
             ("both hidden and fixed", set(self.hide) & set(self.fixed)),
-            ("the inside of two names", {n for n in inside if inside.count(n) > 1}),
-            ("not offered and yet renamed", never & set(inside)),
-            ("not offered and yet a default", never & set(self.defaults)),
+            ("the inside of two names", {n for n in renamed if renamed.count(n) > 1}),
+            ("not offered and yet renamed", not_offered & set(renamed)),
+            ("not offered and yet a default", not_offered & set(self.defaults)),
         ):
             if names:
                 raise ValueError(f"the argument {min(names)!r} is {problem}")
@@ -126,7 +126,7 @@ class ToolTransform:
         """Whether the arguments stay unchanged."""
         return not (self.hide or self.fixed or self.rename or self.defaults)
 
-    def outside(self, schema: dict[str, Any]) -> dict[str, Any]:
+    def caller_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Return the schema that a caller sees."""
         if self.keeps_arguments:
             return schema
@@ -136,7 +136,7 @@ class ToolTransform:
         changed = dict(schema)
         if isinstance(properties, dict):
             changed["properties"] = {
-                outer.get(name, name): self._defaulted(name, property_)
+                outer.get(name, name): self._add_default(name, property_)
                 for name, property_ in properties.items()
                 if self._is_offered(name)
             }
@@ -148,7 +148,9 @@ class ToolTransform:
             ]
         return changed
 
-    def inside(self, arguments: dict[str, Any] | None) -> dict[str, Any] | None:
+    def server_arguments(
+        self, arguments: dict[str, Any] | None
+    ) -> dict[str, Any] | None:
         """Return the arguments that the server receives.
 
         Raises:
@@ -170,29 +172,29 @@ class ToolTransform:
         is_covered = name in self.rename and name not in self.rename.values()
         return not is_covered and name not in self.hide and name not in self.fixed
 
-    def _defaulted(self, name: str, property_: Any) -> Any:
+    def _add_default(self, name: str, property_: Any) -> Any:
         if name not in self.defaults or not isinstance(property_, dict):
             return property_
         return {**property_, "default": self.defaults[name]}
 
 
-PREVIEW: Final = 80
+MAX_PREVIEW_LENGTH: Final = 80
 """The number of characters of an argument that are shown."""
 
-TELLING: Final = ("path", "query", "sql", "url", "name", "id", "command", "input")
+PREVIEWED: Final = ("path", "query", "sql", "url", "name", "id", "command", "input")
 """Names of arguments for the preview of a call, by priority."""
 
 
-def preview(arguments: Mapping[str, Any], length: int = PREVIEW) -> str:
+def preview(arguments: Mapping[str, Any], length: int = MAX_PREVIEW_LENGTH) -> str:
     """Return the argument that says most, on one line; empty where there is none."""
     given = arguments
-    texts = [given.get(name) for name in TELLING] + list(given.values())
-    found = next((text for text in texts if isinstance(text, str) and text), "")
+    texts = [given.get(name) for name in PREVIEWED] + list(given.values())
+    value = next((text for text in texts if isinstance(text, str) and text), "")
     # Names and texts from models and servers may contain terminal escapes.
-    start = found[: 4 * length]
-    line = "".join(each if each.isprintable() else " " for each in start)
+    start = value[: 4 * length]
+    line = "".join(character if character.isprintable() else " " for character in start)
     line = " ".join(line.split())
-    is_whole = len(line) <= length and len(found) == len(start)
+    is_whole = len(line) <= length and len(value) == len(start)
     return line if is_whole else f"{line[: length - 3]}..."
 
 
@@ -284,7 +286,7 @@ class ToolCall:
 
 
 @attrs.frozen
-class Listed:
+class ServerTools:
     """The tools of one server: its own, and resources and prompts as tools."""
 
     tools: list[Tool]
@@ -293,7 +295,7 @@ class Listed:
 
 
 @attrs.frozen
-class Built:
+class ToolIndex:
     """All tools of all servers, by name."""
 
     table: NameTable
@@ -303,12 +305,12 @@ class Built:
     """The names of the hidden tools, and the rule that hides each."""
 
 
-def key_of(owner: Owner) -> str:
+def tool_key(owner: Owner) -> str:
     """Return ``server/tool``, the key of a tool in locks and rules."""
     return "/".join(owner)
 
 
-def build(options: Options, servers: Mapping[str, Listed]) -> Built:
+def build_index(options: Options, servers: Mapping[str, ServerTools]) -> ToolIndex:
     """Return all tools of the servers, with rules applied."""
     definitions: dict[Owner, Tool] = {}
     extras: set[Owner] = set()
@@ -319,20 +321,20 @@ def build(options: Options, servers: Mapping[str, Listed]) -> Built:
             # A server's own tool with that name has priority.
             if definitions.setdefault((server, tool.name), tool) is tool:
                 extras.add((server, tool.name))
-    plain, transforms = _transforms(options, definitions)
+    plain_names, transforms = _match_transforms(options, definitions)
     labels = {
         owner: transform.name
         for owner, transform in transforms.items()
         if transform.name is not None
     }
     table = options.names.table(definitions, labels=labels, reserved=options.reserved)
-    built = Built(table, {}, {})
+    index = ToolIndex(table, {}, {})
     for owner, definition in definitions.items():
         name = table.name_of(*owner)
         if name is None:
             continue
-        keys = (name, plain.get(owner, name), key_of(owner))
-        view = _view(
+        keys = (name, plain_names.get(owner, name), tool_key(owner))
+        view = _make_view(
             definition,
             owner,
             keys,
@@ -341,15 +343,15 @@ def build(options: Options, servers: Mapping[str, Listed]) -> Built:
             transform=transforms.get(owner),
             extra=EXTRAS[owner[1]] if owner in extras else None,
         )
-        rule = _refusal(view, keys, options)
+        rule = _hiding_rule(view, keys, options)
         if rule is None:
-            built.views[name] = view
+            index.views[name] = view
         else:
-            built.hidden[name] = rule
-    return built
+            index.hidden[name] = rule
+    return index
 
 
-def _transforms(
+def _match_transforms(
     options: Options, owners: Iterable[Owner]
 ) -> tuple[dict[Owner, str], dict[Owner, ToolTransform]]:
     """Return the names without renaming, and the transforms of tools."""
@@ -359,16 +361,16 @@ def _transforms(
     # Collisions are ignored here: a transform may resolve them.
     names = attrs.evolve(options.names, on_collision="suffix")
     table = names.table(owners, reserved=options.reserved)
-    plain = {owner: name for name in table if (owner := table.find(name))}
-    found = {
+    plain_names = {owner: name for name in table if (owner := table.find(name))}
+    transforms = {
         owner: patterns[pattern]
-        for owner, name in plain.items()
-        if (pattern := first_match(patterns, (name, key_of(owner)))) is not None
+        for owner, name in plain_names.items()
+        if (pattern := first_match(patterns, (name, tool_key(owner)))) is not None
     }
-    return plain, found
+    return plain_names, transforms
 
 
-def _view(
+def _make_view(
     definition: Tool,
     owner: Owner,
     keys: tuple[str, ...],
@@ -385,7 +387,7 @@ def _view(
         title = transform.title or title
         if transform.description is not None:
             description = transform.description
-        schema = transform.outside(schema)
+        schema = transform.caller_schema(schema)
     group = (definition.meta or {}).get("group")
     trusted = options.trusts(server) or extra is not None
     # Hints of an untrusted server must not suppress a confirmation.
@@ -399,8 +401,8 @@ def _view(
         description=description or "",
         input_schema=schema,
         group=group if isinstance(group, str) and group else server,
-        needs_confirmation=options.rules.asks(keys, only_reads=only_reads)
-        or rules.asks((*keys, tool), only_reads=only_reads),
+        needs_confirmation=options.rules.needs_confirmation(keys, only_reads=only_reads)
+        or rules.needs_confirmation((*keys, tool), only_reads=only_reads),
         trusted=trusted,
         rules=rules,
         transform=transform,
@@ -408,7 +410,7 @@ def _view(
     )
 
 
-def _refusal(view: ToolView, keys: tuple[str, ...], options: Options) -> str | None:
+def _hiding_rule(view: ToolView, keys: tuple[str, ...], options: Options) -> str | None:
     """Return the rule that hides a tool, or ``None``."""
     rule = options.rules.refusal(keys) or view.rules.refusal((*keys, view.tool))
     if rule is not None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.peer import PeerStats
-    from mcpwire.transports.targets import Opener
+    from mcpwire.transports.targets import ChannelOpener
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcpwire")
 
-GRAIN_S: Final = 0.005
+MIN_CHECK_INTERVAL_S: Final = 0.005
 """Minimum time between two checks of the deadlines: each check visits all calls."""
 
 
@@ -157,22 +157,22 @@ class Pending:
     end: int = 0
     """Number of bytes queued on the channel up to the end of its request."""
 
-    holds: int = 0
+    pauses: int = 0
     """Number of the peer's requests that pause its deadline."""
 
     questions: int = 0
     """Number of the peer's requests that were admitted during the call."""
 
 
-class _Timed(Protocol):
+class _TimedCall(Protocol):
     """A call with a deadline: a `Pending`, or the reply to an HTTP request."""
 
     deadline: Deadline | None
-    holds: int
+    pauses: int
     questions: int
 
 
-T = TypeVar("T", bound=_Timed)
+T = TypeVar("T", bound=_TimedCall)
 R = TypeVar("R")
 
 
@@ -186,12 +186,12 @@ class Timeouts:
         expire: Callable[[int, Any, float], None],
         limits: Limits,
     ) -> None:
-        self._most = limits.question_time
+        self._max_pause = limits.question_time
         self._loop = loop
         self._outstanding = outstanding
         self._expire = expire
         self._timer: asyncio.TimerHandle | None = None
-        self._held: dict[RequestId, list[_Timed]] = {}
+        self._paused_calls: dict[RequestId, list[_TimedCall]] = {}
         self.at = inf
 
     def arm(self, at: float) -> None:
@@ -200,7 +200,7 @@ class Timeouts:
             if self._timer is not None:
                 self._timer.cancel()
             self.at = at
-            self._timer = self._loop.call_at(at, self._look)
+            self._timer = self._loop.call_at(at, self._check_deadlines)
 
     def stop(self) -> None:
         """Disarm the timer and forget the paused deadlines."""
@@ -208,9 +208,9 @@ class Timeouts:
             self._timer.cancel()
             self._timer = None
         self.at = inf
-        self._held.clear()
+        self._paused_calls.clear()
 
-    def _look(self) -> None:
+    def _check_deadlines(self) -> None:
         self._timer = None
         self.at = earliest = inf
         now = self._loop.time()
@@ -223,36 +223,38 @@ class Timeouts:
             else:
                 earliest = min(earliest, deadline.at)
         if earliest < inf:
-            self.arm(max(earliest, now + GRAIN_S))
+            self.arm(max(earliest, now + MIN_CHECK_INTERVAL_S))
 
-    def hold(self, id: RequestId, calls: Iterable[_Timed]) -> None:
+    def pause(self, id: RequestId, calls: Iterable[_TimedCall]) -> None:
         """Pause the deadlines of these calls until the peer's request is answered.
 
         Calls started later are not paused: the handler of the request may make one,
         and the peer may withhold its response until the request is answered.
         """
         now = self._loop.time()
-        held = self._held[id] = [call for call in calls if call.deadline is not None]
-        for call in held:
+        paused = self._paused_calls[id] = [
+            call for call in calls if call.deadline is not None
+        ]
+        for call in paused:
             assert call.deadline is not None
-            call.holds += 1
-            call.deadline.pause(now, self._most)
+            call.pauses += 1
+            call.deadline.pause(now, self._max_pause)
 
     def resume(self, id: RequestId) -> None:
         """Resume the deadlines that were paused for that request."""
-        for call in self._held.pop(id, ()):
-            if call.holds:
+        for call in self._paused_calls.pop(id, ()):
+            if call.pauses:
                 self._resume(call)
                 assert call.deadline is not None
                 self.arm(call.deadline.at)
 
-    def release(self, call: _Timed) -> None:
+    def release(self, call: _TimedCall) -> None:
         """Resume the deadline of a finished call: it may cover further requests."""
-        while call.holds:
+        while call.pauses:
             self._resume(call)
 
-    def _resume(self, call: _Timed) -> None:
-        call.holds -= 1
+    def _resume(self, call: _TimedCall) -> None:
+        call.pauses -= 1
         assert call.deadline is not None
         call.deadline.resume(self._loop.time())
 
@@ -263,12 +265,12 @@ def admit_request(calls: Collection[T], limit: int) -> tuple[list[T], bool]:
     Returns the calls that have reached the limit, which must end, and whether the
     request is to be answered: not if all calls have reached the limit.
     """
-    spent = [call for call in calls if call.questions >= limit]
-    if spent and len(spent) == len(calls):
-        return spent, False
+    exhausted = [call for call in calls if call.questions >= limit]
+    if exhausted and len(exhausted) == len(calls):
+        return exhausted, False
     for call in calls:
         call.questions += 1
-    return spent, True
+    return exhausted, True
 
 
 # Tracing
@@ -311,19 +313,19 @@ class Trace:
                 raise
             logger.exception("trace hook %r raised", self._hook)
 
-    def watching(self, opener: Opener) -> Opener:
+    def wrap(self, opener: ChannelOpener) -> ChannelOpener:
         """Return an opener of channels that report their events to the hook."""
-        open_it, legacy = opener.open, opener.open_legacy
+        open_channel, open_legacy = opener.open, opener.open_legacy
         return attrs.evolve(
             opener,
-            open=lambda inbound: self._watched(open_it(inbound)),
+            open=lambda inbound: self._attach(open_channel(inbound)),
             open_legacy=None
-            if legacy is None
-            else lambda inbound: self._watched(legacy(inbound)),
+            if open_legacy is None
+            else lambda inbound: self._attach(open_legacy(inbound)),
         )
 
-    def _watched(self, channel: Any) -> Any:
-        channel.watch(self)
+    def _attach(self, channel: Any) -> Any:
+        channel.set_trace(self)
         self("open", channel.target)
         return channel
 
@@ -339,26 +341,26 @@ class Trace:
 class Forkable(Protocol):
     """An object that a forked process must not use or end."""
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """Release its resources in the forked process; leave shared state unchanged."""
 
 
 _forkables: WeakSet[Forkable] = WeakSet()
 
 
-def register_after_fork(held: Forkable) -> None:
-    """Register `held.forked()` to be called in every process forked from this one."""
-    _forkables.add(held)
+def register_after_fork(resource: Forkable) -> None:
+    """Have `after_fork` called in every process that is forked from this one."""
+    _forkables.add(resource)
 
 
-def _call_forked() -> None:
-    for held in list(_forkables):
-        held.forked()
+def _run_after_fork() -> None:
+    for resource in list(_forkables):
+        resource.after_fork()
     _forkables.clear()
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(after_in_child=_call_forked)
+    os.register_at_fork(after_in_child=_run_after_fork)
 
 
 def is_on_loop(loop: asyncio.AbstractEventLoop | None = None) -> bool:
@@ -426,7 +428,7 @@ class BaseChannel:
         self._inbound = inbound
         self._calls = calls
         self._timeouts = Timeouts(self._loop, calls, self._time_out, limits)
-        self._dead: TransportError | None = None
+        self._lost: TransportError | None = None
         self._closed_by_us = self._is_forked = False
         self.limits = limits
         self.target = target
@@ -434,14 +436,14 @@ class BaseChannel:
         register_after_fork(self)
 
     def __repr__(self) -> str:
-        state = "closed" if self._dead is not None else "open"
+        state = "closed" if self._lost is not None else "open"
         calls = sum(id > 0 for id in list(self._calls))
         return f"<{type(self).__name__} {self.target or ''} {state}, {calls} calls>"
 
     @property
     def lost(self) -> TransportError | None:
         """The error that ended the channel; ``None`` while it is open."""
-        return self._dead
+        return self._lost
 
     def cancel(self, handle: CallHandle, reason: str = "cancelled") -> bool:
         """End the call with that handle; return whether there was one."""
@@ -477,11 +479,11 @@ class BaseChannel:
         """Return the error for a call that cannot get a response any more."""
         raise NotImplementedError
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """Refuse every use: the connection belongs to the parent process."""
         self._closed_by_us = self._is_forked = True
-        if self._dead is None:
-            self._dead = TransportError("left to the parent", target=self.target)
+        if self._lost is None:
+            self._lost = TransportError("left to the parent", target=self.target)
 
 
 class TwoWayChannel(BaseChannel):
@@ -501,32 +503,32 @@ class TwoWayChannel(BaseChannel):
         self._closing: asyncio.Task[None] | None = None
         self._is_abandoned = False
 
-    def open_server_stream(self, *, wanted: bool) -> None:
+    def open_server_stream(self, *, needed: bool) -> None:
         """Do nothing: the server's own messages arrive on the same stream."""
 
-    def when_server_stream_known(self, tell: Callable[[], object]) -> float:
+    def on_server_stream_known(self, callback: Callable[[], object]) -> float:
         """Return zero seconds to wait: the server can always send messages."""
-        del tell
+        del callback
         return 0.0
 
     # End of a call
 
-    def _give_up(self, id: int, reason: str) -> None:
+    def _send_cancellation(self, id: int, reason: str) -> None:
         """Notify the peer of the end of a call; do nothing by default."""
 
     def _end_call(self, id: int, call: Pending, error: MCPError, reason: str) -> None:
         """End a call without a response."""
-        self._give_up(id, reason)
-        self.failed(call, error)
+        self._send_cancellation(id, reason)
+        self.on_error(call, error)
 
-    def answered(self, call: Pending, result: dict[str, Any]) -> None:
+    def on_result(self, call: Pending, result: dict[str, Any]) -> None:
         """Wake the caller with the result."""
-        if call.holds:
+        if call.pauses:
             self._timeouts.release(call)
         if not call.future.done():
             call.future.set_result(result)
 
-    def failed(self, call: Pending, error: MCPError) -> None:
+    def on_error(self, call: Pending, error: MCPError) -> None:
         """Wake the caller with the error."""
         self._timeouts.release(call)
         if not call.future.done():
@@ -547,22 +549,22 @@ class TwoWayChannel(BaseChannel):
 
     def _admit(self) -> bool:
         """Return whether to answer a server's request; end the calls at the limit."""
-        from mcpwire.protocol.peer import TOO_MANY
+        from mcpwire.protocol.peer import TOO_MANY_REASON
 
         limit = self.limits.questions
         ids = {call: id for id, call in self._calls.items() if not call.future.done()}
-        spent, is_admitted = admit_request(ids, limit)
-        for call in spent:
+        exhausted, is_admitted = admit_request(ids, limit)
+        for call in exhausted:
             error = TooManyQuestions(call.method, limit=limit)
-            self._end_call(ids[call], call, error, TOO_MANY)
+            self._end_call(ids[call], call, error, TOO_MANY_REASON)
         return is_admitted
 
-    def withdrawn(self, id: RequestId) -> None:
+    def on_cancelled(self, id: RequestId) -> None:
         """Handle the cancellation of a request by the peer."""
         self._timeouts.resume(id)
         self._inbound.cancelled(id)
 
-    def _progressed(
+    def _notify_call(
         self, method: str, params: dict[str, Any] | None, call: Pending
     ) -> bool:
         """Pass a notification to its call; return whether the call has a callback."""
@@ -579,18 +581,18 @@ class TwoWayChannel(BaseChannel):
         self, error: TransportError, cause: BaseException | None = None
     ) -> None:
         """End the channel and all its calls, each with its own error object."""
-        if self._dead is not None:
+        if self._lost is not None:
             return
         cause = cause or error.__cause__
         if cause is not error:
             error.__cause__ = cause
         calls = self._end_calls()
-        self._dead = error
+        self._lost = error
         self._timeouts.stop()
         for call in calls:
-            own = self._closed_error(sent=self._was_sent(call))
-            own.__cause__ = cause
-            self.failed(call, own)
+            call_error = self._closed_error(sent=self._was_sent(call))
+            call_error.__cause__ = cause
+            self.on_error(call, call_error)
         if not self._closed_by_us:
             self._inbound.lost(error)
 
@@ -607,15 +609,15 @@ class TwoWayChannel(BaseChannel):
         self, *, sent: bool = True, cause: BaseException | None = None
     ) -> ConnectionClosed:
         """Return the error for one call; subclasses add details."""
-        why = "closed by this side" if self._closed_by_us else "the peer closed it"
+        reason = "closed by this side" if self._closed_by_us else "the peer closed it"
         if cause is not None:
-            why = str(cause)
-        elif self._dead is not None and not self._closed_by_us:
-            why = str(self._dead.args[0])
-            return ConnectionClosed(why, target=self.target, sent=sent)
-        where = f" to {self.target}" if self.target else ""
+            reason = str(cause)
+        elif self._lost is not None and not self._closed_by_us:
+            reason = str(self._lost.args[0])
+            return ConnectionClosed(reason, target=self.target, sent=sent)
+        place = f" to {self.target}" if self.target else ""
         return ConnectionClosed(
-            f"the connection{where} is closed: {why}", target=self.target, sent=sent
+            f"the connection{place} is closed: {reason}", target=self.target, sent=sent
         )
 
     def give_up(self, error: TransportError) -> None:
@@ -638,6 +640,6 @@ class TwoWayChannel(BaseChannel):
         abandoned = TransportError("abandoned", target=self.target)
         if not self._loop.is_closed():
             self._mark_lost(abandoned)  # wakes callers, which may wait in other threads
-        elif self._dead is None:
-            self._dead = abandoned
+        elif self._lost is None:
+            self._lost = abandoned
         self._timeouts.stop()

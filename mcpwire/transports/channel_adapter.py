@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcpwire")
 
-END_S = 2.0
+END_TIMEOUT_S = 2.0
 """Time that a user's channel has to end its calls, and again to close."""
 
 
@@ -43,7 +43,7 @@ class ChannelAdapter(TwoWayChannel):
 
     def __init__(self, inbound: Inbound, target: Any, limits: Limits) -> None:
         self.stats = PeerStats()
-        super().__init__(inbound, {}, limits, name_of(target))
+        super().__init__(inbound, {}, limits, target_name(target))
         self._running: set[asyncio.Task[None]] = set()
         self._channel: Channel | None = None
         self._opening: asyncio.Future[Channel] | None = None
@@ -52,18 +52,18 @@ class ChannelAdapter(TwoWayChannel):
         try:
             opened = target.open_channel(_Inbound(self, inbound), limits)
         except Exception as error:
-            raise self._failure("opening failed", error, ConnectError) from error
+            raise self._wrap_error("opening failed", error, ConnectError) from error
         if inspect.isawaitable(opened):
             self._opening = asyncio.ensure_future(opened)
-            self._opening.add_done_callback(self._opened)
+            self._opening.add_done_callback(self._on_opened)
         else:
             self._channel = opened
 
-    def _opened(self, opening: asyncio.Future[Channel]) -> None:
+    def _on_opened(self, opening: asyncio.Future[Channel]) -> None:
         if opening.cancelled():
             self._mark_lost(ConnectError("opening was cancelled", target=self.target))
         elif (error := opening.exception()) is not None:
-            failure = self._failure("opening failed", error, ConnectError)
+            failure = self._wrap_error("opening failed", error, ConnectError)
             if not isinstance(failure, TransportError):
                 failure = ConnectError(str(failure), target=self.target)
             self._mark_lost(failure, None if failure is error else error)
@@ -71,13 +71,13 @@ class ChannelAdapter(TwoWayChannel):
             self._channel = opening.result()
             self._channel.revision = self._revision
 
-    def _failure(
-        self, what: str, error: BaseException, kind: type[TransportError]
+    def _wrap_error(
+        self, action: str, error: BaseException, kind: type[TransportError]
     ) -> MCPError:
         """Return an exception of a user's code as an `MCPError`."""
         if isinstance(error, MCPError):
             return error
-        failure = kind(f"{what}: {type(error).__name__}: {error}", target=self.target)
+        failure = kind(f"{action}: {type(error).__name__}: {error}", target=self.target)
         failure.__cause__ = error
         return failure
 
@@ -108,7 +108,7 @@ class ChannelAdapter(TwoWayChannel):
         id: str | None = getattr(self._channel, "session_id", None)
         return id
 
-    def watch(self, trace: object) -> None:
+    def set_trace(self, trace: object) -> None:
         """Do nothing: the adapter does not see the bytes of the channel."""
 
     # Calls
@@ -124,7 +124,7 @@ class ChannelAdapter(TwoWayChannel):
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Perform a request; see `Channel.call`."""
-        self._check()
+        self._check_open()
         handle = CallHandle() if handle is None else handle
         future: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         call = Pending(method, future, deadline, on_notification, handle)
@@ -152,34 +152,38 @@ class ChannelAdapter(TwoWayChannel):
     ) -> None:
         """Run the call on the channel; pass the result or the error to the caller."""
         method = call.method
-        hears = None if call.on_notification is None else partial(self._notified, call)
+        on_notification = (
+            None
+            if call.on_notification is None
+            else partial(self._on_notification, call)
+        )
         try:
-            channel = await self._ready()
+            channel = await self._wait_open()
             result: object = await channel.call(
                 method,
                 params,
                 deadline=call.deadline,
                 handle=call.handle,
-                on_notification=hears,
+                on_notification=on_notification,
                 headers=headers,
             )
         except asyncio.CancelledError:
-            why = "the channel cancelled it"
-            self.failed(call, CallCancelled(method, reason=why))
+            reason = "the channel cancelled it"
+            self.on_error(call, CallCancelled(method, reason=reason))
         except Exception as error:  # noqa: BLE001 - a user's channel
-            self.failed(
-                call, self._failure(f"{method!r} failed", error, TransportError)
+            self.on_error(
+                call, self._wrap_error(f"{method!r} failed", error, TransportError)
             )
         else:
             self.stats.messages += 1
             if isinstance(result, dict):
-                self.answered(call, result)
+                self.on_result(call, result)
                 return
             self.stats.invalid += 1
-            why = f"a result must be an object, got a {type(result).__name__}"
-            self.failed(call, RemoteProtocolError(f"{method}: {why}"))
+            reason = f"a result must be an object, got a {type(result).__name__}"
+            self.on_error(call, RemoteProtocolError(f"{method}: {reason}"))
 
-    async def _ready(self) -> Channel:
+    async def _wait_open(self) -> Channel:
         """Wait until the channel is open, and return it."""
         if self._channel is None:
             assert self._opening is not None
@@ -188,12 +192,12 @@ class ChannelAdapter(TwoWayChannel):
                 raise self._closed_error(sent=False)
         return self._channel
 
-    def _notified(
+    def _on_notification(
         self, call: Pending, method: str, params: dict[str, Any] | None
     ) -> None:
         self.stats.messages += 1
         if not call.future.done():
-            self._progressed(method, params, call)
+            self._notify_call(method, params, call)
 
     async def notify(
         self,
@@ -203,18 +207,20 @@ class ChannelAdapter(TwoWayChannel):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Send a notification; see `Channel.notify`."""
-        self._check()
+        self._check_open()
         try:
-            channel = await self._ready()
+            channel = await self._wait_open()
             given = None if params is None else dict(params)
             await channel.notify(method, given, headers=headers)
         except MCPError:
             raise
         except Exception as error:
-            raise self._failure(f"{method!r} failed", error, TransportError) from error
+            raise self._wrap_error(
+                f"{method!r} failed", error, TransportError
+            ) from error
 
-    def _check(self) -> None:
-        if self._dead is not None or asyncio.get_running_loop() is not self._loop:
+    def _check_open(self) -> None:
+        if self._lost is not None or asyncio.get_running_loop() is not self._loop:
             raise self._refusal()
 
     def cancel(self, handle: CallHandle, reason: str = "cancelled") -> bool:
@@ -228,10 +234,10 @@ class ChannelAdapter(TwoWayChannel):
             reason,
         )
 
-    def _cancel(self, is_meant: Callable[[CallHandle], bool], reason: str) -> bool:
+    def _cancel(self, matches: Callable[[CallHandle], bool], reason: str) -> bool:
         for id, call in self._calls.items():
             assert call.handle is not None
-            if is_meant(call.handle) and not call.future.done():
+            if matches(call.handle) and not call.future.done():
                 error = CallCancelled(call.method, reason=reason)
                 self._end_call(id, call, error, reason)
                 return True
@@ -239,7 +245,7 @@ class ChannelAdapter(TwoWayChannel):
 
     # Requests of the server
 
-    def requested(
+    def on_request(
         self,
         id: RequestId,
         method: str,
@@ -255,14 +261,14 @@ class ChannelAdapter(TwoWayChannel):
             if not is_answered:
                 is_answered = True
                 self._timeouts.resume(id)
-                if self._dead is None:
+                if self._lost is None:
                     reply(outcome)
 
         self.stats.messages += 1
         if method != "ping" and not self._admit():
             answer(too_many_questions())
             return
-        self._timeouts.hold(id, self._calls.values())
+        self._timeouts.pause(id, self._calls.values())
         self._inbound.request(id, method, params, answer, call)
 
     # End of the connection
@@ -270,7 +276,7 @@ class ChannelAdapter(TwoWayChannel):
     def _mark_lost(
         self, error: TransportError, cause: BaseException | None = None
     ) -> None:
-        if self._dead is None:
+        if self._lost is None:
             super()._mark_lost(error, cause)
             if self._loop.is_running():
                 self._closing = self._loop.create_task(
@@ -285,10 +291,10 @@ class ChannelAdapter(TwoWayChannel):
             running = list(self._running)
             for task in running:
                 task.cancel()
-            await asyncio.wait(running, timeout=END_S)
+            await asyncio.wait(running, timeout=END_TIMEOUT_S)
         if self._channel is not None:
             try:
-                async with asyncio.timeout(END_S):
+                async with asyncio.timeout(END_TIMEOUT_S):
                     await self._channel.aclose()
             except Exception:  # a user's channel
                 logger.exception("closing %s failed", self.target)
@@ -316,16 +322,16 @@ class _Inbound:
         reply: ReplyFn,
         call: CallHandle | None,
     ) -> None:
-        self._adapter.requested(id, method, params, reply, call)
+        self._adapter.on_request(id, method, params, reply, call)
 
     def cancelled(self, id: RequestId) -> None:
-        self._adapter.withdrawn(id)
+        self._adapter.on_cancelled(id)
 
     def lost(self, error: TransportError) -> None:
         self._adapter.give_up(error)
 
 
-def name_of(target: object) -> str:
+def target_name(target: object) -> str:
     """Return the name of a user's target for error messages."""
     if type(target).__str__ is not object.__str__:
         return str(target)

@@ -55,9 +55,9 @@ class Link:
     has_ended = False  # whether the end of the input is known without reading
 
     def __init__(self) -> None:
-        self.over = asyncio.Event()  # set when the connection is not used any more
-        self.failed: FailedFn = lambda *_: None  # called for errors outside of `read`
-        self.drained: Callable[[], object] = lambda: None  # called when all is sent
+        self.released = asyncio.Event()  # set when the connection is not used any more
+        self.on_error: FailedFn = lambda *_: None  # called for errors outside of `read`
+        self.on_drained: Callable[[], object] = lambda: None  # called when all is sent
 
     async def read(self) -> bytes | None:
         """Return the next received bytes; ``None`` at the end."""
@@ -68,7 +68,7 @@ class Link:
         raise NotImplementedError
 
     @property
-    def waiting(self) -> int:
+    def unsent(self) -> int:
         """Number of written bytes that are not sent yet."""
         raise NotImplementedError
 
@@ -102,7 +102,7 @@ class _StreamLink(Link):
             self._writer.write(data)
 
     @property
-    def waiting(self) -> int:
+    def unsent(self) -> int:
         return self._writer.transport.get_write_buffer_size()
 
     @property
@@ -129,8 +129,8 @@ class _MessageLink(Link):
         self._receive = receive
         self._close = close
         self._form = FORMS[form]
-        self._leaving: deque[bytes] = deque()
-        self._waiting = 0
+        self._outgoing: deque[bytes] = deque()
+        self._unsent = 0
         self._sending: asyncio.Task[None] | None = None
 
     async def read(self) -> bytes | None:
@@ -138,11 +138,11 @@ class _MessageLink(Link):
             message = await self._receive()
         except (EOFError, StopAsyncIteration):
             return None
-        return None if message is None else _line_of(message)
+        return None if message is None else _encode_message(message)
 
     def write(self, data: bytes) -> None:
-        self._leaving.extend(line for line in data.split(b"\n") if line)
-        self._waiting += len(data)
+        self._outgoing.extend(line for line in data.split(b"\n") if line)
+        self._unsent += len(data)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.get_running_loop().create_task(
                 self._send_all(), name="mcpwire-send"
@@ -150,30 +150,30 @@ class _MessageLink(Link):
 
     async def _send_all(self) -> None:
         try:
-            while self._leaving:
-                line = self._leaving.popleft()
+            while self._outgoing:
+                line = self._outgoing.popleft()
                 # From now on the peer may have the line, so it counts as sent.
-                self._waiting -= len(line) + 1
+                self._unsent -= len(line) + 1
                 outcome = self._send(self._form(line))
                 if inspect.isawaitable(outcome):
                     await outcome
         except asyncio.CancelledError:
-            self._forget()
-            self.failed("sending failed", InterruptedError("it was cancelled"))
+            self._discard_queue()
+            self.on_error("sending failed", InterruptedError("it was cancelled"))
             raise
         except Exception as error:  # noqa: BLE001 - a user's function
-            self._forget()
-            self.failed("sending failed", error)
+            self._discard_queue()
+            self.on_error("sending failed", error)
         else:
-            self.drained()
+            self.on_drained()
 
     @property
-    def waiting(self) -> int:
-        return self._waiting
+    def unsent(self) -> int:
+        return self._unsent
 
-    def _forget(self) -> None:
-        self._leaving.clear()
-        self._waiting = 0
+    def _discard_queue(self) -> None:
+        self._outgoing.clear()
+        self._unsent = 0
 
     async def flush(self) -> None:
         if self._sending is not None:
@@ -195,29 +195,29 @@ class _MessageLink(Link):
             logger.exception("closing a connection failed: %r raised", close)
 
     def abort(self) -> None:
-        self._forget()
+        self._discard_queue()
         if self._sending is not None:
             self._sending.cancel()
 
 
-async def shut(link: Link, *, politely: bool, grace: float) -> None:
-    """Close a link; with `politely`, flush it before.
+async def close_link(link: Link, *, flush: bool, grace: float) -> None:
+    """Close a link; with `flush`, send its queued bytes before.
 
     Flushing and closing take at most `grace` seconds each, so that the link is closed
     even if flushing hangs.
     """
     try:
-        if politely:
+        if flush:
             await wait_at_most(grace, link.flush())
         else:
             link.abort()
         await wait_at_most(grace, link.close())
     finally:
         link.abort()
-        link.over.set()
+        link.released.set()
 
 
-def _line_of(message: Any) -> bytes:
+def _encode_message(message: Any) -> bytes:
     """Return a user's message as one line of JSON."""
     if isinstance(message, dict | list):
         return encode_line(message)
@@ -244,66 +244,66 @@ class LinkChannel(Duplex):
     ) -> None:
         super().__init__(inbound, **options)
         self._link: Link | None = None
-        self.at_end: Callable[[], object] | None = None
+        self.on_eof: Callable[[], object] | None = None
         # Not `create_task`: an eager task factory would start it at once.
-        self._working = asyncio.Task(
-            self._work(open_link), loop=self._loop, name="mcpwire-link"
+        self._reader_task = asyncio.Task(
+            self._run(open_link), loop=self._loop, name="mcpwire-link"
         )
-        self._working.add_done_callback(self._worked)
+        self._reader_task.add_done_callback(self._on_reader_done)
 
     # Opening and reading
 
-    async def _work(self, open_link: Callable[[], Awaitable[Link]]) -> None:
+    async def _run(self, open_link: Callable[[], Awaitable[Link]]) -> None:
         try:
             link = await open_link()
         except Exception as error:  # noqa: BLE001 - a user's function
             self._mark_lost(self._opening_error(error), error)
             return
-        if self._dead is not None:
+        if self._lost is not None:
             # The user's function ignored its cancellation: the link comes too late.
-            await shut(link, politely=False, grace=self.limits.close_grace)
+            await close_link(link, flush=False, grace=self.limits.close_grace)
             return
         self._link = link
-        link.failed = self._failed
-        link.drained = self._writing_done
+        link.on_error = self._fail
+        link.on_drained = self._on_all_written
         self._flush()
         try:
-            while self._dead is None:
+            while self._lost is None:
                 data = await link.read()
                 if data is None:
-                    self._ended()
+                    self._on_end()
                     return
-                self._loop.call_soon(self._take, data)
+                self._loop.call_soon(self._receive_if_open, data)
                 # Keeps the order, and does not read faster than lines are processed.
                 await asyncio.sleep(0)
         except Exception as error:  # noqa: BLE001 - a user's connection
-            self._failed("receiving failed", error)
+            self._fail("receiving failed", error)
 
-    def _take(self, data: bytes) -> None:
-        if self._dead is None:
+    def _receive_if_open(self, data: bytes) -> None:
+        if self._lost is None:
             self.receive(data)
 
-    def _ended(self) -> None:
-        if self._dead is not None:
+    def _on_end(self) -> None:
+        if self._lost is not None:
             return
-        if self.at_end is None:
+        if self.on_eof is None:
             self._mark_lost(TransportError("the peer closed it", target=self.target))
             return
         self.receive(b"\n")  # the end of the input also ends the last line
-        self.at_end()
+        self.on_eof()
 
     def _opening_error(self, error: Exception) -> TransportError:
         if isinstance(error, TransportError):
             return error
         errno = error.errno if isinstance(error, OSError) else None
-        why = f"{self.target}: opening failed: {_word(error)}"
-        return ConnectError(why, target=self.target, errno=errno)
+        reason = f"{self.target}: opening failed: {_describe_error(error)}"
+        return ConnectError(reason, target=self.target, errno=errno)
 
-    def _worked(self, task: asyncio.Task[None]) -> None:
+    def _on_reader_done(self, task: asyncio.Task[None]) -> None:
         # A user's function may raise CancelledError itself.
-        if task.cancelled() and self._dead is None:
-            why = "opening or receiving was cancelled"
-            self._mark_lost(TransportError(why, target=self.target))
+        if task.cancelled() and self._lost is None:
+            reason = "opening or receiving was cancelled"
+            self._mark_lost(TransportError(reason, target=self.target))
 
     # Writing
 
@@ -312,22 +312,23 @@ class LinkChannel(Duplex):
             self._gathered.append(data)  # written when the link is open
         else:
             self._link.write(data)
-            self._recount()
+            self._update_written()
 
     def _flush(self) -> None:
         if self._link is not None:
             super()._flush()
 
-    def _recount(self) -> None:
+    def _update_written(self) -> None:
         """Count the bytes that the link has sent."""
-        waiting = sum(map(len, self._gathered))
+        unsent = sum(map(len, self._gathered))
         if self._link is not None:
-            waiting += self._link.waiting
-        self._written = max(self._written, self._queued - waiting)
+            unsent += self._link.unsent
+        self._written = max(self._written, self._queued - unsent)
 
-    def _failed(self, what: str, error: Exception) -> None:
+    def _fail(self, action: str, error: Exception) -> None:
         self._mark_lost(
-            TransportError(f"{what}: {_word(error)}", target=self.target), error
+            TransportError(f"{action}: {_describe_error(error)}", target=self.target),
+            error,
         )
 
     # End of the connection
@@ -335,39 +336,39 @@ class LinkChannel(Duplex):
     def _mark_lost(
         self, error: TransportError, cause: BaseException | None = None
     ) -> None:
-        if self._dead is not None:
+        if self._lost is not None:
             return
-        self._recount()
+        self._update_written()
         super()._mark_lost(error, cause)
         self._closing = self._loop.create_task(
-            self._close(politely=cause is None), name="mcpwire-link-close"
+            self._close(flush=cause is None), name="mcpwire-link-close"
         )
 
-    async def _close(self, *, politely: bool) -> None:
+    async def _close(self, *, flush: bool) -> None:
         """Stop reading, flush and close; each within `Limits.close_grace`."""
-        working, grace = self._working, self.limits.close_grace
-        if not working.done():
-            working.cancel()
-            await asyncio.wait([working], timeout=grace)
-            if not working.done():
+        reader_task, grace = self._reader_task, self.limits.close_grace
+        if not reader_task.done():
+            reader_task.cancel()
+            await asyncio.wait([reader_task], timeout=grace)
+            if not reader_task.done():
                 logger.warning("%s: receiving cannot be cancelled", self.target)
         if self._link is not None:
-            await shut(self._link, politely=politely, grace=grace)
+            await close_link(self._link, flush=flush, grace=grace)
 
     def abandon(self) -> None:
         """Drop the connection at once, from any thread, without waiting."""
         super().abandon()
         if self._loop.is_closed():
             return
-        for task in (self._working, self._closing):
+        for task in (self._reader_task, self._closing):
             if task is not None:
                 task.cancel()
         if self._link is not None:
             self._link.abort()
-            self._link.over.set()
+            self._link.released.set()
 
 
-def _word(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """Return the type and the text of an error; the result is never empty."""
     name, text = type(error).__name__, str(error)
     return f"{name}: {text}" if text else name
@@ -376,7 +377,7 @@ def _word(error: Exception) -> str:
 # Targets
 
 
-class Custom:
+class LinkTarget:
     """Base class of targets with a user's connection; subclasses open the `Link`."""
 
     name: str
@@ -398,7 +399,7 @@ class Custom:
         raise NotImplementedError
 
 
-class Stream(Custom):
+class Stream(LinkTarget):
     """A server behind a byte stream: TCP, a Unix socket, a pipe, a tunnel.
 
     ::
@@ -464,11 +465,11 @@ class Stream(Custom):
             return _StreamLink(*await opened())
         self._open = None
         if opened is None:
-            raise _used(self.name, "Stream(open=...)")
+            raise _used_up_error(self.name, "Stream(open=...)")
         return _StreamLink(*opened)
 
 
-class Messages(Custom):
+class Messages(LinkTarget):
     """A server behind any connection that carries single messages both ways.
 
     ::
@@ -509,7 +510,7 @@ class Messages(Custom):
         form: str = "bytes",
         name: str = "messages",
     ) -> None:
-        given = [callable(each) for each in (send, receive, open)]
+        given = [callable(function) for function in (send, receive, open)]
         if given not in ([True, True, False], [False, False, True]):
             raise ValueError("give functions as send and receive, or as open alone")
         if open is not None and close is not None:
@@ -533,14 +534,14 @@ class Messages(Custom):
                 )
             return await opened.open_link()
         if self._is_used:
-            raise _used(self.name, "Messages(open=...)")
+            raise _used_up_error(self.name, "Messages(open=...)")
         self._is_used = True
         assert self._send is not None
         assert self._receive is not None
         return _MessageLink(self._send, self._receive, self._close, self._form)
 
 
-def _used(name: str, instead: str) -> ConnectError:
+def _used_up_error(name: str, instead: str) -> ConnectError:
     return ConnectError(
         f"the one connection that {name} was given has been used; "
         f"{instead} opens one after the other",
@@ -548,7 +549,7 @@ def _used(name: str, instead: str) -> ConnectError:
     )
 
 
-class Reverse(Custom):
+class Reverse(LinkTarget):
     """A server that connects to its client; a target for clients, groups and gateways.
 
     ::
@@ -586,9 +587,9 @@ class Reverse(Custom):
         self._timeout = check_timeout(timeout)
         self._backlog = backlog
         self._waiting: deque[Link] = deque()
-        self._wanted = 0  # number of waiting clients
-        self._has_come = asyncio.Event()
-        self._used: set[Link] = set()
+        self._waiting_clients = 0  # number of waiting clients
+        self._arrived = asyncio.Event()
+        self._used_links: set[Link] = set()
         self._is_closed = False
 
     @property
@@ -599,7 +600,7 @@ class Reverse(Custom):
     @property
     def connected(self) -> int:
         """Number of connections in use."""
-        return len(self._used)
+        return len(self._used_links)
 
     # Accepting connections
 
@@ -634,20 +635,20 @@ class Reverse(Custom):
     async def _accept(self, link: Link) -> bool:
         try:
             if self._is_closed:
-                await _refuse(link)
+                await _close_unused(link)
                 return False
             self._waiting.append(link)
-            self._has_come.set()
-            while len(self._waiting) > self._backlog + self._wanted:
-                await _refuse(self._waiting.popleft())
-            await link.over.wait()
+            self._arrived.set()
+            while len(self._waiting) > self._backlog + self._waiting_clients:
+                await _close_unused(self._waiting.popleft())
+            await link.released.wait()
         except asyncio.CancelledError:
-            link.failed("accepting failed", InterruptedError("it was cancelled"))
+            link.on_error("accepting failed", InterruptedError("it was cancelled"))
             link.abort()
             raise
         finally:
-            was_used = link in self._used
-            self._used.discard(link)
+            was_used = link in self._used_links
+            self._used_links.discard(link)
             if link in self._waiting:
                 self._waiting.remove(link)
         return was_used
@@ -660,12 +661,12 @@ class Reverse(Custom):
         Raises:
             ConnectError: No server connected in time, or this target was closed.
         """
-        if not self._wanted:
-            self._has_come = asyncio.Event()  # belongs to the running loop
-        self._wanted += 1
+        if not self._waiting_clients:
+            self._arrived = asyncio.Event()  # belongs to the running loop
+        self._waiting_clients += 1
         try:
             async with asyncio.timeout(self._timeout):
-                return await self._take()
+                return await self._next_link()
         except TimeoutError:
             raise ConnectError(
                 f"{self.name}: nobody connected within {self._timeout:g} s",
@@ -673,19 +674,19 @@ class Reverse(Custom):
                 reason="timeout",
             ) from None
         finally:
-            self._wanted -= 1
+            self._waiting_clients -= 1
 
-    async def _take(self) -> Link:
+    async def _next_link(self) -> Link:
         while not self._is_closed:
             if not self._waiting:
-                self._has_come.clear()
-                await self._has_come.wait()
+                self._arrived.clear()
+                await self._arrived.wait()
                 continue
             link = self._waiting.popleft()
             if not link.has_ended:
-                self._used.add(link)
+                self._used_links.add(link)
                 return link
-            await _refuse(link)
+            await _close_unused(link)
         raise ConnectError(f"{self.name} was closed", target=self.name)
 
     async def aclose(self) -> None:
@@ -694,9 +695,9 @@ class Reverse(Custom):
         Connections in use stay open until their clients close them.
         """
         self._is_closed = True
-        self._has_come.set()
+        self._arrived.set()
         while self._waiting:
-            await _refuse(self._waiting.popleft())
+            await _close_unused(self._waiting.popleft())
 
     async def __aenter__(self) -> Self:
         return self
@@ -705,6 +706,6 @@ class Reverse(Custom):
         await self.aclose()
 
 
-async def _refuse(link: Link) -> None:
+async def _close_unused(link: Link) -> None:
     """Close a connection that no client has used, without flushing."""
-    await shut(link, politely=False, grace=DEFAULT_LIMITS.close_grace)
+    await close_link(link, flush=False, grace=DEFAULT_LIMITS.close_grace)

@@ -45,10 +45,10 @@ READ_BYTES: Final = 65_536
 FINAL_OUTPUT_S: Final = 0.1
 """Time for the end of the output after the peer has stopped reading or has exited."""
 
-ORJSON_BYTES: Final = 4_096
+ORJSON_MIN_BYTES: Final = 4_096
 """Minimum size of the memory that orjson allocates for a text."""
 
-WRITEV_BUFFERS: Final = 256
+MAX_WRITEV_BUFFERS: Final = 256
 """Maximum number of buffers per system call; Linux accepts up to 1,024."""
 
 
@@ -75,7 +75,7 @@ class Duplex(TwoWayChannel):
     @property
     def bytes_sent(self) -> int:
         """Number of bytes that the operating system has taken."""
-        self._recount()
+        self._update_written()
         return self._written
 
     @property
@@ -116,11 +116,11 @@ class Duplex(TwoWayChannel):
     ) -> dict[str, Any]:
         """Perform a request; see `Channel.call`."""
         loop = self._loop
-        if self._dead is not None or headers or get_running_loop() is not loop:
+        if self._lost is not None or headers or get_running_loop() is not loop:
             raise self._refusal(headers)
         future: asyncio.Future[dict[str, Any]] = loop.create_future()
         pending = Pending(method, future, deadline, on_notification, handle)
-        id, line = self._peer.open(
+        id, line = self._peer.start_request(
             method, params, pending, progress=on_notification is not None
         )
         if handle is not None:
@@ -129,14 +129,14 @@ class Duplex(TwoWayChannel):
         try:
             self._send(line)
         except TransportError:
-            self._peer.forget(id)
+            self._peer.drop_request(id)
             raise
         if deadline is not None and deadline.at < self._timeouts.at:
             self._timeouts.arm(deadline.at)
         try:
             return await future
         except asyncio.CancelledError:
-            self._give_up(id, "the caller cancelled")
+            self._send_cancellation(id, "the caller cancelled")
             raise
 
     async def notify(
@@ -155,7 +155,7 @@ class Duplex(TwoWayChannel):
         self, method: str, params: Mapping[str, Any] | None = None
     ) -> None:
         """Send a notification without suspending."""
-        if self._dead is not None or get_running_loop() is not self._loop:
+        if self._lost is not None or get_running_loop() is not self._loop:
             raise self._refusal()
         self._send(self._peer.notify(method, params))
 
@@ -176,9 +176,9 @@ class Duplex(TwoWayChannel):
             )
         return error
 
-    def _give_up(self, id: int, reason: str) -> None:
+    def _send_cancellation(self, id: int, reason: str) -> None:
         line = self._peer.cancel(id, reason)
-        if line is not None and self._dead is None:
+        if line is not None and self._lost is None:
             try:
                 self._send(line)
             except TransportError:
@@ -186,16 +186,16 @@ class Duplex(TwoWayChannel):
 
     # Callbacks of the peer (`protocol.peer.Owner`)
 
-    def notified(
+    def on_notification(
         self, method: str, params: dict[str, Any] | None, call: Pending | None
     ) -> None:
         """Pass a notification to its call, or else to the `Inbound`."""
         if call is None:
             self._inbound.notification(method, params, None)
-        elif not self._progressed(method, params, call):
+        elif not self._notify_call(method, params, call):
             self._inbound.notification(method, params, call.handle)
 
-    def requested(
+    def on_request(
         self, id: RequestId, method: str, params: dict[str, Any] | None
     ) -> None:
         """Pass a request of the peer on, with the function that answers it."""
@@ -206,12 +206,12 @@ class Duplex(TwoWayChannel):
         if is_client:
             # The stream does not tell which call the request belongs to: pause all.
             # Before the handler, which may start at once and make calls of its own.
-            self._timeouts.hold(id, self._calls.values())
+            self._timeouts.pause(id, self._calls.values())
         self._inbound.request(id, method, params, partial(self._reply, id), None)
 
     def transmit(self, data: bytes) -> None:
         """Send a line that the `Peer` itself has produced."""
-        if self._dead is None:
+        if self._lost is None:
             try:
                 self._send(data)
             except TransportError as error:
@@ -247,7 +247,7 @@ class Duplex(TwoWayChannel):
             self._gathered.append(data)
         elif len(self._calls) > 1 or self._peer.unanswered:
             self._gathered.append(data)
-            self._loop.call_soon(self._turn_ended)
+            self._loop.call_soon(self._end_iteration)
         else:
             self._write(data)
             if self._trace is not None:
@@ -256,7 +256,7 @@ class Duplex(TwoWayChannel):
     def _check_unwritten(self, size: int) -> None:
         """Raise an error if `size` more bytes exceed the limit of unwritten bytes."""
         limit = self.limits.unwritten
-        self._recount()
+        self._update_written()
         unwritten = self._queued - self._written
         if unwritten and unwritten + size > limit:
             raise TransportError(
@@ -265,13 +265,13 @@ class Duplex(TwoWayChannel):
                 target=self.target,
             )
 
-    def _turn_ended(self) -> None:
+    def _end_iteration(self) -> None:
         self._flush()
 
     def _flush(self) -> None:
         """Write the gathered lines."""
         gathered = self._gathered
-        if not gathered or self._dead is not None:
+        if not gathered or self._lost is not None:
             return
         data = gathered[0] if len(gathered) == 1 else b"".join(gathered)
         gathered.clear()
@@ -283,15 +283,15 @@ class Duplex(TwoWayChannel):
         """Write bytes; add the number of taken bytes to `_written`; must not raise."""
         raise NotImplementedError
 
-    def _recount(self) -> None:
+    def _update_written(self) -> None:
         """Update `_written` if `_write` itself does not do that."""
 
-    def _writing_done(self) -> None:
+    def _on_all_written(self) -> None:
         """Report that all bytes are written; called by subclasses with a queue."""
         if self._trace is not None:
             self._trace_written()
 
-    def watch(self, trace: Trace) -> None:
+    def set_trace(self, trace: Trace) -> None:
         """Report all further messages and bytes to a trace hook."""
         self._trace = trace
         self._trace_lines = LineDecoder(self.limits.message)
@@ -345,7 +345,7 @@ class Duplex(TwoWayChannel):
 # Pipes
 
 
-def forget_descriptor(loop: asyncio.AbstractEventLoop, fd: int) -> None:
+def unwatch_descriptor(loop: asyncio.AbstractEventLoop, fd: int) -> None:
     """Stop watching a descriptor; do nothing if the loop is closed."""
     if not loop.is_closed():
         loop.remove_reader(fd)
@@ -369,28 +369,28 @@ class PipeDuplex(Duplex):
         """Make both descriptors non-blocking and watch for input."""
         os.set_blocking(self._read_fd, False)
         os.set_blocking(self._write_fd, False)
-        self._loop.add_reader(self._read_fd, self._readable)
+        self._loop.add_reader(self._read_fd, self._on_readable)
 
-    def _readable(self) -> None:
+    def _on_readable(self) -> None:
         try:
             data = os.read(self._read_fd, READ_BYTES)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
-            self._stream_ended(f"reading failed: {error.strerror}", error)
+            self._on_stream_end(f"reading failed: {error.strerror}", error)
             return
         if data:
             # After the end, bytes are read and discarded, so that the peer can end.
-            if self._dead is None:
+            if self._lost is None:
                 self.receive(data)
         else:
-            self._stream_ended("the peer closed its output")
+            self._on_stream_end("the peer closed its output")
 
     def _write(self, data: bytes) -> None:
         if self._unwritten:
             # A short text of orjson's occupies 4 KiB, and a peer that does not read
             # can cause many of them with its requests: a copy occupies its own size.
-            is_short = len(data) < ORJSON_BYTES
+            is_short = len(data) < ORJSON_MIN_BYTES
             self._unwritten.append(bytes(memoryview(data)) if is_short else data)
             return
         if self._write_failed:
@@ -400,21 +400,23 @@ class PipeDuplex(Duplex):
         except (BlockingIOError, InterruptedError):
             count = 0
         except OSError as error:
-            self._write_broke(error)
+            self._fail_write(error)
             return
         self._written += count
         if count != len(data):
             self._unwritten.append(memoryview(data)[count:])
-            self._writing_waits()
+            self._watch_writable()
 
-    def _writable(self) -> None:
+    def _on_writable(self) -> None:
         unwritten = self._unwritten
         try:
-            count = os.writev(self._write_fd, list(islice(unwritten, WRITEV_BUFFERS)))
+            count = os.writev(
+                self._write_fd, list(islice(unwritten, MAX_WRITEV_BUFFERS))
+            )
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
-            self._write_broke(error)
+            self._fail_write(error)
             return
         self._written += count
         while count:
@@ -424,50 +426,50 @@ class PipeDuplex(Duplex):
                 return
             count -= len(unwritten.popleft())
         if not unwritten:
-            self._writing_done()
+            self._on_all_written()
 
-    def _writing_waits(self) -> None:
+    def _watch_writable(self) -> None:
         """Resume writing when the operating system takes more bytes."""
-        self._loop.add_writer(self._write_fd, self._writable)
+        self._loop.add_writer(self._write_fd, self._on_writable)
 
-    def _writing_done(self) -> None:
+    def _on_all_written(self) -> None:
         self._loop.remove_writer(self._write_fd)
-        super()._writing_done()
+        super()._on_all_written()
 
-    def _write_broke(self, error: OSError) -> None:
+    def _fail_write(self, error: OSError) -> None:
         """Stop writing; the last output of the peer may still be read."""
         self._write_failed = True
         self._loop.remove_writer(self._write_fd)
         self._unwritten.clear()
         self._loop.call_later(
             FINAL_OUTPUT_S,
-            self._stream_ended,
+            self._on_stream_end,
             f"the peer closed its input: {error.strerror}",
             error,
         )
 
-    def _stream_ended(self, why: str, cause: BaseException | None = None) -> None:
+    def _on_stream_end(self, reason: str, cause: BaseException | None = None) -> None:
         """Handle the end of the input; subclasses may add a reason."""
         self._stop_reading()
-        self._mark_lost(TransportError(why, target=self.target), cause)
+        self._mark_lost(TransportError(reason, target=self.target), cause)
 
     def _stop_reading(self) -> None:
         if self._read_fd >= 0:
-            forget_descriptor(self._loop, self._read_fd)
+            unwatch_descriptor(self._loop, self._read_fd)
             os.close(self._read_fd)
             self._read_fd = -1
 
     def _stop_writing(self) -> None:
         if self._write_fd >= 0:
             self._unwritten.clear()
-            forget_descriptor(self._loop, self._write_fd)
+            unwatch_descriptor(self._loop, self._write_fd)
             os.close(self._write_fd)
             self._write_fd = -1
             self._write_failed = True
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """Close the descriptors, but not through the loop: its epoll is shared."""
-        super().forked()
+        super().after_fork()
         self._unwritten.clear()
         for fd in (self._read_fd, self._write_fd):
             if fd >= 0:

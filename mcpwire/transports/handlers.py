@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.base import ReplyFn
     from mcpwire.wire.jsonrpc import RequestId
 
-SETTLE_S: Final = 5.0
+SETTLE_TIMEOUT_S: Final = 5.0
 """Time for progress callbacks to finish after a call without a timeout."""
 
 _NAME: Final = "mcpwire-request"
@@ -48,53 +48,53 @@ _NAME: Final = "mcpwire-request"
 logger = logging.getLogger("mcpwire")
 
 
-class Callers(Protocol):
+class BlockingRunner(Protocol):
     """The threads that run a loop by their blocking calls."""
 
-    def of_caller(self) -> Callable[..., None] | None:
+    def post_to_caller(self) -> Callable[..., None] | None:
         """Return a function that posts calls to the thread waiting for this task."""
 
     def run_until_done(self, task: asyncio.Task[Any]) -> None:
         """Run the loop until that task is done, for a limited time."""
 
 
-def set_callers(loop: Any, callers: Callers) -> None:
+def set_blocking_runner(loop: Any, runner: BlockingRunner) -> None:
     """Mark a loop as run by blocking callers: plain callbacks run in threads."""
-    loop.mcpwire_callers = callers
+    loop.mcpwire_runner = runner
 
 
-def _callers() -> Callers | None:
+def _blocking_runner() -> BlockingRunner | None:
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
         return None
-    found: Callers | None = getattr(loop, "mcpwire_callers", None)
-    return found
+    runner: BlockingRunner | None = getattr(loop, "mcpwire_runner", None)
+    return runner
 
 
 def is_blocking() -> bool:
     """Return whether blocking callers run the current loop."""
-    return _callers() is not None
+    return _blocking_runner() is not None
 
 
 def run_until_done(task: asyncio.Task[Any]) -> None:
     """Finish a task even if blocking callers run its loop only during their calls."""
-    callers = _callers()
-    if callers is not None:
-        callers.run_until_done(task)
+    runner = _blocking_runner()
+    if runner is not None:
+        runner.run_until_done(task)
 
 
 def invoke(function: Callable[..., Any], *args: Any) -> Any:
     """Call a user's function; return its result, or an awaitable of it."""
     if not is_blocking() or iscoroutinefunction(function):
         return function(*args)
-    return _in_thread(function, *args)
+    return _call_in_thread(function, *args)
 
 
-def _for_caller(function: Callable[..., Any]) -> Callable[..., Any]:
+def _bind_to_caller(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that calls `function` in the thread waiting for this task."""
-    callers = _callers()
-    post = None if callers is None else callers.of_caller()
+    runner = _blocking_runner()
+    post = None if runner is None else runner.post_to_caller()
     if post is None or iscoroutinefunction(function):
         return function
 
@@ -104,9 +104,9 @@ def _for_caller(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
+async def _call_in_thread(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function in a daemon thread, which does not delay the exit."""
-    run, answer = for_thread(function, *args)
+    run, answer = prepare_thread_call(function, *args)
     # Not in the loop's executor: the interpreter waits for its threads at exit.
     context = copy_context()
     threading.Thread(
@@ -116,7 +116,7 @@ async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
     return await value if isawaitable(value) else value
 
 
-def for_thread(
+def prepare_thread_call(
     function: Callable[..., Any], *args: Any
 ) -> tuple[Callable[[], None], asyncio.Future[Any]]:
     """Return a function to run in another thread, and the future of its result."""
@@ -147,7 +147,7 @@ def for_thread(
     return run, answer
 
 
-class Waiting(Protocol):
+class ItemQueue(Protocol):
     """A bounded queue of items for a callback."""
 
     @property
@@ -166,27 +166,27 @@ class Waiting(Protocol):
     def __bool__(self) -> bool: ...
 
 
-class Newest:
+class NewestQueue:
     """A queue with limits of items and text length; drops the oldest items first."""
 
     def __init__(self, limit: int, room: int) -> None:
         self._items: deque[tuple[Any, ...]] = deque()
         self._limit = limit
-        self._left = room
+        self._free = room
         self.dropped = 0
 
     def put(self, *item: Any) -> None:
         """Add an item."""
         self._items.append(item)
-        self._left -= _length(item)
-        while len(self._items) > self._limit or self._left < 0:
+        self._free -= _text_length(item)
+        while len(self._items) > self._limit or self._free < 0:
             self.pop()
             self.dropped += 1
 
     def pop(self) -> tuple[Any, ...]:
         """Remove and return the oldest item."""
         item = self._items.popleft()
-        self._left += _length(item)
+        self._free += _text_length(item)
         return item
 
     def clear(self) -> None:
@@ -205,7 +205,7 @@ class Delivery:
     was created, not in the context of the connection's reader.
     """
 
-    def __init__(self, callback: Callable[..., Any], waiting: Waiting) -> None:
+    def __init__(self, callback: Callable[..., Any], waiting: ItemQueue) -> None:
         self._callback = callback
         self._context = copy_context()
         self._waiting = waiting
@@ -271,12 +271,14 @@ class Delivery:
         """Discard queued items, cancel a running callback, and return its task."""
         self._waiting.clear()
         if self._task is not None and self._task is not asyncio.current_task():
-            self._task.add_done_callback(partial(self._ended, self._first))
+            self._task.add_done_callback(partial(self._on_task_done, self._first))
             self._task.cancel()
             return self._task
         return None
 
-    def _ended(self, first: Awaitable[Any] | None, task: asyncio.Task[None]) -> None:
+    def _on_task_done(
+        self, first: Awaitable[Any] | None, task: asyncio.Task[None]
+    ) -> None:
         """Clean up after a task that may have been cancelled before its first step."""
         if self._task is task:
             self._task = None
@@ -292,28 +294,28 @@ class ProgressSink:
         on_progress: Callable[[float, float | None, str | None], Any],
         limits: Limits,
     ) -> None:
-        waiting = Newest(limits.notifications, limits.message)
-        self._delivery = Delivery(_for_caller(on_progress), waiting)
+        waiting = NewestQueue(limits.notifications, limits.message)
+        self._delivery = Delivery(_bind_to_caller(on_progress), waiting)
 
-    def take(self, _: str, params: dict[str, Any] | None) -> None:
+    def on_notification(self, _: str, params: dict[str, Any] | None) -> None:
         """Handle a notification; ignore it if its progress is not a number."""
         fields = params or {}
-        progress = _number(fields.get("progress"))
+        progress = _as_number(fields.get("progress"))
         if progress is not None:
             message = fields.get("message")
             self._delivery.put(
                 progress,
-                _number(fields.get("total")),
+                _as_number(fields.get("total")),
                 message if type(message) is str else None,
             )
 
     async def settle(self, seconds: float | None) -> None:
         """Wait until the callback has processed all notifications of the call.
 
-        It takes at most `seconds`, the rest of the call's timeout (None: `SETTLE_S`): a
-        callback that hangs must not withhold the received response.
+        It takes at most `seconds`, the rest of the call's timeout (None:
+        `SETTLE_TIMEOUT_S`): a callback that hangs must not withhold the response.
         """
-        left = SETTLE_S if seconds is None else seconds
+        left = SETTLE_TIMEOUT_S if seconds is None else seconds
         await wait_at_most(left, self._delivery.settle())
 
     def close(self) -> None:
@@ -321,11 +323,11 @@ class ProgressSink:
         self._delivery.close()
 
 
-def _length(item: tuple[Any, ...]) -> int:
+def _text_length(item: tuple[Any, ...]) -> int:
     return sum(len(part) for part in item if type(part) is str)
 
 
-def _number(value: Any) -> float | None:
+def _as_number(value: Any) -> float | None:
     return value if type(value) in {int, float} else None
 
 
@@ -340,7 +342,7 @@ class _Run:
     handler: Callable[[], Any]
     reply: ReplyFn
     size: int
-    about: Any
+    tag: Any
     task: asyncio.Task[None] | None = None
     context: Context | None = None
     """The context in which a queued request was received."""
@@ -349,12 +351,12 @@ class _Run:
 class InboundTasks:
     """The running and queued handlers of a connection, by request id."""
 
-    __slots__ = ("_backlog", "_left", "_limit", "_running", "_tasks", "_waiting")
+    __slots__ = ("_backlog", "_free", "_limit", "_running", "_tasks", "_waiting")
 
     def __init__(self, *, limit: int, backlog: int, room: float = inf) -> None:
         self._limit = limit
         self._backlog = backlog
-        self._left = room
+        self._free = room
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: dict[RequestId, _Run] = {}  # not answered yet
         self._waiting: dict[RequestId, _Run] = {}  # oldest first
@@ -369,18 +371,18 @@ class InboundTasks:
         reply: ReplyFn,
         size: int = 0,
         *,
-        about: Any = None,
+        tag: Any = None,
     ) -> None:
         """Run a plain or async handler, queue it, or refuse it if the queue is full."""
-        run = _Run(id, handler, reply, size, about)
+        run = _Run(id, handler, reply, size, tag)
         if not self._waiting and len(self._tasks) < self._limit:
             self._run(run)
             return
-        self._forget_unbegun()
+        self._forget_unstarted()
         if not self._waiting and len(self._tasks) < self._limit:
             self._run(run)
-        elif len(self._waiting) < self._backlog and size <= self._left:
-            self._left -= size
+        elif len(self._waiting) < self._backlog and size <= self._free:
+            self._free -= size
             run.context = copy_context()
             self._waiting[id] = run
         else:
@@ -388,7 +390,7 @@ class InboundTasks:
 
     def _run(self, run: _Run) -> None:
         self._running[run.id] = run
-        loop, answer = asyncio.get_running_loop(), self._answer(run)
+        loop, answer = asyncio.get_running_loop(), self._run_and_reply(run)
         task: asyncio.Task[None]
         if sys.version_info >= (3, 12) and loop.get_task_factory() is None:
             # A handler that does not suspend saves an iteration: a seventh of a call.
@@ -401,24 +403,24 @@ class InboundTasks:
             run.task = task
             self._tasks.add(task)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         while self._waiting and len(self._tasks) < self._limit:
-            self._run(self._take_waiting(next(iter(self._waiting))))
+            self._run(self._pop_waiting(next(iter(self._waiting))))
 
-    def _forget_unbegun(self) -> None:
+    def _forget_unstarted(self) -> None:
         """Remove handlers that other code cancelled before their first step."""
         for run in list(self._running.values()):
             if run.task is not None and run.task.done():
                 self._forget(run)
-                self._ended(run.task)
+                self._on_task_done(run.task)
 
-    def _take_waiting(self, id: RequestId) -> _Run:
+    def _pop_waiting(self, id: RequestId) -> _Run:
         run = self._waiting.pop(id)
-        self._left += run.size
+        self._free += run.size
         return run
 
-    async def _answer(self, run: _Run) -> None:
+    async def _run_and_reply(self, run: _Run) -> None:
         answer: Any
         try:
             try:
@@ -442,7 +444,7 @@ class InboundTasks:
             # The task's CancelledError refers to this frame: avoid a reference cycle.
             task, run.task = run.task, None
             if task is not None:
-                self._ended(task)
+                self._on_task_done(task)
             del task
 
     def _forget(self, run: _Run) -> bool:
@@ -453,26 +455,27 @@ class InboundTasks:
         return True
 
     def cancel(self, id: RequestId) -> Any:
-        """Stop the handler of a cancelled request; return its `about`, if any."""
+        """Stop the handler of a cancelled request; return its `tag`, if any."""
         run = self._running.pop(id, None)
         if run is not None:
             task = run.task or asyncio.current_task()  # it may cancel itself at once
             assert task is not None
             self._stop(task)
-            return run.about
-        return self._take_waiting(id).about if id in self._waiting else None
+            return run.tag
+        return self._pop_waiting(id).tag if id in self._waiting else None
 
     def unanswered(self) -> list[Any]:
-        """Return the `about` values of the running handlers without an answer."""
-        return [run.about for run in self._running.values()]
+        """Return the `tag` values of the running handlers without an answer."""
+        return [run.tag for run in self._running.values()]
 
-    async def ended(self, of: Callable[[Any], bool]) -> None:
-        """Wait until no handler is left with an `about` value that `of` accepts."""
+    async def wait_ended(self, matches: Callable[[Any], bool]) -> None:
+        """Wait until no handler is left with a `tag` that `matches` accepts."""
         while any(
-            of(run.about) for run in (*self._running.values(), *self._waiting.values())
+            matches(run.tag)
+            for run in (*self._running.values(), *self._waiting.values())
         ):
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
-            self._forget_unbegun()
+            self._forget_unstarted()
 
     async def settle(self, seconds: float) -> None:
         """Wait until all handlers have ended, for at most that many seconds."""
@@ -480,7 +483,7 @@ class InboundTasks:
             async with asyncio.timeout(seconds):
                 while self._tasks:
                     await asyncio.wait(self._tasks)
-                    self._forget_unbegun()
+                    self._forget_unstarted()
 
     def close(self) -> list[asyncio.Task[None]]:
         """Cancel all handlers; return the tasks that have not ended yet.
@@ -488,7 +491,7 @@ class InboundTasks:
         The calling task is left out: a handler may close its own connection.
         """
         for id in list(self._waiting):
-            self._take_waiting(id)
+            self._pop_waiting(id)
         self._running.clear()
         current = asyncio.current_task()
         tasks = [task for task in self._tasks if task is not current]
@@ -498,5 +501,5 @@ class InboundTasks:
 
     def _stop(self, task: asyncio.Task[None]) -> None:
         """Cancel a task and watch its end: a task that has not started runs no code."""
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_done)
         task.cancel()

@@ -23,33 +23,33 @@ if TYPE_CHECKING:
 class MemoryChannel(Duplex):
     """One end of an in-memory connection."""
 
-    _other: MemoryChannel | None = None
+    _other_end: MemoryChannel | None = None
     after_close: Callable[[], Awaitable[None]] | None = None  # awaited by `aclose`
     raises_exceptions = False  # whether calls raise unexpected errors of handlers
 
     def __init__(self, inbound: Inbound, **options: Any) -> None:
         super().__init__(inbound, **options)
-        self._leaving: list[bytes] = []  # not delivered yet
+        self._outgoing: list[bytes] = []  # not delivered yet
         self._is_delivering = False
 
     def _write(self, data: bytes) -> None:
         self._written += len(data)
-        if self._other is not None:
-            self._leaving.append(data)
-            if len(self._leaving) == 1 and not self._is_delivering:
-                self._loop.call_soon(self._pass_on, self._other.deliver)
+        if self._other_end is not None:
+            self._outgoing.append(data)
+            if len(self._outgoing) == 1 and not self._is_delivering:
+                self._loop.call_soon(self._deliver_outgoing, self._other_end.deliver)
 
-    def _turn_ended(self) -> None:
+    def _end_iteration(self) -> None:
         self._is_delivering = True
         self._flush()
         self._is_delivering = False
-        if self._leaving and self._other is not None:
-            self._pass_on(self._other.deliver)
+        if self._outgoing and self._other_end is not None:
+            self._deliver_outgoing(self._other_end.deliver)
 
-    def _pass_on(self, deliver: Callable[[bytes], None]) -> None:
-        if self._leaving:
-            data = b"".join(self._leaving)
-            self._leaving.clear()
+    def _deliver_outgoing(self, deliver: Callable[[bytes], None]) -> None:
+        if self._outgoing:
+            data = b"".join(self._outgoing)
+            self._outgoing.clear()
             deliver(data)
 
     def deliver(self, data: bytes) -> None:
@@ -59,18 +59,18 @@ class MemoryChannel(Duplex):
         """
         self._is_delivering = True
         try:
-            self.take(data)
+            self.receive_if_open(data)
         finally:
             self._is_delivering = False
-            if self._leaving and self._other is not None:
-                self._pass_on(self._other.take)
+            if self._outgoing and self._other_end is not None:
+                self._deliver_outgoing(self._other_end.receive_if_open)
 
-    def take(self, data: bytes) -> None:
+    def receive_if_open(self, data: bytes) -> None:
         """Process lines of the other end."""
-        if self._dead is None:
+        if self._lost is None:
             self.receive(data)
 
-    def contained(self, id: RequestId, error: BaseException) -> bool:
+    def raise_in_call(self, id: RequestId, error: BaseException) -> bool:
         """Make the call raise its handler's exception; return whether it does."""
         call = self._peer.outstanding.get(id) if type(id) is int else None
         if not self.raises_exceptions or call is None or call.future.done():
@@ -80,31 +80,31 @@ class MemoryChannel(Duplex):
         call.future.set_exception(error)
         return True
 
-    def _peer_closed(self) -> None:
-        if self._dead is None:
+    def _on_peer_closed(self) -> None:
+        if self._lost is None:
             self._mark_lost(TransportError("the peer closed it", target=self.target))
-            self._other = None
+            self._other_end = None
 
     def _mark_lost(
         self, error: TransportError, cause: BaseException | None = None
     ) -> None:
         """End this end for any reason; the other one gets the end of the stream."""
-        is_news = self._dead is None
+        was_open = self._lost is None
         super()._mark_lost(error, cause)
-        if is_news and self._other is not None:
-            self._loop.call_soon(self._other._peer_closed)  # noqa: SLF001 - of this class
+        if was_open and self._other_end is not None:
+            self._loop.call_soon(self._other_end._on_peer_closed)  # noqa: SLF001 - of this class
 
     async def aclose(self) -> None:
         """Close this end; the other one gets the end of the stream."""
         await super().aclose()
-        other, self._other = self._other, None
+        other, self._other_end = self._other_end, None
         if other is not None and self.after_close is not None:
             await self.after_close()
 
     def abandon(self) -> None:
         """Drop this end without waiting; the other one gets the end of the stream."""
         super().abandon()
-        self._other = None
+        self._other_end = None
 
 
 def memory_pair(
@@ -115,10 +115,10 @@ def memory_pair(
     target: str = "memory",
 ) -> tuple[MemoryChannel, MemoryChannel]:
     """Return two connected ends: the client's and the server's."""
-    near = MemoryChannel(client, role="client", limits=limits, target=target)
-    far = MemoryChannel(server, role="server", limits=limits, target=target)
-    near._other, far._other = far, near  # noqa: SLF001 - of this module
-    return near, far
+    client_end = MemoryChannel(client, role="client", limits=limits, target=target)
+    server_end = MemoryChannel(server, role="server", limits=limits, target=target)
+    client_end._other_end, server_end._other_end = server_end, client_end  # noqa: SLF001 - of this module
+    return client_end, server_end
 
 
 class RaisingServer:
@@ -134,6 +134,6 @@ class RaisingServer:
 
     def open_in_memory(self, client: Inbound, limits: Limits) -> MemoryChannel:
         """Open a connection in memory."""
-        near: MemoryChannel = self._server.open_in_memory(client, limits)
-        near.raises_exceptions = True
-        return near
+        client_end: MemoryChannel = self._server.open_in_memory(client, limits)
+        client_end.raises_exceptions = True
+        return client_end

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpwire.errors import ConnectError
 from mcpwire.transports.base import wait_at_most
-from mcpwire.transports.duplex import READ_BYTES, forget_descriptor
+from mcpwire.transports.duplex import READ_BYTES, unwatch_descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcpwire")
 
-DRAIN_READS: Final = 16
+MAX_DRAIN_READS: Final = 16
 """Maximum number of reads at once: 1 MiB, the largest pipe of unprivileged writers."""
 
 SWEEP_INTERVAL_S: Final = 0.01
 """The first pause between two checks for remaining processes of a group."""
 
-KILLED_S: Final = 1.0
+KILL_TIMEOUT_S: Final = 1.0
 """Time for the kernel to end processes after SIGKILL."""
 
 
@@ -61,7 +61,7 @@ class ChildProcess:
         self.stderr = tail
         self.exit_code: int | None = None  # negative: the number of the ending signal
         self.exited = asyncio.Event()
-        self._forgotten = weakref.finalize(self, kill_forgotten, popen, os.getpid())
+        self._finalizer = weakref.finalize(self, kill_leaked, popen, os.getpid())
         if self._stderr_fd >= 0:
             os.set_blocking(self._stderr_fd, False)
             self._loop.add_reader(self._stderr_fd, self._drain_stderr)
@@ -69,12 +69,12 @@ class ChildProcess:
             self._pidfd = os.pidfd_open(popen.pid)
         except (AttributeError, OSError):
             self._pidfd = -1
-            args = self._loop, popen, weakref.WeakMethod(self._has_exited)
+            args = self._loop, popen, weakref.WeakMethod(self._handle_exit)
             threading.Thread(
-                target=_wait, args=args, name="mcpwire-wait", daemon=True
+                target=_wait_in_thread, args=args, name="mcpwire-wait", daemon=True
             ).start()
         else:
-            self._loop.add_reader(self._pidfd, self._has_exited)
+            self._loop.add_reader(self._pidfd, self._handle_exit)
 
     def on_exit(self, callback: Callable[[], None] | None) -> None:
         """Set the one function to call when the child has ended; at once if it has."""
@@ -88,7 +88,7 @@ class ChildProcess:
         The number of reads is limited: a child that writes stderr without pause must
         not block the loop.
         """
-        for _ in range(DRAIN_READS):
+        for _ in range(MAX_DRAIN_READS):
             if self._stderr_fd < 0 or not self._drain_stderr():
                 return
 
@@ -107,11 +107,11 @@ class ChildProcess:
 
     def _close(self, fd: int) -> int:
         if fd >= 0:
-            forget_descriptor(self._loop, fd)
+            unwatch_descriptor(self._loop, fd)
             os.close(fd)
         return -1
 
-    def _has_exited(self) -> None:
+    def _handle_exit(self) -> None:
         self._pidfd = self._close(self._pidfd)
         if self.exited.is_set():
             return
@@ -124,7 +124,7 @@ class ChildProcess:
             self._on_exit()
 
     async def stop(self, *, close_grace: float, terminate_grace: float) -> None:
-        """End the child and its group within both grace times and twice `KILLED_S`.
+        """End the child and its group within both grace times and 2 `KILL_TIMEOUT_S`.
 
         Its stdin must have been closed. Safe to call after its end. If cancelled, it
         kills the group before it raises `CancelledError`.
@@ -134,19 +134,19 @@ class ChildProcess:
             if self._signal_group(signal.SIGTERM):
                 await self._wait_group(terminate_grace)
                 if self._signal_group(signal.SIGKILL):
-                    await self._wait_group(KILLED_S)
+                    await self._wait_group(KILL_TIMEOUT_S)
         finally:
             self.kill()
 
     def kill(self) -> None:
-        """Kill the whole group at once and close all descriptors, within `KILLED_S`."""
-        if not self._forgotten.alive:
+        """Kill the whole group and close all descriptors, within `KILL_TIMEOUT_S`."""
+        if not self._finalizer.alive:
             return
         if self._signal_group(signal.SIGKILL) and not self.exited.is_set():
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._popen.wait(KILLED_S)
-            self._has_exited()
-        self._forgotten.detach()
+                self._popen.wait(KILL_TIMEOUT_S)
+            self._handle_exit()
+        self._finalizer.detach()
         self._pidfd = self._close(self._pidfd)
         self._stderr_fd = self._close(self._stderr_fd)
         self._close_pipes()
@@ -157,9 +157,9 @@ class ChildProcess:
                 os.close(fd)
         self.stdin = self.stdout = -1
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """Close all descriptors; neither wait for the child nor end it."""
-        self._forgotten.detach()
+        self._finalizer.detach()
         self._popen.returncode = 0  # else its finaliser would warn and poll the child
         for fd in (self._pidfd, self._stderr_fd):
             if fd >= 0:
@@ -179,7 +179,7 @@ class ChildProcess:
             return
         interval = SWEEP_INTERVAL_S
         # Poll, because the kernel does not report the exit of grandchildren.
-        while group_runs(self.pid) and self._loop.time() < deadline:
+        while is_group_running(self.pid) and self._loop.time() < deadline:
             await asyncio.sleep(interval)
             interval = min(2 * interval, 10 * SWEEP_INTERVAL_S)
 
@@ -200,7 +200,7 @@ class ChildProcess:
         return True
 
 
-def _wait(
+def _wait_in_thread(
     loop: asyncio.AbstractEventLoop,
     popen: subprocess.Popen[bytes],
     callback: weakref.WeakMethod[Callable[[], None]],
@@ -217,9 +217,9 @@ def spawn(target: Stdio, tail: StderrTail) -> ChildProcess:
     env, inherits = dict(target.environment()), target.stderr == "inherit"
     fds: list[int] = []
     try:
-        child_in, stdin = _pipe(fds)
-        stdout, child_out = _pipe(fds)
-        stderr, child_err = (-1, -1) if inherits else _pipe(fds)
+        child_in, stdin = _open_pipe(fds)
+        stdout, child_out = _open_pipe(fds)
+        stderr, child_err = (-1, -1) if inherits else _open_pipe(fds)
         popen = subprocess.Popen(  # noqa: S603 - the user's own command
             [target.command, *target.args],
             stdin=child_in,
@@ -241,9 +241,9 @@ def spawn(target: Stdio, tail: StderrTail) -> ChildProcess:
     return ChildProcess(popen, (stdin, stdout, stderr), tail)
 
 
-def _pipe(opened: list[int]) -> tuple[int, int]:
+def _open_pipe(fds: list[int]) -> tuple[int, int]:
     ends = os.pipe()
-    opened.extend(ends)
+    fds.extend(ends)
     return ends
 
 
@@ -268,16 +268,16 @@ class StderrTail:
     ) -> None:
         self._limit = limit
         self._hook = None if isinstance(stderr, str) else stderr
-        self._kept = bytearray()
+        self._buffer = bytearray()
         self._text: str | None = ""
 
     def feed(self, data: bytes) -> None:
         """Add bytes; discard the oldest bytes over the limit."""
-        self._kept += data
+        self._buffer += data
         self._text = None
         # Cut only at twice the limit, so that each byte is moved at most once or twice.
-        if len(self._kept) > 2 * self._limit:
-            del self._kept[: -self._limit]
+        if len(self._buffer) > 2 * self._limit:
+            del self._buffer[: -self._limit]
         if self._hook is not None:
             try:
                 self._hook(data)
@@ -289,7 +289,7 @@ class StderrTail:
     def text(self) -> str:
         """The kept bytes as text; cached, because many errors may quote it."""
         if self._text is None:
-            self._text = bytes(self._kept[-self._limit :]).decode("utf-8", "replace")
+            self._text = bytes(self._buffer[-self._limit :]).decode("utf-8", "replace")
         return self._text
 
 
@@ -303,13 +303,13 @@ def spawn_error(target: Stdio, error: OSError | ValueError) -> ConnectError:
         reason = f"the working directory {cwd!r} does not exist"
     elif isinstance(error, FileNotFoundError):
         reason = "command not found"
-    reason += _meant(command)
+    reason += _suggest_command(command)
     return ConnectError(
         f"cannot start {command!r}: {reason}", target=command, errno=error.errno
     )
 
 
-def _meant(word: str) -> str:
+def _suggest_command(word: str) -> str:
     """Return a hint if a word that is no program may be a script or a URL."""
     import re
 
@@ -325,7 +325,7 @@ def _meant(word: str) -> str:
     return f"; did you mean {f'{scheme}://{word}'!r}?"
 
 
-def group_runs(group: int) -> bool:
+def is_group_running(group: int) -> bool:
     """Return whether a process of the group still runs; zombies do not count."""
     with contextlib.suppress(ChildProcessError):
         # If this process is the init of a container, orphans have become its children.
@@ -340,10 +340,10 @@ def group_runs(group: int) -> bool:
         names = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - names only
     except OSError:
         return True
-    return any(_runs_in_group(name, group) for name in names)
+    return any(_is_running_in_group(name, group) for name in names)
 
 
-def _runs_in_group(pid: str, group: int) -> bool:
+def _is_running_in_group(pid: str, group: int) -> bool:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - as above
             # After the name, which may contain parentheses: state, parent, group.
@@ -353,11 +353,11 @@ def _runs_in_group(pid: str, group: int) -> bool:
     return int(owner) == group and state not in {b"Z", b"X"}
 
 
-def kill_forgotten(popen: subprocess.Popen[bytes], owner_pid: int) -> None:
+def kill_leaked(popen: subprocess.Popen[bytes], owner_pid: int) -> None:
     """Kill the group of a child that was not stopped, unless in a forked process."""
     if os.getpid() != owner_pid:
         return
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(popen.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
-        popen.wait(KILLED_S)
+        popen.wait(KILL_TIMEOUT_S)

@@ -19,7 +19,7 @@ from mcpwire.errors import ConnectError, ConnectionClosed, TransportError
 from mcpwire.transports.base import wait_at_most
 from mcpwire.transports.duplex import FINAL_OUTPUT_S, Duplex, PipeDuplex
 from mcpwire.transports.process import (
-    KILLED_S,
+    KILL_TIMEOUT_S,
     ChildProcess,
     StderrTail,
     describe_exit,
@@ -48,11 +48,11 @@ class ChildChannel(Duplex):
         """The last part of the child's stderr."""
         raise NotImplementedError
 
-    def _end(self, why: str, cause: BaseException | None = None) -> None:
-        if self._dead is None:
+    def _mark_ended(self, reason: str, cause: BaseException | None = None) -> None:
+        if self._lost is None:
             if self.exit_code is not None:
-                why = f"the server {describe_exit(self.exit_code)}"
-            self._mark_lost(TransportError(why, target=self.target), cause)
+                reason = f"the server {describe_exit(self.exit_code)}"
+            self._mark_lost(TransportError(reason, target=self.target), cause)
 
     def _closed_error(
         self, *, sent: bool = True, cause: BaseException | None = None
@@ -73,7 +73,7 @@ class StdioChannel(ChildChannel, PipeDuplex):
         self._final_output: asyncio.TimerHandle | None = None
         pipes = self._take_pipes(child)
         super().__init__(inbound, *pipes, limits=limits, target=str(target))
-        child.on_exit(self._child_exited)
+        child.on_exit(self._on_child_exit)
 
     def _take_pipes(self, child: ChildProcess) -> tuple[int, int]:
         """Return the descriptors to read and to write; the channel owns them now."""
@@ -97,30 +97,30 @@ class StdioChannel(ChildChannel, PipeDuplex):
         self._child.drain_stderr()
         return self._child.stderr.text
 
-    def _child_exited(self) -> None:
+    def _on_child_exit(self) -> None:
         # The last answers may still be in the pipe, so wait for the end of the stream;
         # not for long, because a grandchild may keep the pipe open for ever.
-        if self._dead is None:
+        if self._lost is None:
             self._end_later("")
 
-    def _stream_ended(self, why: str, cause: BaseException | None = None) -> None:
+    def _on_stream_end(self, reason: str, cause: BaseException | None = None) -> None:
         """Wait a moment for the child's exit code, for a better error message."""
         self._stop_reading()
-        if self._dead is not None or self._child.exited.is_set():
-            self._end(why, cause)
+        if self._lost is not None or self._child.exited.is_set():
+            self._mark_ended(reason, cause)
         else:
-            self._child.on_exit(lambda: self._end(why, cause))
-            self._end_later(why, cause)
+            self._child.on_exit(lambda: self._mark_ended(reason, cause))
+            self._end_later(reason, cause)
 
-    def _end_later(self, why: str, cause: BaseException | None = None) -> None:
+    def _end_later(self, reason: str, cause: BaseException | None = None) -> None:
         self._final_output = self._loop.call_later(
-            FINAL_OUTPUT_S, self._end, why, cause
+            FINAL_OUTPUT_S, self._mark_ended, reason, cause
         )
 
     def _mark_lost(
         self, error: TransportError, cause: BaseException | None = None
     ) -> None:
-        if self._dead is not None:
+        if self._lost is not None:
             return
         super()._mark_lost(error, cause)
         if self._final_output is not None:
@@ -129,7 +129,7 @@ class StdioChannel(ChildChannel, PipeDuplex):
             self._closing = self._loop.create_task(
                 self._stop(), name=f"mcpwire-stop-{self._child.pid}"
             )
-            self._closing.add_done_callback(self._stopped)
+            self._closing.add_done_callback(self._on_stopped)
 
     def give_up(self, error: TransportError) -> None:
         """Treat the server as lost; kill it at once: waiting would delay the next."""
@@ -147,16 +147,16 @@ class StdioChannel(ChildChannel, PipeDuplex):
         finally:
             self._stop_reading()
 
-    def _stopped(self, _: asyncio.Task[None]) -> None:
+    def _on_stopped(self, _: asyncio.Task[None]) -> None:
         # A loop that closes at once may cancel the task before its first step.
         self._child.kill()
         self._stop_writing()
         self._stop_reading()
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """Close all descriptors; the child belongs to the parent process."""
-        super().forked()
-        self._child.forked()
+        super().after_fork()
+        self._child.after_fork()
 
     def abandon(self) -> None:
         """Kill the child's group at once, from any thread, without waiting."""
@@ -174,7 +174,7 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
         super().__init__(inbound, limits=limits, target=str(target))
         self._process: asyncio.SubprocessTransport | None = None
         self._stdin: asyncio.WriteTransport | None = None
-        self._ended = asyncio.Event()
+        self._exited = asyncio.Event()
         self._stderr = StderrTail(limits.stderr_tail, target.stderr)
         # Not `create_task`: an eager task factory would start it at once.
         self._spawning = asyncio.Task(self._spawn(target), loop=self._loop)
@@ -204,7 +204,7 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
                 failure = spawn_error(target, error)
                 failure.__cause__ = error
                 error = failure
-            self._ended.set()
+            self._exited.set()
             self._mark_lost(error, error.__cause__)
             return
         self._process = process
@@ -226,12 +226,12 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
         if self._stdin is not None:
             super()._flush()
 
-    def _recount(self) -> None:
+    def _update_written(self) -> None:
         """Count the bytes that asyncio's pipe has written."""
         if self._stdin is not None:
             gathered = sum(map(len, self._gathered))
-            kept = self._stdin.get_write_buffer_size()
-            self._written = self._queued - gathered - kept
+            buffered = self._stdin.get_write_buffer_size()
+            self._written = self._queued - gathered - buffered
 
     # Callbacks of asyncio (`asyncio.SubprocessProtocol`)
 
@@ -239,7 +239,7 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
         """Process the child's output."""
         if fd != STDOUT_FD:
             self._stderr.feed(data)
-        elif self._dead is None:
+        elif self._lost is None:
             self.receive(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
@@ -247,21 +247,21 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
         del exc
         if fd == STDOUT_FD:  # if the child has ended, its exit code follows at once
             self._loop.call_later(
-                FINAL_OUTPUT_S, self._end, "the peer closed its output"
+                FINAL_OUTPUT_S, self._mark_ended, "the peer closed its output"
             )
 
     def process_exited(self) -> None:
         """End the connection: all output of the child has been received."""
-        self._ended.set()
-        self._end("the server ended")
+        self._exited.set()
+        self._mark_ended("the server ended")
 
     # End of the connection
 
     def _mark_lost(
         self, error: TransportError, cause: BaseException | None = None
     ) -> None:
-        if self._dead is None:
-            self._recount()
+        if self._lost is None:
+            self._update_written()
             super()._mark_lost(error, cause)
             if not self._is_abandoned:
                 self._closing = self._loop.create_task(self._stop())
@@ -278,13 +278,13 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
                 process.terminate()
                 if not await self._wait(self.limits.terminate_grace):
                     process.kill()
-                    await self._wait(KILLED_S)
+                    await self._wait(KILL_TIMEOUT_S)
         finally:
             process.close()
 
     async def _wait(self, seconds: float) -> bool:
-        await wait_at_most(seconds, self._ended.wait())
-        return self._ended.is_set()
+        await wait_at_most(seconds, self._exited.wait())
+        return self._exited.is_set()
 
     def abandon(self) -> None:
         """Kill the child at once, without waiting."""

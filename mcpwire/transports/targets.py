@@ -27,36 +27,36 @@ if TYPE_CHECKING:
 
     OpenChannel = Duplex | HttpChannel | ChannelAdapter
 
-_NAMES: Final = (
+_INHERITED_NAMES: Final = (
     "APPDATA HOMEDRIVE HOMEPATH LOCALAPPDATA PATH PATHEXT PROCESSOR_ARCHITECTURE "
     "SYSTEMDRIVE SYSTEMROOT TEMP USERNAME USERPROFILE"
     if sys.platform == "win32"
     else "HOME LANG LC_ALL LC_CTYPE LOGNAME PATH SHELL TERM TMPDIR TZ USER"
 )
-INHERITED: Final = tuple(_NAMES.split())
+INHERITED: Final = tuple(_INHERITED_NAMES.split())
 """Environment variables that each child inherits: enough to run, without secrets."""
 
 
-def _strings(value: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
+def _to_strings(value: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
     if isinstance(value, str):
         raise ValueError(f"args must be a list of arguments, got the string {value!r}")
     return tuple(os.fspath(item) for item in value)
 
 
-def _names(value: bool | Iterable[str]) -> bool | tuple[str, ...]:  # noqa: FBT001 - public option
-    return value if isinstance(value, bool) else _strings(value)
+def _to_names(value: bool | Iterable[str]) -> bool | tuple[str, ...]:  # noqa: FBT001 - public option
+    return value if isinstance(value, bool) else _to_strings(value)
 
 
-def _shown(words: Sequence[str]) -> tuple[str, ...]:
+def _mask_words(words: Sequence[str]) -> tuple[str, ...]:
     """Return the words of a command without the secrets in URLs.
 
-    Words with expanded variables are shown with their variables (`written`).
+    Words with expanded variables are shown with their variables (`unexpanded`).
     """
-    written = (getattr(word, "written", word) for word in words)
-    return tuple(_masked(word) if "://" in word else word for word in written)
+    written = (getattr(word, "unexpanded", word) for word in words)
+    return tuple(_mask_word(word) if "://" in word else word for word in written)
 
 
-def _masked(word: str) -> str:
+def _mask_word(word: str) -> str:
     import re
 
     from mcpwire.wire.urls import mask_url
@@ -78,7 +78,7 @@ class Stdio:
     """The program: a name that is searched in PATH, or a path."""
 
     args: tuple[str, ...] = attrs.field(
-        default=(), converter=_strings, repr=lambda args: repr(_shown(args))
+        default=(), converter=_to_strings, repr=lambda args: repr(_mask_words(args))
     )
     """The arguments, passed unchanged to the program. Reprs and messages show URLs in
     them without userinfo, query and fragment; put other secrets into `env`."""
@@ -89,7 +89,7 @@ class Stdio:
     """Environment variables to add or replace. The repr shows only their names."""
 
     inherit_env: bool | tuple[str, ...] = attrs.field(
-        default=(), kw_only=True, converter=_names
+        default=(), kw_only=True, converter=_to_names
     )
     """Names of further environment variables to inherit; ``True``: all variables."""
 
@@ -123,7 +123,7 @@ class Stdio:
         """Return the command line in shell syntax, without the secrets in URLs."""
         import shlex
 
-        line = shlex.join(_shown((self.command, *self.args)))
+        line = shlex.join(_mask_words((self.command, *self.args)))
         if line.isprintable():
             return line
         # A script in an argument may have many lines, but a message has one.
@@ -136,19 +136,19 @@ class Stdio:
             ConnectError: `inherit_env` names a variable that is not set.
         """
         if self.inherit_env is True:
-            chosen = dict(os.environ)
+            variables = dict(os.environ)
         else:
             names = (*INHERITED, *(self.inherit_env or ()))
-            chosen = {name: os.environ[name] for name in names if name in os.environ}
-            missing = [name for name in self.inherit_env or () if name not in chosen]
+            variables = {name: os.environ[name] for name in names if name in os.environ}
+            missing = [name for name in self.inherit_env or () if name not in variables]
             if missing:
                 raise ConnectError(
                     f"inherit_env names variables that are not set: {missing}",
                     target=self.command,
                 )
         # Exported shell functions are left out: a shell in the child may run them.
-        chosen = {k: v for k, v in chosen.items() if not v.startswith("()")}
-        return {**chosen, **(self.env or {})}
+        variables = {k: v for k, v in variables.items() if not v.startswith("()")}
+        return {**variables, **(self.env or {})}
 
 
 def parse_command(text: str) -> Stdio:
@@ -164,14 +164,14 @@ def parse_command(text: str) -> Stdio:
     return Stdio(words[0], words[1:])
 
 
-class InMemory(Protocol):
+class InMemoryServer(Protocol):
     """A server object in this process."""
 
     def open_in_memory(self, client: Inbound, limits: Limits) -> MemoryChannel:
         """Start serving one connection; return its client end."""
 
 
-class OpensChannel(Protocol):
+class CustomTransport(Protocol):
     """A custom transport: `Stream`, `Messages`, `Reverse` or a user's class."""
 
     def open_channel(
@@ -185,15 +185,15 @@ class OpensChannel(Protocol):
         """
 
 
-Words: TypeAlias = "Sequence[str | os.PathLike[str]]"
-Named: TypeAlias = "str | Words | os.PathLike[str] | Mapping[str, Any]"
-Target: TypeAlias = "Named | Stdio | Http | InMemory | OpensChannel"
+CommandWords: TypeAlias = "Sequence[str | os.PathLike[str]]"
+SimpleTarget: TypeAlias = "str | CommandWords | os.PathLike[str] | Mapping[str, Any]"
+Target: TypeAlias = "SimpleTarget | Stdio | Http | InMemoryServer | CustomTransport"
 """A URL, a command line, the list of its words, the path of a Python file, a dict of
 ``mcpServers`` with one server, or an object with more options."""
 
 
 @attrs.frozen
-class Opener:
+class ChannelOpener:
     """A factory for channels to one target, which are opened one after the other."""
 
     target: str
@@ -211,7 +211,7 @@ class Opener:
     """Pauses deadlines while a user logs in; ``None`` if there is no login."""
 
 
-def resolve(target: Any) -> Stdio | Http | InMemory | OpensChannel:
+def resolve_target(target: Any) -> Stdio | Http | InMemoryServer | CustomTransport:
     """Return the target object for a user's target; raise `ValueError` for others."""
     if isinstance(target, str):
         if not is_url(target):
@@ -221,15 +221,15 @@ def resolve(target: Any) -> Stdio | Http | InMemory | OpensChannel:
         return Http(target.strip())
     if isinstance(target, Stdio):
         return target
-    for way_in in ("open_in_memory", "open_channel"):
-        if callable(getattr(target, way_in, None)):
-            return cast("InMemory | OpensChannel", target)
+    for method in ("open_in_memory", "open_channel"):
+        if callable(getattr(target, method, None)):
+            return cast("InMemoryServer | CustomTransport", target)
     # Imported here, because clients of child processes do not need HTTP.
     from mcpwire.transports.http.target import Http
 
-    plain = target if isinstance(target, Http) else parse_target(target)
-    if plain is not None:
-        return plain
+    parsed = target if isinstance(target, Http) else parse_target(target)
+    if parsed is not None:
+        return parsed
     raise ValueError(
         "a target is a URL, a command line, a list of its words, the path of a Python "
         "file, an mcpServers dict, an Http, a Stdio, a Stream, Messages, a Reverse, a "
@@ -244,7 +244,7 @@ def parse_target(target: Any) -> Stdio | Http | None:
             raise ValueError("the command line is empty")
         return Stdio(target[0], target[1:])
     if isinstance(target, Mapping):
-        return _configured(target)
+        return _parse_config(target)
     if hasattr(target, "__fspath__"):
         path = os.fsdecode(target)
         if not path.endswith(".py"):
@@ -256,7 +256,7 @@ def parse_target(target: Any) -> Stdio | Http | None:
     return None
 
 
-def _configured(document: Mapping[str, Any]) -> Stdio | Http:
+def _parse_config(document: Mapping[str, Any]) -> Stdio | Http:
     from mcpwire.config.loading import load
     from mcpwire.errors import ConfigError
 
@@ -283,15 +283,15 @@ def is_url(text: str) -> bool:
     return "://" in text.strip().partition(" ")[0]
 
 
-def opener(
+def make_opener(
     target: Any, limits: Limits, recovery: Recovery = DEFAULT_RECOVERY
-) -> Opener:
+) -> ChannelOpener:
     """Return an opener of channels to a target."""
-    resolved: Any = resolve(target)
+    resolved: Any = resolve_target(target)
     if isinstance(resolved, Stdio):
         return _stdio_opener(resolved, limits)
     if hasattr(resolved, "open_in_memory"):
-        return Opener(
+        return ChannelOpener(
             f"{type(resolved).__name__} in memory",
             lambda inbound: cast(
                 "OpenChannel", resolved.open_in_memory(inbound, limits)
@@ -302,7 +302,7 @@ def opener(
     return _http_opener(resolved, limits, recovery)
 
 
-def _stdio_opener(target: Stdio, limits: Limits) -> Opener:
+def _stdio_opener(target: Stdio, limits: Limits) -> ChannelOpener:
     def open_stdio(inbound: Inbound) -> OpenChannel:
         # Imported here, because only clients of child processes need it.
         import asyncio
@@ -310,26 +310,28 @@ def _stdio_opener(target: Stdio, limits: Limits) -> Opener:
         from mcpwire.transports.duplex import can_watch
         from mcpwire.transports.stdio import FallbackChannel, StdioChannel
 
-        can = can_watch(asyncio.get_running_loop())
-        return (StdioChannel if can else FallbackChannel)(inbound, target, limits)
+        is_watchable = can_watch(asyncio.get_running_loop())
+        return (StdioChannel if is_watchable else FallbackChannel)(
+            inbound, target, limits
+        )
 
-    return Opener(str(target), open_stdio)
+    return ChannelOpener(str(target), open_stdio)
 
 
-def _custom_opener(target: Any, limits: Limits) -> Opener:
-    from mcpwire.transports.channel_adapter import ChannelAdapter, name_of
-    from mcpwire.transports.custom import Custom
+def _custom_opener(target: Any, limits: Limits) -> ChannelOpener:
+    from mcpwire.transports.channel_adapter import ChannelAdapter, target_name
+    from mcpwire.transports.custom import LinkTarget
 
     def open_custom(inbound: Inbound) -> OpenChannel:
-        if isinstance(target, Custom):
+        if isinstance(target, LinkTarget):
             return cast("OpenChannel", target.open_channel(inbound, limits))
         return ChannelAdapter(inbound, target, limits)
 
-    return Opener(name_of(target), open_custom)
+    return ChannelOpener(target_name(target), open_custom)
 
 
-def _http_opener(target: Http, limits: Limits, recovery: Recovery) -> Opener:
-    authorizer = _authorizer(target, limits)
+def _http_opener(target: Http, limits: Limits, recovery: Recovery) -> ChannelOpener:
+    authorizer = _make_authorizer(target, limits)
 
     def open_http(inbound: Inbound) -> OpenChannel:
         from mcpwire.transports.http.engine import open_engine
@@ -346,10 +348,10 @@ def _http_opener(target: Http, limits: Limits, recovery: Recovery) -> Opener:
         return LegacyChannel(target, engine, inbound, limits)
 
     pauser = authorizer.pauser if authorizer is not None else None
-    return Opener(str(target), open_http, target.memory, open_legacy, pauser)
+    return ChannelOpener(str(target), open_http, target.memory, open_legacy, pauser)
 
 
-def _authorizer(target: Http, limits: Limits) -> Authorizer | None:
+def _make_authorizer(target: Http, limits: Limits) -> Authorizer | None:
     """Return the authorizer that all connections to a target share, if it has one."""
     if target.grant is None:
         return None

@@ -55,13 +55,13 @@ UNSET: Final = Unset.UNSET
 SHARED: Final = {"is_shared": True}
 """The metadata of the shared fields, which follow a type's own fields."""
 
-_ORDER: Final = (
+_SHARED_ORDER: Final = (
     *("next_cursor", "ttl_ms", "cache_scope", "result_type"),
     *("annotations", "icons", "meta", "extra", "raw"),
 )
 
 
-def _shared_last(
+def _order_fields(
     _: type, fields: list[attrs.Attribute[Any]]
 ) -> list[attrs.Attribute[Any]]:
     """Move the shared fields behind a type's own fields, in a fixed order.
@@ -71,7 +71,7 @@ def _shared_last(
     """
     own = [field for field in fields if not field.metadata]
     shared = [field.evolve(kw_only=False) for field in fields if field.metadata]
-    return own + sorted(shared, key=lambda field: _ORDER.index(field.name))
+    return own + sorted(shared, key=lambda field: _SHARED_ORDER.index(field.name))
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(attrs.field,))
@@ -81,11 +81,13 @@ class _WireMeta(type):
     def __new__(
         cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]
     ) -> Any:
-        made = super().__new__(cls, name, bases, namespace)
+        wire_class = super().__new__(cls, name, bases, namespace)
         if "__slots__" in namespace:  # attrs calls this again for the slotted class
-            return made
+            return wire_class
         # Generated `__eq__` and `__repr__` methods would double the import time.
-        return attrs.define(made, repr=False, eq=False, field_transformer=_shared_last)
+        return attrs.define(
+            wire_class, repr=False, eq=False, field_transformer=_order_fields
+        )
 
 
 @attrs.define(repr=False, eq=False)
@@ -110,7 +112,7 @@ class WireType(metaclass=_WireMeta):
 
     def __repr__(self) -> str:
         """Return one line with the fields that differ from their defaults, abridged."""
-        return _shown(self, 0)
+        return _abridged_repr(self, 0)
 
 
 # --- marks in annotations
@@ -134,10 +136,10 @@ class Spec:
 
 
 @attrs.frozen(eq=False)
-class Pick:
+class Selector:
     """A mark of a union with the function that chooses the member for an object."""
 
-    choose: Callable[[JsonObject], type[WireType] | None]
+    select: Callable[[JsonObject], type[WireType] | None]
     expected: str
     """The expectation in the error message if no member is chosen."""
 
@@ -282,45 +284,54 @@ class ListResult(CacheableResult):
 
 # --- representation
 
-_LONGEST_STRING: Final = 60
-_MOST_ITEMS: Final = 4
-_DEEPEST: Final = 4
+_MAX_STRING_CHARS: Final = 60
+_MAX_ITEMS: Final = 4
+_MAX_DEPTH: Final = 4
 
 
-def _shown(value: Any, depth: int) -> str:
+def _abridged_repr(value: Any, depth: int) -> str:
     match value:
-        case str() if len(value) > _LONGEST_STRING:
-            return f"{value[:_LONGEST_STRING]!r}… ({len(value)} characters)"
+        case str() if len(value) > _MAX_STRING_CHARS:
+            return f"{value[:_MAX_STRING_CHARS]!r}… ({len(value)} characters)"
         case WireType():
-            names = [f.name for f in attrs.fields(type(value)) if _is_set(f, value)]
-            parts = (f"{n}={_shown(getattr(value, n), depth + 1)}" for n in names)
-            return _enclosed(f"{type(value).__name__}(", parts, len(names), ")", depth)
+            names = [
+                field.name
+                for field in attrs.fields(type(value))
+                if _is_set(field, value)
+            ]
+            parts = (
+                f"{field_name}={_abridged_repr(getattr(value, field_name), depth + 1)}"
+                for field_name in names
+            )
+            return _join_parts(
+                f"{type(value).__name__}(", parts, len(names), ")", depth
+            )
         case dict():
             members = (
-                f"{_shown(name, depth)}: {_shown(inside, depth + 1)}"
-                for name, inside in itertools.islice(value.items(), _MOST_ITEMS)
+                f"{_abridged_repr(name, depth)}: {_abridged_repr(item, depth + 1)}"
+                for name, item in itertools.islice(value.items(), _MAX_ITEMS)
             )
-            return _enclosed("{", members, len(value), "}", depth)
+            return _join_parts("{", members, len(value), "}", depth)
         case list():
-            items = (_shown(item, depth + 1) for item in value[:_MOST_ITEMS])
-            return _enclosed("[", items, len(value), "]", depth)
+            items = (_abridged_repr(item, depth + 1) for item in value[:_MAX_ITEMS])
+            return _join_parts("[", items, len(value), "]", depth)
     return repr(value)
 
 
 def _is_set(field: attrs.Attribute[Any], value: WireType) -> bool:
-    inside = getattr(value, field.name)
-    make = getattr(field.default, "factory", None)
-    default = make() if make else field.default
-    return field.eq and inside is not UNSET and bool(inside != default)
+    current = getattr(value, field.name)
+    factory = getattr(field.default, "factory", None)
+    default = factory() if factory else field.default
+    return field.eq and current is not UNSET and bool(current != default)
 
 
-def _enclosed(
+def _join_parts(
     start: str, parts: Iterable[str], length: int, end: str, depth: int
 ) -> str:
-    if depth > _DEEPEST and length:
+    if depth > _MAX_DEPTH and length:
         # The parts are generated on demand, so deeper values are never visited.
         return f"{start}…{end}"
-    shown = list(parts)
-    if length > len(shown):
-        shown.append(f"… {length} in all")
-    return start + ", ".join(shown) + end
+    texts = list(parts)
+    if length > len(texts):
+        texts.append(f"… {length} in all")
+    return start + ", ".join(texts) + end

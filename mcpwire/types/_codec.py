@@ -5,8 +5,8 @@
     annotations, leniency ──> TypeSpec ─┬─> decoder ──────────────────> an instance
                                         └─> encoder of a revision ────> a JSON object
 
-Two tables define the leniency: `DEFAULTED` and `LOSABLE` name members that may be
-missing or malformed in a peer's message without an error.
+Two tables define the leniency: `DEFAULTED_FIELDS` and `OMITTABLE_FIELDS` name members
+that may be missing or malformed in a peer's message without an error.
 
 Decoders and encoders are generated straight-line functions, compiled at the first use
 of a type. Their source contains names of our classes and fields only, no peer data.
@@ -22,7 +22,7 @@ annotation                   kind
 ``dict[str, X]``             an object with values of that kind
 ``list[X]``                  an array
 ``Tool``                     an object of that wire type
-``TextContent | ...``        a union, chosen by its members' constant or by `Pick`
+``TextContent | ...``        a union, by its members' constant or a `Selector`
 ``X | list[X]``              one value or an array
 ``X | None``                 nullable if it has no default, else optional
 ``ClassVar[Literal["a"]]``   a constant member, no constructor argument
@@ -59,7 +59,7 @@ import attrs
 import mcpwire.types as public_names
 from mcpwire.errors import InvalidMessage, LocalProtocolError
 from mcpwire.types import _base
-from mcpwire.types._base import UNSET, Pick, Spec, Unset, WireType
+from mcpwire.types._base import UNSET, Selector, Spec, Unset, WireType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -76,7 +76,7 @@ T = TypeVar("T", bound="WireType")
 # and integers accept 5.0, as in JSON Schema. All other deviations raise an error with
 # their path.
 
-DEFAULTED: Final = frozenset(
+DEFAULTED_FIELDS: Final = frozenset(
     {
         "CallToolResult.content",  # some servers send structuredContent only
         "ToolResultContent.content",  # the content of such a CallToolResult
@@ -89,7 +89,7 @@ DEFAULTED: Final = frozenset(
 )
 """Required fields that decode to their default if missing or ``null``."""
 
-LOSABLE: Final = frozenset(
+OMITTABLE_FIELDS: Final = frozenset(
     {
         "Tool.annotations",  # malformed hints must not fail the whole list
         "ToolAnnotations.title",  # the default of each hint is the safe value
@@ -114,7 +114,7 @@ class Leaf(NamedTuple):
     """The known members of an open set of strings."""
 
 
-class Closed(NamedTuple):
+class StringEnum(NamedTuple):
     """One of a closed set of strings."""
 
     values: tuple[str, ...]
@@ -132,13 +132,13 @@ class Map(NamedTuple):
     item: Kind
 
 
-class Nested(NamedTuple):
+class TypedObject(NamedTuple):
     """A JSON object of one wire type."""
 
     cls: type[WireType]
 
 
-class Tagged(NamedTuple):
+class TaggedUnion(NamedTuple):
     """A union of wire types that a constant member distinguishes."""
 
     key: str
@@ -152,21 +152,30 @@ class Tagged(NamedTuple):
         return (*self.members.values(), *rest)
 
 
-class Picked(NamedTuple):
+class SelectedUnion(NamedTuple):
     """A union of wire types that a function distinguishes."""
 
-    pick: Pick
+    selector: Selector
     classes: tuple[type[WireType], ...]
 
 
-class Either(NamedTuple):
+class OneOrArray(NamedTuple):
     """One value or an array."""
 
     one: Kind
     item: Kind
 
 
-Kind: TypeAlias = Leaf | Closed | Array | Map | Nested | Tagged | Picked | Either
+Kind: TypeAlias = (
+    Leaf
+    | StringEnum
+    | Array
+    | Map
+    | TypedObject
+    | TaggedUnion
+    | SelectedUnion
+    | OneOrArray
+)
 
 ANY: Final = Leaf((), "any")
 
@@ -241,16 +250,16 @@ def _constants(cls: type[WireType]) -> dict[str, str]:
     }
 
 
-def _unmarked(hint: Any) -> tuple[Any, Spec]:
+def _split_spec(hint: Any) -> tuple[Any, Spec]:
     """Return an annotation without its `Spec`, and the `Spec`."""
     marks = getattr(hint, "__metadata__", ())
     spec = next((mark for mark in marks if isinstance(mark, Spec)), None)
     if spec is None:
         return hint, Spec()
-    # Nested Annotated types are flattened: a union's Pick is next to the Spec.
-    others = tuple(mark for mark in marks if mark is not spec)
+    # Nested Annotated types are flattened: a union's selector is next to the Spec.
+    other_marks = tuple(mark for mark in marks if mark is not spec)
     plain = hint.__origin__
-    return (Annotated[plain, *others] if others else plain), spec
+    return (Annotated[plain, *other_marks] if other_marks else plain), spec
 
 
 _UNIONS: Final = frozenset({types.UnionType, typing.Union})
@@ -260,7 +269,7 @@ def _members(hint: Any) -> tuple[Any, ...]:
     return typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
 
 
-def _union_of(members: Iterable[Any]) -> Any:
+def _join_union(members: Iterable[Any]) -> Any:
     return functools.reduce(operator.or_, members)
 
 
@@ -273,39 +282,44 @@ _LEAVES: Final = {
 }
 
 
-def _kind(hint: Any) -> Kind:
+def _read_kind(hint: Any) -> Kind:
     if hint in _LEAVES:
         return _LEAVES[hint]
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
-        pick = next(mark for mark in hint.__metadata__ if isinstance(mark, Pick))
-        return Picked(pick, _members(hint.__origin__))
+        selector = next(m for m in hint.__metadata__ if isinstance(m, Selector))
+        return SelectedUnion(selector, _members(hint.__origin__))
     if origin is Literal:
-        return Closed(arguments)
+        return StringEnum(arguments)
     if origin is list:
-        return Array(_kind(arguments[0]))
+        return Array(_read_kind(arguments[0]))
     if origin is dict:
-        item = _kind(arguments[1])
+        item = _read_kind(arguments[1])
         return Leaf((dict,), "object") if item is ANY else Map(item)
-    return _union(arguments) if origin in _UNIONS else Nested(hint)
+    return _read_union(arguments) if origin in _UNIONS else TypedObject(hint)
 
 
-def _union(members: tuple[Any, ...]) -> Kind:
+def _read_union(members: tuple[Any, ...]) -> Kind:
     for array in members:
         if typing.get_origin(array) is list:
-            rest = _union_of(member for member in members if member is not array)
-            return Either(_kind(rest), _kind(typing.get_args(array)[0]))
-    kinds = [_kind(member) for member in members]
+            rest = _join_union(member for member in members if member is not array)
+            return OneOrArray(_read_kind(rest), _read_kind(typing.get_args(array)[0]))
+    kinds = [_read_kind(member) for member in members]
     leaves = [kind for kind in kinds if isinstance(kind, Leaf)]
     if leaves:
         return Leaf(
-            tuple(each for leaf in leaves for each in leaf.types),
+            tuple(leaf_type for leaf in leaves for leaf_type in leaf.types),
             " or ".join(leaf.name for leaf in leaves),
-            tuple(v for kind in kinds if isinstance(kind, Closed) for v in kind.values),
+            tuple(
+                value
+                for kind in kinds
+                if isinstance(kind, StringEnum)
+                for value in kind.values
+            ),
         )
     known = {cls: _constants(cls) for cls in members}
     key = next(name for constants in known.values() for name in constants)
-    return Tagged(
+    return TaggedUnion(
         key,
         {constants[key]: cls for cls, constants in known.items() if constants},
         next((cls for cls, constants in known.items() if not constants), None),
@@ -314,7 +328,7 @@ def _union(members: tuple[Any, ...]) -> Kind:
 
 # --- error messages
 
-_SHOWN: Final = 40
+_MAX_SHOWN: Final = 40
 _PLAIN: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
 _JSON_NAMES: Final[Mapping[type, str]] = {
     str: "str",
@@ -328,33 +342,33 @@ _JSON_NAMES: Final[Mapping[type, str]] = {
 }
 
 
-def describe(value: object) -> str:
+def json_type(value: object) -> str:
     """Return the name of a value's JSON type."""
     return _JSON_NAMES.get(type(value), type(value).__name__)
 
 
-def member(path: str, name: str) -> str:
+def member_path(path: str, name: str) -> str:
     """Return the path of a member of the object at a path."""
     return f"{path}.{name}" if _PLAIN.match(name) else f"{path}[{json.dumps(name)}]"
 
 
-def _shown(value: Json) -> str:
+def _describe_value(value: Json) -> str:
     if type(value) is not str:
-        return describe(value)
-    return repr(value if len(value) <= _SHOWN else value[:_SHOWN] + "…")
+        return json_type(value)
+    return repr(value if len(value) <= _MAX_SHOWN else value[:_MAX_SHOWN] + "…")
 
 
-def _expected(kind: Kind) -> str:
+def _describe_kind(kind: Kind) -> str:
     match kind:
         case Leaf():
             return kind.name
-        case Closed(values):
+        case StringEnum(values):
             return " or ".join(map(repr, values))
         case Array():
             return "array"
-        case Either(one, _):
-            return f"{_expected(one)} or array"
-        case Tagged(members=members, fallback=None):
+        case OneOrArray(one, _):
+            return f"{_describe_kind(one)} or array"
+        case TaggedUnion(members=members, fallback=None):
             return " or ".join(map(repr, members))
     return "object"
 
@@ -362,13 +376,13 @@ def _expected(kind: Kind) -> str:
 # --- code generation
 
 
-class Refused(Exception):
+class DecodeError(Exception):
     """The value is invalid; `decode` converts this error to `InvalidMessage`."""
 
     def __init__(self, path: str, expected: str, got: str) -> None:
         self.path, self.expected, self.got = path, expected, got
 
-    def below(self, path: str) -> Refused:
+    def prepend(self, path: str) -> DecodeError:
         """Return this error with a path of the enclosing object prepended."""
         self.path = path + self.path
         return self
@@ -386,7 +400,7 @@ class _Source:
     def line(self, text: str, *inside: str) -> None:
         """Add a line and, indented, the lines inside it."""
         self.lines.append("    " * self.depth + text)
-        self.lines += ["    " * (self.depth + 1) + each for each in inside]
+        self.lines += ["    " * (self.depth + 1) + line for line in inside]
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
@@ -422,47 +436,47 @@ class _DecoderSource(_Source):
             f"decoder of {cls.__name__}",
             "def function(d, lost=None):",
             D=_decoders,
-            Refused=Refused,
+            DecodeError=DecodeError,
             cls=cls,
-            describe=describe,
+            json_type=json_type,
             known=frozenset(spec.constants) | {field.wire for field in spec.fields},
-            member=member,
+            member_path=member_path,
             new=object.__new__,
-            shown=_shown,
+            describe=_describe_value,
         )
         self.require_type("dict", "d", "''", "object")
         for name, value in spec.constants.items():
-            found = f"d.get({name!r}, UNSET)"
-            path = repr(member("", name))
-            self.require(f"{found} == {value!r}", path, repr(value), f"shown({found})")
+            got = f"d.get({name!r}, UNSET)"
+            path = repr(member_path("", name))
+            self.require(f"{got} == {value!r}", path, repr(value), f"describe({got})")
         self.line("o = new(cls)")
         if spec.keeps_raw:
             self.line("o.raw = d")
-        demanded = [field for field in spec.fields if not field.accepts_missing]
-        for field in demanded:
-            self.demand(field)
+        required = [field for field in spec.fields if not field.accepts_missing]
+        for field in required:
+            self.decode_required(field)
         if not spec.opaque:
-            self.line(f"n = len(d) - {len(spec.constants) + len(demanded)}")
+            self.line(f"n = len(d) - {len(spec.constants) + len(required)}")
             for field in spec.fields:
                 if field.accepts_missing:
-                    self.accept(field)
+                    self.decode_optional(field)
             unknown = "{k: d[k] for k in d if k not in known} or None"
             self.line(f"o.extra = ({unknown}) if n else None")
         self.line("return o")
 
     def require(self, condition: str, path: str, expected: str, got: str) -> None:
-        error = f"Refused({path}, {expected!r}, {got})"
+        error = f"DecodeError({path}, {expected!r}, {got})"
         self.line(f"if not ({condition}):", f"raise {error}")
 
     def require_type(self, kind: str, value: str, path: str, expected: str) -> None:
-        self.require(f"type({value}) is {kind}", path, expected, f"describe({value})")
+        self.require(f"type({value}) is {kind}", path, expected, f"json_type({value})")
 
-    def demand(self, field: FieldSpec) -> None:
+    def decode_required(self, field: FieldSpec) -> None:
         """Add the code for a required field."""
-        value, path = self.name("v"), repr(member("", field.wire))
+        value, path = self.name("v"), repr(member_path("", field.wire))
         self.line(f"{value} = d.get({field.wire!r}, UNSET)")
-        if isinstance(field.kind, Tagged | Either):
-            expected = _expected(field.kind)
+        if isinstance(field.kind, TaggedUnion | OneOrArray):
+            expected = _describe_kind(field.kind)
             self.require(f"{value} is not UNSET", path, expected, "'nothing'")
         if field.nullable and field.kind is not ANY:
             with self.block(f"if {value} is not None:"):
@@ -471,105 +485,110 @@ class _DecoderSource(_Source):
             self.check(field.kind, value, path)
         self.line(f"o.{field.attribute} = {value}")
 
-    def accept(self, field: FieldSpec) -> None:
+    def decode_optional(self, field: FieldSpec) -> None:
         """Add the code for an optional field; ``n`` counts the remaining members."""
         value, default = self.name("v"), self.default(field.default)
-        found = f"({value} := d.get({field.wire!r}, {field.absent!r}))"
-        with self.block(f"if n and {found} is not {field.absent!r}:"):
+        assignment = f"({value} := d.get({field.wire!r}, {field.absent!r}))"
+        with self.block(f"if n and {assignment} is not {field.absent!r}:"):
             self.line("n -= 1")
             self.check_optional(field, value, default)
             self.line(f"o.{field.attribute} = {value}")
         self.line("else:", f"o.{field.attribute} = {default}")
 
     def check_optional(self, field: FieldSpec, value: str, default: str) -> None:
-        path = repr(member("", field.wire))
-        if field.name not in LOSABLE:
+        path = repr(member_path("", field.wire))
+        if field.name not in OMITTABLE_FIELDS:
             self.check(field.kind, value, path)
             return
         with self.block("try:"):
             self.check(field.kind, value, path)
-        with self.block("except Refused:"):
+        with self.block("except DecodeError:"):
             self.line("if lost is None:", "raise")
             self.line(f"lost.append({field.name!r})")
             self.line(f"{value} = {default}")
 
     def check(self, kind: Kind, value: str, path: str, expected: str = "") -> None:
         """Add the code that checks a value and decodes it to its wire type."""
-        expected = expected or _expected(kind)
+        expected = expected or _describe_kind(kind)
         match kind:
             case Leaf():
                 self.check_leaf(kind, value, path, expected)
-            case Closed(values):
+            case StringEnum(values):
                 fits = f"{value} in {values!r}"
-                self.require(fits, path, expected, f"shown({value})")
+                self.require(fits, path, expected, f"describe({value})")
             case Array(item):
                 self.require_type("list", value, path, expected)
                 self.check_items(item, value, path)
             case Map(item):
                 self.require_type("dict", value, path, expected)
                 self.check_members(item, value, path)
-            case Nested(cls):
+            case TypedObject(cls):
                 self.decode_as(self.name("C", cls), value, path)
-            case Either(one, item):
+            case OneOrArray(one, item):
                 with self.block(f"if type({value}) is list:"):
                     self.check_items(item, value, path)
                 with self.block("else:"):
-                    is_simple = isinstance(one, Leaf | Closed)
+                    is_simple = isinstance(one, Leaf | StringEnum)
                     self.check(one, value, path, expected if is_simple else "")
-            case Tagged():
+            case TaggedUnion():
                 self.check_tagged(kind, value, path)
             case _:
-                chosen, choose = self.name("c"), self.name("choose", kind.pick.choose)
+                selected, select = (
+                    self.name("c"),
+                    self.name("choose", kind.selector.select),
+                )
                 self.require_type("dict", value, path, "object")
-                self.line(f"{chosen} = {choose}({value})")
-                expected = kind.pick.expected
-                self.require(f"{chosen} is not None", path, expected, "'neither'")
-                self.decode_as(chosen, value, path)
+                self.line(f"{selected} = {select}({value})")
+                expected = kind.selector.expected
+                self.require(f"{selected} is not None", path, expected, "'neither'")
+                self.decode_as(selected, value, path)
 
     def check_leaf(self, leaf: Leaf, value: str, path: str, expected: str) -> None:
-        got = f"describe({value})"
+        got = f"json_type({value})"
         if leaf.types == (int,):
             with self.block(f"if type({value}) is not int:"):
                 integral = f"type({value}) is float and {value}.is_integer()"
                 self.require(integral, path, expected, got)
                 self.line(f"{value} = int({value})")
         else:
-            types = [f"type({value}) is {each.__name__}" for each in leaf.types]
+            types = [
+                f"type({value}) is {leaf_type.__name__}" for leaf_type in leaf.types
+            ]
             fits = " or ".join(types) or f"{value} is not UNSET"
             self.require(fits, path, expected, got)
 
     def check_items(self, item: Kind, value: str, path: str) -> None:
-        each, out = self.name("x"), self.name("out")
+        element, out = self.name("x"), self.name("out")
         self.line(f"{out} = []")
-        with self.block(f"for {each} in {value}:"):
-            self.check(item, each, f"{path} + f'[{{len({out})}}]'")
-            self.line(f"{out}.append({each})")
+        with self.block(f"for {element} in {value}:"):
+            self.check(item, element, f"{path} + f'[{{len({out})}}]'")
+            self.line(f"{out}.append({element})")
         self.line(f"{value} = {out}")
 
     def check_members(self, item: Kind, value: str, path: str) -> None:
-        key, each, out = self.name("k"), self.name("x"), self.name("out")
+        key, element, out = self.name("k"), self.name("x"), self.name("out")
         self.line(f"{out} = {{}}")
-        with self.block(f"for {key}, {each} in {value}.items():"):
-            self.check(item, each, f"member({path}, {key})")
-            self.line(f"{out}[{key}] = {each}")
+        with self.block(f"for {key}, {element} in {value}.items():"):
+            self.check(item, element, f"member_path({path}, {key})")
+            self.line(f"{out}[{key}] = {element}")
         self.line(f"{value} = {out}")
 
-    def check_tagged(self, union: Tagged, value: str, path: str) -> None:
+    def check_tagged(self, union: TaggedUnion, value: str, path: str) -> None:
         tag, table = self.name("t"), self.name("T", union.members)
-        where, got = f"{path} + {member('', union.key)!r}", f"shown({tag})"
+        where, got = f"{path} + {member_path('', union.key)!r}", f"describe({tag})"
         self.require_type("dict", value, path, "object")
         self.line(f"{tag} = {value}.get({union.key!r}, UNSET)")
         self.require_type("str", tag, where, "str")
         cls = f"{table}[{tag}]"
         if union.fallback is None:
-            self.require(f"{tag} in {table}", where, _expected(union), got)
+            self.require(f"{tag} in {table}", where, _describe_kind(union), got)
         else:
             cls += f" if {tag} in {table} else {self.name('C', union.fallback)}"
         self.decode_as(cls, value, path)
 
     def decode_as(self, cls: str, value: str, path: str) -> None:
         self.line("try:", f"{value} = D[{cls}]({value}, lost)")
-        self.line("except Refused as e:", f"raise e.below({path})")
+        self.line("except DecodeError as e:", f"raise e.prepend({path})")
 
 
 class _EncoderSource(_Source):
@@ -595,16 +614,16 @@ class _EncoderSource(_Source):
             self.line("return o.raw")
             return
         members = {name: repr(value) for name, value in self.spec.constants.items()}
-        rest = []
+        optional = []
         for field in self.fields:
             if field.default is attrs.NOTHING or hasattr(field.default, "factory"):
                 value = f"o.{field.attribute}"
                 members[field.wire] = self.expression(field.kind, value)
             else:
-                rest.append(field)
-        inside = ", ".join(f"{name!r}: {members[name]}" for name in members)
-        self.line(f"d = {{{inside}}}")
-        for field in rest:
+                optional.append(field)
+        items = ", ".join(f"{name!r}: {members[name]}" for name in members)
+        self.line(f"d = {{{items}}}")
+        for field in optional:
             self.write_if_set(field)
         self.line("if o.extra:", "d = d | o.extra | d")  # own fields take precedence
         self.line("return d")
@@ -625,22 +644,24 @@ class _EncoderSource(_Source):
     def expression(self, kind: Kind, value: str) -> str:
         """Return the expression that encodes a value of a kind."""
         match kind:
-            case Nested(cls):
+            case TypedObject(cls):
                 return f"E[{self.name('C', cls)}]({value})"
-            case Tagged() | Picked():
+            case TaggedUnion() | SelectedUnion():
                 # A value of another type raises KeyError; `encode` handles that.
                 table = self.name("T", {cls: cls for cls in kind.classes})
                 return f"E[{table}[type({value})]]({value})"
             case Array(item):
-                each = self.name("x")
-                inner = self.expression(item, each)
-                return value if inner == each else f"[{inner} for {each} in {value}]"
+                element = self.name("x")
+                inner = self.expression(item, element)
+                return (
+                    value if inner == element else f"[{inner} for {element} in {value}]"
+                )
             case Map(item):
-                key, each = self.name("k"), self.name("x")
-                inner = self.expression(item, each)
-                members = f"for {key}, {each} in {value}.items()"
-                return value if inner == each else f"{{{key}: {inner} {members}}}"
-            case Either(one, item):
+                key, element = self.name("k"), self.name("x")
+                inner = self.expression(item, element)
+                members = f"for {key}, {element} in {value}.items()"
+                return value if inner == element else f"{{{key}: {inner} {members}}}"
+            case OneOrArray(one, item):
                 first = self.expression(one, value)
                 rest = self.expression(Array(item), value)
                 if first != rest:
@@ -651,13 +672,15 @@ class _EncoderSource(_Source):
 # --- from a class to its specification
 
 
-def _field(cls: type[WireType], attribute: attrs.Attribute[Any]) -> FieldSpec:
+def _read_field(cls: type[WireType], attribute: attrs.Attribute[Any]) -> FieldSpec:
     module = vars(sys.modules[cls.__module__])
     hint = eval(str(attribute.type), module, _SCOPE)  # noqa: S307 - our own source, never data
-    hint, spec = _unmarked(hint)
+    hint, spec = _split_spec(hint)
     members = _members(hint)
-    rest = tuple(each for each in members if each is not types.NoneType)
-    has_null, plain = len(rest) < len(members), _union_of(rest)
+    not_null = tuple(
+        alternative for alternative in members if alternative is not types.NoneType
+    )
+    has_null, plain = len(not_null) < len(members), _join_union(not_null)
     wire = spec.wire or wire_name(attribute.name)
     name = f"{cls.__name__}.{wire}"
     has_default = attribute.default is not attrs.NOTHING
@@ -665,11 +688,11 @@ def _field(cls: type[WireType], attribute: attrs.Attribute[Any]) -> FieldSpec:
         name,
         attribute.name,
         wire,
-        _kind(plain),
+        _read_kind(plain),
         attribute.default,
         nullable=(has_null and not has_default) or plain is Any,
         accepts_missing=(has_default and spec.required is not True)
-        or name in DEFAULTED,
+        or name in DEFAULTED_FIELDS,
         spec=spec,
     )
 
@@ -680,7 +703,7 @@ def read_class(cls: type[WireType]) -> TypeSpec:
     attributes.pop("extra", None)
     return TypeSpec(
         _constants(cls),
-        tuple(_field(cls, attribute) for attribute in attributes.values()),
+        tuple(_read_field(cls, attribute) for attribute in attributes.values()),
         keeps_raw=raw is not None,
         opaque=raw is not None and raw.default is attrs.NOTHING,
     )
@@ -692,13 +715,13 @@ def read_class(cls: type[WireType]) -> TypeSpec:
 class _Cache(dict[Any, Any]):
     """Creates a value at the first access to its key."""
 
-    def __init__(self, make: Callable[[Any], Any]) -> None:
+    def __init__(self, create: Callable[[Any], Any]) -> None:
         super().__init__()
-        self._make = make
+        self._create = create
 
     def __missing__(self, key: Any) -> Any:
-        made = self[key] = self._make(key)
-        return made
+        value = self[key] = self._create(key)
+        return value
 
 
 spec_of: Final[Callable[[type[WireType]], TypeSpec]] = _Cache(read_class).__getitem__
@@ -716,15 +739,15 @@ def decode(cls: type[T], value: Json, lost: list[str] | None = None) -> T:
     Args:
         cls: The type.
         value: The value.
-        lost: If given, malformed members that are `LOSABLE` are omitted, and their
-            names are appended to this list.
+        lost: If given, malformed members that are `OMITTABLE_FIELDS` are omitted, and
+            their names are appended to this list.
 
     Raises:
         InvalidMessage: The value is not valid for the type; `path` is the place.
     """
     try:
         return _decoders[cls](value, lost)  # type: ignore[no-any-return]  # the table is shared by all types
-    except Refused as error:
+    except DecodeError as error:
         path = cls.__name__ + error.path
         raise InvalidMessage(path, expected=error.expected, got=error.got) from None
 
@@ -747,11 +770,11 @@ def encode(value: WireType, revision: Revision | None = None) -> JsonObject:
     encoders = _encoders[None if revision is None else revision.name]
     try:
         return encoders[type(value)](value)  # type: ignore[no-any-return]  # the table is shared by all types
-    except (AttributeError, KeyError, TypeError) as symptom:
+    except (AttributeError, KeyError, TypeError) as cause:
         try:
-            _check_own(Nested(type(value)), value, type(value).__name__)
+            _check_types(TypedObject(type(value)), value, type(value).__name__)
         except LocalProtocolError as error:
-            raise error from symptom
+            raise error from cause
         raise
 
 
@@ -763,36 +786,40 @@ def encoder(
     return functools.partial(encode, revision=revision)
 
 
-def _check_own(kind: Kind, value: Any, path: str) -> None:
+def _check_types(kind: Kind, value: Any, path: str) -> None:
     """Check that a value consists of the wire types of a kind; ignore leaves."""
     match kind:
-        case Nested(cls):
-            _check_fields((cls,), value, path)
-        case Tagged() | Picked():
-            _check_fields(kind.classes, value, path)
+        case TypedObject(cls):
+            _check_field_types((cls,), value, path)
+        case TaggedUnion() | SelectedUnion():
+            _check_field_types(kind.classes, value, path)
         case Array(item):
             _require(isinstance(value, list | tuple), path, "list", value)
-            for index, each in enumerate(value):
-                _check_own(item, each, f"{path}[{index}]")
+            for index, element in enumerate(value):
+                _check_types(item, element, f"{path}[{index}]")
         case Map(item):
             _require(isinstance(value, dict), path, "dict", value)
-            for name, each in value.items():
-                _check_own(item, each, member(path, name))
-        case Either(one, item):
+            for name, element in value.items():
+                _check_types(item, element, member_path(path, name))
+        case OneOrArray(one, item):
             inner = Array(item) if isinstance(value, list | tuple) else one
-            _check_own(inner, value, path)
+            _check_types(inner, value, path)
 
 
-def _check_fields(classes: tuple[type[WireType], ...], value: Any, path: str) -> None:
+def _check_field_types(
+    classes: tuple[type[WireType], ...], value: Any, path: str
+) -> None:
     names = " or ".join(cls.__name__ for cls in classes)
     _require(type(value) in classes, path, names, value)
     extra = getattr(value, "extra", None) or {}
     _require(isinstance(extra, dict), f"{path}.extra", "dict", extra)
     for field in spec_of(type(value)).fields:
-        inside = getattr(value, field.attribute)
-        absent = inside is field.default or (inside is None and field.nullable)
+        field_value = getattr(value, field.attribute)
+        absent = field_value is field.default or (
+            field_value is None and field.nullable
+        )
         if not absent:
-            _check_own(field.kind, inside, member(path, field.attribute))
+            _check_types(field.kind, field_value, member_path(path, field.attribute))
 
 
 def _require(fits: bool, path: str, expected: str, value: Any) -> None:  # noqa: FBT001 - a check reads best with its condition first

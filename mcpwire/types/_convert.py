@@ -29,7 +29,7 @@ import attrs
 
 from mcpwire.errors import InvalidMessage
 from mcpwire.types._base import UNSET
-from mcpwire.types._codec import describe, member
+from mcpwire.types._codec import json_type, member_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,7 +51,7 @@ def convert_result(result: CallToolResult, kind: Any) -> Any:
     """Convert the structured content of a result; see `CallToolResult.as_`."""
     path = "CallToolResult.structuredContent"
     if result.structured_content is UNSET:
-        _wrong(path, _name(kind), "nothing")
+        _raise_invalid(path, _type_name(kind), "nothing")
     return _convert(kind, result.structured_content, path)
 
 
@@ -63,96 +63,100 @@ def _convert(kind: Any, value: Json, path: str) -> Any:
         arguments = typing.get_args(kind) or (Any, Any)
         return _GENERIC[origin](origin, arguments, value, path)
     if kind in _LEAVES:
-        return _leaf(kind, value, path)
+        return _convert_leaf(kind, value, path)
     alias = getattr(kind, "__supertype__", None) or getattr(kind, "__value__", None)
     if alias is not None:  # a NewType, or a `type` statement
         return _convert(alias, value, path)
-    return _class(kind, value, path)
+    return _convert_class(kind, value, path)
 
 
-def _class(kind: Any, value: Json, path: str) -> Any:
+def _convert_class(kind: Any, value: Json, path: str) -> Any:
     if not isinstance(kind, type):
         raise TypeError(f"{kind!r} is no type that can be made from JSON")
     if hasattr(kind, "model_validate"):  # pydantic
-        return _foreign(kind.model_validate, ValueError, kind, value, path)
+        return _call_constructor(kind.model_validate, ValueError, kind, value, path)
     if hasattr(kind, "__struct_fields__"):
         msgspec: Any = sys.modules["msgspec"]  # imported: a struct class exists
         build = functools.partial(msgspec.convert, type=kind)
-        return _foreign(build, msgspec.ValidationError, kind, value, path)
+        return _call_constructor(build, msgspec.ValidationError, kind, value, path)
     if issubclass(kind, enum.Enum):
-        return _foreign(kind, ValueError, kind, value, path)
-    return _object(kind, value, path)
+        return _call_constructor(kind, ValueError, kind, value, path)
+    return _convert_object(kind, value, path)
 
 
-def _wrong(path: str, expected: str, got: str) -> NoReturn:
+def _raise_invalid(path: str, expected: str, got: str) -> NoReturn:
     raise InvalidMessage(path, expected=expected, got=got)
 
 
-def _name(kind: Any) -> str:
+def _type_name(kind: Any) -> str:
     if typing.get_origin(kind) in {Annotated, NotRequired, Required}:
         kind = typing.get_args(kind)[0]
     return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
-def _leaf(kind: Any, value: Json, path: str) -> Any:
-    exact, name = _LEAVES[kind]
+def _convert_leaf(kind: Any, value: Json, path: str) -> Any:
+    allowed, name = _LEAVES[kind]
     if kind is int and type(value) is float and value.is_integer():
         return int(value)
-    if type(value) not in exact:
-        _wrong(path, name, describe(value))
+    if type(value) not in allowed:
+        _raise_invalid(path, name, json_type(value))
     return float(value) if kind is float else value
 
 
-def _array(make: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
+def _convert_array(
+    container: Any, arguments: tuple[Any, ...], value: Json, path: str
+) -> Any:
     if type(value) is not list:
-        _wrong(path, "array", describe(value))
+        _raise_invalid(path, "array", json_type(value))
     items = [
-        _convert(arguments[0], each, f"{path}[{index}]")
-        for index, each in enumerate(value)
+        _convert(arguments[0], element, f"{path}[{index}]")
+        for index, element in enumerate(value)
     ]
-    return make(items) if make in {set, frozenset} else items
+    return container(items) if container in {set, frozenset} else items
 
 
-def _tuple(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
+def _convert_tuple(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
     if len(arguments) == 2 and arguments[1] in {Ellipsis, Any}:
-        return tuple(_array(list, arguments, value, path))
+        return tuple(_convert_array(list, arguments, value, path))
     if type(value) is not list or len(value) != len(arguments):
-        got = f"{len(value)} items" if type(value) is list else describe(value)
-        _wrong(path, f"array of {len(arguments)} items", got)
+        got = f"{len(value)} items" if type(value) is list else json_type(value)
+        _raise_invalid(path, f"array of {len(arguments)} items", got)
     return tuple(
-        _convert(kind, each, f"{path}[{index}]")
-        for index, (kind, each) in enumerate(zip(arguments, value, strict=True))
+        _convert(kind, element, f"{path}[{index}]")
+        for index, (kind, element) in enumerate(zip(arguments, value, strict=True))
     )
 
 
-def _mapping(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
+def _convert_mapping(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
     if type(value) is not dict:
-        _wrong(path, "object", describe(value))
+        _raise_invalid(path, "object", json_type(value))
     return {
         _convert(arguments[0], name, path): _convert(
-            arguments[1], each, member(path, name)
+            arguments[1], element, member_path(path, name)
         )
-        for name, each in value.items()
+        for name, element in value.items()
     }
 
 
-def _union(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
+def _convert_union(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
     for kind in arguments:
         try:
             return _convert(kind, value, path)
         except InvalidMessage:
             continue
-    _wrong(path, " or ".join(map(_name, arguments)), describe(value))
+    _raise_invalid(path, " or ".join(map(_type_name, arguments)), json_type(value))
 
 
-def _literal(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
+def _convert_literal(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
     for choice in arguments:
         if type(choice) is type(value) and choice == value:
             return value
-    _wrong(path, " or ".join(map(repr, arguments)), describe(value))
+    _raise_invalid(path, " or ".join(map(repr, arguments)), json_type(value))
 
 
-def _marked(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
+def _convert_annotated(
+    _: Any, arguments: tuple[Any, ...], value: Json, path: str
+) -> Any:
     return _convert(arguments[0], value, path)
 
 
@@ -166,25 +170,28 @@ _GENERIC: Final[Mapping[Any, Callable[[Any, tuple[Any, ...], Json, str], Any]]] 
             collections.abc.Iterable,
             collections.abc.Collection,
         ),
-        _array,
+        _convert_array,
     ),
     **dict.fromkeys(
-        (dict, collections.abc.Mapping, collections.abc.MutableMapping), _mapping
+        (dict, collections.abc.Mapping, collections.abc.MutableMapping),
+        _convert_mapping,
     ),
-    **dict.fromkeys((types.UnionType, typing.Union), _union),
-    tuple: _tuple,
-    Literal: _literal,
-    Annotated: _marked,
-    Required: _marked,
-    NotRequired: _marked,
+    **dict.fromkeys((types.UnionType, typing.Union), _convert_union),
+    tuple: _convert_tuple,
+    Literal: _convert_literal,
+    Annotated: _convert_annotated,
+    Required: _convert_annotated,
+    NotRequired: _convert_annotated,
 }
 
 
-def _members(kind: Any) -> list[tuple[str, str, bool]]:
+def _read_members(kind: Any) -> list[tuple[str, str, bool]]:
     """Return the members of a class: JSON name, constructor parameter, required."""
     if typing.is_typeddict(kind):
         # `__required_keys__` ignores NotRequired in annotations that are strings.
-        marks = {name: typing.get_origin(hint) for name, hint in _hints(kind).items()}
+        marks = {
+            name: typing.get_origin(hint) for name, hint in _type_hints(kind).items()
+        }
         required = kind.__required_keys__
         return [
             (
@@ -202,39 +209,43 @@ def _members(kind: Any) -> list[tuple[str, str, bool]]:
         ]
     if dataclasses.is_dataclass(kind):
         return [
-            (f.name, f.name, f.default is f.default_factory is dataclasses.MISSING)
-            for f in dataclasses.fields(kind)
-            if f.init
+            (
+                field.name,
+                field.name,
+                field.default is field.default_factory is dataclasses.MISSING,
+            )
+            for field in dataclasses.fields(kind)
+            if field.init
         ]
-    raise TypeError(f"{_name(kind)} is no type that can be made from JSON")
+    raise TypeError(f"{_type_name(kind)} is no type that can be made from JSON")
 
 
-def _object(kind: type, value: Json, path: str) -> Any:
-    members = _members(kind)
+def _convert_object(kind: type, value: Json, path: str) -> Any:
+    members = _read_members(kind)
     if type(value) is not dict:
-        _wrong(path, "object", describe(value))
-    hints, arguments = _hints(kind), {}
+        _raise_invalid(path, "object", json_type(value))
+    hints, arguments = _type_hints(kind), {}
     for name, parameter, required in members:
-        where, hint = member(path, name), hints.get(name, Any)
+        place, hint = member_path(path, name), hints.get(name, Any)
         if name in value:
-            arguments[parameter] = _convert(hint, value[name], where)
+            arguments[parameter] = _convert(hint, value[name], place)
         elif required:
-            _wrong(where, _name(hint), "nothing")
+            _raise_invalid(place, _type_name(hint), "nothing")
     return kind(**arguments)
 
 
-def _hints(kind: type) -> dict[str, Any]:
+def _type_hints(kind: type) -> dict[str, Any]:
     try:
         return typing.get_type_hints(kind, include_extras=True)
-    except NameError as exc:
+    except NameError as error:
         raise TypeError(
-            f"{_name(kind)} has an annotation without a type: {exc}"
-        ) from exc
+            f"{_type_name(kind)} has an annotation without a type: {error}"
+        ) from error
 
 
-def _foreign(
+def _call_constructor(
     build: Callable[[Json], Any],
-    refusal: type[Exception],
+    error_type: type[Exception],
     kind: type,
     value: Json,
     path: str,
@@ -242,7 +253,7 @@ def _foreign(
     """Construct a type by its own function; raise `InvalidMessage` if that fails."""
     try:
         return build(value)
-    except refusal as exc:
-        reason = " ".join(str(exc).split())
-        got = f"{describe(value)} ({reason})"
-        raise InvalidMessage(path, expected=_name(kind), got=got) from exc
+    except error_type as error:
+        reason = " ".join(str(error).split())
+        got = f"{json_type(value)} ({reason})"
+        raise InvalidMessage(path, expected=_type_name(kind), got=got) from error

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, TypeAlias
 
 from mcpwire.types._base import (
     AnnotatedType,
-    Pick,
     ResourceFields,
+    Selector,
     WireObject,
     WireType,
     WithMeta,
@@ -32,10 +32,10 @@ _Bytes: TypeAlias = bytes  # the properties below are called `bytes`
 def _from_base64(text: str, path: str) -> bytes:
     try:
         return binascii.a2b_base64(text, strict_mode=True)
-    except ValueError as exc:
+    except ValueError as error:
         from mcpwire.errors import InvalidMessage
 
-        raise InvalidMessage(path, expected="Base64", got=str(exc)) from exc
+        raise InvalidMessage(path, expected="Base64", got=str(error)) from error
 
 
 class Annotations(WireObject):
@@ -151,7 +151,7 @@ class BlobResourceContents(WithMeta):
         return _from_base64(self.blob, "BlobResourceContents.blob")
 
 
-def _pick_contents(
+def _select_contents(
     members: JsonObject,
 ) -> type[TextResourceContents | BlobResourceContents] | None:
     """Choose the class by the member that is present: `text` or `blob`."""
@@ -164,7 +164,7 @@ def _pick_contents(
 
 ResourceContents: TypeAlias = Annotated[
     TextResourceContents | BlobResourceContents,
-    Pick(_pick_contents, "text or blob"),
+    Selector(_select_contents, "text or blob"),
 ]
 """The contents of a resource or of one of its parts."""
 

@@ -12,8 +12,8 @@ import attrs
 from mcpwire.types._base import (
     SHARED,
     BareResult,
-    Pick,
     PlainParams,
+    Selector,
     WireObject,
     WireType,
     WithMeta,
@@ -148,27 +148,27 @@ class UnknownSchema(WireType):
     raw: JsonObject
 
 
-def _pick_schema(members: JsonObject) -> type[PrimitiveSchemaDefinition]:
+def _select_schema(members: JsonObject) -> type[PrimitiveSchemaDefinition]:
     """Choose the class of a form field; several classes have the same `type`."""
-    found: type[PrimitiveSchemaDefinition] = UnknownSchema
+    schema_class: type[PrimitiveSchemaDefinition] = UnknownSchema
     match members:
         case {"type": "string", "oneOf": _}:
-            found = TitledSingleSelectEnumSchema
+            schema_class = TitledSingleSelectEnumSchema
         case {"type": "string", "enumNames": _}:
-            found = LegacyTitledEnumSchema
+            schema_class = LegacyTitledEnumSchema
         case {"type": "string", "enum": _}:
-            found = UntitledSingleSelectEnumSchema
+            schema_class = UntitledSingleSelectEnumSchema
         case {"type": "string"}:
-            found = StringSchema
+            schema_class = StringSchema
         case {"type": "number" | "integer"}:
-            found = NumberSchema
+            schema_class = NumberSchema
         case {"type": "boolean"}:
-            found = BooleanSchema
+            schema_class = BooleanSchema
         case {"type": "array", "items": {"anyOf": _}}:
-            found = TitledMultiSelectEnumSchema
+            schema_class = TitledMultiSelectEnumSchema
         case {"type": "array", "items": {"enum": _}}:
-            found = UntitledMultiSelectEnumSchema
-    return found
+            schema_class = UntitledMultiSelectEnumSchema
+    return schema_class
 
 
 PrimitiveSchemaDefinition: TypeAlias = Annotated[
@@ -181,7 +181,7 @@ PrimitiveSchemaDefinition: TypeAlias = Annotated[
     | TitledMultiSelectEnumSchema
     | LegacyTitledEnumSchema
     | UnknownSchema,
-    Pick(_pick_schema, "a field of a form"),
+    Selector(_select_schema, "a field of a form"),
 ]
 """One field of a form."""
 
@@ -226,7 +226,7 @@ class ElicitRequestURLParams(WireObject):
     meta: Annotated[Meta, Spec(until="2025-11-25")] = None
 
 
-def _pick_mode(
+def _select_mode(
     members: JsonObject,
 ) -> type[ElicitRequestFormParams | ElicitRequestURLParams] | None:
     """Choose the class of the parameters by their mode."""
@@ -239,7 +239,7 @@ def _pick_mode(
 
 ElicitRequestParams: TypeAlias = Annotated[
     ElicitRequestFormParams | ElicitRequestURLParams,
-    Pick(_pick_mode, "mode 'form' or 'url'"),
+    Selector(_select_mode, "mode 'form' or 'url'"),
 ]
 """Parameters of `elicitation/create`."""
 
@@ -336,7 +336,7 @@ class UnknownInputResponse(WireType):
     raw: JsonObject
 
 
-def _pick_response(members: JsonObject) -> type[InputResponse]:
+def _select_response(members: JsonObject) -> type[InputResponse]:
     """Choose the class of a response by its members, as it contains no method."""
     match members:
         case {"action": _}:
@@ -350,7 +350,7 @@ def _pick_response(members: JsonObject) -> type[InputResponse]:
 
 InputResponse: TypeAlias = Annotated[
     CreateMessageResult | ListRootsResult | ElicitResult | UnknownInputResponse,
-    Pick(_pick_response, "a response to an input request"),
+    Selector(_select_response, "a response to an input request"),
 ]
 """A response of the client."""
 

@@ -153,8 +153,8 @@ class CallToolResult(Result):
                 ``str`` is the first 2,000 characters of the text.
         """
         if self.is_error:
-            from mcpwire.errors import MESSAGE_SHOWN, ToolError, shorten
+            from mcpwire.errors import MAX_MESSAGE_SHOWN, ToolError, shorten
 
-            said = shorten(self.text, MESSAGE_SHOWN) or "the tool gave no reason"
-            raise ToolError(said, result=self)
+            message = shorten(self.text, MAX_MESSAGE_SHOWN) or "the tool gave no reason"
+            raise ToolError(message, result=self)
         return self

@@ -27,9 +27,9 @@ _FIELD_VALUE: Final = re.compile(r"(?:[!-~](?:[ \t!-~]*[!-~])?)?")  # RFC 9110, 
 _VISIBLE: Final = re.compile(r"[!-~]+")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,17}(?:\.[0-9]{0,17})?")
 
-_OPENING: Final = "=?base64?"
-_CLOSING: Final = "?="
-_ENCODED: Final = re.compile(r"=\?base64\?(.*)\?=")  # no match for "=?base64?="
+_ENCODED_PREFIX: Final = "=?base64?"
+_ENCODED_SUFFIX: Final = "?="
+_ENCODED_VALUE: Final = re.compile(r"=\?base64\?(.*)\?=")  # no match for "=?base64?="
 
 
 def is_token(text: str) -> bool:
@@ -56,7 +56,9 @@ def media_type(content_type: str | None) -> str:
 def encode_value(text: str) -> str:
     """Return the header value for a text, Base64-encoded if necessary."""
     is_plain = text.isascii() and text.isprintable() and text == text.strip(" ")
-    if is_plain and not (text.startswith(_OPENING) and text.endswith(_CLOSING)):
+    if is_plain and not (
+        text.startswith(_ENCODED_PREFIX) and text.endswith(_ENCODED_SUFFIX)
+    ):
         return text
     try:
         encoded = binascii.b2a_base64(text.encode(), newline=False)
@@ -64,7 +66,7 @@ def encode_value(text: str) -> str:
         raise LocalProtocolError(
             f"a header's value must be Unicode, got {text!r}"
         ) from error
-    return _OPENING + encoded.decode("ascii") + _CLOSING
+    return _ENCODED_PREFIX + encoded.decode("ascii") + _ENCODED_SUFFIX
 
 
 def decode_value(value: str, *, header: str = "header") -> str:
@@ -73,7 +75,7 @@ def decode_value(value: str, *, header: str = "header") -> str:
     value = value.strip(" \t")
     if not is_field_value(value):
         raise InvalidMessage(header, expected="visible ASCII", got=repr(value[:80]))
-    match = _ENCODED.fullmatch(value)
+    match = _ENCODED_VALUE.fullmatch(value)
     if match is None:
         return value
     try:
@@ -100,12 +102,12 @@ def header_matches(value: str | None, body: Json, *, header: str = "header") -> 
 
 
 # About thirty years; larger values are capped to avoid overflow.
-RETRY_AFTER_MAX_S: Final = 1e9
+MAX_RETRY_AFTER_S: Final = 1e9
 
 _SECONDS: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?")
 # RFC 9110, 5.6.7: any of the three formats, with a time in hours, minutes, seconds.
 _DATE: Final = re.compile(r"[A-Z][a-z]{2}[A-Za-z0-9,: -]*:[0-9]{2}:[A-Za-z0-9 ]*")
-_RETRY_AFTER_LENGTH: Final = 40
+_MAX_RETRY_AFTER_CHARS: Final = 40
 
 
 def parse_retry_after(value: str | None, now_wall: float) -> float | None:
@@ -116,8 +118,8 @@ def parse_retry_after(value: str | None, now_wall: float) -> float | None:
     """
     text = (value or "").strip(" \t")
     if _SECONDS.fullmatch(text):
-        return min(float(text), RETRY_AFTER_MAX_S)
-    if len(text) > _RETRY_AFTER_LENGTH or not _DATE.fullmatch(text):
+        return min(float(text), MAX_RETRY_AFTER_S)
+    if len(text) > _MAX_RETRY_AFTER_CHARS or not _DATE.fullmatch(text):
         return None
     from datetime import UTC
     from email.utils import parsedate_to_datetime
@@ -128,4 +130,4 @@ def parse_retry_after(value: str | None, now_wall: float) -> float | None:
         return None
     if date.tzinfo is None:
         date = date.replace(tzinfo=UTC)
-    return min(max(date.timestamp() - now_wall, 0.0), RETRY_AFTER_MAX_S)
+    return min(max(date.timestamp() - now_wall, 0.0), MAX_RETRY_AFTER_S)

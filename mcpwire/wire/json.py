@@ -11,8 +11,8 @@ sets, named tuples and subclasses of ``float`` are refused, and so are non-``str
 
 When decoding, integers beyond 64 bits become floats, and the last of duplicate members
 wins. Short text can hold many values (60 MB of ``{}`` for 1.8 GB of objects):
-`check_values` checks a `LARGE` message of a peer first. `outline` finds the id of a
-message that is not decoded.
+`check_values` checks a `LARGE` message of a peer first. `peek_members` finds the id of
+a message that is not decoded.
 """
 
 from __future__ import annotations
@@ -42,44 +42,44 @@ __all__ = [
     "encode_line",
     "encode_sorted",
     "loads",
-    "outline",
+    "peek_members",
 ]
 
 Json: TypeAlias = Any
 
-_PLAIN: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+_OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 
-_DEPTH_OUT: Final = 254  # nesting of dicts and lists; the limit of orjson
+_MAX_DEPTH: Final = 254  # nesting of dicts and lists; the limit of orjson
 
-_PATH_SPELLED: Final = 16  # levels of a path that an error message contains
+_MAX_PATH_LEVELS: Final = 16  # levels of a path that an error message contains
 
 _dumps: Final = orjson.dumps
 
 
-def _encoder(options: int) -> Callable[[Json], bytes]:
+def _make_encoder(options: int) -> Callable[[Json], bytes]:
     def encode(value: Json) -> bytes:
         try:
             text = _dumps(value, None, options)
         except TypeError as error:
-            raise _refusal(value, str(error)) from error
+            raise _encode_error(value, str(error)) from error
         if b"null" in text and _has_non_finite(value):
-            raise _refusal(value, "not finite")
+            raise _encode_error(value, "not finite")
         return text
 
     return encode
 
 
-encode: Final = _encoder(_PLAIN)
+encode: Final = _make_encoder(_OPTIONS)
 """Return a value as JSON text.
 
 Raises:
     LocalProtocolError: Part of the value has no JSON form; the message has its path.
 """
 
-encode_sorted: Final = _encoder(_PLAIN | orjson.OPT_SORT_KEYS)
+encode_sorted: Final = _make_encoder(_OPTIONS | orjson.OPT_SORT_KEYS)
 """Return a value as canonical JSON text: the members of objects are sorted by name."""
 
-encode_line: Final = _encoder(_PLAIN | orjson.OPT_APPEND_NEWLINE)
+encode_line: Final = _make_encoder(_OPTIONS | orjson.OPT_APPEND_NEWLINE)
 """Return a value as one line of JSON text with a newline at its end; see `encode`."""
 
 
@@ -106,51 +106,51 @@ def _has_non_finite(value: Json) -> bool:
     return False
 
 
-def _refusal(value: Json, reason: str) -> LocalProtocolError:
-    path, offence = _find_offence(value) or ("$", reason)
-    return LocalProtocolError(f"cannot send {path}: {offence}")
+def _encode_error(value: Json, reason: str) -> LocalProtocolError:
+    path, problem = _find_problem(value) or ("$", reason)
+    return LocalProtocolError(f"cannot send {path}: {problem}")
 
 
-def _find_offence(
+def _find_problem(
     value: Json, path: str = "$", level: int = 1
 ) -> tuple[str, str] | None:
     """Return path and description of the first item that has no JSON form."""
     while isinstance(value, Enum):
         value = value.value
-    offence = _offence(value, level)
-    if offence is not None:
-        return path, offence
+    problem = _value_problem(value, level)
+    if problem is not None:
+        return path, problem
     is_dict = isinstance(value, dict)
-    for key, member in value.items() if is_dict else _enumerated(value):
-        name, offence = _examine_key(key) if is_dict else (f"[{key}]", None)
-        if level > _PATH_SPELLED:
-            name = "..." if level == _PATH_SPELLED + 1 else ""
-        found = (path + name, offence) if offence is not None else None
-        found = found or _find_offence(member, path + name, level + 1)
-        if found is not None:
-            return found
+    for key, member in value.items() if is_dict else _enumerate_items(value):
+        name, problem = _check_key(key) if is_dict else (f"[{key}]", None)
+        if level > _MAX_PATH_LEVELS:
+            name = "..." if level == _MAX_PATH_LEVELS + 1 else ""
+        result = (path + name, problem) if problem is not None else None
+        result = result or _find_problem(member, path + name, level + 1)
+        if result is not None:
+            return result
     return None
 
 
-def _enumerated(value: Json) -> Iterable[tuple[int, Json]]:
+def _enumerate_items(value: Json) -> Iterable[tuple[int, Json]]:
     return enumerate(value) if isinstance(value, (list, tuple)) else ()
 
 
-def _examine_key(key: object) -> tuple[str, str | None]:
+def _check_key(key: object) -> tuple[str, str | None]:
     if type(key) is not str:
         kind = type(key).__name__
         return f"[{kind}]", f"a key must be str, got {kind}"
     name = f".{key[:40]}" if key.isidentifier() else f"[{key[:40]!r}]"
-    offence = _str_offence(key)
-    return name, f"in the key, {offence}" if offence else None
+    problem = _str_problem(key)
+    return name, f"in the key, {problem}" if problem else None
 
 
-def _offence(item: object, level: int) -> str | None:
+def _value_problem(item: object, level: int) -> str | None:
     """Return why a value has no JSON form, regardless of its members, or ``None``."""
-    if level > _DEPTH_OUT and isinstance(item, (dict, list, tuple)):
-        return f"nested deeper than {_DEPTH_OUT} levels"
+    if level > _MAX_DEPTH and isinstance(item, (dict, list, tuple)):
+        return f"nested deeper than {_MAX_DEPTH} levels"
     if isinstance(item, str):
-        return _str_offence(item)
+        return _str_problem(item)
     if isinstance(item, int):
         fits = -(2**63) <= item < 2**64
         return None if fits else f"an integer of {item.bit_length()} bits is too large"
@@ -163,7 +163,7 @@ def _offence(item: object, level: int) -> str | None:
     return f"a value of type {type(item).__name__} has no JSON form"
 
 
-def _str_offence(text: str) -> str | None:
+def _str_problem(text: str) -> str | None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -174,53 +174,53 @@ def _str_offence(text: str) -> str | None:
 LARGE: Final = slice(1024 * 1024, 1024 * 1024 + 1)
 """A slice: if ``text[LARGE]`` is not empty, `check_values` must check the text."""
 
-_WINDOW: Final = 64 * 1024  # bytes scanned per step; fits the processor cache
+_CHUNK_BYTES: Final = 64 * 1024  # bytes scanned per step; fits the processor cache
 
 
-def check_values(text: bytes | bytearray, most: int) -> None:
-    """Raise `MessageTooLarge` if JSON text holds more than `most` values.
+def check_values(text: bytes | bytearray, max_values: int) -> None:
+    """Raise `MessageTooLarge` if JSON text holds more than `max_values` values.
 
     Each value but the first follows a comma or an opening bracket. Such characters in
-    strings are excluded by a second scan, only if the total exceeds `most`.
+    strings are excluded by a second scan, only if the total exceeds `max_values`.
     """
-    # A text of at most `most` bytes cannot hold more values.
-    marks = 0
-    for start in range(0, len(text) if len(text) > most else 0, _WINDOW):
-        marks += _marks(text[start : start + _WINDOW])
-        if marks > most:
+    # A text of at most `max_values` bytes cannot hold more values.
+    count = 0
+    for start in range(0, len(text) if len(text) > max_values else 0, _CHUNK_BYTES):
+        count += _count_separators(text[start : start + _CHUNK_BYTES])
+        if count > max_values:
             break
     else:
         return
-    if _has_more_outside_strings(text, most):
+    if _has_more_outside_strings(text, max_values):
         raise MessageTooLarge(
-            f"a message of {len(text)} bytes holds more than {most} values "
+            f"a message of {len(text)} bytes holds more than {max_values} values "
             "(Limits.values)",
-            limit=most,
+            limit=max_values,
         )
 
 
-def _has_more_outside_strings(text: bytes | bytearray, most: int) -> bool:
+def _has_more_outside_strings(text: bytes | bytearray, max_values: int) -> bool:
     # Without escapes, a character after an odd number of quotes is in a string.
     text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    marks = quotes = 0
-    for start in range(0, len(text), _WINDOW):
-        parts = text[start : start + _WINDOW].split(b'"')
-        marks += _marks(b"".join(parts[quotes & 1 :: 2]))
+    count = quotes = 0
+    for start in range(0, len(text), _CHUNK_BYTES):
+        parts = text[start : start + _CHUNK_BYTES].split(b'"')
+        count += _count_separators(b"".join(parts[quotes & 1 :: 2]))
         quotes += len(parts) - 1
         # A value and its member name have at most four quotes.
-        if marks > most or quotes > 4 * (most + 1):
+        if count > max_values or quotes > 4 * (max_values + 1):
             return True
     return False
 
 
-def _marks(text: bytes | bytearray) -> int:
+def _count_separators(text: bytes | bytearray) -> int:
     # Base64 contains none of them: `in` scans images faster than `translate`.
     if b"," in text or b"[" in text or b"{" in text:
         return len(text) - len(text.translate(None, b",[{"))
     return 0
 
 
-_EDGE: Final = 1_000  # bytes that `outline` reads at each end of a message
+_END_BYTES: Final = 1_000  # bytes that `peek_members` reads at each end of a message
 _MEMBER: Final = (
     rb'"[^"\\]*+"\s*+:\s*+(?:"[^"\\]*+"|-?[0-9][0-9.eE+-]*+|true|false|null)\s*+'
 )
@@ -230,17 +230,17 @@ _HEAD: Final = re.compile(
 _TAIL: Final = re.compile(rb"[]}]\s*+((?:,\s*+" + _MEMBER + rb")*+\})\s*+\Z")
 
 
-def outline(text: bytes | bytearray) -> dict[str, Json]:
+def peek_members(text: bytes | bytearray) -> dict[str, Json]:
     """Return the short members at both ends of an object, with a long one as ``None``.
 
     For a message that cannot or must not be decoded; ``{}`` if its ends are unreadable.
     """
-    head = _HEAD.match(text[:_EDGE])
-    tail = _TAIL.search(text[-_EDGE:])
+    head = _HEAD.match(text[:_END_BYTES])
+    tail = _TAIL.search(text[-_END_BYTES:])
     if head is None or tail is None:
         return {}
     try:
-        found: dict[str, Json] = loads(head[1] + b"null" + tail[1])
+        members: dict[str, Json] = loads(head[1] + b"null" + tail[1])
     except JSONDecodeError:
         return {}
-    return found
+    return members

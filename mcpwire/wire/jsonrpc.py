@@ -80,7 +80,7 @@ def parse_message(value: Json) -> Message:
     if type(value) is not dict:
         raise InvalidMessage("message", expected="object", got=_kind(value))
     if value.get("jsonrpc") != "2.0":
-        raise _invalid(value, "jsonrpc", "'2.0'")
+        raise _invalid_member(value, "jsonrpc", "'2.0'")
     if "method" in value:
         return _parse_call(value)
     if "result" in value:
@@ -100,10 +100,10 @@ def _parse_call(value: dict[str, Any]) -> Request | Notification:
         )
     method = value["method"]
     if type(method) is not str:
-        raise _invalid(value, "method", "str")
+        raise _invalid_member(value, "method", "str")
     params = value.get("params")
     if type(params) is not dict and "params" in value:
-        raise _invalid(value, "params", "object")
+        raise _invalid_member(value, "params", "object")
     if "id" not in value:
         return Notification(method, params)
     return Request(_parse_id(value), method, params)
@@ -116,34 +116,34 @@ def _parse_success(value: dict[str, Any]) -> Success:
         )
     result = value["result"]
     if type(result) is not dict:
-        raise _invalid(value, "result", "object")
+        raise _invalid_member(value, "result", "object")
     return Success(_parse_id(value), result)
 
 
 def _parse_failure(value: dict[str, Any]) -> Failure:
     error = value["error"]
     if type(error) is not dict:
-        raise _invalid(value, "error", "object")
+        raise _invalid_member(value, "error", "object")
     if type(error.get("code")) is not int:
-        raise _invalid(error, "code", "int", path="message.error.")
+        raise _invalid_member(error, "code", "int", path="message.error.")
     if type(error.get("message")) is not str:
-        raise _invalid(error, "message", "str", path="message.error.")
+        raise _invalid_member(error, "message", "str", path="message.error.")
     # 2026-07-28 basic/index, "Error Responses": an id that could not be read is
     # omitted; older revisions and the JSON-RPC specification use null.
-    reply_to = None if value.get("id") is None else _parse_id(value)
+    request_id = None if value.get("id") is None else _parse_id(value)
     return Failure(
-        reply_to, rpc_error(error["code"], error["message"], data=error.get("data"))
+        request_id, rpc_error(error["code"], error["message"], data=error.get("data"))
     )
 
 
 def _parse_id(value: dict[str, Any]) -> RequestId:
-    found = value.get("id")
-    if is_request_id(found):
-        return found
-    raise _invalid(value, "id", "int or str")
+    id = value.get("id")
+    if is_request_id(id):
+        return id
+    raise _invalid_member(value, "id", "int or str")
 
 
-def _invalid(
+def _invalid_member(
     holder: dict[str, Any], member: str, expected: str, *, path: str = "message."
 ) -> InvalidMessage:
     got = _kind(holder[member]) if member in holder else "nothing"
@@ -223,14 +223,14 @@ class LineDecoder:
 
     Attributes:
         overflow: Whether a line exceeded the limit; no further line is returned.
-        taken: The number of received bytes, without the byte order mark.
+        received: The number of received bytes, without the byte order mark.
     """
 
-    __slots__ = ("_at_start", "_limit", "_partial", "overflow", "taken")
+    __slots__ = ("_at_start", "_limit", "_partial", "overflow", "received")
 
     def __init__(self, limit: int) -> None:
         self.overflow = False
-        self.taken = 0
+        self.received = 0
         self._limit = limit
         self._partial = bytearray()
         self._at_start = True
@@ -241,22 +241,22 @@ class LineDecoder:
             return ()
         if self._at_start:
             data = self._skip_mark(data)
-        longest = len(data)
-        self.taken += longest
+        max_length = len(data)
+        self.received += max_length
         lines: list[Line] = []
         # Splitting is slow and most chunks of a long line contain no newline.
         if _LINE_FEED in data:
             *complete, data = data.split(b"\n")
             lines += complete
         if self._partial:
-            longest += len(self._partial)
+            max_length += len(self._partial)
             if lines:
                 self._partial += lines[0]
                 lines[0], self._partial = self._partial, bytearray()
         if data:
             self._partial += data
-        # No line is longer than `longest`: usually no line needs its own check.
-        return self._stop_at_overflow(lines) if longest > self._limit else lines
+        # No line is longer than `max_length`: usually no line needs its own check.
+        return self._stop_at_overflow(lines) if max_length > self._limit else lines
 
     def finish(self) -> Sequence[Line]:
         """Return the unterminated last line, if any, at the end of the stream."""
@@ -266,7 +266,7 @@ class LineDecoder:
     def _skip_mark(self, data: bytes) -> bytes:
         """Return the received bytes without a byte order mark; wait for all of it."""
         data = bytes(self._partial) + data
-        self.taken -= len(self._partial)
+        self.received -= len(self._partial)
         self._partial.clear()
         if len(data) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(data):
             return data

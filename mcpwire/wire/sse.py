@@ -22,7 +22,7 @@ from mcpwire.wire.jsonrpc import LineDecoder
 
 _CARRIAGE_RETURN: Final = 0x0D  # `int in bytes` is far faster than `bytes in bytes`
 _DATA_PREFIX_LENGTH: Final = len(b"data: ")
-_RETRY_MAX_MS: Final = 10**12  # about thirty years; larger values are capped
+_MAX_RETRY_MS: Final = 10**12  # about thirty years; larger values are capped
 
 
 @attrs.frozen
@@ -45,7 +45,7 @@ class SSEEvent:
 class SSEDecoder:
     """Splits a byte stream into events of at most `limit` bytes of data each.
 
-    A byte order mark at the start is dropped, unless the stream `is_begun` already.
+    A byte order mark at the start is dropped, unless the stream `has_started` already.
 
     Attributes:
         overflow: Whether an event or a line exceeded the limit. The events before it
@@ -56,7 +56,7 @@ class SSEDecoder:
     """
 
     __slots__ = (
-        "_after_return",
+        "_after_cr",
         "_data",
         "_event",
         "_event_retry",
@@ -68,15 +68,15 @@ class SSEDecoder:
         "retry",
     )
 
-    def __init__(self, limit: int, *, is_begun: bool = False) -> None:
+    def __init__(self, limit: int, *, has_started: bool = False) -> None:
         self.overflow = False
         self.last_event_id = ""
         self.retry: int | None = None
         self._limit = limit
         self._lines = LineDecoder(limit + _DATA_PREFIX_LENGTH)
-        if is_begun:
+        if has_started:
             self._lines.feed(b"\n")  # leaves the start, where a mark is dropped
-        self._after_return = False
+        self._after_cr = False
         self._data: bytes | bytearray | None = None
         self._event = ""
         self._id = ""
@@ -85,11 +85,11 @@ class SSEDecoder:
     def feed(self, data: bytes) -> list[SSEEvent]:
         """Add received bytes and return the events that they complete."""
         events: list[SSEEvent] = []
-        if self._after_return or _CARRIAGE_RETURN in data:
+        if self._after_cr or _CARRIAGE_RETURN in data:
             data = self._unify_newlines(data)
         for line in self._lines.feed(data):
             if line:
-                self._take_line(line)
+                self._process_line(line)
             else:
                 self._end_event(events)
             if self.overflow:
@@ -99,27 +99,27 @@ class SSEDecoder:
         return events
 
     def _unify_newlines(self, data: bytes) -> bytes:
-        if self._after_return and data:
+        if self._after_cr and data:
             # The LF of a split CRLF: its CR has already ended the line.
             data = data.removeprefix(b"\n")
-            self._after_return = False
+            self._after_cr = False
         if _CARRIAGE_RETURN in data:
-            self._after_return = data.endswith(b"\r")
+            self._after_cr = data.endswith(b"\r")
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         return data
 
-    def _take_line(self, line: bytes | bytearray) -> None:
+    def _process_line(self, line: bytes | bytearray) -> None:
         if line.startswith(b"data: "):
             if type(line) is bytes:
-                self._take_data(line[_DATA_PREFIX_LENGTH:])
+                self._add_data(line[_DATA_PREFIX_LENGTH:])
             else:  # a memoryview avoids a second copy of a large line
-                self._take_data(bytes(memoryview(line)[_DATA_PREFIX_LENGTH:]))
+                self._add_data(bytes(memoryview(line)[_DATA_PREFIX_LENGTH:]))
             return
         # A comment has an empty field name; unknown fields are ignored.
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
-            self._take_data(value)
+            self._add_data(value)
         elif name == b"event":
             self._event = value.decode("utf-8", "replace")
         elif name == b"id":
@@ -127,11 +127,11 @@ class SSEDecoder:
                 self._id = value.decode("utf-8", "replace")
         elif name == b"retry" and value.isdigit():  # bytes.isdigit: ASCII only
             digits = value.lstrip(b"0") or b"0"
-            is_long = len(digits) > len(str(_RETRY_MAX_MS))
-            milliseconds = _RETRY_MAX_MS if is_long else int(digits)
-            self.retry = self._event_retry = min(milliseconds, _RETRY_MAX_MS)
+            is_long = len(digits) > len(str(_MAX_RETRY_MS))
+            milliseconds = _MAX_RETRY_MS if is_long else int(digits)
+            self.retry = self._event_retry = min(milliseconds, _MAX_RETRY_MS)
 
-    def _take_data(self, value: bytes | bytearray) -> None:
+    def _add_data(self, value: bytes | bytearray) -> None:
         if self._data is None:
             self._data = value
         else:
@@ -193,7 +193,7 @@ def encode_comment(text: str = "") -> bytes:
 
 
 def _encode_field(what: str, text: str) -> bytes:
-    if any(mark in text for mark in "\r\n\0"):
+    if any(character in text for character in "\r\n\0"):
         raise LocalProtocolError(f"an event's {what} must be one line, got {text!r}")
     try:
         return text.encode()

@@ -43,7 +43,7 @@ _NAME: Final = re.compile(
 )
 _PREFIX: Final = re.compile(r"[1-9][0-9]{0,3}")
 # RFC 6570, 2.1; its erratum 6937 allows the apostrophe.
-_NO_LITERAL: Final = re.compile(r"[\x00-\x20\"<>\\^`|}\x7f]|%(?![0-9A-Fa-f]{2})")
+_INVALID_LITERAL: Final = re.compile(r"[\x00-\x20\"<>\\^`|}\x7f]|%(?![0-9A-Fa-f]{2})")
 _TRIPLET: Final = re.compile(r"(%[0-9A-Fa-f]{2})")
 _RESERVED: Final = ":/?#[]@!$&'()*+,;="
 # RFC 3986: a scheme, then characters of its alphabet.
@@ -56,13 +56,13 @@ class TemplateError(ValueError):
     """The template is malformed or cannot be matched; `position` is the place."""
 
     def __init__(self, problem: str, template: str, position: int) -> None:
-        shown = template if len(template) <= _SHOWN else f"{template[:_SHOWN]}…"
+        shown = template if len(template) <= _MAX_SHOWN else f"{template[:_MAX_SHOWN]}…"
         super().__init__(f"{problem} at index {position} of {shown!r}")
         self.template = template
         self.position = position
 
 
-_SHOWN: Final = 100
+_MAX_SHOWN: Final = 100
 
 
 def is_uri(text: str) -> bool:
@@ -101,8 +101,12 @@ class UriTemplate:
             raise TemplateError("the template is too long", text, MAX_LENGTH)
         self.text = text
         self.parts: tuple[str | Expression, ...] = tuple(_parse(text))
-        named = (v.name for e in self.expressions for v in e.variables)
-        self.names: tuple[str, ...] = tuple(dict.fromkeys(named))
+        names = (
+            variable.name
+            for expression in self.expressions
+            for variable in expression.variables
+        )
+        self.names: tuple[str, ...] = tuple(dict.fromkeys(names))
 
     @property
     def expressions(self) -> list[Expression]:
@@ -114,43 +118,43 @@ class UriTemplate:
 
 
 def _parse(text: str) -> Iterator[str | Expression]:
-    at = 0
-    while at < len(text):
-        opened = text.find("{", at)
-        literal = text[at:] if opened < 0 else text[at:opened]
-        foreign = _NO_LITERAL.search(literal)
-        if foreign is not None:
-            problem = f"{foreign[0]!r} must be percent-encoded"
-            raise TemplateError(problem, text, at + foreign.start())
+    position = 0
+    while position < len(text):
+        start = text.find("{", position)
+        literal = text[position:] if start < 0 else text[position:start]
+        invalid = _INVALID_LITERAL.search(literal)
+        if invalid is not None:
+            problem = f"{invalid[0]!r} must be percent-encoded"
+            raise TemplateError(problem, text, position + invalid.start())
         if literal:
             yield literal
-        if opened < 0:
+        if start < 0:
             return
-        closed = text.find("}", opened)
-        if closed < 0:
-            raise TemplateError("the brace is never closed", text, opened)
-        at = opened + 1
-        operator = text[at] if text[at] in "+#./;?&" else ""
-        at += len(operator)
+        end = text.find("}", start)
+        if end < 0:
+            raise TemplateError("the brace is never closed", text, start)
+        position = start + 1
+        operator = text[position] if text[position] in "+#./;?&" else ""
+        position += len(operator)
         variables = []
-        for each in text[at:closed].split(","):
-            variables.append(_variable(text, at, each))
-            at += len(each) + 1
-        yield Expression(operator, tuple(variables), opened)
-        at = closed + 1
+        for varspec in text[position:end].split(","):
+            variables.append(_parse_variable(text, position, varspec))
+            position += len(varspec) + 1
+        yield Expression(operator, tuple(variables), start)
+        position = end + 1
 
 
-def _variable(text: str, at: int, spelled: str) -> Variable:
-    found = _NAME.match(spelled)
-    if found is None:
-        raise TemplateError("a variable needs a name", text, at)
-    name, modifier = found[0], spelled[found.end() :]
+def _parse_variable(text: str, position: int, varspec: str) -> Variable:
+    match = _NAME.match(varspec)
+    if match is None:
+        raise TemplateError("a variable needs a name", text, position)
+    name, modifier = match[0], varspec[match.end() :]
     if modifier in {"", "*"}:
         return Variable(name, explode=modifier == "*")
     if modifier[0] == ":" and _PREFIX.fullmatch(modifier, 1):
         return Variable(name, prefix=int(modifier[1:]))
     problem = f"{modifier[:20]!r} may not follow a variable's name"
-    raise TemplateError(problem, text, at + found.end())
+    raise TemplateError(problem, text, position + match.end())
 
 
 def encode_literal(text: str) -> str:
@@ -162,7 +166,7 @@ def encode_literal(text: str) -> str:
 
 # Matching of URIs
 
-_BEHIND_QUERY: Final = "nothing may follow a query"
+_AFTER_QUERY: Final = "nothing may follow a query"
 _BAD_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -171,13 +175,13 @@ class _PathVariable:
     """A variable before the query."""
 
     name: str
-    stop: re.Pattern[str] | None  # matches the characters that its value cannot contain
-    is_wide: bool  # its value may contain slashes
+    excluded: re.Pattern[str] | None  # matches characters that it cannot contain
+    takes_slashes: bool  # its value may contain slashes
 
 
-_SEGMENT: Final = re.compile(r"[/?#]")
-_SEGMENTS: Final = re.compile(r"[?#]")
-_LEADING: Final = {"": "", "+": "", "#": "#", ".": ".", "/": "/"}
+_SEGMENT_END: Final = re.compile(r"[/?#]")
+_PATH_END: Final = re.compile(r"[?#]")
+_OPERATOR_PREFIXES: Final = {"": "", "+": "", "#": "#", ".": ".", "/": "/"}
 """The text before the first variable, by operator; others cannot be matched."""
 
 _ENCODED_SEPARATOR: Final = re.compile(r"%(?:2[Ff]|5[Cc])")
@@ -196,7 +200,7 @@ class UriMatcher:
         self._literals: list[str] = [""]
         self._variables: list[_PathVariable] = []
         self._parameters: frozenset[str] | None = None
-        self._fixed: list[tuple[str, str]] = []
+        self._required_pairs: list[tuple[str, str]] = []
         seen: set[str] = set()
         for part in template.parts:
             if isinstance(part, str):
@@ -218,25 +222,27 @@ class UriMatcher:
             raise TemplateError(
                 f"there is no variable {min(unknown)!r}", template.text, 0
             )
-        wide = [at for at, each in enumerate(self._variables) if each.is_wide]
-        self._pivot = wide[0] if wide else len(self._variables) - 1
+        slash_indexes = [
+            index for index, item in enumerate(self._variables) if item.takes_slashes
+        ]
+        self._pivot = slash_indexes[0] if slash_indexes else len(self._variables) - 1
 
     def _add_literal(self, literal: str) -> None:
         if self._parameters is not None:
             text = self.template.text
-            raise TemplateError(_BEHIND_QUERY, text, text.rfind(literal))
+            raise TemplateError(_AFTER_QUERY, text, text.rfind(literal))
         self._literals[-1] += encode_literal(literal)
 
     def _add_variable(self, part: Expression) -> str | None:
         """Add the variable of a path; return why it cannot be matched, or ``None``."""
         variable = part.variables[0]
         is_open = part.operator in {"+", "#"}
-        is_wide = is_open or variable.explode
-        literal = self._literals[-1] + _LEADING.get(part.operator, "")
+        takes_slashes = is_open or variable.explode
+        literal = self._literals[-1] + _OPERATOR_PREFIXES.get(part.operator, "")
         problem = None
         if self._parameters is not None:
-            problem = _BEHIND_QUERY
-        elif part.operator not in _LEADING:
+            problem = _AFTER_QUERY
+        elif part.operator not in _OPERATOR_PREFIXES:
             problem = "parameters of a path cannot be matched"
         elif len(part.variables) > 1:
             problem = "write each of these variables by itself"
@@ -244,11 +250,13 @@ class UriMatcher:
             problem = "a prefix cannot be matched"
         elif self._variables and not literal:
             problem = "a sign must stand between two variables"
-        elif is_wide and any(each.is_wide for each in self._variables):
+        elif takes_slashes and any(other.takes_slashes for other in self._variables):
             problem = "only one variable may take slashes"
         else:
-            stop = None if is_open else _SEGMENTS if is_wide else _SEGMENT
-            self._variables.append(_PathVariable(variable.name, stop, is_wide))
+            excluded = None if is_open else _PATH_END if takes_slashes else _SEGMENT_END
+            self._variables.append(
+                _PathVariable(variable.name, excluded, takes_slashes)
+            )
             self._literals[-1:] = [literal, ""]
         return problem
 
@@ -256,10 +264,10 @@ class UriMatcher:
         """Add query parameters; return why they cannot be matched, or ``None``."""
         if any(variable.explode or variable.prefix for variable in part.variables):
             return "a parameter of a query is matched as a whole"
-        has_begun = self._parameters is not None or any(
-            "?" in x for x in self._literals
+        has_query = self._parameters is not None or any(
+            "?" in literal for literal in self._literals
         )
-        if part.operator == "?" and has_begun:
+        if part.operator == "?" and has_query:
             return "the query has begun: write {&…}"
         if self._parameters is None and part.operator == "&":
             # The beginning of the query is literal text of the template.
@@ -268,7 +276,7 @@ class UriMatcher:
                 return "a query that is plain text must stand before it"
             self._literals[-1] = path
             pairs = [pair.partition("=") for pair in query.split("&") if pair]
-            self._fixed = [(name, value) for name, _, value in pairs]
+            self._required_pairs = [(name, value) for name, _, value in pairs]
         names = {variable.name for variable in part.variables}
         self._parameters = (self._parameters or frozenset()) | names
         return None
@@ -285,7 +293,7 @@ class UriMatcher:
             return None
         values = {}
         for variable in self._variables:
-            value = self._value(variable, raw[variable.name])
+            value = self._decode_variable(variable, raw[variable.name])
             if value is None:
                 return None
             values[variable.name] = value
@@ -302,35 +310,35 @@ class UriMatcher:
         if not (path.startswith(first) and path.endswith(last)):
             return None
         raw = {}
-        for at in range(self._pivot):
-            literal = self._literals[at + 1]
-            found = path.find(literal, start + 1, max(end, 0))
-            if found < 0:
+        for number in range(self._pivot):
+            literal = self._literals[number + 1]
+            index = path.find(literal, start + 1, max(end, 0))
+            if index < 0:
                 return None
-            raw[self._variables[at].name] = path[start:found]
-            start = found + len(literal)
-        for at in range(len(self._variables) - 1, self._pivot, -1):
-            literal = self._literals[at]
-            found = path.rfind(literal, start + 1, max(end - 1, 0))
-            if found < 0:
+            raw[self._variables[number].name] = path[start:index]
+            start = index + len(literal)
+        for number in range(len(self._variables) - 1, self._pivot, -1):
+            literal = self._literals[number]
+            index = path.rfind(literal, start + 1, max(end - 1, 0))
+            if index < 0:
                 return None
-            raw[self._variables[at].name] = path[found + len(literal) : end]
-            end = found
+            raw[self._variables[number].name] = path[index + len(literal) : end]
+            end = index
         if end <= start:
             return None
         raw[self._variables[self._pivot].name] = path[start:end]
         return raw
 
-    def _value(self, variable: _PathVariable, raw: str) -> str | None:
-        if variable.stop is not None and variable.stop.search(raw):
+    def _decode_variable(self, variable: _PathVariable, raw: str) -> str | None:
+        if variable.excluded is not None and variable.excluded.search(raw):
             return None
         # After decoding, an encoded separator looks the same as a plain one.
-        is_free = variable.is_wide and variable.name in self._unchecked
+        is_free = variable.takes_slashes and variable.name in self._unchecked
         if not is_free and _ENCODED_SEPARATOR.search(raw):
             return None
-        return self._decoded(variable.name, raw)
+        return self._decode_value(variable.name, raw)
 
-    def _decoded(self, name: str, raw: str) -> str | None:
+    def _decode_value(self, name: str, raw: str) -> str | None:
         """Return the decoded value; ``None`` if it is malformed or an unsafe path."""
         if _BAD_PERCENT.search(raw):
             return None
@@ -349,13 +357,13 @@ class UriMatcher:
             return False
         parameters = self._parameters or ()
         pairs = [pair.partition("=") for pair in query.split("&") if pair]
-        given = [(name, value) for name, _, value in pairs]
-        if any(given.count(pair) != 1 for pair in self._fixed):
+        parsed = [(name, value) for name, _, value in pairs]
+        if any(parsed.count(pair) != 1 for pair in self._required_pairs):
             return False
-        for name, raw in given:
+        for name, raw in parsed:
             if name not in parameters:
                 continue
-            value = self._decoded(name, raw)
+            value = self._decode_value(name, raw)
             if name in values or value is None:
                 return False
             values[name] = value

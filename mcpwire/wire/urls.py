@@ -37,24 +37,24 @@ AddressClass: TypeAlias = Literal[
 _Entry = TypeVar("_Entry")
 
 _DEFAULT_PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
-_HIDDEN: Final = "***"
-_SHOWN_MAX: Final = 200
+_MASK: Final = "***"
+_MAX_SHOWN: Final = 200
 
 # RFC 3986: characters outside its alphabet, and incomplete percent triplets.
-_FOREIGN: Final = re.compile(r"[^!#-;=?-Z\[\]_a-z~]|%(?![0-9A-Fa-f]{2})")
+_INVALID_CHARACTER: Final = re.compile(r"[^!#-;=?-Z\[\]_a-z~]|%(?![0-9A-Fa-f]{2})")
 _URL: Final = re.compile(
     r"([A-Za-z][A-Za-z0-9+.\-]*)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?"
 )
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _HOST_AND_PORT: Final = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?")
-_NAME_MAX: Final = 254  # 253 and a trailing dot
+_MAX_NAME_CHARS: Final = 254  # 253 and a trailing dot
 _NAME: Final = re.compile(
-    rf"(?=.{{1,{_NAME_MAX}}}\Z)(?:[a-z0-9_](?:[a-z0-9_-]{{0,61}}[a-z0-9_])?\.)*"
+    rf"(?=.{{1,{_MAX_NAME_CHARS}}}\Z)(?:[a-z0-9_](?:[a-z0-9_-]{{0,61}}[a-z0-9_])?\.)*"
     r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.?"
 )
 # A URL: scheme, userinfo if any, and the rest. No match for a query with an @ directly
 # after the host: the text before the @ may be a password that contains a "?" or "#".
-_READABLE: Final = re.compile(
+_MASKABLE: Final = re.compile(
     r"([A-Za-z][A-Za-z0-9+.\-]*://)([^/?#@]*@)?"
     r"((?:\[[0-9A-Fa-f:.]*\]|[A-Za-z0-9_.\-]*)(?::[0-9]*)?(?:/.*|[?#][^@]*)?)",
     re.DOTALL,
@@ -119,48 +119,52 @@ def parse_url(text: str, *, allow_userinfo: bool = False) -> Url:
         ValueError: The text is not a URL, or is ambiguous; the message has the reason
             and no secrets.
     """
-    foreign = _FOREIGN.search(text)
-    if foreign is not None:
-        index = foreign.start()
-        raise _refused(text, f"the character at index {index} must be percent-encoded")
+    invalid = _INVALID_CHARACTER.search(text)
+    if invalid is not None:
+        index = invalid.start()
+        raise _url_error(
+            text, f"the character at index {index} must be percent-encoded"
+        )
     match = _URL.fullmatch(text)
     if match is None:
-        raise _refused(text, "it must be absolute, such as 'https://host/path'")
+        raise _url_error(text, "it must be absolute, such as 'https://host/path'")
     scheme, authority, path, query, fragment = match.groups()
     scheme = scheme.lower()
     if scheme not in _DEFAULT_PORTS:
-        raise _refused(text, f"its scheme must be http or https, not {scheme[:40]!r}")
+        raise _url_error(text, f"its scheme must be http or https, not {scheme[:40]!r}")
     userinfo, at_sign, host_and_port = authority.rpartition("@")
     if "@" in userinfo or (at_sign and not allow_userinfo):
-        raise _refused(text, "it must not hold a user name or password")
+        raise _url_error(text, "it must not hold a user name or password")
     if not path and "@" in f"{query or ''}{fragment or ''}":
         # The text may be a password that contains "?" or "#".
-        raise _refused(text, "an @ behind a host needs a path between them")
+        raise _url_error(text, "an @ behind a host needs a path between them")
     host, port = _parse_host_and_port(text, host_and_port, _DEFAULT_PORTS[scheme])
     return Url(
         scheme, userinfo if at_sign else None, host, port, path or "/", query, fragment
     )
 
 
-def _parse_host_and_port(text: str, given: str, default_port: int) -> tuple[str, int]:
-    match = _HOST_AND_PORT.fullmatch(given)
+def _parse_host_and_port(
+    text: str, host_and_port: str, default_port: int
+) -> tuple[str, int]:
+    match = _HOST_AND_PORT.fullmatch(host_and_port)
     if match is None:
-        raise _refused(text, "its host or port is malformed")
+        raise _url_error(text, "its host or port is malformed")
     host, digits = match.groups()
     port = int(digits) if digits else default_port
     if not 0 < port < 2**16:
-        raise _refused(text, f"its port must be 1 to 65535, not {port}")
-    spelling = _spell_host(host)
-    if spelling is None:
-        raise _refused(text, "its host is neither a name nor an address")
-    return spelling, port
+        raise _url_error(text, f"its port must be 1 to 65535, not {port}")
+    normalized = _normalize_host(host)
+    if normalized is None:
+        raise _url_error(text, "its host is neither a name nor an address")
+    return normalized, port
 
 
-def _refused(text: str, reason: str) -> ValueError:
+def _url_error(text: str, reason: str) -> ValueError:
     return ValueError(f"cannot use URL '{mask_url(text)}': {reason}")
 
 
-def _spell_host(host: str) -> str | None:
+def _normalize_host(host: str) -> str | None:
     """Return the normalised host of a URL, or ``None`` if it is malformed."""
     if host.startswith("["):
         # A zone names an interface of this machine: it is invalid in a peer's URL.
@@ -180,8 +184,8 @@ def resolve_url(base: Url, reference: str) -> Url:
     if reference.startswith("//"):
         return parse_url(f"{base.scheme}:{reference}")
     # Check first: urljoin drops tabs and newlines, and some programs read "\" as "/".
-    if _FOREIGN.search(reference):
-        raise _refused(reference, "it holds characters that must be percent-encoded")
+    if _INVALID_CHARACTER.search(reference):
+        raise _url_error(reference, "it holds characters that must be percent-encoded")
     from urllib.parse import urljoin
 
     return parse_url(urljoin(base.origin + base.target, reference))
@@ -198,17 +202,17 @@ def mask_url(text: str) -> str:
     Never raises. If the text is not a URL, everything before its last ``@`` is masked.
     A configured URL is shown as `written`, before its variables were expanded.
     """
-    text = getattr(text, "written", text)
-    match = _READABLE.fullmatch(text)
+    text = getattr(text, "unexpanded", text)
+    match = _MASKABLE.fullmatch(text)
     if match is None:
         start = ""
         _, userinfo, rest = text.rpartition("@")
     else:
         start, userinfo, rest = match.groups()
-    shown = start + (f"{_HIDDEN}@" if userinfo else "")
-    shown += _QUERY_OR_FRAGMENT.sub(rf"\1{_HIDDEN}", rest)
-    if len(shown) > _SHOWN_MAX:
-        shown = shown[:_SHOWN_MAX] + "..."
+    shown = start + (f"{_MASK}@" if userinfo else "")
+    shown += _QUERY_OR_FRAGMENT.sub(rf"\1{_MASK}", rest)
+    if len(shown) > _MAX_SHOWN:
+        shown = shown[:_MAX_SHOWN] + "..."
     return shown.encode("unicode_escape").decode("ascii")
 
 
@@ -220,11 +224,11 @@ def is_loopback(host: str) -> bool:
 def network_of(address: str) -> str:
     """Return the network of a client: the /64 of an IPv6 address, else the address."""
     try:
-        found = IPv6Address(address.partition("%")[0])
+        parsed = IPv6Address(address.partition("%")[0])
     except AddressValueError:
         return address
-    mapped = found.ipv4_mapped
-    return str(mapped) if mapped else f"{IPv6Address(int(found) >> 64 << 64)}/64"
+    mapped = parsed.ipv4_mapped
+    return str(mapped) if mapped else f"{IPv6Address(int(parsed) >> 64 << 64)}/64"
 
 
 def address_class(host: str) -> AddressClass:
@@ -259,7 +263,7 @@ def _ends_in_number(name: str) -> bool:
 def _parse_ipv4(name: str) -> IPv4Address | None:
     """Parse an IPv4 address as inet_aton does: one to four numbers in any base."""
     parts = name.removesuffix(".").split(".")
-    if len(name) > _NAME_MAX or len(parts) > 4:
+    if len(name) > _MAX_NAME_CHARS or len(parts) > 4:
         return None
     numbers = [number for number in map(_parse_number, parts) if number is not None]
     *leading, last = numbers or [-1]
@@ -290,26 +294,26 @@ def _parse_ipv6(text: str) -> IPv6Address | None:
 
 
 def _classify_ipv4(address: int) -> AddressClass:
-    return _look_up(_IPV4, address) or "public"
+    return _find_entry(_IPV4, address) or "public"
 
 
 def _classify_ipv6(address: int) -> AddressClass:
-    kind = _look_up(_IPV6, address)
+    kind = _find_entry(_IPV6, address)
     if kind is not None:
         return kind
-    shift = _look_up(_IPV4_IN_IPV6, address)
+    shift = _find_entry(_IPV4_IN_IPV6, address)
     if shift is not None:
         return _classify_ipv4(address >> shift & 0xFFFF_FFFF)
     # IANA has allocated no other range for global unicast.
     return "public" if address >> 125 == 0b001 else "reserved"
 
 
-def _look_up(table: list[tuple[int, int, _Entry]], address: int) -> _Entry | None:
-    found = (entry for network, mask, entry in table if address & mask == network)
-    return next(found, None)
+def _find_entry(table: list[tuple[int, int, _Entry]], address: int) -> _Entry | None:
+    entries = (entry for network, mask, entry in table if address & mask == network)
+    return next(entries, None)
 
 
-def _compile(table: dict[str, _Entry]) -> list[tuple[int, int, _Entry]]:
+def _compile_table(table: dict[str, _Entry]) -> list[tuple[int, int, _Entry]]:
     # Each row: network, mask, entry.
     return [
         (int(network.network_address), int(network.netmask), entry)
@@ -318,7 +322,7 @@ def _compile(table: dict[str, _Entry]) -> list[tuple[int, int, _Entry]]:
 
 
 # The IANA special-purpose registries; Python's own tables differ between versions.
-_IPV4: Final[list[tuple[int, int, AddressClass]]] = _compile(
+_IPV4: Final[list[tuple[int, int, AddressClass]]] = _compile_table(
     {
         "0.0.0.0/8": "unspecified",  # connecting to 0.0.0.0 reaches this machine
         "10.0.0.0/8": "private",
@@ -338,7 +342,7 @@ _IPV4: Final[list[tuple[int, int, AddressClass]]] = _compile(
         "240.0.0.0/4": "reserved",
     }
 )
-_IPV6: Final[list[tuple[int, int, AddressClass]]] = _compile(
+_IPV6: Final[list[tuple[int, int, AddressClass]]] = _compile_table(
     {
         "::/128": "unspecified",
         "::1/128": "loopback",
@@ -354,7 +358,7 @@ _IPV6: Final[list[tuple[int, int, AddressClass]]] = _compile(
     }
 )
 # Bits to the right of the embedded IPv4 address.
-_IPV4_IN_IPV6: Final[list[tuple[int, int, int]]] = _compile(
+_IPV4_IN_IPV6: Final[list[tuple[int, int, int]]] = _compile_table(
     {
         "::/96": 0,
         "::ffff:0:0/96": 0,

@@ -115,7 +115,7 @@ class Remains:
 
     def __init__(self) -> None:
         self._tasks = asyncio.all_tasks()
-        self._watch = leaks.Watch()
+        self._watch = leaks.ResourceSnapshot()
 
     def assert_none(self) -> None:
         """Fail at once if anything is there that was not.
@@ -123,7 +123,7 @@ class Remains:
         A thread that was told to end may still need its turn.
         """
         threads = ("thread ", "daemon thread ")
-        left = [x for x in self._watch.leaked() if not x.startswith(threads)]
+        left = [x for x in self._watch.find_leaks() if not x.startswith(threads)]
         assert not left, left
         assert not (left := self._watch.settle(SETTLE_S)), left
         assert asyncio.all_tasks() == self._tasks

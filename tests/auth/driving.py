@@ -299,7 +299,7 @@ class Actor:
         except Exception as error:  # noqa: BLE001 - the test decides
             self._error, self.is_over = error, True
         if self.is_over:
-            self._release(None)
+            self._releaselease(None)
             return
         self._outcome = self._thrown = None
         self.world.ledger.append(step)
@@ -337,7 +337,7 @@ class Actor:
                 return step.preferred
         return f"http://127.0.0.1:{self.world.port}/callback"
 
-    def _ask(self, step):
+    def _authorizeuser(self, step):
         back = self.world.back
         if callable(back):
             back = back(step)
@@ -345,21 +345,21 @@ class Actor:
             raise back
         return {"state": step.state} | back
 
-    def _supply(self, step):
+    def _callfunction(self, step):
         if isinstance(self.world.supplies, Exception):
             raise self.world.supplies
         return self.world.supplies
 
-    def _now(self, step):
+    def _readclock(self, step):
         return self.world.now
 
     def _randombytes(self, step):
         return next(self.world._drawn).to_bytes(step.count, "big")
 
-    def _newkey(self, step):
-        from mcpwire.auth.jwt import new_key
+    def _generatekey(self, step):
+        from mcpwire.auth.jwt import generate_proof_key
 
-        return new_key()
+        return generate_proof_key()
 
     def _sleep(self, step):
         self.world.now += step.seconds
@@ -371,7 +371,7 @@ class Actor:
     def _save(self, step):
         return self._put(dump(step.record))
 
-    def _forget(self, step):
+    def _delete(self, step):
         self.world.store.pending = None
         return self._put(None)
 
@@ -391,14 +391,14 @@ class Actor:
         data, self.world.store.pending = self.world.store.pending, None
         return None if data is None else load_pending(data)
 
-    def _lease(self, step):
+    def _acquirelease(self, step):
         store, now = self.world.store, self.world.now
         if store.holder in {None, self} or store.held_until <= now:
             store.holder, store.held_until = self, now + step.seconds
             return True
         return False
 
-    def _release(self, step):
+    def _releaselease(self, step):
         if self.world.store.holder is self:
             self.world.store.holder = None
 

@@ -13,7 +13,7 @@ from mcpwire.auth.errors import (
 )
 from mcpwire.auth.flow import authorization_url, code_challenge, read_response
 from mcpwire.auth.jwt import base64url
-from mcpwire.auth.records import Identity, Pending, Record, ServerMetadata
+from mcpwire.auth.records import Identity, PendingLogin, Record, ServerMetadata
 from mcpwire.auth.url_policy import check_authorization_url
 from mcpwire.wire.urls import parse_url
 
@@ -31,7 +31,7 @@ def url_for(metadata=None, scopes=(), resource="https://h.example/mcp"):
         resource, metadata or server(), Identity("me & you"), asked_scopes=scopes
     )
     redirect_uri = "http://127.0.0.1:3333/callback"
-    return authorization_url(Pending(record, STATE, "verifier", redirect_uri, 0.0))
+    return authorization_url(PendingLogin(record, STATE, "verifier", redirect_uri, 0.0))
 
 
 @pytest.mark.rule("FLOW-01")

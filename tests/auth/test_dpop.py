@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
-from mcpwire.auth.jwt import Prover, new_key, read_nonce
+from mcpwire.auth.jwt import Prover, generate_proof_key, read_nonce
 
-KEY = new_key()
+KEY = generate_proof_key()
 PUBLIC = {name: KEY[name] for name in ("kty", "crv", "x", "y")}
 URL = "https://h.example/mcp"
 
@@ -81,7 +81,7 @@ def test_what_can_be_no_nonce_is_not_read(nonce):
 
 
 def test_a_key_is_new_each_time_and_survives_being_stored():
-    assert new_key() != new_key()
+    assert generate_proof_key() != generate_proof_key()
     assert set(KEY) >= {"kty", "crv", "x", "y", "d"}
     assert all(isinstance(value, str) for value in KEY.values())
 

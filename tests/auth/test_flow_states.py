@@ -33,7 +33,7 @@ from hypothesis.stateful import (
 from mcpwire.auth import steps
 from mcpwire.auth.config import OAuth
 from mcpwire.auth.errors import AuthRequired, ConsentDenied
-from mcpwire.auth.flow import finish, obtain, revoke
+from mcpwire.auth.flow import finish_pending, obtain_token, revoke_login
 from mcpwire.errors import AuthError
 
 A, B, C = "https://as.example", "https://evil.example", "https://as.example/c"
@@ -94,20 +94,20 @@ class Watched(Actor):
             self._note("registrations", 1)
         return super()._fetch(step)
 
-    def _ask(self, step):
+    def _authorizeuser(self, step):
         assert self.may_ask
         assert self.world.store.holder is not self, "asked with a lease"
         self._note("questions", 1)
-        return super()._ask(step)
+        return super()._authorizeuser(step)
 
     def _note(self, what, most):
         self.count[what] = self.count.get(what, 0) + 1
         assert self.count[what] <= most, what
 
-    def _lease(self, step):
+    def _acquirelease(self, step):
         store = self.world.store
         is_taken = store.holder not in {None, self}
-        has_it = super()._lease(step)
+        has_it = super()._acquirelease(step)
         self.world.takeovers += is_taken and has_it
         return has_it
 
@@ -175,7 +175,7 @@ class Logins(RuleBasedStateMachine):
 
     @initialize(grant=st.sampled_from(GRANTS))
     def somebody_has_logged_in(self, grant):
-        self.begin(obtain(attrs.evolve(grant, interactive=True), wanted()))
+        self.begin(obtain_token(attrs.evolve(grant, interactive=True), wanted()))
         self.actors_go_on(0, ALL)
         assert self.world.record.tokens is not None
 
@@ -236,12 +236,12 @@ class Logins(RuleBasedStateMachine):
         had = record.tokens if record is not None else None
         reasons = {"is_unattended": is_unattended}
         if reason != "a token" and had is not None:
-            reasons |= {"used": had.access_token, "denial": denied()}
+            reasons |= {"refused_token": had.access_token, "denial": denied()}
             reasons["must_log_in"] = reason == "a login"
         if reason == "more scopes":
             reasons["denial"] = wants_more("b")
         may_ask = grant.interactive and not is_unattended
-        self.begin(obtain(grant, wanted(**reasons)), may_ask=may_ask)
+        self.begin(obtain_token(grant, wanted(**reasons)), may_ask=may_ask)
         self.actors_go_on(-1, count)
 
     @precondition(lambda self: self.url is not None)
@@ -254,13 +254,13 @@ class Logins(RuleBasedStateMachine):
             return
         state = self.url.partition("state=")[2].partition("&")[0]
         params["state"] = state if is_ours else "other"
-        self.begin(finish(GRANTS[1], wanted(), params), may_ask=False)
+        self.begin(finish_pending(GRANTS[1], wanted(), params), may_ask=False)
         self.actors_go_on(-1, ALL)
 
     @precondition(lambda self: self.touches)
     @rule()
     def somebody_logs_out(self):
-        self.begin(revoke(wanted()), may_forget=True, may_ask=False)
+        self.begin(revoke_login(wanted()), may_forget=True, may_ask=False)
         self.actors_go_on(-1, 3)
 
     @precondition(lambda self: self.actors)

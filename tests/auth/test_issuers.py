@@ -35,9 +35,9 @@ from mcpwire.auth.errors import (
     DiscoveryError,
     RegistrationError,
 )
-from mcpwire.auth.flow import log_in, obtain
+from mcpwire.auth.flow import log_in, obtain_token
 from mcpwire.auth.records import Identity
-from mcpwire.auth.steps import Answer, Ask, Supply
+from mcpwire.auth.steps import Answer, AuthorizeUser, CallFunction
 
 OAUTH = OAuth()
 SECRETS = ("access-1", "refresh-1", "SENTINEL", "client-1")
@@ -142,9 +142,9 @@ def assert_nothing_secret_left(world, *, asks_good=False):
 def test_what_is_stored_is_of_its_issuer_alone(which, identity, reasons):
     record = stored(identity=identity, tokens=attrs.evolve(EXPIRED))
     world = World(record, hostile(which) | {f"{ISSUER}/token": NOT_THERE})
-    reasons = {"used": "access-1", "denial": denied()} | reasons
+    reasons = {"refused_token": "access-1", "denial": denied()} | reasons
     try:
-        obtained = world.run(obtain(OAUTH, wanted(**reasons)))
+        obtained = world.run(obtain_token(OAUTH, wanted(**reasons)))
     except AuthError:
         assert world.record == record
     else:
@@ -163,10 +163,12 @@ def test_credentials_with_an_issuer_are_sent_to_no_other(which, grant, has_store
     record = stored(identity=identity, tokens=None) if has_stored else None
     world = World(record, hostile(which))
     with pytest.raises(DiscoveryError) as caught:
-        world.run(obtain(grant, wanted(used="access-1", denial=denied())))
+        world.run(
+            obtain_token(grant, wanted(refused_token="access-1", denial=denied()))
+        )
     assert_nothing_secret_left(world)
     assert world.posted == []
-    assert not world.of(Supply) + world.of(Ask)
+    assert not world.of(CallFunction) + world.of(AuthorizeUser)
     assert world.record == record
     assert "SENTINEL" not in f"{caught.value} {caught.value.tried}"
 
@@ -177,17 +179,17 @@ def test_to_trust_whomever_is_named_is_not_to_trust_who_names_nobody(grant):
     world = World(None, hostile("names nobody and is none"))
     trusting = attrs.evolve(grant, issuer=DISCOVERED)
     with pytest.raises(DiscoveryError) as caught:
-        world.run(obtain(trusting, wanted()))
+        world.run(obtain_token(trusting, wanted()))
     assert "issuer=" in str(caught.value)
     assert_nothing_secret_left(world)
-    assert not world.of(Supply)
+    assert not world.of(CallFunction)
 
 
 @pytest.mark.attack("S01")
 def test_nor_does_a_user_s_secret_go_to_who_names_nobody():
     world = World(None, hostile("names nobody and is none"))
     with pytest.raises(RegistrationError):
-        world.run(obtain(OAuth(**GIVEN, issuer=DISCOVERED), wanted()))
+        world.run(obtain_token(OAuth(**GIVEN, issuer=DISCOVERED), wanted()))
     assert_nothing_secret_left(world)
 
 
@@ -195,7 +197,7 @@ def test_nor_does_a_user_s_secret_go_to_who_names_nobody():
 def test_who_is_named_by_the_user_need_not_describe_itself():
     world = World(None, hostile("names nobody and is none"))
     grant = attrs.evolve(CREDENTIALS, issuer=ORIGIN)
-    assert world.run(obtain(grant, wanted())).record.issuer == ORIGIN
+    assert world.run(obtain_token(grant, wanted())).record.issuer == ORIGIN
     assert len(world.token_forms(ORIGIN)) == 1
 
 
@@ -205,11 +207,11 @@ def test_a_client_that_was_used_with_one_issuer_is_not_taken_to_another():
     record = stored(identity=Identity("given-1", issuer=ISSUER), tokens=None)
     world = World(record, hostile("names another"))
     with pytest.raises(RegistrationError) as caught:
-        world.run(obtain(OAuth(client_id="given-1"), wanted()))
+        world.run(obtain_token(OAuth(client_id="given-1"), wanted()))
     assert ISSUER in str(caught.value)
     assert EVIL in str(caught.value)
     assert world.record == record
-    assert not world.of(Ask)
+    assert not world.of(AuthorizeUser)
 
 
 @pytest.mark.rule("REG-11")
@@ -217,7 +219,7 @@ def test_unless_the_user_names_the_other():
     record = stored(identity=Identity("given-1", issuer=ISSUER), tokens=None)
     world = World(record, hostile("names another"))
     grant = OAuth(client_id="given-1", issuer=EVIL)
-    assert world.run(obtain(grant, wanted())).record.issuer == EVIL
+    assert world.run(obtain_token(grant, wanted())).record.issuer == EVIL
 
 
 @pytest.mark.rule("REG-11")
@@ -226,11 +228,11 @@ def test_a_client_is_used_with_nobody_as_long_as_no_login_came_of_it():
     world.back = ConsentDenied("no", error="access_denied")
     grant = OAuth(client_id="given-1")
     with pytest.raises(ConsentDenied):
-        world.run(obtain(grant, wanted()))
+        world.run(obtain_token(grant, wanted()))
     assert world.record is None
     world.answers[PRM] = resource_document(ISSUER)
     world.back = {"code": "code-1"}
-    assert world.run(obtain(grant, wanted())).record.issuer == ISSUER
+    assert world.run(obtain_token(grant, wanted())).record.issuer == ISSUER
 
 
 @pytest.mark.system("U49")
@@ -240,9 +242,9 @@ def test_when_the_server_changes_its_issuer_the_client_registers_there(kept):
     record = stored(tokens=kept)
     world = World(record, hostile("names another"))
     before = []
-    world.on[Ask] = lambda step: before.append(world.record)
-    reasons = {"denial": wants_more("b"), "used": "access-1"}
-    fresh = world.run(obtain(OAUTH, wanted(**reasons))).record
+    world.on[AuthorizeUser] = lambda step: before.append(world.record)
+    reasons = {"denial": wants_more("b"), "refused_token": "access-1"}
+    fresh = world.run(obtain_token(OAUTH, wanted(**reasons))).record
     assert (fresh.issuer, fresh.identity.client_id) == (EVIL, "at-evil")
     assert fresh.asked_scopes == ("b",)  # nobody was asked for the others there
     if kept is not None:

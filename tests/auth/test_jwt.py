@@ -11,8 +11,8 @@ from mcpwire.auth.jwt import (
     ALGORITHMS,
     Prover,
     client_assertion,
+    generate_proof_key,
     import_signing_key,
-    new_key,
 )
 from mcpwire.errors import LocalProtocolError
 
@@ -114,7 +114,7 @@ def test_a_jwk_that_is_no_private_key_of_our_curve_is_refused(key):
     "use",
     [
         lambda: import_signing_key(pem(EC["P-256"]), "ES256"),
-        new_key,
+        generate_proof_key,
         lambda: Prover({}),
     ],
     ids=["a client's key", "a new key", "a stored key"],

@@ -40,17 +40,24 @@ from mcpwire.auth.errors import (
     ResponseRefused,
     TokenError,
 )
-from mcpwire.auth.flow import PENDING_S, SAVES, code_challenge, finish, log_in, obtain
-from mcpwire.auth.jwt import new_key
+from mcpwire.auth.flow import (
+    MAX_SAVES,
+    PENDING_LOGIN_S,
+    code_challenge,
+    finish_pending,
+    log_in,
+    obtain_token,
+)
+from mcpwire.auth.jwt import generate_proof_key
 from mcpwire.auth.records import Identity, Record, Tokens
 from mcpwire.auth.steps import (
     Answer,
-    Ask,
+    AuthorizeUser,
+    Delete,
     Fetch,
-    Forget,
+    GenerateKey,
     Listen,
     LoadPending,
-    NewKey,
     Save,
     SavePending,
 )
@@ -66,7 +73,7 @@ DENIED = ConsentDenied("no", error="access_denied")
 @pytest.mark.rule("FLOW-01", "FLOW-02", "REG-15")
 def test_from_nothing_to_tokens_that_are_stored_with_whose_they_are():
     world = World()
-    obtained = world.run(obtain(OAUTH, wanted(denial=denied())))
+    obtained = world.run(obtain_token(OAUTH, wanted(denial=denied())))
     record = Record(
         RESOURCE,
         metadata(),
@@ -81,8 +88,8 @@ def test_from_nothing_to_tokens_that_are_stored_with_whose_they_are():
 @pytest.mark.rule("FLOW-01", "FLOW-02")
 def test_the_user_is_sent_with_a_challenge_and_the_code_goes_with_its_verifier():
     world = World()
-    world.run(obtain(OAUTH, wanted(denial=denied(scopes=("a", "b")))))
-    [asked] = world.of(Ask)
+    world.run(obtain_token(OAUTH, wanted(denial=denied(scopes=("a", "b")))))
+    [asked] = world.of(AuthorizeUser)
     [form] = world.token_forms()
     query = query_of(asked.url)
     assert query["client_id"] == "new-client-1"
@@ -107,7 +114,7 @@ def test_a_server_without_pkce_is_refused_before_anybody_registers():
         code_challenge_methods_supported=None
     )
     with pytest.raises(DiscoveryError):
-        world.run(obtain(OAUTH, wanted()))
+        world.run(obtain_token(OAUTH, wanted()))
     assert world.asked == [PRM, well_known(ISSUER)]
 
 
@@ -129,7 +136,11 @@ def test_a_login_that_comes_to_nothing_costs_no_tokens(back, error):
     world = World(stored(tokens=GOOD))
     world.back = back
     with pytest.raises(error):
-        world.run(obtain(OAUTH, wanted(denial=wants_more("b"), used="access-1")))
+        world.run(
+            obtain_token(
+                OAUTH, wanted(denial=wants_more("b"), refused_token="access-1")
+            )
+        )
     assert world.record == stored(tokens=GOOD)
     assert world.token_forms() == []
 
@@ -141,12 +152,12 @@ def test_a_registration_is_stored_before_the_user_is_asked(gives_up):
     world = World()
     world.back = gives_up
     with pytest.raises(ConsentDenied):
-        world.run(obtain(OAUTH, wanted()))
+        world.run(obtain_token(OAUTH, wanted()))
     assert world.record == Record(
         RESOURCE, metadata(), newly_registered("new-client-1")
     )
     world.back = {"code": "code-1"}
-    obtained = world.run(obtain(OAUTH, wanted()))
+    obtained = world.run(obtain_token(OAUTH, wanted()))
     assert obtained.record.identity == newly_registered("new-client-1")
     assert world.asked.count(REGISTER) == 1
 
@@ -164,7 +175,7 @@ NARROW = {
 def test_a_client_that_may_not_ask_for_its_scopes_registers_anew_the_next_time(before):
     world = World(before)
     world.back = {"error": "invalid_scope"}
-    request = wanted(denial=wants_more("b"), used="access-1")
+    request = wanted(denial=wants_more("b"), refused_token="access-1")
     with pytest.raises(ConsentDenied, match="invalid_scope"):
         world.run(log_in(OAUTH, request))
     assert world.asked.count(REGISTER) == (before is None)  # not within this login
@@ -186,9 +197,11 @@ CHANGED = {
 def test_what_somebody_else_stores_meanwhile_stays_where_scopes_are_refused(theirs):
     world = World(stored(tokens=GOOD))
     world.back = {"error": "invalid_scope"}
-    world.on[Ask] = lambda step: world.store.put(theirs)
+    world.on[AuthorizeUser] = lambda step: world.store.put(theirs)
     with pytest.raises(ConsentDenied, match="invalid_scope"):
-        world.run(log_in(OAUTH, wanted(denial=wants_more("b"), used="access-1")))
+        world.run(
+            log_in(OAUTH, wanted(denial=wants_more("b"), refused_token="access-1"))
+        )
     assert world.record == theirs
 
 
@@ -214,11 +227,11 @@ def test_it_is_stored_beside_tokens_that_somebody_else_stores_meanwhile():
 
 def test_a_registration_that_cannot_be_stored_does_not_end_a_login():
     world = World()
-    world.on[Ask] = lambda step: world.on.pop(Save)
+    world.on[AuthorizeUser] = lambda step: world.on.pop(Save)
     world.on[Save] = lambda step: world.store.put(None)
     assert world.run(log_in(OAUTH, wanted())) == world.record
     assert (
-        len(world.of(Save)) == SAVES + 2
+        len(world.of(Save)) == MAX_SAVES + 2
     )  # and both of the tokens, as the first lost too
 
 
@@ -228,7 +241,11 @@ def test_another_port_is_another_registration_and_the_tokens_stay_with_the_first
     world.port = 5005
     world.back = DENIED
     with pytest.raises(ConsentDenied):
-        world.run(obtain(OAUTH, wanted(denial=wants_more("b"), used="access-1")))
+        world.run(
+            obtain_token(
+                OAUTH, wanted(denial=wants_more("b"), refused_token="access-1")
+            )
+        )
     other = registered(
         "new-client-1",
         redirect_uri="http://127.0.0.1:5005/callback",
@@ -284,10 +301,10 @@ def test_a_client_that_the_server_forgot_registers_before_the_user_is_asked(
 ):
     pages = [Answer(status, {}, b"who?"), Answer(200, {}, b"<p>Log in")]
     world = World(stored(**members), {AUTHORIZE: pages})
-    request = wanted(used="access-1", must_log_in=True)
-    record = world.run(obtain(OAUTH, request)).record
+    request = wanted(refused_token="access-1", must_log_in=True)
+    record = world.run(obtain_token(OAUTH, request)).record
     assert record.identity == newly_registered("new-client-1")
-    [asked] = world.of(Ask)
+    [asked] = world.of(AuthorizeUser)
     assert query_of(asked.url)["client_id"] == "new-client-1"
     looked = [query_of(url) for url in world.asked if url.startswith(AUTHORIZE)]
     assert [each["client_id"] for each in looked] == ["client-1", "new-client-1"]
@@ -307,21 +324,21 @@ KNOWN = {
 @pytest.mark.parametrize("answer", KNOWN.values(), ids=KNOWN)
 def test_any_other_answer_is_for_the_browser(answer):
     world = World(stored(**NO_REFRESH), {AUTHORIZE: answer})
-    record = world.run(obtain(OAUTH, wanted(used="access-1"))).record
+    record = world.run(obtain_token(OAUTH, wanted(refused_token="access-1"))).record
     assert record.identity == registered()
     assert REGISTER not in world.asked
 
 
 def test_a_server_that_turns_every_client_away_keeps_the_one_that_it_has():
     world = World(stored(**NO_REFRESH), {AUTHORIZE: Answer(400, {}, b"")})
-    record = world.run(obtain(OAUTH, wanted(used="access-1"))).record
+    record = world.run(obtain_token(OAUTH, wanted(refused_token="access-1"))).record
     assert record.identity == registered()
 
 
 def test_a_client_that_cannot_register_anew_stays_the_one_that_it_is():
     unable = {AUTHORIZE: Answer(400, {}, b""), REGISTER: Answer(429, {}, b"")}
     world = World(stored(**NO_REFRESH), unable)
-    record = world.run(obtain(OAUTH, wanted(used="access-1"))).record
+    record = world.run(obtain_token(OAUTH, wanted(refused_token="access-1"))).record
     assert record.identity == registered()
 
 
@@ -339,10 +356,10 @@ def test_a_registration_that_the_token_endpoint_does_not_know_is_made_anew():
 def test_what_somebody_else_forgot_meanwhile_needs_no_forgetting():
     world = World(OLD)
     world.answers[TOKEN] = refused("invalid_client", 401)
-    world.on[Ask] = lambda step: world.store.put(None)
+    world.on[AuthorizeUser] = lambda step: world.store.put(None)
     with pytest.raises(TokenError):
         world.run(log_in(OAUTH, wanted()))
-    assert not world.of(Forget)
+    assert not world.of(Delete)
 
 
 def test_a_code_that_is_refused_for_another_reason_forgets_no_registration():
@@ -358,7 +375,7 @@ def test_who_is_not_registered_is_told_and_nothing_is_stored():
     world = World()
     world.answers[REGISTER] = refused("invalid_redirect_uri")
     with pytest.raises(RegistrationError):
-        world.run(obtain(OAUTH, wanted()))
+        world.run(obtain_token(OAUTH, wanted()))
     assert not world.of(Save)
 
 
@@ -366,7 +383,7 @@ def test_a_server_that_cannot_answer_now_loses_nothing():
     world = World(stored())
     world.answers[TOKEN] = [refused("invalid_grant"), Answer(503, {}, b"")]
     with pytest.raises(AuthTemporarilyUnavailable):
-        world.run(obtain(OAUTH, wanted()))
+        world.run(obtain_token(OAUTH, wanted()))
     assert world.record == OLD
 
 
@@ -386,11 +403,11 @@ STEP_UPS = {
 def test_a_step_up_asks_for_all_at_once(asked, granted, more, chosen):
     had = attrs.evolve(GOOD, scopes=granted)
     world = World(stored(tokens=had, asked_scopes=asked))
-    reasons = {"denial": wants_more(*more), "used": "access-1"}
-    obtained = world.run(obtain(OAUTH, wanted(**reasons)))
-    [step] = world.of(Ask)
+    reasons = {"denial": wants_more(*more), "refused_token": "access-1"}
+    obtained = world.run(obtain_token(OAUTH, wanted(**reasons)))
+    [step] = world.of(AuthorizeUser)
     assert step.scopes == chosen
-    assert obtained.how == "logged-in"
+    assert obtained.source == "logged-in"
     assert obtained.record.asked_scopes == chosen
     assert obtained.record.tokens.scopes == chosen  # the server did not say otherwise
 
@@ -398,22 +415,22 @@ def test_a_step_up_asks_for_all_at_once(asked, granted, more, chosen):
 def test_scopes_that_somebody_else_got_meanwhile_are_enough():
     wide = attrs.evolve(GOOD, access_token="wide", scopes=("a", "b", "c"))
     world = World(stored(tokens=wide))
-    reasons = {"denial": wants_more("b"), "used": "access-1"}
-    assert world.run(obtain(OAUTH, wanted(**reasons))).how == "stored"
+    reasons = {"denial": wants_more("b"), "refused_token": "access-1"}
+    assert world.run(obtain_token(OAUTH, wanted(**reasons))).source == "stored"
 
 
 @pytest.mark.parametrize("scopes", [("a",), None])
 def test_scopes_of_another_token_that_are_not_enough_are_asked_for(scopes):
     other = attrs.evolve(GOOD, access_token="other", scopes=scopes)
     world = World(stored(tokens=other))
-    reasons = {"denial": wants_more("b"), "used": "access-1"}
-    assert world.run(obtain(OAUTH, wanted(**reasons))).how == "logged-in"
+    reasons = {"denial": wants_more("b"), "refused_token": "access-1"}
+    assert world.run(obtain_token(OAUTH, wanted(**reasons))).source == "logged-in"
 
 
 def test_a_step_up_without_tokens_asks_for_what_was_asked_for_and_these():
     world = World(OLD)
     world.run(log_in(OAUTH, wanted(denial=wants_more("b"))))
-    assert world.of(Ask)[0].scopes == ("a", "b")
+    assert world.of(AuthorizeUser)[0].scopes == ("a", "b")
 
 
 @pytest.mark.rule("FLOW-13", "FLOW-25")
@@ -423,8 +440,8 @@ def test_without_a_step_up_the_scopes_are_chosen_as_at_first():
     world.answers[well_known(ISSUER)] = server_document(
         scopes_supported=["x", "offline_access"]
     )
-    world.run(obtain(OAUTH, wanted(denial=denied())))
-    assert world.of(Ask)[0].scopes == ("x", "y", "offline_access")
+    world.run(obtain_token(OAUTH, wanted(denial=denied())))
+    assert world.of(AuthorizeUser)[0].scopes == ("x", "y", "offline_access")
 
 
 # --- the way back -----------------------------------------------------------------
@@ -444,7 +461,7 @@ BACK = {
 def test_nobody_listens_where_the_way_back_is_not_ours(options, uri):
     world = World()
     with suppress(AuthRequired):
-        world.run(obtain(OAuth(**options), wanted()))
+        world.run(obtain_token(OAuth(**options), wanted()))
     assert not world.of(Listen)
     assert world.of(Fetch)[2].document["redirect_uris"] == [uri]
 
@@ -494,15 +511,15 @@ def test_tokens_are_bound_where_that_is_wanted_and_possible(
     world.answers[PRM] = resource_document(**resource)
     world.answers[well_known(ISSUER)] = server_document(**server)
     world.answers[TOKEN] = tokens(token_type="DPoP" if is_bound else "Bearer")
-    record = world.run(obtain(OAuth(**options), wanted(denial=denial))).record
-    assert len(world.of(NewKey)) == is_bound
+    record = world.run(obtain_token(OAuth(**options), wanted(denial=denial))).record
+    assert len(world.of(GenerateKey)) == is_bound
     assert (record.dpop_key is not None) == is_bound
     [request] = [step for step in world.of(Fetch) if step.form]
     assert ("dpop" in dict(request.headers)) == is_bound
     assert world.record == record
 
 
-KEY = new_key()
+KEY = generate_proof_key()
 BOUND = Tokens("access-1", "DPoP", GOOD.expires_at, "refresh-1", ("a",))
 WITH_KEY = stored(
     tokens=BOUND,
@@ -522,7 +539,7 @@ def test_the_key_of_before_stays_as_long_as_the_server_takes_it():
     world = World(WITH_KEY, answers())
     record = world.run(log_in(OAUTH, wanted(denial=wants_more("b"))))
     assert record.dpop_key == KEY
-    assert not world.of(NewKey)
+    assert not world.of(GenerateKey)
 
 
 def test_a_server_that_knows_no_keys_any_more_gives_plain_tokens():
@@ -544,7 +561,7 @@ def test_the_key_goes_with_its_issuer():
     record = world.run(log_in(OAuth(dpop=True), wanted()))
     assert record.dpop_key is not None
     assert record.dpop_key != KEY
-    assert len(world.of(NewKey)) == 1
+    assert len(world.of(GenerateKey)) == 1
 
 
 def test_a_key_that_tokens_are_bound_to_is_kept_where_the_login_is_given_up():
@@ -571,7 +588,7 @@ def test_a_login_that_is_finished_elsewhere_has_its_key():
         urls.append(caught.value.url)
     assert urls[0] == urls[1]
     state = urls[0].partition("state=")[2].partition("&")[0]
-    record = world.run(finish(grant, wanted(), {"state": state, "code": "c"}))
+    record = world.run(finish_pending(grant, wanted(), {"state": state, "code": "c"}))
     assert record.tokens.token_type == "DPoP"
     assert record.dpop_key is not None
 
@@ -586,7 +603,7 @@ LIVE = stored(tokens=GOOD, identity=ANYWHERE)
 def begin(world, grant=ALONE, **reasons):
     """Begin a login; return the error that says where to go."""
     with pytest.raises(AuthRequired) as caught:
-        world.run(obtain(grant, wanted(**reasons)))
+        world.run(obtain_token(grant, wanted(**reasons)))
     return caught.value
 
 
@@ -607,7 +624,7 @@ def test_who_may_ask_nobody_says_where_to_log_in_and_keeps_what_that_takes():
     [keep] = world.of(SavePending)
     assert keep.pending.record.issuer == ISSUER
     assert keep.pending.begun_at == NOW
-    assert not world.of(Ask)
+    assert not world.of(AuthorizeUser)
     assert world.token_forms() == []
 
 
@@ -618,7 +635,7 @@ def test_who_may_ask_nobody_says_where_to_log_in_and_keeps_what_that_takes():
 )
 def test_too_few_scopes_are_an_error_of_their_own(required, scopes, said):
     world = World(LIVE)
-    error = begin(world, denial=wants_more(*required), used="access-1")
+    error = begin(world, denial=wants_more(*required), refused_token="access-1")
     assert isinstance(error, InsufficientScope)
     assert (error.required, error.scopes) == (required, scopes)
     assert str(error).endswith(f"wants more scopes: {said}")
@@ -629,35 +646,41 @@ def test_too_few_scopes_are_an_error_of_their_own(required, scopes, said):
 def test_a_login_can_be_finished_by_somebody_else():
     world = World()
     error = begin(world)
-    record = world.run(finish(OAuth(), wanted(), back(error)))
+    record = world.run(finish_pending(OAuth(), wanted(), back(error)))
     assert record.tokens.access_token == "access-2"
     assert world.record == record
     assert world.store.pending is None
-    assert world.run(obtain(ALONE, wanted())).how == "stored"
+    assert world.run(obtain_token(ALONE, wanted())).source == "stored"
 
 
 def test_tokens_of_before_are_replaced_when_it_is_finished_and_not_before():
     world = World(LIVE)
-    error = begin(world, denial=wants_more("b"), used="access-1")
+    error = begin(world, denial=wants_more("b"), refused_token="access-1")
     assert world.record == LIVE
-    record = world.run(finish(ALONE, wanted(), back(error)))
+    record = world.run(finish_pending(ALONE, wanted(), back(error)))
     assert record.tokens.scopes == ("a", "b")
     assert world.record == record
 
 
 @pytest.mark.parametrize(
     ("passed", "is_in_time"),
-    [(0, True), (PENDING_S - 1, True), (PENDING_S, False), (-1, False), (1e9, False)],
+    [
+        (0, True),
+        (PENDING_LOGIN_S - 1, True),
+        (PENDING_LOGIN_S, False),
+        (-1, False),
+        (1e9, False),
+    ],
 )
 def test_it_can_be_finished_within_an_hour(passed, is_in_time):
     world = World()
     error = begin(world)
     world.now += passed
     if is_in_time:
-        assert world.run(finish(ALONE, wanted(), back(error)))
+        assert world.run(finish_pending(ALONE, wanted(), back(error)))
         return
     with pytest.raises(AuthRequired) as caught:
-        world.run(finish(ALONE, wanted(), back(error)))
+        world.run(finish_pending(ALONE, wanted(), back(error)))
     assert caught.value.url is None
     assert world.token_forms() == []
 
@@ -666,9 +689,9 @@ def test_it_can_be_finished_within_an_hour(passed, is_in_time):
 def test_what_was_finished_is_not_finished_again():
     world = World()
     error = begin(world)
-    world.run(finish(ALONE, wanted(), back(error)))
+    world.run(finish_pending(ALONE, wanted(), back(error)))
     with pytest.raises(AuthRequired):
-        world.run(finish(ALONE, wanted(), back(error)))
+        world.run(finish_pending(ALONE, wanted(), back(error)))
     assert len(world.token_forms()) == 1
 
 
@@ -680,10 +703,10 @@ def test_a_browser_with_another_state_is_not_the_users(params):
     error = begin(world)
     for _ in range(3):
         with pytest.raises(ResponseRefused) as caught:
-            world.run(finish(ALONE, wanted(), {"code": "evil"} | params))
+            world.run(finish_pending(ALONE, wanted(), {"code": "evil"} | params))
         assert caught.value.parameter == "state"
     assert world.token_forms() == []
-    assert world.run(finish(ALONE, wanted(), back(error)))
+    assert world.run(finish_pending(ALONE, wanted(), back(error)))
     assert [form["code"] for form in world.token_forms()] == ["code-1"]
 
 
@@ -701,9 +724,9 @@ def test_an_answer_to_that_login_is_the_only_one_whatever_it_says(params, error)
     world = World()
     begun = begin(world)
     with pytest.raises(error):
-        world.run(finish(ALONE, wanted(), back(begun, **params)))
+        world.run(finish_pending(ALONE, wanted(), back(begun, **params)))
     with pytest.raises(AuthRequired):
-        world.run(finish(ALONE, wanted(), back(begun)))
+        world.run(finish_pending(ALONE, wanted(), back(begun)))
     assert world.token_forms() == []
 
 
@@ -717,7 +740,7 @@ def test_a_login_with_another_server_or_client_is_not_gone_on_with(grant):
     world = World()
     begun = begin(world)
     with pytest.raises(ConsentDenied):
-        world.run(finish(grant, wanted(), back(begun)))
+        world.run(finish_pending(grant, wanted(), back(begun)))
     assert world.token_forms() == []
 
 
@@ -730,10 +753,10 @@ def test_a_login_with_another_server_or_client_is_not_gone_on_with(grant):
 )
 def test_a_code_that_gives_no_tokens_stores_none(answer, error):
     world = World(LIVE)
-    begun = begin(world, denial=wants_more("b"), used="access-1")
+    begun = begin(world, denial=wants_more("b"), refused_token="access-1")
     world.answers[TOKEN] = answer
     with pytest.raises(error):
-        world.run(finish(ALONE, wanted(), back(begun)))
+        world.run(finish_pending(ALONE, wanted(), back(begun)))
     assert world.record == LIVE
 
 
@@ -747,7 +770,7 @@ def test_who_was_told_where_to_log_in_finds_the_way_back_whoever_asks_again():
     second = begin(world)
     assert first.url == second.url
     assert [step.pending.begun_at for step in world.of(SavePending)] == [NOW, NOW]
-    assert world.run(finish(ALONE, wanted(), back(first)))
+    assert world.run(finish_pending(ALONE, wanted(), back(first)))
 
 
 OTHERS = {
@@ -760,19 +783,19 @@ OTHERS = {
 def test_another_login_takes_the_place_of_the_one_that_was_begun(reasons):
     world = World()
     first = begin(world)
-    world.now += 60 if reasons else PENDING_S / 2
+    world.now += 60 if reasons else PENDING_LOGIN_S / 2
     second = begin(world, **reasons)
     assert query_of(first.url)["state"] != query_of(second.url)["state"]
     with pytest.raises(ResponseRefused):
-        world.run(finish(ALONE, wanted(), back(first)))
-    assert world.run(finish(ALONE, wanted(), back(second)))
+        world.run(finish_pending(ALONE, wanted(), back(first)))
+    assert world.run(finish_pending(ALONE, wanted(), back(second)))
 
 
 def test_a_user_who_can_be_asked_is_asked_anew():
     world = World()
     first = begin(world)
-    world.run(obtain(OAuth(), wanted()))
-    [asked] = world.of(Ask)
+    world.run(obtain_token(OAuth(), wanted()))
+    [asked] = world.of(AuthorizeUser)
     assert asked.state != query_of(first.url)["state"]
     assert len(world.of(LoadPending)) == 1
 
@@ -798,10 +821,10 @@ def test_a_server_that_forgot_the_client_of_a_login_is_asked_to_register_another
     first = begin(world)
     assert world.record.registered.client_id == "new-client-1"
     with pytest.raises(TokenError):
-        world.run(finish(ALONE, wanted(), back(first)))
+        world.run(finish_pending(ALONE, wanted(), back(first)))
     assert world.record == expired
     second = begin(world)
-    record = world.run(finish(ALONE, wanted(), back(second)))
+    record = world.run(finish_pending(ALONE, wanted(), back(second)))
     assert record.identity.client_id == "new-client-2"
 
 
@@ -812,5 +835,5 @@ def test_a_client_that_was_given_is_not_forgotten_by_anything():
     grant = OAuth(client_id="given-1", interactive=False)
     begun = begin(world, grant)
     with pytest.raises(TokenError):
-        world.run(finish(grant, wanted(), back(begun)))
+        world.run(finish_pending(grant, wanted(), back(begun)))
     assert world.record == stored(tokens=None, identity=given)

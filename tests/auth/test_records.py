@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mcpwire.auth.records import (
     Identity,
-    Pending,
+    PendingLogin,
     Record,
     ServerMetadata,
     Tokens,
@@ -63,7 +63,7 @@ FULL = Record(
     dpop_key={"kty": "EC", "crv": "P-256"},
     registered=Identity("other-client", issuer=ISSUER, kind="registered"),
 )
-PENDING = Pending(FULL, "some-state", "some-verifier", "http://localhost/", 1.5)
+PENDING = PendingLogin(FULL, "some-state", "some-verifier", "http://localhost/", 1.5)
 
 
 def edited(path, value):

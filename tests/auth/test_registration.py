@@ -351,7 +351,7 @@ def test_a_client_registers_nowhere_where_all_can_read_along():
 
 def read(members, status=201, **asked):
     asked = {"redirect_uris": [REDIRECT], "token_endpoint_auth_method": BASIC, **asked}
-    return read_registration(document(status, **members), ISSUER, NOW, asked=asked)
+    return read_registration(document(status, **members), ISSUER, NOW, request=asked)
 
 
 @pytest.mark.rule("REG-10")

@@ -10,8 +10,8 @@ from mcpwire.auth.records import (
     ResourceMetadata,
     ServerMetadata,
     check_scope,
-    each_scope_once,
     is_scope,
+    unique_scopes,
 )
 
 
@@ -136,8 +136,8 @@ def test_a_scope_is_visible_and_nothing_that_quotes(text):
 
 @given(st.lists(SCOPE, unique=True))
 def test_a_list_of_scopes_is_read_back(scopes):
-    assert each_scope_once(scopes) == tuple(scopes)
-    assert each_scope_once(["", *scopes, "a b", *scopes]) == tuple(scopes)
+    assert unique_scopes(scopes) == tuple(scopes)
+    assert unique_scopes(["", *scopes, "a b", *scopes]) == tuple(scopes)
 
 
 @pytest.mark.parametrize("scope", ["", "a b", 'a"', "a\\b", "ü", "a\n", None, 7])

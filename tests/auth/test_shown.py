@@ -6,12 +6,12 @@ from driving import GOOD, World, stored, wanted
 
 from mcpwire.auth import records, steps
 from mcpwire.auth.config import OAuth
-from mcpwire.auth.flow import TokenRequest, obtain
+from mcpwire.auth.flow import TokenRequest, obtain_token
 from mcpwire.auth.records import (
     Identity,
     Login,
     LoginStatus,
-    Pending,
+    PendingLogin,
     ResourceMetadata,
     ServerMetadata,
     Tokens,
@@ -24,7 +24,7 @@ TOKENS = Tokens("SENTINEL", refresh_token="SENTINEL", scopes=("a",))
 RECORD = stored(
     tokens=TOKENS, identity=IDENTITY, dpop_key={"d": "SENTINEL"}, registered=IDENTITY
 )
-PENDING = Pending(RECORD, "SENTINEL", "SENTINEL", "http://localhost/", 1.0)
+PENDING = PendingLogin(RECORD, "SENTINEL", "SENTINEL", "http://localhost/", 1.0)
 KNOWN = [
     ResourceMetadata("https://mcp.example/mcp", (ISSUER,)),
     ServerMetadata(ISSUER),
@@ -44,10 +44,10 @@ CARRIED = [
         headers=(("authorization", "SENTINEL"),),
     ),
     steps.Fetch("it", URL, document={"a": "SENTINEL"}),
-    steps.Ask(URL, "SENTINEL", "http://a/", ("b",)),
+    steps.AuthorizeUser(URL, "SENTINEL", "http://a/", ("b",)),
     steps.Save(RECORD),
     steps.SavePending(PENDING),
-    TokenRequest(wanted().server, used="SENTINEL"),
+    TokenRequest(wanted().server, refused_token="SENTINEL"),
 ]
 
 
@@ -70,7 +70,7 @@ def test_no_repr_shows_a_secret(value):
 @pytest.mark.attack("S23")
 def test_what_comes_of_a_request_shows_no_token():
     secret = attrs.evolve(GOOD, access_token="SENTINEL", refresh_token="SENTINEL")
-    obtained = World(stored(tokens=secret)).run(obtain(OAuth(), wanted()))
+    obtained = World(stored(tokens=secret)).run(obtain_token(OAuth(), wanted()))
     assert "SENTINEL" not in repr(obtained)
 
 

@@ -17,15 +17,15 @@ from mcpwire.auth.errors import (
     TokenError,
     UrlRefused,
 )
-from mcpwire.auth.jwt import new_key
+from mcpwire.auth.jwt import generate_proof_key
 from mcpwire.auth.records import Identity, Record, ServerMetadata, Tokens
 from mcpwire.auth.steps import Answer, Fetch
 from mcpwire.auth.tokens import (
     JWT_BEARER,
     authenticate,
-    decide_method,
     grant_form,
     request_tokens,
+    select_auth_method,
 )
 from mcpwire.auth.url_policy import UrlPolicy
 from mcpwire.wire.urls import parse_url
@@ -95,19 +95,19 @@ METHODS = [
 @pytest.mark.rule("REG-14")
 @pytest.mark.parametrize(("identity", "methods", "method"), METHODS, ids=str)
 def test_a_client_authenticates_as_both_can(identity, methods, method):
-    assert decide_method(identity, metadata(*methods)) == method
+    assert select_auth_method(identity, metadata(*methods)) == method
 
 
 @pytest.mark.rule("REG-04", "CC-01")
 @pytest.mark.parametrize("methods", [(), (JWT,), (BASIC,)])
 @pytest.mark.parametrize("identity", [PUBLIC, SECRET])
 def test_who_has_a_key_signs(identity, methods):
-    assert decide_method(identity, metadata(*methods), can_sign=True) == JWT
+    assert select_auth_method(identity, metadata(*methods), can_sign=True) == JWT
 
 
 def test_a_secret_that_no_method_takes_is_not_sent():
     with pytest.raises(TokenError, match="takes no client_secret"):
-        decide_method(SECRET, metadata(JWT, "tls_client_auth"))
+        select_auth_method(SECRET, metadata(JWT, "tls_client_auth"))
 
 
 @pytest.mark.rule("REG-14", "CC-02", "CC-03")
@@ -279,7 +279,7 @@ def test_a_document_is_good_with_any_issuer():
 
 # --- proofs of possession --------------------------------------------------------
 
-DPOP_KEY = new_key()
+DPOP_KEY = generate_proof_key()
 WANTS_NONCE = {"error": "use_dpop_nonce"}
 
 

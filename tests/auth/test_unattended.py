@@ -29,9 +29,16 @@ from mcpwire.auth.config import (
     WorkloadIdentity,
 )
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, TokenError
-from mcpwire.auth.flow import obtain
+from mcpwire.auth.flow import obtain_token
 from mcpwire.auth.records import Identity, Record, Tokens
-from mcpwire.auth.steps import Answer, Ask, Fetch, Lease, Listen, Supply
+from mcpwire.auth.steps import (
+    AcquireLease,
+    Answer,
+    AuthorizeUser,
+    CallFunction,
+    Fetch,
+    Listen,
+)
 from mcpwire.auth.tokens import ID_JAG
 
 KEY = ECKey.generate_key("P-256")
@@ -78,7 +85,7 @@ def world_with(**server):
 def test_nobody_is_asked_and_the_tokens_are_stored(grant, issuer):
     world = world_with()
     grant = attrs.evolve(grant, issuer=issuer)
-    obtained = world.run(obtain(grant, wanted(denial=denied(scopes=("a",)))))
+    obtained = world.run(obtain_token(grant, wanted(denial=denied(scopes=("a",)))))
     secret = getattr(grant, "client_secret", None)
     record = Record(
         RESOURCE,
@@ -89,31 +96,31 @@ def test_nobody_is_asked_and_the_tokens_are_stored(grant, issuer):
     )
     assert obtained == (record, "logged-in")
     assert world.record == record
-    assert not world.of(Ask) + world.of(Listen) + world.of(Lease)
+    assert not world.of(AuthorizeUser) + world.of(Listen) + world.of(AcquireLease)
     assert f"{ISSUER}/register" not in world.asked
 
 
 @pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS)
 def test_a_good_token_that_is_stored_is_used(grant):
     world = world_with()
-    first = world.run(obtain(grant, wanted()))
+    first = world.run(obtain_token(grant, wanted()))
     asked = len(world.asked)
-    assert world.run(obtain(grant, wanted())) == (first.record, "stored")
+    assert world.run(obtain_token(grant, wanted())) == (first.record, "stored")
     assert len(world.asked) == asked
 
 
 @pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS)
 def test_what_is_stored_for_another_client_is_not_used(grant):
     world = world_with()
-    world.run(obtain(attrs.evolve(grant, client_id="other"), wanted()))
-    obtained = world.run(obtain(grant, wanted()))
-    assert obtained.how == "logged-in"
+    world.run(obtain_token(attrs.evolve(grant, client_id="other"), wanted()))
+    obtained = world.run(obtain_token(grant, wanted()))
+    assert obtained.source == "logged-in"
     assert obtained.record.identity.client_id == "me"
 
 
 def test_a_workload_shows_what_its_platform_gave_it():
     world = world_with()
-    world.run(obtain(attrs.evolve(WORKLOAD, scopes="x"), wanted()))
+    world.run(obtain_token(attrs.evolve(WORKLOAD, scopes="x"), wanted()))
     assert world.token_forms() == [
         {
             "grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
@@ -141,11 +148,11 @@ def test_a_function_is_asked_each_time_and_once_it_is_known_for_whom(
     grant = attrs.evolve(grant, **{field: supply})
     world = world_with()
     for _ in range(2):
-        world.run(obtain(grant, wanted(used="access-m")))
-    assert world.of(Supply) == [Supply(supply, what)] * 2
+        world.run(obtain_token(grant, wanted(refused_token="access-m")))
+    assert world.of(CallFunction) == [CallFunction(supply, what)] * 2
     assert "supplied-1" in str(world.posted[0])
     kinds = world.kinds
-    assert kinds.index("Supply") > kinds.index("Fetch") + 1, "after discovery"
+    assert kinds.index("CallFunction") > kinds.index("Fetch") + 1, "after discovery"
 
 
 @pytest.mark.parametrize("grant", [WORKLOAD, ENTERPRISE])
@@ -154,7 +161,7 @@ def test_a_function_that_gives_nothing_ends_it(grant):
     world = world_with()
     world.supplies = AuthTemporarilyUnavailable("it gave nothing")
     with pytest.raises(AuthTemporarilyUnavailable):
-        world.run(obtain(attrs.evolve(grant, **{field: print}), wanted()))
+        world.run(obtain_token(attrs.evolve(grant, **{field: print}), wanted()))
     assert world.posted == []
     assert world.record is None
 
@@ -163,7 +170,7 @@ def test_a_function_that_gives_nothing_ends_it(grant):
 def test_an_id_token_goes_to_the_provider_and_its_assertion_to_the_issuer():
     world = world_with()
     grant = attrs.evolve(ENTERPRISE, scopes=("x", "y"))
-    world.run(obtain(grant, wanted()))
+    world.run(obtain_token(grant, wanted()))
     [(first, exchange), (second, request)] = world.posted
     assert (first, second) == (IDP, TOKEN)
     assert exchange == {
@@ -198,7 +205,7 @@ def test_without_an_assertion_the_issuer_is_asked_nothing(answer):
     world = world_with()
     world.answers[IDP] = answer
     with pytest.raises(TokenError) as caught:
-        world.run(obtain(ENTERPRISE, wanted()))
+        world.run(obtain_token(ENTERPRISE, wanted()))
     assert "id-token-1" not in f"{caught.value} {vars(caught.value)}"
     assert world.token_forms() == []
 
@@ -215,10 +222,10 @@ def test_without_an_assertion_the_issuer_is_asked_nothing(answer):
 )
 def test_what_is_refused_is_tried_in_no_other_way(grant, answer, error):
     world = world_with()
-    before = world.run(obtain(grant, wanted())).record
+    before = world.run(obtain_token(grant, wanted())).record
     world.answers[TOKEN] = answer
     with pytest.raises(error) as caught:
-        world.run(obtain(grant, wanted(used="access-m")))
+        world.run(obtain_token(grant, wanted(refused_token="access-m")))
     assert world.record == before
     assert len(world.token_forms()) == 2
     for secret in ("pass-word", "jwt-1", "id-token-1", "id-jag-1"):
@@ -229,7 +236,9 @@ def test_a_provider_may_be_in_a_network_of_its_own():
     world = world_with()
     inner = "https://10.0.0.1/token"
     world.answers[inner] = assertion()
-    world.run(obtain(attrs.evolve(ENTERPRISE, idp_token_endpoint=inner), wanted()))
+    world.run(
+        obtain_token(attrs.evolve(ENTERPRISE, idp_token_endpoint=inner), wanted())
+    )
     assert [url for url, _ in world.posted] == [inner, TOKEN]
 
 
@@ -237,10 +246,10 @@ def test_scopes_are_those_of_the_user_or_of_the_server_and_never_offline_access(
     listed = ["x", "offline_access"]
     world = world_with(scopes_supported=listed)
     world.answers[PRM] = resource_document(scopes_supported=listed)
-    world.run(obtain(SECRET, wanted()))
-    more = {"denial": wants_more("y"), "used": "access-m"}
-    world.run(obtain(SECRET, wanted(**more)))
-    world.run(obtain(attrs.evolve(SECRET, scopes="z"), wanted(**more)))
+    world.run(obtain_token(SECRET, wanted()))
+    more = {"denial": wants_more("y"), "refused_token": "access-m"}
+    world.run(obtain_token(SECRET, wanted(**more)))
+    world.run(obtain_token(attrs.evolve(SECRET, scopes="z"), wanted(**more)))
     assert [form["scope"] for form in world.token_forms()] == ["x", "y", "z"]
 
 
@@ -248,7 +257,7 @@ def test_no_refresh_token_of_a_machine_is_ever_sent():
     world = world_with()
     world.answers[TOKEN] = tokens("access-m", "refresh-m")
     for _ in range(2):
-        world.run(obtain(SECRET, wanted(used="access-m")))
+        world.run(obtain_token(SECRET, wanted(refused_token="access-m")))
     assert [form["grant_type"] for form in world.token_forms()] == [
         "client_credentials"
     ] * 2

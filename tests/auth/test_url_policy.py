@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from mcpwire.auth.errors import UrlRefused
 from mcpwire.auth.url_policy import (
-    LONGEST_URL,
+    MAX_URL_CHARS,
     UrlPolicy,
     check_address,
     check_authorization_url,
     check_server_url,
-    class_of_server,
+    server_address_class,
 )
 from mcpwire.wire.urls import parse_url
 
@@ -192,7 +192,7 @@ def test_http_is_for_this_machine_and_for_whom_it_is_allowed(
         ("https://a:b@login.example/", "it must not hold a user name or password"),
         ("https://login.example/#x", "it must not hold a fragment"),
         ("https://login.example/a b", "the character at index 23 must be percent-"),
-        ("https://x/" + "a" * LONGEST_URL, "it is longer than 8000 characters"),
+        ("https://x/" + "a" * MAX_URL_CHARS, "it is longer than 8000 characters"),
     ],
 )
 def test_what_not_everybody_reads_alike_is_refused(text, rule):
@@ -296,7 +296,9 @@ def test_a_loopback_name_must_resolve_to_this_machine(host, address):
 def test_a_server_is_in_a_network_by_its_address_or_by_all_of_its_names(
     server, addresses, expected
 ):
-    assert class_of_server(parse_url(f"https://{server}/mcp"), addresses) == expected
+    assert (
+        server_address_class(parse_url(f"https://{server}/mcp"), addresses) == expected
+    )
 
 
 # --- where a user may be sent ---------------------------------------------------------

@@ -10,7 +10,7 @@ import mcpwire
 from mcpwire.cli.failures import UsageError
 from mcpwire.cli.main import parse
 from mcpwire.cli.output import Output
-from mcpwire.cli.targets import against_of
+from mcpwire.cli.targets import make_second_target
 
 URL, OTHER = "https://one.example/mcp", "https://two.example/mcp"
 NAMED = """
@@ -21,7 +21,7 @@ SHORT = ["--for", "0.1s", "--rounds", "1", "--warm-up", "0", "--no-floor", "--js
 
 
 def against(*words):
-    return against_of(parse(["bench", *words]), Output())
+    return make_second_target(parse(["bench", *words]), Output())
 
 
 def test_the_second_server_has_its_own_environment(cli):

@@ -10,7 +10,7 @@ import pytest
 from measured import pair, result, subject
 
 from mcpwire.bench import Result, compare, differences
-from mcpwire.bench.compare import medians
+from mcpwire.bench.compare import median_distribution
 from mcpwire.bench.results import FIGURES
 
 TRIALS = 100
@@ -79,7 +79,7 @@ def test_medians_of_draws_have_the_probabilities_of_all_draws():
             low, high = sorted(values)[2:4]
             counts.update((low, high))
     whole = counts.total()
-    found = dict(medians(groups))
+    found = dict(median_distribution(groups))
     assert found.keys() == {1.0, 2.0, 3.0, 4.0, 9.0}
     assert found == {v: pytest.approx(n / whole) for v, n in counts.items()}
 

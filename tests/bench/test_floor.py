@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from mcpwire.bench.floor import KINDS, floor_loop, measure_floor, one_core
+from mcpwire.bench.floor import KINDS, floor_loop, measure_floor, pinned_to_core
 from mcpwire.bench.null_process import null_command
 from mcpwire.testing import procfs
 
@@ -76,7 +76,7 @@ async def test_both_sides_run_on_one_core_and_this_thread_anywhere_afterwards():
     assert [os.sched_getaffinity(each) for each in servers] == [{max(cores)}] * 4
     measuring.cancel()
     await asyncio.wait([measuring])
-    with one_core():
+    with pinned_to_core():
         assert os.sched_getaffinity(0) == {max(cores)}
     assert os.sched_getaffinity(0) == cores
 

@@ -137,7 +137,7 @@ for user in (one, two):
     assert result.text == "x" * 100
     user.on_stop()
 one.ping()
-error = locust.McpUser._child.ask(99, "ping").error
+error = locust.McpUser._child.request(99, "ping").error
 assert error.args == ("this user is not connected",)
 """
     expected = [

@@ -9,7 +9,7 @@ import time
 import pytest
 
 import mcpwire
-from mcpwire.bench.null import LEGACY_VERSION, MODERN_VERSION, find_request
+from mcpwire.bench.null import LEGACY_VERSION, MODERN_VERSION, parse_request
 from mcpwire.bench.null_process import null_command, null_http, null_process
 from mcpwire.versions import LATEST, LATEST_SESSION
 
@@ -88,7 +88,7 @@ def test_it_answers_each_method_in_both_eras():
     ],
 )
 def test_id_and_method_are_those_of_the_message_itself(message, found):
-    assert find_request(message) == found
+    assert parse_request(message) == found
 
 
 def test_its_versions_are_those_of_the_package():

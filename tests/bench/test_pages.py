@@ -11,7 +11,7 @@ from browser import CHROMIUM, PAPER, seen
 from measured import result, slice_of, subject
 
 from mcpwire.bench import Result
-from mcpwire.bench.charts import linear, logarithmic, percentiles
+from mcpwire.bench.charts import linear_axis, logarithmic_axis, percentile_axis
 from mcpwire.bench.load import Load
 from mcpwire.bench.pages import write_page
 from mcpwire.bench.reports import to_text
@@ -270,30 +270,30 @@ def test_a_server_that_answered_nothing_has_a_page(tmp_path):
 
 @pytest.mark.parametrize("highest", [0.4, 1, 3.3, 99, 1_000, 123_456])
 def test_an_axis_has_some_round_steps_and_holds_its_values(highest):
-    axis = linear("x", [highest])
+    axis = linear_axis("x", [highest])
     assert 4 <= len(axis.ticks) <= 8
     assert axis.ticks[0] == (0, "0")
-    assert axis.part(0) == 0
-    assert 0.6 < axis.part(highest) <= 1
-    assert axis.part(axis.ticks[-1][0]) == 1
+    assert axis.position(0) == 0
+    assert 0.6 < axis.position(highest) <= 1
+    assert axis.position(axis.ticks[-1][0]) == 1
 
 
 @pytest.mark.parametrize("low", [0.002, 1, 70, 5_000])
 @pytest.mark.parametrize("times", [1, 1.3, 4, 90, 10_000])
 def test_a_logarithmic_axis_has_some_ticks_and_holds_its_values(low, times):
-    axis = logarithmic("x", [0, low, low * times])
+    axis = logarithmic_axis("x", [0, low, low * times])
     assert 2 <= len(axis.ticks) <= 15
-    parts = [axis.part(value) for value, _ in axis.ticks]
+    parts = [axis.position(value) for value, _ in axis.ticks]
     assert parts == sorted(set(parts))
-    assert 0 < axis.part(low) <= axis.part(low * times) < 1
+    assert 0 < axis.position(low) <= axis.position(low * times) < 1
 
 
 def test_units_suit_what_is_shown():
-    assert linear("t", [900.0], "us").label == "t (us)"
-    assert linear("t", [1_100.0], "us").label == "t (ms)"
-    assert linear("m", [3 * 2**20], "B").label == "m (MiB)"
-    assert linear("n", []).ticks == linear("n", [0.0]).ticks
-    nines = [text for _, text in percentiles(100_000).ticks]
+    assert linear_axis("t", [900.0], "us").label == "t (us)"
+    assert linear_axis("t", [1_100.0], "us").label == "t (ms)"
+    assert linear_axis("m", [3 * 2**20], "B").label == "m (MiB)"
+    assert linear_axis("n", []).ticks == linear_axis("n", [0.0]).ticks
+    nines = [text for _, text in percentile_axis(100_000).ticks]
     assert nines == ["0", "50", "90", "99", "99.9", "99.99", "99.999"]
 
 

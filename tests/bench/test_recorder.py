@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from mcpwire.bench.histogram import LONGEST_NS, histogram, merged, percentiles
+from mcpwire.bench.histogram import MAX_NS, histogram, merge_histograms, percentiles
 from mcpwire.bench.load import Call
 from mcpwire.bench.results import FIGURES, Sample, Subject
 from mcpwire.bench.worker import PhaseSampler, Recorder
@@ -26,7 +26,7 @@ def record(monkeypatch):
             for due, begun, answered in calls:
                 patch.setattr(time, "monotonic_ns", lambda now=answered: now)
                 recorder.offered += 1
-                recorder.answered(due, begun, None)
+                recorder.record_answer(due, begun, None)
         return recorder
 
     return recorded
@@ -56,15 +56,15 @@ def test_summing_up_does_not_hold_the_calls_of_all_seconds_again(record):
 def test_times_are_counted_as_the_package_would():
     chance = random.Random(2)
     values = [int(2 ** chance.uniform(0, 42)) for _ in range(5_000)]
-    values += [0, -1, 63, 64, LONGEST_NS - 1, LONGEST_NS, LONGEST_NS + 1]
-    plain = HdrHistogram(100, LONGEST_NS, 3)
+    values += [0, -1, 63, 64, MAX_NS - 1, MAX_NS, MAX_NS + 1]
+    plain = HdrHistogram(100, MAX_NS, 3)
     for value in values:
-        plain.record_value(min(max(value, 0), LONGEST_NS))
+        plain.record_value(min(max(value, 0), MAX_NS))
     assert histogram(values).encode() == plain.encode()
 
 
 def test_histograms_are_merged_whatever_their_lengths():
-    values = [[5_000, LONGEST_NS], [], [100], [3 * SECOND] * 4]
+    values = [[5_000, MAX_NS], [], [100], [3 * SECOND] * 4]
     texts = [histogram(each).encode().decode() for each in values]
     for chosen in (texts, texts[::-1], texts[:1], texts[1:2], []):
         held = [
@@ -73,7 +73,7 @@ def test_histograms_are_merged_whatever_their_lengths():
             if text in chosen
             for v in each
         ]
-        assert merged(chosen).encode() == histogram(held).encode()
+        assert merge_histograms(chosen).encode() == histogram(held).encode()
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 1_000])
@@ -150,7 +150,7 @@ def slope_of(*rounds):
     """Return the slope of memory with the ends of its interval."""
     samples = tuple(sample for each in rounds for sample in each)
     one = Subject(name="target", target="x", server={}, slices=(), samples=samples)
-    ends = [FIGURES[f"memory slope {end}"].of(one) for end in ("low", "high")]
+    ends = [FIGURES[f"memory slope {end}"].compute(one) for end in ("low", "high")]
     return one.memory_slope(), *ends
 
 
@@ -219,11 +219,11 @@ def test_the_phases_of_a_call_end_with_its_own_messages(monkeypatch, events, pha
         patch.setattr(time, "monotonic_ns", lambda: 10)
         client = Replayed(sampler, patch, told)
         asyncio.run(sampler.perform(client, Call("ping")))
-    assert [list(each) for each in sampler.found.values()] == [[n] for n in phases]
+    assert [list(each) for each in sampler.durations.values()] == [[n] for n in phases]
 
 
 def test_a_call_without_an_answer_has_no_phases(monkeypatch):
     sampler = PhaseSampler()
     client = Replayed(sampler, monkeypatch, [(15, "send", OURS), *OTHERS])
     asyncio.run(sampler.perform(client, Call("ping")))
-    assert all(not each for each in sampler.found.values())
+    assert all(not each for each in sampler.durations.values())

@@ -9,7 +9,7 @@ import pytest
 
 from mcpwire import ConnectError, Http, Stdio
 from mcpwire.bench import Call, Load, find_max, parse_condition, run, runs
-from mcpwire.bench.histogram import merged
+from mcpwire.bench.histogram import merge_histograms
 from mcpwire.bench.null_process import null_command, null_http
 from mcpwire.bench.worker import Generator, Job, Pacer
 from mcpwire.testing.procfs import descendants, is_alive
@@ -143,7 +143,7 @@ def test_a_closed_loop_looks_every_50_ms_how_late_its_event_loop_is():
         finally:
             pacer.close()
 
-    lag = merged([asyncio.run(blocked())["lag"]])
+    lag = merge_histograms([asyncio.run(blocked())["lag"]])
     assert lag.total_count == 6
     assert lag.get_max_value() > 50_000_000
 
@@ -325,8 +325,8 @@ def test_a_rate_beyond_all_machines_ends_and_is_missed():
 
 
 def test_a_rate_is_tried_in_slices_so_that_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr(runs, "LONGEST_SLICE_S", 0.2)
-    monkeypatch.setattr(runs, "MOST_CALLS", 4)
+    monkeypatch.setattr(runs, "MAX_SLICE_S", 0.2)
+    monkeypatch.setattr(runs, "MAX_SLICE_CALLS", 4)
     load = Load(calls=ECHO, rate=40, **SHORT)
     result = asyncio.run(find_max(null(), load, parse_condition("p99 < 0us")))
     steps = {each.name: each for each in result.subjects}

@@ -11,8 +11,8 @@ import pytest
 
 from mcpwire import Stdio
 from mcpwire.bench import Load, run
-from mcpwire.bench.crew import GeneratorFailed
 from mcpwire.bench.null_process import null_command
+from mcpwire.bench.worker_group import GeneratorFailed
 from mcpwire.testing.procfs import HAS_PROC, descendants, is_alive
 
 pytestmark = pytest.mark.skipif(not HAS_PROC, reason="looks for processes in /proc")

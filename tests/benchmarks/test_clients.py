@@ -31,21 +31,23 @@ def test_clients_in_other_environments_are_measured_alike(bench, benchmark_modul
     if os.environ.get("CI"):
         assert chosen.keys() == ONE_LEG_EACH.keys(), "run `make peers`"
     with ExitStack() as stack:
-        children = [stack.enter_context(rounds.started(v)) for v in chosen.values()]
+        children = [
+            stack.enter_context(rounds.start_variant(v)) for v in chosen.values()
+        ]
         for child in children:
             child.read()
-            assert child.ask(calls=2, width=None).keys() == SINGLE
+            assert child.request(calls=2, width=None).keys() == SINGLE
             widths = {"calls_per_s@3", "cpu_us@3"}
-            figures = child.ask(calls=4, width=3)
+            figures = child.request(calls=4, width=3)
             assert figures.keys() == widths
             assert min(figures.values()) > 0
-            assert child.ask().keys() == PERCENTILES
+            assert child.request().keys() == PERCENTILES
 
 
 @pytest.mark.parametrize("shape", ["stdio", "json", "sse"])
 def test_each_client_knows_how_much_it_can_be_asked_for(bench, shape):
     for peer in bench.CLIENTS.values():
-        assert peer.portions[shape] >= 1
+        assert peer.divisors[shape] >= 1
         assert set(peer.widths.get(shape, ())) <= set(bench.WIDTHS)
 
 
@@ -70,8 +72,8 @@ def test_what_knows_sessions_only_is_measured_in_sessions_only(bench):
             for leg in bench.LEGS
             if (f"{leg}: {name}", f"{leg}: mcpwire") in bench.PAIRS
         ]
-        assert len(legs) == (6 if peer.is_later else 3)
-        assert peer.is_later or "2026" not in "".join(legs)
+        assert len(legs) == (6 if peer.is_modern else 3)
+        assert peer.is_modern or "2026" not in "".join(legs)
 
 
 def test_each_budget_is_about_what_is_measured(bench):
@@ -94,10 +96,10 @@ def test_ahead_is_about_the_figure_in_which_ours_is_the_least_ahead(bench):
             "partly": figures(cpu_us=5),
         }
     ]
-    assert bench.Ahead("ours", against="theirs").ratio(rounds) == 2.5
-    partly = bench.Ahead("ours", against="partly").verdict(rounds)
+    assert bench.PeerBudget("ours", against="theirs").ratio(rounds) == 2.5
+    partly = bench.PeerBudget("ours", against="partly").verdict(rounds)
     assert (partly["ratio"], partly["holds"]) == (0.5, False)
-    assert bench.Ahead("ours", against="absent").ratio(rounds) is None
+    assert bench.PeerBudget("ours", against="absent").ratio(rounds) is None
 
 
 def test_without_a_compiler_it_ends_with_one_line(bench, monkeypatch):

@@ -29,11 +29,11 @@ def test_every_slice_makes_exactly_its_calls_with_its_width_in_flight(benchmark_
         await asyncio.sleep(0)
         running -= 1
 
-    figures = asyncio.run(measure.in_flight(call, 200, 8))
+    figures = asyncio.run(measure.measure_in_flight(call, 200, 8))
     assert (calls, most) == (200 + measure.WARM_UP_CALLS, 8)
     assert set(figures) == {"calls_per_s@8", "cpu_us@8"}
-    assert len(asyncio.run(measure.laps(call, 30))) == 30
-    assert set(asyncio.run(measure.one_at_a_time(call, 30))) == {"cpu_us"}
+    assert len(asyncio.run(measure.time_calls(call, 30))) == 30
+    assert set(asyncio.run(measure.measure_cpu(call, 30))) == {"cpu_us"}
     assert calls == 230 + 3 * measure.WARM_UP_CALLS + 30
 
 
@@ -52,7 +52,7 @@ def test_as_many_go_before_as_there_will_be_in_flight(benchmark_module):
         nonlocal calls
         calls += 1
 
-    asyncio.run(measure.in_flight(call, 70, 64))
+    asyncio.run(measure.measure_in_flight(call, 70, 64))
     assert calls == 64 + 70
 
 
@@ -61,7 +61,7 @@ def test_a_ratio_is_taken_slice_by_slice_and_not_from_medians(benchmark_module):
     floor = rounds.Variant("floor", "m:f", "", "floor")
     mine = rounds.Variant("mine", "m:g", "", "floor")
     slices = {"floor": {"cpu_us": [10, 20, 40]}, "mine": {"cpu_us": [12, 30, 44]}}
-    reckoned = rounds.reckon([floor, mine], slices)
+    reckoned = rounds.summarize_round([floor, mine], slices)
     assert reckoned["floor"]["cpu_us"] == {"value": 20, "ratio": 1}
     assert reckoned["mine"]["cpu_us"] == {"value": 30, "ratio": 12 / 10}
 
@@ -112,7 +112,7 @@ def test_a_change_counts_only_beyond_the_scatter(
 ):
     compare = benchmark_module("compare")
     change = after[0] / before[0] - 1
-    assert compare.judged(figure, list(before), list(after), change) == expected
+    assert compare.verdict_on(figure, list(before), list(after), change) == expected
 
 
 def test_the_machine_is_described_without_its_name_or_a_path(benchmark_module):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-WEIGHING = (sys.executable, "-m", "footprint.weighing")
+MEMORY = (sys.executable, "-m", "footprint.memory")
 PROGRAMS = FOLDER / "footprint/programs"
 
 
@@ -47,7 +47,11 @@ def test_an_installation_is_what_a_distribution_needs_here_without_bytecode(
     put(site, "other-one", ["deep; extra == 'more'", "mine"], b"12345")
     put(site, "deep", ["absent", "never; python_version < '3'"], b"123")
     put(site, "never", (), b"1234567")
-    assert set(install.needed("mine", site)) == {"mine", "other-one", "deep"}
+    assert set(install.required_distributions("mine", site)) == {
+        "mine",
+        "other-one",
+        "deep",
+    }
     package = tmp_path / "elsewhere"
     (package / "__pycache__").mkdir(parents=True)
     (package / "__pycache__/a.pyc").write_bytes(bytes(99))
@@ -99,9 +103,9 @@ LOG = """\
 
 def test_only_what_is_asked_of_the_kernel_between_the_marks_counts(benchmark_module):
     kernel = benchmark_module("footprint.kernel")
-    assert kernel.between(LOG.splitlines()) == 2
+    assert kernel.count_between_marks(LOG.splitlines()) == 2
     with pytest.raises(ChildProcessError, match="1 marks"):
-        kernel.between(LOG.splitlines()[:3])
+        kernel.count_between_marks(LOG.splitlines()[:3])
 
 
 def test_the_calls_are_made_between_the_marks(benchmark_module, monkeypatch):
@@ -136,9 +140,9 @@ def test_the_calls_are_made_between_the_marks(benchmark_module, monkeypatch):
 
 @pytest.mark.parametrize("name", ["mcpwire_client", "mcpwire_sync_client"])
 def test_the_smallest_program_tells_what_its_calls_left(null, name):
-    def told(*words):
+    def told(*arguments):
         done = subprocess.run(
-            [sys.executable, PROGRAMS / f"{name}.py", *words],
+            [sys.executable, PROGRAMS / f"{name}.py", *arguments],
             capture_output=True,
             text=True,
             check=True,
@@ -158,11 +162,11 @@ def test_the_smallest_program_tells_what_its_calls_left(null, name):
 def test_sessions_and_calls_under_way_are_weighed(null):
     done = subprocess.run(
         [
-            *WEIGHING,
+            *MEMORY,
             "2",
             "10",
             "stdio",
-            "floor:connected",
+            "floor:connect",
             f"stdio --legacy anywhere {null}",
         ],
         cwd=FOLDER,
@@ -197,9 +201,9 @@ def test_who_is_not_installed_or_not_wanted_is_left_out(
     bench = benchmark_module("bench_footprint")
     monkeypatch.setattr(bench, "PEERS", tmp_path)
     monkeypatch.setattr(bench, "NODE_MODULES", tmp_path)
-    assert list(bench.there([])) == [bench.PLAIN, "mcpwire", "mcpwire.sync"]
+    assert list(bench.installed_clients([])) == [bench.PLAIN, "mcpwire", "mcpwire.sync"]
     assert "Python SDK is left out: it is not installed" in capsys.readouterr().err
-    assert list(bench.there(["sync"])) == ["mcpwire.sync"]
+    assert list(bench.installed_clients(["sync"])) == ["mcpwire.sync"]
 
 
 def test_a_peer_that_fails_is_named_and_left_out_but_not_ours(
@@ -210,7 +214,7 @@ def test_a_peer_that_fails_is_named_and_left_out_but_not_ours(
     def fail(*_):
         raise ChildProcessError("it broke")
 
-    monkeypatch.setattr(bench, "counted", fail)
+    monkeypatch.setattr(bench, "count_figures", fail)
     chosen = {"Peer": bench.Client(("x", "y"))}
     assert bench.count_all(chosen, "s", 1) == {}
     assert chosen == {}
@@ -221,10 +225,10 @@ def test_a_peer_that_fails_is_named_and_left_out_but_not_ours(
 
 def test_the_peak_of_a_call_is_what_it_holds_at_once(monkeypatch):
     monkeypatch.syspath_prepend(str(PROGRAMS))
-    told = importlib.import_module("told")
+    measurements = importlib.import_module("measurements")
 
     async def call():
         for _ in range(3):
             bytes(100_000)
 
-    assert 100_000 <= asyncio.run(told.peak(call)) < 150_000
+    assert 100_000 <= asyncio.run(measurements.peak_bytes(call)) < 150_000

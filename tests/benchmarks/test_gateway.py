@@ -16,7 +16,7 @@ def bench(compiled):
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="as Linux counts")
 def test_calls_go_through_ours_on_each_way(bench):
     async def call(variant):
-        with variant.opened() as target:
+        with variant.open_target() as target:
             async with mcpwire.Client(target, mode=variant.revision) as client:
                 result = await client.call_tool("echo", {"text": "hi"})
                 return client.server_info.name, result.text
@@ -35,7 +35,7 @@ def test_calls_go_through_ours_on_each_way(bench):
 
 
 def test_who_has_sessions_only_is_measured_in_sessions_only(bench):
-    ways = {leg for leg in bench.LEGS if bench.takes("mcp-proxy", leg)}
+    ways = {leg for leg in bench.LEGS if bench.supports("mcp-proxy", leg)}
     assert ways == {"HTTP to stdio", "stdio to HTTP"}
     assert len(bench.PAIRS) == 5
     names = {f"{leg}: {name}" for leg in bench.LEGS for name in bench.PROGRAMS}
@@ -48,14 +48,14 @@ def test_what_is_added_is_what_a_call_takes_longer_than_a_direct_one(bench):
         return {"p50_us": {"value": p50, "ratio": p50 / 100}}
 
     measured = {"A: direct": figures(100), "A: mcpwire": figures(350)}
-    bench.add_what_is_added([measured])
+    bench.add_latency([measured])
     assert measured["A: mcpwire"]["added_us"] == {"value": 250, "ratio": 2.5}
     assert "added_us" not in measured["A: direct"]
 
 
 def test_what_is_not_installed_is_left_out_and_named(bench, monkeypatch):
-    monkeypatch.setattr(bench, "python_of", (bench.ROOT / ".peers/absent").joinpath)
-    absent = bench.foreign("mcp-proxy", "mcp_proxy_gateway.py")
+    monkeypatch.setattr(bench, "peer_python", (bench.ROOT / ".peers/absent").joinpath)
+    absent = bench.python_gateway("mcp-proxy", "mcp_proxy_gateway.py")
     monkeypatch.setitem(bench.PROGRAMS, "mcp-proxy", absent)
     ran = {}
 

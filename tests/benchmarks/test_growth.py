@@ -24,7 +24,7 @@ class FakeChild:
         self.turns = 1
         self.widths = []
 
-    def ask(self, *, calls=0, width=1, **order):
+    def request(self, *, calls=0, width=1, **order):
         if order:
             what = order["do"]
             if what == "memory":
@@ -45,28 +45,28 @@ def path(benchmark_module, axes, monkeypatch):
     rounds = benchmark_module("harness.rounds")
 
     @contextmanager
-    def opened(variant, prefix):
+    def open_variant(variant, prefix):
         FakeChild.opened += 1
         yield FakeChild(is_floor=variant.name == "floor")
 
-    monkeypatch.setattr(axes, "opened", opened)
+    monkeypatch.setattr(axes, "open_variant", open_variant)
     monkeypatch.setattr(FakeChild, "opened", 0)
     mine, floor = (rounds.Variant(name, "m:f", "", name) for name in ("mine", "floor"))
-    return axes.Path("mine", mine, floor, most_calls=10_000, most_sessions=100)
+    return axes.MeasuredPath("mine", mine, floor, max_calls=10_000, max_sessions=100)
 
 
 def test_the_points_of_an_axis_are_powers(axes):
     assert axes.decades(1_000_000) == [100, 1_000, 10_000, 100_000, 1_000_000]
     assert axes.decades(99) == [100]
     assert axes.decades(1_000, first=1) == [1, 10, 100, 1_000]
-    assert axes.doubled(512) == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+    assert axes.powers_of_two(512) == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
 
 
 def test_a_session_that_costs_more_with_each_call_is_seen_whatever_the_machine_does(
     axes, path
 ):
     effort = axes.Effort(rounds=3, slices=2, calls=50)
-    rounds = axes.aged(path, effort, 1_000_000)
+    rounds = axes.measure_calls_made(path, effort, 1_000_000)
     assert len(rounds) == 3
     for each in rounds:
         assert each["cpu_us@calls=100"]["ratio"] == 1
@@ -79,7 +79,7 @@ def test_a_session_that_costs_more_with_each_call_is_seen_whatever_the_machine_d
 
 def test_sessions_are_opened_one_is_called_and_then_all_in_turn(axes, path):
     effort = axes.Effort(rounds=2, slices=2, calls=50)
-    first, _ = axes.multiplied(path.variant, path, effort, 1_000)
+    first, _ = axes.measure_sessions(path.variant, path, effort, 1_000)
     assert first["cpu_us@sessions=100"]["ratio"] == pytest.approx(1, rel=0.15)
     assert first["cpu_us@turns=100"]["ratio"] > 4
     assert first["rss_kib@sessions=100"] == {"value": 100_000, "ratio": 100}
@@ -88,7 +88,7 @@ def test_sessions_are_opened_one_is_called_and_then_all_in_turn(axes, path):
 
 def test_calls_in_flight_are_divided_by_those_of_the_same_moment(axes, path):
     effort = axes.Effort(rounds=2, slices=1, calls=5)
-    rounds = axes.widened(path.floor, effort, 8)
+    rounds = axes.measure_in_flight(path.floor, effort, 8)
     assert list(rounds[0]) == ["cpu_us@1", "cpu_us@2", "cpu_us@4", "cpu_us@8"]
     for each in rounds:
         assert each["cpu_us@1"]["ratio"] == 1
@@ -111,7 +111,7 @@ def test_sessions_are_called_in_turn_and_grow_when_told(benchmark_module):
 
             return call
 
-        one = await sessions.begun(sessions.Sessions(open_one))
+        one = await sessions.open_first(sessions.Sessions(open_one))
         await one.grow(45)
         assert len(one.calls) == 45
         called.clear()
@@ -145,5 +145,5 @@ def test_a_variant_does_what_it_is_told(benchmark_module):
         async def grow(self, many):
             return {"grown": many}
 
-    asked = child.answer(Call(), {"do": "grow", "with": 7}, [])
+    asked = child.handle_request(Call(), {"do": "grow", "with": 7}, [])
     assert asyncio.run(asked) == {"grown": 7}

@@ -28,9 +28,9 @@ def text_of(result):
     [
         "memory.floor:through_bytes",
         "memory.floor:bare_task",
-        "memory.ours:typed",
-        "memory.ours:raw",
-        "memory.ours:asgi",
+        "memory.mcpwire_client:typed",
+        "memory.mcpwire_client:raw",
+        "memory.mcpwire_client:asgi",
     ],
 )
 def test_every_way_in_memory_does_the_same_work(benchmark_module, target, era):
@@ -64,16 +64,16 @@ def test_what_is_not_installed_is_left_out_and_named(bench, monkeypatch, capsys)
     bench.main()
     names = {variant.name for variant in ran}
     assert {"floor", "call_tool", "call_tool, 2026-07-28"} <= names
-    assert not any(peer in name for peer in bench.FOREIGN for name in names)
+    assert not any(peer in name for peer in bench.FOREIGN_PEERS for name in names)
     said = capsys.readouterr().err
-    for peer in bench.FOREIGN:
+    for peer in bench.FOREIGN_PEERS:
         assert f"{peer} is left out" in said
 
 
 def test_every_variant_in_memory_has_its_floor_and_every_line_its_variants(bench):
     found = {variant.name: variant for variant in bench.variants()}
     assert all(variant.baseline in found for variant in found.values())
-    ours = {f"call_tool{after}" for after in bench.ERAS.values()}
+    ours = {f"call_tool{suffix}" for suffix in bench.ERAS.values()}
     assert {budget.against for budget in bench.BUDGETS} == ours <= found.keys()
 
 

@@ -33,8 +33,8 @@ def test_a_variant_names_the_command_and_the_environment_that_measure_it(rounds)
         interpreter=(sys.executable, "-c", CHILD),
         environment={"MEASURED": "7"},
     )
-    with rounds.opened(variant, []) as child:
-        told = child.ask(calls=3, width=None)
+    with rounds.open_variant(variant, []) as child:
+        told = child.request(calls=3, width=None)
     assert told == {"words": 3, "is_set": 7, "calls": 3, "width": None}
 
 
@@ -48,7 +48,7 @@ def test_a_variant_is_measured_by_this_interpreter_unless_it_says_otherwise(roun
 
 
 @pytest.mark.parametrize(
-    ("calls", "portion", "width", "expected"),
+    ("calls", "divisor", "width", "expected"),
     [
         (500, 1, None, 500),
         (500, 10, None, 50),
@@ -60,9 +60,9 @@ def test_a_variant_is_measured_by_this_interpreter_unless_it_says_otherwise(roun
     ],
 )
 def test_a_slice_has_a_call_for_each_in_flight_at_least(
-    rounds, calls, portion, width, expected
+    rounds, calls, divisor, width, expected
 ):
-    variant = rounds.Variant("slow", "m:f", "", "floor", portion)
+    variant = rounds.Variant("slow", "m:f", "", "floor", divisor)
     assert variant.calls(rounds.Plan(1, 1, calls, ()), width) == expected
 
 
@@ -76,13 +76,13 @@ def test_a_variant_is_measured_with_no_width_but_its_own(rounds):
         def __init__(self, name, widths):
             self.variant = rounds.Variant(name, "m:f", "", "floor", widths=widths)
 
-        def ask(self, **request):
+        def request(self, **request):
             asked.append((self.variant.name, *request.values()))
             return {"x": 1}
 
     children = [Child("floor", None), Child("narrow", (8,))]
     slices = {"floor": {}, "narrow": {}}
-    rounds.take_slices(children, plan, widths=(None, 8, 32), slices=slices)
+    rounds.measure_slices(children, plan, widths=(None, 8, 32), slices=slices)
     mine = [request for name, *request in asked if name == "narrow"]
     assert mine == [[3, None], [32, 8]] * 2 + [[]]
     assert len(slices["floor"]["x"]) == 7
@@ -94,7 +94,7 @@ def test_only_the_variants_of_a_leg_are_open_at_once(rounds, monkeypatch):
     monkeypatch.setattr(
         rounds, "open_all", lambda leg, *_: opened.append([v.name for v in leg]) or []
     )
-    monkeypatch.setattr(rounds, "take_slices", lambda *_, widths, slices: None)
+    monkeypatch.setattr(rounds, "measure_slices", lambda *_, widths, slices: None)
     legs = {"a": "stdio", "b": "http", "c": "stdio"}
     variants = [rounds.Variant(n, "m:f", "", "a", leg=leg) for n, leg in legs.items()]
     rounds.run_rounds(variants, rounds.Plan(2, 1, 1, ()), len)
@@ -116,8 +116,8 @@ with subprocess.Popen(["cat"], stdin=subprocess.PIPE):
     ) as process:
         process.stdout.readline()
         for where in ({min(cores)}, cores):
-            rounds.move(process.pid, where)
-            family = rounds.family(process.pid)
+            rounds.pin_processes(process.pid, where)
+            family = rounds.process_tree(process.pid)
             threads = [
                 int(thread.name)
                 for each in family

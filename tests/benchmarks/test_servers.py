@@ -57,23 +57,23 @@ def test_cpu_time_is_that_of_the_process_and_of_what_it_started(benchmark_module
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as parent:
         assert parent.stdout.readline() + parent.stdout.readline() == b"done\n" * 2
-        own, child = servers.family(parent.pid)
-        assert own == parent.pid
+        own_program, child = servers.process_tree(parent.pid)
+        assert own_program == parent.pid
         of_child = servers.cpu_ns(child)
         assert of_child > ADDED * 1e9
-        assert servers.cpu_ns(own) > of_child + ADDED * 1e9
+        assert servers.cpu_ns(own_program) > of_child + ADDED * 1e9
 
 
 @on_linux
 def test_server_and_load_have_a_core_each_where_there_are_two(benchmark_module):
     servers = benchmark_module("harness.servers")
     usable = os.sched_getaffinity(0)
-    server, load = servers.cores()
+    server, load = servers.server_and_load_cores()
     assert (len(server), len(load)) == (1, 1)
     assert server | load <= usable
     assert (server != load) == (len(usable) > 1)
     try:
-        with servers.on_the_servers_core():
+        with servers.on_server_core():
             assert os.sched_getaffinity(0) == server
         assert os.sched_getaffinity(0) == load
     finally:
@@ -82,7 +82,7 @@ def test_server_and_load_have_a_core_each_where_there_are_two(benchmark_module):
 
 @on_linux
 def test_a_server_that_ends_before_it_listens_is_an_error_at_once(bench):
-    starting = bench.Program((sys.executable, "-c", "")).at_url()
+    starting = bench.Program((sys.executable, "-c", "")).run_http()
     with pytest.raises(ConnectionError, match="nothing listens"):
         starting.__enter__()
 
@@ -110,7 +110,7 @@ OURS = ("floor", "floor, tasks", "mcpwire", "mcpwire, bare")
 @on_linux
 def test_floors_and_ours_answer_the_same_and_write_nothing_on_each_leg(bench, capfd):
     async def call(variant):
-        with variant.opened() as target:
+        with variant.open_target() as target:
             async with mcpwire.Client(target, mode=variant.revision) as client:
                 params = {"name": "echo", "arguments": {"text": "hi"}}
                 return await client.request("tools/call", params)
@@ -144,10 +144,12 @@ def test_programs_of_a_leg_are_measured_in_turns_with_each_number_in_flight(
     programs = benchmark_module("harness.programs")
     rounds = benchmark_module("harness.rounds")
     served = [
-        programs.Served(name, "plain", "leg", "2025-11-25", partial(null, *options))
+        programs.ServedProgram(
+            name, "plain", "leg", "2025-11-25", partial(null, *options)
+        )
         for name, options in (("plain", ()), ("delayed", ("--delay", "0.02")))
     ]
-    monkeypatch.setattr(programs, "ANSWERS", ("hello",))
+    monkeypatch.setattr(programs, "EXPECTED_TEXTS", ("hello",))
     before = os.sched_getaffinity(0)
     plan = rounds.Plan(1, 1, 0, (1, 4))
     (measured,) = rounds.run_rounds(served, plan, len)
@@ -172,7 +174,7 @@ def test_where_only_programs_are_measured_no_calls_are_counted(
 
 
 def programs_of_nobody(benchmark_module):
-    return benchmark_module("harness.programs").Served("a", "a", "leg", "", null)
+    return benchmark_module("harness.programs").ServedProgram("a", "a", "leg", "", null)
 
 
 @on_linux
@@ -207,7 +209,7 @@ def test_a_program_that_does_not_do_its_work_is_not_measured(
     rounds = benchmark_module("harness.rounds")
     target = mcpwire.Stdio(sys.executable, ["-c", f"import mcpwire\n{code}"])
     opened = partial(nullcontext, target)
-    one = programs.Served("one", "one", "leg", "2025-11-25", opened)
+    one = programs.ServedProgram("one", "one", "leg", "2025-11-25", opened)
     with pytest.raises(SystemExit, match=said):
         rounds.run_rounds([one], rounds.Plan(1, 1, 0, ()), len)
 
@@ -218,7 +220,7 @@ def test_a_program_over_stdio_has_the_servers_core(bench):
     program = bench.Program((sys.executable, "-c", code)).target()
     command = [program.command, *program.args]
     told = subprocess.run(command, capture_output=True, text=True, check=True)
-    server, _ = importlib.import_module("harness.servers").cores()
+    server, _ = importlib.import_module("harness.servers").server_and_load_cores()
     assert told.stdout.strip() == str(server)
 
 
@@ -260,10 +262,10 @@ def rounds_of(**values):
 def test_variants_are_compared_with_each_other_round_by_round(benchmark_module):
     figures = benchmark_module("harness.figures")
     rounds = rounds_of(mine=[1, 2, 4], theirs=[8, 24, 36])
-    assert figures.compared(rounds, "theirs", "mine") == {
+    assert figures.compare_variants(rounds, "theirs", "mine") == {
         "cpu_us": {"median": 9, "min": 8, "max": 12}
     }
-    assert figures.compared(rounds, "theirs", "absent") is None
+    assert figures.compare_variants(rounds, "theirs", "absent") is None
 
 
 def test_a_budget_is_against_the_baseline_or_against_another_variant(benchmark_module):
@@ -294,8 +296,8 @@ def test_the_clock_of_a_variant_is_its_own_where_it_has_one(benchmark_module):
         def cpu_ns(self):
             return self.spent
 
-    assert asyncio.run(measure.one_at_a_time(Call(), 7)) == {"cpu_us": 1e6}
-    figures = asyncio.run(measure.in_flight(Call(), 7, 2))
+    assert asyncio.run(measure.measure_cpu(Call(), 7)) == {"cpu_us": 1e6}
+    figures = asyncio.run(measure.measure_in_flight(Call(), 7, 2))
     assert figures["cpu_us@2"] == 1e6
 
 
@@ -315,7 +317,7 @@ def test_all_is_opened_once_and_calls_in_flight_are_not_pinned(
     opened, passes = [], []
     monkeypatch.setattr(rounds, "open_all", lambda *_: opened.append(True) or [])
     monkeypatch.setattr(
-        rounds, "take_slices", lambda *_, widths, slices: passes.append(widths)
+        rounds, "measure_slices", lambda *_, widths, slices: passes.append(widths)
     )
     plan = rounds.Plan(1, 1, 1, widths, pinned=pinned)
     rounds.run_rounds([rounds.Variant("floor", "m:f", "", "floor")], plan, len)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mcpwire.check.schemas import DATA
+from mcpwire.check.schemas import DATA_FILE
 from mcpwire.versions import REVISIONS
 from mcpwire.wire.json import encode_sorted, loads
 
@@ -44,4 +44,4 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     spec = Path(sys.argv[sys.argv.index("--write") + 1])
     data = lzma.compress(make(spec), preset=9)
-    (ROOT / "mcpwire" / "check" / DATA).write_bytes(data)
+    (ROOT / "mcpwire" / "check" / DATA_FILE).write_bytes(data)

@@ -12,7 +12,7 @@ from mcpwire import Http, Stdio
 from mcpwire.check import Options, Verdict, run, runner
 from mcpwire.check import peer as peers
 from mcpwire.check import subject as subjects
-from mcpwire.check.cases.authorization import _challenge
+from mcpwire.check.cases.authorization import _parse_challenge
 from mcpwire.check.pages import write_pages
 from mcpwire.check.roles import arguments_for, callable_tools
 from mcpwire.errors import ConnectError
@@ -155,8 +155,8 @@ def checked(answer, options=ONE, **headers):
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("retry", [b"999999999", b"60"])
 def test_a_stream_that_never_has_the_answer_is_given_up(retry, monkeypatch):
-    monkeypatch.setattr(subjects, "_PAUSES_S", 0.3)
-    monkeypatch.setattr(runner, "_START_S", 0.2)
+    monkeypatch.setattr(subjects, "_MAX_RESUME_PAUSES_S", 0.3)
+    monkeypatch.setattr(runner, "_START_TIMEOUT_S", 0.2)
 
     def later(head, body):
         yield HEAD + b"text/event-stream\r\n\r\nid: 1\nretry: " + retry + b"\ndata:\n\n"
@@ -176,9 +176,9 @@ def test_a_stream_that_never_has_the_answer_is_given_up(retry, monkeypatch):
     ids=["body", "messages", "events"],
 )
 def test_a_response_without_an_end_is_cut(kind, part, monkeypatch):
-    monkeypatch.setattr(peers, "LARGEST", 1_000_000)
-    monkeypatch.setattr(peers, "_STREAM", 4_000_000)
-    monkeypatch.setattr(peers, "MOST_EVENTS", 10_000)
+    monkeypatch.setattr(peers, "MAX_MESSAGE_BYTES", 1_000_000)
+    monkeypatch.setattr(peers, "_MAX_STREAM_BYTES", 4_000_000)
+    monkeypatch.setattr(peers, "MAX_EVENTS", 10_000)
     sent = []
 
     def endless(head, body):
@@ -193,7 +193,7 @@ def test_a_response_without_an_end_is_cut(kind, part, monkeypatch):
 
 
 def test_messages_without_an_end_are_a_flood(monkeypatch):
-    monkeypatch.setattr(subjects, "MOST_OCTETS", 1 << 20)
+    monkeypatch.setattr(subjects, "MAX_OCTETS", 1 << 20)
     more = """
     if method == "ping":
         while True:
@@ -263,7 +263,7 @@ def test_of_the_fields_of_a_request_those_that_its_case_chose_are_shown():
 
 
 def test_tokens_made_of_a_secret_one_are_no_more_shown_than_it():
-    tape = peers.Tape()
+    tape = peers.Transcript()
     tape.secrets = (b"head.claims.signature",)
     for token in (b"head.claims.", b"head.other.signature"):
         tape.add("sent", b"POST / HTTP/1.1\r\nAuthorization: Bearer " + token + b"\r\n")
@@ -275,7 +275,7 @@ def test_tokens_made_of_a_secret_one_are_no_more_shown_than_it():
 def test_a_challenge_of_one_long_word_is_read_at_once():
     response = peers.Response(1, lambda _: None, lambda: None)
     response.fields["www-authenticate"] = "Bearer realm=x, " + "a" * 60_000
-    assert _challenge(response) == {"realm": "x"}
+    assert _parse_challenge(response) == {"realm": "x"}
 
 
 def test_a_place_to_post_to_that_is_no_uri_is_a_finding():

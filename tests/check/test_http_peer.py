@@ -9,9 +9,9 @@ import pytest
 from clocks import on_a_clock_by_hand
 
 from mcpwire import Stdio
-from mcpwire.check.case import Broken, NoAnswer, NotAnswered
+from mcpwire.check.case import Broken, EndedWithoutAnswer, NoAnswer
 from mcpwire.check.cases import CASES
-from mcpwire.check.schemas import SchemaWatch
+from mcpwire.check.schemas import MessageValidator
 from mcpwire.check.subject import Subject
 from mcpwire.versions import LATEST_SESSION
 from mcpwire.wire.urls import parse_url
@@ -40,7 +40,7 @@ async def serving(*responses, is_sse=False, has_end=True):
     subject = Subject(
         parse_url(f"http://127.0.0.1:{port}/mcp"),
         LATEST_SESSION,
-        watch=SchemaWatch(),
+        validator=MessageValidator(),
         headers={"Authorization": f"Bearer {TOKEN}"},
         is_sse=is_sse,
     )
@@ -69,7 +69,7 @@ async def test_a_stream_that_ends_before_the_answer_is_resumed():
 )
 async def test_a_response_without_the_answer_is_no_hang(response):
     async with serving(response) as (subject, _):
-        with pytest.raises(NotAnswered):
+        with pytest.raises(EndedWithoutAnswer):
             await subject.request("ping", id=7)
 
 
@@ -117,7 +117,7 @@ async def test_what_holds_this_process_up_is_no_hang_of_the_server(anyio_backend
 async def test_an_answer_that_does_not_come_is_a_hang_after_its_bound(anyio_backend):
     loop = asyncio.get_running_loop()
     async with serving(b"") as (subject, _):
-        waiting = asyncio.create_task(subject.answer(7, timeout=2.0))
+        waiting = asyncio.create_task(subject.wait_answer(7, timeout=2.0))
         await loop.advance(1.9)
         assert not waiting.done()
         await loop.advance(0.2)
@@ -127,20 +127,20 @@ async def test_an_answer_that_does_not_come_is_a_hang_after_its_bound(anyio_back
 
 async def test_secrets_are_sent_and_not_kept():
     async with serving(STREAM + ANSWER) as (subject, heads):
-        subject.tape.secrets = (TOKEN.encode(),)
+        subject.transcript.secrets = (TOKEN.encode(),)
         await subject.request("ping", id=7)
         assert f"Authorization: Bearer {TOKEN}\r\n" in heads[0]
-        kept = b"".join(octets.data for octets in subject.tape.octets)
+        kept = b"".join(octets.data for octets in subject.transcript.octets)
         assert b"Authorization: Bearer ***" in kept
         assert TOKEN.encode() not in kept
         for name in (b"Authorization: Bearer ", b"Authorization: ", b"Cookie: "):
             said = b"X: y\r\n" + name + b"changed.token; b=c"
-            assert subject.tape.masked(said) == b"X: y\r\n" + name + b"***"
+            assert subject.transcript.masked(said) == b"X: y\r\n" + name + b"***"
 
 
 async def test_what_was_sent_is_shown_with_its_body_and_without_what_authorizes():
     async with serving(STREAM) as (subject, _):
-        subject.tape.secrets = (TOKEN.encode(),)
+        subject.transcript.secrets = (TOKEN.encode(),)
         fields = {"Authorization": "changed", "Cookie": "a=b; c=d", "X-Key": TOKEN}
         message = {"jsonrpc": "2.0", "method": "x"}
         await subject.exchange("POST", fields, message)
@@ -148,13 +148,15 @@ async def test_what_was_sent_is_shown_with_its_body_and_without_what_authorizes(
             b"POST, Authorization: ***, Cookie: ***, X-Key: ***, "
             b'{"jsonrpc":"2.0","method":"x"}'
         )
-        assert subject.tape.masked(subject.last_sent) == shown
+        assert subject.transcript.masked(subject.last_sent) == shown
 
 
 async def test_over_stdio_no_fields_are_shown():
     server = Path(__file__).with_name("server.py")
     subject = Subject(
-        Stdio(sys.executable, [str(server)]), LATEST_SESSION, watch=SchemaWatch()
+        Stdio(sys.executable, [str(server)]),
+        LATEST_SESSION,
+        validator=MessageValidator(),
     )
     await subject.open()
     try:
@@ -181,8 +183,8 @@ async def test_header_fields_replace_each_other_in_any_case_and_may_be_several()
 async def test_an_exchange_that_is_abandoned_at_once_leaves_no_connection():
     async with serving() as (subject, _):
         http = subject.need_http()
-        response = await http.raw(b"")
-        await http.abandon(response)
+        response = await http.send_raw(b"")
+        await http.close_exchange(response)
         assert response.ended.is_set()
         assert response.writer.transport.is_closing()
 

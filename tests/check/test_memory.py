@@ -13,7 +13,7 @@ from mcpwire import Stdio
 from mcpwire.check import Level, Options, Verdict, run
 from mcpwire.check.case import Family, Start
 from mcpwire.check.results import Cell, Result
-from mcpwire.check.subject import Message, Received
+from mcpwire.check.subject import Message, MessageLog
 
 SERVER = Stdio(sys.executable, [str(Path(__file__).with_name("server.py"))])
 CELL = Cell("server", "stdio", "2025-11-25")
@@ -87,16 +87,16 @@ def test_messages_are_the_same_after_their_case():
         Message(b'\n{"id":\n2}\xff', None, "no JSON: ", 0, "A01.b"),
         Message(b"3", 3, "", 0, "A01.b"),
     ]
-    received = Received()
+    received = MessageLog()
     for each in found[:4]:
         received.append(each)
-    received.pack()
+    received.compress()
     for each in found[4:]:
         received.append(each)
     assert list(received) == found
     assert received[4:] == found[4:]
-    received.pack()
-    received.pack()
+    received.compress()
+    received.compress()
 
     def plain(messages):
         return [
@@ -107,8 +107,8 @@ def test_messages_are_the_same_after_their_case():
     assert plain(received) == plain(found)
     assert plain(received[2:]) == plain(found[2:])
     assert len(received) == len(found)
-    later = Received()
+    later = MessageLog()
     later.append(found[0])
-    later.go_on_from(received)
+    later.continue_from(received)
     assert plain(later) == plain([*found, found[0]])
     assert received[6:] == []

@@ -75,9 +75,9 @@ SILENT = {
 SHORT_S = 1.0
 LONG_ENOUGH_S = 0.3  # for a call that another fault does not concern
 BOUNDS = (
-    (cancellation, "TWELVE_S"),
-    (framing, "LARGE_S"),
-    (streams, "AGAIN_S"),
+    (cancellation, "TWELVE_CALLS_TIMEOUT_S"),
+    (framing, "LARGE_TIMEOUT_S"),
+    (streams, "REOPEN_TIMEOUT_S"),
 )
 
 
@@ -95,9 +95,9 @@ def options(pytestconfig, monkeypatch):
         runs_shared = runs_all or mutant.cases[0] in LAST
         is_silent = mutant.name in SILENT
         if is_silent:
-            monkeypatch.setattr(hygiene, "GRACE_S", SHORT_S)
+            monkeypatch.setattr(hygiene, "EXIT_TIMEOUT_S", SHORT_S)
         if runs_shared:
-            monkeypatch.setattr(cancellation, "LASTS_S", LONG_ENOUGH_S)
+            monkeypatch.setattr(cancellation, "SLOW_CALL_S", LONG_ENOUGH_S)
         elif is_silent:
             for module, name in BOUNDS:
                 monkeypatch.setattr(module, name, SHORT_S)

@@ -16,13 +16,13 @@ from mcpwire.check import CASES, Cell, Level, Options, Report, Result, Verdict, 
 from mcpwire.check.baseline import compare, read_baseline, write_baseline
 from mcpwire.check.pages import write_pages
 from mcpwire.check.reports import (
-    failed,
+    has_failures,
     to_badge,
     to_junit,
     to_markdown,
     to_sarif,
     to_text,
-    write_tapes,
+    write_transcripts,
 )
 from mcpwire.check.results import score, worse
 
@@ -201,17 +201,19 @@ def test_text_and_markdown_have_the_worst_first_and_cells_together():
 
 
 def test_a_run_fails_by_what_it_is_told_to():
-    assert failed([result(Verdict.FAIL)])
-    assert failed([result(Verdict.HANG, Level.ROBUST)])
-    assert failed([result(Verdict.UNRUN)])
-    assert not failed([result(Verdict.UNRUN, Level.SHOULD)])
-    assert not failed([result(Verdict.WARN, Level.SHOULD), result(Verdict.LENIENT)])
-    assert failed([result(Verdict.WARN, Level.SHOULD)], with_should=True)
-    assert not failed([result(Verdict.WARN, Level.ROBUST)], with_should=True)
+    assert has_failures([result(Verdict.FAIL)])
+    assert has_failures([result(Verdict.HANG, Level.ROBUST)])
+    assert has_failures([result(Verdict.UNRUN)])
+    assert not has_failures([result(Verdict.UNRUN, Level.SHOULD)])
+    assert not has_failures(
+        [result(Verdict.WARN, Level.SHOULD), result(Verdict.LENIENT)]
+    )
+    assert has_failures([result(Verdict.WARN, Level.SHOULD)], with_should=True)
+    assert not has_failures([result(Verdict.WARN, Level.ROBUST)], with_should=True)
 
 
 def test_tapes_have_the_octets(tmp_path):
-    write_tapes(tmp_path, MIXED)
+    write_transcripts(tmp_path, MIXED)
     path = tmp_path / "stdio-2025-11-25" / "RPC-07.a.jsonl"
     first = json.loads(path.read_text().splitlines()[0])
     assert first == {
@@ -242,7 +244,7 @@ def test_a_baseline_accepts_what_it_names_and_nothing_else():
 
 def test_what_did_not_run_is_worse_than_any_baseline():
     (new,) = compare(report(result(Verdict.UNRUN)), {}).new
-    assert failed([new])
+    assert has_failures([new])
     assert write_baseline(report(new)) == ""
 
 

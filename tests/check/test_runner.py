@@ -95,11 +95,11 @@ async def broken(subject):
 
 
 async def lenient(subject):
-    subject.lenient("an error", "a result")
+    subject.raise_lenient("an error", "a result")
 
 
 async def absent(subject):
-    subject.absent("tools")
+    subject.raise_absent("tools")
 
 
 async def misread(subject):
@@ -189,7 +189,7 @@ def test_a_case_ends_at_its_bound():
 
 
 async def greets_another(subject):
-    await subject.another()
+    await subject.open_another()
 
 
 async def greets(subject):
@@ -198,9 +198,9 @@ async def greets(subject):
 
 def test_what_a_second_connection_of_a_case_sent_is_shown():
     async def ask_on_another(subject):
-        other = await subject.another()
+        other = await subject.open_another()
         answer = await other.request("other")
-        subject.broken("an error", answer)
+        subject.raise_broken("an error", answer)
 
     found = verdicts(made(m_it=ask_on_another))
     assert '"method":"other"' in found["it"].sent
@@ -472,7 +472,7 @@ def test_cases_are_chosen_by_id_family_and_level():
 
 
 def test_a_server_that_is_fetched_first_may_take_longer_to_start(monkeypatch, tmp_path):
-    monkeypatch.setattr(runner, "_START_S", 0.2)
+    monkeypatch.setattr(runner, "_START_TIMEOUT_S", 0.2)
     fetched = f"""
 import pathlib, time
 marker = pathlib.Path({str(tmp_path / "fetched")!r})
@@ -492,7 +492,7 @@ def test_a_case_without_a_subject_is_data():
 
 
 def test_a_server_that_never_ends_its_list_is_given_up_without_a_budget(monkeypatch):
-    for name in ("_SURVEY_S", "_START_S"):
+    for name in ("_SURVEY_TIMEOUT_S", "_START_TIMEOUT_S"):
         monkeypatch.setattr(runner, name, 0.5)
     text = OBEDIENT.replace('"capabilities": {}', '"capabilities": {"tools": {}}')
     silent = python(text.replace('"hang"', '"tools/list"'))
@@ -526,10 +526,10 @@ def test_cases_that_look_back_see_all_connections_and_name_the_cause():
     async def look(subject):
         for each in subject.received:
             if each.case == "OWN.early":
-                subject.broken("no answer", each.raw)
+                subject.raise_broken("no answer", each.raw)
 
     async def complain(subject):
-        subject.broken("anything", "else")
+        subject.raise_broken("anything", "else")
 
     early, crash, seen, other = made(
         m_early=fine, m_crash=crashing, m_seen=look, m_other=complain
@@ -623,7 +623,7 @@ def test_a_tool_that_only_reads_in_one_revision_does_so_in_the_oldest():
 
     async def called(subject):
         await subject.request("ping")
-        subject.broken("a tool", names(subject))
+        subject.raise_broken("a tool", names(subject))
 
     (case,) = made(m_called=called)
     results, _ = in_each_revision([case], revisions=(SESSIONS[0], SESSIONS[-1]))

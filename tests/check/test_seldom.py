@@ -95,7 +95,7 @@ for line in sys.stdin:
 )
 def test_one_of_many_is_judged_as_all(kind, case, found, tmp_path, monkeypatch):
     verdict, actual = found
-    monkeypatch.setattr(sequences, "LATE_S", 60.0)
+    monkeypatch.setattr(sequences, "LATE_TIMEOUT_S", 60.0)
     target = Stdio(sys.executable, ["-c", SERVER, kind, str(tmp_path / "noted")])
     options = Options(revisions=("2025-11-25",), only=(case,), answer_s=2.0)
     (result,) = asyncio.run(run(target, options)).results
@@ -103,7 +103,7 @@ def test_one_of_many_is_judged_as_all(kind, case, found, tmp_path, monkeypatch):
 
 
 def test_a_second_answer_need_not_come(tmp_path, monkeypatch):
-    monkeypatch.setattr(sequences, "LATE_S", 0.05)
+    monkeypatch.setattr(sequences, "LATE_TIMEOUT_S", 0.05)
     target = Stdio(sys.executable, ["-c", SERVER, "once", str(tmp_path / "noted")])
     options = Options(revisions=("2025-11-25",), only=("B04.a",))
     (result,) = asyncio.run(run(target, options)).results

@@ -43,7 +43,7 @@ for line in sys.stdin:
 def test_silence_after_discover_is_read_once_the_server_has_started(
     monkeypatch, tmp_path, era, asked, found
 ):
-    monkeypatch.setattr(module, "_PROBE_S", 0.5)
+    monkeypatch.setattr(module, "_PROBE_TIMEOUT_S", 0.5)
     command = Stdio(sys.executable, ["-c", SERVER, era, str(tmp_path / "x")])
     options = Options(revisions=asked, only=("schema",))
     report = asyncio.run(run(command, options))

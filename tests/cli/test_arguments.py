@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from mcpwire.cli.arguments import (
     Argument,
-    Given,
+    ParsedWords,
     SchemaReader,
     bind_prompt,
     bind_tool,
     coerce,
     parse_words,
-    unchecked,
+    raw_arguments,
 )
 from mcpwire.cli.failures import UsageError
 from mcpwire.types import Prompt, PromptArgument, Tool
@@ -66,7 +66,7 @@ def parse(*words):
     ],
 )
 def test_a_word_is_an_argument(word, argument):
-    assert parse(word) == Given({}, (argument,))
+    assert parse(word) == ParsedWords({}, (argument,))
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_a_word_that_is_none_says_what_to_write(words, sentence):
 def test_a_dash_reads_one_object_from_standard_input_and_words_add_to_it(typed):
     typed('{"a": 1, "b": 1}')
     given = parse("-", "b=2")
-    assert given == Given({"a": 1, "b": 1}, (Argument("b", "2", is_json=False),))
-    assert unchecked(given) == {"a": 1, "b": "2"}
+    assert given == ParsedWords({"a": 1, "b": 1}, (Argument("b", "2", is_json=False),))
+    assert raw_arguments(given) == {"a": 1, "b": "2"}
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def seen(monkeypatch):
         threads[-1].start()
         return True
 
-    monkeypatch.setattr(Output, "can_ask", True)
+    monkeypatch.setattr(Output, "can_prompt", True)
     monkeypatch.setattr(interactive_login, "open_browser", open_browser)
     yield shown
     for thread in threads:

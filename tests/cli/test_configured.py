@@ -10,7 +10,7 @@ import mcpwire
 from mcpwire.cli.failures import UsageError
 from mcpwire.cli.main import parse
 from mcpwire.cli.output import Output
-from mcpwire.cli.targets import target_of
+from mcpwire.cli.targets import make_target
 from mcpwire.errors import GroupError
 
 URL = "https://host.example/mcp"
@@ -39,7 +39,7 @@ def configure(folder):
 
 
 def target(*words):
-    return target_of(parse(["ls", "--config", "x.json", *words]), Output())
+    return make_target(parse(["ls", "--config", "x.json", *words]), Output())
 
 
 # Targets...
@@ -120,7 +120,7 @@ def test_a_configured_program_logs_in_as_it_says(configure):
     configure(a={"url": URL, "auth": auth})
     assert isinstance(target("@a").grant, mcpwire.ClientCredentials)
     with pytest.raises(UsageError, match="says how it logs in, and needs no user"):
-        target_of(parse(["auth", "status", "--config", "x.json", "@a"]), Output())
+        make_target(parse(["auth", "status", "--config", "x.json", "@a"]), Output())
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from mcpwire.cli.failures import (
     UsageError,
     close_matches,
     did_you_mean,
+    error_document,
     exit_code,
-    report,
     sentence,
 )
 from mcpwire.errors import rpc_error
@@ -75,7 +75,7 @@ CODES = [
 @pytest.mark.parametrize(("error", "code"), CODES)
 def test_each_error_has_its_code_and_is_one_json_object(error, code):
     assert exit_code(error) == code
-    found = json.loads(json.dumps(report(error)))
+    found = json.loads(json.dumps(error_document(error)))
     assert found["type"] == type(error).__name__
     assert found["exit"] == code
     assert found["message"]
@@ -132,7 +132,7 @@ def test_the_json_object_carries_what_the_error_knows():
     error = mcpwire.ConnectError(
         "gone", target="x", exit_code=3, stderr_tail="boom", noise=["hi"]
     )
-    assert report(error)["details"] == {
+    assert error_document(error)["details"] == {
         "target": "x",
         "exit_code": 3,
         "stderr_tail": "boom",
@@ -141,31 +141,31 @@ def test_the_json_object_carries_what_the_error_knows():
     error = mcpwire.HTTPError(
         "no", status=503, headers={"retry-after": "5", "set-cookie": "a=b"}, body=b"no"
     )
-    assert report(error)["details"] == {
+    assert error_document(error)["details"] == {
         "status": 503,
         "headers": {"retry-after": "5", "set-cookie": "***"},
         "body": "no",
     }
     error = rpc_error(-32602, "no", data={"a": (1, None)}, method="x")
-    assert report(error)["details"] == {
+    assert error_document(error)["details"] == {
         "code": -32602,
         "data": {"a": [1, None]},
         "method": "x",
     }
     error = UsageError("x", suggestions=["y"])
-    assert report(error)["details"] == {"suggestions": ["y"]}
-    assert "details" not in report(UsageError("x"))
-    assert "details" not in report(KeyError("x"))
+    assert error_document(error)["details"] == {"suggestions": ["y"]}
+    assert "details" not in error_document(UsageError("x"))
+    assert "details" not in error_document(KeyError("x"))
 
 
 def test_what_is_no_json_becomes_text():
     error = mcpwire.InvalidMessage("x", expected="y", got="z", raw=b"\xff{")
-    assert report(error)["details"]["raw"] == "\\xff{"
+    assert error_document(error)["details"]["raw"] == "\\xff{"
     result = mcpwire.types.CallToolResult(raw={"isError": True})
     error = mcpwire.ToolError("x", result=result)
-    assert report(error)["details"]["result"] == {"isError": True}
+    assert error_document(error)["details"]["result"] == {"isError": True}
     error = mcpwire.NegotiationError("x", negotiation=mcpwire.Negotiation())
-    assert report(error)["details"]["negotiation"] == "no agreement"
+    assert error_document(error)["details"]["negotiation"] == "no agreement"
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_a_signal_that_comes_before_the_work_is_remembered():
     with asyncio.Runner() as runner:
         signals = Signals(runner.get_loop())
         signals.receive(signal.SIGINT)
-        assert (signals.number, signals.is_hurried) == (signal.SIGINT, False)
+        assert (signals.number, signals.is_forced) == (signal.SIGINT, False)
 
 
 def test_interrupting_what_reads_standard_input_is_clean():

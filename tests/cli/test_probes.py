@@ -38,7 +38,7 @@ def probe_cache(server):
 
 def kept(server):
     """Have it that the server was silent before."""
-    probe_cache(server).keep()
+    probe_cache(server).add()
 
 
 def methods(server):
@@ -111,7 +111,7 @@ def test_a_server_that_fails_in_another_way_is_probed_by_the_next_command(
 
 
 def test_the_folder_has_no_secret_and_is_for_its_user_alone(folder):
-    ProbeCache(SERVER).keep()
+    ProbeCache(SERVER).add()
     (file,) = folder.iterdir()
     assert "s3cret" not in file.name + file.read_text()
     modes = [stat.S_IMODE(each.stat().st_mode) for each in (folder, file)]
@@ -119,7 +119,7 @@ def test_the_folder_has_no_secret_and_is_for_its_user_alone(folder):
 
 
 def test_each_server_is_kept_by_how_it_is_reached(tmp_path):
-    ProbeCache(SERVER).keep()
+    ProbeCache(SERVER).add()
     url = mcpwire.Http("http://127.0.0.1:1/mcp")
     assert ProbeCache(SERVER).is_silent
     assert not ProbeCache(mcpwire.Stdio("server")).is_silent
@@ -127,10 +127,10 @@ def test_each_server_is_kept_by_how_it_is_reached(tmp_path):
         mcpwire.Stdio("server", SERVER.args, cwd=str(tmp_path))
     ).is_silent
     assert not ProbeCache(url).is_silent
-    ProbeCache(url).keep()
+    ProbeCache(url).add()
     assert ProbeCache(url).is_silent
-    ProbeCache(SERVER).forget()
-    ProbeCache(SERVER).forget()
+    ProbeCache(SERVER).remove()
+    ProbeCache(SERVER).remove()
     assert not ProbeCache(SERVER).is_silent
     assert ProbeCache(url).is_silent
 
@@ -141,18 +141,18 @@ def test_each_server_is_kept_by_how_it_is_reached(tmp_path):
     ids=["a day", "more", "a clock that was set back"],
 )
 def test_what_is_kept_is_forgotten_after_a_day(folder, age, is_silent):
-    ProbeCache(SERVER).keep()
+    ProbeCache(SERVER).add()
     (file,) = folder.iterdir()
     os.utime(file, (time.time() - age,) * 2)
     assert ProbeCache(SERVER).is_silent is is_silent
-    ProbeCache(mcpwire.Stdio("another")).keep()
+    ProbeCache(mcpwire.Stdio("another")).add()
     assert file.exists() is is_silent
 
 
 def test_without_a_folder_to_write_in_nothing_is_kept(folder):
     folder.parent.parent.write_text("a file where the folder should be")
-    ProbeCache(SERVER).keep()
-    ProbeCache(SERVER).forget()
+    ProbeCache(SERVER).add()
+    ProbeCache(SERVER).remove()
     assert not ProbeCache(SERVER).is_silent
 
 
@@ -162,7 +162,7 @@ def test_it_is_below_the_home_folder_by_default(variable, tmp_path, monkeypatch)
     monkeypatch.delenv("XDG_CACHE_HOME")
     if variable is not None:
         monkeypatch.setenv("XDG_CACHE_HOME", variable)
-    ProbeCache(SERVER).keep()
+    ProbeCache(SERVER).add()
     assert (tmp_path / ".cache" / "mcpwire" / "probes").is_dir()
 
 
@@ -172,5 +172,5 @@ def test_a_user_without_a_home_folder_has_no_cache(monkeypatch):
 
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", no_home)
-    ProbeCache(SERVER).keep()
+    ProbeCache(SERVER).add()
     assert not ProbeCache(SERVER).is_silent

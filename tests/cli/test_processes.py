@@ -167,7 +167,7 @@ def test_the_demos_server_is_found_where_we_were_found(monkeypatch, path):
     if path is not None:
         monkeypatch.setenv("PYTHONPATH", path)
     options = parse(["demo"])
-    demo.place_server(options)
+    demo.use_demo_server(options)
     assert options.command[1:] == ("-m", "mcpwire", "demo-server")
     assert options.env == ([("PYTHONPATH", path)] if path else [])
 

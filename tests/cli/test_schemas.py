@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from schema_values import JSON
 
-from mcpwire.cli.arguments import KINDS, MAX_STEPS, SchemaReader, literal
+from mcpwire.cli.arguments import KINDS, MAX_STEPS, SchemaReader, json_text
 
 ROOT = {
     "$defs": {
@@ -140,6 +140,6 @@ def test_a_value_too_deep_to_write_is_left_out():
     value = []
     for _ in range(100_000):
         value = [value]
-    assert literal(value) == "..."
+    assert json_text(value) == "..."
     while value:  # taken apart here: its own end would recurse
         (value,) = value

@@ -9,14 +9,14 @@ import mcpwire
 from mcpwire.cli.failures import UsageError
 from mcpwire.cli.main import parse
 from mcpwire.cli.output import Output
-from mcpwire.cli.targets import target_of
+from mcpwire.cli.targets import make_target
 
 URL = "https://host.example/mcp"
 HUSH = "hush-hush"
 
 
 def target(*words):
-    return target_of(parse(["ls", *words]), Output())
+    return make_target(parse(["ls", *words]), Output())
 
 
 def refusal(*words):

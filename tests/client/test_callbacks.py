@@ -44,9 +44,11 @@ async def test_many_deadlines_are_looked_at_together(monkeypatch):
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
         clock = client._connection.channel._timeouts
         looks = []
-        look = type(clock)._look
+        look = type(clock)._check_deadlines
         monkeypatch.setattr(
-            type(clock), "_look", lambda self: (looks.append(1), look(self))[1]
+            type(clock),
+            "_check_deadlines",
+            lambda self: (looks.append(1), look(self))[1],
         )
         calls = [client.call_tool("x", timeout=0.05 + n / 10_000) for n in range(500)]
         outcomes = await asyncio.gather(*calls, return_exceptions=True)

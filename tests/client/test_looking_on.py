@@ -43,7 +43,7 @@ async def test_an_observer_hears_what_comes_with_its_size_and_sees_each_turn():
         assert observer.seen == [(True, True)]
         server.notify("notifications/message", level="info", data="x" * 50)
         await client.ping()
-        server.channel._other._peer_closed()
+        server.channel._other_end._on_peer_closed()
         assert observer.seen[1:] == [(False, False)]
         assert isinstance(client.lost, mcpwire.ConnectionClosed)
         await client.ping()
@@ -59,7 +59,7 @@ async def test_a_lost_connection_is_not_opened_again_for_who_only_looks_on():
     server = FakeServer()
     client, observer, _ = looking_on(server)
     async with client:
-        server.channel._other._peer_closed()
+        server.channel._other_end._on_peer_closed()
         await asyncio.sleep(0)  # a turn of the loop
         assert client.stats.connections == 1
         assert observer.seen[-1] == (False, False)

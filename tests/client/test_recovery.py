@@ -41,7 +41,7 @@ class Mortal(FakeServer):
         return super().open_in_memory(client, limits)
 
     def die(self):
-        self.channel._loop.call_soon(self.channel._other._peer_closed)
+        self.channel._loop.call_soon(self.channel._other_end._on_peer_closed)
 
     def listen(self, params, _):
         self.notify(
@@ -308,7 +308,7 @@ async def test_connect_does_not_wait_for_the_rest_between_attempts():
 
 
 async def test_a_deadline_holds_while_the_connection_is_opened_again(monkeypatch):
-    monkeypatch.setattr(retry.Restarts, "delay", lambda *_: 1000.0)
+    monkeypatch.setattr(retry.RestartBackoff, "delay", lambda *_: 1000.0)
     server = Mortal()
     async with mcpwire.Client(server) as client:
         server.die()
@@ -320,7 +320,7 @@ async def test_a_deadline_holds_while_the_connection_is_opened_again(monkeypatch
 
 
 async def test_closing_ends_the_opening_again_and_who_waits_for_it(monkeypatch):
-    monkeypatch.setattr(retry.Restarts, "delay", lambda *_: 1000.0)
+    monkeypatch.setattr(retry.RestartBackoff, "delay", lambda *_: 1000.0)
     server = Mortal()
     async with mcpwire.Client(server) as client:
         server.die()
@@ -339,7 +339,7 @@ async def test_closing_in_any_turn_of_opening_again_leaves_no_connection(
     turns, monkeypatch
 ):
     """The opening may succeed, and be lost again, in the turn in which it is ended."""
-    monkeypatch.setattr(retry.Restarts, "delay", lambda *_: 1000.0)
+    monkeypatch.setattr(retry.RestartBackoff, "delay", lambda *_: 1000.0)
     server = Mortal()
     client = mcpwire.Client(server)
     await client.connect()
@@ -353,8 +353,8 @@ async def test_closing_in_any_turn_of_opening_again_leaves_no_connection(
     for turn in range(4):
         calls.append(asyncio.create_task(client.call_tool("x")))
         await asyncio.sleep(0)  # a turn of the loop
-        if turn and (near := server.channel._other) is not None:
-            near._peer_closed()
+        if turn and (near := server.channel._other_end) is not None:
+            near._on_peer_closed()
     await closing
     names = {task.get_name() for task in asyncio.all_tasks()}
     assert "mcpwire-reconnect" not in names
@@ -480,13 +480,13 @@ async def test_a_keep_alive_pings_a_quiet_session_and_nothing_else(version, ping
 @pytest.mark.pain("P21")
 async def test_a_server_that_says_something_and_dies_each_time_is_no_storm(monkeypatch):
     pauses = []
-    delay = retry.Restarts.delay
+    delay = retry.RestartBackoff.delay
 
     def noted(self, now, chance):
         pauses.append(delay(self, now, 1.0))
         return pauses[-1] if pauses[-1] is None else 0.0
 
-    monkeypatch.setattr(retry.Restarts, "delay", noted)
+    monkeypatch.setattr(retry.RestartBackoff, "delay", noted)
 
     class Chatty(Mortal):
         def receive(self, data):

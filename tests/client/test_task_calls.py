@@ -116,7 +116,7 @@ async def test_a_task_outlives_the_connection_it_was_made_on():
 
     def lose(*_):
         server.methods["tasks/get"] = get
-        server.channel._other._peer_closed()
+        server.channel._other_end._on_peer_closed()
         return SILENCE
 
     server.methods["tasks/get"] = lose
@@ -360,7 +360,7 @@ async def test_nobody_is_told_where_the_connection_is_gone():
         call = asyncio.ensure_future(c.call_tool("train"))
         await until(lambda: server.told("tools/call"))
         await asyncio.sleep(0.02)  # it is answered, and waits for its first look
-        server.channel._other._peer_closed()
+        server.channel._other_end._on_peer_closed()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcpwire.config import load
-from mcpwire.config.schema import FIELDS, FORMS
+from mcpwire.config.schema import AUTH_FORMS, FIELDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "config.md").read_text(encoding="utf-8")
 FILES = [
@@ -31,12 +31,12 @@ def test_the_example_can_be_used():
 
 
 def test_the_page_has_the_table_of_the_fields():
-    rows = [f"| `{n}` | {OF[f.of]} | {f.meaning} |" for n, f in FIELDS.items()]
+    rows = [f"| `{n}` | {OF[f.transport]} | {f.meaning} |" for n, f in FIELDS.items()]
     assert "\n".join(rows) in PAGE
 
 
 def test_the_page_names_all_that_a_login_may_say():
-    for form, known in FORMS.items():
+    for form, known in AUTH_FORMS.items():
         if form in known:  # a token is all there is to say
             continue
         row = next(line for line in PAGE.splitlines() if f'"type": "{form}"' in line)

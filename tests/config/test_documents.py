@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpwire.config.document import Repeating, merge, read_document
+from mcpwire.config.document import TableWithDuplicates, merge, read_document
 from mcpwire.errors import ConfigError
 
 TIME = {"command": "time"}
@@ -69,7 +69,7 @@ def one(**entry):
 )
 def test_what_other_hosts_call_a_field_is_that_field(key, field):
     entry, warnings = one(**{key: "given"})
-    assert (entry.values, entry.spelled) == ({field: "given"}, {field: key})
+    assert (entry.values, entry.spellings) == ({field: "given"}, {field: key})
     assert warnings == []
 
 
@@ -148,8 +148,8 @@ def test_what_is_for_people_is_passed_over(key):
 
 
 def repeating(*keys, **values):
-    table = Repeating(values)
-    table.repeated = keys
+    table = TableWithDuplicates(values)
+    table.duplicates = keys
     return table
 
 
@@ -260,9 +260,9 @@ def test_a_layer_that_says_so_changes_single_fields():
         "timeout": 5,
         "enabled": False,
     }
-    faults = [str(merged["a"].fault("is odd", name)) for name in ("command", "timeout")]
+    faults = [str(merged["a"].error("is odd", name)) for name in ("command", "timeout")]
     assert faults == ["one: a: command: is odd", "three: a: Timeout: is odd"]
-    assert str(merged["a"].fault("is odd")) == "three: a: is odd"
+    assert str(merged["a"].error("is odd")) == "three: a: is odd"
 
 
 def test_a_login_is_replaced_and_never_mixed():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpwire.config.expansion import Expanded, expand, read_variables
+from mcpwire.config.expansion import ExpandedText, expand, read_variables
 from mcpwire.wire.urls import mask_url
 
 SET = {"A": "alpha", "B": "${A}", "EMPTY": "", "lower_1": "one", "userHome": ""}
@@ -115,17 +115,17 @@ def test_what_a_variable_holds_comes_through_as_it_is(value, around):
 
 
 def test_a_text_remembers_how_it_was_written():
-    filled = Expanded.of("a-s3cret", "a-${KEY}")
+    filled = ExpandedText.of("a-s3cret", "a-${KEY}")
     assert filled == "a-s3cret"
     assert [repr(each) for each in (filled, (filled,), copy.deepcopy(filled))] == [
         "'a-${KEY}'",
         "('a-${KEY}',)",
         "'a-${KEY}'",
     ]
-    assert mask_url(Expanded.of("https://h/s3cret/?q", "https://h/${KEY}/?q")) == (
+    assert mask_url(ExpandedText.of("https://h/s3cret/?q", "https://h/${KEY}/?q")) == (
         "https://h/${KEY}/?***"
     )
-    assert type(Expanded.of("a", "a")) is str
+    assert type(ExpandedText.of("a", "a")) is str
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def leg(legs):
 def test_of_a_listing_only_what_a_leg_is_about_is_read(
     legs, leg, name, listing, scenarios
 ):
-    assert legs.scenarios_in(listing, leg(name)) == scenarios
+    assert legs.parse_scenarios(listing, leg(name)) == scenarios
 
 
 def test_what_a_leg_shares_has_the_same_pins_where_it_is_run(legs, leg):
@@ -125,7 +125,7 @@ def test_a_leg_shares_only_with_legs_before_it_of_its_suite_and_side(legs, leg):
 def test_a_server_is_put_to_everything_whatever_is_no_success(legs):
     for leg in legs.SERVER_LEGS + legs.GATEWAY_LEGS:
         assert leg.side == "server"
-        assert "all" in leg.whole or "--requirements" in leg.whole
+        assert "all" in leg.suite_options or "--requirements" in leg.suite_options
 
 
 def test_the_client_plays_every_scenario_of_every_leg(legs):
@@ -140,7 +140,7 @@ def test_the_table_in_the_readme_counts_the_scenarios_of_each_leg(driver, legs):
     text = report.README.read_text()
     rows = text.partition(report.BEGIN)[2].partition(report.END)[0].splitlines()
     for leg in legs.LEGS:
-        start = f"| {leg.name} | {leg.side} | {leg.suite.version} | {leg.says} |"
+        start = f"| {leg.name} | {leg.side} | {leg.suite.version} | {leg.description} |"
         (row,) = (row for row in rows if row.startswith(start))
         assert f" of {len(leg.pinned())} |" in row
 

@@ -48,7 +48,7 @@ child.wait()
 
 @pytest.fixture
 def actor(driver, tmp_path, monkeypatch):
-    """Return `play` with a few lines of Python in place of node and the suite."""
+    """Return `run_scenario` with Python code in place of node and the suite."""
     processes = driver("processes")
     monkeypatch.setattr(processes, "NODE", sys.executable)
     monkeypatch.setattr(processes, "BUILD", tmp_path)
@@ -59,7 +59,7 @@ def actor(driver, tmp_path, monkeypatch):
         program.write_text(source)
         suite = SimpleNamespace(program=program)
         leg = SimpleNamespace(name="C9", suite=suite, options=("--force",))
-        return processes.play(leg, scenario, timeout)
+        return processes.run_scenario(leg, scenario, timeout)
 
     return play
 
@@ -150,8 +150,8 @@ async def test_two_run_at_a_time_and_those_with_a_stopwatch_by_themselves(
         running.discard(scenario)
         return scenario
 
-    monkeypatch.setattr(run, "play", play)
-    wanted = ["a", *legs.ALONE, "b", "c"]
+    monkeypatch.setattr(run, "run_scenario", play)
+    wanted = ["a", *legs.SEQUENTIAL, "b", "c"]
     assert await run.run_clients(None, wanted) == wanted
     assert max(map(len, seen)) == 2
     assert {"sse-retry"} in seen

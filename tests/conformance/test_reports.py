@@ -31,9 +31,9 @@ def done(driver, report, leg):
                     client_ended=True,
                     output="said",
                 ),
-                red=red,
+                failures=failures,
             )
-            for scenario, red in outcomes
+            for scenario, failures in outcomes
         ]
         return report.LegResult(leg=leg, results=results, seconds=3.2, **more)
 
@@ -41,7 +41,7 @@ def done(driver, report, leg):
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "green", "score"),
+    ("outcomes", "is_green", "score"),
     [
         ([], False, "0/0"),
         ([("a", [])], True, "1/1"),
@@ -49,10 +49,10 @@ def done(driver, report, leg):
     ],
 )
 def test_a_leg_is_green_if_there_is_something_and_nothing_of_it_is_red(
-    report, done, outcomes, green, score
+    report, done, outcomes, is_green, score
 ):
     leg = done(*outcomes)
-    assert leg.green is green
+    assert leg.is_green is is_green
     line = report.leg_text(leg, verbose=False).splitlines()[0]
     assert line.split()[:4] == ["C1", score, "3", "s"]
 
@@ -69,8 +69,12 @@ def test_what_is_green_is_told_on_request_only(report, done):
 
 
 def test_a_leg_is_red_for_what_its_server_did_whatever_its_scenarios_are(report, done):
-    leg = done(("a", []), red=["the server wrote a traceback"], wrote="Traceback\n")
-    assert not leg.green
+    leg = done(
+        ("a", []),
+        failures=["the server wrote a traceback"],
+        server_output="Traceback\n",
+    )
+    assert not leg.is_green
     assert report.leg_text(leg, verbose=False).splitlines()[1:] == [
         "    C1: the server wrote a traceback",
         "      | Traceback",
@@ -78,14 +82,17 @@ def test_a_leg_is_red_for_what_its_server_did_whatever_its_scenarios_are(report,
 
 
 def test_what_a_server_wrote_is_told_on_request_only(report, done):
-    leg = done(("a", []), wrote="bound")
+    leg = done(("a", []), server_output="bound")
     assert "bound" not in report.leg_text(leg, verbose=False)
     assert "      | bound" in report.leg_text(leg, verbose=True)
 
 
 def test_a_scenario_of_a_server_has_no_time_of_its_own(driver, report, leg):
     run = driver("verdict").Run(scenario="a", checks=[])
-    assert report.red(leg, run, ["why"]).splitlines() == ["    C1 a", "      why"]
+    assert report.format_failures(leg, run, ["why"]).splitlines() == [
+        "    C1 a",
+        "      why",
+    ]
 
 
 def test_how_many_scenarios_another_leg_has_run_is_told_and_counted(report, done):

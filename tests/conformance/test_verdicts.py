@@ -96,7 +96,7 @@ def test_skipped_checks_alone_are_no_success(judged, verdict):
 def test_nothing_but_what_the_suite_never_makes_is_green_without_a_success(
     judged, verdict
 ):
-    for scenario in verdict.NEVER_MADE:
+    for scenario in verdict.WITHOUT_CHECKS:
         (name,) = (name for where, name in verdict.MAY_BE_SKIPPED if where == scenario)
         skipped = [check("one", "SKIPPED", name)]
         assert judged(skipped, pins=[], scenario=scenario) == []
@@ -121,7 +121,7 @@ def test_checks_that_share_an_id_are_pinned_by_name_and_so_missed_one_by_one(
     judged, verdict
 ):
     checks = [check("head", name="Post"), check("head", name="Get"), check("one")]
-    pins = verdict.pinnable(checks)
+    pins = verdict.successful_checks(checks)
     assert pins == ["head Get", "head Post", "one"]
     assert judged(checks, pins) == []
     assert judged(checks[1:], pins) == [
@@ -140,8 +140,15 @@ def test_how_often_a_check_succeeds_does_not_matter(judged):
 @pytest.fixture
 def stood(verdict):
     def stood(played=("a",), pinned=("a", "b"), **more):
-        facts = {"is_up": True, "suite_exit": 0, "server_exit": 0, "wrote": "bound"}
-        return verdict.judge_stand(verdict.Stand(**(facts | more)), played, pinned)
+        facts = {
+            "is_up": True,
+            "suite_exit": 0,
+            "server_exit": 0,
+            "server_output": "bound",
+        }
+        return verdict.judge_server_run(
+            verdict.ServerRun(**(facts | more)), played, pinned
+        )
 
     return stood
 
@@ -159,7 +166,7 @@ def test_a_server_that_stood_its_leg_and_ended_as_told_is_green(stood):
         ({"server_exit": None}, "the server did not end when it was told to"),
         ({"server_exit": -15}, "the server ended with exit code -15"),
         (
-            {"wrote": "x\nTraceback (most recent call last):\n"},
+            {"server_output": "x\nTraceback (most recent call last):\n"},
             "the server wrote a traceback",
         ),
         ({"played": ["a", "c"]}, "run, but no checks are pinned for it: c"),

@@ -32,7 +32,7 @@ def test_any_other_is_spelled_anew_and_found_again(name, rule, begins):
     names = VendorNames([name], rule)
     theirs = names.of(name)
     assert theirs.startswith(begins)
-    assert len(theirs) <= rule.longest
+    assert len(theirs) <= rule.max_length
     assert names.find(theirs) == name
     assert VendorNames(["other", name], rule).of(name) == theirs
 
@@ -60,6 +60,6 @@ def test_spelled_names_are_allowed_unique_and_lead_back(names, rule):
     assert len(set(theirs)) == len(theirs)
     for name in names:
         assert made.find(made.of(name)) == name
-        assert len(made.of(name)) <= rule.longest
-        if rule is not neutral.FORM.names and rule.longest == 64:
+        assert len(made.of(name)) <= rule.max_length
+        if rule is not neutral.FORM.names and rule.max_length == 64:
             assert re.fullmatch(rf"[{rule.first}][{rule.charset}]*", made.of(name))

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from mcpwire.exporters import EXPORT_FORMS, Export
 from mcpwire.exporters.schemas import (
-    LARGEST,
+    MAX_SUBSCHEMAS,
     Inliner,
     accepts_null,
-    plain_root,
-    without_nulls,
+    merge_root_alternatives,
+    remove_nulls,
 )
 from mcpwire.types import Tool
 
@@ -41,7 +41,7 @@ def test_references_are_replaced_by_what_they_refer_to():
         "$defs": {"point": {"type": "object", "properties": {"x": NUMBER}}},
     }
     point = {"type": "object", "properties": {"x": NUMBER}}
-    assert Inliner(schema).inlined() == {
+    assert Inliner(schema).inline() == {
         "type": "object",
         "properties": {
             "one": {**point, "description": "the first"},
@@ -54,7 +54,7 @@ def test_references_are_replaced_by_what_they_refer_to():
 def test_what_refers_to_itself_is_an_object_where_it_comes_again():
     tree = {"type": "object", "properties": {"child": {"$ref": "#/$defs/tree"}}}
     schema = {"properties": {"root": {"$ref": "#/$defs/tree"}}, "$defs": {"tree": tree}}
-    assert Inliner(schema).inlined() == {
+    assert Inliner(schema).inline() == {
         "properties": {
             "root": {"type": "object", "properties": {"child": {"type": "object"}}}
         }
@@ -63,7 +63,7 @@ def test_what_refers_to_itself_is_an_object_where_it_comes_again():
 
 def test_a_reference_to_nowhere_is_anything():
     schema = {"properties": {"x": {"$ref": "#/$defs/gone", "description": "lost"}}}
-    assert Inliner(schema).inlined() == {"properties": {"x": {"description": "lost"}}}
+    assert Inliner(schema).inline() == {"properties": {"x": {"description": "lost"}}}
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
@@ -81,7 +81,7 @@ def test_references_that_double_at_each_level_stay_small(form):
     }
     schema = {"anyOf": [{"$ref": "#/$defs/d0"}], "$defs": levels}
     made = Export([Tool("bomb", schema)], form)
-    assert count(list(made)) < 10 * LARGEST
+    assert count(list(made)) < 10 * MAX_SUBSCHEMAS
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
@@ -160,7 +160,7 @@ ROOTS = [
 
 @pytest.mark.parametrize(("schema", "plain"), ROOTS)
 def test_a_root_is_one_object_without_alternatives(schema, plain):
-    assert plain_root(schema) == plain
+    assert merge_root_alternatives(schema) == plain
 
 
 # --- nulls ------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def test_nulls_that_stand_for_nothing_are_taken_out():
         "inner": {"n": None, "other": None},
         "list": [{"n": None}, {"n": 1}, 3],
     }
-    assert without_nulls(given_, schema, schema) == {
+    assert remove_nulls(given_, schema, schema) == {
         "required": None,
         "nullable": None,
         "inner": {"other": None},
@@ -220,7 +220,7 @@ def test_arguments_that_are_nested_too_deeply_are_left_as_they_are():
     value = None
     for _ in range(200):
         value = [value]
-    assert without_nulls(value, schema, schema) == value
+    assert remove_nulls(value, schema, schema) == value
 
 
 # --- whatever comes ---------------------------------------------------------------

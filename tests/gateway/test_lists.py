@@ -76,7 +76,7 @@ async def test_a_server_is_not_asked_for_what_it_did_not_declare():
 
 
 async def test_a_list_that_is_too_long_is_left_out(monkeypatch, caplog):
-    monkeypatch.setattr(catalog, "MAX_LIST", 2_000)
+    monkeypatch.setattr(catalog, "MAX_LIST_BYTES", 2_000)
     pages = []
 
     def endless(params, server):
@@ -118,12 +118,12 @@ async def test_all_pages_of_a_server_are_fetched_and_the_gateway_makes_its_own()
 async def test_a_list_is_marked_once_for_all_of_its_pages(monkeypatch):
     marked = []
 
-    def mark_of(texts):
+    def list_digest(texts):
         marked.append(list(texts))
         return original(marked[-1])
 
-    original = merging.mark_of
-    monkeypatch.setattr(merging, "mark_of", mark_of)
+    original = merging.list_digest
+    monkeypatch.setattr(merging, "list_digest", list_digest)
     async with through({"s": named("s", *"abcdef")}, page_size=1) as client:
         assert len(await client.list_tools()) == 6
         assert len(marked) == 1

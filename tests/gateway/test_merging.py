@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 from mcpwire.errors import InvalidParams, NameCollision
 from mcpwire.gateway.merging import (
     alias_of,
+    combine_pages,
     has_links,
-    listed,
-    mark_of,
+    list_digest,
+    merge_capabilities,
+    merge_instructions,
     merge_named,
     merge_resources,
     merge_templates,
-    merged_capabilities,
-    merged_instructions,
-    page_of,
     read_alias,
-    with_links,
-    with_uris,
+    replace_links,
+    replace_uris,
+    slice_page,
 )
 from mcpwire.tools.names import NamePolicy
 from mcpwire.tools.rules import Rules, ServerRules
@@ -33,7 +33,7 @@ PROXY = NamePolicy.proxy()
 
 def tools(server, *names, page=None, **options):
     items = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
-    return listed(server, [{"tools": items, **(page or {})}], "tools", **options)
+    return combine_pages(server, [{"tools": items, **(page or {})}], "tools", **options)
 
 
 def names(merged):
@@ -45,7 +45,7 @@ def names(merged):
 
 def test_the_pages_of_a_list_come_together_without_what_is_no_item():
     pages = [{"tools": [{"name": "a"}, 5, None]}, {"tools": {}}, {}, {"tools": [{}]}]
-    assert listed("s", pages, "tools").items == ({"name": "a"}, {})
+    assert combine_pages("s", pages, "tools").items == ({"name": "a"}, {})
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_the_pages_of_a_list_come_together_without_what_is_no_item():
 def test_the_shortest_time_and_the_narrowest_scope_of_the_pages_count(
     pages, ttl, is_public
 ):
-    found = listed("s", pages, "tools")
+    found = combine_pages("s", pages, "tools")
     assert (found.ttl, found.is_public) == (ttl, is_public)
 
 
@@ -93,7 +93,7 @@ def test_tools_are_named_by_the_policy_and_sorted_by_name():
 
 def test_items_keep_everything_but_their_name_and_are_not_changed():
     item = {"name": "x", "z": [1], "_meta": {"q": None}, "annotations": {}}
-    found = listed("a", [{"tools": [item, {"name": 5}, {}]}], "tools")
+    found = combine_pages("a", [{"tools": [item, {"name": 5}, {}]}], "tools")
     [merged] = merge_named([found], PROXY).items
     assert merged == {**item, "name": "a_x"}
     assert list(merged) == list(item)
@@ -162,7 +162,7 @@ def test_what_a_rule_hides_is_nobodys(rules, server_rules, left):
 def test_transforms_change_names_words_and_schemas():
     schema = {"type": "object", "properties": {"p": {}, "q": {}}, "required": ["p"]}
     item = {"name": "x", "description": "old", "inputSchema": schema, "k": 1}
-    lists = [listed("a", [{"tools": [item]}], "tools"), tools("b", "x")]
+    lists = [combine_pages("a", [{"tools": [item]}], "tools"), tools("b", "x")]
     new = ToolTransform(name="n", title="T", description="D", rename={"r": "p"})
     merged = merge_named(
         lists, PROXY, transforms={"a/*": new, "b_x": ToolTransform(title="U")}
@@ -235,7 +235,7 @@ def test_extras_are_tools_unless_the_server_has_one_of_that_name():
 
 def resources(server, *uris):
     page = {"resources": [{"uri": uri, "name": server} for uri in uris]}
-    return listed(server, [page], "resources")
+    return combine_pages(server, [page], "resources")
 
 
 @pytest.mark.system("O41", "L-O9")
@@ -251,14 +251,14 @@ def test_uris_stay_and_only_those_of_a_second_owner_get_an_alias():
 
 def test_what_has_no_uri_or_is_there_twice_is_left_out():
     page = {"resources": [{"uri": "x:1", "n": 1}, {"uri": "x:1"}, {"uri": 5}, {}]}
-    merged = merge_resources([listed("a", [page], "resources")])
+    merged = merge_resources([combine_pages("a", [page], "resources")])
     assert merged.items == ({"uri": "x:1", "n": 1},)
 
 
 def test_of_equal_templates_the_first_is_listed_and_all_owners_are_known():
     def templates(server, *texts):
         page = {"t": [{"uriTemplate": text, "name": server} for text in texts]}
-        return listed(server, [page], "t")
+        return combine_pages(server, [page], "t")
 
     merged = merge_templates(
         [templates("b", "x:{y}", "x:{y}"), templates("a", "x:{y}", "a:{y}")]
@@ -269,7 +269,7 @@ def test_of_equal_templates_the_first_is_listed_and_all_owners_are_known():
     ]
     assert merged.owners["x:{y}"] == ("b", "x:{y}")
     assert set(merged.names) == {("b", "x:{y}"), ("a", "x:{y}"), ("a", "a:{y}")}
-    none = merge_templates([listed("a", [{"t": [{}, {"uriTemplate": 1}]}], "t")])
+    none = merge_templates([combine_pages("a", [{"t": [{}, {"uriTemplate": 1}]}], "t")])
     assert none.items == ()
 
 
@@ -297,18 +297,18 @@ NEWEST, OLDEST = REVISIONS[-1], find_revision("2024-11-05")
     ],
 )
 def test_capabilities_are_what_any_server_can_do(declared, merged):
-    assert merged_capabilities(declared, NEWEST) == merged
+    assert merge_capabilities(declared, NEWEST) == merged
 
 
 def test_what_the_gateway_adds_is_declared_and_what_a_revision_lacks_is_not():
     declared = [{"completions": {}, "tools": {"listChanged": True}}]
     extra = {"tools": {}, "extensions": {"x/y": {}}}
-    assert merged_capabilities(declared, NEWEST, extra=extra) == {
+    assert merge_capabilities(declared, NEWEST, extra=extra) == {
         "tools": {"listChanged": True},
         "completions": {},
         "extensions": {"x/y": {}},
     }
-    assert merged_capabilities(declared, OLDEST) == {"tools": {"listChanged": True}}
+    assert merge_capabilities(declared, OLDEST) == {"tools": {"listChanged": True}}
 
 
 @pytest.mark.parametrize(
@@ -321,16 +321,16 @@ def test_what_the_gateway_adds_is_declared_and_what_a_revision_lacks_is_not():
     ],
 )
 def test_instructions_are_each_servers_own_words(said, merged):
-    assert merged_instructions(said) == merged
+    assert merge_instructions(said) == merged
 
 
-MARK = mark_of([b"a", b"b"])
+MARK = list_digest([b"a", b"b"])
 
 
-def walk(items, size, mark=MARK):
+def walk(items, size, digest=MARK):
     found, cursor = [], None
     while True:
-        page, cursor = page_of(items, cursor, size=size, mark=mark)
+        page, cursor = slice_page(items, cursor, size=size, digest=digest)
         found.append(list(page))
         if cursor is None:
             return found
@@ -346,12 +346,15 @@ def test_the_pages_together_are_the_list_and_each_but_the_last_is_full(items, si
 
 @pytest.mark.system("L-O11")
 def test_a_cursor_works_again_as_long_as_the_list_is_the_same():
-    _, cursor = page_of("abcd", None, size=2, mark=MARK)
-    assert page_of("abcd", cursor, size=2, mark=mark_of([b"a", b"b"])) == ("cd", None)
+    _, cursor = slice_page("abcd", None, size=2, digest=MARK)
+    assert slice_page("abcd", cursor, size=2, digest=list_digest([b"a", b"b"])) == (
+        "cd",
+        None,
+    )
 
 
-GOOD = page_of("abcd", None, size=2, mark=MARK)[1]
-SHORT = page_of("abcdefgh", None, size=6, mark=MARK)[1]
+GOOD = slice_page("abcd", None, size=2, digest=MARK)[1]
+SHORT = slice_page("abcdefgh", None, size=6, digest=MARK)[1]
 
 
 @pytest.mark.parametrize(
@@ -374,19 +377,19 @@ SHORT = page_of("abcdefgh", None, size=6, mark=MARK)[1]
 )
 def test_what_is_no_cursor_of_ours_is_invalid(cursor):
     with pytest.raises(InvalidParams, match=r"params\.cursor"):
-        page_of("abcd", cursor, size=2, mark=MARK)
+        slice_page("abcd", cursor, size=2, digest=MARK)
 
 
 @given(st.binary(max_size=40))
 def test_no_text_of_a_stranger_raises_anything_else(raw):
     for cursor in (raw.decode("latin-1"), raw.hex()):
         with pytest.raises(InvalidParams):
-            page_of("abcd", cursor, size=2, mark=MARK)
+            slice_page("abcd", cursor, size=2, digest=MARK)
 
 
 @given(st.lists(st.binary(max_size=5), max_size=5), st.lists(st.binary(max_size=5)))
 def test_marks_tell_lists_apart_wherever_their_items_end(one, other):
-    assert (mark_of(one) == mark_of(other)) == (one == other)
+    assert (list_digest(one) == list_digest(other)) == (one == other)
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -435,7 +438,7 @@ NAMES = {"a:b": "mcpgw://x/a%3Ab"}
     ],
 )
 def test_contents_are_called_what_clients_call_them(contents, expected):
-    renamed, changed = with_uris(contents, NAMES)
+    renamed, changed = replace_uris(contents, NAMES)
     assert changed is (expected is not None)
     if expected is None:
         assert renamed is contents
@@ -453,7 +456,7 @@ def test_links_and_embedded_resources_of_a_result_get_the_alias():
     assert has_links({"content": [OTHER, LINK]})
     assert has_links({"content": [EMBEDDED]})
     result = {"content": [LINK, EMBEDDED, OTHER, 5, {"type": "resource"}], "x": 1}
-    changed = with_links(result, NAMES)
+    changed = replace_links(result, NAMES)
     assert changed == {
         "content": [
             {**LINK, "uri": "mcpgw://x/a%3Ab"},
@@ -471,5 +474,5 @@ def test_links_and_embedded_resources_of_a_result_get_the_alias():
     "result", [{}, {"content": None}, {"content": []}, {"content": [OTHER]}]
 )
 def test_a_result_without_such_links_stays_what_it_is(result):
-    assert with_links(result, NAMES) is result
+    assert replace_links(result, NAMES) is result
     assert not has_links(result)

@@ -57,7 +57,7 @@ async def test_with_raise_the_first_that_fails_refuses_the_session_at_once(era):
             pass
     text = f"{caught.value} {getattr(caught.value, 'negotiation', '')}"
     assert "'gone' could not be connected to" in text
-    assert not gateway.opened
+    assert not gateway.session_sets
     assert len(gateway.pool.shared) == 0
 
 
@@ -190,7 +190,7 @@ async def test_attempts_end_with_the_gateway(monkeypatch):
         upstreams.retry()
     upstreams.retry()
     assert upstreams.is_closed
-    assert all(task.cancelling() for task in upstreams._retrying)
+    assert all(task.cancelling() for task in upstreams._retry_tasks)
 
 
 @pytest.mark.system("O33")
@@ -201,7 +201,7 @@ async def test_leaving_while_servers_are_connected_to_leaves_nothing_behind():
         await client.connect()
     await client.aclose()
     await gateway.aclose()
-    assert not gateway.opened
+    assert not gateway.session_sets
 
 
 @on_a_virtual_clock
@@ -216,7 +216,7 @@ async def test_discovery_answers_before_clients_take_silence_for_an_answer(monke
 # Who there is...
 
 
-class Chosen:
+class ChosenServer:
     """A source that says for each session which servers it has."""
 
     def __init__(self, **servers):
@@ -232,7 +232,7 @@ class Chosen:
 
 
 async def test_a_source_of_ones_own_sees_how_a_session_was_opened():
-    source = Chosen(a=named("a", "x"))
+    source = ChosenServer(a=named("a", "x"))
     async with through(source, "2025-11-25") as client:
         assert tool_names(await client.list_tools()) == ["a_x"]
         source.servers = {"b": named("b", "x")}
@@ -241,7 +241,7 @@ async def test_a_source_of_ones_own_sees_how_a_session_was_opened():
 
 
 async def test_what_stands_alone_is_asked_about_each_time():
-    source = Chosen(a=named("a", "x"))
+    source = ChosenServer(a=named("a", "x"))
     async with through(source) as client:
         assert tool_names(await client.list_tools()) == ["a_x"]
         source.servers = {"b": named("b", "x")}
@@ -304,7 +304,7 @@ async def test_a_denied_url_is_never_connected_to():
     url = "https://example.com/mcp"
     with pytest.raises(ValueError, match="the URL of the server 'a' is denied"):
         Gateway({"a": url}, deny_urls=["example.com"])
-    source = Chosen(a=mcpwire.Http(url))
+    source = ChosenServer(a=mcpwire.Http(url))
     gateway = Gateway(source, deny_urls=["example.com"])
     with pytest.raises(mcpwire.MCPError, match="is denied"):
         async with client_of(gateway, "2025-11-25"):
@@ -358,7 +358,7 @@ async def test_what_cannot_be_had_is_not_replaced_at_all():
         await gateway.replace({"b": 5})
     assert [each.name for each in gateway.source.servers] == ["a"]
     with pytest.raises(TypeError, match="same servers for all"):
-        await Gateway(Chosen()).replace({})
+        await Gateway(ChosenServer()).replace({})
 
 
 async def test_one_server_alone_has_its_own_names_and_can_be_replaced_too():

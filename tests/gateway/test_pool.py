@@ -103,20 +103,20 @@ def test_an_identity_is_principal_and_headers_and_then_what_is_declared(
 ):
     gateway = Gateway({}, forward_headers=["X-Tenant", "traceparent"])
     dispatcher = gateway.dispatcher
-    one = dispatcher.requester(FACTS, {})
-    asking = dispatcher.requester(other, capabilities)
+    one = dispatcher.make_requester(FACTS, {})
+    asking = dispatcher.make_requester(other, capabilities)
     if is_same is None:
         assert asking.identity == one.identity
-        assert asking.declaring() != one.declaring()
+        assert asking.extended_key() != one.extended_key()
     else:
         assert (asking.identity == one.identity) is is_same
-        assert (asking.declaring() == one.declaring()) is is_same
+        assert (asking.extended_key() == one.extended_key()) is is_same
 
 
 def test_a_path_of_ones_own_is_an_identity_of_its_own():
     gateway = Gateway({"a": named("a", "x"), "b": named("b", "x")})
     identities = {
-        gateway.dispatcher_for(name).requester(FACTS, {}).identity
+        gateway.dispatcher_for(name).make_requester(FACTS, {}).identity
         for name in (None, "a", "b")
     }
     assert len(identities) == 3
@@ -331,9 +331,9 @@ async def test_a_session_that_ends_takes_its_connections_along():
     server = counted()
     async with Gateway({"a": server}) as gateway:
         async with mcpwire.Client(gateway, mode="2025-11-25"):
-            assert (server.open, len(gateway.opened)) == (1, 1)
-        assert (server.open, len(gateway.opened)) == (0, 0)
-        assert not gateway.dispatcher._by_session
+            assert (server.open, len(gateway.session_sets)) == (1, 1)
+        assert (server.open, len(gateway.session_sets)) == (0, 0)
+        assert not gateway.dispatcher._upstreams_by_session
         assert not gateway.dispatcher._closing
 
 
@@ -356,7 +356,7 @@ async def test_a_server_that_cannot_be_let_go_of_keeps_none_of_the_others(caplog
     gateway = Gateway({"a": server, "b": fake("x")})
     client = mcpwire.Client(gateway, mode="2025-11-25")
     await client.connect()
-    [upstreams] = gateway.opened
+    [upstreams] = gateway.session_sets
 
     async def fails():
         raise OSError("stuck")
@@ -380,18 +380,18 @@ async def test_a_session_that_was_opened_elsewhere_answers_as_when_it_was_opened
         dispatcher = gateway.dispatcher
         session, result = await dispatcher.open_session(params, None)
         assert dispatcher.initialize(params, session) == (session, result)
-        (upstreams,) = gateway.opened
+        (upstreams,) = gateway.session_sets
         assert list(upstreams.members) == ["a"]
-        dispatcher.notified(session, "notifications/initialized", {})
-        dispatcher.notified(session, "notifications/roots/list_changed", {})
-        dispatcher.notified(session, "notifications/other", {})
-        dispatcher.session_left(session)
-        dispatcher.session_left(session)
-        dispatcher.notified(session, "notifications/roots/list_changed", {})
-        await dispatcher.session_closed(session)
-        await dispatcher.session_closed(session)
-        assert not gateway.opened
+        dispatcher.on_notification(session, "notifications/initialized", {})
+        dispatcher.on_notification(session, "notifications/roots/list_changed", {})
+        dispatcher.on_notification(session, "notifications/other", {})
+        dispatcher.discard_session(session)
+        dispatcher.discard_session(session)
+        dispatcher.on_notification(session, "notifications/roots/list_changed", {})
+        await dispatcher.wait_session_closed(session)
+        await dispatcher.wait_session_closed(session)
+        assert not gateway.session_sets
         stranger, _ = dispatcher.initialize(params, None)
-        dispatcher.session_left(stranger)
+        dispatcher.discard_session(stranger)
         with pytest.raises(mcpwire.InvalidRequest):
             await dispatcher.open_session(params, stranger)

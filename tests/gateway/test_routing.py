@@ -318,10 +318,10 @@ async def test_an_error_that_is_not_about_the_resource_is_the_answer():
     ],
 )
 def test_what_a_template_may_give_is_rather_more_than_less(template, uri, is_given):
-    from mcpwire.gateway.merging import listed, merge_templates
+    from mcpwire.gateway.merging import combine_pages, merge_templates
 
     page = {"t": [{"uriTemplate": template}]}
-    merged = merge_templates([listed("a", [page], "t")])
+    merged = merge_templates([combine_pages("a", [page], "t")])
     assert merged.servers_of(uri) == (["a"] if is_given else [])
 
 

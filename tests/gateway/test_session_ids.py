@@ -10,14 +10,16 @@ from hypothesis import strategies as st
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.gateway.session_ids import (
-    Chosen,
+    ChosenServer,
     Kept,
     decode_kept,
     encode_kept,
 )
 
-A = Chosen(url="https://a.example/", name="a", headers={"x": "1", "authorization": "t"})
-B = Chosen(url="https://b.example/", name="b")
+A = ChosenServer(
+    url="https://a.example/", name="a", headers={"x": "1", "authorization": "t"}
+)
+B = ChosenServer(url="https://b.example/", name="b")
 
 WHOLE = Kept(
     nonce="n",
@@ -48,7 +50,7 @@ def test_equal_content_has_one_spelling_whatever_its_order() -> None:
         upstream_sessions={"a": "1", "b": "2"},
         servers=(
             B,
-            Chosen(
+            ChosenServer(
                 url="https://a.example/",
                 name="a",
                 headers={"authorization": "t", "x": "1"},

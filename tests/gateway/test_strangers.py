@@ -95,7 +95,7 @@ async def test_sessions_that_are_opened_alone_open_no_connections():
         assert all(result == results[0] for result in results)
         assert "tools" in results[0]["capabilities"]
         # The first one did, so that it could be told what the server can do.
-        assert (server.opened, len(gateway.opened)) == (1, 120)
+        assert (server.opened, len(gateway.session_sets)) == (1, 120)
         await honest.used()
         assert server.opened == 2
     assert server.open == 0
@@ -131,7 +131,7 @@ async def test_of_the_sets_of_a_client_the_one_used_longest_ago_ends():
         used, unused = await honest.used(), await honest.used()
         assert (await honest.call(used)).status_code == 200
         await honest.used()
-        ids = [each.downstream.session.id for each in gateway.opened]
+        ids = [each.downstream.session.id for each in gateway.session_sets]
         assert used in ids
         assert unused not in ids
 
@@ -200,8 +200,8 @@ async def test_a_session_whose_set_ended_as_it_opened_is_opened_again():
     server = Counted(named("a", "x"))
     async with visited({"a": server}) as (gateway, stranger, _):
         session = await stranger.opened()
-        (upstreams,) = gateway.opened
-        await gateway.close_later(upstreams)
+        (upstreams,) = gateway.session_sets
+        await gateway.close_in_background(upstreams)
         answers = [await stranger.call(session) for _ in range(2)]
         assert answers[1].json()["result"]["content"]
         assert len(gateway.pool) == server.open == 1

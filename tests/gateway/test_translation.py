@@ -25,18 +25,18 @@ from mcpwire.gateway.translation import (
     SAMPLE,
     InFlightCalls,
     TaskIds,
-    can_be_asked,
+    accepts_input_requests,
     convert_answer,
     convert_capabilities,
+    convert_error,
+    convert_meta,
     convert_request,
+    convert_result,
+    is_at_least,
     needs_lower_level,
-    passed_error,
-    passed_meta,
-    passed_result,
-    reaches,
-    refusal,
+    replace_task_id,
+    unsupported_error,
     url_elicitations,
-    with_task_id,
 )
 from mcpwire.protocol.methods import LEVELS
 from mcpwire.types._base import RELATED_TASK
@@ -75,7 +75,7 @@ def text(value):
 def test_a_client_is_asked_only_what_it_declared(
     method, params, revision, capabilities, error
 ):
-    refused = refusal(method, params, revision, capabilities)
+    refused = unsupported_error(method, params, revision, capabilities)
     assert (refused and type(refused)) is error
 
 
@@ -207,10 +207,12 @@ def test_nothing_is_declared_that_the_client_did_not():
 
 
 def test_who_declares_none_of_three_cannot_be_asked():
-    assert not can_be_asked({})
-    assert not can_be_asked({"extensions": {"com.example/ui": {}}, "roots": None})
+    assert not accepts_input_requests({})
+    assert not accepts_input_requests(
+        {"extensions": {"com.example/ui": {}}, "roots": None}
+    )
     for name in ("roots", "sampling", "elicitation"):
-        assert can_be_asked({name: {}})
+        assert accepts_input_requests({name: {}})
 
 
 PREFIX = "io.modelcontextprotocol/"
@@ -228,7 +230,7 @@ def test_meta_of_the_two_ends_goes_through_and_that_of_the_hop_does_not():
         "traceparent": "00-1-2-03",
         "com.example/mine": {"a": 1},
     }
-    assert passed_meta(meta) == {
+    assert convert_meta(meta) == {
         "traceparent": "00-1-2-03",
         "com.example/mine": {"a": 1},
     }
@@ -236,8 +238,8 @@ def test_meta_of_the_two_ends_goes_through_and_that_of_the_hop_does_not():
 
 
 def test_meta_of_which_nothing_is_left_is_none():
-    assert passed_meta({}) is None
-    assert passed_meta({"progressToken": 1}) is None
+    assert convert_meta({}) is None
+    assert convert_meta({"progressToken": 1}) is None
 
 
 json_values = st.recursive(
@@ -253,7 +255,7 @@ def test_a_result_without_members_of_an_era_is_the_very_same(result):
     for came in Era:
         for goes in Era:
             if result.keys().isdisjoint({"_meta", "resultType", "ttlMs", "cacheScope"}):
-                assert passed_result(result, came, goes) is result
+                assert convert_result(result, came, goes) is result
 
 
 @pytest.mark.parametrize(
@@ -307,7 +309,7 @@ def test_a_result_without_members_of_an_era_is_the_very_same(result):
     ],
 )
 def test_a_result_is_as_the_clients_era_has_it(came, goes, result, passed):
-    made = passed_result(result, came, goes)
+    made = convert_result(result, came, goes)
     assert made == passed
     assert list(made) == list(passed)
 
@@ -315,10 +317,10 @@ def test_a_result_is_as_the_clients_era_has_it(came, goes, result, passed):
 def test_a_level_reaches_who_wants_it():
     for rank, wanted in enumerate(LEVELS):
         for other, level in enumerate(LEVELS):
-            assert reaches(level, wanted) is (other >= rank)
-    assert not reaches("error", None)
-    assert not reaches("loud", "debug")
-    assert not reaches(["error"], "debug")
+            assert is_at_least(level, wanted) is (other >= rank)
+    assert not is_at_least("error", None)
+    assert not is_at_least("loud", "debug")
+    assert not is_at_least(["error"], "debug")
 
 
 def test_a_level_that_was_told_is_only_ever_lowered():
@@ -330,7 +332,7 @@ def test_a_level_that_was_told_is_only_ever_lowered():
 
 def test_what_the_server_answered_goes_through():
     error = RPCError("no", code=-31999, data={"a": [1, None]})
-    passed = passed_error("up", "tools/call", error)
+    passed = convert_error("up", "tools/call", error)
     assert (passed.code, passed.message, passed.data) == (-31999, "no", error.data)
     assert passed is not error
 
@@ -357,7 +359,7 @@ def test_what_the_server_answered_goes_through():
     ],
 )
 def test_what_failed_on_the_way_says_what_it_was(error, kind, data):
-    passed = passed_error("up", "tools/call", error)
+    passed = convert_error("up", "tools/call", error)
     assert type(passed) is kind
     assert passed.data == data
     assert "'up'" in passed.message
@@ -391,10 +393,10 @@ def test_an_id_is_good_as_long_as_its_key():
 def test_a_task_that_a_call_became_is_known_by_the_clients_id():
     ids = TaskIds(KEYS, ANN)
     name = ids.claim("a", "1")
-    assert ids.created("a", {"taskId": "1"}) == {"taskId": name}
-    assert ids.created("a", {"task": {"taskId": "1"}}) == {"task": {"taskId": name}}
+    assert ids.record_task("a", {"taskId": "1"}) == {"taskId": name}
+    assert ids.record_task("a", {"task": {"taskId": "1"}}) == {"task": {"taskId": name}}
     for other in ({"content": []}, {"task": 5}, {"taskId": 1}):
-        assert ids.created("a", other) is other
+        assert ids.record_task("a", other) is other
 
 
 def test_the_task_that_was_used_longest_ago_is_forgotten_first():
@@ -408,18 +410,20 @@ def test_the_task_that_was_used_longest_ago_is_forgotten_first():
 
 def test_what_says_something_of_a_task_says_it_under_the_name_that_clients_know():
     plain = {"taskId": "1", "status": "working"}
-    assert with_task_id(plain, "1", "1") is plain
-    assert with_task_id(plain, "1", "b/1") == {"taskId": "b/1", "status": "working"}
+    assert replace_task_id(plain, "1", "1") is plain
+    assert replace_task_id(plain, "1", "b/1") == {"taskId": "b/1", "status": "working"}
     created = {"task": {"taskId": "1", "ttl": None}}
-    assert with_task_id(created, "1", "b/1") == {"task": {"taskId": "b/1", "ttl": None}}
+    assert replace_task_id(created, "1", "b/1") == {
+        "task": {"taskId": "b/1", "ttl": None}
+    }
     related = {"content": [], "_meta": {RELATED_TASK: {"taskId": "1"}, "k": 1}}
-    assert with_task_id(related, "1", "b/1") == {
+    assert replace_task_id(related, "1", "b/1") == {
         "content": [],
         "_meta": {RELATED_TASK: {"taskId": "b/1"}, "k": 1},
     }
     others = {"taskId": "2", "task": 5, "_meta": {RELATED_TASK: 5}}
-    assert with_task_id(others, "1", "b/1") == others
-    assert with_task_id({"task": {"taskId": "2"}, "_meta": 5}, "1", "b/1") == {
+    assert replace_task_id(others, "1", "b/1") == others
+    assert replace_task_id({"task": {"taskId": "2"}, "_meta": 5}, "1", "b/1") == {
         "task": {"taskId": "2"},
         "_meta": 5,
     }
@@ -431,10 +435,10 @@ def test_what_says_something_of_a_task_says_it_under_the_name_that_clients_know(
 def test_the_only_call_is_the_one():
     in_flight = InFlightCalls()
     in_flight.add("a")
-    assert in_flight.owner(None, 0.0) == "a"
+    assert in_flight.find_owner(None, 0.0) == "a"
     in_flight.finish("a")
     with pytest.raises(InternalError, match="no call is under way"):
-        in_flight.owner(None, 0.0)
+        in_flight.find_owner(None, 0.0)
 
 
 def test_of_several_calls_the_transport_says_which():
@@ -442,12 +446,12 @@ def test_of_several_calls_the_transport_says_which():
     first, second = object(), object()
     in_flight.add(first)
     in_flight.add(second)
-    assert in_flight.owner(second, 0.0) is second
+    assert in_flight.find_owner(second, 0.0) is second
     with pytest.raises(InternalError, match="2 calls are under way"):
-        in_flight.owner(None, 0.0)
+        in_flight.find_owner(None, 0.0)
     in_flight.finish(second)
     with pytest.raises(InternalError, match="is over"):
-        in_flight.owner(second, 0.0)
+        in_flight.find_owner(second, 0.0)
 
 
 def test_a_call_that_was_given_up_still_counts_for_a_while():
@@ -456,19 +460,19 @@ def test_a_call_that_was_given_up_still_counts_for_a_while():
     in_flight.add("here")
     in_flight.cancel("gone", 10.0)
     with pytest.raises(InternalError, match="2 calls are under way"):
-        in_flight.owner(None, 10.0)
-    assert in_flight.sole(10.0) is None
-    assert in_flight.sole(10.0 + CANCEL_GRACE_S) == "here"
-    assert in_flight.owner(None, 10.0 + CANCEL_GRACE_S) == "here"
+        in_flight.find_owner(None, 10.0)
+    assert in_flight.only_call(10.0) is None
+    assert in_flight.only_call(10.0 + CANCEL_GRACE_S) == "here"
+    assert in_flight.find_owner(None, 10.0 + CANCEL_GRACE_S) == "here"
     in_flight.cancel("here", 20.0)
-    assert in_flight.sole(20.0) is None
+    assert in_flight.only_call(20.0) is None
 
 
 def test_a_call_that_was_answered_cannot_be_given_up():
     in_flight = InFlightCalls()
     in_flight.add("here")
     in_flight.cancel("answered", 10.0)
-    assert in_flight.owner(None, 10.0) == "here"
+    assert in_flight.find_owner(None, 10.0) == "here"
 
 
 @given(
@@ -492,7 +496,7 @@ def test_never_is_a_call_guessed_while_another_could_have_asked(steps):
             given_up.append(now + CANCEL_GRACE_S)
         lingering = [end for end in given_up if end > now]
         try:
-            found = in_flight.owner(None, float(now))
+            found = in_flight.find_owner(None, float(now))
         except InternalError:
             assert len(open_calls) + len(lingering) != 1 or lingering
         else:

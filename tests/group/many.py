@@ -70,9 +70,9 @@ class Life(FakeServer):
 
     def die(self) -> None:
         """End the connection, as a child that exits does."""
-        other = None if self.channel is None else self.channel._other
+        other = None if self.channel is None else self.channel._other_end
         if other is not None:
-            other._peer_closed()
+            other._on_peer_closed()
 
 
 class Unreachable:

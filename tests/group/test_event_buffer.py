@@ -15,7 +15,9 @@ UPDATED = "notifications/resources/updated"
 
 
 def buffer(limit=3, room=1e9, kept=()):
-    return GroupBuffer(limit, room=room, is_kept=lambda *about: about in kept)
+    return GroupBuffer(
+        limit, max_bytes=room, is_subscribed=lambda *about: about in kept
+    )
 
 
 def taken(events):

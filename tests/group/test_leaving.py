@@ -56,8 +56,8 @@ async def test_a_server_leaves_at_once_and_what_is_unknown_is_fine():
 
 @pytest.mark.system("A33")
 async def test_closing_that_never_ends_is_given_up_in_time(monkeypatch):
-    monkeypatch.setattr(managed_server, "CLOSE_S", 0.01)
-    monkeypatch.setattr("mcpwire.group.group.CLOSE_S", 0.01)
+    monkeypatch.setattr(managed_server, "CLOSE_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("mcpwire.group.group.CLOSE_TIMEOUT_S", 0.01)
     limits = mcpwire.Limits(close_grace=0.01, terminate_grace=0.01)
     group = Group({"a": Life()}, make_client=stubborn, limits=limits)
     await group.connect_all()

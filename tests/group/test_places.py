@@ -64,7 +64,7 @@ async def test_eager_tasks_that_end_at_once_leave_a_name_free():
         loop.set_task_factory(getattr(asyncio, "eager_task_factory", eager))
         try:
             await group.client_of("a").connect()
-            group._entries["a"].has_lived = False  # as though nobody had seen it
+            group._entries["a"].has_connected = False  # as though nobody had seen it
             await group.client("a")
             assert not group._entries["a"].is_connecting
             await group.disconnect("a")

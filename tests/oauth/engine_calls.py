@@ -49,7 +49,7 @@ class Clock:
         wall, monotonic = time.time(), time.monotonic()
         patches.setattr(authorizer, "wall_time", lambda: wall + self.ahead)
         patches.setattr(authorizer, "monotonic", lambda: monotonic + self.ahead)
-        patches.setattr(authorizer, "EARLY_S", BOUND_S)
+        patches.setattr(authorizer, "EARLY_RENEWAL_TIMEOUT_S", BOUND_S)
 
     def pass_by(self, seconds: float) -> None:
         self.ahead += seconds

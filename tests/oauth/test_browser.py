@@ -81,7 +81,7 @@ def test_a_browser_that_does_not_start_is_said_so(has, outcome):
 
 @pytest.mark.fault("F39")
 def test_a_browser_that_never_returns_is_not_waited_for(has, monkeypatch):
-    monkeypatch.setattr(module, "STARTED_S", 0.05)
+    monkeypatch.setattr(module, "BROWSER_START_TIMEOUT_S", 0.05)
     goes_on = threading.Event()
     has(Browser(lambda: goes_on.wait(10)))
     assert open_browser(URL, server=SERVER) is True

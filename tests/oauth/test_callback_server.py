@@ -218,7 +218,7 @@ def test_the_state_is_compared_in_constant_time(monkeypatch):
 @pytest.mark.parametrize("is_ended", [False, True])
 def test_a_request_without_end_is_too_much(is_ended):
     with waiting() as it:
-        filler = "x: " + "y" * module.LONGEST_REQUEST + "\r\n" * is_ended
+        filler = "x: " + "y" * module.MAX_REQUEST_BYTES + "\r\n" * is_ended
         answer = come_back(it, more=filler)
         assert answer == b"" or status(answer) == 431
         come_back(it)
@@ -228,7 +228,8 @@ def test_a_request_without_end_is_too_much(is_ended):
 def test_who_says_nothing_keeps_nobody_waiting():
     with waiting() as it, contextlib.ExitStack() as stack:
         spare = [
-            stack.enter_context(open_to(it.port)) for _ in range(module.CONNECTIONS + 3)
+            stack.enter_context(open_to(it.port))
+            for _ in range(module.MAX_CONNECTIONS + 3)
         ]
         spare[-1].sendall(b"GET /callb")
         assert read(spare[0]) == b""  # it made room
@@ -243,7 +244,7 @@ def test_who_says_nothing_keeps_nobody_waiting():
 
 @pytest.mark.attack("S22")
 def test_a_connection_has_only_so_long(monkeypatch):
-    monkeypatch.setattr(module, "CONNECTION_S", 0.05)
+    monkeypatch.setattr(module, "REQUEST_TIMEOUT_S", 0.05)
     with waiting() as it:
         with open_to(it.port) as sock, contextlib.suppress(ConnectionError):
             # It may be over before we have said anything, and then says so by RST.
@@ -253,7 +254,7 @@ def test_a_connection_has_only_so_long(monkeypatch):
 
 
 def test_who_does_not_leave_is_seen_off(monkeypatch):
-    monkeypatch.setattr(module, "LEAVE_S", 0.05)
+    monkeypatch.setattr(module, "PAGE_TIMEOUT_S", 0.05)
     with waiting() as it:
         with open_to(it.port) as sock:
             sock.sendall(request("/", port=it.port) + b"more")
@@ -281,7 +282,7 @@ def test_whoever_does_not_come_back_is_not_waited_for_longer():
 
 def test_a_forked_process_lets_go_of_the_port():
     callbacks = CallbackServer()
-    callbacks.forked()
+    callbacks.after_fork()
     with pytest.raises(ConnectionRefusedError):
         open_to(callbacks.port)
     callbacks.close()
@@ -377,4 +378,6 @@ def test_without_ipv4_the_loopback_of_ipv6_will_do(monkeypatch):
 )
 def test_the_usual_port_is_not_named_by_browsers(authority, host, is_ours):
     sent = request(f"/callback?{GOOD}", host=host)
-    assert module._judge(sent, authority, STATE)[1] == (CAME if is_ours else None)
+    assert module._check_request(sent, authority, STATE)[1] == (
+        CAME if is_ours else None
+    )

@@ -97,7 +97,7 @@ async def test_a_token_that_is_good_so_far_waits_for_nothing_long(
     auth, clock, monkeypatch
 ):
     """A call has less time than a request for tokens may take."""
-    monkeypatch.setattr(authorizer, "EARLY_S", SHORT_S)
+    monkeypatch.setattr(authorizer, "EARLY_RENEWAL_TIMEOUT_S", SHORT_S)
 
     def unanswered(request):
         never(request)

@@ -73,7 +73,7 @@ async def test_a_refresh_that_nobody_waits_for_any_more_is_kept(auth, server, ho
 async def test_closing_waits_a_moment_for_what_a_server_has_given(
     auth, server, monkeypatch
 ):
-    monkeypatch.setattr(authorizer, "SETTLE_S", BOUND_S)
+    monkeypatch.setattr(authorizer, "SETTLE_TIMEOUT_S", BOUND_S)
     grant = oauth()
     target = mcpwire.Http(server.url, auth=grant)
     async with mcpwire.Client(target) as client:
@@ -90,7 +90,7 @@ async def test_closing_waits_a_moment_for_what_a_server_has_given(
 
 
 async def test_closing_waits_no_longer_than_that(auth, server, monkeypatch):
-    monkeypatch.setattr(authorizer, "SETTLE_S", SHORT_S)
+    monkeypatch.setattr(authorizer, "SETTLE_TIMEOUT_S", SHORT_S)
     target = mcpwire.Http(server.url, auth=oauth())
     async with mcpwire.Client(target) as client:
         auth.expire_all()

@@ -203,7 +203,7 @@ async def test_more_scopes_are_asked_for_when_a_refresh_is_over(
     auth, clock, monkeypatch
 ):
     """What is under way for another reason is no answer, and is not disturbed."""
-    monkeypatch.setattr(authorizer, "EARLY_S", EARLY_S)
+    monkeypatch.setattr(authorizer, "EARLY_RENEWAL_TIMEOUT_S", EARLY_S)
     with protected_server(auth, (READ,)) as server:
         server.needs["tools/call"] = (WRITE,)
         before = 1

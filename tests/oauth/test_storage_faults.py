@@ -201,7 +201,7 @@ def test_a_disk_that_is_full_from_the_start_leaves_no_half_of_a_file(
 def test_whoever_keeps_the_file_for_itself_is_not_waited_for_for_ever(
     storage, monkeypatch, caplog
 ):
-    monkeypatch.setattr(module, "BUSY_S", 0.05)
+    monkeypatch.setattr(module, "BUSY_TIMEOUT_S", 0.05)
     with contextlib.closing(sqlite3.connect(storage.path)) as theirs:
         theirs.execute("begin exclusive")
         assert storage.load(KEY) == (None, 0)
@@ -351,7 +351,7 @@ def test_whoever_never_sets_it_aside_is_not_waited_for_for_ever(
     storage, monkeypatch, caplog
 ):
     garbage(storage.path)
-    monkeypatch.setattr(module, "BUSY_S", 0.05)
+    monkeypatch.setattr(module, "BUSY_TIMEOUT_S", 0.05)
     with module.folder_lock(storage.path.parent, 1.0):
         assert storage.load(KEY) == (None, 0)
     [warning] = warnings(caplog)

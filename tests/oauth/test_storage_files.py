@@ -130,7 +130,7 @@ def test_a_folder_of_a_group_will_do_where_the_group_is_the_user(
     shown = os.stat_result(
         (found.st_mode | 0o070, 0, 0, 0, user, user + group, *[0] * 4)
     )
-    monkeypatch.setattr(module, "_check_own", lambda path, is_kind: shown)
+    monkeypatch.setattr(module, "_check_owner", lambda path, is_kind: shown)
     storage = FileStorage(tmp_path / "credentials.sqlite")
     if is_refused:
         assert "others may write" in refused(storage)

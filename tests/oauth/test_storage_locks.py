@@ -158,7 +158,7 @@ def test_a_file_that_always_goes_away_is_given_up(storage, monkeypatch):
 
     monkeypatch.setattr(module, "_lease", removed)
     assert storage.lease(KEY, "one", 30)
-    assert len(seen) == module.ATTEMPTS
+    assert len(seen) == module.MAX_ATTEMPTS
 
 
 @pytest.mark.pain("P33")
@@ -196,6 +196,6 @@ def test_a_lease_that_comes_when_its_operation_has_ended_is_given_back():
     target = mcpwire.Http("https://host.example/mcp", auth=grant)
     stores = [module.CredentialStore(grant, target, mcpwire.Limits()) for _ in "ab"]
     meanwhile = stores[0].close
-    stores[0].perform(steps.Lease(30.0))
+    stores[0].perform(steps.AcquireLease(30.0))
     meanwhile = bool
-    assert stores[1].perform(steps.Lease(30.0))
+    assert stores[1].perform(steps.AcquireLease(30.0))

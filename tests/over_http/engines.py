@@ -75,7 +75,7 @@ class Answer:
         assert not self.has_ended, "it ends once"
         self.has_ended = self.is_over = True
 
-    def out_of_time(self, now: float) -> MCPError:
+    def timeout_error(self, now: float) -> MCPError:
         return RequestTimeout(method="test", timeout=BOUND_S, elapsed=BOUND_S)
 
 

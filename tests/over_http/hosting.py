@@ -79,7 +79,7 @@ class Wire:
         self.is_closed = False
         self._near = host.server.open_in_memory(self, DEFAULT_LIMITS)
         self._near.receive = self.receive
-        self._make_safe(self._near._other)
+        self._make_safe(self._near._other_end)
 
     def _make_safe(self, far: Any) -> None:
         """Let tests that push by hand do so from their own thread."""

@@ -14,7 +14,7 @@ LONG_S = 60.0
 def kept_for_long(monkeypatch):
     """Have idle connections used again also where a loaded machine takes its time."""
     for module in (direct, httpx_engine):
-        monkeypatch.setattr(module, "IDLE_S", LONG_S)
+        monkeypatch.setattr(module, "IDLE_TIMEOUT_S", LONG_S)
 
 
 @pytest.fixture
@@ -24,4 +24,4 @@ def patient_close(monkeypatch):
     So it is seen that one does not, and a loaded machine has time to say goodbye.
     """
     for module in (channel, direct, httpx_engine):
-        monkeypatch.setattr(module, "CLOSE_S", LONG_S)
+        monkeypatch.setattr(module, "CLOSE_TIMEOUT_S", LONG_S)

@@ -86,13 +86,13 @@ async def test_idle_connections_are_closed_by_one_timer(monkeypatch, field):
             conn.send(reply(200, b"1", **({"keep_alive": field} if field else {})))
 
     by_us = field is None or "=5" in field
-    monkeypatch.setattr(direct, "IDLE_S", 0.03 if by_us else 60.0)
+    monkeypatch.setattr(direct, "IDLE_TIMEOUT_S", 0.03 if by_us else 60.0)
     gate = threading.Barrier(4)
     async with engine_at("direct", script) as (server, engine):
         await asyncio.gather(*(engine.ask() for _ in range(4)))
         assert server.connections == 4
         await all_closed(server)
-        await eventually(lambda: not engine.open)
+        await eventually(lambda: not engine.connections)
         assert not engine.idle
         assert engine._timer is None
 
@@ -116,7 +116,7 @@ async def test_the_timer_comes_sooner_for_a_connection_that_is_kept_for_less():
 async def test_a_connection_that_is_idle_too_long_is_not_used_though_no_timer_came():
     async with engine_at("direct", echo) as (server, engine):
         await engine.ask("first")
-        engine.idle[0].until = 0.0
+        engine.idle[0].close_at = 0.0
         assert (await engine.ask("second")).json == "second"
         assert server.connections == 2
 
@@ -147,10 +147,10 @@ async def test_cancelling_at_the_moment_of_the_answer_takes_no_other_s_connectio
     async with engine_at("direct", script) as (server, engine):
         other = asyncio.create_task(engine.ask("other"))
         await until(server, lambda: len(server.requests) == 1)
-        (busy,) = engine.open
+        (busy,) = engine.connections
         task = asyncio.create_task(engine.ask("first"))
         await until(server, lambda: len(server.requests) == 2)
-        (connection,) = engine.open - {busy}
+        (connection,) = engine.connections - {busy}
 
         def updated(count):
             connection.buffer_updated(count)
@@ -257,7 +257,7 @@ async def test_whatever_happens_each_call_gets_its_answer_or_an_error_and_runs_o
                 *(caller(range(100 * n, 100 * n + 20)) for n in range(6))
             )
             assert not engine._opening
-        assert not engine.open
+        assert not engine.connections
         assert max(Counter(r.json[0] for r in server.requests).values()) == 1
     assert outcomes["answered"] > 20
     assert outcomes.total() == 120

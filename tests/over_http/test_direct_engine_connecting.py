@@ -51,7 +51,7 @@ def leads_to(monkeypatch, *addresses):
 
 
 async def test_where_one_address_refuses_the_next_is_tried_at_once(monkeypatch):
-    monkeypatch.setattr(connecting, "HEAD_START_S", 60)
+    monkeypatch.setattr(connecting, "ATTEMPT_DELAY_S", 60)
     url = leads_to(monkeypatch, "127.0.0.2", "127.0.0.3", "127.0.0.1")
     with raw_server(echo) as server:
         async with open_engine("direct", url.format(server.port)) as engine:
@@ -75,7 +75,7 @@ async def test_a_name_that_leads_to_no_public_address_is_refused_where_it_must(
     monkeypatch, addresses
 ):
     tried = []
-    monkeypatch.setattr(connecting, "_attempt", tried.append)
+    monkeypatch.setattr(connecting, "_open_socket", tried.append)
     url = leads_to(monkeypatch, *addresses).format(1)
     async with open_engine("direct", url, public_only=True) as engine:
         with pytest.raises(ConnectError, match="it has no public address") as caught:
@@ -91,7 +91,7 @@ async def test_of_several_addresses_only_public_ones_are_connected_to(monkeypatc
         tried.append(address[4][0])
         raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
 
-    monkeypatch.setattr(connecting, "_attempt", attempt)
+    monkeypatch.setattr(connecting, "_open_socket", attempt)
     addresses = ("10.0.0.1", "192.0.2.1", "1.1.1.1", "127.0.0.1", "2606:4700::1111")
     url = leads_to(monkeypatch, *addresses).format(1)
     async with open_engine("direct", url, public_only=True) as engine:
@@ -121,7 +121,7 @@ async def test_of_two_addresses_that_answer_at_once_one_is_kept(monkeypatch):
 
     attempts, both = [], asyncio.Event()
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr(connecting, "HEAD_START_S", 0.001)
+    monkeypatch.setattr(connecting, "ATTEMPT_DELAY_S", 0.001)
     monkeypatch.setattr(loop, "sock_connect", connect)
     url = leads_to(monkeypatch, "127.0.0.1", "127.0.0.1")
     with raw_server(echo) as server:
@@ -143,7 +143,7 @@ async def test_an_address_that_is_slow_wins_where_all_others_refuse(monkeypatch)
     refused = asyncio.Event()
     loop = asyncio.get_running_loop()
     real = loop.sock_connect
-    monkeypatch.setattr(connecting, "HEAD_START_S", 0.001)
+    monkeypatch.setattr(connecting, "ATTEMPT_DELAY_S", 0.001)
     monkeypatch.setattr(loop, "sock_connect", connect)
     url = leads_to(monkeypatch, "127.0.0.1", "127.0.0.2")
     with raw_server(echo) as server:

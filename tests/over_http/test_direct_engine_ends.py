@@ -51,8 +51,8 @@ def race(monkeypatch):
         real = poller_of(fd)
         return poll
 
-    poller_of = direct._poller
-    monkeypatch.setattr(direct, "_poller", poller)
+    poller_of = direct._make_poll
+    monkeypatch.setattr(direct, "_make_poll", poller)
     return closing, closed
 
 
@@ -150,7 +150,7 @@ def test_without_poll_a_descriptor_is_looked_at_all_the_same(monkeypatch):
     monkeypatch.delattr(direct.select, "poll")
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        look = direct._poller(ours.fileno())
+        look = direct._make_poll(ours.fileno())
         assert not look(0)
         theirs.send(b"x")
         assert look(0)
@@ -176,7 +176,7 @@ async def test_unread_requests_are_bounded_over_all_exchanges(deaf_server):
     async with engine_to(deaf_server, limits=limits) as engine:
         body = b"x" * 16_000_000
         slow = asyncio.create_task(engine.ask(body=body))
-        await eventually(lambda: engine.clogged)
+        await eventually(lambda: engine.blocked)
         with pytest.raises(TransportError, match=r"Limits.unwritten is 20000000"):
             await engine.ask(body=body)
         small = asyncio.create_task(engine.ask("small"))
@@ -184,10 +184,10 @@ async def test_unread_requests_are_bounded_over_all_exchanges(deaf_server):
         for task in (slow, small):
             task.cancel()
         await asyncio.wait([slow, small])
-        await eventually(lambda: not engine.clogged)
+        await eventually(lambda: not engine.blocked)
         # One alone may be of any size.
         alone = asyncio.create_task(engine.ask(body=b"x" * 24_000_000))
-        await eventually(lambda: engine.clogged)
+        await eventually(lambda: engine.blocked)
         alone.cancel()
         await asyncio.wait([alone])
 
@@ -208,7 +208,7 @@ async def test_a_large_request_is_not_copied_while_it_waits(deaf_server):
         tracemalloc.start()
         try:
             task = asyncio.create_task(engine.engine.exchange(request, Answer(), None))
-            await eventually(lambda: engine.clogged)
+            await eventually(lambda: engine.blocked)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
@@ -226,12 +226,12 @@ async def test_after_a_clog_has_gone_connections_are_used_again():
     async with engine_at("direct", script) as (server, engine):
         body = b'"' + b"x" * 8_000_000 + b'"'
         task = asyncio.create_task(engine.ask(body=body))
-        await eventually(lambda: engine.clogged)
+        await eventually(lambda: engine.blocked)
         assert 0 < engine.bytes_sent < len(body)
         released.set()
         assert len((await task).body) == len(body)
         assert (await engine.ask("next")).json == "next"
-        assert not engine.clogged
+        assert not engine.blocked
         assert engine.bytes_sent == sum(len(r.raw) for r in server.requests)
         assert server.connections == 1
 
@@ -248,7 +248,7 @@ async def test_closing_ends_a_response_that_is_only_read_to_its_end():
     async with engine_at("direct", script) as (server, engine):
         await engine.ask(answer=Answer(until=lambda body: b"answer" in body))
         await engine.aclose()
-        assert not engine.open
+        assert not engine.connections
         await all_closed(server)
 
 

@@ -308,7 +308,7 @@ async def test_the_rest_of_a_response_has_some_seconds(kind, monkeypatch):
         conn.wait_closed()
 
     for module in (direct, httpx_engine):
-        monkeypatch.setattr(module, "TAIL_S", 0.03)
+        monkeypatch.setattr(module, "MAX_TAIL_S", 0.03)
     async with engine_at(kind, script) as (server, engine):
         answer = await engine.ask(answer=Answer(until=is_answered))
         await all_closed(server)

@@ -347,7 +347,7 @@ def exit_code_of_a_fork(engine, number):
     if not child:
         code = 1
         try:
-            engine.forked()
+            engine.after_fork()
             code = int(stat.S_ISSOCK(os.fstat(number).st_mode))
         except OSError:
             code = 0  # it is closed

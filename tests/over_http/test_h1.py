@@ -11,10 +11,10 @@ from malformed_responses import MALFORMED
 from mcpwire.errors import RemoteProtocolError
 from mcpwire.limits import Limits
 from mcpwire.protocol.http_reply import Request
-from mcpwire.transports.http.h1 import JOINED_BYTES, ResponseReader, encode
+from mcpwire.transports.http.h1 import MAX_JOINED_BYTES, ResponseReader, encode
 
 START = b"POST / HTTP/1.1\r\nhost: a\r\n"
-LARGE = b"x" * (JOINED_BYTES + 1)
+LARGE = b"x" * (MAX_JOINED_BYTES + 1)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ SHORT = {
 def test_the_end_of_the_stream_ends_no_response_that_tells_its_length(name):
     data, place = SHORT[name]
     reader, taker = read(*bytewise(data))
-    assert reader.place == place
+    assert reader.phase == place
     assert reader.has_begun == bool(data)
     assert reader.eof() is False
     assert taker.ends == 0
@@ -262,7 +262,7 @@ def test_one_reader_reads_one_response_after_the_other():
         taker = Taker()
         reader.expect(taker)
         assert not reader.has_begun
-        assert reader.place == "before the response"
+        assert reader.phase == "before the response"
         for piece in [data] if at % 2 else bytewise(data):
             reader.feed(piece)
         assert taker.ends == 1

@@ -14,7 +14,7 @@ from httpx_exchanges import MARK, Fed, exchanges, request_to
 from mcpwire import Http, UrlRefused
 from mcpwire.errors import CallCancelled, ConnectionClosed, RemoteProtocolError
 from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.transports.handlers import set_callers
+from mcpwire.transports.handlers import set_blocking_runner
 from mcpwire.transports.http.httpx_engine import HttpxEngine
 
 
@@ -245,7 +245,7 @@ async def test_a_call_of_a_blocking_client_that_ends_early_ends_no_other(trust):
             for one in waiting:
                 one.answer("ok")
 
-    set_callers(asyncio.get_running_loop(), Mock())
+    set_blocking_runner(asyncio.get_running_loop(), Mock())
     context = ssl.create_default_context(cafile=trust["ca_file"])
     with (
         http2_server(answer) as server,

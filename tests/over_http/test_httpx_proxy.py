@@ -12,7 +12,7 @@ from raw_server import json_reply, raw_server
 
 import mcpwire
 from mcpwire.errors import ConnectError
-from mcpwire.transports.http.engine import choose_engine, proxy_of
+from mcpwire.transports.http.engine import choose_engine, proxy_url
 
 HUSH = "hush-hush"
 URL = "https://host.example/mcp"
@@ -114,9 +114,9 @@ def test_the_environment_names_proxies_and_who_needs_none(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     target = mcpwire.Http(url)
-    assert proxy_of(target) == proxy
-    assert proxy_of(mcpwire.Http(url, trust_env=False)) is None
-    assert proxy_of(mcpwire.Http(url, proxy="http://own:1")) == "http://own:1"
+    assert proxy_url(target) == proxy
+    assert proxy_url(mcpwire.Http(url, trust_env=False)) is None
+    assert proxy_url(mcpwire.Http(url, proxy="http://own:1")) == "http://own:1"
 
 
 # ... and through one.

@@ -74,7 +74,7 @@ def test_calls_do_not_wait_to_be_told_that_it_is_ready(engine):
 
 
 def test_nothing_is_kept_of_what_is_through(monkeypatch):
-    monkeypatch.setattr(legacy_sse, "OWN_FIELDS_KEPT", 10)
+    monkeypatch.setattr(legacy_sse, "MAX_STORED_FIELDS", 10)
     with legacy_server() as server, opened(server.url) as face:
         for number in range(30):
             face.call("ping", headers={"X-Number": str(number)})
@@ -82,8 +82,8 @@ def test_nothing_is_kept_of_what_is_through(monkeypatch):
         server.wait_until(lambda: len(posts(server)) == 31)
         channel = face.channel
         wait_until(lambda: not channel._posts and not channel._requests)
-        assert len(channel._call_fields) == 10
-        assert channel._line_fields == {}
+        assert len(channel._fields_by_call) == 10
+        assert channel._fields_by_line == {}
 
 
 def test_large_messages_pass_both_ways(engine):
@@ -242,7 +242,7 @@ REFUSALS = {
 @pytest.mark.fault("F29")
 @pytest.mark.parametrize("case", REFUSALS)
 def test_what_is_no_such_server_is_a_connect_error_at_once(engine, case, monkeypatch):
-    monkeypatch.setattr(legacy_sse, "ENDPOINT_S", 60.0)
+    monkeypatch.setattr(legacy_sse, "ENDPOINT_TIMEOUT_S", 60.0)
     answer, text = REFUSALS[case]
 
     def script(conn):
@@ -367,7 +367,7 @@ def test_redirects_have_an_end(engine):
 
 @pytest.mark.parametrize("answer", [b"", sse_head(), sse_head() + chunk(b": ping\n\n")])
 def test_a_server_that_names_no_endpoint_is_given_up(engine, answer, monkeypatch):
-    monkeypatch.setattr(legacy_sse, "ENDPOINT_S", 0.1)
+    monkeypatch.setattr(legacy_sse, "ENDPOINT_TIMEOUT_S", 0.1)
     with (
         raw_server(answering(answer)) as server,
         opened(server.url, engine, connect_timeout=0.5) as face,

@@ -116,7 +116,7 @@ def test_nothing_is_sent_after_the_end(engine):
 
 
 def test_closing_does_not_wait_for_a_server_that_says_nothing(engine, monkeypatch):
-    monkeypatch.setattr(legacy_sse, "CLOSE_S", 4 * BOUND_S)
+    monkeypatch.setattr(legacy_sse, "CLOSE_TIMEOUT_S", 4 * BOUND_S)
     with legacy_server() as server:
         server.on["GET"] = lambda _, conn: conn.wait_closed(4 * BOUND_S) or True
         with opened(server.url, engine) as face:

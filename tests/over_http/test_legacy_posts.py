@@ -63,7 +63,7 @@ def test_nothing_overtakes_initialized(engine, gate):
 def test_a_server_that_never_accepts_initialized_is_not_waited_for(
     engine, gate, monkeypatch
 ):
-    monkeypatch.setattr(legacy_sse, "ORDER_S", 0.05)
+    monkeypatch.setattr(legacy_sse, "ORDER_TIMEOUT_S", 0.05)
     with legacy_server() as server, opened(server.url, engine) as face:
         server.on[INITIALIZED] = holding(gate)
         face.notify(INITIALIZED)
@@ -94,7 +94,7 @@ def test_twenty_calls_run_at_once_whenever_their_posts_are_accepted(engine, gate
 
 
 def test_more_requests_than_connections_wait_for_their_turn(engine, gate, monkeypatch):
-    monkeypatch.setattr(legacy_sse, "REQUESTS_AT_ONCE", 4)
+    monkeypatch.setattr(legacy_sse, "MAX_CONCURRENT_REQUESTS", 4)
     with legacy_server() as server, opened(server.url, engine) as face:
         server.on["tools/call"] = holding(gate, accepts=True)
         calls = [face.tool(str(number)) for number in range(12)]
@@ -272,7 +272,7 @@ def test_a_post_that_is_answered_with_an_event_stream_brings_no_message(engine, 
 
 
 def test_a_post_that_nobody_waits_for_is_let_go(engine, gate, monkeypatch):
-    monkeypatch.setattr(legacy_sse, "ACCEPT_S", 0.4)
+    monkeypatch.setattr(legacy_sse, "ACCEPT_TIMEOUT_S", 0.4)
     closed = []
 
     def hold(_, conn):

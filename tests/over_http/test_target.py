@@ -12,7 +12,7 @@ from unmeasured import unmeasured
 import mcpwire
 from mcpwire.errors import LocalProtocolError
 from mcpwire.transports.http.target import Memory, is_credential
-from mcpwire.transports.targets import resolve
+from mcpwire.transports.targets import resolve_target
 from mcpwire.versions import Era
 
 URL = "https://host.example/mcp"
@@ -34,30 +34,30 @@ def refusal(url=URL, **options):
 
 @pytest.mark.parametrize("text", [URL, f"  {URL} ", "HTTPS://host.example:443/mcp"])
 def test_a_string_with_a_scheme_is_a_url(text):
-    target = resolve(text)
+    target = resolve_target(text)
     assert type(target) is mcpwire.Http
     assert str(target) == URL
 
 
 def test_a_url_behind_a_command_is_an_argument_of_it():
-    assert resolve(f"npx proxy {URL}").args == ("proxy", URL)
+    assert resolve_target(f"npx proxy {URL}").args == ("proxy", URL)
 
 
 def test_an_http_is_taken_as_it_is():
     target = mcpwire.Http(URL)
-    assert resolve(target) is target
+    assert resolve_target(target) is target
 
 
 @pytest.mark.parametrize("scheme", ["ws", "wss", "ftp", "file", "stdio"])
 def test_another_scheme_is_refused_with_the_rule(scheme):
     with pytest.raises(ValueError, match="must be http or https") as caught:
-        resolve(f"{scheme}://me:{HUSH}@host.example/mcp?{HUSH}")
+        resolve_target(f"{scheme}://me:{HUSH}@host.example/mcp?{HUSH}")
     assert HUSH not in str(caught.value)
 
 
 def test_what_is_no_target_is_refused_with_what_would_be_one():
     with pytest.raises(ValueError, match="a target is a URL, a command line, a list"):
-        resolve(5)
+        resolve_target(5)
 
 
 @pytest.mark.parametrize(

@@ -101,10 +101,10 @@ class Owner:
         assert 300 <= reply.status < 400
         return self.redirects
 
-    def error_body_began(self, reply: Reply) -> None:
+    def on_error_body(self, reply: Reply) -> None:
         self.error_bodies.append(reply)
 
-    def stream_opened(self, reply: Reply) -> None:
+    def on_stream_open(self, reply: Reply) -> None:
         self.opened_streams += 1
 
     def trace_head(self, reply: Reply) -> None:
@@ -114,10 +114,10 @@ class Owner:
         assert type(data) is bytes
         self.told.append(("message", data))
 
-    def notified(self, reply: Reply, method: str, params: Any) -> None:
+    def on_notification(self, reply: Reply, method: str, params: Any) -> None:
         self.told.append(("notified", method, (params or {}).get("data")))
 
-    def requested(self, reply: Reply, id: Any, method: str, params: Any) -> None:
+    def on_request(self, reply: Reply, id: Any, method: str, params: Any) -> None:
         self.told.append(("requested", id, method))
 
     @property

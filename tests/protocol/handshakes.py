@@ -19,9 +19,9 @@ from mcpwire.protocol.negotiation import (
     Negotiation,
     Notify,
     Receive,
+    ReceiveTimeout,
     Reopen,
     Send,
-    Silence,
     negotiate,
     parse_mode,
 )
@@ -70,8 +70,8 @@ def initialize_gets(outcome: Any, at: float = 2.0) -> Answer:
     return Answer("initialize", outcome, at)
 
 
-def silence(at: float = PROBE_TIMEOUT) -> Silence:
-    return Silence(at)
+def silence(at: float = PROBE_TIMEOUT) -> ReceiveTimeout:
+    return ReceiveTimeout(at)
 
 
 @attrs.frozen
@@ -97,7 +97,7 @@ def spell(step: Any) -> str:
     if type(step) is Send:
         return f"{step.method} {proposed_by(step)}"
     if type(step) is Receive:
-        return "wait" if step.patience is None else f"wait {step.patience:g} s"
+        return "wait" if step.timeout is None else f"wait {step.timeout:g} s"
     if type(step) is Notify:
         return f"{step.method} at {step.revision}"
     if type(step) is Downgrade:
@@ -115,7 +115,7 @@ def proposed_by(step: Send) -> str:
 
 def play(
     mode: str,
-    *script: Answer | Silence,
+    *script: Answer | ReceiveTimeout,
     over_http: bool = False,
     endpoint: MCPError | None = None,
 ) -> Played:
@@ -164,7 +164,7 @@ class Row:
 
     name: str
     mode: str
-    script: tuple[Answer | Silence, ...]
+    script: tuple[Answer | ReceiveTimeout, ...]
     steps: tuple[str, ...]
     verdict: Any
     record: tuple[str, ...] | None = None

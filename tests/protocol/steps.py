@@ -1,6 +1,6 @@
 """Drives an operation of several steps by a script of results."""
 
-from mcpwire.protocol.multistep import Ask, Call
+from mcpwire.protocol.multistep import Call, HandleInput
 
 
 def drive(operation, *results):
@@ -16,7 +16,7 @@ def drive(operation, *results):
             step = operation.send(outcome)
             steps.append(step)
             outcome = None
-            if type(step) is Ask:
+            if type(step) is HandleInput:
                 outcome = {"answer to": step.key}
             elif type(step) is Call:
                 outcome = {} if step.method == "tasks/update" else next(left)

@@ -15,7 +15,7 @@ from mcpwire.protocol.client_features import (
     Sampling,
     encode_answer,
 )
-from mcpwire.protocol.methods import METHODS, TASKS, Kind, available
+from mcpwire.protocol.methods import METHODS, TASKS, Kind, available_method
 from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
 
 NOV_2024, MAR_2025, JUN_2025, NOV_2025, JUL_2026 = REVISIONS
@@ -228,7 +228,7 @@ def test_what_was_not_declared_is_not_answered(method, revision):
 @pytest.mark.parametrize("method", ASKED)
 def test_what_was_declared_is_answered_where_the_revision_has_it(method, revision):
     features = everything()
-    if available(method, revision, "server") is None:
+    if available_method(method, revision, "server") is None:
         with pytest.raises(MethodNotFound):
             features.prepare(method, ASKED[method], revision)
     else:

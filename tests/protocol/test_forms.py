@@ -12,7 +12,7 @@ from proportion import grows_in_proportion
 from mcpwire.errors import LocalProtocolError
 from mcpwire.protocol.elicitation import (
     check_value,
-    choices_of,
+    choice_titles,
     fill_form,
     form_defaults,
     format_problem,
@@ -230,8 +230,8 @@ def test_a_field_accepts_exactly_what_json_schema_accepts(schema, value):
     ],
 )
 def test_choices_have_their_titles(schema, choices):
-    assert choices_of(field(**schema)) == choices
-    assert list(choices_of(field(**schema))) == list(choices)
+    assert choice_titles(field(**schema)) == choices
+    assert list(choice_titles(field(**schema))) == list(choices)
 
 
 # Defaults

@@ -84,12 +84,12 @@ MIXED = [
 @pytest.mark.fault("F30")
 @pytest.mark.parametrize("piece", LONE)
 def test_a_piece_that_is_one_message_needs_no_decoder(piece):
-    assert http_reply.lone_message(piece) == piece[piece.index(b"{") : -2].strip()
+    assert http_reply.single_message(piece) == piece[piece.index(b"{") : -2].strip()
 
 
 @pytest.mark.parametrize("piece", MIXED)
 def test_any_other_piece_needs_one(piece):
-    assert http_reply.lone_message(piece) is None
+    assert http_reply.single_message(piece) is None
 
 
 PARTS = st.sampled_from(
@@ -108,7 +108,7 @@ PARTS = st.sampled_from(
 )
 def test_what_it_says_is_what_a_decoder_would(start, middle, end):
     piece = start + middle + end
-    data = http_reply.lone_message(piece)
+    data = http_reply.single_message(piece)
     if data is not None:
         decoder = SSEDecoder(10**6)
         assert decoder.feed(piece) == [SSEEvent("message", data, "", None)]

@@ -116,7 +116,7 @@ def test_a_name_with_a_lone_surrogate_is_refused(mirrored):
 
 @pytest.mark.rule("HDR-05", "HDR-14")
 def test_the_arguments_that_a_listed_tool_marks_are_mirrored(mirrored):
-    mirrored.learn_tools({"tools": [PLAIN, tool()]})
+    mirrored.add_tools({"tools": [PLAIN, tool()]})
     call = {"name": "query", "arguments": {"region": "eu", "n": 1}}
     assert params(mirrored, "query", call["arguments"]) == [("mcp-param-region", "eu")]
     assert mirrored.lines("tools/call", call) == (
@@ -130,7 +130,7 @@ def test_the_arguments_that_a_listed_tool_marks_are_mirrored(mirrored):
 @pytest.mark.rule("HDR-14", "HDR-15")
 @pytest.mark.parametrize("arguments", [{}, {"region": None}, None, [], "x"])
 def test_an_argument_that_is_not_there_or_null_has_no_field(mirrored, arguments):
-    mirrored.learn_tools({"tools": [tool()]})
+    mirrored.add_tools({"tools": [tool()]})
     assert params(mirrored, "query", arguments) == []
 
 
@@ -138,12 +138,12 @@ def test_an_argument_that_is_not_there_or_null_has_no_field(mirrored, arguments)
 @pytest.mark.parametrize("name", ["other", "", 7, None, ["query"]])
 def test_of_a_tool_that_no_list_has_shown_nothing_is_mirrored(mirrored, name):
     assert params(mirrored, name, {"region": "eu"}) == []
-    mirrored.learn_tools({"tools": [tool()]})
+    mirrored.add_tools({"tools": [tool()]})
     assert params(mirrored, name, {"region": "eu"}) == []
 
 
 def test_only_calls_of_tools_mirror_arguments(mirrored):
-    mirrored.learn_tools({"tools": [tool()]})
+    mirrored.add_tools({"tools": [tool()]})
     params = {"name": "query", "arguments": {"region": "eu"}}
     assert b"mcp-param" not in mirrored.lines("prompts/get", params)
 
@@ -164,7 +164,7 @@ def test_only_the_tool_with_an_invalid_annotation_is_dropped(
     bad = tool("bad", header, kind)
     result = {"tools": [PLAIN, bad, tool()], "nextCursor": "2", "_meta": {"a": 1}}
     before = str(result)
-    assert mirrored.learn_tools(result) == {**result, "tools": [PLAIN, tool()]}
+    assert mirrored.add_tools(result) == {**result, "tools": [PLAIN, tool()]}
     assert str(result) == before
     ((name, reason),) = dropped
     assert name == "bad"
@@ -186,34 +186,34 @@ def test_only_the_tool_with_an_invalid_annotation_is_dropped(
     ],
 )
 def test_a_list_that_loses_no_tool_is_handed_on_as_it_came(mirrored, dropped, result):
-    assert mirrored.learn_tools(result) is result
+    assert mirrored.add_tools(result) is result
     assert dropped == []
 
 
 @pytest.mark.rule("HDR-30")
 def test_the_newest_list_counts(mirrored):
-    mirrored.learn_tools({"tools": [tool()]})
-    mirrored.learn_tools({"tools": [tool(header="Zone")]})
+    mirrored.add_tools({"tools": [tool()]})
+    mirrored.add_tools({"tools": [tool(header="Zone")]})
     assert params(mirrored, "query", {"region": "eu"}) == [("mcp-param-zone", "eu")]
-    mirrored.learn_tools({"tools": [{**PLAIN, "name": "query"}]})
+    mirrored.add_tools({"tools": [{**PLAIN, "name": "query"}]})
     assert params(mirrored, "query", {"region": "eu"}) == []
-    mirrored.learn_tools({"tools": [tool()]})
-    mirrored.learn_tools({"tools": [tool(header="a b")]})
+    mirrored.add_tools({"tools": [tool()]})
+    mirrored.add_tools({"tools": [tool(header="a b")]})
     assert params(mirrored, "query", {"region": "eu"}) == []
 
 
 def test_a_tool_of_an_earlier_page_stays_known(mirrored):
-    mirrored.learn_tools({"tools": [tool()], "nextCursor": "2"})
-    mirrored.learn_tools({"tools": [PLAIN]})
+    mirrored.add_tools({"tools": [tool()], "nextCursor": "2"})
+    mirrored.add_tools({"tools": [PLAIN]})
     assert params(mirrored, "query", {"region": "eu"}) != []
 
 
 @pytest.mark.system("U27")
 def test_a_server_cannot_fill_the_memory_with_annotations(mirrored, monkeypatch):
-    monkeypatch.setattr(http_headers, "_MAX_OF_ALL_TOOLS", 10)
+    monkeypatch.setattr(http_headers, "_MAX_HEADERS", 10)
     for turn in range(3):
         for number in range(25):
-            mirrored.learn_tools({"tools": [tool(f"tool-{number}")]})
+            mirrored.add_tools({"tools": [tool(f"tool-{number}")]})
             known = [
                 n for n in range(25) if params(mirrored, f"tool-{n}", {"region": "eu"})
             ]

@@ -109,12 +109,12 @@ def test_a_redirect_of_a_notification_ends_it_and_says_why():
 @pytest.mark.fault("F37")
 def test_a_notification_that_is_not_accepted_in_time_says_what_is_known():
     reply = notice(Owner())
-    error = reply.out_of_time(31.0)
+    error = reply.timeout_error(31.0)
     an(RequestTimeout, "notifications/x", "not accepted", timeout=30.0).check(error)
     assert error.elapsed == 31.0
     reply.head(503, fields(HTML))
     reply.data(b"<ht")
-    an(HTTPError, "503", "<ht", "not all of the body").check(reply.out_of_time(31.0))
+    an(HTTPError, "503", "<ht", "not all of the body").check(reply.timeout_error(31.0))
 
 
 # The server's own stream...
@@ -194,7 +194,7 @@ def test_a_redirect_of_the_stream_says_why_it_is_not_followed():
 
 
 def test_a_stream_has_no_time_of_its_own():
-    an(RemoteProtocolError, "GET", "in time").check(stream(Owner()).out_of_time(9.0))
+    an(RemoteProtocolError, "GET", "in time").check(stream(Owner()).timeout_error(9.0))
     reply = stream(Owner())
     assert reply.deadline is None
 
@@ -289,11 +289,11 @@ def test_a_resumed_message_has_brought_something_though_that_has_no_id():
     for body in (event(log()), b": nothing\n\n"):
         reply = call(Owner())
         feed(reply, 200, SSE, event(b"", id="1"))
-        reply.resumption.ended(0.0)
+        reply.resumption.record_end(0.0)
         reply.restart()
         reply.is_resumed = True
         feed(reply, 200, SSE, body, more=b"")
-        reply.resumption.ended(0.0)
+        reply.resumption.record_end(0.0)
         delays.append(reply.resumption.delay(0.0, 0.5))
     assert delays[0] < delays[1]
 
@@ -324,7 +324,7 @@ def test_the_server_s_stream_goes_on_where_it_was_if_it_has_a_place():
     feed(first, 200, SSE, event(log(1), id="1"))
     second = stream(owner)
     second.resumption = first.resumption
-    second.resumption.ended(0.0)
+    second.resumption.record_end(0.0)
     feed(second, 200, SSE, event(log(1), id="1") + event(log(2), id="2"))
     assert owner.notes == [1, 2]
     assert place(second) == ("2", None)
@@ -381,7 +381,7 @@ def test_an_answer_that_brings_nothing_may_be_cut_short(status, content_type, ki
     assert owner.error_bodies == [reply]
     reply.data(b"because")
     assert not reply.is_over
-    reply.cut_short()
+    reply.end_early()
     assert reply.is_over
     an(kind, str(status), "because", "not all of the body").check(reply.error)
 
@@ -716,7 +716,7 @@ def test_when_time_is_over_it_is_told_what_has_come_so_far(
     if status is not None:
         reply.head(status, fields(content_type))
         reply.data(b"half")
-    error = reply.out_of_time(2.5)
+    error = reply.timeout_error(2.5)
     expected.check(error)
     if type(error) is RequestTimeout:
         assert (error.method, error.timeout, error.elapsed) == (METHOD, 2.0, 2.5)
@@ -727,9 +727,9 @@ def test_a_pause_between_two_streams_of_a_call_is_its_own_time():
     reply = call(Owner(), deadline=Deadline(0.0, 2.0))
     reply.is_resumed = True
     reply.head(503, fields(HTML))
-    an(RequestTimeout, "503 came").check(reply.out_of_time(2.0))
+    an(RequestTimeout, "503 came").check(reply.timeout_error(2.0))
     reply.end()
-    an(RequestTimeout).check(reply.out_of_time(2.0))
+    an(RequestTimeout).check(reply.timeout_error(2.0))
     reply = call(Owner(), deadline=Deadline(0.0, 2.0))
     feed(reply, 200, SSE, b"id: 1\n\n")
-    an(RequestTimeout).check(reply.out_of_time(2.0))
+    an(RequestTimeout).check(reply.timeout_error(2.0))

@@ -93,13 +93,13 @@ def test_nothing_else_ends_a_session(case):
 @pytest.mark.rule("LHTTP-23")
 @pytest.mark.parametrize("given", [b"a", b"!~", b"x" * 4096, b"a,b", b'"q"', b"0-9_.="])
 def test_a_session_id_is_taken_as_it_is(given):
-    assert http_reply.session_id_in({b"mcp-session-id": given}) == given.decode()
+    assert http_reply.read_session_id({b"mcp-session-id": given}) == given.decode()
 
 
 @pytest.mark.system("U08")
 @pytest.mark.parametrize("given", [{}, {b"mcp-session-id": b""}])
 def test_a_server_may_give_no_session_id(given):
-    assert http_reply.session_id_in(given) is None
+    assert http_reply.read_session_id(given) is None
 
 
 @pytest.mark.attack("S19")
@@ -108,10 +108,10 @@ def test_a_server_may_give_no_session_id(given):
 def test_a_session_id_outside_visible_ascii_is_refused_and_not_repeated(given):
     given_fields = {b"mcp-session-id": given}
     if re.fullmatch(rb"[!-~]+", given):
-        assert http_reply.session_id_in(given_fields) == given.decode()
+        assert http_reply.read_session_id(given_fields) == given.decode()
         return
     with pytest.raises(RemoteProtocolError, match="visible ASCII") as caught:
-        http_reply.session_id_in(given_fields)
+        http_reply.read_session_id(given_fields)
     assert str(caught.value).isprintable()
 
 
@@ -119,7 +119,7 @@ def test_a_session_id_outside_visible_ascii_is_refused_and_not_repeated(given):
 @pytest.mark.parametrize("given", [b"a b", b"a, a", b"a\r\nx: y", b"\xc3\xa9", b"\x7f"])
 def test_ids_that_would_write_headers_of_their_own_are_refused(given):
     with pytest.raises(RemoteProtocolError):
-        http_reply.session_id_in({b"mcp-session-id": given})
+        http_reply.read_session_id({b"mcp-session-id": given})
 
 
 # Eras...

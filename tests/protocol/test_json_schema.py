@@ -6,12 +6,12 @@ from mcpwire.errors import RemoteProtocolError
 from mcpwire.protocol import json_schema
 from mcpwire.protocol.json_schema import (
     branches_of,
-    mapped,
-    pointed,
+    map_schemas,
     properties_of,
     read_schema,
     required_of,
-    resolved,
+    resolve_pointer,
+    resolve_references,
     walk,
 )
 
@@ -60,8 +60,8 @@ def test_subschemas_are_found_behind_every_keyword_that_has_some():
         *("/prefixItems/0", "/items", "/additionalItems", "/unevaluatedItems"),
         *("/contains", "/$defs/a", "/definitions/a"),
     }
-    raws = [pointed(schema, f"#{pointer}") for pointer in expected]
-    found = [subschema.raw for subschema in read_schema(schema).found]
+    raws = [resolve_pointer(schema, f"#{pointer}") for pointer in expected]
+    found = [subschema.raw for subschema in read_schema(schema).subschemas]
     assert sorted(map(id, found)) == sorted(map(id, raws))
 
 
@@ -138,7 +138,7 @@ def test_a_reference_out_of_the_schema_is_refused_and_named(keyword, reference):
 def test_a_reference_within_the_schema_is_followed(schema, pointer):
     root = read_schema(schema).root
     if pointer is not None:
-        assert root.in_place[0].raw is pointed(schema, f"#{pointer}")
+        assert root.in_place[0].raw is resolve_pointer(schema, f"#{pointer}")
         assert len(root.in_place) == 1
 
 
@@ -282,7 +282,7 @@ def test_a_schema_that_applies_itself_to_the_same_value_is_refused(schema):
     ],
 )
 def test_a_schema_that_applies_itself_to_parts_of_the_value_is_none_of_these(schema):
-    assert read_schema(schema).chain <= 3
+    assert read_schema(schema).longest_chain <= 3
 
 
 @at_most
@@ -292,7 +292,7 @@ def test_many_dynamic_references_to_many_anchors_stay_linear():
         "properties": {str(n): {"$dynamicRef": "#a"} for n in range(4_000)},
     }
     index = read_schema(schema)
-    assert sum(len(subschema.in_place) for subschema in index.found) == 8_000
+    assert sum(len(subschema.in_place) for subschema in index.subschemas) == 8_000
 
 
 def test_of_what_a_peer_wrote_an_error_repeats_little():
@@ -331,7 +331,7 @@ REFERENCES = [
 
 @pytest.mark.parametrize(("reference", "target"), REFERENCES)
 def test_a_reference_leads_to_a_place_in_the_same_document(reference, target):
-    assert resolved({"$ref": reference}, ROOT) == target
+    assert resolve_references({"$ref": reference}, ROOT) == target
 
 
 def test_a_change_visits_each_schema_the_inner_ones_first():
@@ -348,7 +348,7 @@ def test_a_change_visits_each_schema_the_inner_ones_first():
         "anyOf": [{"title": "first"}],
         "default": {"title": "no schema"},
     }
-    made = mapped(schema, visit)
+    made = map_schemas(schema, visit)
     assert seen == ["a", "items", "first", "root"]
     assert made["default"] == {"title": "no schema"}
     assert made["properties"] == {"a": {"title": "a", "seen": True}, "b": True}
@@ -369,12 +369,12 @@ def test_a_walk_comes_to_each_schema():
     ],
 )
 def test_what_is_no_schema_stays_as_it_is(schema):
-    assert mapped(schema, lambda each: each) == schema
+    assert map_schemas(schema, lambda each: each) == schema
     assert list(walk(schema)) == [schema]
 
 
 def test_what_is_too_deep_to_change_may_be_anything():
-    made = mapped(nested(json_schema.MAX_DEPTH + 50), lambda each: each)
+    made = map_schemas(nested(json_schema.MAX_DEPTH + 50), lambda each: each)
     assert made == nested(json_schema.MAX_DEPTH)
 
 

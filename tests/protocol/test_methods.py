@@ -13,10 +13,10 @@ from mcpwire.protocol.methods import (
     SKILLS,
     TASKS,
     Kind,
-    available,
-    capability_declared,
+    available_method,
     declared_extensions,
-    find,
+    find_method,
+    is_capability_declared,
     is_declared,
     methods_of,
 )
@@ -110,7 +110,7 @@ def test_the_params_type_is_the_one_the_schema_refers_to(schema, revision):
         referred = properties.get("params", {}).get("$ref")
         if name is None or referred is None:
             continue
-        spec = available(name, revision, "client") or available(
+        spec = available_method(name, revision, "client") or available_method(
             name, revision, "server"
         )
         assert spec.params == referred.rsplit("/", 1)[-1], name
@@ -192,11 +192,11 @@ def test_every_capability_path_of_the_table_is_in_the_schema(schema, revision):
     ],
 )
 def test_each_method_is_gated_by_its_capability(name, sender, capability):
-    assert available(name, LATEST_SESSION, sender).capability == capability
+    assert available_method(name, LATEST_SESSION, sender).capability == capability
 
 
 def test_completion_has_a_capability_from_its_second_revision_on():
-    gates = [available("completion/complete", r, "client") for r in REVISIONS]
+    gates = [available_method("completion/complete", r, "client") for r in REVISIONS]
 
     assert [spec.capability for spec in gates] == [None, *["completions"] * 4]
 
@@ -272,38 +272,40 @@ def test_extension_methods_exist_only_where_the_extension_is_on():
         "skills/get",
         "resources/directory/read",
     }
-    assert available("tasks/get", LATEST, "client") is None
-    assert available("notifications/tasks", LATEST, "server", {TASKS}) is not None
+    assert available_method("tasks/get", LATEST, "client") is None
+    assert (
+        available_method("notifications/tasks", LATEST, "server", {TASKS}) is not None
+    )
 
 
 @pytest.mark.rule("TX-22")
 @each_revision
 def test_the_tasks_extension_is_unknown_to_session_revisions(revision):
-    spec = available("tasks/update", revision, "client", {TASKS})
+    spec = available_method("tasks/update", revision, "client", {TASKS})
 
     assert (spec is not None) == (revision.era is Era.STATELESS)
 
 
 def test_both_dialects_of_tasks_have_their_own_row():
-    core = available("tasks/get", LATEST_SESSION, "server", {TASKS})
-    extension = available("tasks/get", LATEST, "client", {TASKS})
+    core = available_method("tasks/get", LATEST_SESSION, "server", {TASKS})
+    extension = available_method("tasks/get", LATEST, "client", {TASKS})
 
     assert core.extension is None
     assert core.mirrored is None
     assert extension.extension == TASKS
     assert extension.capability is None
-    assert available("tasks/get", LATEST, "server", {TASKS}) is None
-    assert available("tasks/result", LATEST, "client", {TASKS}) is None
+    assert available_method("tasks/get", LATEST, "server", {TASKS}) is None
+    assert available_method("tasks/result", LATEST, "client", {TASKS}) is None
 
 
 # The functions
 
 
 def test_find_gives_the_newest_facts():
-    assert find("elicitation/create").kind is Kind.INPUT
-    assert find("tasks/get").extension == TASKS
-    assert find("initialize").until == LATEST_SESSION
-    assert find("vendor/anything") is None
+    assert find_method("elicitation/create").kind is Kind.INPUT
+    assert find_method("tasks/get").extension == TASKS
+    assert find_method("initialize").until == LATEST_SESSION
+    assert find_method("vendor/anything") is None
 
 
 def test_the_rows_of_one_method_never_overlap():
@@ -312,7 +314,7 @@ def test_the_rows_of_one_method_never_overlap():
         names = [spec.name for spec in methods_of(revision, sender, extensions)]
         assert len(names) == len(set(names))
         assert all(
-            available(spec.name, revision, sender, extensions) is spec
+            available_method(spec.name, revision, sender, extensions) is spec
             for spec in methods_of(revision, sender, extensions)
         )
 
@@ -339,7 +341,7 @@ def test_the_rows_of_one_method_never_overlap():
     ],
 )
 def test_a_capability_is_declared_by_being_there(capabilities, path, declared):
-    assert capability_declared(capabilities, path) is declared
+    assert is_capability_declared(capabilities, path) is declared
 
 
 @pytest.mark.parametrize(
@@ -354,8 +356,8 @@ def test_a_capability_is_declared_by_being_there(capabilities, path, declared):
     ],
 )
 def test_empty_elicitation_means_form_mode_only(capabilities, form, url):
-    assert capability_declared(capabilities, "elicitation.form") is form
-    assert capability_declared(capabilities, "elicitation.url") is url
+    assert is_capability_declared(capabilities, "elicitation.form") is form
+    assert is_capability_declared(capabilities, "elicitation.url") is url
 
 
 @pytest.mark.parametrize(
@@ -400,7 +402,7 @@ def test_an_extension_is_declared_with_its_settings(capabilities, names):
     ],
 )
 def test_a_method_is_switched_on_by_what_is_declared(name, sender, capabilities, on):
-    spec = available(name, LATEST, sender, {TASKS, SKILLS})
+    spec = available_method(name, LATEST, sender, {TASKS, SKILLS})
 
     assert is_declared(spec, capabilities) is on
 

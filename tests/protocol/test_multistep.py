@@ -9,12 +9,12 @@ from mcpwire.errors import InvalidMessage, RemoteProtocolError, TooManyQuestions
 from mcpwire.limits import DEFAULT_LIMITS, Recovery
 from mcpwire.protocol.methods import TASKS, methods_of
 from mcpwire.protocol.multistep import (
-    Ask,
     Call,
+    HandleInput,
     Sleep,
-    input_rounds,
     is_task,
     result_kind,
+    run_input_rounds,
 )
 from mcpwire.versions import LATEST, LATEST_SESSION
 
@@ -35,7 +35,7 @@ def needs(requests=None, state=None, **members):
 
 
 def rounds(first, *more, method="tools/call", params=PARAMS, **options):
-    return drive(input_rounds(method, params, first, **options), *more)
+    return drive(run_input_rounds(method, params, first, **options), *more)
 
 
 def calls(steps):
@@ -105,9 +105,9 @@ def test_the_answers_go_back_under_their_keys_with_the_original_params():
     steps, result = rounds(needs(requests), DONE)
 
     assert steps == [
-        Ask("who", "elicitation/create", {"message": "Who?"}),
-        Ask("text", "sampling/createMessage", {"maxTokens": 5}),
-        Ask("where", "roots/list", None),
+        HandleInput("who", "elicitation/create", {"message": "Who?"}),
+        HandleInput("text", "sampling/createMessage", {"maxTokens": 5}),
+        HandleInput("where", "roots/list", None),
         Call(
             "tools/call",
             {
@@ -191,8 +191,10 @@ def test_every_round_is_answered_under_exactly_its_own_keys(script):
 
 @pytest.mark.rule("MRTR-15")
 def test_parallel_calls_never_see_each_others_answers_or_state():
-    one = input_rounds("tools/call", {"name": "one"}, needs({"k": ELICIT}, "state 1"))
-    two = input_rounds("tools/call", {"name": "two"}, needs({"k": ELICIT}))
+    one = run_input_rounds(
+        "tools/call", {"name": "one"}, needs({"k": ELICIT}, "state 1")
+    )
+    two = run_input_rounds("tools/call", {"name": "two"}, needs({"k": ELICIT}))
 
     next(one)
     next(two)
@@ -215,7 +217,9 @@ def test_a_handler_that_fails_ends_the_call_without_a_retry():
     class Declined(Exception):
         pass
 
-    operation = input_rounds("tools/call", PARAMS, needs({"a": SAMPLE, "b": ELICIT}))
+    operation = run_input_rounds(
+        "tools/call", PARAMS, needs({"a": SAMPLE, "b": ELICIT})
+    )
     next(operation)
 
     with pytest.raises(Declined):
@@ -275,18 +279,18 @@ def test_the_rounds_of_one_call_are_capped():
 def test_exactly_as_many_rounds_as_the_limit_are_allowed():
     script = [needs({"a": ELICIT})] * 3
 
-    assert rounds(*script, DONE, limit=3)[1] is DONE
+    assert rounds(*script, DONE, max_rounds=3)[1] is DONE
     with pytest.raises(RemoteProtocolError, match="after 2 rounds"):
-        rounds(*script, DONE, limit=2)
+        rounds(*script, DONE, max_rounds=2)
 
 
 @pytest.mark.attack("X08")
 def test_the_questions_of_all_rounds_have_a_bound():
     script = [needs({"a": ELICIT, "b": ELICIT})] * 3
 
-    assert rounds(*script[:2], DONE, most=4)[1] is DONE
+    assert rounds(*script[:2], DONE, max_requests=4)[1] is DONE
     with pytest.raises(TooManyQuestions, match="more than 5 questions"):
-        rounds(*script, DONE, most=5)
+        rounds(*script, DONE, max_requests=5)
 
 
 def test_only_three_methods_may_need_input():
@@ -344,7 +348,7 @@ def test_a_malformed_round_is_refused_with_its_path(result, path, expected, got)
 
 
 def test_nobody_is_asked_before_the_whole_round_is_checked():
-    operation = input_rounds(
+    operation = run_input_rounds(
         "tools/call", PARAMS, needs({"good": ELICIT, "bad": {"method": "x"}})
     )
 
@@ -357,7 +361,7 @@ def test_a_question_may_look_like_a_request():
 
     steps, _ = rounds(needs({"a": question}), DONE)
 
-    assert steps[0] == Ask("a", "roots/list", {"_meta": {}})
+    assert steps[0] == HandleInput("a", "roots/list", {"_meta": {}})
 
 
 # Tasks and eras

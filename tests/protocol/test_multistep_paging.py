@@ -10,7 +10,7 @@ from mcpwire.errors import (
     InvalidParams,
     RemoteProtocolError,
 )
-from mcpwire.protocol.multistep import Call, next_cursor, pages
+from mcpwire.protocol.multistep import Call, fetch_pages, next_cursor
 
 
 def page(*names, **members):
@@ -58,7 +58,7 @@ def test_pages_of_any_size_come_back_in_order():
     ]
     answer = scripted(*script)
 
-    assert drive(pages("tools/list", {}), answer) == script
+    assert drive(fetch_pages("tools/list", {}), answer) == script
     assert answer.asked == [{}, {"cursor": "1"}, {"cursor": "2"}]
 
 
@@ -67,14 +67,14 @@ def test_pages_of_any_size_come_back_in_order():
 def test_an_empty_page_with_a_cursor_is_not_the_end():
     script = [page(nextCursor="1"), page(nextCursor="2"), page("a")]
 
-    assert drive(pages("tools/list", {}), scripted(*script)) == script
+    assert drive(fetch_pages("tools/list", {}), scripted(*script)) == script
 
 
 @pytest.mark.rule("PAGE-03")
 def test_null_ends_the_list_like_a_missing_cursor():
     answer = scripted(page("a", nextCursor=None))
 
-    assert len(drive(pages("tools/list", {}), answer)) == 1
+    assert len(drive(fetch_pages("tools/list", {}), answer)) == 1
 
 
 @pytest.mark.rule("PAGE-02", "PAGE-03")
@@ -84,7 +84,7 @@ def test_every_cursor_goes_back_exactly_as_it_came(cursors):
     script = [*(page("a", nextCursor=cursor) for cursor in cursors), page("z")]
     answer = scripted(*script)
 
-    assert drive(pages("tools/list", {}), answer) == script
+    assert drive(fetch_pages("tools/list", {}), answer) == script
     assert answer.asked == [{}, *({"cursor": cursor} for cursor in cursors)]
 
 
@@ -92,7 +92,7 @@ def test_the_other_params_are_sent_with_every_page():
     params = {"uri": "skill://a", "_meta": {"x": 1}}
     answer = scripted(page("a", nextCursor="1"), page("b"))
 
-    drive(pages("resources/directory/read", params), answer)
+    drive(fetch_pages("resources/directory/read", params), answer)
 
     assert answer.asked == [params, {**params, "cursor": "1"}]
     assert params == {"uri": "skill://a", "_meta": {"x": 1}}
@@ -108,7 +108,7 @@ def test_what_the_shell_adds_to_one_page_is_not_in_the_next():
         step.params["_meta"] = {"stamp": len(asked)}
         return left.pop(0)
 
-    drive(pages("tools/list", {}), stamping)
+    drive(fetch_pages("tools/list", {}), stamping)
 
     assert asked == [{}, {"cursor": "1"}, {"cursor": "2"}]
 
@@ -122,7 +122,7 @@ def test_a_cursor_that_comes_twice_is_the_servers_fault(start, cursors):
     answer = scripted(*(page("a", nextCursor=cursor) for cursor in cursors))
 
     with pytest.raises(RemoteProtocolError, match="is repeated") as caught:
-        drive(pages("tools/list", start), answer)
+        drive(fetch_pages("tools/list", start), answer)
 
     assert repr(cursors[-1]) in str(caught.value)
 
@@ -133,7 +133,7 @@ def test_a_long_repeated_cursor_is_shortened_in_the_error():
     answer = scripted(page(nextCursor=long), page(nextCursor=long))
 
     with pytest.raises(RemoteProtocolError) as caught:
-        drive(pages("tools/list", {}), answer)
+        drive(fetch_pages("tools/list", {}), answer)
 
     assert len(str(caught.value)) < 250
 
@@ -143,9 +143,9 @@ def test_a_long_repeated_cursor_is_shortened_in_the_error():
 def test_a_list_may_have_exactly_as_many_pages_as_the_limit():
     script = [page(nextCursor="1"), page(nextCursor="2"), page()]
 
-    assert drive(pages("tools/list", {}, limit=3), scripted(*script)) == script
+    assert drive(fetch_pages("tools/list", {}, limit=3), scripted(*script)) == script
     with pytest.raises(RemoteProtocolError, match="more than 2 pages") as caught:
-        drive(pages("tools/list", {}, limit=2), scripted(*script))
+        drive(fetch_pages("tools/list", {}, limit=2), scripted(*script))
     assert "Limits.pages" in caught.value.hint
 
 
@@ -158,7 +158,7 @@ def test_a_list_may_have_exactly_as_many_pages_as_the_limit():
 )
 def test_a_cursor_that_is_no_string_is_refused(cursor, got):
     with pytest.raises(InvalidMessage) as caught:
-        drive(pages("tools/list", {}), scripted(page("a", nextCursor=cursor)))
+        drive(fetch_pages("tools/list", {}), scripted(page("a", nextCursor=cursor)))
 
     assert caught.value.path == "ListToolsResult.nextCursor"
     assert caught.value.expected == "str"
@@ -182,7 +182,7 @@ def test_a_cursor_of_a_dead_session_starts_the_list_anew():
         page("b"),
     )
 
-    found = drive(pages("tools/list", {}), answer)
+    found = drive(fetch_pages("tools/list", {}), answer)
 
     assert found == [page("a", nextCursor="1"), page("b")]
     assert answer.asked == [{}, {"cursor": "1"}, {}, {"cursor": "1"}]
@@ -197,16 +197,16 @@ def test_a_list_starts_anew_only_once():
     )
 
     with pytest.raises(InvalidParams, match="second"):
-        drive(pages("tools/list", {}), answer)
+        drive(fetch_pages("tools/list", {}), answer)
 
 
 def test_params_refused_on_the_first_page_are_the_callers_matter():
     with pytest.raises(InvalidParams, match="no such list"):
-        drive(pages("tools/list", {}), scripted(InvalidParams("no such list")))
+        drive(fetch_pages("tools/list", {}), scripted(InvalidParams("no such list")))
 
 
 def test_other_errors_end_the_walk_at_once():
     answer = scripted(page("a", nextCursor="1"), InternalError("down"))
 
     with pytest.raises(InternalError):
-        drive(pages("tools/list", {}), answer)
+        drive(fetch_pages("tools/list", {}), answer)

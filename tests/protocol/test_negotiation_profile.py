@@ -38,13 +38,13 @@ def profile(revision, capabilities, identity=IDENTITY):
 def test_the_profile_of_no_connection_stamps_and_refuses_nothing():
     empty = Profile()
     assert not empty.offers("tools")
-    assert (empty.era, empty.stamp, empty.stamp_fields) == (None, None, None)
-    assert empty.refused == frozenset()
+    assert (empty.era, empty.encoded_meta, empty.meta) == (None, None, None)
+    assert empty.disabled == frozenset()
 
 
 @pytest.mark.parametrize("revision", REVISIONS[:-1], ids=str)
 def test_a_session_stamps_no_request(revision):
-    assert profile(revision, {}).stamp is None
+    assert profile(revision, {}).encoded_meta is None
     assert profile(revision, {}).era is Era.SESSION
 
 
@@ -52,12 +52,12 @@ def test_a_session_stamps_no_request(revision):
 def test_a_stateless_revision_stamps_each_with_version_capabilities_and_name():
     made = profile(REVISIONS[-1], {})
     assert made.era is Era.STATELESS
-    assert made.stamp_fields == {
+    assert made.meta == {
         META + "protocolVersion": "2026-07-28",
         META + "clientCapabilities": {"roots": {}},
         META + "clientInfo": {"name": "me", "version": "1"},
     }
-    assert loads(encode({"_meta": made.stamp})) == {"_meta": made.stamp_fields}
+    assert loads(encode({"_meta": made.encoded_meta})) == {"_meta": made.meta}
 
 
 @pytest.mark.rule("LIFE-11")
@@ -78,11 +78,11 @@ def test_what_the_server_did_not_declare_is_refused_and_the_rest_is_not(revision
         ),
     )
     assert {"tools/list", "tools/call", "resources/read", "prompts/get"} <= (
-        nothing.refused
+        nothing.disabled
     )
-    assert not {"initialize", "server/discover", "ping"} & nothing.refused
+    assert not {"initialize", "server/discover", "ping"} & nothing.disabled
     core_tasks = {"tasks/get", "tasks/cancel"} if revision is REVISIONS[3] else set()
-    assert everything.refused == {
+    assert everything.disabled == {
         "skills/list", "skills/get", "resources/directory/read",
         "tasks/get", "tasks/update", "tasks/cancel",
     } - core_tasks  # fmt: skip
@@ -112,18 +112,18 @@ def test_requests_of_an_extension_need_both_sides_to_name_it(
     settings, identity, refused
 ):
     made = profile(REVISIONS[-1], {"extensions": {SKILLS: settings}}, identity)
-    assert made.refused & VERBS == refused
+    assert made.disabled & VERBS == refused
 
 
 @pytest.mark.parametrize("revision", REVISIONS[:-1], ids=str)
 def test_a_session_refuses_the_requests_of_extensions(revision):
     made = profile(revision, {"extensions": {SKILLS: {}}}, ON)
-    assert made.refused >= VERBS
+    assert made.disabled >= VERBS
 
 
 def test_the_tasks_of_a_session_are_no_extension():
-    assert "tasks/get" not in profile(REVISIONS[3], {"tasks": {}}).refused
-    assert "tasks/get" in profile(REVISIONS[4], {"tasks": {}}).refused
+    assert "tasks/get" not in profile(REVISIONS[3], {"tasks": {}}).disabled
+    assert "tasks/get" in profile(REVISIONS[4], {"tasks": {}}).disabled
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_the_tasks_of_a_session_are_no_extension():
 )
 def test_a_refusal_says_what_is_missing(revision, settings, identity, method, why):
     made = profile(REVISIONS[revision], {"extensions": {SKILLS: settings}}, identity)
-    assert method in made.refused
+    assert method in made.disabled
     error = made.refusal(method)
     assert isinstance(error, LocalProtocolError)
     assert re.search(f"{why}, which {method} needs", str(error))
@@ -146,7 +146,7 @@ def test_a_refusal_says_what_is_missing(revision, settings, identity, method, wh
 def test_the_log_level_is_asked_for_with_each_request_that_can_say_so():
     def asked(revision):
         made = Profile.of(profile(revision, {}).agreement, IDENTITY, log_level="info")
-        return (made.stamp_fields or {}).get(META + "logLevel")
+        return (made.meta or {}).get(META + "logLevel")
 
     assert [asked(revision) for revision in REVISIONS] == [None] * 4 + ["info"]
 

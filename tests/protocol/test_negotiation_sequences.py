@@ -28,9 +28,9 @@ from mcpwire.protocol.negotiation import (
     Negotiation,
     Notify,
     Receive,
+    ReceiveTimeout,
     Reopen,
     Send,
-    Silence,
     negotiate,
     parse_mode,
 )
@@ -114,11 +114,11 @@ class Shell:
     def receive(self, step, draw):
         assert self.open, "nothing is open, nothing can come"
         at = float(len(self.steps))
-        if step.patience is not None:
-            assert step.patience == PROBE_TIMEOUT
+        if step.timeout is not None:
+            assert step.timeout == PROBE_TIMEOUT
             assert self.open == ["server/discover"]
             if draw(st.booleans()):
-                return Silence(at)
+                return ReceiveTimeout(at)
         method = draw(st.sampled_from(self.open))
         outcome = draw(OUTCOMES)
         self.learn(outcome)

@@ -417,7 +417,7 @@ def test_a_bound_that_takes_too_long_to_find_counts_as_endless(monkeypatch):
     for _ in range(60):
         value = [value]
     assert validator.check(value) is None
-    monkeypatch.setattr(output_validation, "MAX_EFFORT", 50)
+    monkeypatch.setattr(output_validation, "MAX_BOUND_STEPS", 50)
     validator = SchemaValidator(schema)
     assert validator.check(value) == TOO_MUCH
     assert validator.check([[1]]) is None
@@ -440,7 +440,7 @@ def test_the_depth_of_value_and_schema_together_is_bounded():
 
 def bound(schema, value):
     index = json_schema.read_schema(schema)
-    amounts = output_validation._amounts(value)
+    amounts = output_validation._measure(value)
     return output_validation._WorkBound(index, {"^a": 8 * 1024}).work(amounts)
 
 
@@ -506,7 +506,7 @@ def test_the_validator_never_does_more_than_the_bound(schema, value):
             nonlocal count
             count += 1
 
-    marked = json_schema.mapped(schema, lambda inner: {**inner, "x-count": 1})
+    marked = json_schema.map_schemas(schema, lambda inner: {**inner, "x-count": 1})
     jsonschema_rs.Draft202012Validator(marked, keywords={"x-count": Counter}).is_valid(
         value
     )
@@ -549,7 +549,7 @@ def result(content=None, **options):
 @pytest.fixture
 def known():
     made = KnownTools(lambda *_: None)
-    made.learn([tool("plain"), tool("counts", SCHEMA)])
+    made.add([tool("plain"), tool("counts", SCHEMA)])
     return made
 
 
@@ -584,12 +584,12 @@ def test_a_failure_is_bound_by_no_schema(known):
 
 def test_a_tool_that_is_listed_again_promises_what_it_says_now(known):
     assert known.problem("counts", result({"count": "many"})) is not None
-    known.learn([tool("counts", {"type": "object"})])
+    known.add([tool("counts", {"type": "object"})])
     assert known.problem("counts", result({"count": "many"})) is None
 
 
 def test_a_schema_that_cannot_be_used_says_why(known):
-    known.learn([tool("odd", {"type": 7})])
+    known.add([tool("odd", {"type": 7})])
     with pytest.raises(RemoteProtocolError):
         known.problem("odd", result({}))
 
@@ -604,7 +604,7 @@ def test_when_the_tools_changed_nothing_is_known_any_more(known):
 def test_a_schema_with_patterns_that_are_skipped_says_so_once():
     told = []
     known = KnownTools(lambda *skipped: told.append(skipped))
-    known.learn([tool("odd", {"pattern": "(?=a)b"})])
+    known.add([tool("odd", {"pattern": "(?=a)b"})])
     for _ in range(2):
         assert known.problem("odd", result({})) is None
     assert told == [("odd", ("(?=a)b",))]

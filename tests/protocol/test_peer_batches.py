@@ -165,7 +165,7 @@ def test_taking_back_the_last_member_lets_the_others_answers_leave():
 
 def test_an_owner_may_answer_at_once():
     peer, owner = make_peer("server", *BATCHES)
-    owner.requested = lambda *about: owner.events.append(peer.answer(about[0], {}))
+    owner.on_request = lambda *about: owner.events.append(peer.answer(about[0], {}))
     peer.receive(batch(msg('"id":1', ASK), msg('"id":2', ASK)))
     assert owner.events == [None, None]
     assert [answer["id"] for answer in one_message(owner.transmitted[0])] == [1, 2]

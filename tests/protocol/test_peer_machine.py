@@ -60,29 +60,29 @@ class Side:
 
     # What the peer tells...
 
-    def answered(self, call, result):
+    def on_result(self, call, result):
         assert call.state == "open"
         call.state = "answered"
         ended_by_server = call.method == LISTEN and result == {"resultType": "complete"}
         assert ended_by_server or result == {"to": [self.role, call.number]}
 
-    def failed(self, call, error):
+    def on_error(self, call, error):
         assert call.state == "open"
         call.state = "failed"
         assert (error.code, error.data) == (CODE, [self.role, call.number])
         assert error.method == call.method
 
-    def notified(self, method, params, call):
+    def on_notification(self, method, params, call):
         named = self.calls.get(params["progressToken"])
         assert method == "notifications/progress"
         assert call is (named if named is not None and named.state == "open" else None)
 
-    def requested(self, id, method, params):
+    def on_request(self, id, method, params):
         assert id not in self.requests
         assert params == {"from": id}
         self.requests[id] = (method, "in flight")
 
-    def withdrawn(self, id):
+    def on_cancelled(self, id):
         method, state = self.requests[id]
         assert state == "in flight"
         self.requests[id] = (method, "withdrawn")
@@ -148,21 +148,21 @@ class TwoPeers(RuleBasedStateMachine):
         self.sides = [Side("client", revision), Side("server", revision)]
 
     @rule(at=SIDE, method=st.sampled_from(METHODS), progress=st.booleans())
-    def open(self, at, method, progress):
+    def start_request(self, at, method, progress):
         side = self.sides[at]
         call = Call(method)
         id = side.peer.requests_sent + 1
         if side.role == "server" and self.revision.era is Era.STATELESS:
             with pytest.raises(LocalProtocolError):
-                side.peer.open(method, {"from": id}, call)
+                side.peer.start_request(method, {"from": id}, call)
             return
-        call.number, line = side.peer.open(method, {"from": id}, call)
+        call.number, line = side.peer.start_request(method, {"from": id}, call)
         assert call.number not in side.calls
         side.calls[call.number] = call
         side.send(line)
 
     @rule(at=SIDE, choice=CHOICE)
-    def forget(self, at, choice):
+    def drop_request(self, at, choice):
         # What never left is the last line, and nothing of it has arrived.
         side = self.sides[at]
         newest = side.peer.requests_sent
@@ -172,7 +172,7 @@ class TwoPeers(RuleBasedStateMachine):
         is_whole = len(side.lines) > 1 or side.offset == 0
         if is_whole and last.startswith(b'{"jsonrpc":"2.0","id":%d,"method"' % newest):
             side.lines.pop()
-            side.peer.forget(newest)
+            side.peer.drop_request(newest)
             side.calls[newest].state = "forgotten"
 
     @rule(at=SIDE, choice=CHOICE)

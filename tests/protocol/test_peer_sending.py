@@ -15,7 +15,7 @@ from wire_tables import (
 )
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.protocol.peer import TOO_MANY, Peer, too_many_questions
+from mcpwire.protocol.peer import TOO_MANY_REASON, Peer, too_many_questions
 from mcpwire.versions import LATEST, find_revision
 
 
@@ -48,7 +48,7 @@ def test_ids_are_never_used_twice():
     ids.append(open_call(peer)[0])
     peer.cancel(ids[-1], "test")
     ids.append(open_call(peer)[0])
-    peer.forget(ids[-1])
+    peer.drop_request(ids[-1])
     ids.append(open_call(peer)[0])
     peer.end()
     ids.append(open_call(peer)[0])
@@ -81,7 +81,7 @@ def test_progress_is_asked_for_with_the_id_and_the_params_given_stay_as_they_are
 def test_a_request_that_is_no_json_changes_nothing():
     peer, _ = make_peer()
     with pytest.raises(LocalProtocolError) as raised:
-        peer.open("tools/call", {"a": {"b": [...]}}, Mine("tools/call"))
+        peer.start_request("tools/call", {"a": {"b": [...]}}, Mine("tools/call"))
     assert "$.params.a.b[0]" in str(raised.value)
     assert (peer.outstanding, peer.requests_sent) == ({}, 0)
     assert open_call(peer)[0] == 1
@@ -92,7 +92,7 @@ def test_a_request_that_is_no_json_changes_nothing():
 def test_a_server_may_ask_nothing_outside_a_session(revision):
     peer, _ = make_peer("server", revision)
     with pytest.raises(LocalProtocolError) as raised:
-        peer.open("sampling/createMessage", {}, Mine("sampling/createMessage"))
+        peer.start_request("sampling/createMessage", {}, Mine("sampling/createMessage"))
     assert "'sampling/createMessage'" in str(raised.value)
     assert (peer.outstanding, peer.requests_sent) == ({}, 0)
 
@@ -162,8 +162,8 @@ def test_a_cancellation_that_is_no_json_leaves_the_call_open():
 
 def test_a_forgotten_call_is_told_to_nobody():
     peer, owner = make_peer(opens=("tools/call", "tools/call"))
-    peer.forget(1)
-    peer.forget(1)
+    peer.drop_request(1)
+    peer.drop_request(1)
     assert list(peer.outstanding) == [2]
     peer.receive(msg('"id":1,"result":{}'))
     assert (owner.events, peer.stats.unknown) == ([], 1)
@@ -197,11 +197,13 @@ def test_requests_that_get_no_answer_are_counted_and_so_is_the_line_being_told()
     peer = Peer(Owner(), role="client")
     peer.revision = LATEST
     for _ in range(5):
-        peer.open("tools/call", {"name": "x"}, SimpleNamespace(method="tools/call"))
+        peer.start_request(
+            "tools/call", {"name": "x"}, SimpleNamespace(method="tools/call")
+        )
     peer.cancel(1, "enough")
     peer.cancel(1, "twice")
-    peer.forget(2)
-    peer.forget(2)
+    peer.drop_request(2)
+    peer.drop_request(2)
     line = b'{"jsonrpc":"2.0","method":"notifications/x"}\n'
     peer.receive(line)
     peer.receive(b'{"jsonrpc":"2.0","id":3,"result":{}}\n')
@@ -213,4 +215,4 @@ def test_requests_that_get_no_answer_are_counted_and_so_is_the_line_being_told()
 def test_a_question_after_too_many_is_refused_with_the_reason():
     error = too_many_questions()
     assert error.code == -32600
-    assert error.message.endswith(f": {TOO_MANY}")
+    assert error.message.endswith(f": {TOO_MANY_REASON}")

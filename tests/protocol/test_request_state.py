@@ -14,10 +14,10 @@ from mcpwire.protocol.request_state import (
     MAX_STATE_BYTES,
     CallState,
     RecordedAnswer,
-    binding_of,
     check_key,
     request_digest,
     seal,
+    state_binding,
     unseal,
 )
 
@@ -25,15 +25,15 @@ KEY = b"k" * 32
 OTHER_KEY = b"o" * 32
 OWNER = ("https://issuer.example", "client", "alice")
 PARAMS = {"name": "pay", "arguments": {"amount": 5, "to": ["a", {"b": None}]}}
-BINDING = binding_of(OWNER, "tools/call", PARAMS)
+BINDING = state_binding(OWNER, "tools/call", PARAMS)
 
 STATE = CallState(
     round=2,
     nonce="n1",
     expires_at=1000,
-    asked={"size": "elicitation/create"},
+    digests={"size": "elicitation/create"},
     answers={"name": RecordedAnswer("elicitation/create", {"action": "accept"})},
-    kept={"order": {"id": 7}},
+    stored={"order": {"id": 7}},
 )
 SEALED = seal(STATE, BINDING, KEY)
 
@@ -54,7 +54,7 @@ def refused(given, binding=BINDING, keys=(KEY,), now=0.0):
 )
 def test_what_was_sealed_comes_back_as_it_was(answer, kept):
     state = attrs.evolve(
-        STATE, answers={"one": RecordedAnswer("roots/list", answer)}, kept=kept
+        STATE, answers={"one": RecordedAnswer("roots/list", answer)}, stored=kept
     )
     assert unseal(seal(state, BINDING, KEY), BINDING, [KEY], 0.0) == state
 
@@ -138,15 +138,15 @@ def test_no_text_is_taken_for_a_state(text):
     ],
 )
 def test_a_state_is_good_for_its_owner_and_its_request_only(owner, method, params):
-    refused(SEALED, binding_of(owner, method, params))
+    refused(SEALED, state_binding(owner, method, params))
 
 
 @pytest.mark.rule("MRTR-09")
 def test_fields_of_the_owner_do_not_run_into_each_other():
-    assert binding_of(("a", "b", None), "m", {}) != binding_of(
+    assert state_binding(("a", "b", None), "m", {}) != state_binding(
         ("ab", "", None), "m", {}
     )
-    assert binding_of((None, "a", None), "m", {}) != binding_of(
+    assert state_binding((None, "a", None), "m", {}) != state_binding(
         (None, None, "a"), "m", {}
     )
 
@@ -159,7 +159,9 @@ def test_what_differs_from_round_to_round_is_not_bound():
         "inputResponses": {"size": {}},
         "requestState": SEALED,
     }
-    assert unseal(SEALED, binding_of(OWNER, "tools/call", again), [KEY], 0.0) == STATE
+    assert (
+        unseal(SEALED, state_binding(OWNER, "tools/call", again), [KEY], 0.0) == STATE
+    )
 
 
 @pytest.mark.attack("S14")
@@ -168,11 +170,11 @@ def test_params_of_any_depth_are_bound_or_refused():
     for _ in range(900):
         deep = [deep]
     with pytest.raises(InvalidParams, match="nested too deeply"):
-        binding_of(OWNER, "tools/call", {"arguments": deep})
+        state_binding(OWNER, "tools/call", {"arguments": deep})
     at_the_bound = []
     for _ in range(250):
         at_the_bound = [at_the_bound]
-    assert binding_of(OWNER, "tools/call", {"arguments": at_the_bound})
+    assert state_binding(OWNER, "tools/call", {"arguments": at_the_bound})
 
 
 def test_an_older_key_is_read_and_the_newest_one_signs():
@@ -201,7 +203,7 @@ def test_the_client_can_read_a_state():
 @pytest.mark.parametrize("kept", [{"a": "x" * MAX_STATE_BYTES}, {"a": float("nan")}])
 def test_a_state_that_cannot_be_sent_is_not_made(kept):
     with pytest.raises(LocalProtocolError):
-        seal(attrs.evolve(STATE, kept=kept), BINDING, KEY)
+        seal(attrs.evolve(STATE, stored=kept), BINDING, KEY)
 
 
 @pytest.mark.parametrize("key", [b"", b"k" * 15, "k" * 32, None, bytearray(32)])

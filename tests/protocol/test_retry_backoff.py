@@ -16,11 +16,11 @@ ALMOST_ONE = 1 - 2**-53
 def opened(*, in_vain=0, now=0.0, recovery=RECOVERY):
     """Return the state of a stream that lived, and was then so often in vain."""
     made = StreamBackoff(recovery)
-    made.opened(now)
-    made.delivered()
-    made.ended(now)
+    made.record_open(now)
+    made.record_message()
+    made.record_end(now)
     for _ in range(in_vain):
-        made.ended(now)
+        made.record_end(now)
     return made
 
 
@@ -34,10 +34,10 @@ def test_the_first_opening_waits_for_nothing():
 )
 def test_a_stream_that_lived_or_brought_a_message_starts_anew(stood, message, in_vain):
     made = opened(in_vain=3)
-    made.opened(100.0)
+    made.record_open(100.0)
     if message:
-        made.delivered()
-    made.ended(100.0 + stood)
+        made.record_message()
+    made.record_end(100.0 + stood)
     assert made._failures == in_vain
     bound = 1.0 if in_vain == 0 else 8.0
     assert made.delay(100.0 + stood, 0.5) == pytest.approx(0.1 + bound / 2)
@@ -45,8 +45,8 @@ def test_a_stream_that_lived_or_brought_a_message_starts_anew(stood, message, in
 
 def test_a_message_on_the_stream_before_says_nothing_of_this_one():
     made = opened()
-    made.opened(1.0)
-    made.ended(1.0)
+    made.record_open(1.0)
+    made.record_end(1.0)
     assert made._failures == 1
 
 
@@ -56,8 +56,8 @@ def test_each_failed_opening_waits_longer_up_to_the_longest_delay():
     made = opened()
     for turn in range(6):
         now = 1000.0 * turn
-        made.opened(now)
-        made.ended(now)
+        made.record_open(now)
+        made.record_end(now)
         bounds.append(made.delay(now, 0.5) - 0.1)
         assert made.delay(now, ALMOST_ONE) <= 10.0
     assert bounds == pytest.approx([0.5, 1.0, 2.0, 4.0, 5.0, 5.0])
@@ -85,11 +85,11 @@ def test_what_has_passed_since_the_end_is_not_waited_for_again():
 @pytest.mark.pain("P20")
 def test_a_stream_that_was_refused_is_never_asked_for_again():
     made = opened()
-    made.refused()
+    made.record_refusal()
     assert made.delay(1e9, 0.0) is None
     made = StreamBackoff(RECOVERY)
-    made.refused()
-    made.ended(0.0)
+    made.record_refusal()
+    made.record_end(0.0)
     assert made.delay(1e9, 0.0) is None
 
 
@@ -98,16 +98,16 @@ def test_a_stream_that_never_opened_is_given_up_after_so_many_attempts():
     made = StreamBackoff(RECOVERY)
     for turn in range(RECOVERY.attempts):
         assert made.delay(turn, 0.0) is not None
-        made.ended(turn)
+        made.record_end(turn)
     assert made.delay(1e9, 0.0) is None
 
 
 @pytest.mark.system("L-U9")
 def test_a_stream_that_once_was_open_is_waited_for_as_long_as_it_takes():
     made = StreamBackoff(RECOVERY)
-    made.opened(0.0)
+    made.record_open(0.0)
     for turn in range(1_000):
-        made.ended(turn)
+        made.record_end(turn)
     assert made.delay(1_000.0, 0.5) is not None
 
 
@@ -139,8 +139,8 @@ def test_a_stream_that_is_closed_at_once_is_opened_at_most_8_times_a_minute(
     for chance, retry_ms, retry_after, opens, stood in turns:
         openings.append(now)
         if opens or len(openings) == 1:
-            made.opened(now)
-        made.ended(now + stood)
+            made.record_open(now)
+        made.record_end(now + stood)
         delay = made.delay(now + stood, chance, retry_ms, retry_after)
         assert delay <= max(60.0, longest, 101.0)
         now += stood + delay

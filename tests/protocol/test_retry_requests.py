@@ -16,7 +16,7 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.limits import Recovery
-from mcpwire.protocol.retry import after_failure, declined
+from mcpwire.protocol.retry import declined_error, retry_delay
 
 RECOVERY = Recovery(backoff_initial=1.0, backoff_max=6.0, attempts=5)
 ALMOST_ONE = 1 - 2**-53
@@ -28,7 +28,7 @@ CALL, READ = "tools/call", "resources/read"
 
 def wait(error, method=CALL, *, idempotent=None, attempt=1, chance=0.5):
     """Return the verdict on a failure."""
-    return after_failure(
+    return retry_delay(
         error,
         method,
         idempotent=idempotent,
@@ -178,7 +178,7 @@ def json_error(status, *, came_with=True):
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_a_json_rpc_error_is_turned_away_as_its_http_error_says(status):
     error = json_error(status)
-    turned_away = declined(error)
+    turned_away = declined_error(error)
     assert turned_away.rpc_error is error
     assert turned_away.status == status
     assert turned_away.headers == {"retry-after": "1"}
@@ -186,8 +186,8 @@ def test_a_json_rpc_error_is_turned_away_as_its_http_error_says(status):
 
 @pytest.mark.parametrize("status", [None, 400, 404, 500])
 def test_any_other_json_rpc_error_is_the_servers_answer(status):
-    assert declined(json_error(status)) is None
+    assert declined_error(json_error(status)) is None
 
 
 def test_a_json_rpc_error_without_its_http_error_is_the_servers_answer():
-    assert declined(json_error(503, came_with=False)) is None
+    assert declined_error(json_error(503, came_with=False)) is None

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mcpwire import types
 from mcpwire.limits import Recovery
 from mcpwire.protocol.retry import (
-    Restarts,
+    RestartBackoff,
     may_repeat,
     tool_allows_repeat,
 )
@@ -18,13 +18,13 @@ ALMOST_ONE = 1 - 2**-53
 
 def restarts(*, in_vain=0, now=0.0, recovery=RECOVERY):
     """Return a state with so many openings in vain, the last of them now."""
-    made = Restarts.of(recovery)
+    made = RestartBackoff.of(recovery)
     for _ in range(in_vain):
-        made.failed(now)
+        made.record_failure(now)
     return made
 
 
-OPENED, FAILED, LOST, RESET = "opened", "failed", "lost", "reset"
+OPENED, FAILED, LOST, RESET = "record_open", "record_failure", "record_loss", "reset"
 
 
 def after(name, in_vain, *events, at=0.0, chance=0.5, delay, marks=()):
@@ -68,8 +68,8 @@ def test_surviving_the_handshake_is_not_living():
     made = restarts()
     for turn in range(RECOVERY.attempts):
         assert made.delay(turn, 0.0) == 0.0
-        made.opened(turn)
-        made.lost(turn)
+        made.record_open(turn)
+        made.record_loss(turn)
     assert made.delay(99.0, 0.0) is None
 
 
@@ -79,14 +79,14 @@ def test_a_million_attempts_still_have_a_finite_delay():
 
 
 @given(
-    st.lists(st.sampled_from(["opened", "failed", "lost", "answered"]), max_size=30),
+    st.lists(st.sampled_from([OPENED, FAILED, LOST, "answered"]), max_size=30),
     st.floats(0, ALMOST_ONE),
 )
 def test_no_order_of_events_gives_a_delay_out_of_bounds(events, chance):
-    made = Restarts.of(RECOVERY)
+    made = RestartBackoff.of(RECOVERY)
     for now, event in enumerate(events):
         if event == "answered":
-            made.lost(now, answered=True)
+            made.record_loss(now, answered=True)
         else:
             getattr(made, event)(now)
         delay = made.delay(now, chance)

@@ -18,17 +18,17 @@ def stream():
     """Give a stream that has brought one event with an id, and ended."""
     made = Resumption(RECOVERY)
     assert made.add_event("1")
-    made.ended(100.0)
+    made.record_end(100.0)
     return made
 
 
 @pytest.mark.pain("P22")
 def test_a_resumed_message_that_dies_empty_does_not_lose_the_place(stream):
     for now in range(101, 140):
-        stream.ended(now)
+        stream.record_end(now)
         stream.add_event("1")
         assert stream.cursor == "1"
-    stream.ended(140.0, failed=True)
+    stream.record_end(140.0, failed=True)
     assert stream.cursor == "1"
 
 
@@ -39,7 +39,7 @@ def test_an_id_that_cannot_travel_is_no_place_but_comes_once_all_the_same(
 ):
     assert stream.add_event(event_id)
     assert stream.cursor == "1"
-    stream.ended(0.0)
+    stream.record_end(0.0)
     assert not stream.add_event(event_id)
 
 
@@ -69,7 +69,7 @@ def test_an_id_alone_is_something_brought():
     stream = Resumption(RECOVERY)
     stream.retry_ms = 500
     stream.add_event("primed")
-    stream.ended(0.0)
+    stream.record_end(0.0)
     assert stream.delay(0.0, ALMOST_ONE) == 0.5
 
 
@@ -77,14 +77,14 @@ def test_an_id_alone_is_something_brought():
 def test_without_any_id_there_is_nothing_to_resume():
     stream = Resumption(RECOVERY)
     stream.add_event("")
-    stream.ended(0.0)
+    stream.record_end(0.0)
     assert stream.delay(0.0, 0.0) is None
 
 
 def test_nothing_is_resumed_where_that_is_switched_off():
     stream = Resumption(Recovery(resume=False))
     stream.add_event("1")
-    stream.ended(0.0)
+    stream.record_end(0.0)
     assert stream.delay(0.0, 0.0) is None
 
 
@@ -96,7 +96,7 @@ def test_hundreds_of_rounds_that_bring_something_are_one_stream_in_constant_memo
     sizes = set()
     for cycle in range(5_000):
         assert stream.add_event(f"{cycle:08}")
-        stream.ended(cycle)
+        stream.record_end(cycle)
         assert stream.cursor == f"{cycle:08}"
         assert stream.delay(cycle, ALMOST_ONE) == pytest.approx(0.1)
         if cycle >= 2_500:
@@ -109,7 +109,7 @@ def test_the_ids_of_a_hostile_stream_take_no_more_room_than_others():
     stream = Resumption(RECOVERY)
     for number in range(1_030):
         assert stream.add_event(f"{number:0100000}")
-    stream.ended(0.0)
+    stream.record_end(0.0)
     assert not stream.add_event(f"{1_029:0100000}")
     assert sum(map(sys.getsizeof, stream._seen)) < 200_000
 
@@ -120,49 +120,49 @@ def test_empty_rounds_wait_longer_and_longer_and_are_no_reason_to_give_up(
 ):
     bounds = []
     for _ in range(50):
-        stream.ended(100.0)
+        stream.record_end(100.0)
         assert stream.delay(100.0, 0.0) == pytest.approx(0.1)
         bounds.append(stream.delay(100.0, 0.5) - 0.1)
     assert bounds == pytest.approx([0.5, 1.0, 2.0, 4.0] + [5.0] * 46)
     stream.add_event(event_id)
-    stream.ended(100.0)
+    stream.record_end(100.0)
     assert stream.delay(100.0, 0.5) == pytest.approx(0.1)
 
 
 @pytest.mark.pain("P21", "P24")
 def test_failures_in_a_row_wait_longer_and_are_the_end_at_last(stream):
-    stream.ended(100.0, failed=True)
+    stream.record_end(100.0, failed=True)
     assert stream.delay(100.0, 0.5) == pytest.approx(0.1 + 0.5)
-    stream.ended(100.0, failed=True)
+    stream.record_end(100.0, failed=True)
     assert stream.delay(100.0, 0.5) == pytest.approx(0.1 + 1.0)
-    stream.ended(100.0, failed=True)
+    stream.record_end(100.0, failed=True)
     assert stream.delay(100.0, 0.5) is None
     assert stream.cursor == "1"
 
 
 def test_a_stream_that_came_about_ends_the_row_of_failures(stream):
     for _ in range(20):
-        stream.ended(100.0, failed=True)
-        stream.ended(100.0, failed=True)
-        stream.ended(100.0)
+        stream.record_end(100.0, failed=True)
+        stream.record_end(100.0, failed=True)
+        stream.record_end(100.0)
     assert stream.delay(100.0, 0.5) == pytest.approx(0.1 + 5.0)
 
 
 def test_a_message_that_breaks_off_after_it_brought_something_is_no_failure(stream):
     for cycle in range(20):
         stream.add_event(f"c-{cycle}")
-        stream.ended(100.0 + cycle, failed=True)
+        stream.record_end(100.0 + cycle, failed=True)
         assert stream.delay(100.0 + cycle, 0.5) == pytest.approx(0.1)
 
 
 @pytest.mark.fault("F36")
 def test_what_a_refusal_says_of_the_time_counts_once(stream):
-    stream.ended(100.0, failed=True, retry_after=7.0)
+    stream.record_end(100.0, failed=True, retry_after=7.0)
     assert stream.delay(100.0, 0.5) == pytest.approx(7.0 + 0.5)
-    stream.ended(200.0, failed=True, retry_after=0.01)
+    stream.record_end(200.0, failed=True, retry_after=0.01)
     assert stream.delay(200.0, 0.0) == pytest.approx(0.1)
     stream.add_event("2")
-    stream.ended(300.0)
+    stream.record_end(300.0)
     assert stream.delay(300.0, 0.0) == pytest.approx(0.1)
 
 
@@ -204,7 +204,7 @@ def test_no_order_of_events_loses_the_place_or_waits_too_short(events, chance):
             if event_id and is_new and "\t" not in event_id:
                 place = event_id
         elif event == "ended":
-            stream.ended(now, failed=given_[0], retry_after=given_[1])
+            stream.record_end(now, failed=given_[0], retry_after=given_[1])
             last = ""
         else:
             stream.retry_ms = given_[0]

@@ -14,15 +14,15 @@ from mcpwire.protocol.skills import (
     MAX_BYTES,
     MAX_DEPTH,
     MAX_FILES,
-    MAX_HEAD,
+    MAX_FRONTMATTER,
     MAX_NODES,
     FrontmatterError,
     SkillError,
     check_entry,
     check_file,
-    differing_field,
     file_bytes,
-    locate,
+    find_difference,
+    find_file_uri,
     read_frontmatter,
     split_document,
 )
@@ -219,7 +219,7 @@ def test_a_skill_has_so_many_bytes_and_no_more():
 )
 @pytest.mark.parametrize("resources", [ENTRY["resources"], "dynamic"])
 def test_a_file_is_found_by_its_path(path, resources):
-    assert locate(skill(resources=resources), path) == FORMS
+    assert find_file_uri(skill(resources=resources), path) == FORMS
 
 
 @pytest.mark.parametrize("path", ["a b/é.md", "a%20b/%C3%A9.md"])
@@ -227,7 +227,7 @@ def test_a_file_is_found_by_its_path(path, resources):
 def test_a_path_may_be_written_as_people_write_it(path, is_dynamic):
     uri = f"{ROOT}/a%20b/%C3%A9.md"
     entry = skill(resources="dynamic" if is_dynamic else files(listed(uri, FORM)))
-    assert locate(entry, path) == uri
+    assert find_file_uri(entry, path) == uri
 
 
 @pytest.mark.parametrize("resources", [ENTRY["resources"], "dynamic"])
@@ -241,9 +241,9 @@ def test_a_path_may_be_written_as_people_write_it(path, is_dynamic):
 def test_what_is_no_file_of_the_skill_is_not_asked_for(path, resources):
     entry = skill(resources=resources)
     if path == "x?y" and resources == "dynamic":
-        assert locate(entry, path) == f"{ROOT}/x%3Fy"
+        assert find_file_uri(entry, path) == f"{ROOT}/x%3Fy"
         return
-    error = refused(locate, entry, path)
+    error = refused(find_file_uri, entry, path)
     assert (error.rule, error.skill, error.uri) == ("files", URI, path)
 
 
@@ -365,14 +365,16 @@ def test_a_document_without_a_head_is_refused(text):
 @pytest.mark.parametrize("end", ["---\n", "", "x" * 1_000_000])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_a_head_ends_within_its_limit(mark, end):
-    longest = "a" * (MAX_HEAD - 1) + "\n"
+    longest = "a" * (MAX_FRONTMATTER - 1) + "\n"
     assert split_document(f"{mark}---\n{longest}---\n".encode()) == (longest, "")
-    with pytest.raises(FrontmatterError, match=f"does not end within {MAX_HEAD}"):
+    with pytest.raises(
+        FrontmatterError, match=f"does not end within {MAX_FRONTMATTER}"
+    ):
         split_document(f"{mark}---\na{longest}{end}".encode())
 
 
 def agrees(head, said):
-    return differing_field(read_frontmatter(head), said)
+    return find_difference(read_frontmatter(head), said)
 
 
 @pytest.mark.parametrize(
@@ -479,7 +481,7 @@ def read_or_refuse(head):
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
 def test_no_head_costs_more_than_its_length(bomb):
-    assert grows_in_proportion(read_or_refuse, bomb, MAX_HEAD // 4)
+    assert grows_in_proportion(read_or_refuse, bomb, MAX_FRONTMATTER // 4)
 
 
 def test_without_pyyaml_one_sentence_says_what_to_install(monkeypatch):

@@ -13,7 +13,7 @@ from mcpwire.protocol.subscriptions import (
     Filter,
     Notification,
     SubscriptionCounts,
-    typed_notification,
+    decode_notification,
 )
 
 TOOLS = "notifications/tools/list_changed"
@@ -248,7 +248,7 @@ def params_of(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_known_notification_has_the_params_its_row_names(name):
     params = params_of(name)
-    notification = typed_notification(name, params)
+    notification = decode_notification(name, params)
     named = {spec.params for spec in METHODS if spec.name == name}
     assert notification.method == name
     assert type(notification.params).__name__ in named
@@ -257,13 +257,13 @@ def test_a_known_notification_has_the_params_its_row_names(name):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not params_of(name)])
 def test_a_notification_that_needs_no_params_may_come_without(name):
-    assert typed_notification(name, None) == typed_notification(name, {})
+    assert decode_notification(name, None) == decode_notification(name, {})
 
 
 def test_typed_params_hold_what_was_sent():
     params = PARAMS["message"] | {"logger": "db", "x": 1, "_meta": {META_KEY: 3}}
     before = repr(params)
-    typed = typed_notification("notifications/message", params).params
+    typed = decode_notification("notifications/message", params).params
     assert (typed.level, typed.data, typed.logger) == ("info", {"a": [1]}, "db")
     assert typed.extra == {"x": 1}
     assert typed.meta == {META_KEY: 3}
@@ -277,7 +277,7 @@ def test_typed_params_hold_what_was_sent():
 )
 @pytest.mark.parametrize("params", [None, {}, {"name": 7}, {"_meta": "odd"}])
 def test_an_unknown_notification_keeps_its_params_as_they_came(name, params):
-    assert typed_notification(name, params) == Notification(name, params)
+    assert decode_notification(name, params) == Notification(name, params)
 
 
 @pytest.mark.parametrize(
@@ -290,5 +290,5 @@ def test_an_unknown_notification_keeps_its_params_as_they_came(name, params):
 )  # fmt: skip
 def test_params_against_the_rules_are_refused_with_their_path(name, params, path):
     with pytest.raises(InvalidMessage) as raised:
-        typed_notification(f"notifications/{name}", params)
+        decode_notification(f"notifications/{name}", params)
     assert raised.value.path == path

@@ -194,7 +194,7 @@ class Sized:
 
 def test_beyond_the_room_the_oldest_ordinary_ones_are_dropped_until_it_fits():
     size = Sized()
-    buffer = EventBuffer(1_000, room=100, size=size)
+    buffer = EventBuffer(1_000, max_bytes=100, size=size)
     for number, size.bytes in enumerate([40, 40, 20, 30]):
         buffer.put(*log(number))
     assert buffer.dropped == 1
@@ -211,7 +211,7 @@ def test_beyond_the_room_the_oldest_ordinary_ones_are_dropped_until_it_fits():
 
 def test_what_is_coalesced_takes_the_room_of_its_newest():
     size = Sized()
-    buffer = EventBuffer(10, room=100, size=size)
+    buffer = EventBuffer(10, max_bytes=100, size=size)
     for size.bytes in (90, 10, 80):
         buffer.put(*updated("a:"))
     size.bytes = 20
@@ -221,7 +221,7 @@ def test_what_is_coalesced_takes_the_room_of_its_newest():
 
 def test_what_is_kept_takes_no_room_and_is_cut_where_it_is_large():
     size = Sized()
-    buffer = EventBuffer(10, is_kept, room=10, size=size)
+    buffer = EventBuffer(10, is_kept, max_bytes=10, size=size)
     size.bytes = 100_000
     buffer.put(*updated("kept:a", extra="x" * 99_000))
     buffer.put(LISTS[0], {"_meta": {"x": "y" * 99_000}})
@@ -238,7 +238,7 @@ def test_what_is_kept_takes_no_room_and_is_cut_where_it_is_large():
 
 def test_what_becomes_kept_gives_its_room_back():
     size, wanted = Sized(), set()
-    buffer = EventBuffer(10, wanted.__contains__, room=10, size=size)
+    buffer = EventBuffer(10, wanted.__contains__, max_bytes=10, size=size)
     size.bytes = 10
     buffer.put(*updated("a:"))
     wanted.add("a:")

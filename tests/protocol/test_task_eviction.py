@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.protocol.tasks import (
-    HeldTask,
+    StoredTask,
     TaskLimits,
     select_evictions,
 )
@@ -14,7 +14,8 @@ from mcpwire.protocol.tasks import (
 def held(*tasks):
     """Read tasks such as ``a1+`` (of a, finished) and ``b1`` (of b, under way)."""
     return [
-        HeldTask(task.removesuffix("+"), task[0], task.endswith("+")) for task in tasks
+        StoredTask(task.removesuffix("+"), task[0], task.endswith("+"))
+        for task in tasks
     ]
 
 
@@ -52,7 +53,7 @@ def test_a_task_of_the_owner_with_the_most_gives_way(tasks, limits, evicted, to_
 
 
 TASKS = st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=12).map(
-    lambda made: [HeldTask(str(n), *task) for n, task in enumerate(made)]
+    lambda made: [StoredTask(str(n), *task) for n, task in enumerate(made)]
 )
 
 

@@ -14,18 +14,18 @@ from mcpwire.errors import (
     RPCError,
     TooManyQuestions,
 )
-from mcpwire.protocol.multistep import Ask, Call, Sleep
+from mcpwire.protocol.multistep import Call, HandleInput, Sleep
 from mcpwire.protocol.tasks import (
-    LONGEST_POLL_S,
-    POLL_S,
-    SHORTEST_POLL_S,
+    DEFAULT_POLL_S,
+    MAX_POLL_S,
+    MIN_POLL_S,
     follow_session_task,
     follow_task,
     must_request_task,
     read_created,
     read_detailed,
     read_listed,
-    task_outcome,
+    read_outcome,
 )
 from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
 
@@ -103,10 +103,10 @@ def test_the_pause_is_what_the_latest_answer_says():
 @pytest.mark.parametrize(
     ("interval", "seconds"),
     [
-        (None, POLL_S),
-        (0, SHORTEST_POLL_S),
-        (-5, SHORTEST_POLL_S),
-        (10**18, LONGEST_POLL_S),
+        (None, DEFAULT_POLL_S),
+        (0, MIN_POLL_S),
+        (-5, MIN_POLL_S),
+        (10**18, MAX_POLL_S),
         (250.0, 0.25),
     ],
 )
@@ -177,8 +177,8 @@ def test_each_question_is_asked_once_however_long_the_server_shows_it():
         DONE,
     )
 
-    ask_a = Ask("a", "elicitation/create", {"message": "Who?"})
-    ask_b = Ask("b", "roots/list", None)
+    ask_a = HandleInput("a", "elicitation/create", {"message": "Who?"})
+    ask_b = HandleInput("b", "roots/list", None)
     assert [step for step in steps if step not in (GET, WAIT)] == [
         ask_a,
         update("a"),
@@ -208,19 +208,19 @@ def test_a_task_that_does_not_end_to_ask_is_stopped_as_a_call_is():
     endless = [needs(**{str(number): FORM}) for number in range(3)]
 
     with pytest.raises(RemoteProtocolError, match="after 2 rounds") as caught:
-        drive(follow_task(ID, limit=2), *endless)
+        drive(follow_task(ID, max_rounds=2), *endless)
 
     assert "Limits.input_rounds" in caught.value.hint
-    assert drive(follow_task(ID, limit=2), *endless[:2], DONE)[1] is DONE
+    assert drive(follow_task(ID, max_rounds=2), *endless[:2], DONE)[1] is DONE
 
 
 @pytest.mark.attack("X08")
 def test_a_task_may_ask_so_many_questions_and_no_more():
     script = [needs(**{f"{n}": FORM, f"{n}b": FORM}) for n in range(3)]
 
-    assert drive(follow_task(ID, most=4), *script[:2], DONE)[1] is DONE
+    assert drive(follow_task(ID, max_requests=4), *script[:2], DONE)[1] is DONE
     with pytest.raises(TooManyQuestions, match="more than 5 questions"):
-        drive(follow_task(ID, most=5), *script)
+        drive(follow_task(ID, max_requests=5), *script)
 
 
 QUESTIONS = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from([FORM, ROOTS]))
@@ -233,7 +233,7 @@ def test_whatever_is_shown_no_key_is_asked_or_answered_twice(shown):
         follow_task(ID), *(needs(**questions) for questions in shown), DONE
     )
 
-    asked = [step.key for step in steps if type(step) is Ask]
+    asked = [step.key for step in steps if type(step) is HandleInput]
     answered = [
         key
         for step in steps
@@ -248,14 +248,14 @@ def test_whatever_is_shown_no_key_is_asked_or_answered_twice(shown):
 
 
 def test_a_completed_task_gives_the_result_of_its_call():
-    assert task_outcome(DONE) is RESULT
+    assert read_outcome(DONE) is RESULT
 
 
 def test_a_failed_task_raises_the_error_of_its_call():
     error = {"code": -32602, "message": "no such city", "data": {"city": "x"}}
 
     with pytest.raises(InvalidParams) as caught:
-        task_outcome(task("failed", error=error))
+        read_outcome(task("failed", error=error))
 
     assert (caught.value.message, caught.value.data) == ("no such city", {"city": "x"})
     assert caught.value.method == "tools/call"
@@ -263,7 +263,7 @@ def test_a_failed_task_raises_the_error_of_its_call():
 
 def test_a_task_that_failed_with_a_code_of_the_servers_own_says_it():
     with pytest.raises(RPCError) as caught:
-        task_outcome(task("failed", error={"code": 7, "message": "out of paper"}))
+        read_outcome(task("failed", error={"code": 7, "message": "out of paper"}))
 
     assert caught.value.code == 7
 
@@ -278,7 +278,7 @@ def test_a_task_that_failed_with_a_code_of_the_servers_own_says_it():
 )
 def test_a_cancelled_task_is_a_cancelled_call(members, reason):
     with pytest.raises(CallCancelled) as caught:
-        task_outcome(task("cancelled", **members))
+        read_outcome(task("cancelled", **members))
 
     assert (caught.value.method, caught.value.reason) == ("tools/call", reason)
 
@@ -305,7 +305,7 @@ def test_a_cancelled_task_is_a_cancelled_call(members, reason):
 )
 def test_an_end_that_gives_nothing_is_refused_with_its_path(ended, path, expected, got):
     with pytest.raises(InvalidMessage) as caught:
-        task_outcome(ended)
+        read_outcome(ended)
 
     assert (caught.value.path, caught.value.expected) == (path, expected)
     assert caught.value.got == got
@@ -365,18 +365,18 @@ def tool(support=None, *, has_execution=True):
     ],
 )
 def test_a_call_asks_to_be_a_task_where_the_tool_says_that_it_can(listed_tool, asks):
-    assert must_request_task(LATEST_SESSION, listed_tool, offers=True) is asks
+    assert must_request_task(LATEST_SESSION, listed_tool, is_offered=True) is asks
 
 
 @pytest.mark.rule("T11-02")
 def test_no_call_asks_a_server_that_takes_no_tasks():
-    assert not must_request_task(LATEST_SESSION, tool("required"), offers=False)
+    assert not must_request_task(LATEST_SESSION, tool("required"), is_offered=False)
 
 
 @pytest.mark.rule("TX-22")
 @pytest.mark.parametrize("revision", [r for r in REVISIONS if r != LATEST_SESSION])
 def test_no_other_revision_has_calls_that_ask(revision):
-    assert not must_request_task(revision, tool("required"), offers=True)
+    assert not must_request_task(revision, tool("required"), is_offered=True)
 
 
 # Both dialects for users

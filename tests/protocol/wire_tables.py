@@ -73,20 +73,20 @@ class Recorder:
         self.events: list[tuple[Any, ...]] = []
         self.transmitted: list[bytes] = []
 
-    def answered(self, call, result):
+    def on_result(self, call, result):
         self.events.append(("answered", call.number, result))
 
-    def failed(self, call, error):
+    def on_error(self, call, error):
         self.events.append(("failed", call.number, error))
 
-    def notified(self, method, params, call):
+    def on_notification(self, method, params, call):
         number = call and call.number
         self.events.append(("notified", method, params, number))
 
-    def requested(self, id, method, params):
+    def on_request(self, id, method, params):
         self.events.append(("requested", id, method, params))
 
-    def withdrawn(self, id):
+    def on_cancelled(self, id):
         self.events.append(("withdrawn", id))
 
     def transmit(self, data):
@@ -106,7 +106,7 @@ def make_peer(role="client", revision="2025-11-25", opens=(), limits=DEFAULT_LIM
 def open_call(peer, method="tools/call", params=None, **options):
     """Open a call whose record knows its id; return the id and its line."""
     call = Mine(method)
-    call.number, line = peer.open(method, params, call, **options)
+    call.number, line = peer.start_request(method, params, call, **options)
     return call.number, line
 
 

@@ -179,7 +179,7 @@ def test_speed_is_measured_beside_the_floor(
     page = (site / "speed.html").read_text()
     ours, _ = board("subjects").read_subjects(subjects)
     for transport in ("stdio", "http"):
-        found = speed.stored(site, ours, transport)
+        found = speed.load_stored(site, ours, transport)
         assert list(found) == [
             "ping",
             "tools/list",
@@ -197,9 +197,9 @@ def test_speed_is_measured_beside_the_floor(
     assert "tools/call echo, 32 users" in page
     assert page.count("not measured") == 0
     tables = [(ours, speed.rows(site, ours))]
-    assert speed.ahead(tables) == []
+    assert speed.better_servers(tables) == []
     slower = [(ours, [{**row, "figures": TWICE} for row in tables[0][1]])]
-    lines = speed.ahead([*slower, *tables])
+    lines = speed.better_servers([*slower, *tables])
     assert len(lines) == 6
     assert lines[0].startswith("stdio, ping, p50: ours 1000.00; ours ")
     # A site beside itself: nothing has changed.

@@ -78,8 +78,8 @@ def made(board, tmp_path):
     def write(to, *verdicts):
         for subject, verdict in zip(subjects, verdicts, strict=False):
             other = result(Verdict.WARN, "B01.a", Level.SHOULD)
-            site.keep(to, subject, "stdio", report(result(verdict), other))
-        site.keep_facts(
+            site.store(to, subject, "stdio", report(result(verdict), other))
+        site.store_facts(
             to,
             {
                 "one": {

@@ -48,7 +48,7 @@ def measured(board, tmp_path):
             )
             for _ in range(count)
         ]
-        speed.keep(tmp_path / name, "server.stdio", "ping", speed.joined(found))
+        speed.store(tmp_path / name, "server.stdio", "ping", speed.join_passes(found))
         moods = [machine * chance.lognormvariate(0, 0.1) for _ in range(count)]
         passes = {
             "first": [{"cpu_us": mood} for mood in moods],
@@ -66,7 +66,7 @@ def measured(board, tmp_path):
 def test_passes_become_the_rounds_of_one_result(board):
     chance = random.Random(1)
     of = [result(subject("floor", chance), subject("target", chance), notes=("busy",))]
-    joined = board("speed").joined([*of, *of, *of])
+    joined = board("speed").join_passes([*of, *of, *of])
     assert joined.notes == ("busy",)
     assert joined.load["rounds"] == 3
     assert joined.load["seconds"] == 30.0
@@ -120,7 +120,7 @@ def test_a_pass_without_a_figure_does_not_shift_those_behind_it(
                 {"cpu_us": 2.0**n * (3 if name == "second" else 1)} for n in range(9)
             ]
         del facts["second"]["caller"]["http"][0]["cpu_us"]
-    found = board("speed")._caller_passes(sites[0][1], subjects)
+    found = board("speed")._client_multiples(sites[0][1], subjects)
     assert found == {
         "second http": {
             name: [[3.0]] * 8 if name == "cpu_us" else []

@@ -18,9 +18,9 @@ from mcpwire.server.context import Context, Services
 from mcpwire.server.input_rounds import (
     InputNeeded,
     StateSealer,
-    begin,
-    deciding,
-    finish,
+    deciding_error,
+    finish_round,
+    get_rounds,
 )
 from mcpwire.server.request import RequestContext, RequestInfo
 from mcpwire.server.request import Session as SessionFacts
@@ -57,11 +57,11 @@ async def run(handler, context):
                 )
             }
     except InputNeeded:
-        return plain(finish(request))
+        return plain(finish_round(request))
     except BaseExceptionGroup as group:
-        error = deciding(group)
+        error = deciding_error(group)
         if isinstance(error, InputNeeded):
-            return plain(finish(request))
+            return plain(finish_round(request))
         raise error from group
     finally:
         request.close()
@@ -158,7 +158,7 @@ class Alone:
         """Make one request; return its result."""
         context = self.context(meta, **members)
         if members:
-            begin(context.request, self.services.sealer)
+            get_rounds(context.request, self.services.sealer)
         result = await run(handler, context)
         self.results.append(result)
         return result

@@ -30,14 +30,14 @@ def filled(*items):
     ],
 )
 def test_the_longest_unused_of_the_greediest_leaves(items, owner, evicted):
-    assert filled(*items).to_evict(owner) == evicted
+    assert filled(*items).find_evictable(owner) == evicted
 
 
 def test_a_used_item_leaves_later():
     pool = filled("b1", "b2")
     pool.touch("b1")
     pool.touch("b3")
-    assert pool.to_evict("a") == "b2"
+    assert pool.find_evictable("a") == "b2"
 
 
 @pytest.mark.attack("X07")
@@ -45,12 +45,15 @@ def test_of_clients_with_as_many_the_one_that_uses_its_own_loses_none():
     pool = filled("a1", "b1", "b2", "c1", "c2", "d1")
     pool.touch("b2")
     pool.touch("a1")
-    assert pool.to_evict("e") == "c1"
+    assert pool.find_evictable("e") == "c1"
     pool.touch("c2")
-    assert pool.to_evict("e") == "b1"
+    assert pool.find_evictable("e") == "b1"
     ones = filled("a1", "b1", "c1")
     ones.touch("a1")
-    assert [ones.to_evict("d"), ones.to_evict("d", lambda item: item == "a1")] == [
+    assert [
+        ones.find_evictable("d"),
+        ones.find_evictable("d", lambda item: item == "a1"),
+    ] == [
         "b1",
         "a1",
     ]
@@ -58,9 +61,9 @@ def test_of_clients_with_as_many_the_one_that_uses_its_own_loses_none():
 
 def test_what_may_not_leave_is_passed_over():
     pool = filled("b1", "b2", "b3", "c1", "c2", "a1")
-    assert pool.to_evict("a", lambda item: item[0] == "c") == "c1"
-    assert pool.to_evict("a", lambda item: item[0] == "a") == "a1"
-    assert pool.to_evict("a", lambda _: False) is None
+    assert pool.find_evictable("a", lambda item: item[0] == "c") == "c1"
+    assert pool.find_evictable("a", lambda item: item[0] == "a") == "a1"
+    assert pool.find_evictable("a", lambda _: False) is None
 
 
 def test_each_look_for_a_evicted_is_bounded_and_the_next_goes_on():
@@ -72,9 +75,9 @@ def test_each_look_for_a_evicted_is_bounded_and_the_next_goes_on():
         looked.append(item)
         return item == "b-idle"
 
-    assert pool.to_evict("a", may_evict) is None
+    assert pool.find_evictable("a", may_evict) is None
     assert looked == busy
-    assert pool.to_evict("a", may_evict) == "b-idle"
+    assert pool.find_evictable("a", may_evict) == "b-idle"
 
 
 @pytest.mark.parametrize(
@@ -93,7 +96,7 @@ def test_each_look_for_a_evicted_is_bounded_and_the_next_goes_on():
 )
 def test_an_item_ends_for_a_new_one(items, idle, fixed, ends):
     pool = filled(*items.split())
-    found = pool.to_displace(
+    found = pool.find_displaceable(
         "a", lambda item: item in idle.split(), lambda item: item not in fixed.split()
     )
     assert found == ends
@@ -115,7 +118,7 @@ def test_the_pool_counts_as_a_list_does(steps):
         assert len(pool) == len(items)
         assert {each: pool.count(each) for each in "abc"} == counts
         for each in "abc":
-            evicted = pool.to_evict(each)
+            evicted = pool.find_evictable(each)
             if evicted is None:
                 assert not items
             elif evicted[0] != each:
@@ -124,7 +127,7 @@ def test_the_pool_counts_as_a_list_does(steps):
                 assert counts[each] == max(counts.values())
     pool.clear()
     assert len(pool) == 0
-    assert pool.to_evict("a") is None
+    assert pool.find_evictable("a") is None
 
 
 def test_a_key_says_its_client_and_no_address():

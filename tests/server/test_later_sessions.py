@@ -26,7 +26,7 @@ OPENING = request(1, "initialize", session())
 class Later(Dispatcher):
     """Opens a session when the test says so."""
 
-    opens_later = True
+    opens_in_task = True
 
     def __init__(self, **options):
         super().__init__(
@@ -46,11 +46,11 @@ class Later(Dispatcher):
             raise self.refusal
         return await super().open_session(params, session, info)
 
-    def session_left(self, session):
+    def discard_session(self, session):
         self.left.append(session)
-        super().session_left(session)
+        super().discard_session(session)
 
-    async def session_closed(self, session):
+    async def wait_session_closed(self, session):
         self.closed.append(session)
 
 
@@ -203,15 +203,15 @@ async def test_by_default_a_session_opens_at_once_and_has_no_id_of_its_own():
     dispatcher = server({"tools/list": lambda params, request: {}}, {"tools": {}})
     opened, result = await dispatcher.open_session(session(), None)
     assert result["protocolVersion"] == opened.revision.name
-    assert not dispatcher.opens_later
+    assert not dispatcher.opens_in_task
     assert not dispatcher.answers_cancelled
     assert dispatcher.new_session_id(opened) is None
     assert await dispatcher.resume_session("x", IN_MEMORY) is None
     assert await dispatcher.delete_session("x", IN_MEMORY) is False
-    dispatcher.notified(opened, "notifications/other", None)
+    dispatcher.on_notification(opened, "notifications/other", None)
     assert not opened.is_initialized
-    dispatcher.notified(opened, "notifications/initialized", {})
+    dispatcher.on_notification(opened, "notifications/initialized", {})
     assert opened.is_initialized
-    dispatcher.session_left(opened)
-    await dispatcher.session_closed(opened)
+    dispatcher.discard_session(opened)
+    await dispatcher.wait_session_closed(opened)
     assert opened.is_closed

@@ -7,20 +7,23 @@ from single import client_at
 
 from mcpwire import Limits, RPCError, Server
 from mcpwire.errors import InternalError
-from mcpwire.server.notifications import Listens
+from mcpwire.server.notifications import OpenSubscriptions
 
 pytestmark = pytest.mark.attack("X07")
 
 
 def test_the_oldest_of_the_greediest_ends_for_a_client_with_fewer():
-    listens = Listens(4)
-    entered = [listens.entered("greedy") for _ in range(4)]
+    listens = OpenSubscriptions(4)
+    entered = [listens.open_subscription("greedy") for _ in range(4)]
     ended = [each.__enter__() for each in entered]
-    with listens.entered("honest") as one, listens.entered("honest") as other:
+    with (
+        listens.open_subscription("honest") as one,
+        listens.open_subscription("honest") as other,
+    ):
         assert [each.is_set() for each in ended] == [True, True, False, False]
         # As many as the other has: nobody ends for a third.
         for owner in ("greedy", "honest"):
-            with pytest.raises(InternalError), listens.entered(owner):
+            with pytest.raises(InternalError), listens.open_subscription(owner):
                 pass
         assert [each.is_set() for each in (one, other)] == [False, False]
         assert len(listens) == 4

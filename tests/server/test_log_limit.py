@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from mcpwire.server.log_limit import LimitedLogger, LogLimit, place_of
+from mcpwire.server.log_limit import LimitedLogger, LogLimit, error_kind
 
 INTERVAL_S = LogLimit.INTERVAL_S  # what users get; other tests have every line
 
@@ -78,9 +78,9 @@ def test_the_kind_of_an_error_is_where_it_was_raised():
         try:
             fails(error)
         except ValueError as raised:
-            return place_of(raised)
+            return error_kind(raised)
         return None
 
     assert caught(ValueError(1)) == caught(ValueError(2))
     assert caught(UnicodeError()) != caught(ValueError(1))
-    assert place_of(ValueError()) == "ValueError"
+    assert error_kind(ValueError()) == "ValueError"

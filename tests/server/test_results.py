@@ -26,7 +26,7 @@ from mcpwire import (
     ToolError,
     UrlElicitationRequired,
 )
-from mcpwire.protocol.methods import METHODS, TASKS, available
+from mcpwire.protocol.methods import METHODS, TASKS, available_method
 from mcpwire.versions import LATEST, REVISIONS
 
 SECRET = "the password is hunter2"
@@ -296,7 +296,7 @@ async def test_a_method_exists_where_the_table_and_the_capabilities_say_so(revis
     answers = await wire.ask(*(ask(method, method) for method in methods))
     found = {answer["id"] for answer in answers if answer["error"]["code"] == -32602}
     assert found == set(asked)
-    assert found == {m for m in methods if available(m, revision, "client")}
+    assert found == {m for m in methods if available_method(m, revision, "client")}
 
 
 @pytest.mark.rule("TOOL-01", "RES-01", "PROMPT-01", "COMP-01")

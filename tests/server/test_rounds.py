@@ -11,9 +11,9 @@ from mcpwire.errors import InternalError, InvalidParams
 from mcpwire.server.input_rounds import (
     InputNeeded,
     StateSealer,
-    begin,
-    deciding,
-    finish,
+    deciding_error,
+    finish_round,
+    get_rounds,
 )
 
 FORM = {"type": "object", "properties": {"text": {"type": "string"}}}
@@ -290,8 +290,8 @@ def test_of_groups_in_groups_the_first_counts():
     needed, other = InputNeeded("a"), InputNeeded("b")
     broken = ValueError("x")
     inner = BaseExceptionGroup("inner", [needed, other])
-    assert deciding(BaseExceptionGroup("outer", [inner])) is needed
-    assert deciding(BaseExceptionGroup("outer", [inner, broken])) is broken
+    assert deciding_error(BaseExceptionGroup("outer", [inner])) is needed
+    assert deciding_error(BaseExceptionGroup("outer", [inner, broken])) is broken
 
 
 async def test_what_a_plain_call_costs_is_no_rounds_at_all():
@@ -305,8 +305,8 @@ async def test_what_a_plain_call_costs_is_no_rounds_at_all():
 async def test_the_rounds_of_a_request_are_begun_once():
     peer = Alone()
     context = peer.context()
-    begun = begin(context.request, peer.services.sealer)
-    assert begin(context.request, peer.services.sealer) is begun
+    begun = get_rounds(context.request, peer.services.sealer)
+    assert get_rounds(context.request, peer.services.sealer) is begun
     assert context.rounds is begun
 
 
@@ -315,7 +315,7 @@ async def test_finishing_twice_gives_states_of_their_own():
     peer = Alone()
     context = peer.context()
     first = await run(greet, context)
-    assert finish(context.request)["requestState"] != first["requestState"]
+    assert finish_round(context.request)["requestState"] != first["requestState"]
 
 
 @given(

@@ -13,12 +13,12 @@ class Recording(Dispatcher):
 
     ends = ()
 
-    def session_left(self, session):
-        super().session_left(session)
+    def discard_session(self, session):
+        super().discard_session(session)
         self.ends = (*self.ends, ("left", session))
         self.has_left.set()
 
-    async def session_closed(self, session):
+    async def wait_session_closed(self, session):
         self.ends = (*self.ends, ("closed", session))
 
 

@@ -264,7 +264,7 @@ async def test_behind_the_answer_no_timer_is_started():
     request.close()
     outbox = Throttle(request, loop)
     for value in range(100):
-        outbox.put(value, None, None, is_log=False)
+        outbox.send(value, None, None, is_log=False)
     assert loop.timers == ()
 
 
@@ -273,9 +273,9 @@ async def test_progress_that_waits_is_overtaken_by_newer_progress():
     request = peer.context(meta=PROGRESS).request
     outbox = Throttle(request, loop)
     for value in range(52):
-        outbox.put(value, None, None, is_log=False)
+        outbox.send(value, None, None, is_log=False)
     loop.now = 1.0
-    outbox.put(100, None, None, is_log=False)
+    outbox.send(100, None, None, is_log=False)
     for timer in loop.timers:
         timer()
     assert peer.told.of("progress", "progress") == [*range(50), 100]

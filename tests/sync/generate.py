@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 '''
 
 MODULES: Final = {
-    "_made.py": (
+    "_generated.py": (
         "The blocking client, and what it gives out",
         ("EventStream", "Subscription", "ResourceWatch", "LoadedSkill", "Client"),
     ),
-    "_made_group.py": (
+    "_generated_group.py": (
         "The blocking group of servers, and its tool set",
         ("GroupEvents", "ToolSet", "Group"),
     ),
@@ -47,29 +47,29 @@ MODULES: Final = {
 """Module -> its first line, and its classes."""
 
 RUNTIME: Final = {
-    "Client": "sync._made",
+    "Client": "sync._generated",
     "DEFAULT_LIMITS": "limits",
     "DEFAULT_RECOVERY": "limits",
     "Facade": "sync._facade",
     "GroupBase": "group.base",
-    "Owner": "sync._facade",
+    "OwningFacade": "sync._facade",
     "PendingCall": "sync._facade",
-    "Reader": "sync._facade",
-    "Reading": "tools.toolset",
-    "Stream": "sync._facade",
+    "ForwardingFacade": "sync._facade",
+    "ReadOnlyToolSet": "tools.toolset",
+    "StreamFacade": "sync._facade",
     "UNSET": "types",
 }
 """What is imported when the module is: name -> where from."""
 
 CLASSES: Final = {
-    "EventStream": ("Stream", "client/streams.py"),
+    "EventStream": ("StreamFacade", "client/streams.py"),
     "Subscription": ("EventStream", "client/streams.py"),
-    "ResourceWatch": ("Stream", "client/streams.py"),
+    "ResourceWatch": ("StreamFacade", "client/streams.py"),
     "LoadedSkill": ("Facade", "client/skills.py"),
-    "Client": ("Owner", "client/client.py"),
-    "GroupEvents": ("Stream", "group/events.py"),
-    "ToolSet": ("Reader, Reading", "tools/toolset.py"),
-    "Group": ("Owner, Reader, GroupBase[Client]", "group/group.py"),
+    "Client": ("OwningFacade", "client/client.py"),
+    "GroupEvents": ("StreamFacade", "group/events.py"),
+    "ToolSet": ("ForwardingFacade, ReadOnlyToolSet", "tools/toolset.py"),
+    "Group": ("OwningFacade, ForwardingFacade, GroupBase[Client]", "group/group.py"),
 }
 """Class -> its bases, and the module of the asyncio class of the same name."""
 
@@ -79,10 +79,10 @@ TYPES: Final[set[str]] = set()
 SKIPPED: Final = {
     *("EventStream.heard", "EventStream.changed"),
     *("Subscription.heard", "Subscription.changed"),
-    *("GroupEvents.take", "GroupEvents.end"),
+    *("GroupEvents.put", "GroupEvents.end"),
     *("Client.observe", "Client.abandon", "Group.abandon"),
     *("Client.needs_loop", "Group.needs_loop"),
-    *("Group.connected_in_turn", "Group.slots", "Group.heard"),
+    *("Group.connect_in_turn", "Group.slots", "Group.deliver"),
 }
 """What the asyncio classes have for each other."""
 
@@ -272,7 +272,7 @@ def _constructor(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> str
     return textwrap.indent(
         f"def __init__({_annotated(node.args)}) -> None:\n"
         f"    from mcpwire.{name.lower()} import {name} as Inner\n\n"
-        f"    self._adopt(Inner, {given}, background=background)",
+        f"    self._create_inner(Inner, {given}, background=background)",
         "    ",
     )
 
@@ -306,7 +306,7 @@ def _body(
     inner = f"self._inner.{node.name}"
     kind = returns.split("[", maxsplit=1)[0]
     if node.name == "__anext__":
-        value = "self._take(self._inner)"
+        value = "self._next_item(self._inner)"
     elif node.name == "aclose" and where.startswith(("Client.", "Group.")):
         value = f"self._close({inner})"
     elif where in POSTED:

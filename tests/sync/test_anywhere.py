@@ -116,7 +116,7 @@ def test_nothing_is_left_of_connecting_and_closing_many_times(echo, background):
     client = mcpwire.sync.Client(echo.target, background=background)
     with client:
         assert said(client, "warm") == "warm"
-    watch = leaks.Watch(ignore=["raw_server"])
+    watch = leaks.ResourceSnapshot(ignore=["raw_server"])
     count = 20 if echo.name == "stdio" or background else 200
     for _ in range(count):
         with client:
@@ -278,7 +278,7 @@ def test_a_program_ends_whatever_its_client_is_doing(echo, how, background):
 @pytest.mark.pain("P12")
 @pytest.mark.parametrize("background", [False, True])
 def test_a_forgotten_client_lets_go_of_everything_with_a_warning(echo, background):
-    watch = leaks.Watch()
+    watch = leaks.ResourceSnapshot()
     client = mcpwire.sync.Client(echo.target, background=background)
     client.connect()
     assert said(client, "hi") == "hi"

@@ -11,7 +11,7 @@ import pytest
 import mcpwire
 import mcpwire.sync
 from mcpwire.group import GroupEvents
-from mcpwire.sync import _made_group
+from mcpwire.sync import _generated_group
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,7 +29,7 @@ SPECIAL = {"__init__", "__getitem__", "__contains__", "__len__", "__bool__"}
 
 BETWEEN_OURSELVES = {
     *generate.SKIPPED,
-    *("Group.slots", "Group.heard", "Group.turned", "PendingCall.started"),
+    *("Group.slots", "Group.deliver", "Group.turned", "PendingCall.started"),
 }
 """What the asyncio classes have for each other."""
 
@@ -45,7 +45,7 @@ CLASSES = sorted(
 )
 PAIRS = [
     *((getattr(mcpwire, name), getattr(mcpwire.sync, name)) for name in CLASSES),
-    (GroupEvents, _made_group.GroupEvents),
+    (GroupEvents, _generated_group.GroupEvents),
 ]
 FUNCTIONS = sorted(
     name for name in mcpwire.sync.__all__ if inspect.isfunction(getattr(mcpwire, name))

@@ -313,7 +313,7 @@ MOMENTS = """
 import json, random, signal, threading, time
 import mcpwire.sync
 from echoing import reachable
-from mcpwire.testing.leaks import Watch
+from mcpwire.testing.leaks import ResourceSnapshot
 
 name, address, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 is_armed = False
@@ -356,7 +356,7 @@ def others(client, outcome, ended):
 
 signal.signal(signal.SIGALRM, interrupt)
 outcome = {"answers": 0, "lost": 0, "interrupts": 0}
-watch = Watch()
+watch = ResourceSnapshot()
 with reachable(name, address) as target, mcpwire.sync.Client(target) as client:
     began = time.monotonic()
     for number in range(20):

@@ -307,7 +307,7 @@ async def test_an_application_that_cannot_end_says_so_in_the_log(caplog):
 
 
 async def test_an_application_that_does_not_end_is_ended(monkeypatch):
-    monkeypatch.setattr("mcpwire.testing.asgi.END_S", 0.01)
+    monkeypatch.setattr("mcpwire.testing.asgi.SHUTDOWN_TIMEOUT_S", 0.01)
     ended = []
 
     async def stays(_scope, receive, send):

@@ -17,7 +17,7 @@ from mcpwire.testing import (
     procfs,
     scripted_command,
 )
-from mcpwire.testing.leaks import Watch, watch_tasks
+from mcpwire.testing.leaks import ResourceSnapshot, watch_tasks
 
 
 def sleeper():
@@ -25,13 +25,13 @@ def sleeper():
 
 
 def test_nothing_opened_means_nothing_leaked():
-    assert Watch().settle() == []
+    assert ResourceSnapshot().settle() == []
     with leak_check():
         pass
 
 
 def test_an_open_descriptor_is_named_with_its_number():
-    watch = Watch()
+    watch = ResourceSnapshot()
     reader, writer = os.pipe()
     try:
         left = watch.settle(grace=0)
@@ -47,7 +47,7 @@ def test_an_open_descriptor_is_named_with_its_number():
 
 def test_a_descriptor_number_used_again_is_still_a_leak():
     first = os.open(os.devnull, os.O_RDONLY)
-    watch = Watch()
+    watch = ResourceSnapshot()
     os.close(first)
     reader, writer = os.pipe()
     try:
@@ -60,30 +60,30 @@ def test_a_descriptor_number_used_again_is_still_a_leak():
 
 @pytest.mark.skipif(not procfs.HAS_PROC, reason="descriptors have no names here")
 def test_the_library_that_ctypes_loads_may_hold_its_own_file(tmp_path):
-    watch = Watch()
+    watch = ResourceSnapshot()
     with (tmp_path / "libffi.so.8.5.0").open("w"):
-        assert watch.leaked() == []
+        assert watch.find_leaks() == []
 
 
 def test_descriptors_are_told_apart_where_they_are_no_links(monkeypatch):
     monkeypatch.setattr(leaks, "_DESCRIPTORS", "/dev/fd")
     monkeypatch.setattr(os, "readlink", lambda _: os.close(-1))
-    watch = Watch()
+    watch = ResourceSnapshot()
     reader, writer = os.pipe()
-    left = watch.leaked()
+    left = watch.find_leaks()
     os.close(reader)
     os.close(writer)
     assert [line.split(" -> ")[0] for line in left] == [
         f"descriptor {reader}",
         f"descriptor {writer}",
     ]
-    assert watch.leaked() == []
+    assert watch.find_leaks() == []
     monkeypatch.setattr(leaks, "_DESCRIPTORS", None)
     assert leaks.open_descriptors() == set()
 
 
 def test_a_child_process_is_named_with_its_command():
-    watch = Watch()
+    watch = ResourceSnapshot()
     with sleeper() as child:
         named = [line for line in watch.settle(grace=0) if "child" in line]
         child.kill()
@@ -119,7 +119,7 @@ def test_children_of_all_threads_are_found_however_they_are_looked_for(
 
 
 def test_a_child_nobody_waited_for_is_still_a_leak():
-    watch = Watch()
+    watch = ResourceSnapshot()
     child = subprocess.Popen(["true"])
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert watch.settle(grace=0) == [f"child process {child.pid} (zombie)"]
@@ -129,7 +129,7 @@ def test_a_child_nobody_waited_for_is_still_a_leak():
 
 @pytest.mark.parametrize("daemon", [True, False])
 def test_a_thread_is_named_with_the_place_where_it_is(daemon):
-    watch = Watch()
+    watch = ResourceSnapshot()
     release = threading.Event()
 
     def linger():

@@ -11,7 +11,7 @@ from shelf import Shelf
 
 from mcpwire.tools import ToolSet
 from mcpwire.tools import catalog as costs_module
-from mcpwire.tools.catalog import Cost, Costs, SideEffects, size_of
+from mcpwire.tools.catalog import Cost, Costs, SideEffects, result_size
 from mcpwire.types import (
     BlobResourceContents,
     CallToolResult,
@@ -169,7 +169,7 @@ def test_a_value_out_of_its_range_is_refused_by_name(options, named):
 
 def test_the_size_of_a_result_is_what_a_model_sees_of_it():
     def size(*blocks, **members):
-        return size_of(CallToolResult(list(blocks), **members))
+        return result_size(CallToolResult(list(blocks), **members))
 
     link = ResourceLink("file:///a", "a")
     assert size() == 0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mcpwire.errors import NameCollision
 from mcpwire.tools import names as names_module
-from mcpwire.tools.names import Collision, NamePolicy, names_of_servers
+from mcpwire.tools.names import Collision, NamePolicy, server_labels
 
 NICE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 PARTS = st.one_of(
@@ -224,7 +224,7 @@ def test_no_server_can_keep_another_ones_tools_from_having_names(policy):
     victim = ("good", "x")
     names = [victim, ("evil", "x")]
     # It says beforehand what the other tool will be called, with ever more of its hash.
-    for _ in range(len(names_module.DIGITS)):
+    for _ in range(len(names_module.HASH_LENGTHS)):
         names.append(("evil", policy.table(names).name_of(*victim)))
     tables = [policy.table(each) for each in (names, names[::-1])]
     assert by_owner(tables[0], names) == by_owner(tables[1], names)
@@ -237,7 +237,7 @@ def test_no_server_can_keep_another_ones_tools_from_having_names(policy):
 def test_a_name_that_is_a_whole_hash_and_taken_is_an_error():
     policy = NamePolicy("{tool}", max_length=None)
     reserved = ["x"]
-    for _ in names_module.DIGITS:
+    for _ in names_module.HASH_LENGTHS:
         reserved.append(policy.table([("a", "x")], reserved=reserved).name_of("a", "x"))
     with pytest.raises(NameCollision):
         policy.table([("a", "x")], reserved=reserved)
@@ -339,7 +339,7 @@ def test_a_policy_that_cannot_be_is_refused(arguments, problem):
     ],
 )
 def test_servers_are_named_after_what_they_say(said, names):
-    assert list(names_of_servers(said).values()) == names
+    assert list(server_labels(said).values()) == names
 
 
 def test_something_else_can_stand_for_a_server():

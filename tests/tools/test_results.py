@@ -10,9 +10,9 @@ from mcpwire.tools.results import (
     EXTRAS,
     FLAT_FORMS,
     cut_text,
+    describe_block,
     extra_tools,
     flatten,
-    mark_of,
     trim_result,
 )
 from mcpwire.types import (
@@ -72,7 +72,7 @@ def test_a_text_is_made_of_the_text_blocks_that_are_not_empty():
 @pytest.mark.system("L-V10", "L-R10")
 @pytest.mark.parametrize(("block", "mark"), MARKS, ids=lambda case: str(case)[:30])
 def test_what_is_no_text_is_named(block, mark):
-    assert mark_of(block) == mark
+    assert describe_block(block) == mark
     assert flatten(CallToolResult([block]), marks=False) == ""
     if block is not NOTE:
         assert flatten(CallToolResult([TextContent("see"), block])) == f"see\n{mark}"

@@ -55,7 +55,9 @@ def test_what_is_denied_or_not_among_the_allowed_is_refused(rules, refusal):
     ],
 )
 def test_calls_need_confirmation_as_the_rule_says(confirm, only_reads, asks):
-    assert Rules(confirm=confirm).asks(KEYS, only_reads=only_reads) is asks
+    assert (
+        Rules(confirm=confirm).needs_confirmation(KEYS, only_reads=only_reads) is asks
+    )
 
 
 def test_one_pattern_is_a_string_or_a_list_of_one():

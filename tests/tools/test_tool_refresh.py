@@ -23,16 +23,16 @@ def shelf():
 @pytest.fixture(autouse=True, scope="module")
 def no_pauses():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(toolset, "PAUSES", (0.0,))
-        patch.setattr(toolset, "RESTS", 0)
+        patch.setattr(toolset, "DELAYS_S", (0.0,))
+        patch.setattr(toolset, "REBUILD_INTERVAL_FACTOR", 0)
         yield
 
 
 async def settled(tools):
     """Wait until no list is fetched any more."""
     async with asyncio.timeout(30):
-        while tools._fetches:
-            await asyncio.wait([each.task for each in tools._fetches.values()])
+        while tools._listings:
+            await asyncio.wait([each.task for each in tools._listings.values()])
 
 
 @pytest.mark.system("L-V6")
@@ -184,7 +184,7 @@ async def test_a_change_during_a_refresh_of_another_is_shown(made, shelf):
     hung, shelf.gate = shelf.gate, None
     shelf.lists["a"] = ["z"]
     shelf.tell("a")
-    await asyncio.wait([tools._fetches["a"].task])
+    await asyncio.wait([tools._listings["a"].task])
     assert tools.names == ("mcp__a__z", "mcp__b__y")
     assert not refreshing.done()
     hung.set()
@@ -204,7 +204,7 @@ async def test_a_refresh_that_is_cancelled_ends_what_only_it_wanted(
     refreshing.cancel()
     await asyncio.wait([refreshing])
     assert refreshing.cancelled()
-    assert tools._fetches == {}
+    assert tools._listings == {}
     shelf.gate.set()
     await tools.refresh("a")
     assert len(tools) == 2
@@ -229,7 +229,7 @@ async def test_a_refresh_that_is_cancelled_leaves_what_others_want(made, shelf):
 
 
 async def test_who_waits_does_not_wait_for_a_pause(made, shelf, monkeypatch):
-    monkeypatch.setattr(toolset, "PAUSES", (0.0, 3600.0))
+    monkeypatch.setattr(toolset, "DELAYS_S", (0.0, 3600.0))
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
     shelf.tell("a")
@@ -245,7 +245,7 @@ async def test_who_waits_does_not_wait_for_a_pause(made, shelf, monkeypatch):
 async def test_a_list_that_changes_with_each_listing_keeps_nobody_busy(
     made, shelf, monkeypatch
 ):
-    monkeypatch.setattr(toolset, "PAUSES", (0.0, 3600.0))
+    monkeypatch.setattr(toolset, "DELAYS_S", (0.0, 3600.0))
     tools = await made(shelf)
     listing = shelf.list_tools
 
@@ -266,7 +266,7 @@ async def test_a_list_that_changes_with_each_listing_keeps_nobody_busy(
 
 
 async def test_many_that_change_at_once_are_shown_together(made, monkeypatch):
-    monkeypatch.setattr(toolset, "RESTS", 20)
+    monkeypatch.setattr(toolset, "REBUILD_INTERVAL_FACTOR", 20)
     shelf = Shelf(**{f"s{number}": ["x"] for number in range(50)})
     tools = await made(shelf)
     before = tools.generation
@@ -282,7 +282,7 @@ async def test_many_that_change_at_once_are_shown_together(made, monkeypatch):
 
 async def test_what_is_to_be_shown_later_is_not_after_the_end(made, shelf, monkeypatch):
     tools = await made(shelf)
-    monkeypatch.setattr(toolset, "RESTS", 1_000_000)
+    monkeypatch.setattr(toolset, "REBUILD_INTERVAL_FACTOR", 1_000_000)
     await tools.refresh()
     shelf.lists["a"] = ["z"]
     shelf.tell("a")
@@ -294,11 +294,11 @@ async def test_what_is_to_be_shown_later_is_not_after_the_end(made, shelf, monke
     shelf.tell("a")
     await settled(tools)
     shelf.tell(None)
-    assert tools._showing is None
+    assert tools._rebuild_timer is None
 
 
 async def test_a_pause_ends_by_itself(made, shelf, monkeypatch):
-    monkeypatch.setattr(toolset, "PAUSES", (0.0, 0.001))
+    monkeypatch.setattr(toolset, "DELAYS_S", (0.0, 0.001))
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
     shelf.tell("a")
@@ -313,10 +313,10 @@ async def test_what_nobody_foresaw_comes_out_of_the_task(made, shelf):
     tools = await made(shelf)
     shelf.lists["a"] = RuntimeError("a defect")
     shelf.tell("a")
-    task = tools._fetches["a"].task
+    task = tools._listings["a"].task
     await asyncio.wait([task])
     assert task.exception() is shelf.lists["a"]
-    assert tools._fetches == {}
+    assert tools._listings == {}
     with pytest.raises(RuntimeError, match="a defect"):
         await tools.refresh()
     assert len(tools) == 2
@@ -338,7 +338,7 @@ async def test_eager_tasks_that_end_before_they_have_a_name_are_not_waited_for(
     finally:
         loop.set_task_factory(None)
     assert tools.names == ("mcp__a__x", "mcp__a__z", "mcp__b__y")
-    assert tools._fetches == {}
+    assert tools._listings == {}
 
 
 async def test_without_servers_there_is_nothing_to_wait_for(made):
@@ -409,11 +409,11 @@ async def test_the_end_of_the_source_ends_the_listings(made, shelf):
     shelf.tell("a")
     refreshing = asyncio.create_task(tools.refresh("b"))
     await asyncio.sleep(0)  # a turn of the loop
-    tasks = [each.task for each in tools._fetches.values()]
+    tasks = [each.task for each in tools._listings.values()]
     shelf.tell(None)
     await asyncio.wait([*tasks, refreshing])
     assert all(task.cancelled() for task in tasks)
-    assert tools._fetches == {}
+    assert tools._listings == {}
     assert shelf.callbacks == []
     assert len(tools) == 2
 

@@ -118,6 +118,6 @@ async def test_a_set_stands_still_when_its_group_is_closed():
     async with Group({"a": files()}) as group:
         tools = await group.tools()
     assert group.source._callbacks == {}
-    assert tools._fetches == {}
+    assert tools._listings == {}
     with pytest.raises(mcpwire.MCPError):
         await tools.call("mcp__a__read", {"path": "x"})

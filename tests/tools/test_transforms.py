@@ -11,7 +11,7 @@ from mcpwire.tools.transforms import (
     check_arguments,
     object_schema,
     preview,
-    without,
+    remove_arguments,
 )
 
 SCHEMA = {
@@ -39,7 +39,7 @@ WHOLE = ToolTransform(
 @pytest.mark.system("L-V10")
 def test_a_caller_sees_the_outside_and_every_other_keyword_stays():
     before = repr(SCHEMA)
-    assert WHOLE.outside(SCHEMA) == {
+    assert WHOLE.caller_schema(SCHEMA) == {
         **SCHEMA,
         "properties": {
             "file": {"type": "string"},
@@ -61,13 +61,13 @@ def test_a_caller_sees_the_outside_and_every_other_keyword_stays():
     ],
 )
 def test_a_server_gets_the_inside(arguments, sent):
-    assert WHOLE.inside(arguments) == sent
+    assert WHOLE.server_arguments(arguments) == sent
 
 
 @pytest.mark.parametrize("name", ["limit", "token", "path"])
 def test_what_is_not_offered_is_refused(name):
     with pytest.raises(LocalProtocolError, match=f"takes no argument {name!r}"):
-        WHOLE.inside({name: "x"})
+        WHOLE.server_arguments({name: "x"})
 
 
 @pytest.mark.parametrize("order", [["key", "cwd"], ["cwd", "key"]])
@@ -75,17 +75,19 @@ def test_an_argument_under_another_ones_name_covers_that_one(order):
     kinds = {"key": {"type": "integer"}, "cwd": {"type": "string"}}
     schema = {"properties": {name: kinds[name] for name in order}, "required": order}
     covering = ToolTransform(rename={"cwd": "key"})
-    assert covering.outside(schema) == {
+    assert covering.caller_schema(schema) == {
         "properties": {"cwd": {"type": "integer"}},
         "required": ["cwd"],
     }
-    assert covering.inside({"cwd": 5}) == {"key": 5}
+    assert covering.server_arguments({"cwd": 5}) == {"key": 5}
 
 
 def test_two_names_may_change_places():
     swap = ToolTransform(rename={"a": "b", "b": "a"})
-    assert swap.inside({"a": 1, "b": 2}) == {"b": 1, "a": 2}
-    assert swap.outside({"properties": {"a": {}, "b": True}, "required": ["a"]}) == {
+    assert swap.server_arguments({"a": 1, "b": 2}) == {"b": 1, "a": 2}
+    assert swap.caller_schema(
+        {"properties": {"a": {}, "b": True}, "required": ["a"]}
+    ) == {
         "properties": {"b": {}, "a": True},
         "required": ["b"],
     }
@@ -94,21 +96,21 @@ def test_two_names_may_change_places():
 def test_without_changes_to_the_arguments_all_stays_itself():
     words = ToolTransform(name="x", description="y", title="z")
     arguments = {"a": 1}
-    assert words.inside(arguments) is arguments
-    assert words.outside(SCHEMA) is SCHEMA
-    assert ToolTransform(hide="x").inside(None) is None
-    assert ToolTransform(hide="x").inside({}) == {}
+    assert words.server_arguments(arguments) is arguments
+    assert words.caller_schema(SCHEMA) is SCHEMA
+    assert ToolTransform(hide="x").server_arguments(None) is None
+    assert ToolTransform(hide="x").server_arguments({}) == {}
 
 
 @pytest.mark.parametrize("schema", [{"anyOf": []}, {"properties": 1, "required": "x"}])
 def test_a_schema_of_any_other_shape_stays_as_it_is(schema):
-    assert WHOLE.outside(schema) == schema
+    assert WHOLE.caller_schema(schema) == schema
 
 
 def test_a_default_of_a_property_that_is_no_object_is_sent_all_the_same():
     one = ToolTransform(defaults={"limit": 3})
-    assert one.outside(SCHEMA)["properties"]["limit"] is True
-    assert one.inside(None) == {"limit": 3}
+    assert one.caller_schema(SCHEMA)["properties"]["limit"] is True
+    assert one.server_arguments(None) == {"limit": 3}
 
 
 @pytest.mark.parametrize(
@@ -161,11 +163,11 @@ def test_arguments_are_an_object_or_null():
 @pytest.mark.system("V16")
 def test_arguments_of_some_names_are_left_out():
     names = ("cwd", "_session")
-    assert without({"cwd": "/", "a": 1, "_session": {}}, names) == {"a": 1}
-    assert without({"cwd": "/"}, names) == {}
-    assert without(None, names) is None
+    assert remove_arguments({"cwd": "/", "a": 1, "_session": {}}, names) == {"a": 1}
+    assert remove_arguments({"cwd": "/"}, names) == {}
+    assert remove_arguments(None, names) is None
     arguments = {"a": 1}
-    assert without(arguments, ()) is arguments
+    assert remove_arguments(arguments, ()) is arguments
 
 
 @pytest.mark.system("A72")

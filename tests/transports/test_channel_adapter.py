@@ -233,7 +233,7 @@ async def test_notifications_fail_as_calls_do():
 
 
 async def test_a_channel_that_does_not_close_holds_nobody_up(monkeypatch, caplog):
-    monkeypatch.setattr(module, "END_S", 0.05)
+    monkeypatch.setattr(module, "END_TIMEOUT_S", 0.05)
     own = Own()
     own.aclose = forever
     channel = opened(own)
@@ -370,7 +370,7 @@ async def test_a_call_that_is_asked_too_much_ends_alone():
 async def test_after_a_fork_it_refuses_use_and_is_not_closed():
     own = Own()
     channel = opened(own)
-    channel.forked()  # as the fork's hook does in the child
+    channel.after_fork()  # as the fork's hook does in the child
     with pytest.raises(mcpwire.LocalProtocolError, match="forked from"):
         await channel.call("x", None, deadline=None)
     with pytest.raises(mcpwire.LocalProtocolError, match="forked from"):

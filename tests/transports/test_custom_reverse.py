@@ -149,7 +149,7 @@ async def test_the_one_that_waits_longest_makes_way():
 async def test_closing_ends_the_wait_of_who_wants_a_connection():
     target = Reverse(name="nobody")
     connecting = asyncio.create_task(mcpwire.Client(target).connect())
-    await until(lambda: target._wanted)
+    await until(lambda: target._waiting_clients)
     await target.aclose()
     with pytest.raises(mcpwire.ConnectError, match="nobody was closed"):
         await connecting
@@ -200,10 +200,10 @@ async def test_what_comes_as_nobody_wants_it_any_more_is_for_the_next():
     taken = []
     for after in (0, 1):
         opening = asyncio.create_task(target.open_link())
-        await until(lambda: target._wanted)
+        await until(lambda: target._waiting_clients)
         if after:
             taken.append(asyncio.create_task(target.open_link()))
-            await until(lambda: target._wanted == 2)
+            await until(lambda: target._waiting_clients == 2)
         ends = Ends()
         accepting = ends.accepted(target)
         await until(lambda: target.waiting)
@@ -212,7 +212,7 @@ async def test_what_comes_as_nobody_wants_it_any_more_is_for_the_next():
             await opening
         link = await (taken[0] if after else target.open_link())
         await link.close()
-        link.over.set()
+        link.released.set()
         assert await accepting is True
         assert ends.closed == 1
 

@@ -325,14 +325,14 @@ async def test_a_deadline_that_several_requests_hold_runs_again_with_the_calls_e
     call = Pending("tools/call", None, Deadline(now, 10.0), None, None)
     loop, limits = asyncio.get_running_loop(), Limits(question_time=600.0)
     timeouts = Timeouts(loop, {1: call}, pytest.fail, limits)
-    timeouts.hold("first", [call])
-    timeouts.hold("second", [call])
+    timeouts.pause("first", [call])
+    timeouts.pause("second", [call])
     assert call.deadline.at > now + 600.0
     timeouts.release(call)
     assert call.deadline.at < now + 600.0
     timeouts.resume("first")
     timeouts.resume("second")
-    assert call.holds == 0
+    assert call.pauses == 0
     timeouts.stop()
 
 

@@ -86,11 +86,11 @@ async def test_a_child_that_left_its_group_is_ended_all_the_same():
 
 def test_a_forgotten_child_is_killed_by_its_owner_only():
     popen = subprocess.Popen(["sleep", "60"], process_group=0)
-    process.kill_forgotten(popen, os.getpid() + 1)  # as after a fork
+    process.kill_leaked(popen, os.getpid() + 1)  # as after a fork
     assert popen.poll() is None
-    process.kill_forgotten(popen, os.getpid())
+    process.kill_leaked(popen, os.getpid())
     assert popen.poll() == -signal.SIGKILL
-    process.kill_forgotten(popen, os.getpid())
+    process.kill_leaked(popen, os.getpid())
 
 
 def test_a_group_is_gone_when_only_foreign_zombies_are_left(tmp_path):
@@ -111,9 +111,9 @@ def test_a_group_is_gone_when_only_foreign_zombies_are_left(tmp_path):
         ended = os.pidfd_open(zombie)
         assert select.select([ended], [], [], BOUND_S)[0]
         os.close(ended)
-        assert not process.group_runs(zombie)
+        assert not process.is_group_running(zombie)
         parent.stdin.close()
-    assert not process.group_runs(zombie)
+    assert not process.is_group_running(zombie)
 
 
 async def test_a_spawn_that_fails_leaves_no_descriptor(monkeypatch):

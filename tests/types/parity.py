@@ -13,15 +13,15 @@ from mcpwire import types
 from mcpwire.types._codec import (
     ANY,
     Array,
-    Closed,
-    Either,
     FieldSpec,
     Kind,
     Leaf,
     Map,
-    Nested,
-    Picked,
-    Tagged,
+    OneOrArray,
+    SelectedUnion,
+    StringEnum,
+    TaggedUnion,
+    TypedObject,
     spec_of,
 )
 
@@ -154,7 +154,7 @@ class Comparison:
     def structure(self, kind: Kind, schema: dict[str, Any], path: str) -> None:
         """Compare what is inside a value."""
         match kind:
-            case Leaf(known=choices) | Closed(choices):
+            case Leaf(known=choices) | StringEnum(choices):
                 theirs = {schema["const"]} if "const" in schema else schema.get("enum")
                 if set(choices) != set(theirs or ()):
                     self.report(path, f"the schema knows {theirs}")
@@ -162,9 +162,9 @@ class Comparison:
                 self.item(item, schema["items"], f"{path}[]")
             case Map(item):
                 self.item(item, schema["additionalProperties"], f"{path}[key]")
-            case Nested(cls):
+            case TypedObject(cls):
                 self.object(cls, self.merged(schema), path)
-            case Tagged() | Picked():
+            case TaggedUnion() | SelectedUnion():
                 ours = {each.__name__ for each in kind.classes}
                 for member in sorted(self.flat(schema)):
                     direct = class_of(member)
@@ -178,7 +178,7 @@ class Comparison:
             return
         if json_types(kind) != self.json_types(resolved):
             self.report(path, f"the schema takes {sorted(self.json_types(resolved))}")
-        elif isinstance(kind, Tagged | Picked):
+        elif isinstance(kind, TaggedUnion | SelectedUnion):
             self.structure(kind, schema, path)
         else:
             self.structure(kind, resolved, path)
@@ -239,11 +239,11 @@ def json_types(kind: Kind) -> set[str]:
         case Leaf(types=kinds):
             found = {_JSON[each] for each in kinds}
             return found - {"integer"} if "number" in found else found
-        case Closed():
+        case StringEnum():
             return {"string"}
         case Array():
             return {"array"}
-        case Either(one, _):
+        case OneOrArray(one, _):
             return json_types(one) | {"array"}
     return {"object"}
 

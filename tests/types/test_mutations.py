@@ -12,15 +12,15 @@ from wirevalues import PLAIN, example, full, name_of
 from mcpwire.errors import InvalidMessage
 from mcpwire.types import decode, encode
 from mcpwire.types._codec import (
-    DEFAULTED,
+    DEFAULTED_FIELDS,
     Array,
-    Closed,
-    Either,
     Leaf,
     Map,
-    Nested,
-    Picked,
-    Tagged,
+    OneOrArray,
+    SelectedUnion,
+    StringEnum,
+    TaggedUnion,
+    TypedObject,
     spec_of,
 )
 
@@ -68,7 +68,7 @@ class Place:
 def places(kind, keys, path):
     """Yield all places below a value that `example` made."""
     match kind:
-        case Nested(cls):
+        case TypedObject(cls):
             yield from places_of(cls, keys, path)
         case Array(item):
             yield Place((*keys, 0), f"{path}[0]", item)
@@ -76,9 +76,9 @@ def places(kind, keys, path):
         case Map(item):
             yield Place((*keys, "key"), f"{path}.key", item)
             yield from places(item, (*keys, "key"), f"{path}.key")
-        case Either(one, _):
+        case OneOrArray(one, _):
             yield from places(one, keys, path)
-        case Tagged(key):
+        case TaggedUnion(key):
             # Its tag decides on another type; each member is broken on its own.
             for place in places_of(kind.classes[0], keys, path):
                 if place.keys != (*keys, key):
@@ -89,7 +89,7 @@ def places_of(cls, keys, path):
     """Yield all places of an object that `full` made."""
     spec = spec_of(cls)
     for name, value in spec.constants.items():
-        yield Place((*keys, name), f"{path}.{name}", Closed((value,)))
+        yield Place((*keys, name), f"{path}.{name}", StringEnum((value,)))
     for field in spec.fields:
         where = path + (
             f".{field.wire}" if "/" not in field.wire else f'["{field.wire}"]'
@@ -110,23 +110,23 @@ def accepted_types(kind):
         case Leaf(types=kinds):
             found = {NAMES[each] for each in kinds} or set(VALUES)
             return found | {"int"} if "number" in found else found
-        case Closed():
+        case StringEnum():
             return set()
         case Array():
             return {"array"}
-        case Either(one, _):
+        case OneOrArray(one, _):
             return accepted_types(one) | {"array"}
     return {"object"}
 
 
 def is_closed(kind):
     """Tell whether an error shows a string that stands there instead."""
-    return isinstance(kind.one if isinstance(kind, Either) else kind, Closed)
+    return isinstance(kind.one if isinstance(kind, OneOrArray) else kind, StringEnum)
 
 
 def is_forgiven(place):
     """Look into the table, and nowhere else."""
-    return f"{place.owner}.{place.wire}" in DEFAULTED
+    return f"{place.owner}.{place.wire}" in DEFAULTED_FIELDS
 
 
 def wrong_values(place):
@@ -137,7 +137,7 @@ def wrong_values(place):
             yield name, value, place.nullable or place.optional or is_forgiven(place)
         elif name not in takes:
             yield name, value, False
-    if place.owner or isinstance(place.kind, Closed):
+    if place.owner or isinstance(place.kind, StringEnum):
         missing = place.optional or is_forgiven(place)
         yield "nothing", MISSING, missing
 
@@ -151,7 +151,7 @@ def test_a_wrong_value_is_refused_with_its_path_or_forgiven(cls):
     root = full(cls)
     assert encode(decode(cls, root)) == root
     for place in places_of(cls, (), cls.__name__):
-        if isinstance(place.kind, Picked):
+        if isinstance(place.kind, SelectedUnion):
             continue  # see test_unions.py
         for name, value, accepted in wrong_values(place):
             changed = place.put(root, value)
@@ -197,4 +197,4 @@ def test_unknown_members_survive_at_every_level(cls):
 
 
 def is_object(place):
-    return isinstance(place.kind, Nested | Tagged)
+    return isinstance(place.kind, TypedObject | TaggedUnion)

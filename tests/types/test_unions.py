@@ -7,7 +7,7 @@ import pytest
 from mcpwire import types
 from mcpwire.errors import InvalidMessage
 from mcpwire.types import decode, encode
-from mcpwire.types._codec import Tagged, spec_of
+from mcpwire.types._codec import TaggedUnion, spec_of
 
 
 def refusal(cls, value):
@@ -33,7 +33,7 @@ def test_unknown_types_are_not_remembered():
     (table,) = [
         field.kind.members
         for field in spec_of(types.PromptMessage).fields
-        if isinstance(field.kind, Tagged)
+        if isinstance(field.kind, TaggedUnion)
     ]
     before = set(table)
     value = {"role": "user", "content": {"type": "invented"}}

@@ -9,13 +9,13 @@ import attrs
 from mcpwire import types
 from mcpwire.types._codec import (
     Array,
-    Closed,
-    Either,
     Leaf,
     Map,
-    Nested,
-    Picked,
-    Tagged,
+    OneOrArray,
+    SelectedUnion,
+    StringEnum,
+    TaggedUnion,
+    TypedObject,
     spec_of,
 )
 
@@ -69,13 +69,13 @@ def _leaf_example(kind: Leaf) -> Any:
 
 _EXAMPLE_OF: dict[type, Any] = {
     Leaf: _leaf_example,
-    Closed: lambda kind: kind.values[0],
+    StringEnum: lambda kind: kind.values[0],
     Array: lambda kind: [example(kind.item)],
     Map: lambda kind: {"key": example(kind.item)},
-    Nested: lambda kind: full(kind.cls),
-    Either: lambda kind: example(kind.one),
-    Tagged: lambda kind: full(kind.classes[0]),
-    Picked: lambda kind: full(kind.classes[0]),
+    TypedObject: lambda kind: full(kind.cls),
+    OneOrArray: lambda kind: example(kind.one),
+    TaggedUnion: lambda kind: full(kind.classes[0]),
+    SelectedUnion: lambda kind: full(kind.classes[0]),
 }
 
 

@@ -18,13 +18,13 @@ from mcpwire.errors import LocalProtocolError, MessageTooLarge
 from mcpwire.wire.json import (
     Fragment,
     JSONDecodeError,
-    _find_offence,
+    _find_problem,
     check_values,
     compact,
     encode,
     encode_line,
     loads,
-    outline,
+    peek_members,
 )
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -208,7 +208,7 @@ def test_what_has_no_json_form_is_refused_with_its_path(value, message, write):
 def test_an_offence_that_we_cannot_find_is_told_in_the_encoders_words(
     write, monkeypatch
 ):
-    monkeypatch.setattr("mcpwire.wire.json._find_offence", lambda *_: None)
+    monkeypatch.setattr("mcpwire.wire.json._find_problem", lambda *_: None)
     with pytest.raises(
         LocalProtocolError, match=r"cannot send \$: .*serializable: set"
     ):
@@ -225,7 +225,7 @@ def test_parts_shared_without_end_are_refused_at_once():
 
 @given(ANYTHING)
 def test_what_is_refused_is_what_the_search_for_its_place_finds(value):
-    if _find_offence(value) is None:
+    if _find_problem(value) is None:
         encode_line(value)
     else:
         with pytest.raises(LocalProtocolError, match="cannot send"):
@@ -300,7 +300,7 @@ def test_a_broken_line_still_tells_whose_answer_it_was(broken):
     ):
         with pytest.raises(JSONDecodeError):
             loads(line)
-        assert outline(line) == {"jsonrpc": "2.0", "id": 7, "result": None}
+        assert peek_members(line) == {"jsonrpc": "2.0", "id": 7, "result": None}
 
 
 @pytest.mark.attack("S14", "S17")
@@ -316,13 +316,13 @@ def test_a_broken_line_still_tells_whose_answer_it_was(broken):
     ids=lambda line: repr(line[:20]),
 )
 def test_a_line_beyond_help_gives_nothing(line):
-    assert outline(line) == {}
+    assert peek_members(line) == {}
 
 
 @given(st.binary())
 @example(b'{"":}}')
 def test_any_line_gives_members_or_nothing(line):
-    assert isinstance(outline(line), dict)
+    assert isinstance(peek_members(line), dict)
 
 
 # --- values ----------------------------------------------------------------------
@@ -385,8 +385,8 @@ def test_quotes_that_no_values_need_count_as_too_many_values():
     ],
 )
 def test_the_members_around_a_long_one_are_read_without_it(text, found):
-    assert outline(text) == found
-    assert outline(bytearray(text)) == found
+    assert peek_members(text) == found
+    assert peek_members(bytearray(text)) == found
 
 
 def test_a_compact_copy_takes_no_more_than_its_text():

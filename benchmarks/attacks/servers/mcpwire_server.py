@@ -13,10 +13,10 @@ from mcpwire.server.server import SERVER_LIMITS
 
 options = json.loads(os.environ.get("OPTIONS", "{}"))
 port = os.environ["PORT"]
-known = {field.name for field in attrs.fields(Limits)}
+limit_names = {field.name for field in attrs.fields(Limits)}
 limits = attrs.evolve(
     SERVER_LIMITS,
-    **{name: each for name, each in options["limits"].items() if name in known},
+    **{name: value for name, value in options["limits"].items() if name in limit_names},
 )
 auth = None
 if "introspection" in options:

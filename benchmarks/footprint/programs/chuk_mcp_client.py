@@ -2,15 +2,17 @@
 
 import asyncio
 
-import told
+import measurements
 from chuk_mcp.client import connect_to_server
 from chuk_mcp.transports.stdio import StdioParameters
 
 
-async def main(server, *many):
+async def main(server, *repeats):
     async with connect_to_server(StdioParameters(command=server, args=[])) as client:
-        await told.calls(lambda: client.call_tool("echo", {"text": "hi"}), *many)
+        await measurements.measure_calls(
+            lambda: client.call_tool("echo", {"text": "hi"}), *repeats
+        )
 
 
-if words := told.imported():
-    asyncio.run(main(*words))
+if arguments := measurements.report_import():
+    asyncio.run(main(*arguments))

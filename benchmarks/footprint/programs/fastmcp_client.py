@@ -2,16 +2,18 @@
 
 import asyncio
 
-import told
+import measurements
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
 
-async def main(server, *many):
+async def main(server, *repeats):
     transport = StdioTransport(server, [], keep_alive=False)
     async with Client(transport, mode="legacy") as client:
-        await told.calls(lambda: client.call_tool("echo", {"text": "hi"}), *many)
+        await measurements.measure_calls(
+            lambda: client.call_tool("echo", {"text": "hi"}), *repeats
+        )
 
 
-if words := told.imported():
-    asyncio.run(main(*words))
+if arguments := measurements.report_import():
+    asyncio.run(main(*arguments))

@@ -2,16 +2,18 @@
 
 import asyncio
 
-import told
+import measurements
 from mcp_use import MCPClient
 
 
-async def main(server, *many):
+async def main(server, *repeats):
     client = MCPClient({"mcpServers": {"null": {"command": server, "args": []}}})
     session = await client.create_session("null")
-    await told.calls(lambda: session.call_tool("echo", {"text": "hi"}), *many)
+    await measurements.measure_calls(
+        lambda: session.call_tool("echo", {"text": "hi"}), *repeats
+    )
     await client.close_all_sessions()
 
 
-if words := told.imported():
-    asyncio.run(main(*words))
+if arguments := measurements.report_import():
+    asyncio.run(main(*arguments))

@@ -2,16 +2,18 @@
 
 import asyncio
 
-import told
+import measurements
 
 import mcpwire
 
 
-async def main(server, *many):
+async def main(server, *repeats):
     async with mcpwire.Client(mcpwire.Stdio(server)) as client:
-        await told.calls(lambda: client.call_tool("echo", {"text": "hi"}), *many)
+        await measurements.measure_calls(
+            lambda: client.call_tool("echo", {"text": "hi"}), *repeats
+        )
 
 
 mcpwire.Client  # noqa: B018 - loads the class
-if words := told.imported():
-    asyncio.run(main(*words))
+if arguments := measurements.report_import():
+    asyncio.run(main(*arguments))

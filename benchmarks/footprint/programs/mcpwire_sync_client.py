@@ -2,21 +2,21 @@
 
 import contextlib
 
-import told
+import measurements
 
 import mcpwire.sync
 
 
-async def main(server, *many):
+async def main(server, *repeats):
     with mcpwire.sync.Client(mcpwire.Stdio(server)) as client:
 
         async def call():
             client.call_tool("echo", {"text": "hi"})
 
-        await told.calls(call, *many)
+        await measurements.measure_calls(call, *repeats)
 
 
 mcpwire.sync.Client  # noqa: B018 - loads the class
-if words := told.imported():
+if arguments := measurements.report_import():
     with contextlib.suppress(StopIteration):
-        main(*words).send(None)  # the coroutine never waits
+        main(*arguments).send(None)  # the coroutine never waits

@@ -2,15 +2,17 @@
 
 import asyncio
 
-import told
+import measurements
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
 
-async def main(server, *many):
+async def main(server, *repeats):
     async with Client(StdioServerParameters(command=server), mode="legacy") as client:
-        await told.calls(lambda: client.call_tool("echo", {"text": "hi"}), *many)
+        await measurements.measure_calls(
+            lambda: client.call_tool("echo", {"text": "hi"}), *repeats
+        )
 
 
-if words := told.imported():
-    asyncio.run(main(*words))
+if arguments := measurements.report_import():
+    asyncio.run(main(*arguments))

@@ -2,10 +2,10 @@
 const { Client } = require("@modelcontextprotocol/client");
 const { StdioClientTransport } = require("@modelcontextprotocol/client/stdio");
 
-const tell = (name, value) => console.log(`${name} ${value}`);
+const printFigure = (name, value) => console.log(`${name} ${value}`);
 const rssKib = () => Math.round(process.memoryUsage().rss / 1024);
 
-async function main(server, many = "0") {
+async function main(server, repeats = "0") {
     const client = new Client(
         { name: "footprint", version: "1" },
         { versionNegotiation: { mode: "legacy" } },
@@ -13,13 +13,13 @@ async function main(server, many = "0") {
     await client.connect(new StdioClientTransport({ command: server, args: [] }));
     const call = () => client.callTool({ name: "echo", arguments: { text: "hi" } });
     await call();
-    tell("call_rss_kib", rssKib());
-    if (Number(many)) {
-        for (let n = 0; n < Number(many) * 1.1; n++) await call();
-        tell("after_rss_kib", rssKib());
+    printFigure("call_rss_kib", rssKib());
+    if (Number(repeats)) {
+        for (let n = 0; n < Number(repeats) * 1.1; n++) await call();
+        printFigure("after_rss_kib", rssKib());
     }
     await client.close();
 }
 
-const words = process.argv.slice(2);
-if (words.length) main(...words);
+const args = process.argv.slice(2);
+if (args.length) main(...args);

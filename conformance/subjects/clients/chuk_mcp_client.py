@@ -13,11 +13,11 @@ async def main(target: str) -> None:
     calls = 1_000
     if target.startswith("http"):
         calls = 200  # each takes 60 ms
-        where = StreamableHTTPTransport(StreamableHTTPParameters(url=target))
+        transport = StreamableHTTPTransport(StreamableHTTPParameters(url=target))
     else:
         command, *arguments = shlex.split(target)
-        where = StdioParameters(command=command, args=arguments)
-    async with connect_to_server(where) as client:
+        transport = StdioParameters(command=command, args=arguments)
+    async with connect_to_server(transport) as client:
         for _ in range(calls):
             await client.call_tool("echo", {"text": "hi"})
 

@@ -9,11 +9,11 @@ from mcp_use import MCPClient
 
 async def main(target: str) -> None:
     if target.startswith("http"):
-        where = {"url": target}
+        config = {"url": target}
     else:
         command, *arguments = shlex.split(target)
-        where = {"command": command, "args": arguments}
-    client = MCPClient({"mcpServers": {"null": where}})
+        config = {"command": command, "args": arguments}
+    client = MCPClient({"mcpServers": {"null": config}})
     session = await client.create_session("null")
     for _ in range(1_000):
         await session.call_tool("echo", {"text": "hi"})

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.cases import (
-    asking,
     authorization,
     caching,
     cancellation,
     changes,
+    client_requests,
     completions,
     concurrency,
     discovery,
@@ -73,7 +73,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     caching.FAMILY,
     changes.FAMILY,
     subscriptions.FAMILY,
-    asking.FAMILY,
+    client_requests.FAMILY,
     input_rounds.FAMILY,
     tasks.FAMILY,
     task_extension.FAMILY,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.check.roles import arguments_for, call_of
+from mcpwire.check.roles import arguments_for, call_params
 from mcpwire.protocol.json_schema import properties_of
 
 if TYPE_CHECKING:
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from mcpwire.check.peer import Response
     from mcpwire.check.subject import Answer, Message, Subject
 
-BRIEF_S: Final = 0.02
+SHORT_CALL_S: Final = 0.02
 """Duration of a call that need not last, if the tool has an argument for it."""
-_SECONDS: Final = ("second", "duration", "delay", "sleep", "wait", "time", "secs")
-_MILLISECONDS: Final = ("milli", "ms")
+_SECOND_WORDS: Final = ("second", "duration", "delay", "sleep", "wait", "time", "secs")
+_MILLISECOND_WORDS: Final = ("milli", "ms")
 
 
-def lasting(tool: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+def params_with_duration(tool: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """Return params of a call with a duration, if the tool has an argument for it."""
     arguments = dict(arguments_for(tool) or {})
     schema = tool.get("inputSchema")
@@ -30,11 +30,11 @@ def lasting(tool: Mapping[str, Any], seconds: float) -> dict[str, Any]:
         lower = name.lower()
         if kind not in {"number", "integer"}:
             continue
-        if any(word in lower for word in _MILLISECONDS):
+        if any(word in lower for word in _MILLISECOND_WORDS):
             arguments[name] = round(seconds * 1000)
-        elif any(word in lower for word in _SECONDS):
+        elif any(word in lower for word in _SECOND_WORDS):
             arguments[name] = seconds if kind == "number" else max(1, round(seconds))
-    return call_of(tool, arguments)
+    return call_params(tool, arguments)
 
 
 @attrs.frozen
@@ -46,48 +46,52 @@ class SlowCall:
     response: Response | None
 
 
-async def start_slow(subject: Subject, seconds: float) -> SlowCall:
+async def start_slow_call(subject: Subject, seconds: float) -> SlowCall:
     """Start a call of the slow tool, and check that it is in progress.
 
     Raises:
         Absent: The server has no slow tool, or the call has ended already.
     """
-    params = lasting(subject.need_tool("slow"), seconds)
+    params = params_with_duration(subject.need_tool("slow"), seconds)
     id = subject.next_id()
     response = await subject.send(subject.message("tools/call", params, id=id))
     await subject.barrier()
     if subject.answers_to(id):
-        subject.absent("slow tool that still runs when the next request is answered")
+        subject.raise_absent(
+            "slow tool that still runs when the next request is answered"
+        )
     return SlowCall(id, params, response)
 
 
-async def notified(
+async def call_notify_tool(
     subject: Subject, method: str, meta: Mapping[str, Any] | None = None
 ) -> tuple[Answer, list[Message]]:
     """Call the `notify` tool; return the answer, and notifications up to a barrier."""
-    params = lasting(subject.need_tool("notify"), BRIEF_S)
+    params = params_with_duration(subject.need_tool("notify"), SHORT_CALL_S)
     if meta is not None:
         params["_meta"] = meta
-    before = len(subject.received)
+    start = len(subject.received)
     answer = await subject.request("tools/call", params, timeout=15.0)
     await subject.barrier()
-    found = [each for each in subject.received[before:] if each.method == method]
-    return answer, found
+    notifications = [each for each in subject.received[start:] if each.method == method]
+    return answer, notifications
 
 
-def expect_before(
-    subject: Subject, answer: Answer, found: Iterable[Message], expected: str
+def expect_before_answer(
+    subject: Subject, answer: Answer, notifications: Iterable[Message], expected: str
 ) -> None:
     """Raise `Broken` if a notification was received after an answer."""
-    at = position(subject, answer.message)
-    for each in found:
-        subject.expect(position(subject, each) < at, expected, each.raw)
+    answer_index = index_of(subject, answer.message)
+    for notification in notifications:
+        subject.expect(
+            index_of(subject, notification) < answer_index, expected, notification.raw
+        )
 
 
 def echo_params(subject: Subject, text: str) -> dict[str, Any]:
     """Return the params of a call of the echo tool."""
     tool = subject.need_tool("echo")
-    return call_of(tool, arguments_for(tool, text))
+    return call_params(tool, arguments_for(tool, text))
 
 
 def texts_of(message: Message) -> str:
@@ -98,6 +102,6 @@ def texts_of(message: Message) -> str:
     return "\n".join(str(p.get("text", "")) for p in parts if isinstance(p, dict))
 
 
-def position(subject: Subject, message: Message) -> int:
+def index_of(subject: Subject, message: Message) -> int:
     """Return the index of a received message, compared by identity."""
     return next(i for i, each in enumerate(subject.received) if each is message)

@@ -2,7 +2,7 @@
 
 ::
 
-    exchange(
+    add_exchange_case(
         FAMILY.must, "RPC-31.a", "an unknown method is answered with -32601",
         source="schema#MethodNotFoundError",
         send=Request("mcpwire/no-such-method"),
@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 
 from mcpwire.check.peer import HeaderValue
-from mcpwire.check.subject import Reaction, Subject, shown
+from mcpwire.check.subject import Reaction, Subject, printable
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mcpwire.check.case import Run
+    from mcpwire.check.case import CaseFunction
     from mcpwire.check.peer import Response
 
 Params: TypeAlias = Mapping[str, Any] | Callable[[Subject], Mapping[str, Any]] | None
@@ -37,8 +37,8 @@ Params: TypeAlias = Mapping[str, Any] | Callable[[Subject], Mapping[str, Any]] |
 Headers: TypeAlias = Mapping[str, HeaderValue]
 """Header fields to add or replace; ``None`` removes a field."""
 
-_SHOWN: Final = 120
-_LISTED: Final = 8  # maximum number of values that a text lists
+_MAX_SHOWN_CHARS: Final = 120
+_MAX_LISTED_VALUES: Final = 8  # maximum number of values that a text lists
 
 
 # --- data to send ---------------------------------------------------------------------
@@ -53,13 +53,15 @@ class Request:
     text: str = ""
     """Description; by default made from the method and params."""
 
-    async def to(self, subject: Subject) -> Reaction:
+    async def send(self, subject: Subject) -> Reaction:
         """Send the request; return its answer only."""
-        answer = await subject.request(self.method, _made(self.params, subject))
+        answer = await subject.request(
+            self.method, _resolve_params(self.params, subject)
+        )
         return Reaction([answer.message], answer.response)
 
     def __str__(self) -> str:
-        return self.text or f"the request {self.method}{_told(self.params)}"
+        return self.text or f"the request {self.method}{_describe_params(self.params)}"
 
 
 @attrs.frozen
@@ -70,17 +72,20 @@ class Notification:
     params: Params = None
     text: str = ""
 
-    async def to(self, subject: Subject) -> Reaction:
+    async def send(self, subject: Subject) -> Reaction:
         """Send the notification; return the reaction."""
-        message = subject.message(self.method, _made(self.params, subject))
+        message = subject.message(self.method, _resolve_params(self.params, subject))
         return await subject.provoke(message)
 
     def __str__(self) -> str:
-        return self.text or f"the notification {self.method}{_told(self.params)}"
+        return (
+            self.text
+            or f"the notification {self.method}{_describe_params(self.params)}"
+        )
 
 
 @attrs.frozen
-class Changed:
+class ChangedRequest:
     """A valid request of the revision with a change, usually an invalid one."""
 
     change: Mapping[str, Any] | Callable[[dict[str, Any]], Any]
@@ -92,11 +97,11 @@ class Changed:
     params: Params = None
     headers: Headers | None = None
 
-    async def to(self, subject: Subject) -> Reaction:
+    async def send(self, subject: Subject) -> Reaction:
         """Send the changed request; return the reaction."""
         message: Any = subject.message(
             self.method or subject.facts.barrier,
-            _made(self.params, subject),
+            _resolve_params(self.params, subject),
             id=subject.next_id(),
         )
         headers = {**subject.http_headers(message), **(self.headers or {})}
@@ -118,7 +123,7 @@ class Octets:
     text: str = ""
     """Description; by default the octets themselves."""
 
-    async def to(self, subject: Subject) -> Reaction:
+    async def send(self, subject: Subject) -> Reaction:
         """Send the octets; return the reaction."""
         data = self.data if isinstance(self.data, bytes) else self.data(subject)
         return await subject.provoke(data)
@@ -126,33 +131,35 @@ class Octets:
     def __str__(self) -> str:
         if self.text or not isinstance(self.data, bytes):
             return self.text
-        return f"the bytes {shown(self.data)[:_SHOWN]}"
+        return f"the bytes {printable(self.data)[:_MAX_SHOWN_CHARS]}"
 
 
-_VALUE: Final = {"_meta": {"com.example/value": "mcpwire"}}
+_VALUE_PARAMS: Final = {"_meta": {"com.example/value": "mcpwire"}}
 
 
-def spoiled(change: Callable[[bytes], bytes], text: str) -> Changed:
+def rewritten_request(change: Callable[[bytes], bytes], text: str) -> ChangedRequest:
     """Return the barrier request with changed octets."""
-    return Changed(lambda message: change(encode(message)), text, params=_VALUE)
+    return ChangedRequest(
+        lambda message: change(encode(message)), text, params=_VALUE_PARAMS
+    )
 
 
-def valued(value: bytes, text: str) -> Changed:
+def request_with_value(value: bytes, text: str) -> ChangedRequest:
     """Return the barrier request with another value in its params, as JSON text."""
-    return spoiled(lambda line: line.replace(b'"mcpwire"', value), text)
+    return rewritten_request(lambda line: line.replace(b'"mcpwire"', value), text)
 
 
-def _made(params: Params, subject: Subject) -> Mapping[str, Any] | None:
+def _resolve_params(params: Params, subject: Subject) -> Mapping[str, Any] | None:
     return params(subject) if callable(params) else params
 
 
-def _told(params: Params) -> str:
+def _describe_params(params: Params) -> str:
     if params is None or callable(params):
         return ""
-    return f" with the params {shown(dict(params))[:_SHOWN]}"
+    return f" with the params {printable(dict(params))[:_MAX_SHOWN_CHARS]}"
 
 
-Sent: TypeAlias = Request | Notification | Changed | Octets
+Sendable: TypeAlias = Request | Notification | ChangedRequest | Octets
 
 
 # --- expected reactions ---------------------------------------------------------------
@@ -173,7 +180,7 @@ class Error:
         self.data = data
         self.text = text
 
-    def holds(self, reaction: Reaction) -> bool:
+    def matches(self, reaction: Reaction) -> bool:
         """Return whether the reaction has such an error."""
         has_status = reaction.response is None or reaction.status in self.statuses
         if self.statuses and not has_status:
@@ -186,15 +193,17 @@ class Error:
         )
 
     def __str__(self) -> str:
-        found = f"an error {_one_of(self.codes)}{f' {self.text}' if self.text else ''}"
-        over = f"; over HTTP with the status {_one_of(self.statuses)}"
-        return found + (over if self.statuses else "")
+        error = (
+            f"an error {_join_values(self.codes)}{f' {self.text}' if self.text else ''}"
+        )
+        http = f"; over HTTP with the status {_join_values(self.statuses)}"
+        return error + (http if self.statuses else "")
 
 
 class Refusal:
     """An error with any code; over HTTP, also a status from 400 to 499."""
 
-    def holds(self, reaction: Reaction) -> bool:
+    def matches(self, reaction: Reaction) -> bool:
         """Return whether the server refused the data."""
         return bool(reaction.errors) or 400 <= (reaction.status or 0) < 500
 
@@ -209,7 +218,7 @@ class Result:
     condition: Callable[[dict[str, Any]], object] = lambda _: True
     text: str = "a result"
 
-    def holds(self, reaction: Reaction) -> bool:
+    def matches(self, reaction: Reaction) -> bool:
         """Return whether the reaction has such a result."""
         return any(
             isinstance(result := message.value.get("result"), dict)
@@ -228,7 +237,7 @@ class Silence:
     The server may send notifications and requests.
     """
 
-    def holds(self, reaction: Reaction) -> bool:
+    def matches(self, reaction: Reaction) -> bool:
         """Return whether the reaction has no answer, and the process still runs."""
         response = reaction.response
         body = b"" if response is None else response.body.strip()
@@ -255,7 +264,7 @@ class Status:
         self.condition = condition
         self.text = text
 
-    def holds(self, reaction: Reaction) -> bool:
+    def matches(self, reaction: Reaction) -> bool:
         """Return whether the reaction has such a response."""
         response = reaction.response
         if response is None or response.status not in self.statuses:
@@ -263,32 +272,32 @@ class Status:
         return bool(self.condition(response))
 
     def __str__(self) -> str:
-        more = f", {self.text}" if self.text else ""
-        return f"the status {_one_of(self.statuses)}{more}"
+        suffix = f", {self.text}" if self.text else ""
+        return f"the status {_join_values(self.statuses)}{suffix}"
 
 
 class AnyOf:
     """Any of several expected reactions."""
 
-    def __init__(self, *those: Expected) -> None:
-        self.those = those
+    def __init__(self, *alternatives: Expectation) -> None:
+        self.alternatives = alternatives
 
-    def holds(self, reaction: Reaction) -> bool:
+    def matches(self, reaction: Reaction) -> bool:
         """Return whether any of them holds."""
-        return any(each.holds(reaction) for each in self.those)
+        return any(each.matches(reaction) for each in self.alternatives)
 
     def __str__(self) -> str:
-        return ", or ".join(map(str, self.those))
+        return ", or ".join(map(str, self.alternatives))
 
 
-Expected: TypeAlias = Error | Refusal | Result | Silence | Status | AnyOf
+Expectation: TypeAlias = Error | Refusal | Result | Silence | Status | AnyOf
 
 IGNORED: Final = AnyOf(Silence(), Status(*range(400, 500)))
 """No answer; over HTTP a status from 400 to 499 is allowed, too."""
 
 
-def _one_of(values: Sequence[object]) -> str:
-    if len(values) > _LISTED:
+def _join_values(values: Sequence[object]) -> str:
+    if len(values) > _MAX_LISTED_VALUES:
         return f"from {values[0]} to {values[-1]}"
     return " or ".join(map(str, values))
 
@@ -296,14 +305,14 @@ def _one_of(values: Sequence[object]) -> str:
 # --- cases ----------------------------------------------------------------------------
 
 
-def exchange(
-    add: Callable[..., Callable[[Run], Run]],
+def add_exchange_case(
+    add: Callable[..., Callable[[CaseFunction], CaseFunction]],
     id: str,
     title: str,
     *,
-    send: Sent | tuple[Sent, ...],
-    expect: Expected,
-    lenient: Expected | None = None,
+    send: Sendable | tuple[Sendable, ...],
+    expect: Expectation,
+    lenient: Expectation | None = None,
     **facts: Any,
 ) -> None:
     """Add a case; `add`: a method of its family, such as `Family.must`.
@@ -314,16 +323,16 @@ def exchange(
 
     async def run(subject: Subject) -> None:
         for part in parts:
-            reaction = await part.to(subject)
-            if not expect.holds(reaction):
-                reaction = await subject.late(reaction)
-            if expect.holds(reaction):
+            reaction = await part.send(subject)
+            if not expect.matches(reaction):
+                reaction = await subject.wait_late_answer(reaction)
+            if expect.matches(reaction):
                 continue
-            told = f"{expect} for {part}" if len(parts) > 1 else str(expect)
-            subject.expect(not reaction.has_ended, told, reaction)
-            if lenient is not None and lenient.holds(reaction):
-                subject.lenient(told, reaction)
-            subject.broken(told, reaction)
+            expected = f"{expect} for {part}" if len(parts) > 1 else str(expect)
+            subject.expect(not reaction.has_ended, expected, reaction)
+            if lenient is not None and lenient.matches(reaction):
+                subject.raise_lenient(expected, reaction)
+            subject.raise_broken(expected, reaction)
 
     expects = str(expect) + (f"; lenient: {lenient}" if lenient else "")
     add(id, title, sends="; ".join(map(str, parts)), expects=expects, **facts)(run)

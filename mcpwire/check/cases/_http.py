@@ -26,7 +26,7 @@ JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
 
 
-async def head_of(
+async def request_head(
     subject: Subject, method: str, headers: Mapping[str, HeaderValue] | None = None
 ) -> Response:
     """Send a request without a body, wait for the head, close; return the response.
@@ -37,15 +37,15 @@ async def head_of(
     response = await subject.exchange(method, headers, complete=False)
     if not response.is_stream and method != "HEAD":
         try:
-            await subject.ended(response)
+            await subject.wait_ended(response)
         except NoAnswer:
             if response.status >= 400:
                 raise
-    await subject.need_http().abandon(response)
+    await subject.need_http().close_exchange(response)
     return response
 
 
-async def response_to(
+async def send_with_headers(
     subject: Subject, method: str, fields: Mapping[str, HeaderValue]
 ) -> Response:
     """Send a request with changed header fields; by POST, the barrier request.
@@ -59,20 +59,20 @@ async def response_to(
         assert response is not None, "these cases run over HTTP"
         return response
     accept = {"Accept": EVENTS} if method == "GET" else {}
-    its = await subject.another() if method == "DELETE" else subject
-    response = await head_of(its, method, {**accept, **fields})
+    connection = await subject.open_another() if method == "DELETE" else subject
+    response = await request_head(connection, method, {**accept, **fields})
     if method == "DELETE" and response.status < 300:
-        its.session_id = None
+        connection.session_id = None
     return response
 
 
-async def answered_beside(subject: Subject, open: Iterable[Response]) -> None:
+async def expect_answer_beside(subject: Subject, responses: Iterable[Response]) -> None:
     """Send a request while other connections are open, then close those."""
     try:
         await subject.request(subject.facts.barrier)
     finally:
-        for response in open:
-            await subject.need_http().abandon(response)
+        for response in responses:
+            await subject.need_http().close_exchange(response)
 
 
 def messages_on(subject: Subject, response: Response) -> list[Message]:
@@ -85,11 +85,13 @@ def is_local(subject: Subject) -> bool:
     return is_loopback(subject.need_http().url.host)
 
 
-async def revision_of_sessions(subject: Subject) -> str | None:
+async def session_revision(subject: Subject) -> str | None:
     """Return the revision that `initialize` negotiates; ``None``: not supported."""
-    other = await subject.another(handshake=False)
+    other = await subject.open_another(handshake=False)
     other.revision = LATEST_SESSION
-    reaction = await other.provoke(other.message("initialize", other.hello(), id=1))
+    reaction = await other.provoke(
+        other.message("initialize", other.initialize_params(), id=1)
+    )
     for message in reaction.messages:
         result = message.value.get("result") if message.is_answer else None
         if isinstance(result, dict):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire.check.case import MODERN, NoAnswer, Start
-from mcpwire.check.roles import arguments_for, call_of, is_named_like
+from mcpwire.check.roles import arguments_for, call_params, is_named_like
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -35,29 +35,29 @@ NAME: Final = re.compile(_NAME)
 PREFIXED: Final = re.compile(f"{PREFIX.pattern}/{_NAME}")
 """Pattern of a `_meta` key with a prefix; `PREFIX` and `NAME`: of its parts."""
 
-ROOM_S: Final = 4.0  # seconds for the calls of one case
-PAGES: Final = 50
+CALLS_TIME_LIMIT_S: Final = 4.0  # seconds for the calls of one case
+MAX_PAGES: Final = 50
 
 
 @attrs.frozen
-class Listed:
+class ListKind:
     """One kind of list: tools, resources, templates or prompts."""
 
-    word: str
+    plural: str
     """The attribute of `Facts` with its items."""
     capability: str
     method: str
     key: str
-    name: str
+    id_member: str
     """The member that identifies an item."""
-    one: str
+    singular: str
 
 
-TOOLS: Final = Listed("tools", "tools", "tools/list", "tools", "name", "tool")
-RESOURCES: Final = Listed(
+TOOLS: Final = ListKind("tools", "tools", "tools/list", "tools", "name", "tool")
+RESOURCES: Final = ListKind(
     "resources", "resources", "resources/list", "resources", "uri", "resource"
 )
-TEMPLATES: Final = Listed(
+TEMPLATES: Final = ListKind(
     "templates",
     "resources",
     "resources/templates/list",
@@ -65,13 +65,13 @@ TEMPLATES: Final = Listed(
     "uriTemplate",
     "template",
 )
-PROMPTS: Final = Listed(
+PROMPTS: Final = ListKind(
     "prompts", "prompts", "prompts/list", "prompts", "name", "prompt"
 )
 LISTS: Final = (TOOLS, RESOURCES, TEMPLATES, PROMPTS)
 
 
-def declaring(
+def with_capabilities(
     capabilities: Mapping[str, Any], params: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return params of a 2026-07-28 request that declare client capabilities."""
@@ -93,12 +93,12 @@ class Page:
         return self.answer.result or {}
 
 
-async def paged(
+async def request_pages(
     subject: Subject, method: str, *, timeout: float | None = None
 ) -> AsyncIterator[Answer]:
     """Request a list page by page; yield each answer, an error as the last one."""
     cursor: str | None = None
-    for _ in range(PAGES):
+    for _ in range(MAX_PAGES):
         params = {} if cursor is None else {"cursor": cursor}
         answer = await subject.request(method, params, timeout=timeout)
         yield answer
@@ -118,113 +118,113 @@ def _next_cursor(answer: Answer) -> str | None:
     return cursor if isinstance(cursor, str) else None
 
 
-async def pages(
-    subject: Subject, listed: Listed, *, timeout: float | None = None
+async def fetch_pages(
+    subject: Subject, kind: ListKind, *, timeout: float | None = None
 ) -> list[Page]:
     """Return the pages of a list up to the first error."""
     return [
-        Page(answer, items_of(answer, listed.key), _next_cursor(answer))
-        async for answer in paged(subject, listed.method, timeout=timeout)
+        Page(answer, items_of(answer, kind.key), _next_cursor(answer))
+        async for answer in request_pages(subject, kind.method, timeout=timeout)
         if answer.result is not None
     ]
 
 
-async def names_of(
-    subject: Subject, listed: Listed, *, timeout: float | None = None
+async def fetch_names(
+    subject: Subject, kind: ListKind, *, timeout: float | None = None
 ) -> list[str]:
     """Return the names or URIs of the items of a list, in order."""
-    found = await pages(subject, listed, timeout=timeout)
-    return [str(item.get(listed.name)) for page in found for item in page.items]
+    pages = await fetch_pages(subject, kind, timeout=timeout)
+    return [str(item.get(kind.id_member)) for page in pages for item in page.items]
 
 
-async def _check_one_list(subject: Subject, listed: Listed) -> None:
+async def _check_same_list(subject: Subject, kind: ListKind) -> None:
     """Raise `Broken` if a list differs between this connection and another one.
 
     Lists may change with time: over HTTP both are read now, and over stdio the list of
     a new process is compared with the survey, which read a new one too. A process may
     answer `server/discover` before its lists are complete, hence the longer timeout.
     """
-    patience = subject.bound_s + subject.start_s
-    here = sorted(set(await names_of(subject, listed, timeout=patience)))
+    timeout = subject.bound_s + subject.start_s
+    names = sorted(set(await fetch_names(subject, kind, timeout=timeout)))
     if subject.http is not None:
-        there = sorted(set(await names_of(await subject.another(), listed)))
+        other_names = sorted(set(await fetch_names(await subject.open_another(), kind)))
     else:
-        items = getattr(subject.facts, listed.word)
-        there = sorted({str(item.get(listed.name)) for item in items})
-    subject.expect(here == there, str(there), here)
+        items = getattr(subject.facts, kind.plural)
+        other_names = sorted({str(item.get(kind.id_member)) for item in items})
+    subject.expect(names == other_names, str(other_names), names)
 
 
-def add_list_cases(family: Family, listed: Listed, ids: tuple[str, str, str]) -> None:
+def add_list_cases(family: Family, kind: ListKind, ids: tuple[str, str, str]) -> None:
     """Add the common cases of a list of tools, resources or prompts."""
-    word, source = listed.word, f"server/{listed.word}#capabilities"
+    plural, source = kind.plural, f"server/{kind.plural}#capabilities"
 
     @family.must(
         ids[0],
-        f"a server with {word} declares the capability",
+        f"a server with {plural} declares the capability",
         source=source,
-        sends=f"{listed.method}, where the capability {word} is not declared",
-        expects=f"an error, or no {word}",
+        sends=f"{kind.method}, where the capability {plural} is not declared",
+        expects=f"an error, or no {plural}",
         why="clients do not request what a server does not declare",
     )
-    async def is_declared(subject: Subject) -> None:
-        if subject.facts.declares(word):
-            if not getattr(subject.facts, word):
-                subject.absent(word)
+    async def check_declared(subject: Subject) -> None:
+        if subject.facts.declares(plural):
+            if not getattr(subject.facts, plural):
+                subject.raise_absent(plural)
             return
-        answer = await subject.request(listed.method, {})
-        found = (answer.result or {}).get(listed.key)
-        subject.expect(not found, f"no {word} without the capability", answer)
+        answer = await subject.request(kind.method, {})
+        items = (answer.result or {}).get(kind.key)
+        subject.expect(not items, f"no {plural} without the capability", answer)
 
     @family.must(
         ids[1],
-        f"a server that declares {word} lists them",
+        f"a server that declares {plural} lists them",
         source=source,
         revisions=MODERN,
-        needs=(word,),
-        sends=listed.method,
+        needs=(plural,),
+        sends=kind.method,
         expects="a result",
-        why=f"clients show no {word}",
+        why=f"clients show no {plural}",
     )
-    async def is_listed(subject: Subject) -> None:
-        answer = await subject.request(listed.method, {})
+    async def check_listed(subject: Subject) -> None:
+        answer = await subject.request(kind.method, {})
         subject.expect(answer.result is not None, "a result", answer)
 
     @family.must(
         ids[2],
-        f"the list of {word} is the same on every connection",
+        f"the list of {plural} is the same on every connection",
         source=source,
         revisions=MODERN,
-        needs=(f"{listed.one}:",),
+        needs=(f"{kind.singular}:",),
         start=Start.OWN,
         is_quick=False,
-        sends=f"{listed.method}, page by page, on two connections",
-        expects=f"the same {word} on both",
+        sends=f"{kind.method}, page by page, on two connections",
+        expects=f"the same {plural} on both",
         why="one client may use several connections",
     )
-    async def is_the_same(subject: Subject) -> None:
-        await _check_one_list(subject, listed)
+    async def check_same(subject: Subject) -> None:
+        await _check_same_list(subject, kind)
 
 
-def fit_tools(subject: Subject) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def quick_tools(subject: Subject) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return the callable tools that answer at once, with arguments for them."""
-    found = []
+    tools = []
     for tool in subject.facts.callable_tools:
         arguments = arguments_for(tool)
         execution = tool.get("execution")
-        is_task = isinstance(execution, dict) and execution.get("taskSupport")
-        is_other = any(is_named_like(tool, role) for role in ("slow", "ask", "change"))
+        task_support = isinstance(execution, dict) and execution.get("taskSupport")
+        is_named = any(is_named_like(tool, role) for role in ("slow", "ask", "change"))
         is_mapped = any(
             tool is subject.facts.roles.get(role) for role in ("slow", "ask", "change")
         )
         if (
             arguments is not None
-            and not (is_other or is_mapped)
-            and is_task != "required"
-            and tool["name"] not in subject.facts.unfit
+            and not (is_named or is_mapped)
+            and task_support != "required"
+            and tool["name"] not in subject.facts.slow_items
             and not (subject.http is not None and has_header(tool))
         ):
-            found.append((tool, arguments))
-    return found
+            tools.append((tool, arguments))
+    return tools
 
 
 def has_header(tool: Mapping[str, Any]) -> bool:
@@ -232,21 +232,21 @@ def has_header(tool: Mapping[str, Any]) -> bool:
     return "x-mcp-header" in str(tool.get("inputSchema"))
 
 
-async def call_all(subject: Subject) -> AsyncIterator[tuple[dict[str, Any], Answer]]:
-    """Call up to eight of `fit_tools` in turn, for `ROOM_S`; yield tool and answer."""
+async def call_tools(subject: Subject) -> AsyncIterator[tuple[dict[str, Any], Answer]]:
+    """Call up to eight of `quick_tools` for the time limit; yield tool and answer."""
     began = monotonic()
-    for tool, arguments in fit_tools(subject)[:8]:
-        if monotonic() - began > ROOM_S:
+    for tool, arguments in quick_tools(subject)[:8]:
+        if monotonic() - began > CALLS_TIME_LIMIT_S:
             return
         try:
-            answer = await subject.request("tools/call", call_of(tool, arguments))
+            answer = await subject.request("tools/call", call_params(tool, arguments))
         except NoAnswer:
-            subject.facts.unfit.add(tool["name"])
+            subject.facts.slow_items.add(tool["name"])
             continue
         yield tool, answer
 
 
-_OPAQUE: Final = frozenset(
+_OPAQUE_MEMBERS: Final = frozenset(
     {
         "arguments",
         "data",
@@ -263,13 +263,13 @@ _OPAQUE: Final = frozenset(
 def walk(value: Any) -> Iterator[dict[str, Any]]:
     """Yield all objects in a message, except in opaque members and `_meta`."""
     if isinstance(value, list):
-        for each in value:
-            yield from walk(each)
+        for member in value:
+            yield from walk(member)
     elif isinstance(value, dict):
         yield value
-        for name, each in value.items():
-            if name not in _OPAQUE and name != "_meta":
-                yield from walk(each)
+        for name, member in value.items():
+            if name not in _OPAQUE_MEMBERS and name != "_meta":
+                yield from walk(member)
 
 
 def results(subject: Subject) -> Iterator[tuple[str, Message, dict[str, Any]]]:

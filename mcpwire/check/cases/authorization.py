@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 from mcpwire.check.case import MODERN, Absent, Family, since
-from mcpwire.check.cases._http import HTTP, JSON, SESSIONS, STREAMABLE, response_to
+from mcpwire.check.cases._http import (
+    HTTP,
+    JSON,
+    SESSIONS,
+    STREAMABLE,
+    send_with_headers,
+)
 from mcpwire.wire.urls import is_loopback
 
 if TYPE_CHECKING:
@@ -24,15 +30,15 @@ _ERRORS: Final = f"{_PAGE}#error-handling"
 _LOCATION: Final = f"{_PAGE}#authorization-server-location"
 _SCOPES: Final = f"{_PAGE}#runtime-insufficient-scope-errors"
 _NEEDS: Final = ("token:good",)
-_RESOURCE: Final = since("2025-06-18")
+_WITH_METADATA: Final = since("2025-06-18")
 """Revisions with protected resource metadata."""
 _NEWER: Final = since("2025-11-25")
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
-_CHALLENGE: Final = 4_096
-_GARBAGE: Final = "mcpwire-no-such-token"
+_MAX_CHALLENGE_CHARS: Final = 4_096
+_UNKNOWN_BEARER: Final = "mcpwire-no-such-token"
 
-case = FAMILY.where(revisions=STREAMABLE, transports=HTTP, needs=_NEEDS)
-metadata = case.where(revisions=_RESOURCE)
+case = FAMILY.with_defaults(revisions=STREAMABLE, transports=HTTP, needs=_NEEDS)
+metadata = case.with_defaults(revisions=_WITH_METADATA)
 
 
 # --- requests -------------------------------------------------------------------------
@@ -49,7 +55,7 @@ async def _post(
     method = subject.facts.barrier
     params = None
     if not subject.is_modern and not in_session:
-        method, params = "initialize", subject.hello()
+        method, params = "initialize", subject.initialize_params()
     message = subject.message(method, params, id=subject.next_id())
     fields: dict[str, HeaderValue] = {"Authorization": authorization}
     if not in_session and subject.session_id is not None:
@@ -65,7 +71,7 @@ async def _need_protection(subject: Subject) -> Response:
     """Return the response to a request without a token; `Absent` if accepted."""
     response = await _post(subject, None)
     if response.status < 300:
-        subject.absent("need for a token")
+        subject.raise_absent("need for a token")
     return response
 
 
@@ -73,25 +79,25 @@ def _bearer(subject: Subject, kind: str = "good") -> str:
     return f"Bearer {subject.facts.tokens[kind]}"
 
 
-def _challenge(response: Response) -> dict[str, str] | None:
+def _parse_challenge(response: Response) -> dict[str, str] | None:
     """Return the parameters of a Bearer or DPoP challenge; ``None``: no challenge."""
     field = response.fields.get("www-authenticate", "")
-    found = re.search(r"(?:^|[\s,])(?:Bearer|DPoP)(?=[\s,]|$)", field, re.IGNORECASE)
-    if found is None:
+    scheme = re.search(r"(?:^|[\s,])(?:Bearer|DPoP)(?=[\s,]|$)", field, re.IGNORECASE)
+    if scheme is None:
         return None
     # Limited: the pattern takes time quadratic in the length of a word.
-    text = field[found.end() :][:_CHALLENGE]
+    text = field[scheme.end() :][:_MAX_CHALLENGE_CHARS]
     pairs = re.findall(r'([\w-]+)\s*=\s*(?:"([^"]*)"|([^\s,"]+))', text)
     return {name.lower(): quoted or plain for name, quoted, plain in pairs}
 
 
-def _told(response: Response) -> str:
+def _describe(response: Response) -> str:
     field = response.fields.get("www-authenticate")
     return f"{response.status}, WWW-Authenticate: {field}"
 
 
 def _expect_401(subject: Subject, response: Response) -> None:
-    subject.expect(response.status == 401, "the status 401", _told(response))
+    subject.expect(response.status == 401, "the status 401", _describe(response))
 
 
 # --- no token -------------------------------------------------------------------------
@@ -110,16 +116,16 @@ async def no_token(subject: Subject) -> None:
     response = await _need_protection(subject)
     _expect_401(subject, response)
     has_id = "mcp-session-id" in response.fields
-    subject.expect(not has_id, "no Mcp-Session-Id", _told(response))
+    subject.expect(not has_id, "no Mcp-Session-Id", _describe(response))
 
 
 for letter, method in (("b", "GET"), ("c", "DELETE")):
 
-    async def no_token_otherwise(subject: Subject, method: str = method) -> None:
+    async def no_token_by_method(subject: Subject, method: str = method) -> None:
         await _need_protection(subject)
-        response = await response_to(subject, method, {"Authorization": None})
+        response = await send_with_headers(subject, method, {"Authorization": None})
         is_refused = response.status in {401, 405}
-        subject.expect(is_refused, "the status 401", _told(response))
+        subject.expect(is_refused, "the status 401", _describe(response))
 
     case.must(
         f"AUTH-13.{letter}",
@@ -130,12 +136,12 @@ for letter, method in (("b", "GET"), ("c", "DELETE")):
         sends=f"a {method} within the session, without Authorization",
         expects="the status 401 (405 if it is not supported)",
         why="the session id alone is enough to read or end the session",
-    )(no_token_otherwise)
+    )(no_token_by_method)
 
 
 for letter, text, value in (
     ("a", "no token", None),
-    ("b", "an unknown token", f"Bearer {_GARBAGE}"),
+    ("b", "an unknown token", f"Bearer {_UNKNOWN_BEARER}"),
 ):
 
     async def in_session(subject: Subject, value: HeaderValue = value) -> None:
@@ -163,10 +169,10 @@ for letter, text, value in (
     expects="WWW-Authenticate: Bearer with resource_metadata",
     why="clients cannot find the authorization server",
 )
-async def says_where(subject: Subject) -> None:
+async def challenge_has_metadata(subject: Subject) -> None:
     response = await _need_protection(subject)
-    has_it = "resource_metadata" in (_challenge(response) or {})
-    subject.expect(has_it, "resource_metadata", _told(response))
+    has_it = "resource_metadata" in (_parse_challenge(response) or {})
+    subject.expect(has_it, "resource_metadata", _describe(response))
 
 
 @case.should(
@@ -178,20 +184,20 @@ async def says_where(subject: Subject) -> None:
     expects="WWW-Authenticate: Bearer with scope",
     why="clients request all scopes from their users",
 )
-async def says_scope(subject: Subject) -> None:
+async def challenge_has_scope(subject: Subject) -> None:
     response = await _need_protection(subject)
-    has_it = "scope" in (_challenge(response) or {})
-    subject.expect(has_it, "a scope", _told(response))
+    has_it = "scope" in (_parse_challenge(response) or {})
+    subject.expect(has_it, "a scope", _describe(response))
 
 
 # --- tokens that must be refused ------------------------------------------------------
 
 
-def _jwt(subject: Subject) -> tuple[str, str, str]:
+def _jwt_parts(subject: Subject) -> tuple[str, str, str]:
     """Return the three parts of the good token; raise `Absent` unless it is a JWT."""
     parts = subject.facts.tokens["good"].split(".")
     try:
-        is_jwt = len(parts) == 3 and "alg" in json.loads(_decoded(parts[0]))
+        is_jwt = len(parts) == 3 and "alg" in json.loads(_decode_part(parts[0]))
     except ValueError:
         is_jwt = False
     if not is_jwt:
@@ -199,45 +205,47 @@ def _jwt(subject: Subject) -> tuple[str, str, str]:
     return parts[0], parts[1], parts[2]
 
 
-def _decoded(part: str) -> bytes:
+def _decode_part(part: str) -> bytes:
     return urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
-def _encoded(value: Any) -> str:
+def _encode_part(value: Any) -> str:
     return urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
 
 
-def _altered(subject: Subject) -> str:
+def _altered_token(subject: Subject) -> str:
     """Return the good token with one changed character (JWT: in its signature)."""
     token = subject.facts.tokens["good"]
-    at = max(len(token) // 2, token.rfind(".") + 2)
-    return token[:at] + ("A" if token[at] != "A" else "B") + token[at + 1 :]
+    index = max(len(token) // 2, token.rfind(".") + 2)
+    return token[:index] + ("A" if token[index] != "A" else "B") + token[index + 1 :]
 
 
-def _unsigned(subject: Subject) -> str:
+def _unsigned_token(subject: Subject) -> str:
     """Return the good token with ``alg: none`` and an empty signature."""
-    head, claims, _ = _jwt(subject)
-    return f"{_encoded({**json.loads(_decoded(head)), 'alg': 'none'})}.{claims}."
+    head, claims, _ = _jwt_parts(subject)
+    return (
+        f"{_encode_part({**json.loads(_decode_part(head)), 'alg': 'none'})}.{claims}."
+    )
 
 
-def _claiming(subject: Subject) -> str:
+def _token_with_claims(subject: Subject) -> str:
     """Return the good token with changed claims and the original signature."""
-    head, claims, signature = _jwt(subject)
+    head, claims, signature = _jwt_parts(subject)
     try:
-        changed = {**json.loads(_decoded(claims)), "sub": "mcpwire-other"}
+        changed = {**json.loads(_decode_part(claims)), "sub": "mcpwire-other"}
     except ValueError:
         raise Absent("token with readable claims") from None
-    return f"{head}.{_encoded(changed)}.{signature}"
+    return f"{head}.{_encode_part(changed)}.{signature}"
 
 
 for id, text, make in (
-    ("FLOW-22.a", "an unknown token", lambda _: _GARBAGE),
-    ("FLOW-22.b", "a token with an altered signature", _altered),
-    ("FLOW-22.c", "a token with altered claims", _claiming),
-    ("FLOW-22.d", "a token with alg none and no signature", _unsigned),
+    ("FLOW-22.a", "an unknown token", lambda _: _UNKNOWN_BEARER),
+    ("FLOW-22.b", "a token with an altered signature", _altered_token),
+    ("FLOW-22.c", "a token with altered claims", _token_with_claims),
+    ("FLOW-22.d", "a token with alg none and no signature", _unsigned_token),
 ):
 
-    async def invalid(subject: Subject, make: Any = make) -> None:
+    async def forged_token(subject: Subject, make: Any = make) -> None:
         await _need_protection(subject)
         response = await _post(subject, f"Bearer {make(subject)}")
         _expect_401(subject, response)
@@ -249,21 +257,21 @@ for id, text, make in (
         sends=f"a request with {text}",
         expects="the status 401",
         why="tokens can be forged" if id != "FLOW-22.a" else "any token is accepted",
-    )(invalid)
+    )(forged_token)
 
 
 for id, kind, text, revisions, statuses in (
     ("FLOW-22.e", "expired", "an expired token", STREAMABLE, (401,)),
     ("FLOW-22.f", "issuer", "a token of another issuer", STREAMABLE, (401,)),
-    ("FLOW-23.a", "audience", "a token for another server", _RESOURCE, (401, 403)),
+    ("FLOW-23.a", "audience", "a token for another server", _WITH_METADATA, (401, 403)),
 ):
 
-    async def refused(
+    async def refused_token(
         subject: Subject, kind: str = kind, statuses: tuple[int, ...] = statuses
     ) -> None:
         response = await _post(subject, _bearer(subject, kind))
         expected = f"the status {' or '.join(map(str, statuses))}"
-        subject.expect(response.status in statuses, expected, _told(response))
+        subject.expect(response.status in statuses, expected, _describe(response))
 
     case.must(
         id,
@@ -275,7 +283,7 @@ for id, kind, text, revisions, statuses in (
         sends=f"a request with {text}",
         expects=f"the status {' or '.join(map(str, statuses))}",
         why="stolen tokens that are old or for other servers give access",
-    )(refused)
+    )(refused_token)
 
 
 @case.must(
@@ -289,11 +297,11 @@ for id, kind, text, revisions, statuses in (
 )
 async def challenge(subject: Subject) -> None:
     await _need_protection(subject)
-    response = await _post(subject, f"Bearer {_GARBAGE}")
+    response = await _post(subject, f"Bearer {_UNKNOWN_BEARER}")
     if response.status != 401:
-        subject.absent("status 401 for an unknown token")
-    has_it = _challenge(response) is not None
-    subject.expect(has_it, "WWW-Authenticate: Bearer", _told(response))
+        subject.raise_absent("status 401 for an unknown token")
+    has_it = _parse_challenge(response) is not None
+    subject.expect(has_it, "WWW-Authenticate: Bearer", _describe(response))
 
 
 @case.robust(
@@ -305,9 +313,9 @@ async def challenge(subject: Subject) -> None:
 )
 async def invalid_token(subject: Subject) -> None:
     await _need_protection(subject)
-    response = await _post(subject, f"Bearer {_GARBAGE}")
-    error = (_challenge(response) or {}).get("error")
-    subject.expect(error == "invalid_token", "invalid_token", _told(response))
+    response = await _post(subject, f"Bearer {_UNKNOWN_BEARER}")
+    error = (_parse_challenge(response) or {}).get("error")
+    subject.expect(error == "invalid_token", "invalid_token", _describe(response))
 
 
 # --- scopes ---------------------------------------------------------------------------
@@ -319,9 +327,9 @@ for id, add, source, revisions in (
     ("FLOW-14.d", case.should, _SCOPES, _NEWER),
 ):
 
-    async def forbidden(subject: Subject) -> None:
+    async def missing_scope(subject: Subject) -> None:
         response = await _post(subject, _bearer(subject, "scope"))
-        subject.expect(response.status == 403, "the status 403", _told(response))
+        subject.expect(response.status == 403, "the status 403", _describe(response))
 
     add(
         id,
@@ -332,7 +340,7 @@ for id, add, source, revisions in (
         sends="a request with a token that lacks a scope",
         expects="the status 403",
         why="clients discard a valid token, or do not request the scope",
-    )(forbidden)
+    )(missing_scope)
 
 
 for letter, member, expected in (
@@ -341,15 +349,15 @@ for letter, member, expected in (
     ("c", "resource_metadata", ""),
 ):
 
-    async def insufficient(
+    async def scope_challenge(
         subject: Subject, member: str = member, expected: str = expected
     ) -> None:
         response = await _post(subject, _bearer(subject, "scope"))
         if response.status != 403:
-            subject.absent("status 403 for a missing scope")
-        got = (_challenge(response) or {}).get(member)
+            subject.raise_absent("status 403 for a missing scope")
+        got = (_parse_challenge(response) or {}).get(member)
         is_fine = got == expected if expected else bool(got)
-        subject.expect(is_fine, f"{member} {expected}".strip(), _told(response))
+        subject.expect(is_fine, f"{member} {expected}".strip(), _describe(response))
 
     case.should(
         f"FLOW-14.{letter}",
@@ -360,13 +368,13 @@ for letter, member, expected in (
         sends="a request with a token that lacks a scope",
         expects=f"{member} in WWW-Authenticate{f', {expected}' if expected else ''}",
         why="clients do not learn which scope to request",
-    )(insufficient)
+    )(scope_challenge)
 
 
 # --- protected resource metadata ------------------------------------------------------
 
 
-def _target_of(subject: Subject, url: str) -> str | None:
+def _request_target(subject: Subject, url: str) -> str | None:
     """Return the request target of a URL; ``None``: not at the server's origin."""
     parts = urlsplit(url)
     if parts.scheme and parts.netloc.lower() != subject.need_http().url.authority:
@@ -374,7 +382,7 @@ def _target_of(subject: Subject, url: str) -> str | None:
     return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
-async def _document(subject: Subject, target: str) -> dict[str, Any] | None:
+async def _fetch_document(subject: Subject, target: str) -> dict[str, Any] | None:
     """Fetch a metadata document without a token; ``None``: no JSON object there."""
     fields: dict[str, HeaderValue] = {
         "Accept": JSON,
@@ -383,31 +391,31 @@ async def _document(subject: Subject, target: str) -> dict[str, Any] | None:
     }
     response = await subject.exchange("GET", fields, target=target, complete=False)
     if response.is_stream or response.status != 200:
-        await subject.need_http().abandon(response)
+        await subject.need_http().close_exchange(response)
         return None
-    await subject.ended(response)
+    await subject.wait_ended(response)
     try:
-        found = json.loads(bytes(response.body))
+        document = json.loads(bytes(response.body))
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
-def _places(subject: Subject, response: Response) -> list[str]:
+def _metadata_targets(subject: Subject, response: Response) -> list[str]:
     """Return the request targets of metadata: of the challenge, then well-known."""
     path = urlsplit(subject.need_http().url.target).path
-    named = (_challenge(response) or {}).get("resource_metadata")
-    first = _target_of(subject, named) if named else None
-    inserted = [_WELL_KNOWN + path.rstrip("/")] if path not in {"", "/"} else []
-    return [*([first] if first else []), *inserted, _WELL_KNOWN]
+    url = (_parse_challenge(response) or {}).get("resource_metadata")
+    first = _request_target(subject, url) if url else None
+    with_path = [_WELL_KNOWN + path.rstrip("/")] if path not in {"", "/"} else []
+    return [*([first] if first else []), *with_path, _WELL_KNOWN]
 
 
-async def _metadata(subject: Subject) -> dict[str, Any]:
+async def _fetch_metadata(subject: Subject) -> dict[str, Any]:
     """Return the first metadata document found, or raise `Absent`."""
     response = await _need_protection(subject)
-    for place in _places(subject, response):
-        if (found := await _document(subject, place)) is not None:
-            return found
+    for target in _metadata_targets(subject, response):
+        if (document := await _fetch_document(subject, target)) is not None:
+            return document
     raise Absent("resource metadata at the server's own origin")
 
 
@@ -422,15 +430,19 @@ async def _metadata(subject: Subject) -> dict[str, Any]:
 )
 async def finds_metadata(subject: Subject) -> None:
     response = await _need_protection(subject)
-    named = (_challenge(response) or {}).get("resource_metadata")
-    if named and _target_of(subject, named) is None:
-        subject.absent("resource metadata at the server's own origin")
-    places = _places(subject, response)
-    found = [place for place in places if await _document(subject, place) is not None]
-    subject.expect(found, "a JSON object", f"none at {', '.join(places)}")
-    if named:
-        is_there = _target_of(subject, named) in found
-        subject.expect(is_there, f"a JSON object at {named}", "none")
+    url = (_parse_challenge(response) or {}).get("resource_metadata")
+    if url and _request_target(subject, url) is None:
+        subject.raise_absent("resource metadata at the server's own origin")
+    targets = _metadata_targets(subject, response)
+    documents = [
+        target
+        for target in targets
+        if await _fetch_document(subject, target) is not None
+    ]
+    subject.expect(documents, "a JSON object", f"none at {', '.join(targets)}")
+    if url:
+        is_there = _request_target(subject, url) in documents
+        subject.expect(is_there, f"a JSON object at {url}", "none")
 
 
 @metadata.must(
@@ -442,10 +454,10 @@ async def finds_metadata(subject: Subject) -> None:
     why="clients cannot find the authorization server",
 )
 async def names_issuer(subject: Subject) -> None:
-    found = (await _metadata(subject)).get("authorization_servers")
-    is_list = isinstance(found, list) and bool(found)
-    is_fine = is_list and all(isinstance(each, str) for each in found or ())
-    subject.expect(is_fine, "at least one URL", f"authorization_servers: {found!r}")
+    issuers = (await _fetch_metadata(subject)).get("authorization_servers")
+    is_list = isinstance(issuers, list) and bool(issuers)
+    is_fine = is_list and all(isinstance(each, str) for each in issuers or ())
+    subject.expect(is_fine, "at least one URL", f"authorization_servers: {issuers!r}")
 
 
 @metadata.must(
@@ -457,11 +469,11 @@ async def names_issuer(subject: Subject) -> None:
     why="clients reject the metadata, or get tokens for another server",
 )
 async def names_resource(subject: Subject) -> None:
-    found = (await _metadata(subject)).get("resource")
-    parts = urlsplit(found if isinstance(found, str) else "")
+    resource = (await _fetch_metadata(subject)).get("resource")
+    parts = urlsplit(resource if isinstance(resource, str) else "")
     is_url = parts.scheme in {"http", "https"} and bool(parts.netloc)
     is_fine = is_url and not parts.fragment
-    subject.expect(is_fine, "an absolute URL", f"resource: {found!r}")
+    subject.expect(is_fine, "an absolute URL", f"resource: {resource!r}")
 
 
 @metadata.robust(
@@ -472,14 +484,14 @@ async def names_resource(subject: Subject) -> None:
     why="clients must reject metadata of another resource (RFC 9728, section 3.3)",
 )
 async def same_resource(subject: Subject) -> None:
-    found = str((await _metadata(subject)).get("resource"))
+    resource = str((await _fetch_metadata(subject)).get("resource"))
     url = subject.need_http().url
     own = f"{url.scheme}://{url.authority}{url.target}".rstrip("/")
-    given = found.rstrip("/")
+    given = resource.rstrip("/")
     is_same = own.lower() == given.lower() or own.lower().startswith(
         f"{given}/".lower()
     )
-    subject.expect(is_same, own, f"resource: {found}")
+    subject.expect(is_same, own, f"resource: {resource}")
 
 
 @metadata.robust(
@@ -490,11 +502,15 @@ async def same_resource(subject: Subject) -> None:
     why="clients that do not read the challenge cannot find it",
 )
 async def well_known(subject: Subject) -> None:
-    await _metadata(subject)
+    await _fetch_metadata(subject)
     path = urlsplit(subject.need_http().url.target).path.rstrip("/")
-    places = [_WELL_KNOWN + path, _WELL_KNOWN]
-    found = [place for place in places if await _document(subject, place) is not None]
-    subject.expect(found, f"a JSON object at {' or '.join(places)}", "none")
+    targets = [_WELL_KNOWN + path, _WELL_KNOWN]
+    documents = [
+        target
+        for target in targets
+        if await _fetch_document(subject, target) is not None
+    ]
+    subject.expect(documents, f"a JSON object at {' or '.join(targets)}", "none")
 
 
 @metadata.robust(
@@ -505,11 +521,11 @@ async def well_known(subject: Subject) -> None:
     why="clients refuse to log in there",
 )
 async def secure_issuers(subject: Subject) -> None:
-    found = (await _metadata(subject)).get("authorization_servers") or []
-    for each in map(str, found):
-        parts = urlsplit(each)
+    issuers = (await _fetch_metadata(subject)).get("authorization_servers") or []
+    for issuer in map(str, issuers):
+        parts = urlsplit(issuer)
         is_fine = parts.scheme == "https" or is_loopback(parts.hostname or "")
-        subject.expect(is_fine, "https", each)
+        subject.expect(is_fine, "https", issuer)
 
 
 @case.should(
@@ -523,10 +539,10 @@ async def secure_issuers(subject: Subject) -> None:
 )
 async def no_offline_access(subject: Subject) -> None:
     response = await _need_protection(subject)
-    scope = (_challenge(response) or {}).get("scope", "").split()
-    supported = (await _metadata(subject)).get("scopes_supported") or []
+    scope = (_parse_challenge(response) or {}).get("scope", "").split()
+    supported = (await _fetch_metadata(subject)).get("scopes_supported") or []
     has_it = "offline_access" in scope or "offline_access" in supported
-    subject.expect(not has_it, "no offline_access", _told(response))
+    subject.expect(not has_it, "no offline_access", _describe(response))
 
 
 # --- transmission of tokens -----------------------------------------------------------
@@ -543,23 +559,25 @@ async def in_query(subject: Subject) -> None:
     await _need_protection(subject)
     token = quote(subject.facts.tokens["good"])
     target = subject.need_http().url.target
-    joint = "&" if "?" in target else "?"
-    response = await _post(subject, None, target=f"{target}{joint}access_token={token}")
+    separator = "&" if "?" in target else "?"
+    response = await _post(
+        subject, None, target=f"{target}{separator}access_token={token}"
+    )
     is_refused = response.status in {400, 401}
-    subject.expect(is_refused, "the status 400 or 401", _told(response))
+    subject.expect(is_refused, "the status 400 or 401", _describe(response))
 
 
 for letter, text, value_of in (
-    ("g", "two tokens", lambda good: (good, f"Bearer {_GARBAGE}")),
+    ("g", "two tokens", lambda good: (good, f"Bearer {_UNKNOWN_BEARER}")),
     ("h", "an empty token", lambda _: "Bearer"),
     ("i", "another scheme", lambda _: "Basic bWN3cGlyZTptY3B3aXJl"),
     ("j", "a token of 8 KiB", lambda _: f"Bearer {'x' * 8_192}"),
 ):
 
-    async def malformed(subject: Subject, value_of: Any = value_of) -> None:
+    async def malformed_header(subject: Subject, value_of: Any = value_of) -> None:
         await _need_protection(subject)
         response = await _post(subject, value_of(_bearer(subject)))
-        subject.expect_refused(response.status, _told(response))
+        subject.expect_refused(response.status, _describe(response))
 
     case.robust(
         f"G01.{letter}",
@@ -567,7 +585,7 @@ for letter, text, value_of in (
         sends=f"a request with {text}",
         expects="a status from 400 to 499",
         why="a proxy and the server see different users, or the server fails",
-    )(malformed)
+    )(malformed_header)
 
 
 @case.robust(
@@ -580,7 +598,7 @@ for letter, text, value_of in (
 async def lower_case(subject: Subject) -> None:
     await _need_protection(subject)
     response = await _post(subject, f"bearer {subject.facts.tokens['good']}")
-    subject.expect(response.status < 300, "a status below 300", _told(response))
+    subject.expect(response.status < 300, "a status below 300", _describe(response))
 
 
 # --- users ----------------------------------------------------------------------------
@@ -598,9 +616,9 @@ async def lower_case(subject: Subject) -> None:
 )
 async def session_of_another(subject: Subject) -> None:
     if subject.session_id is None:
-        subject.absent("session")
+        subject.raise_absent("session")
     response = await _post(subject, _bearer(subject, "other"), in_session=True)
-    subject.expect_refused(response.status, _told(response))
+    subject.expect_refused(response.status, _describe(response))
 
 
 @case.robust(
@@ -611,16 +629,16 @@ async def session_of_another(subject: Subject) -> None:
     why="tokens end up in logs and on screens",
 )
 async def no_echo(subject: Subject) -> None:
-    secret = f"{_GARBAGE}-{subject.next_id()}"
+    secret = f"{_UNKNOWN_BEARER}-{subject.next_id()}"
     good = subject.facts.tokens["good"]
     for response in (
         await _post(subject, f"Bearer {secret}"),
         await _post(subject, f"Bearer {good}"),
         await _post(subject, f"Bearer {good} {secret}"),
     ):
-        whole = " ".join(response.fields.values())
-        whole += bytes(response.body).decode("utf-8", "replace")
-        has_it = secret in whole or good in whole
+        text = " ".join(response.fields.values())
+        text += bytes(response.body).decode("utf-8", "replace")
+        has_it = secret in text or good in text
         subject.expect(
             not has_it, "no token", f"{response.status} with the token in it"
         )

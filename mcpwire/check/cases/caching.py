@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.case import MODERN, Family
-from mcpwire.check.cases._items import LISTS, Listed, pages
+from mcpwire.check.cases._items import LISTS, ListKind, fetch_pages
 
 if TYPE_CHECKING:
     from mcpwire.check.subject import Answer, Subject
 
 FAMILY: Final = Family("caching")
-case = FAMILY.where(revisions=MODERN)
+case = FAMILY.with_defaults(revisions=MODERN)
 
 
-async def _ask(subject: Subject, method: str) -> Answer:
+async def _request(subject: Subject, method: str) -> Answer:
     if method != "resources/read":
         return await subject.request(method, {})
     if not subject.facts.resources:
-        subject.absent("resource")
+        subject.raise_absent("resource")
     uri = subject.facts.resources[0].get("uri")
     return await subject.request(method, {"uri": uri})
 
@@ -34,21 +34,21 @@ _METHODS: Final = (
 
 for _letter, (_method, _needs) in zip("abcdef", _METHODS, strict=True):
 
-    async def hinted(subject: Subject, method: str = _method) -> None:
-        answer = await _ask(subject, method)
+    async def has_hints(subject: Subject, method: str = _method) -> None:
+        answer = await _request(subject, method)
         result = answer.result
         if result is None or result.get("resultType", "complete") != "complete":
-            subject.absent("complete result")
+            subject.raise_absent("complete result")
         has_both = {"ttlMs", "cacheScope"} <= result.keys()
         subject.expect(has_both, "ttlMs and cacheScope", answer)
         is_scope = result["cacheScope"] in {"public", "private"}
         subject.expect(is_scope, "cacheScope public or private", answer)
 
-    async def lasting(subject: Subject, method: str = _method) -> None:
-        answer = await _ask(subject, method)
+    async def valid_ttl(subject: Subject, method: str = _method) -> None:
+        answer = await _request(subject, method)
         ttl = (answer.result or {}).get("ttlMs")
         if ttl is None:
-            subject.absent("ttlMs")
+            subject.raise_absent("ttlMs")
         is_count = isinstance(ttl, int) and not isinstance(ttl, bool) and ttl >= 0
         subject.expect(is_count, "ttlMs as an integer of 0 or more", answer)
 
@@ -60,7 +60,7 @@ for _letter, (_method, _needs) in zip("abcdef", _METHODS, strict=True):
         sends=_method,
         expects="ttlMs, and cacheScope public or private",
         why="clients do not know whether the result may be cached or shared",
-    )(hinted)
+    )(has_hints)
     case.must(
         f"CACHE-03.{_letter}",
         f"ttlMs of {_method} is not negative",
@@ -69,25 +69,25 @@ for _letter, (_method, _needs) in zip("abcdef", _METHODS, strict=True):
         sends=_method,
         expects="ttlMs as an integer of 0 or more",
         why="caches compute an expiry in the past, or fail",
-    )(lasting)
+    )(valid_ttl)
 
 
-for _letter, _listed in zip("abcd", LISTS, strict=True):
+for _letter, _kind in zip("abcd", LISTS, strict=True):
 
-    async def same_scope(subject: Subject, listed: Listed = _listed) -> None:
-        found = await pages(subject, listed)
-        if len(found) < 2:
-            subject.absent("second page")
-        first = found[0].result.get("cacheScope")
-        for page in found[1:]:
+    async def same_scope(subject: Subject, kind: ListKind = _kind) -> None:
+        pages = await fetch_pages(subject, kind)
+        if len(pages) < 2:
+            subject.raise_absent("second page")
+        first = pages[0].result.get("cacheScope")
+        for page in pages[1:]:
             is_same = page.result.get("cacheScope") == first
             subject.expect(is_same, f"cacheScope {first} on each page", page.answer)
 
     case.must(
         f"CACHE-12.{_letter}",
-        f"all pages of {_listed.method} have the same cacheScope",
+        f"all pages of {_kind.method} have the same cacheScope",
         source="server/utilities/caching#interaction-with-pagination",
-        needs=(_listed.capability,),
+        needs=(_kind.capability,),
         sends="each page of the list",
         expects="the cacheScope of the first page",
         why="one user's page is shown to another user",

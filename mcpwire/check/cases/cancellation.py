@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.case import LEGACY, MODERN, Family, NoAnswer
-from mcpwire.check.cases._calls import lasting, position, start_slow
-from mcpwire.check.cases._exchange import IGNORED, Notification, exchange
+from mcpwire.check.cases._calls import index_of, params_with_duration, start_slow_call
+from mcpwire.check.cases._exchange import IGNORED, Notification, add_exchange_case
 
 if TYPE_CHECKING:
     from mcpwire.check.subject import Subject
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 FAMILY: Final = Family("cancellation")
 
 CANCELLED: Final = "notifications/cancelled"
-LASTS_S: Final = 1.0
-_CANCELLED_S: Final = 0.5  # long enough for a cancellation before the end of the call
-TWELVE_S: Final = 12.0  # time limit for twelve consecutive calls
+SLOW_CALL_S: Final = 1.0
+_CANCELLED_CALL_S: Final = 0.5  # long enough for a cancellation before its end
+TWELVE_CALLS_TIMEOUT_S: Final = 12.0  # time limit for twelve consecutive calls
 
-case = FAMILY.where(needs=("role:slow",))
+case = FAMILY.with_defaults(needs=("role:slow",))
 
 
-exchange(
+add_exchange_case(
     FAMILY.should,
     "CAN-06.a",
     "a cancellation of an unknown request is ignored",
@@ -35,7 +35,7 @@ exchange(
     why="a late cancellation breaks the connection",
 )
 
-exchange(
+add_exchange_case(
     FAMILY.should,
     "CAN-06.b",
     "a malformed cancellation is ignored",
@@ -69,7 +69,7 @@ async def late_cancellation(subject: Subject) -> None:
     subject.expect_one_answer(id)
 
 
-over = case.where(
+ended = case.with_defaults(
     sends="a call of half a second, its cancellation, then the same call again",
     expects="an answer to the second call only",
     why="the client has dropped the request, and treats the answer as an error",
@@ -77,7 +77,7 @@ over = case.where(
 
 
 # Decorators run from bottom to top: the lower one adds its case first.
-@over.must(
+@ended.must(
     "TR-STDIO-11.a",
     "nothing more is sent for a cancelled request",
     source="basic/transports/stdio#cancellation",
@@ -85,7 +85,7 @@ over = case.where(
     revisions=MODERN,
     transports=("stdio",),
 )
-@over.should(
+@ended.should(
     "CAN-05.a",
     "a cancelled request is not answered",
     source="basic/utilities/cancellation#behavior-requirements",
@@ -93,21 +93,23 @@ over = case.where(
 )
 async def cancelled_call(subject: Subject) -> None:
     """Cancel a call; check that it stays unanswered until an equal later call ends."""
-    call = await start_slow(subject, _CANCELLED_S)
+    call = await start_slow_call(subject, _CANCELLED_CALL_S)
     await subject.notify(CANCELLED, {"requestId": call.id, "reason": "mcpwire"})
     await subject.barrier()
-    is_read = len(subject.received)
+    read_end = len(subject.received)
     later = subject.next_id()
     message = subject.message("tools/call", call.params, id=later)
     response = await subject.send(message)
     subject.last_sent = b"a call, its cancellation, then the same call again"
-    await subject.answer(later, response, timeout=_CANCELLED_S + subject.bound_s)
+    await subject.wait_answer(
+        later, response, timeout=_CANCELLED_CALL_S + subject.bound_s
+    )
     await subject.barrier()
-    for found in subject.answers_to(call.id):
-        if "result" in found.value and position(subject, found) < is_read:
+    for answer in subject.answers_to(call.id):
+        if "result" in answer.value and index_of(subject, answer) < read_end:
             # The call ended before the cancellation was read: the machine is busy.
-            subject.absent("call that takes long enough to be cancelled")
-        subject.broken("no answer to the cancelled call", found.raw)
+            subject.raise_absent("call that takes long enough to be cancelled")
+        subject.raise_broken("no answer to the cancelled call", answer.raw)
 
 
 @case.robust(
@@ -120,12 +122,14 @@ async def cancelled_call(subject: Subject) -> None:
     why="the cancellation of one call ends another",
 )
 async def other_type(subject: Subject) -> None:
-    call = await start_slow(subject, LASTS_S)
+    call = await start_slow_call(subject, SLOW_CALL_S)
     await subject.notify(CANCELLED, {"requestId": str(call.id)})
     try:
-        await subject.answer(call.id, call.response, timeout=LASTS_S + subject.bound_s)
-    except NoAnswer as found:
-        subject.broken("an answer to the call", found.actual)
+        await subject.wait_answer(
+            call.id, call.response, timeout=SLOW_CALL_S + subject.bound_s
+        )
+    except NoAnswer as error:
+        subject.raise_broken("an answer to the call", error.actual)
 
 
 @case.robust(
@@ -138,14 +142,15 @@ async def other_type(subject: Subject) -> None:
     expects="one answer to each of the other six",
     why="one cancelled call ends the calls of others",
 )
-async def every_second(subject: Subject) -> None:
-    params = lasting(subject.need_tool("slow"), LASTS_S)
+async def every_second_call(subject: Subject) -> None:
+    params = params_with_duration(subject.need_tool("slow"), SLOW_CALL_S)
     ids = [subject.next_id() for _ in range(12)]
     for id in ids:
         await subject.send(subject.message("tools/call", params, id=id))
-    await subject.barrier(timeout=TWELVE_S)  # a server may run the calls one by one
+    # A server may run the calls one by one.
+    await subject.barrier(timeout=TWELVE_CALLS_TIMEOUT_S)
     for id in ids[::2]:
         await subject.notify(CANCELLED, {"requestId": id})
     for id in ids[1::2]:
-        await subject.answer(id, timeout=TWELVE_S)
+        await subject.wait_answer(id, timeout=TWELVE_CALLS_TIMEOUT_S)
         subject.expect_one_answer(id)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.case import LEGACY, Family, NoAnswer, Start, since
-from mcpwire.check.cases._items import PROMPTS, RESOURCES, TOOLS, Listed, names_of
-from mcpwire.check.cases._listening import WAIT_S, change, hearing
+from mcpwire.check.cases._items import PROMPTS, RESOURCES, TOOLS, ListKind, fetch_names
+from mcpwire.check.cases._subscriptions import (
+    EVENT_TIMEOUT_S,
+    call_change_tool,
+    open_change_stream,
+)
 
 if TYPE_CHECKING:
     from mcpwire.check.subject import Message, Subject
@@ -15,52 +19,52 @@ FAMILY: Final = Family("list_changed")
 
 UPDATED: Final = "notifications/resources/updated"
 CHANGED: Final = "notifications/{}/list_changed"
-_WATCHED: Final = 20  # maximum number per case
+_MAX_URIS: Final = 20  # maximum number per case
 
-for _id, _listed in (("TOOL-05", TOOLS), ("RES-03", RESOURCES), ("PROMPT-03", PROMPTS)):
+for _id, _kind in (("TOOL-05", TOOLS), ("RES-03", RESOURCES), ("PROMPT-03", PROMPTS)):
 
-    async def told(subject: Subject, listed: Listed = _listed) -> None:
-        method = CHANGED.format(listed.capability)
-        before = await names_of(subject, listed)
-        async with hearing(subject):
-            mark = len(subject.received)
-            await change(subject)
+    async def change_is_notified(subject: Subject, kind: ListKind = _kind) -> None:
+        method = CHANGED.format(kind.capability)
+        before = await fetch_names(subject, kind)
+        async with open_change_stream(subject):
+            start = len(subject.received)
+            await call_change_tool(subject)
             try:
-                if await names_of(subject, listed) == before:
-                    subject.absent(f"tool that changes {listed.method}")
+                if await fetch_names(subject, kind) == before:
+                    subject.raise_absent(f"tool that changes {kind.method}")
                 await subject.wait_for(
-                    lambda each: each.method == method, method, after=mark
+                    lambda message: message.method == method, method, after=start
                 )
-            except NoAnswer as found:
-                subject.broken(found.expected, found.actual)
+            except NoAnswer as error:
+                subject.raise_broken(error.expected, error.actual)
             finally:
-                await change(subject)
+                await call_change_tool(subject)
 
     FAMILY.should(
         f"{_id}.a",
-        f"clients are notified of a change of {_listed.method}",
-        source=f"server/{_listed.capability}#list-changed-notification",
+        f"clients are notified of a change of {_kind.method}",
+        source=f"server/{_kind.capability}#list-changed-notification",
         rules=("SUB-15",),
-        needs=(f"{_listed.capability}.listChanged", "role:change"),
+        needs=(f"{_kind.capability}.listChanged", "role:change"),
         sends="a call of the `change` tool, while the client listens",
-        expects=f"{CHANGED.format(_listed.capability)}, if the list changed",
+        expects=f"{CHANGED.format(_kind.capability)}, if the list changed",
         why="clients show an outdated list",
-    )(told)
+    )(change_is_notified)
 
 
-def _updates(subject: Subject, mark: int) -> list[Message]:
-    return [each for each in subject.received[mark:] if each.method == UPDATED]
+def _updates(subject: Subject, start: int) -> list[Message]:
+    return [each for each in subject.received[start:] if each.method == UPDATED]
 
 
-async def _quiet_change(subject: Subject, when: str) -> None:
+async def _expect_no_updates(subject: Subject, when: str) -> None:
     """Call the changing tool twice; check that no resource update arrives."""
-    mark = len(subject.received)
-    await change(subject)
-    await change(subject)
+    start = len(subject.received)
+    await call_change_tool(subject)
+    await call_change_tool(subject)
     await subject.barrier()
     await subject.barrier()
-    told = _updates(subject, mark)
-    subject.expect_none(told, f"no resource update {when} a subscription")
+    notifications = _updates(subject, start)
+    subject.expect_none(notifications, f"no resource update {when} a subscription")
 
 
 @FAMILY.robust(
@@ -73,31 +77,36 @@ async def _quiet_change(subject: Subject, when: str) -> None:
     expects="notifications/resources/updated during the subscription only",
     why="clients read resources again without need",
 )
-async def updates(subject: Subject) -> None:
-    uris = [str(each.get("uri")) for each in subject.facts.resources[:_WATCHED]]
-    async with hearing(subject):
-        await _quiet_change(subject, "before")
-        mark = len(subject.received)
+async def updates_while_subscribed(subject: Subject) -> None:
+    uris = [str(each.get("uri")) for each in subject.facts.resources[:_MAX_URIS]]
+    async with open_change_stream(subject):
+        await _expect_no_updates(subject, "before")
+        start = len(subject.received)
         for uri in uris:
             await subject.request("resources/subscribe", {"uri": uri})
         try:
-            await change(subject)
+            await call_change_tool(subject)
             await subject.wait_for(
-                lambda each: each.method == UPDATED, UPDATED, timeout=WAIT_S, after=mark
+                lambda each: each.method == UPDATED,
+                UPDATED,
+                timeout=EVENT_TIMEOUT_S,
+                after=start,
             )
         except NoAnswer:
-            subject.absent("tool that updates a resource")
+            subject.raise_absent("tool that updates a resource")
         finally:
             for uri in uris:
                 await subject.request("resources/unsubscribe", {"uri": uri})
-            await change(subject)
-        await _quiet_change(subject, "after")
-        found = _updates(subject, mark)[0].params.get("uri")
-        fits = any(str(found).startswith(uri) for uri in uris)
-        subject.expect(fits, "the URI of the subscription, or one below it", found)
+            await call_change_tool(subject)
+        await _expect_no_updates(subject, "after")
+        updated_uri = _updates(subject, start)[0].params.get("uri")
+        fits = any(str(updated_uri).startswith(uri) for uri in uris)
+        subject.expect(
+            fits, "the URI of the subscription, or one below it", updated_uri
+        )
 
 
-LISTS_CHANGED: Final = {
+CHANGE_CAPABILITIES: Final = {
     CHANGED.format(word): f"{word}.listChanged"
     for word in ("tools", "prompts", "resources")
 }
@@ -113,9 +122,9 @@ LISTS_CHANGED: Final = {
     expects="no list_changed of a list without the capability listChanged",
     why="the client has no handler for undeclared notifications",
 )
-async def declared(subject: Subject) -> None:
-    for each in subject.received:
-        if (capability := LISTS_CHANGED.get(str(each.method))) is not None:
+async def list_changed_is_declared(subject: Subject) -> None:
+    for message in subject.received:
+        if (capability := CHANGE_CAPABILITIES.get(str(message.method))) is not None:
             declares = subject.facts.declares(capability)
-            subject.expect(declares, "no list_changed without listChanged", each.raw)
-    subject.need_judged("list_changed notification")
+            subject.expect(declares, "no list_changed without listChanged", message.raw)
+    subject.need_expectation("list_changed notification")

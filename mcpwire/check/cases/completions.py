@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Family, since
-from mcpwire.check.cases._exchange import Error, Request, exchange
+from mcpwire.check.cases._exchange import Error, Request, add_exchange_case
 from mcpwire.check.cases.prompts import prompt_arguments
 from mcpwire.wire.uri_template import TemplateError, UriTemplate
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 FAMILY: Final = Family("completions")
 
-TRIED: Final = 8  # maximum number per case
-LARGEST: Final = 100
+MAX_ARGUMENTS: Final = 8  # maximum number per case
+MAX_VALUES: Final = 100
 
-_UNKNOWN: Final = {
+_UNKNOWN_PROMPT: Final = {
     "ref": {"type": "ref/prompt", "name": "mcpwire-no-such-prompt"},
     "argument": {"name": "mcpwire", "value": ""},
 }
 
-case = FAMILY.where(revisions=since("2025-03-26"), needs=("completions",))
+case = FAMILY.with_defaults(revisions=since("2025-03-26"), needs=("completions",))
 
 
-def _completable(subject: Subject) -> Iterator[tuple[dict[str, Any], str]]:
+def _completable_arguments(subject: Subject) -> Iterator[tuple[dict[str, Any], str]]:
     """Yield the reference and the name of each argument that may be completed."""
     for prompt in subject.facts.prompts:
         for argument in prompt_arguments(prompt):
@@ -45,16 +45,16 @@ def _completable(subject: Subject) -> Iterator[tuple[dict[str, Any], str]]:
                     yield {"type": "ref/resource", "uri": text}, variable.name
 
 
-async def _completed(
-    subject: Subject, **more: Any
+async def _complete_arguments(
+    subject: Subject, **extra: Any
 ) -> AsyncIterator[tuple[Answer, dict[str, Any]]]:
     """Yield answers and completions of the first arguments, for an empty value."""
-    for ref, name in list(_completable(subject))[:TRIED]:
-        params = {"ref": ref, "argument": {"name": name, "value": ""}, **more}
+    for ref, name in list(_completable_arguments(subject))[:MAX_ARGUMENTS]:
+        params = {"ref": ref, "argument": {"name": name, "value": ""}, **extra}
         answer = await subject.request("completion/complete", params)
-        found = (answer.result or {}).get("completion")
-        if isinstance(found, dict):
-            yield answer, found
+        completion = (answer.result or {}).get("completion")
+        if isinstance(completion, dict):
+            yield answer, completion
 
 
 @FAMILY.must(
@@ -68,11 +68,11 @@ async def _completed(
 )
 async def completions_are_declared(subject: Subject) -> None:
     if subject.facts.declares("completions"):
-        async for _ in _completed(subject):
+        async for _ in _complete_arguments(subject):
             return
-        subject.absent("argument with completions")
-    async for answer, found in _completed(subject):
-        values = found.get("values")
+        subject.raise_absent("argument with completions")
+    async for answer, completion in _complete_arguments(subject):
+        values = completion.get("values")
         subject.expect(not values, "no values without the capability", answer)
 
 
@@ -87,22 +87,22 @@ async def completions_are_declared(subject: Subject) -> None:
 )
 async def not_supported(subject: Subject) -> None:
     if subject.facts.declares("completions"):
-        subject.absent("server without completions")
-    answer = await subject.request("completion/complete", _UNKNOWN)
+        subject.raise_absent("server without completions")
+    answer = await subject.request("completion/complete", _UNKNOWN_PROMPT)
     subject.expect_error(answer, -32601)
 
 
-exchange(
+add_exchange_case(
     case.should,
     "COMP-03.b",
     "completion for an unknown prompt is answered with -32602",
     source="server/utilities/completion#error-handling",
-    send=Request("completion/complete", _UNKNOWN),
+    send=Request("completion/complete", _UNKNOWN_PROMPT),
     expect=Error(-32602),
     why="a missing prompt looks like one without completions",
 )
 
-exchange(
+add_exchange_case(
     case.robust,
     "F08.a",
     "completion for an unknown template is answered with -32602",
@@ -117,7 +117,7 @@ exchange(
     why="a missing template looks like one without completions",
 )
 
-exchange(
+add_exchange_case(
     case.robust,
     "F08.b",
     "completion for an invalid reference is answered with -32602",
@@ -141,12 +141,12 @@ exchange(
     expects="at most 100 values each",
     why="clients truncate the list, or reject it",
 )
-async def at_most_100(subject: Subject) -> None:
-    async for answer, found in _completed(subject):
-        values = found.get("values")
-        fits = isinstance(values, list) and len(values) <= LARGEST
+async def value_limit(subject: Subject) -> None:
+    async for answer, completion in _complete_arguments(subject):
+        values = completion.get("values")
+        fits = isinstance(values, list) and len(values) <= MAX_VALUES
         subject.expect(fits, "at most 100 values", answer)
-    subject.need_judged("argument with completions")
+    subject.need_expectation("argument with completions")
 
 
 @case.robust(
@@ -158,14 +158,14 @@ async def at_most_100(subject: Subject) -> None:
     why="clients show a wrong count, or do not offer the rest",
 )
 async def total_fits(subject: Subject) -> None:
-    async for answer, found in _completed(subject):
-        total, values = found.get("total"), found.get("values")
+    async for answer, completion in _complete_arguments(subject):
+        total, values = completion.get("total"), completion.get("values")
         if not isinstance(total, int) or not isinstance(values, list):
             continue
         subject.expect(total >= len(values), "a total that counts all values", answer)
-        contradicts = found.get("hasMore") is (total == len(values))
+        contradicts = completion.get("hasMore") is (total == len(values))
         subject.expect(not contradicts, "total and hasMore that agree", answer)
-    subject.need_judged("completion with a total")
+    subject.need_expectation("completion with a total")
 
 
 @case.robust(
@@ -178,14 +178,14 @@ async def total_fits(subject: Subject) -> None:
     why="completion requests of newer clients fail",
 )
 async def with_context(subject: Subject) -> None:
-    async for _ in _completed(subject):
+    async for _ in _complete_arguments(subject):
         break
     else:
-        subject.absent("argument with completions")
+        subject.raise_absent("argument with completions")
     context = {"arguments": {"mcpwire": "check"}}
-    async for _ in _completed(subject, context=context):
+    async for _ in _complete_arguments(subject, context=context):
         return
-    subject.broken("a completion", "none with context.arguments")
+    subject.raise_broken("a completion", "none with context.arguments")
 
 
 @case.robust(
@@ -196,12 +196,12 @@ async def with_context(subject: Subject) -> None:
     why="clients offer values of another argument",
 )
 async def no_such_argument(subject: Subject) -> None:
-    for ref, _ in _completable(subject):
+    for ref, _ in _completable_arguments(subject):
         params = {"ref": ref, "argument": {"name": "mcpwire-none", "value": ""}}
         answer = await subject.request("completion/complete", params)
-        found = (answer.result or {}).get("completion")
-        values = found.get("values") if isinstance(found, dict) else None
+        completion = (answer.result or {}).get("completion")
+        values = completion.get("values") if isinstance(completion, dict) else None
         fits = answer.code == -32602 or values == []
         subject.expect(fits, "an error -32602, or no values", answer)
         return
-    subject.absent("argument that may be completed")
+    subject.raise_absent("argument that may be completed")

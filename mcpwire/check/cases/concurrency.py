@@ -7,8 +7,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.case import Absent, Family, NoAnswer
-from mcpwire.check.cases._calls import BRIEF_S, echo_params, lasting
-from mcpwire.check.cases._http import HTTP, SESSIONS, answered_beside, messages_on
+from mcpwire.check.cases._calls import SHORT_CALL_S, echo_params, params_with_duration
+from mcpwire.check.cases._http import HTTP, SESSIONS, expect_answer_beside, messages_on
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 FAMILY: Final = Family("concurrency")
 
-_LASTING_S: Final = 0.5
-_NOTICEABLE_S: Final = 0.2
+_SLOW_CALL_S: Final = 0.5
+_MIN_SLOW_S: Final = 0.2
 
-case = FAMILY.where(transports=HTTP)
-flood = case.where(is_hostile=True, is_quick=False, bound_s=60.0)
+case = FAMILY.with_defaults(transports=HTTP)
+hostile = case.with_defaults(is_hostile=True, is_quick=False, bound_s=60.0)
 
 
 def _expect_text(subject: Subject, answer: Answer, text: str) -> None:
@@ -28,7 +28,7 @@ def _expect_text(subject: Subject, answer: Answer, text: str) -> None:
     subject.expect(text in got, f"an answer with {text}", answer)
 
 
-async def _at_once(subject: Subject, count: int) -> None:
+async def _call_at_once(subject: Subject, count: int) -> None:
     """Make `count` concurrent calls; check that each returns its own text."""
     ids = [subject.next_id() for _ in range(count)]
     texts = {id: f"mcpwire-{id}-of-{count}" for id in ids}
@@ -38,23 +38,23 @@ async def _at_once(subject: Subject, count: int) -> None:
         answer = await subject.request("tools/call", params, id=id)
         _expect_text(subject, answer, texts[id])
 
-    calls = [asyncio.ensure_future(call(id)) for id in texts]
+    tasks = [asyncio.ensure_future(call(id)) for id in texts]
     try:
-        await asyncio.gather(*calls)
+        await asyncio.gather(*tasks)
     finally:
-        for each in calls:
-            each.cancel()
-        await asyncio.gather(*calls, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 for id, count, is_hostile in (("D15.a", 100, False), ("D15.b", 1_000, True)):
 
-    async def many(subject: Subject, count: int = count) -> None:
-        patience, subject.bound_s = subject.bound_s, max(subject.bound_s, 15.0)
+    async def many_calls(subject: Subject, count: int = count) -> None:
+        bound_s, subject.bound_s = subject.bound_s, max(subject.bound_s, 15.0)
         try:
-            await _at_once(subject, count)
+            await _call_at_once(subject, count)
         finally:
-            subject.bound_s = patience
+            subject.bound_s = bound_s
 
     case.robust(
         id,
@@ -66,7 +66,7 @@ for id, count, is_hostile in (("D15.a", 100, False), ("D15.b", 1_000, True)):
         sends=f"{count:,} concurrent calls, each with its own text",
         expects="the same text in each answer",
         why="under load, callers get the answers of others",
-    )(many)
+    )(many_calls)
 
 
 @case.robust(
@@ -79,12 +79,14 @@ for id, count, is_hostile in (("D15.a", 100, False), ("D15.b", 1_000, True)):
     why="one user gets the answers of another",
 )
 async def equal_ids(subject: Subject) -> None:
-    both = [await subject.another(), await subject.another()]
+    sessions = [await subject.open_another(), await subject.open_another()]
 
     async def call(session: int, id: int) -> None:
-        its = both[session]
+        connection = sessions[session]
         text = f"mcpwire-session-{session}-call-{id}"
-        answer = await its.request("tools/call", echo_params(its, text), id=id)
+        answer = await connection.request(
+            "tools/call", echo_params(connection, text), id=id
+        )
         _expect_text(subject, answer, text)
 
     await asyncio.gather(*(call(s, id) for id in range(1, 11) for s in (0, 1)))
@@ -100,24 +102,28 @@ async def equal_ids(subject: Subject) -> None:
     why="one user sees the progress of another",
 )
 async def equal_tokens(subject: Subject) -> None:
-    params = lasting(subject.need_tool("notify"), BRIEF_S)
+    params = params_with_duration(subject.need_tool("notify"), SHORT_CALL_S)
     params["_meta"] = {"progressToken": "mcpwire-same"}
 
-    async def reports(its: Subject, id: int) -> int:
+    async def count_reports(connection: Subject, id: int) -> int:
         try:
-            answer = await its.request("tools/call", params, id=id)
-        except NoAnswer as late:
-            raise Absent(f"tool that ends in time: {late.expected}") from None
+            answer = await connection.request("tools/call", params, id=id)
+        except NoAnswer as error:
+            raise Absent(f"tool that ends in time: {error.expected}") from None
         response = answer.response
-        found = messages_on(its, response) if response is not None else []
-        return sum(each.method == "notifications/progress" for each in found)
+        messages = messages_on(connection, response) if response is not None else []
+        return sum(each.method == "notifications/progress" for each in messages)
 
-    alone = await reports(await subject.another(), 1)
+    alone = await count_reports(await subject.open_another(), 1)
     if not alone:
-        subject.absent("progress notification on the response to a call")
-    both = [await subject.another(), await subject.another()]
-    got = await asyncio.gather(*(reports(its, 1) for its in both))
-    subject.expect(got == [alone, alone], f"{alone} notifications in each", f"{got}")
+        subject.raise_absent("progress notification on the response to a call")
+    sessions = [await subject.open_another(), await subject.open_another()]
+    counts = await asyncio.gather(
+        *(count_reports(connection, 1) for connection in sessions)
+    )
+    subject.expect(
+        counts == [alone, alone], f"{alone} notifications in each", f"{counts}"
+    )
 
 
 @case.robust(
@@ -130,22 +136,22 @@ async def equal_tokens(subject: Subject) -> None:
     why="one slow call blocks the server for all",
 )
 async def slow_and_quick(subject: Subject) -> None:
-    params = lasting(subject.need_tool("slow"), _LASTING_S)
+    params = params_with_duration(subject.need_tool("slow"), _SLOW_CALL_S)
     began = monotonic()
     try:
         await subject.request("tools/call", params)
-    except NoAnswer as found:
-        raise Absent(f"tool that ends in time: {found.expected}") from None
-    if monotonic() - began < _NOTICEABLE_S:
-        subject.absent("slow tool")
+    except NoAnswer as error:
+        raise Absent(f"tool that ends in time: {error.expected}") from None
+    if monotonic() - began < _MIN_SLOW_S:
+        subject.raise_absent("slow tool")
     id = subject.next_id()
     response = await subject.send(subject.message("tools/call", params, id=id))
     for _ in range(2):  # the server may read the first before the call
         await subject.request(
-            subject.facts.barrier, timeout=subject.bound_s + _LASTING_S
+            subject.facts.barrier, timeout=subject.bound_s + _SLOW_CALL_S
         )
     is_first = not subject.answers_to(id)
-    await subject.answer(id, response, timeout=subject.bound_s + _LASTING_S)
+    await subject.wait_answer(id, response, timeout=subject.bound_s + _SLOW_CALL_S)
     subject.expect(is_first, "the other answers first", "the answer to the call first")
 
 
@@ -158,11 +164,11 @@ async def slow_and_quick(subject: Subject) -> None:
 )
 async def idle_connections(subject: Subject) -> None:
     http = subject.need_http()
-    idle = [await http.raw(b"") for _ in range(50)]
-    await answered_beside(subject, idle)
+    idle = [await http.send_raw(b"") for _ in range(50)]
+    await expect_answer_beside(subject, idle)
 
 
-@flood.robust(
+@hostile.robust(
     "D15.g",
     "200 abandoned sessions do not stop the server",
     revisions=SESSIONS,
@@ -170,16 +176,16 @@ async def idle_connections(subject: Subject) -> None:
     expects="an answer in the first session and in a new one",
     why="crashed clients exhaust the server",
 )
-async def left_sessions(subject: Subject) -> None:
+async def abandoned_sessions(subject: Subject) -> None:
     for _ in range(200):
-        other = await subject.another()
+        other = await subject.open_another()
         other.session_id = None  # prevents the DELETE that ends the session
     await subject.request(subject.facts.barrier)
-    fresh = await subject.another()
+    fresh = await subject.open_another()
     await fresh.request(fresh.facts.barrier)
 
 
-@flood.robust(
+@hostile.robust(
     "D15.h",
     "200 abandoned calls do not stop the server",
     needs=("role:slow",),
@@ -187,14 +193,14 @@ async def left_sessions(subject: Subject) -> None:
     expects="an answer to the next request",
     why="crashed clients exhaust the server",
 )
-async def left_calls(subject: Subject) -> None:
+async def abandoned_calls(subject: Subject) -> None:
     http = subject.need_http()
-    params = lasting(subject.need_tool("slow"), _LASTING_S)
+    params = params_with_duration(subject.need_tool("slow"), _SLOW_CALL_S)
     for _ in range(200):
         message = subject.message("tools/call", params, id=subject.next_id())
         response = await subject.send(message)
         if response is not None:
-            await http.abandon(response)
+            await http.close_exchange(response)
     await subject.request(subject.facts.barrier)
-    await asyncio.sleep(_LASTING_S)
+    await asyncio.sleep(_SLOW_CALL_S)
     await subject.request(subject.facts.barrier)

@@ -5,35 +5,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import LEGACY, MODERN, Family, Start
-from mcpwire.check.cases._asking import ALL
+from mcpwire.check.cases._client_requests import ALL_CAPABILITIES
 from mcpwire.check.cases._exchange import (
     AnyOf,
-    Changed,
+    ChangedRequest,
     Error,
     Refusal,
     Request,
     Result,
-    exchange,
+    add_exchange_case,
 )
-from mcpwire.check.cases._items import PREFIXED, declaring
-from mcpwire.check.roles import call_of
+from mcpwire.check.cases._items import PREFIXED, with_capabilities
+from mcpwire.check.roles import call_params
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpwire.check.case import Run
+    from mcpwire.check.case import CaseFunction
     from mcpwire.check.subject import Answer, Message, Reaction, Subject
 
 FAMILY: Final = Family("discovery")
 
-OURS: Final = "io.modelcontextprotocol/"
-CLIENT: Final = OURS + "clientInfo"
-SERVER: Final = OURS + "serverInfo"
-UNKNOWN: Final = "1900-01-01"
+META_PREFIX: Final = "io.modelcontextprotocol/"
+UNKNOWN_VERSION: Final = "1900-01-01"
 
-case = FAMILY.where(revisions=MODERN)
-first = case.where(start=Start.RAW, bound_s=40.0)
-last = case.where(
+case = FAMILY.with_defaults(revisions=MODERN)
+first = case.with_defaults(start=Start.RAW, bound_s=40.0)
+last = case.with_defaults(
     start=Start.LAST,
     sends="nothing; checks all messages of the connection",
 )
@@ -42,12 +40,12 @@ last = case.where(
 # --- server/discover ------------------------------------------------------------------
 
 
-def _speaks(result: dict[str, Any]) -> bool:
+def _lists_revision(result: dict[str, Any]) -> bool:
     versions = result.get("supportedVersions")
     return isinstance(versions, list) and MODERN[0] in versions
 
 
-exchange(
+add_exchange_case(
     case.must,
     "VER-04.a",
     "`server/discover` returns versions and capabilities",
@@ -55,13 +53,15 @@ exchange(
     rules=("VER-05",),
     send=Request("server/discover"),
     expect=Result(
-        lambda result: _speaks(result) and isinstance(result.get("capabilities"), dict),
+        lambda result: (
+            _lists_revision(result) and isinstance(result.get("capabilities"), dict)
+        ),
         "`supportedVersions` with 2026-07-28, and `capabilities`",
     ),
     why="clients cannot find out what the server supports",
 )
 
-exchange(
+add_exchange_case(
     case.must,
     "VER-05.a",
     "the result of `server/discover` has caching hints",
@@ -91,7 +91,7 @@ exchange(
 async def extensions_have_prefixes(subject: Subject) -> None:
     extensions = subject.facts.capabilities.get("extensions")
     if not isinstance(extensions, dict) or not extensions:
-        subject.absent("extensions")
+        subject.raise_absent("extensions")
     wrong = [name for name in extensions if not PREFIXED.fullmatch(name)]
     subject.expect(not wrong, "names with a prefix and a slash", wrong)
 
@@ -99,22 +99,24 @@ async def extensions_have_prefixes(subject: Subject) -> None:
 # --- versions -------------------------------------------------------------------------
 
 
-def _with_meta(**changed: Any) -> Callable[[dict[str, Any]], None]:
+def _change_meta(**members: Any) -> Callable[[dict[str, Any]], None]:
     """Return a function that sets members of `_meta`; ``None`` removes a member."""
 
     def change(message: dict[str, Any]) -> None:
         meta = message["params"]["_meta"]
-        meta.update({OURS + name: value for name, value in changed.items()})
-        for name, value in changed.items():
+        meta.update({META_PREFIX + name: value for name, value in members.items()})
+        for name, value in members.items():
             if value is None:
-                del meta[OURS + name]
+                del meta[META_PREFIX + name]
 
     return change
 
 
-def _of_version(version: str, method: str = "server/discover") -> Changed:
-    return Changed(
-        _with_meta(protocolVersion=version),
+def _request_of_version(
+    version: str, method: str = "server/discover"
+) -> ChangedRequest:
+    return ChangedRequest(
+        _change_meta(protocolVersion=version),
         f"{method} with the version {version}",
         method=method,
         headers={"MCP-Protocol-Version": version},
@@ -127,13 +129,13 @@ def names_versions(data: Any) -> bool:
     return isinstance(supported, list) and MODERN[0] in supported
 
 
-exchange(
+add_exchange_case(
     case.must,
     "VER-02.a",
     "an unknown version is answered with -32022 and the supported versions",
     source="basic/versioning#protocol-version-negotiation",
     rules=("TR-HTTP-27",),
-    send=_of_version(UNKNOWN),
+    send=_request_of_version(UNKNOWN_VERSION),
     expect=Error(
         -32022,
         status=(400,),
@@ -144,11 +146,13 @@ exchange(
 )
 
 
-async def _refusal(subject: Subject) -> tuple[dict[str, Any], Reaction]:
+async def _request_unknown_version(subject: Subject) -> tuple[dict[str, Any], Reaction]:
     """Request an unknown version; return the data of the error and the reaction."""
-    reaction = await subject.late(await _of_version(UNKNOWN).to(subject))
+    reaction = await subject.wait_late_answer(
+        await _request_of_version(UNKNOWN_VERSION).send(subject)
+    )
     if -32022 not in reaction.codes:
-        subject.absent("error -32022")
+        subject.raise_absent("error -32022")
     data = reaction.errors[0].value["error"].get("data")
     return data if isinstance(data, dict) else {}, reaction
 
@@ -157,37 +161,39 @@ async def _refusal(subject: Subject) -> tuple[dict[str, Any], Reaction]:
     "VER-02.b",
     "the error for an unknown version names it",
     source="schema#UnsupportedProtocolVersionError",
-    sends=f"a request with the version {UNKNOWN}",
-    expects=f"`data.requested` {UNKNOWN} in the error -32022",
+    sends=f"a request with the version {UNKNOWN_VERSION}",
+    expects=f"`data.requested` {UNKNOWN_VERSION} in the error -32022",
     why="a client with several requests in flight cannot say which version failed",
 )
 async def unknown_version_is_named(subject: Subject) -> None:
-    data, reaction = await _refusal(subject)
-    is_named = data.get("requested") == UNKNOWN
-    subject.expect(is_named, f"`data.requested` {UNKNOWN}", reaction)
+    data, reaction = await _request_unknown_version(subject)
+    is_named = data.get("requested") == UNKNOWN_VERSION
+    subject.expect(is_named, f"`data.requested` {UNKNOWN_VERSION}", reaction)
 
 
-exchange(
+add_exchange_case(
     case.must,
     "VER-02.c",
     "an unknown version is refused for other methods too",
     source="basic/versioning#protocol-version-negotiation",
     needs=("tools",),
-    send=_of_version(UNKNOWN, "tools/list"),
+    send=_request_of_version(UNKNOWN_VERSION, "tools/list"),
     expect=Error(-32022),
     why="a client of another version misreads the answer",
 )
 
-exchange(
+add_exchange_case(
     case.robust,
     "VER-02.d",
     "a version that is not a string is refused",
     rules=("VER-02", "META-08"),
     send=(
-        Changed(
-            _with_meta(protocolVersion=20260728), "a request with a number as version"
+        ChangedRequest(
+            _change_meta(protocolVersion=20260728), "a request with a number as version"
         ),
-        Changed(_with_meta(protocolVersion=["2026-07-28"]), "one with an array"),
+        ChangedRequest(
+            _change_meta(protocolVersion=["2026-07-28"]), "one with an array"
+        ),
     ),
     expect=Refusal(),
     lenient=Result(),
@@ -204,24 +210,26 @@ exchange(
     why="a client retries with a version that is refused again",
 )
 async def versions_agree(subject: Subject) -> None:
-    versions = (await subject.request("server/discover")).result or {}
-    supported = (await _refusal(subject))[0].get("supported")
-    listed = versions.get("supportedVersions")
-    both = isinstance(supported, list) and isinstance(listed, list)
+    result = (await subject.request("server/discover")).result or {}
+    supported = (await _request_unknown_version(subject))[0].get("supported")
+    listed = result.get("supportedVersions")
+    are_lists = isinstance(supported, list) and isinstance(listed, list)
     # The error may omit the versions of the session era.
-    holds = both and _modern(supported) == _modern(listed)
-    subject.expect(holds, f"{listed}", f"{supported}")
+    agree = are_lists and _modern_only(supported) == _modern_only(listed)
+    subject.expect(agree, f"{listed}", f"{supported}")
 
 
-def _modern(versions: Any) -> set[str]:
+def _modern_only(versions: Any) -> set[str]:
     return set(versions) - set(LEGACY)
 
 
 async def _initialize(subject: Subject) -> Answer:
     """Send the `initialize` request of a client of the session era."""
-    hello = {**subject.hello(), "protocolVersion": LEGACY[-1]}
+    hello = {**subject.initialize_params(), "protocolVersion": LEGACY[-1]}
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
-    return await subject.answer(1, await subject.send(message, headers=_NO_HEADERS))
+    return await subject.wait_answer(
+        1, await subject.send(message, headers=_NO_HEADERS)
+    )
 
 
 @first.should(
@@ -236,10 +244,10 @@ async def _initialize(subject: Subject) -> Answer:
 async def initialize_is_explained(subject: Subject) -> None:
     versions = subject.facts.hello.get("supportedVersions") or []
     if set(versions) & set(LEGACY):
-        subject.absent("server without earlier revisions")
+        subject.raise_absent("server without earlier revisions")
     answer = await _initialize(subject)
     if answer.result is not None:
-        subject.absent("server without earlier revisions")
+        subject.raise_absent("server without earlier revisions")
     subject.expect(MODERN[0] in str(answer.error), f"{MODERN[0]} in the error", answer)
 
 
@@ -261,10 +269,10 @@ _NO_HEADERS: Final = {
 async def both_eras(subject: Subject) -> None:
     versions = subject.facts.hello.get("supportedVersions") or []
     if LEGACY[-1] not in versions:
-        subject.absent("2025-11-25 in `supportedVersions`")
+        subject.raise_absent("2025-11-25 in `supportedVersions`")
     answer = await _initialize(subject)
-    got = (answer.result or {}).get("protocolVersion")
-    subject.expect(got == LEGACY[-1], LEGACY[-1], answer)
+    version = (answer.result or {}).get("protocolVersion")
+    subject.expect(version == LEGACY[-1], LEGACY[-1], answer)
 
 
 _REMOVED: Final[dict[str, dict[str, Any]]] = {
@@ -280,103 +288,109 @@ _REMOVED: Final[dict[str, dict[str, Any]]] = {
 }
 
 for _letter, (_method, _params) in zip("bcdef", _REMOVED.items(), strict=True):
-    _is_hello = _method == "initialize"
-    exchange(
+    _is_initialize = _method == "initialize"
+    add_exchange_case(
         case.must,
         f"VER-10.{_letter}",
         f"`{_method}` is an unknown method in this revision",
         source="schema#MethodNotFoundError",
         rules=("RPC-31", "PING-03"),
         transports=("stdio",),
-        start=Start.OWN if _is_hello else Start.SHARED,
-        follows="META-14.a" if _is_hello else "",
+        start=Start.OWN if _is_initialize else Start.SHARED,
+        follows="META-14.a" if _is_initialize else "",
         send=Request(
             _method, _params, text=f"`{_method}` with this revision's `_meta`"
         ),
         # A server of both eras may answer -32022: the connection is stateless.
-        expect=Error(-32601, *([-32022] if _is_hello else [])),
+        expect=Error(-32601, *([-32022] if _is_initialize else [])),
         # Such a server may also start a session: `initialize` selects that era.
-        lenient=Result() if _is_hello else None,
+        lenient=Result() if _is_initialize else None,
         why="clients of several revisions take the server for an older one",
     )
 
 
 # --- request metadata -----------------------------------------------------------------
 
-exchange(
+add_exchange_case(
     case.must,
     "META-08.a",
     "a request without `clientCapabilities` is refused with -32602",
     source="basic/index#meta",
-    send=Changed(_with_meta(clientCapabilities=None), "a request without it"),
+    send=ChangedRequest(_change_meta(clientCapabilities=None), "a request without it"),
     expect=Error(-32602, status=(400,)),
     why="the server has to guess what the client supports",
 )
 
-exchange(
+add_exchange_case(
     case.must,
     "META-08.b",
     "a request without a version in `_meta` is refused with -32602",
     source="basic/index#meta",
     transports=("http",),
-    send=Changed(_with_meta(protocolVersion=None), "a request without it"),
+    send=ChangedRequest(_change_meta(protocolVersion=None), "a request without it"),
     expect=Error(-32602, status=(400,)),
     why="the server has to guess the revision",
 )
 
-exchange(
+add_exchange_case(
     case.must,
     "META-08.c",
     "a request without `_meta` is refused with -32602",
     source="basic/index#meta",
     transports=("http",),
     send=(
-        Changed({"params": {}}, "a request without `_meta`"),
-        Changed(lambda message: message.pop("params") and None, "one without params"),
+        ChangedRequest({"params": {}}, "a request without `_meta`"),
+        ChangedRequest(
+            lambda message: message.pop("params") and None, "one without params"
+        ),
     ),
     expect=Error(-32602, status=(400,)),
     why="the server has to guess the revision",
 )
 
-exchange(
+add_exchange_case(
     case.robust,
     "META-08.d",
     "a request without `_meta` is refused over stdio",
     rules=("META-08",),
     transports=("stdio",),
     send=(
-        Changed({"params": {}}, "a request without `_meta`"),
-        Changed(_with_meta(protocolVersion=None), "one without a version"),
+        ChangedRequest({"params": {}}, "a request without `_meta`"),
+        ChangedRequest(_change_meta(protocolVersion=None), "one without a version"),
     ),
     expect=Refusal(),
     why="the server has to guess the revision",
 )
 
-exchange(
+add_exchange_case(
     case.robust,
     "META-08.e",
     "capabilities that are not an object are refused",
     rules=("META-08",),
     send=(
-        Changed(_with_meta(clientCapabilities="all"), "a string as capabilities"),
-        Changed(_with_meta(clientCapabilities=[]), "an array as capabilities"),
+        ChangedRequest(
+            _change_meta(clientCapabilities="all"), "a string as capabilities"
+        ),
+        ChangedRequest(_change_meta(clientCapabilities=[]), "an array as capabilities"),
     ),
     expect=Error(-32602, -32600),
     lenient=Result(),
     why="the server has to guess what the client supports",
 )
 
-exchange(
+add_exchange_case(
     case.must,
     "META-07.a",
     "a request without `clientInfo` is answered",
     source="basic/index#meta",
-    send=Changed(_with_meta(clientInfo=None), "a request without `clientInfo`"),
+    send=ChangedRequest(
+        _change_meta(clientInfo=None), "a request without `clientInfo`"
+    ),
     expect=Result(),
     why="clients that send no name cannot use the server",
 )
 
-exchange(
+add_exchange_case(
     case.robust,
     "META-04.a",
     "unknown keys of `_meta` are ignored",
@@ -398,7 +412,7 @@ exchange(
     why="clients with tracing or extensions cannot use the server",
 )
 
-exchange(
+add_exchange_case(
     case.robust,
     "META-04.b",
     "malformed trace keys are ignored or refused",
@@ -438,14 +452,16 @@ async def no_handshake(subject: Subject) -> None:
     expects="errors for the invalid requests, results for the valid ones",
     why="one faulty client behind a proxy breaks the calls of all",
 )
-async def refusals_leave_nothing(subject: Subject) -> None:
-    for part in (
-        _of_version(UNKNOWN),
-        Changed(_with_meta(clientCapabilities=None), "a request without capabilities"),
+async def refusal_has_no_effect(subject: Subject) -> None:
+    for request in (
+        _request_of_version(UNKNOWN_VERSION),
+        ChangedRequest(
+            _change_meta(clientCapabilities=None), "a request without capabilities"
+        ),
     ):
-        reaction = await subject.late(await part.to(subject))
+        reaction = await subject.wait_late_answer(await request.send(subject))
         if not reaction.errors:
-            subject.absent(f"refusal of {part}")
+            subject.raise_absent(f"refusal of {request}")
         answer = await subject.request("server/discover")
         subject.expect(answer.result is not None, "a result for the next", answer)
 
@@ -460,44 +476,49 @@ async def refusals_leave_nothing(subject: Subject) -> None:
     why="clients get requests that they do not support",
 )
 async def capabilities_are_forgotten(subject: Subject) -> None:
-    params = call_of(subject.need_tool("ask"))
-    first = await subject.request("tools/call", declaring(ALL, params))
+    params = call_params(subject.need_tool("ask"))
+    first = await subject.request(
+        "tools/call", with_capabilities(ALL_CAPABILITIES, params)
+    )
     if (first.result or {}).get("resultType") != "input_required":
-        subject.absent("`ask` tool that requests client input")
+        subject.raise_absent("`ask` tool that requests client input")
     second = await subject.request("tools/call", params)
-    asked = (second.result or {}).get("inputRequests")
-    subject.expect(not asked, "no `inputRequests`", second)
+    requests = (second.result or {}).get("inputRequests")
+    subject.expect(not requests, "no `inputRequests`", second)
 
 
 # --- server messages ------------------------------------------------------------------
 
 
-def _looks(
-    of: Callable[..., Callable[[Run], Run]], id: str, title: str, **facts: Any
+def _message_case(
+    add: Callable[..., Callable[[CaseFunction], CaseFunction]],
+    id: str,
+    title: str,
+    **facts: Any,
 ) -> Callable[[Callable[[Message], str | None]], None]:
     """Return a decorator that adds a case for all messages of the connection.
 
     The decorated function returns the fault of a message, or ``None``.
     """
 
-    def add(check: Callable[[Message], str | None]) -> None:
+    def decorate(check: Callable[[Message], str | None]) -> None:
         async def run(subject: Subject) -> None:
             if not subject.received:
-                subject.absent("message")
+                subject.raise_absent("message")
             for message in subject.received:
                 if not isinstance(message.value, dict):
                     continue
                 if subject.is_of_revision(message) and (problem := check(message)):
                     subject.last_sent = b""
                     expected = f"{facts['expects']}; found {problem}"
-                    subject.broken(expected, message.raw)
+                    subject.raise_broken(expected, message.raw)
 
-        of(id, title, **facts)(run)
+        add(id, title, **facts)(run)
 
-    return add
+    return decorate
 
 
-def _has_code(is_wrong: Callable[[int], bool]) -> Callable[[Message], str | None]:
+def _check_code(is_wrong: Callable[[int], bool]) -> Callable[[Message], str | None]:
     """Return a check that reports each error with a wrong code."""
 
     def check(message: Message) -> str | None:
@@ -508,7 +529,7 @@ def _has_code(is_wrong: Callable[[int], bool]) -> Callable[[Message], str | None
     return check
 
 
-@_looks(
+@_message_case(
     last.must,
     "RPC-16.a",
     "each result has `resultType`",
@@ -516,13 +537,15 @@ def _has_code(is_wrong: Callable[[int], bool]) -> Callable[[Message], str | None
     expects="a string as `resultType` in each result",
     why="clients cannot tell a result from a request for input",
 )
-def _has_type(message: Message) -> str | None:
+def _check_result_type(message: Message) -> str | None:
     result = message.value.get("result") if message.is_answer else None
-    lacks = isinstance(result, dict) and not isinstance(result.get("resultType"), str)
-    return "a result without it" if lacks else None
+    is_missing = isinstance(result, dict) and not isinstance(
+        result.get("resultType"), str
+    )
+    return "a result without it" if is_missing else None
 
 
-@_looks(
+@_message_case(
     last.must,
     "RPC-20.a",
     "the server sends no requests",
@@ -531,37 +554,37 @@ def _has_type(message: Message) -> str | None:
     expects="results, errors and notifications only",
     why="clients of this revision do not answer, and the call hangs",
 )
-def _is_no_request(message: Message) -> str | None:
+def _check_no_request(message: Message) -> str | None:
     is_request = message.method is not None and "id" in message.value
     return f"the request {message.method}" if is_request else None
 
 
-_looks(
+_message_case(
     last.must,
     "RPC-27.a",
     "error codes of earlier revisions are not used",
     source="basic/index#error-codes",
     expects="no error -32002 or -32042",
     why="clients of this revision do not know them",
-)(_has_code(lambda code: code in {-32002, -32042}))
+)(_check_code(lambda code: code in {-32002, -32042}))
 
 # RPC-27.a reports -32042 (here) and -32002 (below).
-_DEFINED: Final = frozenset({-32020, -32021, -32022, -32042})
+_DEFINED_CODES: Final = frozenset({-32020, -32021, -32022, -32042})
 
-_looks(
+_message_case(
     last.must,
     "RPC-26.a",
     "reserved error codes are used only if they are defined",
     source="basic/index#error-codes",
     expects="no error from -32099 to -32020 except -32020, -32021 and -32022",
     why="a later revision may give the code another meaning",
-)(_has_code(lambda code: -32099 <= code <= -32020 and code not in _DEFINED))
+)(_check_code(lambda code: -32099 <= code <= -32020 and code not in _DEFINED_CODES))
 
-_looks(
+_message_case(
     last.should,
     "RPC-24.a",
     "error codes of the legacy range are not used",
     source="basic/index#error-codes",
     expects="no error from -32019 to -32000",
     why="implementations use them with different meanings",
-)(_has_code(lambda code: -32019 <= code <= -32000 and code != -32002))
+)(_check_code(lambda code: -32019 <= code <= -32000 and code != -32002))

@@ -14,9 +14,9 @@ from mcpwire.check.cases._exchange import (
     Refusal,
     Result,
     Silence,
-    exchange,
-    spoiled,
-    valued,
+    add_exchange_case,
+    request_with_value,
+    rewritten_request,
 )
 from mcpwire.testing.procfs import resident_memory
 from mcpwire.wire.json import encode
@@ -26,18 +26,20 @@ if TYPE_CHECKING:
 
 FAMILY: Final = Family("framing")
 
-LARGE_S: Final = 10.0  # time limit for the answer to many lines or to a long line
+LARGE_TIMEOUT_S: Final = 10.0  # limit for the answer to many lines or a long line
 _PAUSE_S: Final = 0.001
 """Pause between two parts of a line, so that the server reads them separately.
 
 If the server still reads them together, the case tests less, and passes.
 """
 
-_LATE_S: Final = 1.0
+_MAX_DELAY_S: Final = 1.0
 """Maximum delay of an answer after the answer to a later request."""
 
-case = FAMILY.where(transports=("stdio",))
-flood = case.where(start=Start.OWN, is_once=True, is_hostile=True, bound_s=60.0)
+case = FAMILY.with_defaults(transports=("stdio",))
+hostile = case.with_defaults(
+    start=Start.OWN, is_once=True, is_hostile=True, bound_s=60.0
+)
 
 
 async def _write(subject: Subject, data: bytes) -> None:
@@ -45,7 +47,7 @@ async def _write(subject: Subject, data: bytes) -> None:
     await subject.need_stdio().write(data)
 
 
-async def _in_parts(subject: Subject, *parts: bytes) -> None:
+async def _write_parts(subject: Subject, *parts: bytes) -> None:
     for part in parts:
         await _write(subject, part)
         await asyncio.sleep(_PAUSE_S)
@@ -68,11 +70,11 @@ async def every_split(subject: Subject) -> None:
     line = encode(subject.message(barrier, params, id=subject.next_id()))
     size, start = len(line), line.index(b"\xc3")
     cuts = {subject.random.randint(1, size) for _ in range(30)}
-    for at in sorted(cuts | {1, size - 1, size} | set(range(start, start + 7))):
+    for index in sorted(cuts | {1, size - 1, size} | set(range(start, start + 7))):
         id = subject.next_id()
         line = encode(subject.message(barrier, params, id=id)) + b"\n"
-        await _in_parts(subject, line[:at], line[at:])
-        await subject.answer(id)  # A11.e sends input while the server writes
+        await _write_parts(subject, line[:index], line[index:])
+        await subject.wait_answer(id)  # A11.e sends input while the server writes
 
 
 @case.robust(
@@ -82,21 +84,21 @@ async def every_split(subject: Subject) -> None:
     expects="an answer",
     why="requests over a slow pipe are lost",
 )
-async def octet_by_octet(subject: Subject) -> None:
+async def byte_by_byte(subject: Subject) -> None:
     id = subject.next_id()
     line = encode(subject.message(subject.facts.barrier, id=id)) + b"\n"
     ends = [line[i : i + 1] for i in range(16)], [line[i:][:1] for i in range(-16, 0)]
-    await _in_parts(subject, *ends[0], line[16:-16], *ends[1])
-    await subject.answer(id)
+    await _write_parts(subject, *ends[0], line[16:-16], *ends[1])
+    await subject.wait_answer(id)
 
 
-async def _many_at_once(subject: Subject, count: int) -> None:
+async def _write_many(subject: Subject, count: int) -> None:
     ids = [subject.next_id() for _ in range(count)]
     messages = [subject.message(subject.facts.barrier, id=id) for id in ids]
     await _write(subject, b"".join(encode(each) + b"\n" for each in messages))
-    await subject.answer(ids[-1], timeout=LARGE_S)
+    await subject.wait_answer(ids[-1], timeout=LARGE_TIMEOUT_S)
     for id in ids:
-        await subject.answer(id)
+        await subject.wait_answer(id)
         subject.expect_one_answer(id, f"one answer to {id}")
 
 
@@ -108,7 +110,7 @@ async def _many_at_once(subject: Subject, count: int) -> None:
     why="lines after the first one in a buffer are lost or late",
 )
 async def a_hundred_at_once(subject: Subject) -> None:
-    await _many_at_once(subject, 100)
+    await _write_many(subject, 100)
 
 
 @case.robust(
@@ -122,7 +124,7 @@ async def a_hundred_at_once(subject: Subject) -> None:
 )
 async def a_thousand_at_once(subject: Subject) -> None:
     for _ in range(2):
-        await _many_at_once(subject, 1000)
+        await _write_many(subject, 1000)
 
 
 @case.robust(
@@ -132,63 +134,69 @@ async def a_thousand_at_once(subject: Subject) -> None:
     expects="an answer to each",
     why="requests across a buffer boundary are sometimes lost",
 )
-async def crossed_parts(subject: Subject) -> None:
+async def lines_across_writes(subject: Subject) -> None:
     barrier = subject.facts.barrier
     for _ in range(10):
         ids = [subject.next_id() for _ in range(3)]
         data = b"".join(encode(subject.message(barrier, id=i)) + b"\n" for i in ids)
-        await _in_parts(subject, data[:30], data[30:-30], data[-30:])
+        await _write_parts(subject, data[:30], data[30:-30], data[-30:])
         for id in ids:
-            await subject.answer(id)
+            await subject.wait_answer(id)
 
 
 # --- line ends and white space --------------------------------------------------------
 
-exchange(
+add_exchange_case(
     case.robust,
     "A09.a",
     "a line may end with CR LF",
-    send=spoiled(lambda line: line + b"\r", "a request that ends with CR LF"),
+    send=rewritten_request(lambda line: line + b"\r", "a request that ends with CR LF"),
     expect=Result(),
     why="clients on Windows write such lines",
 )
 
-exchange(
+add_exchange_case(
     case.robust,
     "A09.b",
     "white space around and within a message is ignored",
     send=(
-        spoiled(lambda line: b" \t" + line + b" \t ", "spaces and tabs around one"),
-        spoiled(lambda line: line.replace(b",", b" ,\t "), "spaces between tokens"),
+        rewritten_request(
+            lambda line: b" \t" + line + b" \t ", "spaces and tabs around one"
+        ),
+        rewritten_request(
+            lambda line: line.replace(b",", b" ,\t "), "spaces between tokens"
+        ),
     ),
     expect=Result(),
     why="JSON allows it, and some encoders write it",
 )
 
-exchange(
+add_exchange_case(
     case.robust,
     "A01.a",
     "a carriage return between tokens does not end the line",
     rules=("TR-STDIO-01",),
-    send=spoiled(lambda line: line.replace(b",", b",\r", 1), "a CR between two tokens"),
+    send=rewritten_request(
+        lambda line: line.replace(b",", b",\r", 1), "a CR between two tokens"
+    ),
     expect=Result(),
     why="valid requests are split",
 )
 
-exchange(
+add_exchange_case(
     case.robust,
     "A01.b",
     "U+2028, U+2029 and U+0085 in a string do not end the line",
     rules=("TR-STDIO-01",),
     send=tuple(
-        valued(b'"a%sb"' % c.encode(), f"a string with U+{ord(c):04X}")
+        request_with_value(b'"a%sb"' % c.encode(), f"a string with U+{ord(c):04X}")
         for c in "\u2028\u2029\x85"
     ),
     expect=Result(),
     why="text from web pages splits the request",
 )
 
-exchange(
+add_exchange_case(
     case.robust,
     "A09.c",
     "blank lines are ignored",
@@ -214,39 +222,41 @@ async def last_line(subject: Subject) -> None:
     # it has read the line. A server that exits at once loses the line most times.
     answered, lost = 0, 0
     while answered < 5:
-        one = await subject.another() if answered or lost else subject
-        id = one.next_id()
-        await _write(one, encode(one.message(one.facts.barrier, id=id)))
-        one.need_stdio().close_input()
+        server = await subject.open_another() if answered or lost else subject
+        id = server.next_id()
+        await _write(server, encode(server.message(server.facts.barrier, id=id)))
+        server.need_stdio().close_input()
         try:
-            await one.answer(id)
+            await server.wait_answer(id)
             answered += 1
-        except (PeerDied, NoAnswer) as found:
+        except (PeerDied, NoAnswer) as error:
             lost += 1
-            if lost == 5 or not isinstance(found, PeerDied):
-                subject.broken("an answer before most processes end", found.actual)
+            if lost == 5 or not isinstance(error, PeerDied):
+                subject.raise_broken(
+                    "an answer before most processes end", error.actual
+                )
 
 
 # --- encoding -------------------------------------------------------------------------
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "A08.a",
     "invalid UTF-8 is refused",
     rules=("RPC-02",),
     revisions=since("2025-03-26"),
     send=(
-        valued(b'"aa\xffbb"', "a string with the byte FF"),
-        valued(b'"aa\xc3b"', "a truncated character"),
-        valued(b'"a\xed\xa0\x80b"', "an encoded surrogate"),
-        valued(b'"a\xc0\xaeb"', "a dot encoded in two bytes"),
+        request_with_value(b'"aa\xffbb"', "a string with the byte FF"),
+        request_with_value(b'"aa\xc3b"', "a truncated character"),
+        request_with_value(b'"a\xed\xa0\x80b"', "an encoded surrogate"),
+        request_with_value(b'"a\xc0\xaeb"', "a dot encoded in two bytes"),
     ),
     expect=AnyOf(Refusal(), Silence()),
     lenient=Result(),
     why="text is altered silently",
 )
 
-exchange(
+add_exchange_case(
     case.robust,
     "A08.b",
     "a line of invalid UTF-8 does not affect the next one",
@@ -255,11 +265,13 @@ exchange(
     why="one invalid byte aborts all other calls",
 )
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "A08.c",
     "a byte order mark before a message is skipped or refused",
-    send=spoiled(lambda line: b"\xef\xbb\xbf" + line, "a request after a BOM"),
+    send=rewritten_request(
+        lambda line: b"\xef\xbb\xbf" + line, "a request after a BOM"
+    ),
     expect=AnyOf(Result(), Refusal()),
     why="calls of clients that write one hang",
 )
@@ -277,32 +289,35 @@ exchange(
     why="clients with an encoder that writes one cannot connect",
     bound_s=40.0,
 )
-async def mark_at_the_start(subject: Subject) -> None:
-    messages = [subject.message("initialize", subject.hello(), id=id) for id in (1, 2)]
+async def bom_at_start(subject: Subject) -> None:
+    messages = [
+        subject.message("initialize", subject.initialize_params(), id=id)
+        for id in (1, 2)
+    ]
     await _write(subject, b"\xef\xbb\xbf" + encode(messages[0]) + b"\n")
     await _write(subject, encode(messages[1]) + b"\n")
-    await subject.answer(2)
-    await subject.until(lambda: subject.answers_to(1), _LATE_S)
+    await subject.wait_answer(2)
+    await subject.wait_until(lambda: subject.answers_to(1), _MAX_DELAY_S)
     for answer in subject.answers_to(1):
         subject.expect("result" in answer.value, "a result", answer.raw)
         return
-    subject.broken("an answer to the first", "an answer to the second only")
+    subject.raise_broken("an answer to the first", "an answer to the second only")
 
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "A08.e",
     "a raw control character in a string is refused",
     send=(
-        valued(b'"aa\x00bb"', "a string with the byte 00"),
-        valued(b'"aa\x1fbb"', "a string with the byte 1F"),
+        request_with_value(b'"aa\x00bb"', "a string with the byte 00"),
+        request_with_value(b'"aa\x1fbb"', "a string with the byte 1F"),
     ),
     expect=AnyOf(Refusal(), Silence()),
     lenient=Result(),
     why="JSON forbids it, and other parsers reject the whole message",
 )
 
-exchange(
+add_exchange_case(
     case.robust,
     "A08.f",
     "a NUL between messages does not end the connection",
@@ -311,11 +326,11 @@ exchange(
     why="stray NUL bytes abort all other calls",
 )
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "A08.g",
     "every JSON escape is decoded",
-    send=valued(
+    send=request_with_value(
         rb'"a\u0000\n\r\t\b\f\/\\\"\u00e9\ud83d\ude00\u2028b"',
         "a request with escaped NUL, line ends, quotes and a surrogate pair",
     ),
@@ -323,11 +338,11 @@ exchange(
     why="clients that escape non-ASCII characters cannot use the server",
 )
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "A08.h",
     "a lone surrogate does not end the connection",
-    send=valued(rb'"a\ud800b"', r"a request with \ud800 alone"),
+    send=request_with_value(rb'"a\ud800b"', r"a request with \ud800 alone"),
     expect=AnyOf(Result(), Refusal()),
     why="such a string can be decoded but not encoded, so the answer fails",
 )
@@ -344,23 +359,23 @@ exchange(
     expects="one answer, on one line",
     why="every multi-line text breaks the connection",
 )
-async def texts_come_back(subject: Subject) -> None:
+async def echoed_line_ends(subject: Subject) -> None:
     text = 'a\nb\r\nc\rd\x85e\u2028f\u2029g\u0000h"\\i\u00e9\U0001f600'
-    before = len(subject.received)
+    start = len(subject.received)
     answer = await subject.request("tools/call", echo_params(subject, text))
-    junk = [each.raw for each in subject.received[before:] if each.problem]
-    subject.expect(not junk, "each line is a message", junk[:1])
+    invalid = [each.raw for each in subject.received[start:] if each.problem]
+    subject.expect(not invalid, "each line is a message", invalid[:1])
     if (answer.result or {}).get("isError") or answer.error is not None:
-        subject.absent("`echo` tool that accepts such text")
+        subject.raise_absent("`echo` tool that accepts such text")
     if "\u00e9" not in texts_of(answer.message):
         # Only a tool that returns the text makes the server write its line ends.
-        subject.absent("`echo` tool that returns its text")
+        subject.raise_absent("`echo` tool that returns its text")
 
 
 # --- size -----------------------------------------------------------------------------
 
 
-async def _long_line(subject: Subject, size: int, timeout: float) -> None:
+async def _send_long_line(subject: Subject, size: int, timeout: float) -> None:
     id = subject.next_id()
     message = subject.message(
         subject.facts.barrier, {"_meta": {"com.example/x": "x" * size}}, id=id
@@ -368,12 +383,14 @@ async def _long_line(subject: Subject, size: int, timeout: float) -> None:
     await subject.send(message)
     subject.last_sent = b"a request of %d bytes" % size
     try:
-        answer = await subject.answer(id, timeout=timeout)
+        answer = await subject.wait_answer(id, timeout=timeout)
     except NoAnswer:
         await subject.barrier()
-        subject.broken("a result or an error", "no answer, but one to the next request")
+        subject.raise_broken(
+            "a result or an error", "no answer, but one to the next request"
+        )
     if answer.result is None:
-        subject.lenient("a result", answer)
+        subject.raise_lenient("a result", answer)
 
 
 @case.robust(
@@ -384,10 +401,10 @@ async def _long_line(subject: Subject, size: int, timeout: float) -> None:
     why="a file or an image as an argument breaks the connection",
 )
 async def one_mebibyte(subject: Subject) -> None:
-    await _long_line(subject, 1024 * 1024, LARGE_S)
+    await _send_long_line(subject, 1024 * 1024, LARGE_TIMEOUT_S)
 
 
-@flood.robust(
+@hostile.robust(
     "A10.b",
     "a request of 32 MiB is answered or refused",
     sends="a request with a string of 32 MiB in its params",
@@ -395,11 +412,11 @@ async def one_mebibyte(subject: Subject) -> None:
     why="one large message aborts all other calls",
 )
 async def large_line(subject: Subject) -> None:
-    await _long_line(subject, 32 * 1024 * 1024, 40.0)
+    await _send_long_line(subject, 32 * 1024 * 1024, 40.0)
     await subject.barrier()
 
 
-@flood.robust(
+@hostile.robust(
     "A10.c",
     "an endless line does not exhaust the memory",
     sends="256 MiB without a newline",
@@ -416,5 +433,5 @@ async def endless_line(subject: Subject) -> None:
         return
     memory = resident_memory(stdio.pid)
     if memory is None:
-        subject.absent("/proc")
+        subject.raise_absent("/proc")
     subject.expect(memory < 1 << 30, "less than 1 GiB", f"{memory >> 20} MiB")

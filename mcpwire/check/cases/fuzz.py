@@ -1,8 +1,8 @@
 """Fuzzing: arguments with one deviation from their schema; secrets in errors.
 
 The last request before a finding is a minimal example: its arguments are valid except
-for one member. A case sends at most `CALLS` requests and stops after `ROOM_S` seconds;
-the seed of the run selects the requests.
+for one member. A case sends at most `MAX_CALLS` requests and stops after `TIME_LIMIT_S`
+seconds; the seed of the run selects the requests.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import re
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from mcpwire.check.case import Family, NoAnswer, NotAnswered, Start
-from mcpwire.check.cases._items import fit_tools
-from mcpwire.check.cases.prompts import fit_arguments, prompt_arguments
+from mcpwire.check.case import EndedWithoutAnswer, Family, NoAnswer, Start
+from mcpwire.check.cases._items import quick_tools
+from mcpwire.check.cases.prompts import prompt_arguments, required_arguments
 from mcpwire.check.roles import arguments_for
 from mcpwire.check.subject import Answer
 from mcpwire.protocol.json_schema import properties_of, required_of
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
 FAMILY: Final = Family("fuzz")
 
-CALLS: Final = 40
+MAX_CALLS: Final = 40
 SECRET_NAME: Final = re.compile(
     r"(?i)token|secret|passw|passphrase|key|credential|"
     r"(?:^|[_-])(?:auth|authorization|cookie|jwt|pass|pat|pwd)(?:$|[_-])"
 )
 """Names of environment variables and header fields with secret values."""
 
-ROOM_S: Final = 2.5
-UNFIT: Final = 2  # failures with plain values after which a case tries no further one
-FINE: Final = frozenset({-32600, -32602, -32002, -32020})
+TIME_LIMIT_S: Final = 2.5
+MAX_FAILURES: Final = 2  # with plain values; after them a case tries no further one
+REQUEST_ERRORS: Final = frozenset({-32600, -32602, -32002, -32020})
 """Error codes that report a fault of the request."""
 
 Arguments: TypeAlias = dict[str, Any]
 
-_OF_TYPE: Final[dict[str, Any]] = {
+_VALUES_BY_TYPE: Final[dict[str, Any]] = {
     "null": None,
     "boolean": True,
     "integer": 7,
@@ -49,7 +49,7 @@ _OF_TYPE: Final[dict[str, Any]] = {
     "array": ["mcpwire"],
     "object": {"mcpwire": 1},
 }
-TEXTS: Final = (
+ODD_TEXTS: Final = (
     "",
     " ",
     "\0",
@@ -68,60 +68,60 @@ TEXTS: Final = (
 )
 
 
-def _deep(levels: int = 100) -> Any:
+def _nested_list(levels: int = 100) -> Any:
     value: Any = 1
     for _ in range(levels):
         value = [value]
     return value
 
 
-ODD: Final = {
+EXTREME_VALUES: Final = {
     "number": (1e308, -0.0, 2**53 + 1, -(2**63)),
     "string": ("\u0000" * 100,),
-    "array": (_deep(),),
+    "array": (_nested_list(),),
 }
 
 
-def _schemas(tool: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _argument_schemas(tool: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Return the names and schemas of the arguments of a tool."""
     schema = tool.get("inputSchema")
     if not isinstance(schema, dict):
         return []
-    found = properties_of(schema).items()
-    return [(name, each) for name, each in found if isinstance(each, dict)]
+    properties = properties_of(schema).items()
+    return [(name, each) for name, each in properties if isinstance(each, dict)]
 
 
 def _types(schema: Mapping[str, Any]) -> set[str]:
-    kind = schema.get("type")
-    found = {kind} if isinstance(kind, str) else set(kind or ())
-    return found | ({"integer"} if "number" in found else set())
+    type_ = schema.get("type")
+    types = {type_} if isinstance(type_, str) else set(type_ or ())
+    return types | ({"integer"} if "number" in types else set())
 
 
-Deviate: TypeAlias = "Callable[[Mapping[str, Any], Arguments], Iterator[Arguments]]"
+Deviation: TypeAlias = "Callable[[Mapping[str, Any], Arguments], Iterator[Arguments]]"
 
 
-def _chosen(
-    subject: Subject, deviate: Deviate
+def _select_calls(
+    subject: Subject, deviate: Deviation
 ) -> list[tuple[str, Arguments, Arguments]]:
     """Return the calls of a case: tool name, valid arguments, arguments to send.
 
-    More than `CALLS` calls are reduced to a random sample.
+    More than `MAX_CALLS` calls are reduced to a random sample.
     """
-    found = [
-        (str(tool["name"]), fit, arguments)
-        for tool, fit in fit_tools(subject)
-        for arguments in deviate(tool, fit)
+    calls = [
+        (str(tool["name"]), valid, arguments)
+        for tool, valid in quick_tools(subject)
+        for arguments in deviate(tool, valid)
     ]
-    if len(found) > CALLS:
-        found = subject.random.sample(found, CALLS)
-    return found or subject.absent("tool with such arguments")
+    if len(calls) > MAX_CALLS:
+        calls = subject.random.sample(calls, MAX_CALLS)
+    return calls or subject.raise_absent("tool with such arguments")
 
 
-def _check(
+def _check_answer(
     subject: Subject, answer: Answer, expected: str = "a result or an error -32602"
 ) -> None:
-    """Check that an answer is a result or an error with a code in `FINE`."""
-    subject.expect(_is_fine(answer), expected, answer)
+    """Check that an answer is a result or an error in `REQUEST_ERRORS`."""
+    subject.expect(_is_acceptable(answer), expected, answer)
 
 
 async def _call(subject: Subject, params: dict[str, Any]) -> Answer:
@@ -129,76 +129,82 @@ async def _call(subject: Subject, params: dict[str, Any]) -> Answer:
 
     The error for a request that the server cannot read has no id.
     """
-    id, before = subject.next_id(), len(subject.received)
+    id, start = subject.next_id(), len(subject.received)
 
     def refusals() -> list[Message]:
-        came = (each for each in subject.received[before:] if each.is_answer)
-        return [m for m in came if m.value.get("error") and m.value.get("id") is None]
+        answers = (each for each in subject.received[start:] if each.is_answer)
+        return [
+            m for m in answers if m.value.get("error") and m.value.get("id") is None
+        ]
 
     response = await subject.send(subject.message("tools/call", params, id=id))
     if response is None:
-        bound = subject.bound_s
-        if await subject.until(lambda: subject.answers_to(id) or refusals(), bound):
+        timeout = subject.bound_s
+        if await subject.wait_until(
+            lambda: subject.answers_to(id) or refusals(), timeout
+        ):
             return Answer((subject.answers_to(id) or refusals())[0])
-        raise NoAnswer(f"an answer with the id {id!r} within {bound:g} s", "no answer")
+        raise NoAnswer(
+            f"an answer with the id {id!r} within {timeout:g} s", "no answer"
+        )
     try:
-        return await subject.answer(id, response)
-    except NotAnswered:
-        if refused := refusals():
-            return Answer(refused[0], response)
+        return await subject.wait_answer(id, response)
+    except EndedWithoutAnswer:
+        if errors := refusals():
+            return Answer(errors[0], response)
         raise
 
 
-async def _is_slow(subject: Subject, name: str, fit: Arguments) -> bool:
+async def _is_slow(subject: Subject, name: str, valid: Arguments) -> bool:
     """Return whether a call with valid arguments exceeds the time limit."""
-    shown = subject.last_sent
+    last_sent = subject.last_sent
     try:
-        await _call(subject, {"name": name, "arguments": fit})
+        await _call(subject, {"name": name, "arguments": valid})
     except NoAnswer:
         return True
-    subject.last_sent = shown
+    subject.last_sent = last_sent
     return False
 
 
-def _fuzzed(
+def _fuzz_case(
     id: str, title: str, sends: str, *, is_wrong: bool = True, is_quick: bool = True
-) -> Callable[[Deviate], Deviate]:
+) -> Callable[[Deviation], Deviation]:
     """Return a decorator that adds a case for the arguments that a function yields.
 
     Invalid arguments (`is_wrong`) must be answered within the time limit. A tool that
     exceeds the limit with valid arguments is skipped.
     """
 
-    def add(deviate: Deviate) -> Deviate:
+    def add(deviate: Deviation) -> Deviation:
         async def run(subject: Subject) -> None:
             began, is_answered = monotonic(), False
-            for name, fit, arguments in _chosen(subject, deviate):
-                if name in subject.facts.unfit:
+            for name, valid, arguments in _select_calls(subject, deviate):
+                if name in subject.facts.slow_items:
                     continue
                 try:
                     answer = await _call(
                         subject, {"name": name, "arguments": arguments}
                     )
                 except NoAnswer:
-                    if is_wrong and not await _is_slow(subject, name, fit):
+                    if is_wrong and not await _is_slow(subject, name, valid):
                         raise
-                    subject.facts.unfit.add(name)
+                    subject.facts.slow_items.add(name)
                 else:
                     is_answered = True
-                    _check(subject, answer)
-                if monotonic() - began > ROOM_S:
+                    _check_answer(subject, answer)
+                if monotonic() - began > TIME_LIMIT_S:
                     break
             if not is_answered:
-                subject.absent("tool that answers in time")
+                subject.raise_absent("tool that answers in time")
 
-        fine = "a result, or an error such as -32602"
+        expected = "a result, or an error such as -32602"
         FAMILY.robust(
             id,
             f"{title} cause no internal error and no crash",
             rules=("TOOL-18",),
             needs=("call:",),
             sends=sends,
-            expects=f"{fine}, within the time limit" if is_wrong else fine,
+            expects=f"{expected}, within the time limit" if is_wrong else expected,
             why="mistakes of a model break the server, or look like server failures",
             is_quick=is_quick,
         )(run)
@@ -207,110 +213,114 @@ def _fuzzed(
     return add
 
 
-@_fuzzed(
+@_fuzz_case(
     "F09.i",
     "arguments of the wrong type",
     "each argument of each tool as a value of each other JSON type",
 )
-def _wrong_types(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
-    for name, schema in _schemas(tool):
+def _wrong_types(tool: Mapping[str, Any], valid: Arguments) -> Iterator[Arguments]:
+    for name, schema in _argument_schemas(tool):
         types = _types(schema)
-        for kind, value in _OF_TYPE.items():
-            if types and kind not in types:
-                yield {**fit, name: value}
+        for type_, value in _VALUES_BY_TYPE.items():
+            if types and type_ not in types:
+                yield {**valid, name: value}
 
 
-@_fuzzed(
+@_fuzz_case(
     "F09.j",
     "missing arguments",
     "calls of each tool without one of its required arguments",
 )
-def _missing(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+def _missing_arguments(
+    tool: Mapping[str, Any], valid: Arguments
+) -> Iterator[Arguments]:
     for name in required_of(tool.get("inputSchema") or {}):
-        yield {key: value for key, value in fit.items() if key != name}
+        yield {key: value for key, value in valid.items() if key != name}
 
 
-@_fuzzed(
+@_fuzz_case(
     "F09.k",
     "arguments out of bounds",
     "each argument just outside its minimum, maximum, length or enum",
 )
-def _beyond(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+def _out_of_bounds(tool: Mapping[str, Any], valid: Arguments) -> Iterator[Arguments]:
     """Yield arguments just outside the bounds in their schemas."""
-    for name, schema in _schemas(tool):
+    for name, schema in _argument_schemas(tool):
         types = _types(schema)
         for keyword, step in (("minimum", -1), ("maximum", 1)):
             if types & {"integer", "number"} and _is_number(schema.get(keyword)):
-                yield {**fit, name: schema[keyword] + step}
+                yield {**valid, name: schema[keyword] + step}
         if "string" in types and _is_number(schema.get("maxLength")):
-            yield {**fit, name: "x" * min(schema["maxLength"] + 1, 100_000)}
-        least: Any = schema.get("minLength")
-        if "string" in types and _is_number(least) and least > 0:
-            yield {**fit, name: "x" * min(least - 1, 100_000)}
+            yield {**valid, name: "x" * min(schema["maxLength"] + 1, 100_000)}
+        min_length: Any = schema.get("minLength")
+        if "string" in types and _is_number(min_length) and min_length > 0:
+            yield {**valid, name: "x" * min(min_length - 1, 100_000)}
         if isinstance(schema.get("enum"), list) and "string" in types:
-            yield {**fit, name: "mcpwire-none-of-these"}
+            yield {**valid, name: "mcpwire-none-of-these"}
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-@_fuzzed(
+@_fuzz_case(
     "F09.l",
     "odd or long strings",
     "each string argument as empty, long, right-to-left, with NUL, quotes or paths",
     is_wrong=False,
 )
-def _texts(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
-    for name, schema in _schemas(tool):
+def _odd_texts(tool: Mapping[str, Any], valid: Arguments) -> Iterator[Arguments]:
+    for name, schema in _argument_schemas(tool):
         if "string" in _types(schema):
-            for text in TEXTS:
-                yield {**fit, name: text}
+            for text in ODD_TEXTS:
+                yield {**valid, name: text}
 
 
-@_fuzzed(
+@_fuzz_case(
     "F09.m",
     "unknown arguments",
     "an additional argument, with names such as __proto__",
     is_wrong=False,
     is_quick=False,
 )
-def _extra(_: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+def _unknown_arguments(_: Mapping[str, Any], valid: Arguments) -> Iterator[Arguments]:
     for name in ("mcpwire_extra", "__proto__", "constructor", "", "self", "a.b"):
-        yield {**fit, name: {"mcpwire": 1}}
+        yield {**valid, name: {"mcpwire": 1}}
 
 
-@_fuzzed(
+@_fuzz_case(
     "F09.n",
     "deep or extreme values",
     "each argument as 100 nested arrays, or 1e308, if its type is another",
     is_quick=False,
 )
-def _odd(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+def _extreme_values(tool: Mapping[str, Any], valid: Arguments) -> Iterator[Arguments]:
     """Yield values of a wrong type only: a valid number may set an amount of work."""
-    for name, schema in _schemas(tool):
+    for name, schema in _argument_schemas(tool):
         types = _types(schema)
         if types and not types & {"number", "integer"}:
-            for kind, values in ODD.items():
-                if kind not in types:
-                    yield from ({**fit, name: value} for value in values)
+            for type_, values in EXTREME_VALUES.items():
+                if type_ not in types:
+                    yield from ({**valid, name: value} for value in values)
 
 
-@_fuzzed(
+@_fuzz_case(
     "F09.o",
     "optional arguments",
     "each optional argument, with a value of its schema",
     is_wrong=False,
     is_quick=False,
 )
-def _more(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+def _optional_arguments(
+    tool: Mapping[str, Any], valid: Arguments
+) -> Iterator[Arguments]:
     """Yield valid arguments with one more optional argument each."""
-    for name, schema in _schemas(tool):
-        if name not in fit:
-            only = {"properties": {name: schema}, "required": [name]}
-            found = arguments_for({"inputSchema": only})
-            if found:
-                yield {**fit, **found}
+    for name, schema in _argument_schemas(tool):
+        if name not in valid:
+            subschema = {"properties": {name: schema}, "required": [name]}
+            extra = arguments_for({"inputSchema": subschema})
+            if extra:
+                yield {**valid, **extra}
 
 
 @FAMILY.must(
@@ -325,40 +335,44 @@ def _more(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
 )
 async def out_of_bounds(subject: Subject) -> None:
     refusal = "an error, or a result with isError"
-    for name, _, arguments in _chosen(subject, _beyond)[:8]:
+    for name, _, arguments in _select_calls(subject, _out_of_bounds)[:8]:
         params = {"name": name, "arguments": arguments}
         try:
             answer = await subject.request("tools/call", params)
-        except NotAnswered:
+        except EndedWithoutAnswer:
             raise
         except NoAnswer:
-            subject.lenient(refusal, "no answer within the time limit")
+            subject.raise_lenient(refusal, "no answer within the time limit")
         if not answer.has_failed:
-            subject.lenient(refusal, answer)
+            subject.raise_lenient(refusal, answer)
 
 
 # --- prompts and resources ------------------------------------------------------------
 
 
-async def _get(subject: Subject, name: str, arguments: Arguments) -> Answer | None:
+async def _get_prompt(
+    subject: Subject, name: str, arguments: Arguments
+) -> Answer | None:
     """Get a prompt; return ``None`` if it exceeds the time limit, now or earlier."""
     key = f"prompt {name}"
-    if key in subject.facts.unfit:
+    if key in subject.facts.slow_items:
         return None
     params = {"name": name, "arguments": arguments}
     try:
         return await subject.request("prompts/get", params)
     except NoAnswer:
-        subject.facts.unfit.add(key)
+        subject.facts.slow_items.add(key)
         return None
 
 
-def _is_fine(answer: Answer | None) -> bool:
-    """Return whether an answer is a result or an error with a code in `FINE`.
+def _is_acceptable(answer: Answer | None) -> bool:
+    """Return whether an answer is a result or an error in `REQUEST_ERRORS`.
 
     A failure with plain arguments may be an unreachable backend: skip the others.
     """
-    return answer is not None and (answer.error is None or answer.code in FINE)
+    return answer is not None and (
+        answer.error is None or answer.code in REQUEST_ERRORS
+    )
 
 
 @FAMILY.robust(
@@ -370,31 +384,31 @@ def _is_fine(answer: Answer | None) -> bool:
     expects="a result, or an error such as -32602",
     why="mistakes of a client break the server",
 )
-async def prompts(subject: Subject) -> None:
-    sent, unfit, spent = 0, 0, 0.0
+async def odd_prompt_arguments(subject: Subject) -> None:
+    sent, failures, spent = 0, 0, 0.0
     for prompt in subject.facts.prompts:
         name, arguments = str(prompt.get("name")), prompt_arguments(prompt)
-        fit = fit_arguments(prompt)
-        if not arguments or unfit == UNFIT:
+        required = required_arguments(prompt)
+        if not arguments or failures == MAX_FAILURES:
             continue
-        if not _is_fine(await _get(subject, name, fit)):
-            unfit += 1
+        if not _is_acceptable(await _get_prompt(subject, name, required)):
+            failures += 1
             continue
         began = monotonic()
         for argument in arguments:
-            for value in (7, ["a"], *subject.random.sample(TEXTS, 3)):
-                if sent == CALLS or spent + monotonic() - began > ROOM_S:
+            for value in (7, ["a"], *subject.random.sample(ODD_TEXTS, 3)):
+                if sent == MAX_CALLS or spent + monotonic() - began > TIME_LIMIT_S:
                     return
-                given = {**fit, argument["name"]: value}
-                if (answer := await _get(subject, name, given)) is not None:
+                changed = {**required, argument["name"]: value}
+                if (answer := await _get_prompt(subject, name, changed)) is not None:
                     sent += 1
-                    _check(subject, answer)
+                    _check_answer(subject, answer)
         spent += monotonic() - began
     if not sent:
-        subject.absent("prompt that accepts any text")
+        subject.raise_absent("prompt that accepts any text")
 
 
-_VALUES: Final = (
+_VARIABLE_VALUES: Final = (
     "",
     "..",
     "%2e%2e%2fa",
@@ -415,31 +429,31 @@ _VALUES: Final = (
     expects="contents, or an error such as -32602 or -32002",
     why="mistakes of a client break the server",
 )
-async def templates(subject: Subject) -> None:
-    sent, unfit, spent = 0, 0, 0.0
+async def odd_template_variables(subject: Subject) -> None:
+    sent, failures, spent = 0, 0, 0.0
     for template in subject.facts.templates:
         before, brace, rest = str(template.get("uriTemplate")).partition("{")
         rest = re.sub(r"^[^}]*\}|\{[^}]*\}", "", rest)
-        if not brace or unfit == UNFIT:
+        if not brace or failures == MAX_FAILURES:
             continue
-        if not _is_fine(await _read(subject, f"{before}mcpwire{rest}")):
-            unfit += 1
+        if not _is_acceptable(await _read_resource(subject, f"{before}mcpwire{rest}")):
+            failures += 1
             continue
         began = monotonic()
-        for value in _VALUES:
-            if sent == CALLS or spent + monotonic() - began > ROOM_S:
+        for value in _VARIABLE_VALUES:
+            if sent == MAX_CALLS or spent + monotonic() - began > TIME_LIMIT_S:
                 return
-            answer = await _read(subject, before + value + rest)
+            answer = await _read_resource(subject, before + value + rest)
             if answer is None:
                 return  # a slow read is no fault; the runner checks the server after it
             sent += 1
-            _check(subject, answer, "contents, or an error -32602 or -32002")
+            _check_answer(subject, answer, "contents, or an error -32602 or -32002")
         spent += monotonic() - began
     if not sent:
-        subject.absent("template with variables that can be read in time")
+        subject.raise_absent("template with variables that can be read in time")
 
 
-async def _read(subject: Subject, uri: str) -> Answer | None:
+async def _read_resource(subject: Subject, uri: str) -> Answer | None:
     """Read a resource; return ``None`` if that exceeds the time limit."""
     try:
         return await subject.request("resources/read", {"uri": uri})
@@ -449,7 +463,7 @@ async def _read(subject: Subject, uri: str) -> Answer | None:
 
 # --- secrets and internals in errors --------------------------------------------------
 
-TRACES: Final = re.compile(
+STACK_TRACE: Final = re.compile(
     r"Traceback \(most recent call last\)"
     r"|File \\*\"[^\"]+\", line \d+, in "
     r"|\n\s+at .+\(.+:\d+:\d+\)"
@@ -460,7 +474,7 @@ TRACES: Final = re.compile(
 )
 
 
-def _failures(subject: Subject) -> Iterator[str]:
+def _error_texts(subject: Subject) -> Iterator[str]:
     """Yield the texts of all errors and failed results."""
     for message in subject.received:
         if not message.is_answer:
@@ -468,16 +482,16 @@ def _failures(subject: Subject) -> Iterator[str]:
         result = message.value.get("result")
         is_failed = isinstance(result, dict) and result.get("isError") is True
         if is_failed or "error" in message.value:
-            found = result if is_failed else message.value["error"]
-            yield _text(found)
+            value = result if is_failed else message.value["error"]
+            yield _flatten_text(value)
 
 
-def _text(value: Any) -> str:
+def _flatten_text(value: Any) -> str:
     """Return the scalars in a value as text, one per line."""
     if isinstance(value, dict):
-        return "\n".join(_text(each) for each in value.values())
+        return "\n".join(_flatten_text(each) for each in value.values())
     if isinstance(value, list):
-        return "\n".join(_text(each) for each in value)
+        return "\n".join(_flatten_text(each) for each in value)
     return str(value)
 
 
@@ -489,22 +503,22 @@ def _text(value: Any) -> str:
     expects="no stack trace of Python, JavaScript, Go, Rust, C# or Java",
     why="clients see paths and internals of the server",
 )
-async def no_traces(subject: Subject) -> None:
-    for text in _failures(subject):
-        subject.expect(not TRACES.search(text), "no stack trace", text)
-    subject.need_judged("error")
+async def no_stack_traces(subject: Subject) -> None:
+    for text in _error_texts(subject):
+        subject.expect(not STACK_TRACE.search(text), "no stack trace", text)
+    subject.need_expectation("error")
 
 
 def _secrets(subject: Subject) -> list[str]:
     """Return the secrets given as environment variables, tokens or header fields."""
     env = subject.target.env if isinstance(subject.target, Stdio) else None
-    found = [value for name, value in (env or {}).items() if SECRET_NAME.search(name)]
-    found += subject.facts.tokens.values()
+    secrets = [value for name, value in (env or {}).items() if SECRET_NAME.search(name)]
+    secrets += subject.facts.tokens.values()
     if subject.http is not None:
         for name, value in subject.http.headers.items():
             if name.lower() in {"authorization", "x-api-key", "cookie"}:
-                found.append(value.rpartition(" ")[2])
-    return [each for each in found if len(each) >= 8]
+                secrets.append(value.rpartition(" ")[2])
+    return [each for each in secrets if len(each) >= 8]
 
 
 @FAMILY.robust(
@@ -518,7 +532,7 @@ def _secrets(subject: Subject) -> list[str]:
 async def no_secrets(subject: Subject) -> None:
     secrets = _secrets(subject)
     if not secrets:
-        subject.absent("secret in the environment or the header fields")
-    for text in _failures(subject):
+        subject.raise_absent("secret in the environment or the header fields")
+    for text in _error_texts(subject):
         shows = any(secret in text for secret in secrets)
         subject.expect(not shows, "no secret", "an error with a secret")

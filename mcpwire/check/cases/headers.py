@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 
 from mcpwire.check.case import MODERN, Absent, Family
-from mcpwire.check.cases._exchange import Changed, Error, Refusal, Result, exchange
-from mcpwire.check.cases._http import HTTP, revision_of_sessions
+from mcpwire.check.cases._exchange import (
+    ChangedRequest,
+    Error,
+    Refusal,
+    Result,
+    add_exchange_case,
+)
+from mcpwire.check.cases._http import HTTP, session_revision
 from mcpwire.check.cases.discovery import names_versions
 from mcpwire.check.peer import HeaderValue
-from mcpwire.check.roles import arguments_for, call_of
+from mcpwire.check.roles import arguments_for, call_params
 from mcpwire.errors import MCPError
 from mcpwire.protocol.http_headers import ParamHeader, find_param_headers
 from mcpwire.protocol.json_schema import properties_of
 
 if TYPE_CHECKING:
-    from mcpwire.check.case import Run
+    from mcpwire.check.case import CaseFunction
     from mcpwire.check.subject import Reaction, Subject
 
 FAMILY: Final = Family("headers")
@@ -35,57 +41,59 @@ _WHY: Final = "a proxy may route and bill by a header that the server does not c
 
 Fields: TypeAlias = Mapping[str, HeaderValue]
 
-case = FAMILY.where(revisions=MODERN, transports=HTTP)
+case = FAMILY.with_defaults(revisions=MODERN, transports=HTTP)
 
 
 @attrs.frozen
-class _Named:
+class _NamedRequest:
     """A request with a name or URI, which `Mcp-Name` mirrors."""
 
     method: str
     params: dict[str, Any]
     name: str
 
-    async def to(self, subject: Subject, headers: Fields | None = None) -> Reaction:
+    async def send(self, subject: Subject, headers: Fields | None = None) -> Reaction:
         """Send the request with changed header fields."""
         message = subject.message(self.method, self.params, id=subject.next_id())
         return await subject.provoke(message, headers=headers)
 
 
-def _named(subject: Subject) -> _Named:
+def _find_named_request(subject: Subject) -> _NamedRequest:
     """Return a read-only request with a name or URI, or raise `Absent`."""
     facts = subject.facts
     echo = facts.roles.get("echo")
     for tool in ([echo] if echo else []) + facts.callable_tools:
         arguments = arguments_for(tool)
-        if arguments is not None and not _annotations(tool):
-            return _Named("tools/call", call_of(tool, arguments), tool["name"])
+        if arguments is not None and not _param_headers(tool):
+            return _NamedRequest(
+                "tools/call", call_params(tool, arguments), tool["name"]
+            )
     for resource in facts.resources:
         if isinstance(uri := resource.get("uri"), str):
-            return _Named("resources/read", {"uri": uri}, uri)
+            return _NamedRequest("resources/read", {"uri": uri}, uri)
     for prompt in facts.prompts:
-        wanted = [a for a in prompt.get("arguments") or () if a.get("required")]
-        if isinstance(name := prompt.get("name"), str) and not wanted:
-            return _Named("prompts/get", {"name": name}, name)
+        required = [a for a in prompt.get("arguments") or () if a.get("required")]
+        if isinstance(name := prompt.get("name"), str) and not required:
+            return _NamedRequest("prompts/get", {"name": name}, name)
     raise Absent("tool, resource or prompt that the check may use")
 
 
-def _encoded(text: str) -> str:
+def _encode_base64(text: str) -> str:
     return f"=?base64?{b64encode(text.encode()).decode()}?="
 
 
 # --- standard fields ------------------------------------------------------------------
 
 
-def _field_case(
+def _add_field_case(
     id: str,
     title: str,
     sends: str,
     fields: Callable[[Any], Fields],
     *,
-    find: Callable[[Subject], _Named] = _named,
+    find: Callable[[Subject], _NamedRequest] = _find_named_request,
     is_accepted: bool = False,
-    add: Callable[..., Callable[[Run], Run]] = case.must,
+    add: Callable[..., Callable[[CaseFunction], CaseFunction]] = case.must,
     source: str = _VALIDATION,
     **facts: Any,
 ) -> None:
@@ -96,75 +104,75 @@ def _field_case(
     expected = Result() if is_accepted else _MISMATCH
 
     async def run(subject: Subject) -> None:
-        found = find(subject)
-        if is_accepted and not Result().holds(await found.to(subject)):
-            subject.absent(f"result of {found.method} {found.name}")
-        reaction = await found.to(subject, fields(found))
-        subject.expect(expected.holds(reaction), str(expected), reaction)
+        request = find(subject)
+        if is_accepted and not Result().matches(await request.send(subject)):
+            subject.raise_absent(f"result of {request.method} {request.name}")
+        reaction = await request.send(subject, fields(request))
+        subject.expect(expected.matches(reaction), str(expected), reaction)
 
     facts |= {"source": source, "sends": sends, "expects": str(expected)}
     why = "valid calls of other clients fail" if is_accepted else _WHY
     add(id, title, why=why, **facts)(run)
 
 
-_field_case(
+_add_field_case(
     "HDR-22.a",
     "a request without Mcp-Method is refused",
     "a request without Mcp-Method",
     lambda _: {"Mcp-Method": None},
 )
-_field_case(
+_add_field_case(
     "HDR-22.b",
     "a request without the required Mcp-Name is refused",
     "a request for a tool, resource or prompt without Mcp-Name",
     lambda _: {"Mcp-Name": None},
 )
-_field_case(
+_add_field_case(
     "HDR-21.a",
     "an Mcp-Method that differs from the body is refused",
     "a request with Mcp-Method: tools/list",
     lambda _: {"Mcp-Method": "tools/list"},
 )
-_field_case(
+_add_field_case(
     "HDR-21.b",
     "an Mcp-Name that differs from the body is refused",
     "a request with Mcp-Name: mcpwire-other",
     lambda _: {"Mcp-Name": "mcpwire-other"},
 )
-_field_case(
+_add_field_case(
     "HDR-27.a",
     "values of header fields are case-sensitive",
     "a request with its method in upper case in Mcp-Method",
     lambda named: {"Mcp-Method": named.method.upper()},
     source=f"{_PAGE}#case-sensitivity",
 )
-_field_case(
+_add_field_case(
     "HDR-20.b",
     "a Base64 Mcp-Name that differs from the body is refused",
     "a request with another name as =?base64?...?= in Mcp-Name",
-    lambda _: {"Mcp-Name": _encoded("mcpwire-other")},
+    lambda _: {"Mcp-Name": _encode_base64("mcpwire-other")},
     source=_ENCODING,
 )
-_field_case(
+_add_field_case(
     "HDR-20.c",
     "Base64 markers are recognized in lower case only",
     "a request with its name as =?BASE64?...?= in Mcp-Name",
-    lambda named: {"Mcp-Name": _encoded(named.name).replace("base64", "BASE64")},
+    lambda named: {"Mcp-Name": _encode_base64(named.name).replace("base64", "BASE64")},
     source=_ENCODING,
 )
-_field_case(
+_add_field_case(
     "HDR-23.a",
     "an Mcp-Name of invalid Base64 is refused",
     "a request with Mcp-Name: =?base64?%%%?=",
     lambda _: {"Mcp-Name": "=?base64?%%%?="},
 )
-_field_case(
+_add_field_case(
     "HDR-23.b",
     "a Base64 Mcp-Name that is not UTF-8 is refused",
     "a request with Mcp-Name: =?base64?/w==?=",
     lambda _: {"Mcp-Name": "=?base64?/w==?="},
 )
-_field_case(
+_add_field_case(
     "D13.a",
     "two different Mcp-Method fields are refused",
     "a request with two Mcp-Method fields, its method and tools/list",
@@ -172,7 +180,7 @@ _field_case(
     add=case.robust,
     source="",
 )
-_field_case(
+_add_field_case(
     "D13.b",
     "two different Mcp-Name fields are refused",
     "a request with two Mcp-Name fields, another name and its own",
@@ -191,31 +199,33 @@ _field_case(
     why=_WHY,
 )
 async def invalid_characters(subject: Subject) -> None:
-    reaction = await _named(subject).to(subject, {"Mcp-Name": "mcpwire-\u00e9"})
+    reaction = await _find_named_request(subject).send(
+        subject, {"Mcp-Name": "mcpwire-\u00e9"}
+    )
     subject.expect(reaction.status == 400, "the status 400", reaction)
 
 
-_field_case(
+_add_field_case(
     "HDR-20.a",
     "a Base64 Mcp-Name is decoded before it is compared",
     "a request with its name as =?base64?...?= in Mcp-Name",
-    lambda named: {"Mcp-Name": _encoded(named.name)},
+    lambda named: {"Mcp-Name": _encode_base64(named.name)},
     is_accepted=True,
     source=_ENCODING,
 )
-_field_case(
+_add_field_case(
     "HDR-27.b",
     "names of header fields are case-insensitive",
     "a request with the fields MCP-METHOD, mcp-name and mcp-protocol-version",
     lambda named: {
         "MCP-METHOD": named.method,
-        "mcp-name": named.name if named.name.isascii() else _encoded(named.name),
+        "mcp-name": named.name if named.name.isascii() else _encode_base64(named.name),
         "mcp-protocol-version": MODERN[0],
     },
     is_accepted=True,
     source=f"{_PAGE}#case-sensitivity",
 )
-_field_case(
+_add_field_case(
     "HDR-28.a",
     "spaces around the value of a header field are ignored",
     "a request with spaces before and after the value of Mcp-Method",
@@ -241,10 +251,10 @@ _field_case(
 async def no_version(subject: Subject) -> None:
     fields = {"MCP-Protocol-Version": None}
     reaction = await subject.provoke(subject.any_request(), headers=fields)
-    if not _MISMATCH.holds(reaction):
-        if await revision_of_sessions(subject) is not None:
-            subject.absent("server without earlier revisions")
-        subject.broken(str(_MISMATCH), reaction)
+    if not _MISMATCH.matches(reaction):
+        if await session_revision(subject) is not None:
+            subject.raise_absent("server without earlier revisions")
+        subject.raise_broken(str(_MISMATCH), reaction)
 
 
 @case.must(
@@ -262,7 +272,7 @@ async def other_version_in_body(subject: Subject) -> None:
     _set_version(message, "2025-11-25")
     reaction = await subject.provoke(message, headers=fields)
     expected = Error(-32020, -32022, status=(400,))
-    subject.expect(expected.holds(reaction), str(expected), reaction)
+    subject.expect(expected.matches(reaction), str(expected), reaction)
 
 
 @case.must(
@@ -277,21 +287,21 @@ async def other_version_in_header(subject: Subject) -> None:
     fields = {"MCP-Protocol-Version": "2025-11-25"}
     reaction = await subject.provoke(subject.any_request(), headers=fields)
     expected = Error(-32020, -32022, status=(400,))
-    if not expected.holds(reaction) and Refusal().holds(reaction):
-        subject.lenient(str(expected), reaction)
-    subject.expect(expected.holds(reaction), str(expected), reaction)
+    if not expected.matches(reaction) and Refusal().matches(reaction):
+        subject.raise_lenient(str(expected), reaction)
+    subject.expect(expected.matches(reaction), str(expected), reaction)
 
 
 def _set_version(message: dict[str, Any], version: str) -> None:
     message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = version
 
 
-exchange(
+add_exchange_case(
     case.must,
     "TR-HTTP-27.a",
     "the error for an unsupported version lists the supported ones",
     source=_VERSION,
-    send=Changed(
+    send=ChangedRequest(
         lambda message: _set_version(message, "2999-01-01"),
         "a request with the version 2999-01-01 in the header and in its _meta",
         headers={"MCP-Protocol-Version": "2999-01-01"},
@@ -319,7 +329,7 @@ async def error_has_id(subject: Subject) -> None:
     message = subject.message(subject.facts.barrier, id=id)
     reaction = await subject.provoke(message, headers={"Mcp-Method": "tools/call"})
     if not reaction.errors:
-        subject.absent("error for a header field")
+        subject.raise_absent("error for a header field")
     got = [each.value.get("id") for each in reaction.errors]
     subject.expect(id in got, f"the id {id!r}", reaction)
 
@@ -327,7 +337,7 @@ async def error_has_id(subject: Subject) -> None:
 # --- tool arguments -------------------------------------------------------------------
 
 
-def _annotations(tool: Mapping[str, Any]) -> tuple[ParamHeader, ...]:
+def _param_headers(tool: Mapping[str, Any]) -> tuple[ParamHeader, ...]:
     try:
         return find_param_headers(tool.get("inputSchema"))
     except MCPError:
@@ -335,110 +345,110 @@ def _annotations(tool: Mapping[str, Any]) -> tuple[ParamHeader, ...]:
 
 
 @attrs.frozen
-class _Mirrored(_Named):
+class _MirroredCall(_NamedRequest):
     """A tool call with an argument that a header field mirrors."""
 
     header: str
     value: Any
 
 
-def _mirrored(
+def _find_mirrored_call(
     subject: Subject, kind: str | None = None, *, optional: bool = False
-) -> _Mirrored:
+) -> _MirroredCall:
     """Return such a call; `kind`: argument type; `optional`: omit the argument."""
     for tool in subject.facts.callable_tools:
         arguments = arguments_for(tool)
         properties = properties_of(tool.get("inputSchema") or {})
-        for header in _annotations(tool) if arguments is not None else ():
+        for header in _param_headers(tool) if arguments is not None else ():
             name = header.path[0]
             schema = properties.get(name)
             if len(header.path) != 1 or not isinstance(schema, dict):
                 continue
             if kind is not None and schema.get("type") != kind:
                 continue
-            given = dict(arguments or {})
-            if optional and name in given:
+            values = dict(arguments or {})
+            if optional and name in values:
                 continue
-            if not optional and name not in given:
-                given[name] = schema.get("default", _EXAMPLES.get(schema.get("type")))
-            if not optional and given[name] is None:
+            if not optional and name not in values:
+                values[name] = schema.get("default", _EXAMPLES.get(schema.get("type")))
+            if not optional and values[name] is None:
                 continue
-            call = "tools/call", call_of(tool, given), tool["name"]
-            return _Mirrored(*call, header.name, given.get(name))
+            parts = "tools/call", call_params(tool, values), tool["name"]
+            return _MirroredCall(*parts, header.name, values.get(name))
     raise Absent(f"tool with x-mcp-header{f' on a {kind}' if kind else ''}")
 
 
 _EXAMPLES: Final[dict[Any, Any]] = {"string": "mcpwire", "integer": 1, "boolean": False}
 
 
-def _argument(
+def _add_argument_case(
     id: str,
     title: str,
     sends: str,
-    value: Callable[[_Mirrored], HeaderValue],
+    value: Callable[[_MirroredCall], HeaderValue],
     *,
     kind: str | None = None,
     source: str = _CUSTOM,
     **facts: Any,
 ) -> None:
     """Add a case that sends a call with a changed header field of an argument."""
-    _field_case(
+    _add_field_case(
         *(id, title, sends),
-        lambda found: {found.header: value(found)},
-        find=lambda subject: _mirrored(subject, kind),
+        lambda call: {call.header: value(call)},
+        find=lambda subject: _find_mirrored_call(subject, kind),
         source=source,
         needs=("call:",),
         **facts,
     )
 
 
-_argument(
+_add_argument_case(
     "HDR-24.a",
     "an argument without its header field is refused",
     "a call without the Mcp-Param field of an argument in the body",
     lambda _: None,
 )
-_argument(
+_add_argument_case(
     "HDR-21.c",
     "a header field that differs from its string argument is refused",
     "a call with another string in the Mcp-Param field of an argument",
-    lambda found: f"{found.value}-other",
+    lambda call: f"{call.value}-other",
     kind="string",
 )
-_argument(
+_add_argument_case(
     "HDR-21.d",
     "a header field that differs from its integer argument is refused",
     "a call with a greater number in the Mcp-Param field of an argument",
-    lambda found: str(found.value + 1),
+    lambda call: str(call.value + 1),
     kind="integer",
 )
-_argument(
+_add_argument_case(
     "HDR-21.e",
     "a header field that differs from its boolean argument is refused",
     "a call with the opposite in the Mcp-Param field of an argument",
-    lambda found: "false" if found.value else "true",
+    lambda call: "false" if call.value else "true",
     kind="boolean",
 )
-_argument(
+_add_argument_case(
     "HDR-23.d",
     "an argument of invalid Base64 is refused",
     "a call with =?base64?%%%?= in the Mcp-Param field of an argument",
     lambda _: "=?base64?%%%?=",
 )
-_argument(
+_add_argument_case(
     "HDR-20.d",
     "a Base64 argument is decoded before it is compared",
     "a call with the string as =?base64?...?= in its Mcp-Param field",
-    lambda found: _encoded(found.value),
+    lambda call: _encode_base64(call.value),
     kind="string",
     is_accepted=True,
     source=_ENCODING,
 )
-_argument(
+_add_argument_case(
     "HDR-26.a",
     "integers are compared as numbers",
     "a call with a number such as 1.0 in the Mcp-Param field of the argument 1",
-    lambda found: f"{found.value}.0",
+    lambda call: f"{call.value}.0",
     kind="integer",
     is_accepted=True,
     add=case.should,
@@ -456,11 +466,11 @@ _argument(
     why="valid calls of other clients fail",
 )
 async def no_argument(subject: Subject) -> None:
-    found = _mirrored(subject, optional=True)
-    reaction = await found.to(subject)
+    call = _find_mirrored_call(subject, optional=True)
+    reaction = await call.send(subject)
     if reaction.errors and -32020 not in reaction.codes:
-        subject.absent(f"result of {found.method} {found.name}")
-    subject.expect(Result().holds(reaction), "a result", reaction)
+        subject.raise_absent(f"result of {call.method} {call.name}")
+    subject.expect(Result().matches(reaction), "a result", reaction)
 
 
 # --- annotations ----------------------------------------------------------------------
@@ -484,6 +494,6 @@ async def valid_annotations(subject: Subject) -> None:
         try:
             has_any |= bool(find_param_headers(tool.get("inputSchema")))
         except MCPError as error:
-            subject.broken("a valid x-mcp-header", f"{tool.get('name')}: {error}")
+            subject.raise_broken("a valid x-mcp-header", f"{tool.get('name')}: {error}")
     if not has_any:
-        subject.absent("tool with x-mcp-header")
+        subject.raise_absent("tool with x-mcp-header")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 from mcpwire.check.case import MODERN, Family, NoAnswer, PeerDied
 from mcpwire.check.cases._exchange import (
     AnyOf,
-    Changed,
+    ChangedRequest,
     Error,
     Notification,
     Octets,
     Result,
     Status,
-    exchange,
+    add_exchange_case,
 )
 from mcpwire.check.cases._http import (
     EVENTS,
@@ -23,10 +23,10 @@ from mcpwire.check.cases._http import (
     JSON,
     SESSIONS,
     STREAMABLE,
-    answered_beside,
-    head_of,
+    expect_answer_beside,
     messages_on,
-    revision_of_sessions,
+    request_head,
+    session_revision,
 )
 from mcpwire.wire.json import encode
 
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
 FAMILY: Final = Family("http")
 
 _POST: Final = "basic/transports#sending-messages-to-the-server"
-_GIANT: Final = 10 * 1024**3
-_SENT_OF_GIANT: Final = 1024
-_FLOOD: Final = 80 * 1024**2
+_GIANT_BODY_BYTES: Final = 10 * 1024**3
+_SENT_BODY_BYTES: Final = 1024
+_LARGE_BODY_BYTES: Final = 80 * 1024**2
 _SLOW_CLIENTS: Final = 20
-_PATIENCE_S: Final = 60.0
-_FORMS: Final = "forms on web pages can send it to any site"
-_REFUSED: Final = "a status from 400 to 499, or a closed connection"
+_BODY_TIMEOUT_S: Final = 60.0
+_WHY_FORMS: Final = "forms on web pages can send it to any site"
+_REFUSAL: Final = "a status from 400 to 499, or a closed connection"
 
-case = FAMILY.where(transports=HTTP)
-streamable = case.where(revisions=STREAMABLE)
-hostile = case.where(is_hostile=True, is_quick=False)
-modern = case.where(revisions=MODERN)
+case = FAMILY.with_defaults(transports=HTTP)
+streamable = case.with_defaults(revisions=STREAMABLE)
+hostile = case.with_defaults(is_hostile=True, is_quick=False)
+modern = case.with_defaults(revisions=MODERN)
 
 
 # --- media types ----------------------------------------------------------------------
@@ -71,8 +71,8 @@ def _plain_methods(subject: Subject) -> list[str]:
 async def media_type(subject: Subject) -> None:
     for method in _plain_methods(subject):
         answer = await subject.request(method)
-        got = answer.response.media_type if answer.response else ""
-        subject.expect(got in {JSON, EVENTS}, f"{JSON} or {EVENTS}", got or "none")
+        value = answer.response.media_type if answer.response else ""
+        subject.expect(value in {JSON, EVENTS}, f"{JSON} or {EVENTS}", value or "none")
 
 
 @case.must(
@@ -86,19 +86,19 @@ async def media_type(subject: Subject) -> None:
 )
 async def one_object(subject: Subject) -> None:
     for method in _plain_methods(subject):
-        before = len(subject.received)
+        start = len(subject.received)
         answer = await subject.request(method)
-        for message in subject.received[before:]:
-            is_one = message.value is not None and message.raw.strip()[:1] == b"{"
-            subject.expect(is_one, "one JSON object", message.raw)
+        for message in subject.received[start:]:
+            is_object = message.value is not None and message.raw.strip()[:1] == b"{"
+            subject.expect(is_object, "one JSON object", message.raw)
         if answer.response is not None and answer.response.media_type == JSON:
             body = bytes(answer.response.body)
             subject.expect(body.strip()[:1] == b"{", "one JSON object", body)
 
 
-def _with(name: str, value: str) -> Changed:
+def _request_with_field(name: str, value: str) -> ChangedRequest:
     """Return a request with a changed header field."""
-    return Changed({}, f"a request with {name}: {value}", headers={name: value})
+    return ChangedRequest({}, f"a request with {name}: {value}", headers={name: value})
 
 
 for letter, accept, text in (
@@ -106,37 +106,37 @@ for letter, accept, text in (
     ("b", "application/json;q=0.9, text/event-stream;q=0.8", "weights"),
     ("c", "text/event-stream,APPLICATION/JSON", "another order and case"),
 ):
-    exchange(
+    add_exchange_case(
         streamable.robust,
         f"D01.{letter}",
         f"an Accept with {text} that covers both formats is accepted",
-        send=_with("Accept", accept),
+        send=_request_with_field("Accept", accept),
         expect=Result(),
         why="HTTP libraries and proxies write the field in these forms too",
     )
 
 
-def _is(media: str) -> Status:
+def _with_media_type(media: str) -> Status:
     return Status(200, condition=lambda r: r.media_type == media, text=f"as {media}")
 
 
 for letter, accept in (("d", JSON), ("e", EVENTS)):
     other = EVENTS if accept == JSON else JSON
-    exchange(
+    add_exchange_case(
         streamable.robust,
         f"D01.{letter}",
         f"a client that accepts only {accept} gets no {other}",
-        send=_with("Accept", accept),
-        expect=AnyOf(Status(400, 406), _is(accept)),
+        send=_request_with_field("Accept", accept),
+        expect=AnyOf(Status(400, 406), _with_media_type(accept)),
         lenient=Result(),
         why="the client cannot read the other format",
     )
 
-exchange(
+add_exchange_case(
     streamable.robust,
     "D01.f",
     "a client that accepts neither format is refused",
-    send=_with("Accept", "text/html"),
+    send=_request_with_field("Accept", "text/html"),
     expect=Status(400, 406, 415),
     lenient=Result(),
     why="a browser that opens the URL is shown protocol messages",
@@ -152,31 +152,35 @@ exchange(
     why="health checks and browsers would hold streams open",
 )
 async def get_without_events(subject: Subject) -> None:
-    response = await head_of(subject, "GET", {"Accept": JSON})
+    response = await request_head(subject, "GET", {"Accept": JSON})
     if response.is_stream:
-        subject.lenient("a status from 400 to 499", f"{response.status}, {EVENTS}")
+        subject.raise_lenient(
+            "a status from 400 to 499", f"{response.status}, {EVENTS}"
+        )
     subject.expect_refused(response.status)
 
 
 for letter, media, why in (
     ("a", "text/plain", "web pages can send it to any site without a CORS preflight"),
-    ("b", "multipart/form-data; boundary=x", _FORMS),
-    ("c", "application/x-www-form-urlencoded", _FORMS),
+    ("b", "multipart/form-data; boundary=x", _WHY_FORMS),
+    ("c", "application/x-www-form-urlencoded", _WHY_FORMS),
 ):
-    exchange(
+    add_exchange_case(
         streamable.robust,
         f"D02.{letter}",
         f"a body of the type {media.partition(';')[0]} is refused",
-        send=_with("Content-Type", media),
+        send=_request_with_field("Content-Type", media),
         expect=Status(400, 403, 406, 415, 422),
         why=why,
     )
 
-exchange(
+add_exchange_case(
     streamable.robust,
     "D02.d",
     "a body without Content-Type is refused",
-    send=Changed({}, "a request without Content-Type", headers={"Content-Type": None}),
+    send=ChangedRequest(
+        {}, "a request without Content-Type", headers={"Content-Type": None}
+    ),
     expect=Status(400, 403, 406, 415, 422),
     lenient=Result(),
     why="web pages can send such a body to any site",
@@ -186,11 +190,11 @@ for letter, media, text in (
     ("e", "application/json; charset=utf-8", "with a charset"),
     ("f", "Application/JSON", "in another case"),
 ):
-    exchange(
+    add_exchange_case(
         streamable.robust,
         f"D02.{letter}",
         f"a Content-Type of JSON {text} is accepted",
-        send=_with("Content-Type", media),
+        send=_request_with_field("Content-Type", media),
         expect=Result(),
         why="HTTP libraries write the field in this form too",
     )
@@ -199,10 +203,10 @@ for letter, media, text in (
 # --- notifications and responses of the client ----------------------------------------
 
 
-_TAKEN: Final = Status(202, condition=lambda r: not r.body, text="no body")
-_NOT_TAKEN: Final = Status(*range(400, 500))
+_ACCEPTED: Final = Status(202, condition=lambda r: not r.body, text="no body")
+_REJECTED: Final = Status(*range(400, 500))
 
-exchange(
+add_exchange_case(
     streamable.must,
     "TR-HTTP-10.a",
     "a notification is answered with 202 and no body, or refused",
@@ -213,22 +217,22 @@ exchange(
         {"requestId": "mcpwire-no-such-request"},
         text="the cancellation of an unknown request",
     ),
-    expect=AnyOf(_TAKEN, _NOT_TAKEN),
+    expect=AnyOf(_ACCEPTED, _REJECTED),
     why="clients wait for a body, or read it as an answer",
 )
 
-exchange(
+add_exchange_case(
     streamable.must,
     "TR-HTTP-10.b",
     "an unknown notification is answered with 202 and no body, or refused",
     source=_POST,
     rules=("TR-HTTP-11", "LHTTP-04"),
     send=Notification("notifications/mcpwire-unknown"),
-    expect=AnyOf(_TAKEN, _NOT_TAKEN),
+    expect=AnyOf(_ACCEPTED, _REJECTED),
     why="newer clients get an answer to a notification",
 )
 
-exchange(
+add_exchange_case(
     case.must,
     "LHTTP-04.a",
     "an answer that matches no server request gets 202 and no body, or is refused",
@@ -238,11 +242,11 @@ exchange(
         b'{"jsonrpc":"2.0","id":"mcpwire-nobody-asked","result":{}}',
         "an answer that matches no server request",
     ),
-    expect=AnyOf(_TAKEN, _NOT_TAKEN),
+    expect=AnyOf(_ACCEPTED, _REJECTED),
     why="a late answer of a client breaks the connection",
 )
 
-exchange(
+add_exchange_case(
     streamable.robust,
     "D14.a",
     "invalid JSON is answered with a status from 400 to 499",
@@ -250,7 +254,7 @@ exchange(
         Octets(b'{"jsonrpc":"2.0","id":1,"method":', "a body with truncated JSON"),
         Octets(b"", "an empty body"),
     ),
-    expect=_NOT_TAKEN,
+    expect=_REJECTED,
     lenient=Error(-32700, -32600),
     why="monitoring counts it as a server failure, and proxies retry",
 )
@@ -265,30 +269,30 @@ for letter, method in (
     ("d", "resources/subscribe"),
     ("e", "mcpwire/no-such-method"),
 ):
-    exchange(
+    add_exchange_case(
         modern.must,
         f"TR-HTTP-28.{letter}",
         f"{method}, which this revision does not have, is answered with 404 and -32601",
         source="basic/transports/streamable-http#protocol-version-header",
-        send=Changed({}, f"the request {method}", method=method),
+        send=ChangedRequest({}, f"the request {method}", method=method),
         expect=Error(-32601, status=(404,)),
         why="clients detect by it which revisions the server supports",
     )
 
 
-async def _only_modern(subject: Subject) -> None:
+async def _need_modern_only(subject: Subject) -> None:
     """Raise `Absent` if the server also supports revisions with sessions."""
-    if await revision_of_sessions(subject) is not None:
-        subject.absent("server without earlier revisions")
+    if await session_revision(subject) is not None:
+        subject.raise_absent("server without earlier revisions")
 
 
 for letter, method in (("a", "GET"), ("b", "DELETE")):
 
     async def not_allowed(subject: Subject, method: str = method) -> None:
         fields = {"Accept": EVENTS} if method == "GET" else {}
-        response = await head_of(subject, method, fields)
+        response = await request_head(subject, method, fields)
         if response.status != 405:
-            await _only_modern(subject)
+            await _need_modern_only(subject)
         subject.expect(response.status == 405, "the status 405", response.status)
 
     modern.should(
@@ -301,27 +305,27 @@ for letter, method in (("a", "GET"), ("b", "DELETE")):
     )(not_allowed)
 
 
-for letter, field, what in (
+for letter, field, text in (
     ("a", "Mcp-Session-Id", "a session id"),
     ("b", "Last-Event-ID", "an event id"),
 ):
 
-    async def stray(subject: Subject, field: str = field) -> None:
+    async def stray_field(subject: Subject, field: str = field) -> None:
         fields = {field: "mcpwire-stray"}
         reaction = await subject.provoke(subject.any_request(), headers=fields)
-        if not Result().holds(reaction):
-            await _only_modern(subject)
-        subject.expect(Result().holds(reaction), "a result", reaction)
+        if not Result().matches(reaction):
+            await _need_modern_only(subject)
+        subject.expect(Result().matches(reaction), "a result", reaction)
 
     modern.should(
         f"TR-HTTP-31.{letter}",
-        f"{what} of an earlier revision is ignored",
+        f"{text} of an earlier revision is ignored",
         source="basic/transports/streamable-http#earlier-streamable-http-revisions",
         rules=("TR-HTTP-21",),
         sends=f"a request with {field}: mcpwire-stray",
         expects="a result, unless the server supports earlier revisions",
         why="requests of clients that support both revisions fail",
-    )(stray)
+    )(stray_field)
 
 
 @modern.should(
@@ -333,9 +337,11 @@ for letter, field, what in (
     why="older clients rely on a session that does not exist",
 )
 async def no_session_id(subject: Subject) -> None:
-    for given in (None, "mcpwire-stray"):
+    for session_id in (None, "mcpwire-stray"):
         message = subject.any_request()
-        reaction = await subject.provoke(message, headers={"Mcp-Session-Id": given})
+        reaction = await subject.provoke(
+            message, headers={"Mcp-Session-Id": session_id}
+        )
         fields = reaction.response.fields if reaction.response else {}
         got = fields.get("mcp-session-id")
         subject.expect(got is None, "no Mcp-Session-Id", f"Mcp-Session-Id: {got}")
@@ -354,10 +360,10 @@ async def no_session_id(subject: Subject) -> None:
 async def other_methods(subject: Subject) -> None:
     for method in ("PUT", "PATCH"):
         response = await subject.exchange(method, None, b"{}")
-        wanted = f"the status 405 with Allow for {method}"
-        subject.expect(response.status in {405, 501}, wanted, response.status)
+        expected = f"the status 405 with Allow for {method}"
+        subject.expect(response.status in {405, 501}, expected, response.status)
         if response.status == 405:
-            subject.expect("allow" in response.fields, wanted, "405 without Allow")
+            subject.expect("allow" in response.fields, expected, "405 without Allow")
 
 
 @streamable.robust(
@@ -369,7 +375,7 @@ async def other_methods(subject: Subject) -> None:
 )
 async def probes(subject: Subject) -> None:
     for method in ("HEAD", "OPTIONS"):
-        response = await head_of(subject, method)
+        response = await request_head(subject, method)
         is_fine = 200 <= response.status < 500 or response.status == 501
         actual = response.status or response.problem
         subject.expect(is_fine, f"a status below 500 for {method}", actual)
@@ -378,7 +384,7 @@ async def probes(subject: Subject) -> None:
 # --- bodies ---------------------------------------------------------------------------
 
 
-def _plain(subject: Subject) -> tuple[bytes, bytes, int]:
+def _plain_request(subject: Subject) -> tuple[bytes, bytes, int]:
     """Return the head without its blank line, body and id of a valid request."""
     id = subject.next_id()
     message = subject.message(subject.facts.barrier, id=id)
@@ -389,7 +395,7 @@ def _plain(subject: Subject) -> tuple[bytes, bytes, int]:
 
 async def _expect_result(subject: Subject, response: Response) -> None:
     """Wait for the end of a response; raise `Broken` unless it has a result."""
-    await subject.ended(response)
+    await subject.wait_ended(response)
     is_answered = any(
         isinstance(each.value, dict) and "result" in each.value
         for each in messages_on(subject, response)
@@ -397,7 +403,7 @@ async def _expect_result(subject: Subject, response: Response) -> None:
     subject.expect(is_answered, "a result", response.status or response.problem)
 
 
-def _expect_closed(subject: Subject, response: Response, text: str = _REFUSED) -> None:
+def _expect_refusal(subject: Subject, response: Response, text: str = _REFUSAL) -> None:
     """Raise `Broken` unless the status is 4xx or the connection was closed."""
     is_refused = 400 <= response.status < 500 or not response.status
     subject.expect(is_refused, text, response.status)
@@ -410,15 +416,19 @@ def _expect_closed(subject: Subject, response: Response, text: str = _REFUSED) -
     expects="the status 413, or another from 400 to 499, or a closed connection",
     why="one client exhausts the memory of the server",
 )
-async def giant(subject: Subject) -> None:
-    head, _, _ = _plain(subject)
-    data = head + b"Content-Length: %d\r\n\r\n" % _GIANT + b" " * _SENT_OF_GIANT
+async def oversized_body(subject: Subject) -> None:
+    head, _, _ = _plain_request(subject)
+    data = (
+        head
+        + b"Content-Length: %d\r\n\r\n" % _GIANT_BODY_BYTES
+        + b" " * _SENT_BODY_BYTES
+    )
     expected = "the status 413 before the rest of the body"
     try:
-        response = await subject.raw_exchange(data)
+        response = await subject.exchange_raw(data)
     except NoAnswer:
-        subject.broken(expected, "the server waits for the rest of 10 GiB")
-    _expect_closed(subject, response, expected)
+        subject.raise_broken(expected, "the server waits for the rest of 10 GiB")
+    _expect_refusal(subject, response, expected)
 
 
 @hostile.robust(
@@ -429,14 +439,17 @@ async def giant(subject: Subject) -> None:
     expects="a status below 500 or a closed connection; then answers to requests",
     why="one client exhausts the memory of the server",
 )
-async def flood(subject: Subject) -> None:
+async def large_body(subject: Subject) -> None:
     message = subject.any_request()
-    message["params"] = {**message.get("params", {}), "mcpwire": "x" * _FLOOD}
-    subject.bound_s, patience = _PATIENCE_S / 2, subject.bound_s
+    message["params"] = {
+        **message.get("params", {}),
+        "mcpwire": "x" * _LARGE_BODY_BYTES,
+    }
+    subject.bound_s, bound_s = _BODY_TIMEOUT_S / 2, subject.bound_s
     try:
         reaction = await subject.provoke(message)
     finally:
-        subject.bound_s = patience
+        subject.bound_s = bound_s
     got = reaction.status or 0
     subject.expect(got < 500, "a status below 500, or a closed connection", got)
 
@@ -448,12 +461,12 @@ async def flood(subject: Subject) -> None:
     expects="a result",
     why="HTTP libraries send bodies of unknown length in chunks",
 )
-async def chunked(subject: Subject) -> None:
-    head, body, _ = _plain(subject)
+async def chunked_body(subject: Subject) -> None:
+    head, body, _ = _plain_request(subject)
     halves = body[:20], body[20:]
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(half), half) for half in halves)
     head += b"Transfer-Encoding: chunked\r\n\r\n"
-    response = await subject.raw_exchange(head + chunks + b"0\r\n\r\n")
+    response = await subject.exchange_raw(head + chunks + b"0\r\n\r\n")
     await _expect_result(subject, response)
 
 
@@ -464,18 +477,18 @@ async def chunked(subject: Subject) -> None:
     expects="no result",
     why="the server acts on an incomplete request",
 )
-async def truncated(subject: Subject) -> None:
-    head, body, id = _plain(subject)
+async def truncated_body(subject: Subject) -> None:
+    head, body, id = _plain_request(subject)
     head += b"Content-Length: %d\r\n\r\n" % (len(body) + 10)
     http = subject.need_http()
     subject.last_sent = head + body
-    response = await http.raw(head + body)
+    response = await http.send_raw(head + body)
     await subject.barrier()  # time for a premature answer
-    http.more(response, b"", is_last=True)
+    http.send_more(response, b"", is_last=True)
     try:
-        await subject.ended(response)
+        await subject.wait_ended(response)
     except NoAnswer:
-        await http.abandon(response)
+        await http.close_exchange(response)
     got = [each for each in subject.answers_to(id) if "result" in each.value]
     subject.expect_none(got, "no result")
 
@@ -487,24 +500,24 @@ async def truncated(subject: Subject) -> None:
     expects="100 Continue or a final status before the body; then the answer",
     why="curl and other clients wait before they send a large body",
 )
-async def continues(subject: Subject) -> None:
-    head, body, _ = _plain(subject)
+async def expect_100_continue(subject: Subject) -> None:
+    head, body, _ = _plain_request(subject)
     head += b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body)
     http = subject.need_http()
     subject.last_sent = head
-    response = await http.raw(head)
+    response = await http.send_raw(head)
     expected = "100 Continue, or a final status"
     try:
         async with asyncio.timeout(subject.bound_s):
-            await response.has_begun.wait()
+            await response.data_received.wait()
     except TimeoutError:
-        await http.abandon(response)
-        subject.broken(expected, "nothing, while the client waits")
+        await http.close_exchange(response)
+        subject.raise_broken(expected, "nothing, while the client waits")
     subject.expect(not response.ended.is_set() or response.status, expected, "nothing")
-    if response.has_head.is_set():  # a final status is allowed
-        await http.abandon(response)
+    if response.head_received.is_set():  # a final status is allowed
+        await http.close_exchange(response)
         return
-    http.more(response, body)
+    http.send_more(response, body)
     await _expect_result(subject, response)
 
 
@@ -515,20 +528,20 @@ for letter, lines, text in (
 ):
 
     async def bad_length(subject: Subject, lines: bytes = lines) -> None:
-        head, body, id = _plain(subject)
+        head, body, id = _plain_request(subject)
         length = b"%d" % len(body)
         # The first length, or the number without its sign, is the true length.
         lines = lines.replace(b": 5", b": " + length).replace(b"+7", b"+" + length)
-        response = await subject.raw_exchange(head + lines + b"\r\n" + body)
+        response = await subject.exchange_raw(head + lines + b"\r\n" + body)
         answers = subject.answers_to(id)
         subject.expect(not answers, "a refusal without an answer", response.status)
-        _expect_closed(subject, response)
+        _expect_refusal(subject, response)
 
     case.robust(
         f"D14.{letter}",
         f"a body with {text} is refused",
         sends=f"a request with {text}",
-        expects=_REFUSED,
+        expects=_REFUSAL,
         why="a proxy and the server see different requests in the same bytes",
     )(bad_length)
 
@@ -537,31 +550,31 @@ for letter, lines, text in (
     "D14.j",
     "a chunked body with a Content-Length is refused, or read as chunks",
     sends="a request with Content-Length: 4 and Transfer-Encoding: chunked",
-    expects=f"{_REFUSED}; lenient: a result",
+    expects=f"{_REFUSAL}; lenient: a result",
     why="a proxy and the server see different requests in the same bytes",
 )
 async def two_framings(subject: Subject) -> None:
-    head, body, id = _plain(subject)
+    head, body, id = _plain_request(subject)
     head += b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
     chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
-    response = await subject.raw_exchange(head + chunks)
+    response = await subject.exchange_raw(head + chunks)
     if any("result" in each.value for each in subject.answers_to(id)):
-        subject.lenient(_REFUSED, response.status)
-    _expect_closed(subject, response)
+        subject.raise_lenient(_REFUSAL, response.status)
+    _expect_refusal(subject, response)
 
 
 @case.robust(
     "D14.k",
     "an invalid chunk size is refused",
     sends="a chunked request with the chunk size zz",
-    expects=_REFUSED,
+    expects=_REFUSAL,
     why="the rest is read as another request",
 )
 async def bad_chunk(subject: Subject) -> None:
-    head, body, _ = _plain(subject)
+    head, body, _ = _plain_request(subject)
     head += b"Transfer-Encoding: chunked\r\n\r\n"
-    response = await subject.raw_exchange(head + b"zz\r\n" + body + b"\r\n0\r\n\r\n")
-    _expect_closed(subject, response)
+    response = await subject.exchange_raw(head + b"zz\r\n" + body + b"\r\n0\r\n\r\n")
+    _expect_refusal(subject, response)
 
 
 @case.robust(
@@ -571,19 +584,19 @@ async def bad_chunk(subject: Subject) -> None:
     expects="a result, or a status from 400 to 499",
     why="the server fails instead of refusing the encoding",
 )
-async def compressed(subject: Subject) -> None:
+async def compressed_body(subject: Subject) -> None:
     message = subject.any_request()
     fields = {**subject.http_headers(message), "Content-Encoding": "gzip"}
     reaction = await subject.provoke(gzip.compress(encode(message)), headers=fields)
-    is_fine = Result().holds(reaction) or _NOT_TAKEN.holds(reaction)
+    is_fine = Result().matches(reaction) or _REJECTED.matches(reaction)
     subject.expect(is_fine, "a result, or a status from 400 to 499", reaction)
 
 
-exchange(
+add_exchange_case(
     case.robust,
     "D14.m",
     "a header field of 100 KiB causes no server error",
-    send=Changed(
+    send=ChangedRequest(
         {}, "a request with a field of 100 KiB", headers={"X-Mcpwire": "x" * 102_400}
     ),
     expect=AnyOf(
@@ -603,32 +616,34 @@ exchange(
 )
 async def slow_bodies(subject: Subject) -> None:
     http = subject.need_http()
-    head, body, _ = _plain(subject)
+    head, body, _ = _plain_request(subject)
     head += b"Content-Length: %d\r\n\r\n" % len(body)
-    slow = [await http.raw(head + body[:10]) for _ in range(_SLOW_CLIENTS)]
-    await answered_beside(subject, slow)
+    slow = [await http.send_raw(head + body[:10]) for _ in range(_SLOW_CLIENTS)]
+    await expect_answer_beside(subject, slow)
 
 
 @hostile.robust(
     "D14.o",
     "an incomplete body times out",
-    bound_s=_PATIENCE_S + 10,
+    bound_s=_BODY_TIMEOUT_S + 10,
     sends="a request that stops in the middle of the body",
-    expects=f"the status 408, or a closed connection, within {_PATIENCE_S:g} s",
+    expects=f"the status 408, or a closed connection, within {_BODY_TIMEOUT_S:g} s",
     why="each such client holds a connection and memory forever",
 )
-async def endless_body(subject: Subject) -> None:
+async def incomplete_body(subject: Subject) -> None:
     http = subject.need_http()
-    head, body, _ = _plain(subject)
-    response = await http.raw(
+    head, body, _ = _plain_request(subject)
+    response = await http.send_raw(
         head + b"Content-Length: %d\r\n\r\n" % len(body) + body[:10]
     )
     try:
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(_BODY_TIMEOUT_S):
             await response.ended.wait()
     except TimeoutError:
-        await http.abandon(response)
-        subject.broken(f"a response within {_PATIENCE_S:g} s", "the server still waits")
+        await http.close_exchange(response)
+        subject.raise_broken(
+            f"a response within {_BODY_TIMEOUT_S:g} s", "the server still waits"
+        )
 
 
 @case.robust(
@@ -638,7 +653,7 @@ async def endless_body(subject: Subject) -> None:
     expects="an answer to the next request",
     why="port scanners and health checks make such connections",
 )
-async def come_and_go(subject: Subject) -> None:
+async def aborted_connections(subject: Subject) -> None:
     http = subject.need_http()
     for data in (
         b"",
@@ -646,9 +661,9 @@ async def come_and_go(subject: Subject) -> None:
         b"\x16\x03\x01\x00",
         b"GET / HTTP/1.1\r\nHost: x\r\n",
     ) * 8:
-        response = await http.raw(data)
-        await http.abandon(response)
+        response = await http.send_raw(data)
+        await http.close_exchange(response)
     try:
         await subject.request(subject.facts.barrier)
-    except PeerDied as found:
-        subject.broken("an answer to the next request", found.actual)
+    except PeerDied as error:
+        subject.raise_broken("an answer to the next request", error.actual)

@@ -15,14 +15,14 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from mcpwire.check.case import LEGACY, MODERN, Family, Start
-from mcpwire.check.cases._calls import echo_params, start_slow
+from mcpwire.check.cases._calls import echo_params, start_slow_call
 from mcpwire.testing.procfs import (
     HAS_PROC,
+    cpu_state,
     descendants,
     descriptors,
     is_alive,
     resident_memory,
-    work_of,
 )
 
 if TYPE_CHECKING:
@@ -33,56 +33,56 @@ if TYPE_CHECKING:
 
 FAMILY: Final = Family("hygiene")
 
-GRACE_S: Final = 5.0
+EXIT_TIMEOUT_S: Final = 5.0
 """Time limit for the exit of the server."""
 
-_LONGER: Final = 20
+_MAX_EXTRA_WAITS: Final = 20
 """Maximum number of further waits of 0.5 s while the process uses the CPU."""
 
-_ANSWERS_S: Final = 0.3
+_ANSWER_TIME_S: Final = 0.3
 """Time for the server to answer before its input ends."""
 
-_REQUESTS: Final = 1000
-_AT_ONCE: Final = 50
-_MEMORY: Final = 32 * 1024 * 1024
-_DESCRIPTORS: Final = 8
-_CHILDREN: Final = 2
+_REQUEST_COUNT: Final = 1000
+_MAX_IN_FLIGHT: Final = 50
+_MAX_EXTRA_BYTES: Final = 32 * 1024 * 1024
+_MAX_EXTRA_DESCRIPTORS: Final = 8
+_MAX_EXTRA_CHILDREN: Final = 2
 
-case = FAMILY.where(transports=("stdio",), start=Start.LAST)
-used = case.where(
+case = FAMILY.with_defaults(transports=("stdio",), start=Start.LAST)
+usage = case.with_defaults(
     is_quick=False,
     bound_s=90.0,
     sends="a thousand requests, after two hundred others",
 )
-at_end = case.where(sends="the end of the input")
-alone = case.where(
+at_end = case.with_defaults(sends="the end of the input")
+own_process = case.with_defaults(
     start=Start.OWN,
     is_once=True,
     is_quick=False,
     bound_s=40.0,
-    expects=f"the end of the process within {GRACE_S:g} s",
+    expects=f"the end of the process within {EXIT_TIMEOUT_S:g} s",
 )
 
 
-async def _ends(stdio: StdioPeer) -> bool:
+async def _wait_for_exit(stdio: StdioPeer) -> bool:
     """Return whether a process exits in time; wait longer while it uses the CPU."""
-    if await stdio.wait_exit(GRACE_S):
+    if await stdio.wait_exit(EXIT_TIMEOUT_S):
         return True
-    for _ in range(_LONGER):
-        before = work_of(stdio.pid)
+    for _ in range(_MAX_EXTRA_WAITS):
+        before = cpu_state(stdio.pid)
         if await stdio.wait_exit(0.5):
             return True
-        after = work_of(stdio.pid)
+        after = cpu_state(stdio.pid)
         if after is None or (after == before and not after[0]):
             break  # it is idle: more time does not help
-    return stdio.is_over
+    return stdio.has_exited
 
 
-def _expect_messages(subject: Subject, found: Iterable[Message]) -> None:
-    for each in found:
-        if each.problem or not isinstance(each.value, dict):
+def _expect_messages(subject: Subject, messages: Iterable[Message]) -> None:
+    for message in messages:
+        if message.problem or not isinstance(message.value, dict):
             subject.last_sent = b""
-            subject.broken("only messages", each.raw)
+            subject.raise_broken("only messages", message.raw)
 
 
 @case.must(
@@ -97,7 +97,7 @@ def _expect_messages(subject: Subject, found: Iterable[Message]) -> None:
 async def lines_are_messages(subject: Subject) -> None:
     subject.need_stdio()
     if not subject.received:
-        subject.absent("line on stdout")
+        subject.raise_absent("line on stdout")
     _expect_messages(subject, subject.received)
 
 
@@ -105,25 +105,27 @@ async def lines_are_messages(subject: Subject) -> None:
 
 
 @attrs.frozen
-class _Use:
+class _ResourceUse:
     descriptors: int
     memory: int
     children: int
 
 
-_USES: Final[WeakKeyDictionary[Subject, tuple[_Use, _Use]]] = WeakKeyDictionary()
+_RESOURCE_USES: Final[WeakKeyDictionary[Subject, tuple[_ResourceUse, _ResourceUse]]] = (
+    WeakKeyDictionary()
+)
 
 
-def _use_of(subject: Subject, pid: int) -> _Use:
+def _measure_use(subject: Subject, pid: int) -> _ResourceUse:
     files, memory = descriptors(pid), resident_memory(pid)
     if files is None or memory is None:
-        subject.absent("/proc")
-    return _Use(files, memory, len(descendants(pid)))
+        subject.raise_absent("/proc")
+    return _ResourceUse(files, memory, len(descendants(pid)))
 
 
-async def _ask_many(subject: Subject, count: int) -> None:
-    for start in range(0, count, _AT_ONCE):
-        ids = [subject.next_id() for _ in range(_AT_ONCE)]
+async def _send_many(subject: Subject, count: int) -> None:
+    for start in range(0, count, _MAX_IN_FLIGHT):
+        ids = [subject.next_id() for _ in range(_MAX_IN_FLIGHT)]
         for i, id in enumerate(ids):
             if "echo" in subject.facts.roles:
                 params = echo_params(subject, f"mcpwire {start + i}")
@@ -132,63 +134,66 @@ async def _ask_many(subject: Subject, count: int) -> None:
                 message = subject.message(subject.facts.barrier, id=id)
             await subject.send(message)
         for id in ids:
-            await subject.answer(id, timeout=20.0)
+            await subject.wait_answer(id, timeout=20.0)
 
 
-async def _uses(subject: Subject) -> tuple[_Use, _Use]:
+async def _resource_uses(subject: Subject) -> tuple[_ResourceUse, _ResourceUse]:
     """Return the resource use after 200 requests and after 1,000 more."""
     stdio = subject.need_stdio()
     if not HAS_PROC:
-        subject.absent("/proc")
-    if subject not in _USES:
-        await _ask_many(subject, 200)
-        before = _use_of(subject, stdio.pid)
-        await _ask_many(subject, _REQUESTS)
-        _USES[subject] = before, _use_of(subject, stdio.pid)
+        subject.raise_absent("/proc")
+    if subject not in _RESOURCE_USES:
+        await _send_many(subject, 200)
+        before = _measure_use(subject, stdio.pid)
+        await _send_many(subject, _REQUEST_COUNT)
+        _RESOURCE_USES[subject] = before, _measure_use(subject, stdio.pid)
         subject.last_sent = b"a thousand requests, fifty at once"
-    return _USES[subject]
+    return _RESOURCE_USES[subject]
 
 
-@used.robust(
+@usage.robust(
     "H02.a",
     "file descriptors are closed",
-    expects=f"at most {_DESCRIPTORS} descriptors more than before",
+    expects=f"at most {_MAX_EXTRA_DESCRIPTORS} descriptors more than before",
     why="a long-running server cannot open files any more",
 )
-async def descriptors_stay(subject: Subject) -> None:
-    before, after = await _uses(subject)
-    limit = before.descriptors + _DESCRIPTORS
+async def descriptors_are_closed(subject: Subject) -> None:
+    before, after = await _resource_uses(subject)
+    limit = before.descriptors + _MAX_EXTRA_DESCRIPTORS
     subject.expect(after.descriptors <= limit, f"at most {limit}", after.descriptors)
 
 
-@used.robust(
+@usage.robust(
     "H02.b",
     "child processes that requests start end",
-    expects=f"at most {_CHILDREN} processes more than before",
+    expects=f"at most {_MAX_EXTRA_CHILDREN} processes more than before",
     why="a long-running server fills the process table",
 )
-async def children_stay(subject: Subject) -> None:
-    before, after = await _uses(subject)
-    limit = before.children + _CHILDREN
+async def children_end(subject: Subject) -> None:
+    before, after = await _resource_uses(subject)
+    limit = before.children + _MAX_EXTRA_CHILDREN
     subject.expect(after.children <= limit, f"at most {limit}", after.children)
 
 
-@used.robust(
+@usage.robust(
     "H03.a",
     "memory does not grow with the number of requests",
-    expects=f"at most {_MEMORY >> 20} MiB more than before, in one of three attempts",
+    expects=f"at most {_MAX_EXTRA_BYTES >> 20} MiB more than before, "
+    "in one of three attempts",
     why="a long-running server runs out of memory",
 )
-async def memory_stays(subject: Subject) -> None:
-    before, after = await _uses(subject)
+async def memory_is_bounded(subject: Subject) -> None:
+    before, after = await _resource_uses(subject)
     grown = after.memory - before.memory
     for _ in range(2):  # garbage collection stops the growth of a heap, not a leak
-        if grown > _MEMORY:
-            await _ask_many(subject, _REQUESTS)
-            before, after = after, _use_of(subject, subject.need_stdio().pid)
+        if grown > _MAX_EXTRA_BYTES:
+            await _send_many(subject, _REQUEST_COUNT)
+            before, after = after, _measure_use(subject, subject.need_stdio().pid)
             grown = after.memory - before.memory
     subject.expect(
-        grown <= _MEMORY, f"at most {_MEMORY >> 20} MiB more", f"{grown >> 20} MiB more"
+        grown <= _MAX_EXTRA_BYTES,
+        f"at most {_MAX_EXTRA_BYTES >> 20} MiB more",
+        f"{grown >> 20} MiB more",
     )
 
 
@@ -196,7 +201,7 @@ async def memory_stays(subject: Subject) -> None:
 
 
 @attrs.frozen
-class _End:
+class _Shutdown:
     in_time: bool
     code: int | None
     lines: list[Message]
@@ -205,28 +210,30 @@ class _End:
     """Process ids of descendants that still run."""
 
 
-_ENDS: Final[WeakKeyDictionary[Subject, _End]] = WeakKeyDictionary()
+_SHUTDOWNS: Final[WeakKeyDictionary[Subject, _Shutdown]] = WeakKeyDictionary()
 
 
-async def _end(subject: Subject) -> _End:
+async def _shut_down(subject: Subject) -> _Shutdown:
     """Close the server's input on the first call; return how the process ended."""
     stdio = subject.need_stdio()
-    if subject not in _ENDS:
-        before, pids = len(subject.received), descendants(stdio.pid)
+    if subject not in _SHUTDOWNS:
+        start, pids = len(subject.received), descendants(stdio.pid)
         stdio.close_input()
-        in_time = await _ends(stdio)
+        in_time = await _wait_for_exit(stdio)
         for _ in range(20):
             left = {pid for pid in pids if is_alive(pid)} if HAS_PROC else set()
             if not left or not in_time:
                 break
             await asyncio.sleep(0.05)
-        _ENDS[subject] = _End(in_time, stdio.exit_code, subject.received[before:], left)
+        _SHUTDOWNS[subject] = _Shutdown(
+            in_time, stdio.exit_code, subject.received[start:], left
+        )
     subject.last_sent = b"the end of the input"
-    return _ENDS[subject]
+    return _SHUTDOWNS[subject]
 
 
 def _expect_end(subject: Subject, *, in_time: bool) -> None:
-    subject.expect(in_time, f"its end within {GRACE_S:g} s", "it still runs")
+    subject.expect(in_time, f"its end within {EXIT_TIMEOUT_S:g} s", "it still runs")
 
 
 # Decorators run from bottom to top: the lower one adds its case first.
@@ -235,7 +242,7 @@ def _expect_end(subject: Subject, *, in_time: bool) -> None:
     "the server ends when its input ends",
     rules=("LIFE-12",),
     revisions=LEGACY,
-    expects=f"the end of the process within {GRACE_S:g} s",
+    expects=f"the end of the process within {EXIT_TIMEOUT_S:g} s",
     why="each session leaves a process behind, or has to kill it",
 )
 @at_end.should(
@@ -244,11 +251,11 @@ def _expect_end(subject: Subject, *, in_time: bool) -> None:
     source="basic/transports/stdio#shutdown",
     rules=("LIFE-12",),
     revisions=MODERN,
-    expects=f"the end of the process within {GRACE_S:g} s",
+    expects=f"the end of the process within {EXIT_TIMEOUT_S:g} s",
     why="each session leaves a process behind, or has to kill it",
 )
 async def ends_with_its_input(subject: Subject) -> None:
-    _expect_end(subject, in_time=(await _end(subject)).in_time)
+    _expect_end(subject, in_time=(await _shut_down(subject)).in_time)
 
 
 @at_end.robust(
@@ -258,10 +265,12 @@ async def ends_with_its_input(subject: Subject) -> None:
     why="supervisors restart it, and users see an error at each shutdown",
 )
 async def exit_code(subject: Subject) -> None:
-    ended = await _end(subject)
-    if not ended.in_time:
-        subject.absent("exit of the process by itself")
-    subject.expect(ended.code == 0, "the exit code 0", f"the exit code {ended.code}")
+    shutdown = await _shut_down(subject)
+    if not shutdown.in_time:
+        subject.raise_absent("exit of the process by itself")
+    subject.expect(
+        shutdown.code == 0, "the exit code 0", f"the exit code {shutdown.code}"
+    )
 
 
 @at_end.robust(
@@ -271,10 +280,10 @@ async def exit_code(subject: Subject) -> None:
     why="each session leaves a process behind",
 )
 async def no_child_left(subject: Subject) -> None:
-    ended = await _end(subject)
-    if not ended.in_time or not HAS_PROC:
-        subject.absent("exit of the process by itself")
-    subject.expect(not ended.left, "no process", f"{len(ended.left)} processes")
+    shutdown = await _shut_down(subject)
+    if not shutdown.in_time or not HAS_PROC:
+        subject.raise_absent("exit of the process by itself")
+    subject.expect(not shutdown.left, "no process", f"{len(shutdown.left)} processes")
 
 
 @at_end.must(
@@ -284,11 +293,11 @@ async def no_child_left(subject: Subject) -> None:
     expects="no line, or only messages",
     why="clients report an error at each shutdown",
 )
-async def clean_end(subject: Subject) -> None:
-    _expect_messages(subject, (await _end(subject)).lines)
+async def stdout_at_shutdown(subject: Subject) -> None:
+    _expect_messages(subject, (await _shut_down(subject)).lines)
 
 
-@alone.robust(
+@own_process.robust(
     "A07.d",
     "the server ends when its input ends during a call",
     rules=("TR-STDIO-13",),
@@ -298,12 +307,12 @@ async def clean_end(subject: Subject) -> None:
 )
 async def ends_during_a_call(subject: Subject) -> None:
     stdio = subject.need_stdio()
-    await start_slow(subject, 10.0)
+    await start_slow_call(subject, 10.0)
     stdio.close_input()
-    _expect_end(subject, in_time=await _ends(stdio))
+    _expect_end(subject, in_time=await _wait_for_exit(stdio))
 
 
-@alone.robust(
+@own_process.robust(
     "A07.e",
     "the server ends on SIGTERM",
     rules=("LIFE-12",),
@@ -313,10 +322,10 @@ async def ends_during_a_call(subject: Subject) -> None:
 async def ends_on_sigterm(subject: Subject) -> None:
     stdio = subject.need_stdio()
     os.kill(stdio.pid, signal.SIGTERM)
-    _expect_end(subject, in_time=await _ends(stdio))
+    _expect_end(subject, in_time=await _wait_for_exit(stdio))
 
 
-@alone.robust(
+@own_process.robust(
     "A07.f",
     "the server ends when its client crashes",
     rules=("TR-STDIO-13",),
@@ -330,6 +339,6 @@ async def ends_with_its_client(subject: Subject) -> None:
         id = subject.next_id()
         await subject.send(subject.message(subject.facts.barrier, id=id))
     # If the input ended at once, the server might or might not answer before it exits.
-    await stdio.wait_exit(_ANSWERS_S)
+    await stdio.wait_exit(_ANSWER_TIME_S)
     stdio.close_input()
-    _expect_end(subject, in_time=await _ends(stdio))
+    _expect_end(subject, in_time=await _wait_for_exit(stdio))

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire.check.case import MODERN, Family, Start
-from mcpwire.check.cases._asking import ALL, QUESTIONS, answer_to, asking_calls
-from mcpwire.check.cases._items import declaring, fit_tools, results
-from mcpwire.check.roles import call_of
-from mcpwire.check.schemas import load
+from mcpwire.check.cases._client_requests import (
+    ALL_CAPABILITIES,
+    INPUT_METHODS,
+    calls_requesting_input,
+    client_result,
+)
+from mcpwire.check.cases._items import quick_tools, results, with_capabilities
+from mcpwire.check.roles import call_params
+from mcpwire.check.schemas import load_schemas
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,12 +24,12 @@ if TYPE_CHECKING:
 
 FAMILY: Final = Family("input_rounds")
 
-ROUNDS: Final = 8
-MAY_ASK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
-ASKED: Final = "a call that requests input, from a client with all capabilities"
+MAX_ROUNDS: Final = 8
+MULTI_ROUND_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+SENDS_CALL: Final = "a call that requests input, from a client with all capabilities"
 _MISSING: Final = -32021
 
-case = FAMILY.where(revisions=MODERN, needs=("role:ask",))
+case = FAMILY.with_defaults(revisions=MODERN, needs=("role:ask",))
 
 
 @attrs.frozen
@@ -37,8 +42,8 @@ class Round:
     @property
     def requests(self) -> dict[str, Any]:
         """`inputRequests` of the answer."""
-        found = (self.answer.result or {}).get("inputRequests")
-        return found if isinstance(found, dict) else {}
+        requests = (self.answer.result or {}).get("inputRequests")
+        return requests if isinstance(requests, dict) else {}
 
     @property
     def state(self) -> dict[str, Any]:
@@ -50,41 +55,44 @@ class Round:
     def responses(self) -> dict[str, Any]:
         """`inputResponses` for all input requests."""
         return {
-            key: answer_to(str(each.get("method")), _params(each))
-            for key, each in self.requests.items()
-            if isinstance(each, dict)
+            key: client_result(str(request.get("method")), _request_params(request))
+            for key, request in self.requests.items()
+            if isinstance(request, dict)
         }
 
 
-def _params(request: Mapping[str, Any]) -> dict[str, Any]:
-    found = request.get("params")
-    return found if isinstance(found, dict) else {}
+def _request_params(request: Mapping[str, Any]) -> dict[str, Any]:
+    params = request.get("params")
+    return params if isinstance(params, dict) else {}
 
 
-def _asks(answer: Answer) -> bool:
+def _requests_input(answer: Answer) -> bool:
     return (answer.result or {}).get("resultType") == "input_required"
 
 
 async def _call(
     subject: Subject,
     params: Mapping[str, Any],
-    capabilities: Mapping[str, Any] = ALL,
-    **more: Any,
+    capabilities: Mapping[str, Any] = ALL_CAPABILITIES,
+    **extra: Any,
 ) -> Answer:
     return await subject.request(
-        "tools/call", declaring(capabilities, {**params, **more})
+        "tools/call", with_capabilities(capabilities, {**params, **extra})
     )
 
 
-async def _begin(
-    subject: Subject, capabilities: Mapping[str, Any] = ALL, *, with_state: bool = False
+async def _start_round(
+    subject: Subject,
+    capabilities: Mapping[str, Any] = ALL_CAPABILITIES,
+    *,
+    with_state: bool = False,
 ) -> Round:
     """Call tools until one requests input; return that round."""
-    for params in asking_calls(subject)[:4]:
-        found = Round(params, await _call(subject, params, capabilities))
-        if _asks(found.answer) and (found.state or not with_state):
-            return found
-    return subject.absent(
+    for params in calls_requesting_input(subject)[:4]:
+        round_ = Round(params, await _call(subject, params, capabilities))
+        if _requests_input(round_.answer) and (round_.state or not with_state):
+            return round_
+    return subject.raise_absent(
         "call with a requestState" if with_state else "call that requests input"
     )
 
@@ -93,48 +101,54 @@ async def _begin(
     "MRTR-05.a",
     "a result that requests input has inputRequests or requestState",
     source="basic/patterns/mrtr#server-requirements-basic-workflow",
-    sends=ASKED,
+    sends=SENDS_CALL,
     expects="at least one of the two",
     why="the client does not know what to do",
 )
-async def asks_for_something(subject: Subject) -> None:
-    found = await _begin(subject)
-    has_any = {"inputRequests", "requestState"} & (found.answer.result or {}).keys()
-    subject.expect(has_any, "inputRequests or requestState", found.answer)
+async def has_requests_or_state(subject: Subject) -> None:
+    round_ = await _start_round(subject)
+    has_any = {"inputRequests", "requestState"} & (round_.answer.result or {}).keys()
+    subject.expect(has_any, "inputRequests or requestState", round_.answer)
 
 
 @case.must(
     "MRTR-03.a",
     "inputRequests are valid requests for elicitation, sampling or roots",
     source="basic/patterns/mrtr#server-requirements-basic-workflow",
-    sends=ASKED,
+    sends=SENDS_CALL,
     expects="valid ElicitRequest, CreateMessageRequest or ListRootsRequest values",
     why="the client cannot answer, and the call cannot continue",
 )
 async def valid_requests(subject: Subject) -> None:
-    found = await _begin(subject)
-    schema = load()[subject.revision.name]
-    if not found.requests:
-        subject.absent("inputRequests")
-    for each in found.requests.values():
-        method = each.get("method") if isinstance(each, dict) else None
-        subject.expect(method in QUESTIONS, "one of the three methods", found.answer)
+    round_ = await _start_round(subject)
+    schema = load_schemas()[subject.revision.name]
+    if not round_.requests:
+        subject.raise_absent("inputRequests")
+    for request in round_.requests.values():
+        method = request.get("method") if isinstance(request, dict) else None
+        subject.expect(
+            method in INPUT_METHODS, "one of the three methods", round_.answer
+        )
         name = {"elicitation/create": "ElicitRequest", "roots/list": "ListRootsRequest"}
-        problem = schema.problem(name.get(str(method), "CreateMessageRequest"), each)
-        subject.expect(problem is None, f"a valid request: {problem}", found.answer)
+        problem = schema.problem(name.get(str(method), "CreateMessageRequest"), request)
+        subject.expect(problem is None, f"a valid request: {problem}", round_.answer)
 
 
 async def _check_declared(
     subject: Subject, capabilities: dict[str, Any], allowed: dict[str, str]
 ) -> None:
     """Check that tools request only `allowed` input (method -> mode, or "")."""
-    for params in asking_calls(subject)[:4]:
-        found = Round(params, await _call(subject, params, capabilities))
-        for each in found.requests.values():
-            method = str(each.get("method")) if isinstance(each, dict) else ""
-            mode = _params(each).get("mode", "form") if method[:4] == "elic" else ""
+    for params in calls_requesting_input(subject)[:4]:
+        round_ = Round(params, await _call(subject, params, capabilities))
+        for request in round_.requests.values():
+            method = str(request.get("method")) if isinstance(request, dict) else ""
+            mode = (
+                _request_params(request).get("mode", "form")
+                if method[:4] == "elic"
+                else ""
+            )
             fits = allowed.get(method) == mode
-            subject.expect(fits, f"only declared requests: {allowed}", found.answer)
+            subject.expect(fits, f"only declared requests: {allowed}", round_.answer)
 
 
 @case.must(
@@ -147,7 +161,7 @@ async def _check_declared(
     why="the client cannot answer, and the call cannot continue",
 )
 async def nothing_declared(subject: Subject) -> None:
-    await _begin(subject)
+    await _start_round(subject)
     await _check_declared(subject, {}, allowed={})
 
 
@@ -161,7 +175,7 @@ async def nothing_declared(subject: Subject) -> None:
     why="the client cannot answer, and the call cannot continue",
 )
 async def only_declared(subject: Subject) -> None:
-    await _begin(subject)  # declares all; the server must not remember that
+    await _start_round(subject)  # declares all; the server must not remember that
     for capabilities, allowed in (
         ({"elicitation": {"form": {}}}, {"elicitation/create": "form"}),
         ({"elicitation": {"url": {}}}, {"elicitation/create": "url"}),
@@ -171,15 +185,15 @@ async def only_declared(subject: Subject) -> None:
         await _check_declared(subject, capabilities, allowed)
 
 
-async def _refusals(subject: Subject) -> list[Answer]:
+async def _collect_refusals(subject: Subject) -> list[Answer]:
     """Return answers to calls that need input, from a client without capabilities."""
-    await _begin(subject)
-    found = []
-    for params in asking_calls(subject)[:4]:
+    await _start_round(subject)
+    refusals = []
+    for params in calls_requesting_input(subject)[:4]:
         answer = await _call(subject, params)
-        if _asks(answer):
-            found.append(await _call(subject, params, {}))
-    return found
+        if _requests_input(answer):
+            refusals.append(await _call(subject, params, {}))
+    return refusals
 
 
 @case.must(
@@ -192,15 +206,15 @@ async def _refusals(subject: Subject) -> list[Answer]:
     why="the client cannot tell which capability is missing",
 )
 async def missing_capability(subject: Subject) -> None:
-    for answer in await _refusals(subject):
+    for answer in await _collect_refusals(subject):
         if answer.error is None:
             if (answer.result or {}).get("isError") is True:
-                subject.lenient("an error -32021", answer)
+                subject.raise_lenient("an error -32021", answer)
             continue
         subject.expect_error(answer, _MISSING)
         data = answer.error.get("data")
-        named = data.get("requiredCapabilities") if isinstance(data, dict) else None
-        is_map = isinstance(named, dict) and bool(named)
+        required = data.get("requiredCapabilities") if isinstance(data, dict) else None
+        is_map = isinstance(required, dict) and bool(required)
         subject.expect(is_map, "data.requiredCapabilities", answer)
 
 
@@ -214,10 +228,10 @@ async def missing_capability(subject: Subject) -> None:
     why="intermediaries take the failure for a success",
 )
 async def missing_status(subject: Subject) -> None:
-    for answer in await _refusals(subject):
+    for answer in await _collect_refusals(subject):
         if answer.code == _MISSING:
             subject.expect(answer.status == 400, "the status 400", answer)
-    subject.need_judged("error -32021")
+    subject.need_expectation("error -32021")
 
 
 @case.robust(
@@ -227,16 +241,16 @@ async def missing_status(subject: Subject) -> None:
     expects="a complete result within 8 rounds",
     why="the tool cannot be used",
 )
-async def completes(subject: Subject) -> None:
-    found = await _begin(subject)
-    for _ in range(ROUNDS):
-        more = {"inputResponses": found.responses} if found.requests else {}
-        answer = await _call(subject, found.params, **more, **found.state)
-        if not _asks(answer):
+async def call_completes(subject: Subject) -> None:
+    round_ = await _start_round(subject)
+    for _ in range(MAX_ROUNDS):
+        inputs = {"inputResponses": round_.responses} if round_.requests else {}
+        answer = await _call(subject, round_.params, **inputs, **round_.state)
+        if not _requests_input(answer):
             subject.expect(answer.result is not None, "a complete result", answer)
             return
-        found = Round(found.params, answer)
-    subject.broken(f"a complete result within {ROUNDS} rounds", found.answer)
+        round_ = Round(round_.params, answer)
+    subject.raise_broken(f"a complete result within {MAX_ROUNDS} rounds", round_.answer)
 
 
 @case.should(
@@ -247,12 +261,12 @@ async def completes(subject: Subject) -> None:
     expects="a result that requests input again",
     why="a client that has only a part of the input cannot continue",
 )
-async def asked_again(subject: Subject) -> None:
-    found = await _begin(subject)
-    if not found.requests:
-        subject.absent("inputRequests")
-    answer = await _call(subject, found.params, inputResponses={}, **found.state)
-    subject.expect(_asks(answer), "a result that requests input", answer)
+async def missing_input(subject: Subject) -> None:
+    round_ = await _start_round(subject)
+    if not round_.requests:
+        subject.raise_absent("inputRequests")
+    answer = await _call(subject, round_.params, inputResponses={}, **round_.state)
+    subject.expect(_requests_input(answer), "a result that requests input", answer)
 
 
 @case.should(
@@ -263,10 +277,12 @@ async def asked_again(subject: Subject) -> None:
     expects="no error",
     why="clients that answer more than once fail",
 )
-async def one_more(subject: Subject) -> None:
-    found = await _begin(subject)
-    responses = {**found.responses, "mcpwire-none": {"action": "cancel"}}
-    answer = await _call(subject, found.params, inputResponses=responses, **found.state)
+async def unrequested_input(subject: Subject) -> None:
+    round_ = await _start_round(subject)
+    responses = {**round_.responses, "mcpwire-none": {"action": "cancel"}}
+    answer = await _call(
+        subject, round_.params, inputResponses=responses, **round_.state
+    )
     subject.expect(answer.error is None, "no error", answer)
 
 
@@ -278,9 +294,9 @@ async def one_more(subject: Subject) -> None:
     expects="an error",
     why="the tool runs without the input that it requested",
 )
-async def malformed(subject: Subject) -> None:
-    found = await _begin(subject)
-    answer = await _call(subject, found.params, inputResponses=[1], **found.state)
+async def malformed_responses(subject: Subject) -> None:
+    round_ = await _start_round(subject)
+    answer = await _call(subject, round_.params, inputResponses=[1], **round_.state)
     subject.expect(answer.error is not None, "an error", answer)
 
 
@@ -293,20 +309,20 @@ async def malformed(subject: Subject) -> None:
     expects="an error, or a request for input again; lenient: a result",
     why="clients can change the state of the server",
 )
-async def tampered(subject: Subject) -> None:
-    found = await _begin(subject, with_state=True)
-    state = str(found.state["requestState"])
-    for other in (
+async def tampered_state(subject: Subject) -> None:
+    round_ = await _start_round(subject, with_state=True)
+    state = str(round_.state["requestState"])
+    for changed in (
         "mcpwire",
         state[: len(state) // 2] + "AAAA" + state[len(state) // 2 :],
     ):
         answer = await _call(
-            *(subject, found.params),
-            inputResponses=found.responses,
-            requestState=other,
+            *(subject, round_.params),
+            inputResponses=round_.responses,
+            requestState=changed,
         )
-        if not answer.has_failed and not _asks(answer):
-            subject.lenient("an error", answer)
+        if not answer.has_failed and not _requests_input(answer):
+            subject.raise_lenient("an error", answer)
 
 
 @case.should(
@@ -318,15 +334,15 @@ async def tampered(subject: Subject) -> None:
     why="consent to one request is used for another",
 )
 async def of_another_request(subject: Subject) -> None:
-    found = await _begin(subject, with_state=True)
-    calls = [call_of(tool) for tool, _ in fit_tools(subject)]
-    others = [each for each in calls if each["name"] != found.params["name"]]
-    if not others:
-        subject.absent("second tool that may be called")
-    given = {"inputResponses": found.responses, **found.state}
-    answer = await _call(subject, others[0], **given)
+    round_ = await _start_round(subject, with_state=True)
+    calls = [call_params(tool) for tool, _ in quick_tools(subject)]
+    other_calls = [each for each in calls if each["name"] != round_.params["name"]]
+    if not other_calls:
+        subject.raise_absent("second tool that may be called")
+    extra = {"inputResponses": round_.responses, **round_.state}
+    answer = await _call(subject, other_calls[0], **extra)
     if not answer.has_failed:
-        subject.lenient("an error", answer)
+        subject.raise_lenient("an error", answer)
 
 
 @FAMILY.must(
@@ -341,7 +357,7 @@ async def of_another_request(subject: Subject) -> None:
 )
 async def only_three_methods(subject: Subject) -> None:
     for method, message, result in results(subject):
-        if method not in MAY_ASK:
+        if method not in MULTI_ROUND_METHODS:
             fits = result.get("resultType") != "input_required"
             subject.expect(fits, f"a complete result of {method}", message.raw)
-    subject.need_judged("result of another method")
+    subject.need_expectation("result of another method")

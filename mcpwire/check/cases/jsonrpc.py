@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.case import Family, NoAnswer, NotAnswered, since
+from mcpwire.check.case import EndedWithoutAnswer, Family, NoAnswer, since
 from mcpwire.check.cases._exchange import (
     IGNORED,
     AnyOf,
-    Changed,
+    ChangedRequest,
     Error,
     Notification,
     Octets,
@@ -18,7 +18,7 @@ from mcpwire.check.cases._exchange import (
     Request,
     Result,
     Silence,
-    exchange,
+    add_exchange_case,
 )
 from mcpwire.wire.json import encode
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 FAMILY: Final = Family("jsonrpc")
 
 # Before 2025-11-25 the schema does not allow an error without an id.
-HAS_NAMELESS: Final = since("2025-11-25")
-NO_BATCHES: Final = ("2024-11-05", "2025-06-18", *HAS_NAMELESS)
+ERRORS_WITHOUT_ID: Final = since("2025-11-25")
+NO_BATCHES: Final = ("2024-11-05", "2025-06-18", *ERRORS_WITHOUT_ID)
 
 # A request without `_meta` belongs to an older era, which may lack the method.
-UNREAD: Final = AnyOf(Result(), Error(-32601))
+PARAMS_IGNORED: Final = AnyOf(Result(), Error(-32601))
 
-BROKEN: Final = (
+INVALID_JSON: Final = (
     Octets(b'{"jsonrpc":"2.0","id":1,"method":'),
     Octets(b"hello"),
     Octets(b'{"jsonrpc":"2.0","id":1,"method":"ping"}}'),
 )
-INVALID: Final = Error(-32600, -32602, -32020)
+INVALID_REQUEST: Final = Error(-32600, -32602, -32020)
 """-32020: over HTTP the headers of 2026-07-28 do not match such a message."""
 
-nameless = FAMILY.where(revisions=HAS_NAMELESS)
-batches = FAMILY.where(revisions=("2025-03-26",))
+errors_without_id = FAMILY.with_defaults(revisions=ERRORS_WITHOUT_ID)
+batches = FAMILY.with_defaults(revisions=("2025-03-26",))
 
 
 # --- ids ------------------------------------------------------------------------------
@@ -73,14 +73,16 @@ async def number_ids_come_back(subject: Subject) -> None:
 )
 async def large_ids_come_back(subject: Subject) -> None:
     id = 2**53 + 1
-    before = len(subject.received)
+    start = len(subject.received)
     response = await subject.send(subject.message(subject.facts.barrier, id=id))
     if response is None:
         await subject.barrier()  # an answer out of order may take a second more
     with contextlib.suppress(NoAnswer):
-        await subject.answer(id, response, timeout=1.0 if response is None else None)
+        await subject.wait_answer(
+            id, response, timeout=1.0 if response is None else None
+        )
         return
-    rounded = [each for each in subject.received[before:] if _is_rounded(each, id)]
+    rounded = [each for each in subject.received[start:] if _is_rounded(each, id)]
     subject.expect(not rounded, f'"id":{id}', rounded and rounded[0].raw)
     raise NoAnswer(f"an answer with the id {id}", "no answer")
 
@@ -117,9 +119,9 @@ async def ids_differ_by_type(subject: Subject) -> None:
         ids += [number, str(number)]
     messages = [subject.message(subject.facts.barrier, id=id) for id in ids]
     # Over HTTP the server holds both requests at once only if they are sent together.
-    sent = await asyncio.gather(*map(subject.send, messages))
-    for id, response in zip(ids, sent, strict=True):
-        await subject.answer(id, response)
+    responses = await asyncio.gather(*map(subject.send, messages))
+    for id, response in zip(ids, responses, strict=True):
+        await subject.wait_answer(id, response)
     for id in ids:
         subject.expect_one_answer(id, f"one answer with the id {id!r}")
 
@@ -134,35 +136,35 @@ async def ids_differ_by_type(subject: Subject) -> None:
 )
 async def errors_have_ids(subject: Subject) -> None:
     for id in (2**31 + 1, "mcpwire error"):
-        before = len(subject.received)
+        start = len(subject.received)
         try:
             answer = await subject.request("mcpwire/no-such-method", id=id)
-        except NotAnswered:
-            if len(subject.received) == before:  # RPC-31.a reports it
-                subject.absent("JSON-RPC answer to an unknown method")
+        except EndedWithoutAnswer:
+            if len(subject.received) == start:  # RPC-31.a reports it
+                subject.raise_absent("JSON-RPC answer to an unknown method")
             raise
         subject.expect(answer.error is not None, "an error", answer)
 
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "B03.a",
     "a request with the id null is refused",
-    send=Changed({"id": None}, "a request with the id null"),
+    send=ChangedRequest({"id": None}, "a request with the id null"),
     expect=AnyOf(Refusal(), Silence()),
     lenient=Result(),
     why="an answer with the id null belongs to no call",
 )
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "B03.b",
     "an id that is neither a string nor an integer is refused",
     send=(
-        Changed({"id": True}, "a request with the id true"),
-        Changed({"id": 1.5}, "one with the id 1.5"),
-        Changed({"id": {"a": 1}}, "one with an object as its id"),
-        Changed({"id": ["a"]}, "one with an array as its id"),
+        ChangedRequest({"id": True}, "a request with the id true"),
+        ChangedRequest({"id": 1.5}, "one with the id 1.5"),
+        ChangedRequest({"id": {"a": 1}}, "one with an object as its id"),
+        ChangedRequest({"id": ["a"]}, "one with an array as its id"),
     ),
     expect=AnyOf(Refusal(), Silence()),
     lenient=Result(),
@@ -172,7 +174,7 @@ exchange(
 
 # --- methods and notifications --------------------------------------------------------
 
-exchange(
+add_exchange_case(
     FAMILY.must,
     "RPC-31.a",
     "an unknown method is answered with -32601",
@@ -183,7 +185,7 @@ exchange(
     why="clients probe for features by this code",
 )
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "B08.a",
     "method names are compared exactly",
@@ -194,7 +196,7 @@ exchange(
     why="a proxy that filters by method can be bypassed",
 )
 
-exchange(
+add_exchange_case(
     FAMILY.must,
     "RPC-12.a",
     "an unknown notification is not answered",
@@ -204,7 +206,7 @@ exchange(
     why="clients match the answer to another call, or close the connection",
 )
 
-exchange(
+add_exchange_case(
     FAMILY.must,
     "RPC-12.b",
     "a request method sent as a notification is not answered",
@@ -214,7 +216,7 @@ exchange(
     why="clients match the answer to another call, or close the connection",
 )
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "B08.b",
     "an answer that matches no server request is ignored or refused",
@@ -229,13 +231,15 @@ exchange(
     why="a late answer of a client breaks the connection",
 )
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "B09.a",
     "unknown members are ignored",
     rules=("RPC-33",),
     send=(
-        Changed({"mcpwire-unknown": {"a": [1]}}, "a request with an unknown member"),
+        ChangedRequest(
+            {"mcpwire-unknown": {"a": [1]}}, "a request with an unknown member"
+        ),
         Request("tools/list", {"mcpwireUnknown": {"a": 1}}, text="an unknown param"),
         Request(
             "tools/list",
@@ -251,28 +255,28 @@ exchange(
 
 # --- malformed messages ---------------------------------------------------------------
 
-exchange(
-    nameless.should,
+add_exchange_case(
+    errors_without_id.should,
     "B01.a",
     "invalid JSON is answered with -32700",
     source="schema#ParseError",
-    send=BROKEN,
+    send=INVALID_JSON,
     expect=Error(-32700),
     why="the sender of a truncated request waits forever",
 )
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "B01.b",
     "invalid JSON does not end the connection",
     revisions=since("2024-11-05", "2025-06-18"),
-    send=BROKEN,
+    send=INVALID_JSON,
     expect=AnyOf(Refusal(), Silence()),
     why="one truncated line aborts all other calls",
 )
 
-exchange(
-    nameless.should,
+add_exchange_case(
+    errors_without_id.should,
     "B02.a",
     "JSON that is not an object is answered with -32600",
     source="schema#InvalidRequestError",
@@ -281,8 +285,8 @@ exchange(
     why="the bug of the client goes unnoticed",
 )
 
-exchange(
-    nameless.should,
+add_exchange_case(
+    errors_without_id.should,
     "B02.b",
     "an object without a method is answered with -32600",
     source="schema#InvalidRequestError",
@@ -291,11 +295,11 @@ exchange(
         Octets(b'{"jsonrpc":"2.0"}'),
         Octets(b'{"jsonrpc":"2.0","params":{}}'),
     ),
-    expect=INVALID,
+    expect=INVALID_REQUEST,
     why="the bug of the client goes unnoticed",
 )
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "B02.c",
     "JSON that is not a message does not end the connection",
@@ -305,60 +309,64 @@ exchange(
     why="one invalid line aborts all other calls",
 )
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "B02.d",
     "a method that is not a string is answered with -32600",
     rules=("RPC-01",),
     send=(
-        Changed({"method": 5}, "a request with the method 5"),
-        Changed({"method": None}, "one with the method null"),
-        Changed({"method": ["ping"]}, "one with an array as its method"),
+        ChangedRequest({"method": 5}, "a request with the method 5"),
+        ChangedRequest({"method": None}, "one with the method null"),
+        ChangedRequest({"method": ["ping"]}, "one with an array as its method"),
     ),
-    expect=INVALID,
+    expect=INVALID_REQUEST,
     why="the client waits forever",
 )
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "B02.e",
     "a request with another JSON-RPC version is answered with -32600",
     rules=("RPC-01",),
     send=(
-        Changed({"jsonrpc": "1.0"}, 'a request with "jsonrpc": "1.0"'),
-        Changed({"jsonrpc": 2.0}, 'one with "jsonrpc": 2.0'),
-        Changed(lambda message: message.pop("jsonrpc") and None, "one without it"),
+        ChangedRequest({"jsonrpc": "1.0"}, 'a request with "jsonrpc": "1.0"'),
+        ChangedRequest({"jsonrpc": 2.0}, 'one with "jsonrpc": 2.0'),
+        ChangedRequest(
+            lambda message: message.pop("jsonrpc") and None, "one without it"
+        ),
     ),
-    expect=INVALID,
+    expect=INVALID_REQUEST,
     lenient=Result(),
     why="the mistake shows up much later",
 )
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "B02.f",
     "params that are not an object are refused",
     rules=("RPC-01",),
     send=(
-        Changed({"params": "x"}, "a request with a string as its params"),
-        Changed({"params": 5}, "one with a number as its params"),
-        Changed({"params": [1, 2]}, "one with an array as its params"),
+        ChangedRequest({"params": "x"}, "a request with a string as its params"),
+        ChangedRequest({"params": 5}, "one with a number as its params"),
+        ChangedRequest({"params": [1, 2]}, "one with an array as its params"),
     ),
-    expect=INVALID,
-    lenient=UNREAD,
+    expect=INVALID_REQUEST,
+    lenient=PARAMS_IGNORED,
     why="the params are ignored without notice",
 )
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "B02.g",
     "a `_meta` that is not an object is refused",
     send=(
-        Changed({"params": {"_meta": "x"}}, "a request with a string as its `_meta`"),
-        Changed({"params": {"_meta": [1]}}, "one with an array as its `_meta`"),
+        ChangedRequest(
+            {"params": {"_meta": "x"}}, "a request with a string as its `_meta`"
+        ),
+        ChangedRequest({"params": {"_meta": [1]}}, "one with an array as its `_meta`"),
     ),
-    expect=INVALID,
-    lenient=UNREAD,
+    expect=INVALID_REQUEST,
+    lenient=PARAMS_IGNORED,
     why="the metadata is ignored without notice",
 )
 
@@ -374,7 +382,7 @@ exchange(
     expects="one answer for each request, and none for the notification",
     why="clients of this revision may send batches",
 )
-async def batches_are_taken(subject: Subject) -> None:
+async def batch_is_answered(subject: Subject) -> None:
     ids = subject.next_id(), f"batch-{subject.next_id()}"
     barrier = subject.facts.barrier
     unknown = subject.message("notifications/mcpwire/unknown")
@@ -382,7 +390,7 @@ async def batches_are_taken(subject: Subject) -> None:
     reaction = await subject.provoke(encode([messages[0], unknown, messages[1]]))
     with contextlib.suppress(NoAnswer):
         for id in ids:
-            await subject.answer(id, reaction.response, timeout=1.0)
+            await subject.wait_answer(id, reaction.response, timeout=1.0)
     for id in ids:
         count = len(subject.answers_to(id))
         subject.expect(count == 1, f"one answer to {id!r}", reaction)
@@ -390,7 +398,7 @@ async def batches_are_taken(subject: Subject) -> None:
     subject.expect(answers <= 2, "no answer to the notification", reaction)
 
 
-exchange(
+add_exchange_case(
     batches.must,
     "RPC-13.b",
     "a batch of notifications is accepted and not answered",
@@ -412,7 +420,7 @@ exchange(
     why="clients of this revision may send batches",
 )
 
-exchange(
+add_exchange_case(
     batches.robust,
     "B05.a",
     "an empty batch is refused or ignored",
@@ -421,7 +429,7 @@ exchange(
     why="one empty batch aborts all other calls",
 )
 
-exchange(
+add_exchange_case(
     batches.robust,
     "B05.b",
     "a batch with an invalid item is answered",
@@ -433,7 +441,7 @@ exchange(
     why="one invalid item leaves all calls of the batch unanswered",
 )
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "B06.a",
     "batches are refused or ignored in revisions without batches",
@@ -448,8 +456,8 @@ exchange(
     why="a proxy that inspects messages sees none, and the server executes several",
 )
 
-exchange(
-    nameless.robust,
+add_exchange_case(
+    errors_without_id.robust,
     "B06.b",
     "an array without messages is answered with an error",
     rules=("RPC-15",),

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 FAMILY: Final = Family("legacy_sse")
 
 _PAGE: Final = "basic/transports#http-with-sse"
-_FIRST: Final = LEGACY[:1]
-_EVIL: Final = "http://evil.example"
+_FIRST_REVISION: Final = LEGACY[:1]
+_FOREIGN_ORIGIN: Final = "http://evil.example"
 
-case = FAMILY.where(transports=("sse",))
+case = FAMILY.with_defaults(transports=("sse",))
 
 
 def _stream(subject: Subject) -> Response:
@@ -27,13 +27,13 @@ def _stream(subject: Subject) -> Response:
     return subject.stream
 
 
-async def _posted(
+async def _post(
     subject: Subject, body: bytes, *, target: str | None = None, origin: str = ""
 ) -> Response:
     """Send a POST to the endpoint of the connection; return the response."""
     fields = {"Content-Type": JSON, "Origin": origin or None}
-    where = target or subject.posts_to
-    return await subject.exchange("POST", fields, body, target=where)
+    address = target or subject.post_target
+    return await subject.exchange("POST", fields, body, target=address)
 
 
 @case.must(
@@ -41,7 +41,7 @@ async def _posted(
     "the first event names the endpoint for messages",
     source=_PAGE,
     rules=("SSE-01",),
-    revisions=_FIRST,
+    revisions=_FIRST_REVISION,
     sends="a GET of the URL",
     expects="an event named endpoint with a URI at the same origin",
     why="clients cannot send messages, or send them to another host",
@@ -49,9 +49,9 @@ async def _posted(
 async def endpoint(subject: Subject) -> None:
     event = _stream(subject).events[0]
     url = str(subject.need_http().url)
-    found, own = urlsplit(urljoin(url, event.data.decode())), urlsplit(url)
-    is_same = (found.scheme, found.netloc) == (own.scheme, own.netloc)
-    subject.expect(is_same and found.path, "a URI at the same origin", event.data)
+    named, own = urlsplit(urljoin(url, event.data.decode())), urlsplit(url)
+    is_same = (named.scheme, named.netloc) == (own.scheme, own.netloc)
+    subject.expect(is_same and named.path, "a URI at the same origin", event.data)
 
 
 @case.robust(
@@ -74,35 +74,35 @@ async def named_message(subject: Subject) -> None:
     expects="a status from 200 to 299 without a message; the answer on the stream",
     why="clients process the answer twice",
 )
-async def accepted(subject: Subject) -> None:
+async def post_is_accepted(subject: Subject) -> None:
     id = subject.next_id()
     message = subject.message(subject.facts.barrier, id=id)
-    response = await _posted(subject, encode(message))
-    is_taken = 200 <= response.status < 300
-    subject.expect(is_taken, "a status from 200 to 299", response.status)
-    answer = await subject.answer(id)
+    response = await _post(subject, encode(message))
+    is_accepted = 200 <= response.status < 300
+    subject.expect(is_accepted, "a status from 200 to 299", response.status)
+    answer = await subject.wait_answer(id)
     number = _stream(subject).number
     subject.expect(answer.message.stream == number, "the answer on the stream", answer)
-    has_one = b'"jsonrpc"' in response.body
-    subject.expect(not has_one, "no message in the body", bytes(response.body))
+    has_message = b'"jsonrpc"' in response.body
+    subject.expect(not has_message, "no message in the body", bytes(response.body))
 
 
 @case.must(
     "SSE-05.a",
     "a foreign web page cannot open a connection or send a POST",
     source="basic/transports#security-warning-dns-rebinding-attacks",
-    revisions=_FIRST,
-    sends=f"a GET and a POST with Origin: {_EVIL}",
+    revisions=_FIRST_REVISION,
+    sends=f"a GET and a POST with Origin: {_FOREIGN_ORIGIN}",
     expects="a status from 400 to 499 for each",
     why="web pages that a user visits can use servers on the user's machine",
 )
 async def origin(subject: Subject) -> None:
-    fields = {"Accept": EVENTS, "Origin": _EVIL}
+    fields = {"Accept": EVENTS, "Origin": _FOREIGN_ORIGIN}
     response = await subject.exchange("GET", fields, complete=False)
-    await subject.need_http().abandon(response)
+    await subject.need_http().close_exchange(response)
     subject.expect_refused(response.status, f"GET: {response.status}")
     message = subject.any_request()
-    response = await _posted(subject, encode(message), origin=_EVIL)
+    response = await _post(subject, encode(message), origin=_FOREIGN_ORIGIN)
     subject.expect_refused(response.status, f"POST: {response.status}")
 
 
@@ -113,13 +113,13 @@ async def origin(subject: Subject) -> None:
     expects="a status from 400 to 499",
     why="clients do not learn that they have to reconnect",
 )
-async def gone(subject: Subject) -> None:
-    other = await subject.another()
-    place = other.posts_to
-    await other.need_http().abandon(_stream(other))
+async def closed_connection(subject: Subject) -> None:
+    other = await subject.open_another()
+    closed_endpoint = other.post_target
+    await other.need_http().close_exchange(_stream(other))
     await subject.barrier()
     message = subject.any_request()
-    response = await _posted(subject, encode(message), target=place)
+    response = await _post(subject, encode(message), target=closed_endpoint)
     subject.expect_refused(response.status)
 
 
@@ -131,7 +131,7 @@ async def gone(subject: Subject) -> None:
     why="one invalid message breaks the connection",
 )
 async def broken_json(subject: Subject) -> None:
-    status = (await _posted(subject, b'{"jsonrpc":"2.0","id":1,')).status
+    status = (await _post(subject, b'{"jsonrpc":"2.0","id":1,')).status
     subject.expect(200 <= status < 500, "a status below 500", status)
     await subject.barrier()
 
@@ -144,8 +144,8 @@ async def broken_json(subject: Subject) -> None:
     why="one user gets the answers of another",
 )
 async def equal_ids(subject: Subject) -> None:
-    both = [await subject.another(), await subject.another()]
-    for other in both:
-        await other.request(other.facts.barrier, id="mcpwire-same")
-    for other in both:
-        other.expect_one_answer("mcpwire-same", "one answer on each stream")
+    connections = [await subject.open_another(), await subject.open_another()]
+    for connection in connections:
+        await connection.request(connection.facts.barrier, id="mcpwire-same")
+    for connection in connections:
+        connection.expect_one_answer("mcpwire-same", "one answer on each stream")

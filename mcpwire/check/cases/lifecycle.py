@@ -12,7 +12,7 @@ from mcpwire.check.cases._exchange import (
     Notification,
     Request,
     Result,
-    exchange,
+    add_exchange_case,
 )
 from mcpwire.versions import REVISIONS
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 FAMILY: Final = Family("lifecycle")
 
 SOURCE: Final = "basic/lifecycle#initialization"
-KNOWN: Final = tuple(revision.name for revision in REVISIONS)
-FUTURE: Final = "2099-01-01"
+KNOWN_VERSIONS: Final = tuple(revision.name for revision in REVISIONS)
+UNKNOWN_VERSION: Final = "2099-01-01"
 
-case = FAMILY.where(revisions=LEGACY)
-first = case.where(start=Start.RAW, is_quick=False, bound_s=40.0)
+case = FAMILY.with_defaults(revisions=LEGACY)
+first = case.with_defaults(start=Start.RAW, is_quick=False, bound_s=40.0)
 
 
-def _hello(subject: Subject, **changed: Any) -> dict[str, Any]:
+def _initialize_params(subject: Subject, **changes: Any) -> dict[str, Any]:
     """Return the params of `initialize` with changes; ``None`` removes a member."""
-    members = {**subject.hello(), **changed}
+    members = {**subject.initialize_params(), **changes}
     return {name: value for name, value in members.items() if value is not None}
 
 
@@ -41,8 +41,8 @@ async def _initialize(subject: Subject, params: Mapping[str, Any] | None) -> Ans
     """Send `initialize`; over HTTP, use the session id of its response."""
     answer = await subject.request("initialize", params)
     if answer.response is not None:
-        made = answer.response.fields.get("mcp-session-id")
-        subject.session_id = made or subject.session_id
+        session_id = answer.response.fields.get("mcp-session-id")
+        subject.session_id = session_id or subject.session_id
     return answer
 
 
@@ -57,14 +57,14 @@ async def _initialize(subject: Subject, params: Mapping[str, Any] | None) -> Ans
     expects="`protocolVersion`, `capabilities`, and `serverInfo` with name and version",
     why="clients refuse the connection",
 )
-async def hello_is_whole(subject: Subject) -> None:
+async def result_is_complete(subject: Subject) -> None:
     hello = subject.facts.hello
     subject.expect(isinstance(hello.get("protocolVersion"), str), "a version", hello)
     subject.expect(isinstance(hello.get("capabilities"), dict), "capabilities", hello)
     info = hello.get("serverInfo")
     for name in ("name", "version"):
-        holds = isinstance(info, dict) and isinstance(info.get(name), str)
-        subject.expect(holds, f"serverInfo.{name}", hello)
+        is_text = isinstance(info, dict) and isinstance(info.get(name), str)
+        subject.expect(is_text, f"serverInfo.{name}", hello)
 
 
 @case.robust(
@@ -89,20 +89,24 @@ async def declared_lists_answer(subject: Subject) -> None:
     "LIFE-08.a",
     "an unknown version is answered with an existing one",
     source="basic/lifecycle#version-negotiation",
-    sends=f"`initialize` with the version {FUTURE}",
+    sends=f"`initialize` with the version {UNKNOWN_VERSION}",
     expects="a result with an existing version; lenient: an error",
     why="a newer client cannot fall back to a version that both support",
 )
 async def unknown_version(subject: Subject) -> None:
-    answer = await _initialize(subject, _hello(subject, protocolVersion=FUTURE))
+    answer = await _initialize(
+        subject, _initialize_params(subject, protocolVersion=UNKNOWN_VERSION)
+    )
     if answer.error is not None:
         # The error in basic/lifecycle#error-handling contradicts the rule.
-        subject.lenient("a result with another version", answer)
-    got = (answer.result or {}).get("protocolVersion")
-    subject.expect(got in KNOWN, f"a version of {', '.join(KNOWN)}", answer)
+        subject.raise_lenient("a result with another version", answer)
+    version = (answer.result or {}).get("protocolVersion")
+    subject.expect(
+        version in KNOWN_VERSIONS, f"a version of {', '.join(KNOWN_VERSIONS)}", answer
+    )
 
 
-exchange(
+add_exchange_case(
     first.robust,
     "C02.a",
     "`initialize` does not negotiate 2026-07-28",
@@ -110,7 +114,7 @@ exchange(
     revisions=("2025-11-25",),
     send=Request(
         "initialize",
-        lambda subject: _hello(subject, protocolVersion="2026-07-28"),
+        lambda subject: _initialize_params(subject, protocolVersion="2026-07-28"),
         text="`initialize` with the version 2026-07-28",
     ),
     expect=AnyOf(
@@ -132,18 +136,18 @@ exchange(
     expects="an error for each; lenient: a result",
     why="the mistake shows up much later, with an unrelated error",
 )
-async def incomplete_hello(subject: Subject) -> None:
+async def incomplete_initialize(subject: Subject) -> None:
     variants: list[tuple[str, dict[str, Any] | None]] = [
         ("no params", None),
-        ("no version", _hello(subject, protocolVersion=None)),
-        ("the version 5", _hello(subject, protocolVersion=5)),
-        ("no clientInfo", _hello(subject, clientInfo=None)),
-        ("no capabilities", _hello(subject, capabilities=None)),
+        ("no version", _initialize_params(subject, protocolVersion=None)),
+        ("the version 5", _initialize_params(subject, protocolVersion=5)),
+        ("no clientInfo", _initialize_params(subject, clientInfo=None)),
+        ("no capabilities", _initialize_params(subject, capabilities=None)),
     ]
     for text, params in variants:
         answer = await _initialize(subject, params)
         if answer.result is not None:
-            subject.lenient(f"an error for an `initialize` with {text}", answer)
+            subject.raise_lenient(f"an error for an `initialize` with {text}", answer)
 
 
 @first.robust(
@@ -153,11 +157,11 @@ async def incomplete_hello(subject: Subject) -> None:
     expects="a result for the second, if the first is refused",
     why="a client cannot retry without a new process",
 )
-async def second_try(subject: Subject) -> None:
+async def retry_after_refusal(subject: Subject) -> None:
     first = await _initialize(subject, None)
     if first.result is not None:
-        subject.absent("refusal of an `initialize` without params")
-    second = await _initialize(subject, subject.hello())
+        subject.raise_absent("refusal of an `initialize` without params")
+    second = await _initialize(subject, subject.initialize_params())
     subject.expect(second.result is not None, "a result", second)
 
 
@@ -170,9 +174,9 @@ async def second_try(subject: Subject) -> None:
     expects="a result",
     why="newer clients and clients with extensions cannot connect",
 )
-async def open_hello(subject: Subject) -> None:
+async def unknown_members(subject: Subject) -> None:
     params = {
-        **subject.hello(),
+        **subject.initialize_params(),
         "capabilities": {
             "experimental": {"com.example/x": {"a": 1}},
             "mcpwireUnknown": {"a": [1]},
@@ -215,20 +219,20 @@ async def early_request(subject: Subject) -> None:
         answer = await _http_answer(subject, id, response)
         if answer is None:
             return
-    hello = await _initialize(subject, subject.hello())
+    hello = await _initialize(subject, subject.initialize_params())
     subject.expect(hello.result is not None, "a result of `initialize`", hello)
     try:
-        found = await subject.answer(id, response)
+        early = await subject.wait_answer(id, response)
     except NoAnswer:
-        subject.broken("an error for the early request", "no answer")
-    if found.error is None:
-        subject.lenient("an error for the early request", found)
+        subject.raise_broken("an error for the early request", "no answer")
+    if early.error is None:
+        subject.raise_lenient("an error for the early request", early)
 
 
 async def _http_answer(subject: Subject, id: int, response: Any) -> Answer | None:
     """Return the answer to an HTTP request; ``None`` if a 4xx status refuses it."""
     try:
-        return await subject.answer(id, response)
+        return await subject.wait_answer(id, response)
     except NoAnswer:
         if 400 <= response.status < 500:
             return None
@@ -248,14 +252,14 @@ async def _http_answer(subject: Subject, id: int, response: Any) -> Answer | Non
 async def early_ping(subject: Subject) -> None:
     id = subject.next_id()
     await subject.send(subject.message("ping", id=id))
-    hello = await _initialize(subject, subject.hello())
+    hello = await _initialize(subject, subject.initialize_params())
     subject.expect(hello.result is not None, "a result of `initialize`", hello)
     try:
-        found = await subject.answer(id)  # a server may answer out of order
+        ping = await subject.wait_answer(id)  # a server may answer out of order
     except NoAnswer as error:
-        subject.broken("an answer to the ping", error.actual)
-    if found.error is not None:
-        subject.lenient("a result of the ping", found.message.raw)
+        subject.raise_broken("an answer to the ping", error.actual)
+    if ping.error is not None:
+        subject.raise_lenient("a result of the ping", ping.message.raw)
 
 
 @case.robust(
@@ -269,17 +273,19 @@ async def early_ping(subject: Subject) -> None:
     expects="an error (lenient: a result), and an answer to the next request",
     why="the negotiated version changes during running calls",
 )
-async def second_hello(subject: Subject) -> None:
+async def second_initialize(subject: Subject) -> None:
     other = next(name for name in LEGACY if name != subject.revision.name)
-    kept = subject.session_id
-    answer = await subject.request("initialize", _hello(subject, protocolVersion=other))
+    session_id = subject.session_id
+    answer = await subject.request(
+        "initialize", _initialize_params(subject, protocolVersion=other)
+    )
     if answer.response is not None:
-        made = answer.response.fields.get("mcp-session-id")
-        if answer.result is not None and made not in {None, kept}:
+        new_id = answer.response.fields.get("mcp-session-id")
+        if answer.result is not None and new_id not in {None, session_id}:
             return  # the server has opened another session
     await subject.barrier()
     if answer.result is not None:
-        subject.lenient("an error", answer)
+        subject.raise_lenient("an error", answer)
 
 
 @first.robust(
@@ -292,14 +298,14 @@ async def second_hello(subject: Subject) -> None:
     why="clients that check the connection during startup close it",
 )
 async def ping_in_between(subject: Subject) -> None:
-    await _initialize(subject, subject.hello())
+    await _initialize(subject, subject.initialize_params())
     for _ in range(2):
         answer = await subject.request("ping")
         subject.expect(answer.result is not None, "a result", answer)
         await subject.notify("notifications/initialized")
 
 
-exchange(
+add_exchange_case(
     case.robust,
     "C01.e",
     "a second `initialized` is ignored",
@@ -323,12 +329,14 @@ exchange(
     expects="no server request but ping",
     why="the client is not ready, and answers with an error",
 )
-async def patient_server(subject: Subject) -> None:
-    await _initialize(subject, subject.hello())
+async def no_early_requests(subject: Subject) -> None:
+    await _initialize(subject, subject.initialize_params())
     for _ in range(2):
         await subject.request("ping")
-    for each in subject.received:
-        is_request = each.method is not None and "id" in each.value
+    for message in subject.received:
+        is_request = message.method is not None and "id" in message.value
         subject.expect(
-            not is_request or each.method == "ping", "no request but ping", each.raw
+            not is_request or message.method == "ping",
+            "no request but ping",
+            message.raw,
         )

@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import LEGACY, MODERN, Family, Start
-from mcpwire.check.cases._calls import expect_before, notified
-from mcpwire.check.cases._exchange import Error, Refusal, Request, Result, exchange
+from mcpwire.check.cases._calls import call_notify_tool, expect_before_answer
+from mcpwire.check.cases._exchange import (
+    Error,
+    Refusal,
+    Request,
+    Result,
+    add_exchange_case,
+)
 
 if TYPE_CHECKING:
     from mcpwire.check.subject import Answer, Message, Subject
@@ -21,67 +27,69 @@ LEVELS: Final = (
 LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
 PER_REQUEST: Final = "server/utilities/logging#per-request-log-level"
 
-session = FAMILY.where(revisions=LEGACY, needs=("logging",))
-request = FAMILY.where(revisions=MODERN, needs=("role:notify",))
+session = FAMILY.with_defaults(revisions=LEGACY, needs=("logging",))
+request = FAMILY.with_defaults(revisions=MODERN, needs=("role:notify",))
 
 
-async def _call(
+async def _call_with_level(
     subject: Subject, level: str | None = None
 ) -> tuple[Answer, list[Message]]:
     meta = None if level is None else {LOG_LEVEL: level}
-    return await notified(subject, MESSAGE, meta)
+    return await call_notify_tool(subject, MESSAGE, meta)
 
 
-async def _observed(subject: Subject) -> tuple[Answer, list[Message]]:
-    answer, found = await _call(subject, "debug" if subject.is_modern else None)
-    if not found:
-        subject.absent("log message of the `notify` tool")
-    return answer, found
+async def _call_with_messages(subject: Subject) -> tuple[Answer, list[Message]]:
+    answer, messages = await _call_with_level(
+        subject, "debug" if subject.is_modern else None
+    )
+    if not messages:
+        subject.raise_absent("log message of the `notify` tool")
+    return answer, messages
 
 
-def _expect_emergencies(subject: Subject, found: list[Message]) -> None:
-    levels = [each.params.get("level") for each in found]
+def _expect_emergencies(subject: Subject, messages: list[Message]) -> None:
+    levels = [each.params.get("level") for each in messages]
     low = [level for level in levels if level != "emergency"]
     subject.expect(not low, "no message below emergency", f"levels {low}")
 
 
-async def _set(subject: Subject, level: str) -> None:
+async def _set_level(subject: Subject, level: str) -> None:
     await subject.request("logging/setLevel", {"level": level})
 
 
-def _setting(*levels: Any) -> tuple[Request, ...]:
-    return tuple(Request("logging/setLevel", {"level": each}) for each in levels)
+def _level_requests(*levels: Any) -> tuple[Request, ...]:
+    return tuple(Request("logging/setLevel", {"level": level}) for level in levels)
 
 
 # --- session level --------------------------------------------------------------------
 
-exchange(
+add_exchange_case(
     session.should,
     "LOG-05.a",
     "each of the eight levels can be set",
     source="server/utilities/logging#log-levels",
-    send=_setting(*reversed(LEVELS)),
+    send=_level_requests(*reversed(LEVELS)),
     expect=Result(),
     why="users cannot choose the log level",
 )
 
-exchange(
+add_exchange_case(
     session.should,
     "LOG-05.b",
     "an unknown level is answered with -32602",
     source="server/utilities/logging#error-handling",
-    send=_setting("loud", "DEBUG", ""),
+    send=_level_requests("loud", "DEBUG", ""),
     expect=Error(-32602),
     lenient=Result(),
     why="a misspelt level goes unnoticed",
 )
 
-exchange(
+add_exchange_case(
     session.robust,
     "F07.a",
     "a level that is missing or not a string is refused",
     rules=("LOG-05",),
-    send=(Request("logging/setLevel", {}), *_setting(3, None)),
+    send=(Request("logging/setLevel", {}), *_level_requests(3, None)),
     expect=Refusal(),
     lenient=Result(),
     why="a faulty request goes unnoticed",
@@ -97,13 +105,13 @@ exchange(
     expects="messages at first, then none below emergency",
     why="users get log messages that they have turned off",
 )
-async def level_is_kept(subject: Subject) -> None:
-    await _set(subject, "debug")
-    await _observed(subject)
-    await _set(subject, "emergency")
-    found = (await _call(subject))[1]
-    await _set(subject, "debug")
-    _expect_emergencies(subject, found)
+async def level_is_applied(subject: Subject) -> None:
+    await _set_level(subject, "debug")
+    await _call_with_messages(subject)
+    await _set_level(subject, "emergency")
+    messages = (await _call_with_level(subject))[1]
+    await _set_level(subject, "debug")
+    _expect_emergencies(subject, messages)
 
 
 @session.should(
@@ -117,12 +125,14 @@ async def level_is_kept(subject: Subject) -> None:
     why="a user who lowers the level sees nothing",
 )
 async def level_is_lowered(subject: Subject) -> None:
-    await _set(subject, "debug")
-    first = (await _observed(subject))[1]
-    await _set(subject, "emergency")
-    await _set(subject, "debug")
-    found = (await _call(subject))[1]
-    subject.expect(found and first, "log messages again", f"{len(found)} messages")
+    await _set_level(subject, "debug")
+    first = (await _call_with_messages(subject))[1]
+    await _set_level(subject, "emergency")
+    await _set_level(subject, "debug")
+    messages = (await _call_with_level(subject))[1]
+    subject.expect(
+        messages and first, "log messages again", f"{len(messages)} messages"
+    )
 
 
 # --- request level --------------------------------------------------------------------
@@ -137,8 +147,8 @@ async def level_is_lowered(subject: Subject) -> None:
     why="clients get log data that they did not request",
 )
 async def silent_without_level(subject: Subject) -> None:
-    await _observed(subject)
-    subject.expect_none((await _call(subject))[1], "no log message")
+    await _call_with_messages(subject)
+    subject.expect_none((await _call_with_level(subject))[1], "no log message")
 
 
 @request.should(
@@ -150,11 +160,11 @@ async def silent_without_level(subject: Subject) -> None:
     why="users get log messages that they have turned off",
 )
 async def level_of_the_request(subject: Subject) -> None:
-    await _observed(subject)
-    _expect_emergencies(subject, (await _call(subject, "emergency"))[1])
+    await _call_with_messages(subject)
+    _expect_emergencies(subject, (await _call_with_level(subject, "emergency"))[1])
 
 
-exchange(
+add_exchange_case(
     session.should,
     "LOG-04.a",
     "a request with an unknown level is answered with -32602",
@@ -178,9 +188,11 @@ exchange(
     expects="no log message after the answer",
     why="the client has dropped the request that it belongs to",
 )
-async def none_behind(subject: Subject) -> None:
-    answer, found = await _observed(subject)
-    expect_before(subject, answer, found, "log messages before the answer only")
+async def none_after_answer(subject: Subject) -> None:
+    answer, messages = await _call_with_messages(subject)
+    expect_before_answer(
+        subject, answer, messages, "log messages before the answer only"
+    )
 
 
 @FAMILY.must(
@@ -193,7 +205,7 @@ async def none_behind(subject: Subject) -> None:
     why="clients drop the messages, or reject an undeclared notification",
 )
 async def log_is_declared(subject: Subject) -> None:
-    found = [each for each in subject.received if each.method == MESSAGE]
-    if not found:
-        subject.absent("log message")
-    subject.expect(subject.facts.declares("logging"), "`logging`", found[0].raw)
+    messages = [each for each in subject.received if each.method == MESSAGE]
+    if not messages:
+        subject.raise_absent("log message")
+    subject.expect(subject.facts.declares("logging"), "`logging`", messages[0].raw)

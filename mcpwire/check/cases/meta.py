@@ -15,40 +15,40 @@ if TYPE_CHECKING:
 
 FAMILY: Final = Family("meta")
 
-ALL: Final = "nothing; checks all messages of the connection"
+SENDS_NOTHING: Final = "nothing; checks all messages of the connection"
 
 _OFFICIAL: Final = "io.modelcontextprotocol"
 
-case = FAMILY.where(start=Start.LAST, sends=ALL)
-newer = case.where(revisions=since("2025-06-18"))
+case = FAMILY.with_defaults(start=Start.LAST, sends=SENDS_NOTHING)
+newer = case.with_defaults(revisions=since("2025-06-18"))
 
 
 def _objects(subject: Subject) -> Iterator[tuple[Message, dict[str, Any]]]:
     """Yield each protocol object of each message, with its message."""
     for message in subject.received:
         if isinstance(message.value, dict):
-            for each in walk(message.value):
-                yield message, each
+            for value in walk(message.value):
+                yield message, value
 
 
 def _keys(subject: Subject) -> Iterator[tuple[Message, str]]:
     """Yield each key of each `_meta`, with its message."""
-    for message, each in _objects(subject):
-        if isinstance(meta := each.get("_meta"), dict):
+    for message, value in _objects(subject):
+        if isinstance(meta := value.get("_meta"), dict):
             for key in meta:
                 yield message, key
 
 
 def _prefixes(subject: Subject) -> list[tuple[Message, str]]:
     """Return the prefixes of keys of `_meta`, with their messages."""
-    found = [
+    pairs = [
         (message, key.rpartition("/")[0])
         for message, key in _keys(subject)
         if "/" in key
     ]
-    if not found:
-        subject.absent("_meta with a prefix")
-    return found
+    if not pairs:
+        subject.raise_absent("_meta with a prefix")
+    return pairs
 
 
 @newer.must(
@@ -75,7 +75,7 @@ async def names(subject: Subject) -> None:
     for message, key in _keys(subject):
         name = key.rpartition("/")[2]
         subject.expect(NAME.fullmatch(name), f"a valid name, not {name!r}", message.raw)
-    subject.need_judged("_meta")
+    subject.need_expectation("_meta")
 
 
 @case.must(
@@ -119,14 +119,14 @@ async def unknown_keys(subject: Subject) -> None:
 
 def _icons(subject: Subject) -> Iterator[tuple[Message, str]]:
     seen = 0
-    for message, each in _objects(subject):
-        icons = each.get("icons")
+    for message, value in _objects(subject):
+        icons = value.get("icons")
         for icon in icons if isinstance(icons, list) else ():
             if isinstance(icon, dict):
                 seen += 1
                 yield message, str(icon.get("src"))
     if not seen:
-        subject.absent("icon")
+        subject.raise_absent("icon")
 
 
 @case.robust(
@@ -160,7 +160,7 @@ async def icon_data(subject: Subject) -> None:
         subject.expect(fits, "data:image/...;base64", message.raw)
         problem = base64_problem(data)
         subject.expect(problem is None, f"strict Base64 ({problem})", message.raw)
-    subject.need_judged("data: icon")
+    subject.need_expectation("data: icon")
 
 
 @case.robust(
@@ -170,12 +170,12 @@ async def icon_data(subject: Subject) -> None:
     why="clients cannot tell the format",
 )
 async def media_types(subject: Subject) -> None:
-    for message, each in _objects(subject):
-        if "mimeType" in each:
-            kind = str(each["mimeType"])
-            fits = re.fullmatch(r"[\w!#$&^.+-]+/[\w!#$&^.+*-]+\s*(;.*)?", kind)
-            subject.expect(fits, f"a media type, not {kind!r}", message.raw)
-    subject.need_judged("mimeType")
+    for message, value in _objects(subject):
+        if "mimeType" in value:
+            media_type = str(value["mimeType"])
+            fits = re.fullmatch(r"[\w!#$&^.+-]+/[\w!#$&^.+*-]+\s*(;.*)?", media_type)
+            subject.expect(fits, f"a media type, not {media_type!r}", message.raw)
+    subject.need_expectation("mimeType")
 
 
 @newer.robust(
@@ -185,12 +185,12 @@ async def media_types(subject: Subject) -> None:
     why="clients cannot sort by it",
 )
 async def last_modified(subject: Subject) -> None:
-    for message, each in _objects(subject):
-        annotations = each.get("annotations")
+    for message, value in _objects(subject):
+        annotations = value.get("annotations")
         if isinstance(annotations, dict) and "lastModified" in annotations:
             fits = TIMESTAMP.fullmatch(str(annotations["lastModified"]))
             subject.expect(fits, "an ISO 8601 time", message.raw)
-    subject.need_judged("lastModified")
+    subject.need_expectation("lastModified")
 
 
 @newer.robust(
@@ -200,7 +200,7 @@ async def last_modified(subject: Subject) -> None:
     why="clients show an empty name",
 )
 async def titles(subject: Subject) -> None:
-    for message, each in _objects(subject):
-        if isinstance(each.get("title"), str):
-            subject.expect(each["title"].strip(), "a nonempty title", message.raw)
-    subject.need_judged("title")
+    for message, value in _objects(subject):
+        if isinstance(value.get("title"), str):
+            subject.expect(value["title"].strip(), "a nonempty title", message.raw)
+    subject.need_expectation("title")

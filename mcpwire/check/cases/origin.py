@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.case import LEGACY, Family, since
-from mcpwire.check.cases._http import HTTP, STREAMABLE, head_of, is_local, response_to
+from mcpwire.check.cases._http import (
+    HTTP,
+    STREAMABLE,
+    is_local,
+    request_head,
+    send_with_headers,
+)
 
 if TYPE_CHECKING:
     from mcpwire.check.peer import HeaderValue
@@ -14,36 +20,36 @@ if TYPE_CHECKING:
 FAMILY: Final = Family("origin")
 
 _PAGE: Final = "basic/transports#security-warning"
-_EVIL: Final = "http://evil.example"
-_LIKE: Final = ".evil.example"
+_FOREIGN_ORIGIN: Final = "http://evil.example"
+_FOREIGN_SUFFIX: Final = ".evil.example"
 _WHY: Final = "web pages that a user visits can use servers on the user's machine"
-_STRICT: Final = since("2025-11-25")
+_WITH_STATUS: Final = since("2025-11-25")
 """Revisions that specify the status."""
 _EARLIER: Final = since("2025-03-26", "2025-06-18")
 
-case = FAMILY.where(revisions=STREAMABLE, transports=HTTP)
+case = FAMILY.with_defaults(revisions=STREAMABLE, transports=HTTP)
 
 
 for letter, method, origin, text in (
-    ("a", "POST", _EVIL, "a foreign web page"),
-    ("b", "GET", _EVIL, "a foreign web page"),
-    ("c", "DELETE", _EVIL, "a foreign web page"),
-    ("d", "POST", f"http://localhost{_LIKE}", "a host like localhost"),
-    ("e", "POST", f"http://127.0.0.1{_LIKE}", "a host like 127.0.0.1"),
+    ("a", "POST", _FOREIGN_ORIGIN, "a foreign web page"),
+    ("b", "GET", _FOREIGN_ORIGIN, "a foreign web page"),
+    ("c", "DELETE", _FOREIGN_ORIGIN, "a foreign web page"),
+    ("d", "POST", f"http://localhost{_FOREIGN_SUFFIX}", "a host like localhost"),
+    ("e", "POST", f"http://127.0.0.1{_FOREIGN_SUFFIX}", "a host like 127.0.0.1"),
 ):
-    more = "" if method == "POST" else " (405 if it is not supported)"
+    note = "" if method == "POST" else " (405 if it is not supported)"
     for rule, revisions, status in (
-        ("TR-HTTP-03", _STRICT, "the status 403"),
+        ("TR-HTTP-03", _WITH_STATUS, "the status 403"),
         ("TR-HTTP-02", _EARLIER, "a status from 400 to 499"),
     ):
 
-        async def foreign(
+        async def foreign_origin(
             subject: Subject,
             method: str = method,
             origin: str = origin,
             status: str = status,
         ) -> None:
-            response = await response_to(subject, method, {"Origin": origin})
+            response = await send_with_headers(subject, method, {"Origin": origin})
             got = response.status
             if method != "POST" and got == 405:
                 return  # the server does not serve the method
@@ -56,9 +62,9 @@ for letter, method, origin, text in (
             source=_PAGE,
             revisions=revisions,
             sends=f"a {method} with Origin: {origin}",
-            expects=status + more,
+            expects=status + note,
             why=_WHY,
-        )(foreign)
+        )(foreign_origin)
 
 
 @case.must(
@@ -66,14 +72,14 @@ for letter, method, origin, text in (
     "a foreign web page cannot start a session",
     source=_PAGE,
     revisions=since("2025-11-25", LEGACY[-1]),
-    sends=f"initialize with Origin: {_EVIL}",
+    sends=f"initialize with Origin: {_FOREIGN_ORIGIN}",
     expects="the status 403, and no Mcp-Session-Id",
     why=_WHY,
 )
 async def no_session(subject: Subject) -> None:
-    other = await subject.another(handshake=False)
-    message = other.message("initialize", other.hello(), id=other.next_id())
-    reaction = await other.provoke(message, headers={"Origin": _EVIL})
+    other = await subject.open_another(handshake=False)
+    message = other.message("initialize", other.initialize_params(), id=other.next_id())
+    reaction = await other.provoke(message, headers={"Origin": _FOREIGN_ORIGIN})
     fields = reaction.response.fields if reaction.response else {}
     other.session_id = fields.get("mcp-session-id")
     subject.expect(reaction.status == 403, "the status 403", reaction)
@@ -86,8 +92,8 @@ for letter, origin, text in (
     ("b", "mcpwire, no origin", "an invalid Origin"),
 ):
 
-    async def no_origin(subject: Subject, origin: str = origin) -> None:
-        response = await response_to(subject, "POST", {"Origin": origin})
+    async def invalid_origin(subject: Subject, origin: str = origin) -> None:
+        response = await send_with_headers(subject, "POST", {"Origin": origin})
         subject.expect_refused(response.status)
 
     case.robust(
@@ -96,7 +102,7 @@ for letter, origin, text in (
         sends=f"a POST with Origin: {origin}",
         expects="a status from 400 to 499",
         why=_WHY,
-    )(no_origin)
+    )(invalid_origin)
 
 
 @case.robust(
@@ -109,8 +115,8 @@ for letter, origin, text in (
 async def two_origins(subject: Subject) -> None:
     url = subject.need_http().url
     own = f"{url.scheme}://{url.authority}"
-    for pair in ((own, _EVIL), (_EVIL, own)):
-        response = await response_to(subject, "POST", {"Origin": pair})
+    for pair in ((own, _FOREIGN_ORIGIN), (_FOREIGN_ORIGIN, own)):
+        response = await send_with_headers(subject, "POST", {"Origin": pair})
         subject.expect_refused(response.status)
 
 
@@ -126,8 +132,8 @@ for letter, method, host in (
         subject: Subject, method: str = method, host: str = host
     ) -> None:
         if not is_local(subject):
-            subject.absent("server at a loopback address")
-        response = await response_to(subject, method, {"Host": host})
+            subject.raise_absent("server at a loopback address")
+        response = await send_with_headers(subject, method, {"Host": host})
         subject.expect_refused(response.status)
 
     case.robust(
@@ -145,25 +151,25 @@ for letter, method, host in (
 @case.robust(
     "D06.g",
     "a local server does not let foreign web pages read its answers",
-    sends=f"a CORS preflight and a POST, with Origin: {_EVIL}",
+    sends=f"a CORS preflight and a POST, with Origin: {_FOREIGN_ORIGIN}",
     expects="no Access-Control-Allow-Origin with that origin or *",
     why=_WHY,
 )
 async def no_cors(subject: Subject) -> None:
     if not is_local(subject):
-        subject.absent("server at a loopback address")
-    asks: dict[str, HeaderValue] = {
-        "Origin": _EVIL,
+        subject.raise_absent("server at a loopback address")
+    preflight: dict[str, HeaderValue] = {
+        "Origin": _FOREIGN_ORIGIN,
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "content-type",
     }
     for response in (
-        await head_of(subject, "OPTIONS", asks),
-        await response_to(subject, "POST", {"Origin": _EVIL}),
+        await request_head(subject, "OPTIONS", preflight),
+        await send_with_headers(subject, "POST", {"Origin": _FOREIGN_ORIGIN}),
     ):
         allowed = response.fields.get("access-control-allow-origin")
         subject.expect(
-            allowed not in {"*", _EVIL},
+            allowed not in {"*", _FOREIGN_ORIGIN},
             "no Access-Control-Allow-Origin for this origin",
             f"Access-Control-Allow-Origin: {allowed}",
         )

@@ -6,22 +6,27 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.case import LEGACY, Absent, Family
-from mcpwire.check.cases._calls import lasting, start_slow
-from mcpwire.check.cases._exchange import Changed, Request, Result, exchange
+from mcpwire.check.cases._calls import params_with_duration, start_slow_call
+from mcpwire.check.cases._exchange import (
+    ChangedRequest,
+    Request,
+    Result,
+    add_exchange_case,
+)
 
 if TYPE_CHECKING:
     from mcpwire.check.subject import Subject
 
 FAMILY: Final = Family("ping")
 
-case = FAMILY.where(revisions=LEGACY)
+case = FAMILY.with_defaults(revisions=LEGACY)
 
 
 def _is_empty(result: dict[str, object]) -> bool:
     return not set(result) - {"_meta"}
 
 
-exchange(
+add_exchange_case(
     case.must,
     "PING-01.a",
     "a ping is answered with an empty result",
@@ -31,7 +36,7 @@ exchange(
     why="clients consider the server dead, and disconnect",
 )
 
-exchange(
+add_exchange_case(
     case.must,
     "PING-01.b",
     "a ping may have `_meta`",
@@ -44,12 +49,14 @@ exchange(
     why="clients that trace their requests consider the server dead",
 )
 
-exchange(
+add_exchange_case(
     case.robust,
     "F04.a",
     "a ping with unknown params is answered",
     rules=("RPC-33", "PING-01"),
-    send=Changed({"params": {"mcpwireUnknown": [1]}}, "a ping with unknown params"),
+    send=ChangedRequest(
+        {"params": {"mcpwireUnknown": [1]}}, "a ping with unknown params"
+    ),
     expect=Result(),
     why="newer clients consider the server dead",
 )
@@ -69,12 +76,14 @@ async def while_a_call_runs(subject: Subject) -> None:
     clock = asyncio.get_running_loop().time
     began = clock()
     try:
-        call = await start_slow(subject, 1.0)
+        call = await start_slow_call(subject, 1.0)
     except Absent:
-        is_chosen = lasting(subject.need_tool("slow"), 1.0) != lasting(
-            subject.need_tool("slow"), 2.0
-        )
-        if not is_chosen or clock() - began < 0.9:
+        has_duration = params_with_duration(
+            subject.need_tool("slow"), 1.0
+        ) != params_with_duration(subject.need_tool("slow"), 2.0)
+        if not has_duration or clock() - began < 0.9:
             raise  # the tool itself is quick
-        subject.broken("the answer to the ping first", "the answer to the call first")
-    await subject.answer(call.id, call.response, timeout=1.0 + subject.bound_s)
+        subject.raise_broken(
+            "the answer to the ping first", "the answer to the call first"
+        )
+    await subject.wait_answer(call.id, call.response, timeout=1.0 + subject.bound_s)

@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Family
-from mcpwire.check.cases._calls import BRIEF_S, expect_before, lasting, notified
+from mcpwire.check.cases._calls import (
+    SHORT_CALL_S,
+    call_notify_tool,
+    expect_before_answer,
+    params_with_duration,
+)
 from mcpwire.check.cases._exchange import (
     IGNORED,
     AnyOf,
-    Changed,
+    ChangedRequest,
     Error,
     Notification,
     Result,
-    exchange,
+    add_exchange_case,
 )
 
 if TYPE_CHECKING:
@@ -27,29 +32,35 @@ PROGRESS: Final = "notifications/progress"
 FLOW: Final = "basic/utilities/progress#progress-flow"
 BEHAVIOR: Final = "basic/utilities/progress#behavior-requirements"
 
-case = FAMILY.where(needs=("role:notify",))
+case = FAMILY.with_defaults(needs=("role:notify",))
 
 
-async def _call(subject: Subject, token: Any = None) -> tuple[Answer, list[Message]]:
+async def _call_with_token(
+    subject: Subject, token: Any = None
+) -> tuple[Answer, list[Message]]:
     meta = None if token is None else {"progressToken": token}
-    return await notified(subject, PROGRESS, meta)
+    return await call_notify_tool(subject, PROGRESS, meta)
 
 
-async def _observed(subject: Subject, token: Any) -> tuple[Answer, list[Message]]:
-    answer, found = await _call(subject, token)
-    if not found:
-        subject.absent("progress notification of the `notify` tool")
-    return answer, found
+async def _call_with_progress(
+    subject: Subject, token: Any
+) -> tuple[Answer, list[Message]]:
+    answer, notifications = await _call_with_token(subject, token)
+    if not notifications:
+        subject.raise_absent("progress notification of the `notify` tool")
+    return answer, notifications
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other)
+def _is_same(first: Any, second: Any) -> bool:
+    return type(first) is type(second) and bool(first == second)
 
 
-def _expect_token(subject: Subject, token: Any, found: Iterable[Message]) -> None:
-    for each in found:
-        got = each.params.get("progressToken")
-        subject.expect(_is_same(got, token), f"the token {token!r}", each.raw)
+def _expect_token(
+    subject: Subject, token: Any, notifications: Iterable[Message]
+) -> None:
+    for notification in notifications:
+        got = notification.params.get("progressToken")
+        subject.expect(_is_same(got, token), f"the token {token!r}", notification.raw)
 
 
 @case.must(
@@ -63,7 +74,7 @@ def _expect_token(subject: Subject, token: Any, found: Iterable[Message]) -> Non
 )
 async def tokens_come_back(subject: Subject) -> None:
     for token in ("mcpwire-progress", 77_001):
-        _expect_token(subject, token, (await _observed(subject, token))[1])
+        _expect_token(subject, token, (await _call_with_progress(subject, token))[1])
 
 
 @case.robust(
@@ -76,11 +87,11 @@ async def tokens_come_back(subject: Subject) -> None:
     why="the first call of a client that counts from 0 has no progress",
 )
 async def falsy_tokens(subject: Subject) -> None:
-    await _observed(subject, "mcpwire")
+    await _call_with_progress(subject, "mcpwire")
     for token in (0, ""):
-        found = (await _call(subject, token))[1]
-        subject.expect(found, f"progress with the token {token!r}", "none")
-        _expect_token(subject, token, found)
+        notifications = (await _call_with_token(subject, token))[1]
+        subject.expect(notifications, f"progress with the token {token!r}", "none")
+        _expect_token(subject, token, notifications)
 
 
 @case.must(
@@ -91,15 +102,15 @@ async def falsy_tokens(subject: Subject) -> None:
     expects="a greater `progress` each time",
     why="progress bars go backwards, and strict clients abort the call",
 )
-async def increases(subject: Subject) -> None:
+async def progress_increases(subject: Subject) -> None:
     last: float | None = None
-    for each in (await _observed(subject, "mcpwire-increase"))[1]:
-        got = each.params.get("progress")
-        is_number = isinstance(got, (int, float)) and not isinstance(got, bool)
-        subject.expect(is_number, "a number", each.raw)
+    for notification in (await _call_with_progress(subject, "mcpwire-increase"))[1]:
+        value = notification.params.get("progress")
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        subject.expect(is_number, "a number", notification.raw)
         if last is not None:
-            subject.expect(got > last, f"more than {last:g}", each.raw)  # type: ignore[operator]
-        last = got
+            subject.expect(value > last, f"more than {last:g}", notification.raw)  # type: ignore[operator]
+        last = value
 
 
 @case.must(
@@ -111,9 +122,9 @@ async def increases(subject: Subject) -> None:
     why="the client assigns it to another call",
 )
 async def no_token(subject: Subject) -> None:
-    await _observed(subject, "mcpwire-with")
-    found = (await _call(subject))[1]
-    subject.expect_none(found, "no progress without a token")
+    await _call_with_progress(subject, "mcpwire-with")
+    notifications = (await _call_with_token(subject))[1]
+    subject.expect_none(notifications, "no progress without a token")
 
 
 @case.must(
@@ -126,26 +137,26 @@ async def no_token(subject: Subject) -> None:
     expects="progress notifications for both tokens, and for no other",
     why="a client shows progress for the wrong call, or none",
 )
-async def two_at_once(subject: Subject) -> None:
-    alone = len((await _observed(subject, "mcpwire-alone"))[1])
-    before = len(subject.received)
-    started = []
+async def concurrent_tokens(subject: Subject) -> None:
+    alone = len((await _call_with_progress(subject, "mcpwire-alone"))[1])
+    start = len(subject.received)
+    calls = []
     for token in ("mcpwire-one", "mcpwire-two"):
-        params = lasting(subject.need_tool("notify"), BRIEF_S)
+        params = params_with_duration(subject.need_tool("notify"), SHORT_CALL_S)
         params["_meta"] = {"progressToken": token}
         id = subject.next_id()
         message = subject.message("tools/call", params, id=id)
-        started.append((id, await subject.send(message)))
-    for id, response in started:
-        await subject.answer(id, response, timeout=15.0)
+        calls.append((id, await subject.send(message)))
+    for id, response in calls:
+        await subject.wait_answer(id, response, timeout=15.0)
     await subject.barrier()
     tokens = [
         each.params.get("progressToken")
-        for each in subject.received[before:]
+        for each in subject.received[start:]
         if each.method == PROGRESS
     ]
-    foreign = set(map(str, tokens)) - {"mcpwire-one", "mcpwire-two"}
-    subject.expect(not foreign, "no other token", sorted(foreign))
+    other_tokens = set(map(str, tokens)) - {"mcpwire-one", "mcpwire-two"}
+    subject.expect(not other_tokens, "no other token", sorted(other_tokens))
     both = all(tokens.count(t) for t in ("mcpwire-one", "mcpwire-two"))
     subject.expect(both and alone, "progress for both tokens", tokens)
 
@@ -159,12 +170,14 @@ async def two_at_once(subject: Subject) -> None:
     expects="no progress notification after the answer",
     why="the client has dropped the call, and treats the notification as an error",
 )
-async def none_behind(subject: Subject) -> None:
-    answer, found = await _observed(subject, "mcpwire-behind")
-    expect_before(subject, answer, found, "progress before the answer only")
+async def none_after_answer(subject: Subject) -> None:
+    answer, notifications = await _call_with_progress(subject, "mcpwire-behind")
+    expect_before_answer(
+        subject, answer, notifications, "progress before the answer only"
+    )
 
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "F03.b",
     "progress with an unknown token is ignored",
@@ -179,11 +192,11 @@ exchange(
 )
 
 
-def _with_token(token: Any, text: str) -> Changed:
-    return Changed({}, text, params={"_meta": {"progressToken": token}})
+def _with_token(token: Any, text: str) -> ChangedRequest:
+    return ChangedRequest({}, text, params={"_meta": {"progressToken": token}})
 
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "F03.c",
     "a token that is neither a string nor a number is ignored or refused",

@@ -7,10 +7,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Family, NoAnswer
-from mcpwire.check.cases._exchange import Error, Request, exchange
+from mcpwire.check.cases._exchange import Error, Request, add_exchange_case
 from mcpwire.check.cases._items import (
+    CALLS_TIME_LIMIT_S,
     PROMPTS,
-    ROOM_S,
     add_list_cases,
     expect_base64,
     media_in,
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 FAMILY: Final = Family("prompts")
 
-GETS: Final = 8  # maximum number per case
+MAX_PROMPTS: Final = 8  # maximum number per case
 
-declared = FAMILY.where(needs=("prompts",))
-listed = FAMILY.where(needs=("prompt:",))
+declared = FAMILY.with_defaults(needs=("prompts",))
+listed = FAMILY.with_defaults(needs=("prompt:",))
 
 
 def prompt_arguments(prompt: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the arguments of a prompt that have a name."""
-    found = prompt.get("arguments")
+    arguments = prompt.get("arguments")
     return [
-        each
-        for each in (found if isinstance(found, list) else ())
-        if isinstance(each, dict) and isinstance(each.get("name"), str)
+        argument
+        for argument in (arguments if isinstance(arguments, list) else ())
+        if isinstance(argument, dict) and isinstance(argument.get("name"), str)
     ]
 
 
-def fit_arguments(prompt: Mapping[str, Any]) -> dict[str, str]:
+def required_arguments(prompt: Mapping[str, Any]) -> dict[str, str]:
     """Return a plain text for each argument that a prompt requires."""
     arguments = prompt_arguments(prompt)
     return {e["name"]: "mcpwire" for e in arguments if e.get("required") is True}
@@ -48,7 +48,7 @@ def fit_arguments(prompt: Mapping[str, Any]) -> dict[str, str]:
 add_list_cases(FAMILY, PROMPTS, ("PROMPT-01.a", "PROMPT-02.a", "PROMPT-02.b"))
 
 
-exchange(
+add_exchange_case(
     declared.should,
     "PROMPT-05.a",
     "an unknown prompt is answered with -32602",
@@ -69,15 +69,15 @@ exchange(
 )
 async def missing_argument(subject: Subject) -> None:
     for prompt in subject.facts.prompts:
-        if fit_arguments(prompt):
+        if required_arguments(prompt):
             params: dict[str, Any] = {"name": prompt.get("name"), "arguments": {}}
             answer = await subject.request("prompts/get", params)
             subject.expect_error(answer, -32602)
             return
-    subject.absent("prompt that requires an argument")
+    subject.raise_absent("prompt that requires an argument")
 
 
-exchange(
+add_exchange_case(
     declared.robust,
     "F09.g",
     "prompts/get without a name is answered with -32602",
@@ -87,23 +87,23 @@ exchange(
 )
 
 
-async def _gets(subject: Subject) -> AsyncIterator[Answer]:
+async def _get_prompts(subject: Subject) -> AsyncIterator[Answer]:
     """Yield results of the first prompts, with a plain text per required argument."""
     began = monotonic()
-    for prompt in subject.facts.prompts[:GETS]:
-        if monotonic() - began > ROOM_S:
+    for prompt in subject.facts.prompts[:MAX_PROMPTS]:
+        if monotonic() - began > CALLS_TIME_LIMIT_S:
             break
-        arguments = fit_arguments(prompt)
+        arguments = required_arguments(prompt)
         params: dict[str, Any] = {"name": prompt.get("name")}
         key = f"prompt {prompt.get('name')}"
-        if key in subject.facts.unfit:
+        if key in subject.facts.slow_items:
             continue
         if arguments:
             params["arguments"] = arguments
         try:
             answer = await subject.request("prompts/get", params)
         except NoAnswer:
-            subject.facts.unfit.add(key)
+            subject.facts.slow_items.add(key)
             continue
         if answer.result is not None:
             yield answer
@@ -116,16 +116,16 @@ async def _gets(subject: Subject) -> AsyncIterator[Answer]:
     expects="at least one message of at least one prompt",
     why="the model gets an empty prompt",
 )
-async def messages(subject: Subject) -> None:
+async def prompt_messages(subject: Subject) -> None:
     seen = 0
-    async for answer in _gets(subject):
+    async for answer in _get_prompts(subject):
         seen += 1
-        found = (answer.result or {}).get("messages")
-        if found:
+        messages = (answer.result or {}).get("messages")
+        if messages:
             return
     if not seen:
-        subject.absent("prompt that accepts any text")
-    subject.broken("messages", f"{seen} results without messages")
+        subject.raise_absent("prompt that accepts any text")
+    subject.raise_broken("messages", f"{seen} results without messages")
 
 
 @listed.must(
@@ -137,10 +137,10 @@ async def messages(subject: Subject) -> None:
     why="the image is not shown",
 )
 async def media(subject: Subject) -> None:
-    async for answer in _gets(subject):
+    async for answer in _get_prompts(subject):
         for block in media_in((answer.result or {}).get("messages")):
             expect_base64(subject, block.get("data"), answer)
-            kind = str(block.get("mimeType"))
-            fits = re.fullmatch(r"[\w.+-]+/[\w.+-]+(;.*)?", kind)
+            media_type = str(block.get("mimeType"))
+            fits = re.fullmatch(r"[\w.+-]+/[\w.+-]+(;.*)?", media_type)
             subject.expect(fits, "a mimeType such as image/png", answer)
-    subject.need_judged("image or audio")
+    subject.need_expectation("image or audio")

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import LEGACY, MODERN, Family, NoAnswer, since
-from mcpwire.check.cases._exchange import Error, Request, exchange
+from mcpwire.check.cases._exchange import Error, Request, add_exchange_case
 from mcpwire.check.cases._items import (
     RESOURCES,
     add_list_cases,
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 FAMILY: Final = Family("resources")
 
-NOWHERE: Final = "mcpwire-check://no-such/resource"
-READS: Final = 8  # maximum number per case
-LISTED: Final = "nothing; checks the lists of the server"
+UNKNOWN_URI: Final = "mcpwire-check://no-such/resource"
+MAX_READS: Final = 8  # maximum number per case
+SENDS_NOTHING: Final = "nothing; checks the lists of the server"
 
-declared = FAMILY.where(needs=("resources",))
-listed = FAMILY.where(needs=("resource:",))
-read = listed.where(sends="resources/read of the first listed resources")
-subscribing = FAMILY.where(revisions=LEGACY, needs=("resources.subscribe",))
+declared = FAMILY.with_defaults(needs=("resources",))
+listed = FAMILY.with_defaults(needs=("resource:",))
+read = listed.with_defaults(sends="resources/read of the first listed resources")
+subscribing = FAMILY.with_defaults(revisions=LEGACY, needs=("resources.subscribe",))
 
 
 # --- lists ----------------------------------------------------------------------------
@@ -45,11 +45,11 @@ add_list_cases(FAMILY, RESOURCES, ("RES-01.a", "RES-02.a", "RES-02.b"))
     "URIs of resources are valid (RFC 3986)",
     source="server/resources#custom-uri-schemes",
     revisions=since("2025-06-18"),
-    sends=LISTED,
+    sends=SENDS_NOTHING,
     expects="a scheme, a colon, and no character that must be encoded",
     why="clients with typed URIs reject the list",
 )
-async def uris(subject: Subject) -> None:
+async def valid_uris(subject: Subject) -> None:
     for resource in subject.facts.resources:
         uri = resource.get("uri")
         subject.expect(isinstance(uri, str) and is_uri(uri), "a URI", uri)
@@ -60,17 +60,17 @@ async def uris(subject: Subject) -> None:
     "URI templates are valid (RFC 6570)",
     source="schema#ResourceTemplate",
     needs=("template:",),
-    sends=LISTED,
+    sends=SENDS_NOTHING,
     expects="each uriTemplate follows the grammar of RFC 6570",
     why="clients cannot expand the template",
 )
-async def templates(subject: Subject) -> None:
-    for each in subject.facts.templates:
-        text = each.get("uriTemplate")
+async def valid_templates(subject: Subject) -> None:
+    for template in subject.facts.templates:
+        text = template.get("uriTemplate")
         try:
             UriTemplate(str(text))
         except TemplateError as error:
-            subject.broken(f"a valid template: {error}", text)
+            subject.raise_broken(f"a valid template: {error}", text)
 
 
 # --- refused reads --------------------------------------------------------------------
@@ -85,22 +85,22 @@ async def templates(subject: Subject) -> None:
     expects="an error -32602",
     why="clients cannot tell a missing resource from a failure",
 )
-async def not_found(subject: Subject) -> None:
-    answer = await subject.request("resources/read", {"uri": NOWHERE})
+async def unknown_resource(subject: Subject) -> None:
+    answer = await subject.request("resources/read", {"uri": UNKNOWN_URI})
     if (answer.result or {}).get("contents"):
-        subject.absent("unknown URI")
+        subject.raise_absent("unknown URI")
     if answer.result is not None:
-        subject.absent("error for an unknown URI")  # RES-06.a reports it
+        subject.raise_absent("error for an unknown URI")  # RES-06.a reports it
     subject.expect_error(answer, -32602)
 
 
-exchange(
+add_exchange_case(
     declared.should,
     "RES-05.a",
     "an unknown resource is answered with -32002",
     source="server/resources#error-handling",
     revisions=LEGACY,
-    send=Request("resources/read", {"uri": NOWHERE}),
+    send=Request("resources/read", {"uri": UNKNOWN_URI}),
     expect=Error(-32002),
     why="clients cannot tell a missing resource from a failure",
 )
@@ -116,7 +116,7 @@ exchange(
     why="a missing resource looks like an empty one",
 )
 async def no_empty_contents(subject: Subject) -> None:
-    answer = await subject.request("resources/read", {"uri": NOWHERE})
+    answer = await subject.request("resources/read", {"uri": UNKNOWN_URI})
     contents = (answer.result or {}).get("contents")
     subject.expect(contents != [], "an error, not empty contents", answer)
 
@@ -129,27 +129,27 @@ async def no_empty_contents(subject: Subject) -> None:
     expects="an error each time; lenient: contents",
     why="a server that does not validate URIs may read private data",
 )
-async def no_uri(subject: Subject) -> None:
+async def invalid_uri(subject: Subject) -> None:
     for uri in ("", "no uri at all"):
         answer = await subject.request("resources/read", {"uri": uri})
         if (answer.result or {}).get("contents"):
-            subject.lenient("an error", answer)
+            subject.raise_lenient("an error", answer)
 
 
-PASSWORDS: Final = re.compile(r"^root:[^:]*:0:0:", re.MULTILINE)
-CLIMBS: Final = ("/../" * 12 + "etc/passwd", "/..%2f" * 12 + "etc%2fpasswd")
+PASSWD_LINE: Final = re.compile(r"^root:[^:]*:0:0:", re.MULTILINE)
+TRAVERSALS: Final = ("/../" * 12 + "etc/passwd", "/..%2f" * 12 + "etc%2fpasswd")
 
 
-def _climbing(subject: Subject) -> list[str]:
+def _traversal_uris(subject: Subject) -> list[str]:
     """Return URIs of /etc/passwd, most of them by path traversal."""
-    found = ["file:///etc/passwd", "file:///mcpwire" + CLIMBS[0]]
+    uris = ["file:///etc/passwd", "file:///mcpwire" + TRAVERSALS[0]]
     for template in subject.facts.templates[:4]:
-        for climb in ("../" * 12 + "etc/passwd", "..%2f" * 12 + "etc%2fpasswd"):
+        for traversal in ("../" * 12 + "etc/passwd", "..%2f" * 12 + "etc%2fpasswd"):
             before, _, rest = str(template.get("uriTemplate")).partition("{")
-            found.append(before + climb + rest.partition("}")[2])
+            uris.append(before + traversal + rest.partition("}")[2])
     for resource in subject.facts.resources[:2]:
-        found += [f"{resource.get('uri')}{climb}" for climb in CLIMBS]
-    return found
+        uris += [f"{resource.get('uri')}{traversal}" for traversal in TRAVERSALS]
+    return uris
 
 
 @declared.must(
@@ -161,17 +161,17 @@ def _climbing(subject: Subject) -> list[str]:
     expects="no contents of /etc/passwd",
     why="any client can read any file of the machine",
 )
-async def no_way_out(subject: Subject) -> None:
-    for uri in _climbing(subject):
+async def path_traversal(subject: Subject) -> None:
+    for uri in _traversal_uris(subject):
         answer = await subject.request("resources/read", {"uri": uri})
         contents = (answer.result or {}).get("contents")
-        for each in contents if isinstance(contents, list) else ():
-            text = each.get("text") if isinstance(each, dict) else None
-            is_out = isinstance(text, str) and PASSWORDS.search(text)
-            subject.expect(not is_out, f"no /etc/passwd for {uri}", "its contents")
+        for content in contents if isinstance(contents, list) else ():
+            text = content.get("text") if isinstance(content, dict) else None
+            has_leaked = isinstance(text, str) and PASSWD_LINE.search(text)
+            subject.expect(not has_leaked, f"no /etc/passwd for {uri}", "its contents")
 
 
-exchange(
+add_exchange_case(
     declared.robust,
     "F13.b",
     "a read without a URI is answered with -32602",
@@ -184,9 +184,11 @@ exchange(
 # --- contents -------------------------------------------------------------------------
 
 
-async def _answers(subject: Subject) -> AsyncIterator[tuple[dict[str, Any], Answer]]:
+async def _read_resources(
+    subject: Subject,
+) -> AsyncIterator[tuple[dict[str, Any], Answer]]:
     """Yield the first listed resources, each with the answer to its read."""
-    for resource in subject.facts.resources[:READS]:
+    for resource in subject.facts.resources[:MAX_READS]:
         # A slow read is no fault; the runner checks the server after the case.
         with contextlib.suppress(NoAnswer):
             params = {"uri": resource.get("uri")}
@@ -194,11 +196,11 @@ async def _answers(subject: Subject) -> AsyncIterator[tuple[dict[str, Any], Answ
             yield resource, answer
 
 
-async def _reads(
+async def _read_contents(
     subject: Subject,
 ) -> AsyncIterator[tuple[dict[str, Any], list[dict[str, Any]], Answer]]:
     """Yield the first listed resources that can be read, with contents and answer."""
-    async for resource, answer in _answers(subject):
+    async for resource, answer in _read_resources(subject):
         contents = (answer.result or {}).get("contents")
         if isinstance(contents, list):
             yield resource, [e for e in contents if isinstance(e, dict)], answer
@@ -212,11 +214,11 @@ async def _reads(
     why="the client cannot decode the resource",
 )
 async def blobs(subject: Subject) -> None:
-    async for _, contents, answer in _reads(subject):
-        for each in contents:
-            if "blob" in each:
-                expect_base64(subject, each["blob"], answer)
-    subject.need_judged("binary resource")
+    async for _, contents, answer in _read_contents(subject):
+        for content in contents:
+            if "blob" in content:
+                expect_base64(subject, content["blob"], answer)
+    subject.need_expectation("binary resource")
 
 
 @read.robust(
@@ -227,11 +229,11 @@ async def blobs(subject: Subject) -> None:
     why="clients read only one of them",
 )
 async def one_form(subject: Subject) -> None:
-    async for _, contents, answer in _reads(subject):
-        for each in contents:
-            is_one = ("text" in each) != ("blob" in each)
-            subject.expect(is_one, "a text or a blob", answer)
-    subject.need_judged("resource that can be read")
+    async for _, contents, answer in _read_contents(subject):
+        for content in contents:
+            has_one_form = ("text" in content) != ("blob" in content)
+            subject.expect(has_one_form, "a text or a blob", answer)
+    subject.need_expectation("resource that can be read")
 
 
 @read.robust(
@@ -240,10 +242,10 @@ async def one_form(subject: Subject) -> None:
     expects="no error -32002, -32602 or -32601",
     why="clients offer resources that do not exist",
 )
-async def listed_is_there(subject: Subject) -> None:
-    async for resource, answer in _answers(subject):
-        is_there = answer.code not in {-32002, -32602, -32601}
-        subject.expect(is_there, f"contents of {resource.get('uri')}", answer)
+async def listed_can_be_read(subject: Subject) -> None:
+    async for resource, answer in _read_resources(subject):
+        is_found = answer.code not in {-32002, -32602, -32601}
+        subject.expect(is_found, f"contents of {resource.get('uri')}", answer)
 
 
 @listed.robust(
@@ -254,19 +256,19 @@ async def listed_is_there(subject: Subject) -> None:
     why="clients use it to decide whether the contents fit",
 )
 async def sizes(subject: Subject) -> None:
-    async for resource, contents, answer in _reads(subject):
+    async for resource, contents, answer in _read_contents(subject):
         size = resource.get("size")
         if not isinstance(size, int) or len(contents) != 1:
             continue
-        (one,) = contents
-        if isinstance(one.get("text"), str):
-            found = len(one["text"].encode("utf-8", "surrogatepass"))
-        elif base64_problem(one.get("blob")) is None:
-            found = len(base64.b64decode(one["blob"]))
+        (content,) = contents
+        if isinstance(content.get("text"), str):
+            length = len(content["text"].encode("utf-8", "surrogatepass"))
+        elif base64_problem(content.get("blob")) is None:
+            length = len(base64.b64decode(content["blob"]))
         else:
             continue
-        subject.expect(found == size, f"{size} bytes", f"{found} bytes, {answer}")
-    subject.need_judged("resource with a size")
+        subject.expect(length == size, f"{size} bytes", f"{length} bytes, {answer}")
+    subject.need_expectation("resource with a size")
 
 
 # --- subscriptions --------------------------------------------------------------------
@@ -281,7 +283,7 @@ async def sizes(subject: Subject) -> None:
     expects="a result for each",
     why="clients get no updates, or cannot stop them",
 )
-async def subscribed(subject: Subject) -> None:
+async def subscribe_and_unsubscribe(subject: Subject) -> None:
     uri = {"uri": subject.facts.resources[0].get("uri")}
     first = await subject.request("resources/subscribe", uri)
     second = await subject.request("resources/unsubscribe", uri)
@@ -296,13 +298,13 @@ async def subscribed(subject: Subject) -> None:
     expects="a result, or an error -32602 or -32002",
     why="clients that clean up see a server failure",
 )
-async def never_subscribed(subject: Subject) -> None:
-    answer = await subject.request("resources/unsubscribe", {"uri": NOWHERE})
+async def unsubscribe_only(subject: Subject) -> None:
+    answer = await subject.request("resources/unsubscribe", {"uri": UNKNOWN_URI})
     fits = answer.result is not None or answer.code in {-32602, -32002}
     subject.expect(fits, "a result, or an error -32602 or -32002", answer)
 
 
-exchange(
+add_exchange_case(
     subscribing.robust,
     "F06.c",
     "a subscription without a URI is answered with -32602",

@@ -6,9 +6,15 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.case import Family, NoAnswer, since
-from mcpwire.check.cases._calls import lasting
-from mcpwire.check.cases._exchange import Changed, Result, exchange
-from mcpwire.check.cases._http import EVENTS, HTTP, SESSIONS, head_of, response_to
+from mcpwire.check.cases._calls import params_with_duration
+from mcpwire.check.cases._exchange import ChangedRequest, Result, add_exchange_case
+from mcpwire.check.cases._http import (
+    EVENTS,
+    HTTP,
+    SESSIONS,
+    request_head,
+    send_with_headers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -20,43 +26,45 @@ FAMILY: Final = Family("sessions")
 
 _PAGE: Final = "basic/transports#session-management"
 _ID: Final = "Mcp-Session-Id"
-_OPENED: Final = 12
+_SESSION_COUNT: Final = 12
 _ENTROPY_BITS: Final = 48  # estimated per column; UUIDs of all versions have more
-_UNKNOWN: Final = "00000000-0000-4000-8000-000000000000"
-_LONG: Final = "x" * 4_096
+_UNKNOWN_ID: Final = "00000000-0000-4000-8000-000000000000"
+_LONG_ID: Final = "x" * 4_096
 
-case = FAMILY.where(revisions=SESSIONS, transports=HTTP)
+case = FAMILY.with_defaults(revisions=SESSIONS, transports=HTTP)
 
 
 def _need_session(subject: Subject) -> str:
     """Return the session id of the connection, or raise `Absent`."""
     if subject.session_id is None:
-        subject.absent("session")
+        subject.raise_absent("session")
     return subject.session_id or ""
 
 
-async def _status(subject: Subject, method: str, fields: dict[str, HeaderValue]) -> int:
+async def _request_status(
+    subject: Subject, method: str, fields: dict[str, HeaderValue]
+) -> int:
     """Send a request with changed header fields; return the status."""
     if method == "POST":
         message = subject.any_request()
         reaction = await subject.provoke(message, headers=fields)
         return reaction.status or 0
     accept = {"Accept": EVENTS} if method == "GET" else {}
-    return (await head_of(subject, method, {**accept, **fields})).status
+    return (await request_head(subject, method, {**accept, **fields})).status
 
 
-def _expect_status(subject: Subject, method: str, status: int, wanted: int) -> None:
+def _expect_status(subject: Subject, method: str, status: int, expected: int) -> None:
     """Raise `Broken` for another status; a GET or DELETE may get 405, too."""
-    fits = status == wanted or (status == 405 and method != "POST")
-    subject.expect(fits, f"the status {wanted}", status)
+    fits = status == expected or (status == 405 and method != "POST")
+    subject.expect(fits, f"the status {expected}", status)
 
 
-async def _end(subject: Subject, *, must: bool = False) -> str | None:
-    """Send a DELETE for a session; return its id; `must`: `Absent` if refused."""
+async def _delete_session(subject: Subject, *, required: bool = False) -> str | None:
+    """Send a DELETE for a session; return its id; `required`: `Absent` if refused."""
     id, subject.session_id = subject.session_id, None
-    status = await _status(subject, "DELETE", {_ID: id})
-    if must and not 200 <= status < 300:
-        subject.absent("DELETE for sessions")
+    status = await _request_status(subject, "DELETE", {_ID: id})
+    if required and not 200 <= status < 300:
+        subject.raise_absent("DELETE for sessions")
     return id
 
 
@@ -79,18 +87,18 @@ async def visible_ascii(subject: Subject) -> None:
     "session ids are unique and cannot be guessed",
     source=_PAGE,
     rules=("LHTTP-33",),
-    sends=f"initialize, {_OPENED} times",
-    expects=f"{_OPENED} ids that differ in at least {_ENTROPY_BITS} bits",
+    sends=f"initialize, {_SESSION_COUNT} times",
+    expects=f"{_SESSION_COUNT} ids that differ in at least {_ENTROPY_BITS} bits",
     why="another user can take over the session with a guessed id",
 )
 async def unguessable(subject: Subject) -> None:
     _need_session(subject)
     ids = []
-    for _ in range(_OPENED):
-        other = await subject.another()
+    for _ in range(_SESSION_COUNT):
+        other = await subject.open_another()
         ids.append(other.session_id or "")
-    expected = f"{_OPENED} different ids"
-    subject.expect(len(set(ids)) == _OPENED, expected, f"such as {ids[:2]}")
+    expected = f"{_SESSION_COUNT} different ids"
+    subject.expect(len(set(ids)) == _SESSION_COUNT, expected, f"such as {ids[:2]}")
     columns = zip(*(id.ljust(max(map(len, ids))) for id in ids), strict=True)
     bits = sum(math.log2(len(set(column))) for column in columns)
     subject.expect(
@@ -105,38 +113,39 @@ async def unguessable(subject: Subject) -> None:
 
 for letter, method in zip("abc", ("POST", "GET", "DELETE"), strict=True):
 
-    async def no_id(subject: Subject, method: str = method) -> None:
+    async def missing_id(subject: Subject, method: str = method) -> None:
         _need_session(subject)
-        status = await _status(subject, method, {_ID: None})
+        status = await _request_status(subject, method, {_ID: None})
         if 200 <= status < 300:
-            subject.absent("need for a session id")
+            subject.raise_absent("need for a session id")
         _expect_status(subject, method, status, 400)
 
     async def unknown_id(subject: Subject, method: str = method) -> None:
         _need_session(subject)
-        status = await _status(subject, method, {_ID: _UNKNOWN})
+        status = await _request_status(subject, method, {_ID: _UNKNOWN_ID})
         _expect_status(subject, method, status, 404)
 
-    async def ended(subject: Subject, method: str = method) -> None:
+    async def ended_id(subject: Subject, method: str = method) -> None:
         _need_session(subject)
-        other = await subject.another()
-        gone = await _end(other, must=True)
-        _expect_status(subject, method, await _status(other, method, {_ID: gone}), 404)
+        other = await subject.open_another()
+        deleted_id = await _delete_session(other, required=True)
+        status = await _request_status(other, method, {_ID: deleted_id})
+        _expect_status(subject, method, status, 404)
 
-    more = "" if method == "POST" else " (405 if it is not supported)"
+    note = "" if method == "POST" else " (405 if it is not supported)"
     case.should(
         f"LHTTP-25.{letter}",
         f"a {method} without a session id is answered with 400",
         source=_PAGE,
         sends=f"a {method} without Mcp-Session-Id",
-        expects=f"the status 400{more}",
+        expects=f"the status 400{note}",
         why="clients cannot tell a missing id from a lost session",
-    )(no_id)
+    )(missing_id)
     case.robust(
         f"D04.{letter}",
         f"a {method} with an unknown session id is answered with 404",
         sends=f"a {method} with an unknown Mcp-Session-Id",
-        expects=f"the status 404{more}",
+        expects=f"the status 404{note}",
         why="after a server restart, clients do not start a new session",
     )(unknown_id)
     case.must(
@@ -144,9 +153,9 @@ for letter, method in zip("abc", ("POST", "GET", "DELETE"), strict=True):
         f"a {method} with the id of an ended session is answered with 404",
         source=_PAGE,
         sends=f"initialize, DELETE, and a {method} with that id",
-        expects=f"the status 404{more}",
+        expects=f"the status 404{note}",
         why="clients do not notice that they need a new session",
-    )(ended)
+    )(ended_id)
 
 
 @case.robust(
@@ -156,14 +165,14 @@ for letter, method in zip("abc", ("POST", "GET", "DELETE"), strict=True):
     expects="a status from 400 to 499 for each",
     why="ids may reach the disk or a database",
 )
-async def strange_ids(subject: Subject) -> None:
+async def malformed_ids(subject: Subject) -> None:
     id = _need_session(subject)
     for text, value in (
-        ("an id of 4 KiB", _LONG),
+        ("an id of 4 KiB", _LONG_ID),
         ("a path", "../../../../etc/passwd"),
-        ("two ids", (id, _UNKNOWN)),
+        ("two ids", (id, _UNKNOWN_ID)),
     ):
-        status = await _status(subject, "POST", {_ID: value})
+        status = await _request_status(subject, "POST", {_ID: value})
         expected = f"a status from 400 to 499 for {text}"
         subject.expect(400 <= status < 500, expected, status)
 
@@ -180,9 +189,9 @@ async def strange_ids(subject: Subject) -> None:
 )
 async def delete(subject: Subject) -> None:
     _need_session(subject)
-    other = await subject.another()
+    other = await subject.open_another()
     id, other.session_id = other.session_id, None
-    status = await _status(other, "DELETE", {_ID: id})
+    status = await _request_status(other, "DELETE", {_ID: id})
     is_fine = 200 <= status < 300 or status == 405
     subject.expect(is_fine, "a status from 200 to 299, or 405", status)
 
@@ -196,11 +205,11 @@ async def delete(subject: Subject) -> None:
 )
 async def delete_of_another(subject: Subject) -> None:
     _need_session(subject)
-    kept, ended = await subject.another(), await subject.another()
-    await _end(ended)
-    await _status(ended, "DELETE", {_ID: _UNKNOWN})
-    reaction = await kept.provoke(kept.any_request())
-    subject.expect(Result().holds(reaction), "a result", reaction)
+    remaining, deleted = await subject.open_another(), await subject.open_another()
+    await _delete_session(deleted)
+    await _request_status(deleted, "DELETE", {_ID: _UNKNOWN_ID})
+    reaction = await remaining.provoke(remaining.any_request())
+    subject.expect(Result().matches(reaction), "a result", reaction)
 
 
 @case.robust(
@@ -212,12 +221,12 @@ async def delete_of_another(subject: Subject) -> None:
 )
 async def delete_ends_stream(subject: Subject) -> None:
     _need_session(subject)
-    other = await subject.another()
+    other = await subject.open_another()
     stream = await other.exchange("GET", {"Accept": EVENTS}, complete=False)
     if not stream.is_stream or stream.status != 200:
-        subject.absent("GET stream")
-    await _end(other, must=True)
-    await _over(subject, other.ended(stream), "the end of the stream")
+        subject.raise_absent("GET stream")
+    await _delete_session(other, required=True)
+    await _expect_end(subject, other.wait_ended(stream), "the end of the stream")
 
 
 @case.robust(
@@ -230,20 +239,22 @@ async def delete_ends_stream(subject: Subject) -> None:
 )
 async def delete_during_call(subject: Subject) -> None:
     _need_session(subject)
-    other = await subject.another()
-    params = lasting(subject.need_tool("slow"), 1.0)
-    calling = await other.send(other.message("tools/call", params, id=other.next_id()))
-    await _end(other)
-    if calling is not None:
-        await _over(subject, other.ended(calling), "the end of the response")
+    other = await subject.open_another()
+    params = params_with_duration(subject.need_tool("slow"), 1.0)
+    response = await other.send(other.message("tools/call", params, id=other.next_id()))
+    await _delete_session(other)
+    if response is not None:
+        await _expect_end(
+            subject, other.wait_ended(response), "the end of the response"
+        )
 
 
-async def _over(subject: Subject, ended: Awaitable[None], expected: str) -> None:
+async def _expect_end(subject: Subject, end: Awaitable[None], expected: str) -> None:
     """Raise `Broken` if a wait for an end exceeds its time limit."""
     try:
-        await ended
-    except NoAnswer as found:
-        subject.broken(expected, found.actual)
+        await end
+    except NoAnswer as error:
+        subject.raise_broken(expected, error.actual)
 
 
 # --- version header -------------------------------------------------------------------
@@ -262,7 +273,7 @@ for letter, method, version, text in (
     async def wrong_version(
         subject: Subject, method: str = method, version: str = version
     ) -> None:
-        response = await response_to(subject, method, {_VERSION: version})
+        response = await send_with_headers(subject, method, {_VERSION: version})
         _expect_status(subject, method, response.status, 400)
 
     case.must(
@@ -276,13 +287,13 @@ for letter, method, version, text in (
     )(wrong_version)
 
 
-exchange(
+add_exchange_case(
     case.should,
     "LHTTP-30.a",
     "a request of a session without the version header is answered",
     source=_VERSION_PAGE,
     revisions=_WITH_VERSION,
-    send=Changed({}, f"a request without {_VERSION}", headers={_VERSION: None}),
+    send=ChangedRequest({}, f"a request without {_VERSION}", headers={_VERSION: None}),
     expect=Result(),
     why="clients that predate the header cannot use the server",
 )

@@ -8,8 +8,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import MODERN, Family
-from mcpwire.check.cases._exchange import Error, Request, exchange
-from mcpwire.check.cases._items import declaring
+from mcpwire.check.cases._exchange import Error, Request, add_exchange_case
+from mcpwire.check.cases._items import with_capabilities
 
 if TYPE_CHECKING:
     from mcpwire.check.subject import Answer, Subject
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 FAMILY: Final = Family("skills")
 
 ID: Final = "io.modelcontextprotocol/skills"
-DECLARED: Final[dict[str, Any]] = {"extensions": {ID: {}}}
+CAPABILITIES: Final[dict[str, Any]] = {"extensions": {ID: {}}}
 NAME: Final = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
 DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
-_FILES: Final = 8  # maximum number per case
+_MAX_FILES: Final = 8  # maximum number per case
 
-case = FAMILY.where(revisions=MODERN, needs=("extension:skills",))
+case = FAMILY.with_defaults(revisions=MODERN, needs=("extension:skills",))
 
 
-async def _skills(subject: Subject) -> tuple[list[dict[str, Any]], Answer]:
-    answer = await subject.request("skills/list", declaring(DECLARED))
-    found = (answer.result or {}).get("skills")
-    subject.expect(isinstance(found, list), "a list of skills", answer)
-    skills = [each for each in found or () if isinstance(each, dict)]
+async def _list_skills(subject: Subject) -> tuple[list[dict[str, Any]], Answer]:
+    answer = await subject.request("skills/list", with_capabilities(CAPABILITIES))
+    items = (answer.result or {}).get("skills")
+    subject.expect(isinstance(items, list), "a list of skills", answer)
+    skills = [each for each in items or () if isinstance(each, dict)]
     if not skills:
-        subject.absent("skill")
+        subject.raise_absent("skill")
     return skills, answer
 
 
-def _name(skill: dict[str, Any]) -> str:
+def _skill_name(skill: dict[str, Any]) -> str:
     head = skill.get("frontmatter")
     return str(head.get("name")) if isinstance(head, dict) else ""
 
@@ -60,9 +60,9 @@ async def has_resources(subject: Subject) -> None:
     why="clients reject the skill",
 )
 async def entries(subject: Subject) -> None:
-    skills, answer = await _skills(subject)
+    skills, answer = await _list_skills(subject)
     for skill in skills:
-        name, uri = _name(skill), str(skill.get("uri"))
+        name, uri = _skill_name(skill), str(skill.get("uri"))
         subject.expect(NAME.fullmatch(name), "a name of a-z, 0-9 and -", answer)
         ends = uri.endswith(f"/{name}/SKILL.md")
         subject.expect(ends, f"a URI that ends with /{name}/SKILL.md", answer)
@@ -82,9 +82,9 @@ async def entries(subject: Subject) -> None:
     expects="no name twice",
     why="the model cannot choose between them",
 )
-async def unique(subject: Subject) -> None:
-    skills, answer = await _skills(subject)
-    names = [_name(skill) for skill in skills]
+async def unique_names(subject: Subject) -> None:
+    skills, answer = await _list_skills(subject)
+    names = [_skill_name(skill) for skill in skills]
     subject.expect(len(set(names)) == len(names), "no name twice", answer)
 
 
@@ -96,26 +96,26 @@ async def unique(subject: Subject) -> None:
     why="clients reject the file as modified",
 )
 async def digests(subject: Subject) -> None:
-    skills, answer = await _skills(subject)
+    skills, answer = await _list_skills(subject)
     files = [
-        each
+        file
         for skill in skills
-        for each in (
+        for file in (
             skill["resources"] if isinstance(skill.get("resources"), list) else ()
         )
     ]
     if not files:
-        subject.absent("file with a digest")
-    for each in files[:_FILES]:
-        digest = str(each.get("digest"))
+        subject.raise_absent("file with a digest")
+    for file in files[:_MAX_FILES]:
+        digest = str(file.get("digest"))
         subject.expect(DIGEST.fullmatch(digest), "sha256: and 64 hex digits", answer)
-        read = await subject.request("resources/read", {"uri": each.get("uri")})
+        read = await subject.request("resources/read", {"uri": file.get("uri")})
         (contents,) = (read.result or {}).get("contents", [{}])[:1]
         if isinstance(contents.get("text"), str):
             data = contents["text"].encode("utf-8", "surrogatepass")
         else:
             data = base64.b64decode(str(contents.get("blob", "")))
-        subject.expect(len(data) == each.get("size"), f"{each.get('size')} bytes", read)
+        subject.expect(len(data) == file.get("size"), f"{file.get('size')} bytes", read)
         subject.expect(f"sha256:{sha256(data).hexdigest()}" == digest, digest, read)
 
 
@@ -126,26 +126,27 @@ async def digests(subject: Subject) -> None:
     expects="the same entry",
     why="clients that load one skill get another",
 )
-async def one(subject: Subject) -> None:
-    skills, _ = await _skills(subject)
-    params = declaring(DECLARED, {"uri": skills[0].get("uri")})
+async def single_skill(subject: Subject) -> None:
+    skills, _ = await _list_skills(subject)
+    params = with_capabilities(CAPABILITIES, {"uri": skills[0].get("uri")})
     answer = await subject.request("skills/get", params)
     subject.expect((answer.result or {}).get("skill") == skills[0], "its entry", answer)
 
 
-exchange(
+add_exchange_case(
     case.robust,
     "SKILL-04.b",
     "an unknown skill is answered with -32602",
     send=Request(
-        "skills/get", declaring(DECLARED, {"uri": "skill://mcpwire-none/SKILL.md"})
+        "skills/get",
+        with_capabilities(CAPABILITIES, {"uri": "skill://mcpwire-none/SKILL.md"}),
     ),
     expect=Error(-32602),
     why="clients cannot tell a missing skill from a failure",
 )
 
 
-def _root(uri: str) -> str:
+def _folder_uri(uri: str) -> str:
     return uri.removesuffix("/SKILL.md")
 
 
@@ -159,14 +160,16 @@ def _root(uri: str) -> str:
 async def folders(subject: Subject) -> None:
     settings = subject.facts.capabilities["extensions"][ID]
     if settings.get("directoryRead") is not True:
-        subject.absent("directoryRead")
-    skills, _ = await _skills(subject)
+        subject.raise_absent("directoryRead")
+    skills, _ = await _list_skills(subject)
     uri = str(skills[0].get("uri"))
     method = "resources/directory/read"
-    params = declaring(DECLARED, {"uri": _root(uri)})
+    params = with_capabilities(CAPABILITIES, {"uri": _folder_uri(uri)})
     answer = await subject.request(method, params)
-    found = (answer.result or {}).get("resources")
-    uris = [e.get("uri") for e in found or () if isinstance(e, dict)]
+    resources = (answer.result or {}).get("resources")
+    uris = [e.get("uri") for e in resources or () if isinstance(e, dict)]
     subject.expect(uri in uris, f"{uri} among the resources", answer)
-    of_file = await subject.request(method, declaring(DECLARED, {"uri": uri}))
+    of_file = await subject.request(
+        method, with_capabilities(CAPABILITIES, {"uri": uri})
+    )
     subject.expect_error(of_file, -32602)

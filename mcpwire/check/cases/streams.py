@@ -12,15 +12,15 @@ import attrs
 from mcpwire.check.case import (
     MODERN,
     Absent,
+    EndedWithoutAnswer,
     Family,
     NoAnswer,
-    NotAnswered,
     Start,
     since,
 )
-from mcpwire.check.cases._calls import BRIEF_S, lasting
+from mcpwire.check.cases._calls import SHORT_CALL_S, params_with_duration
 from mcpwire.check.cases._http import EVENTS, HTTP, SESSIONS, STREAMABLE, messages_on
-from mcpwire.check.roles import arguments_for, call_of
+from mcpwire.check.roles import arguments_for, call_params
 
 if TYPE_CHECKING:
     from mcpwire.check.peer import Response
@@ -34,14 +34,14 @@ _SEVERAL: Final = "basic/transports#multiple-connections"
 _RESUME: Final = "basic/transports#resumability-and-redelivery"
 _MODERN: Final = "basic/transports/streamable-http#receiving-messages"
 
-_REPLAY_S: Final = 2.0  # until a replay, without which a case is absent
-AGAIN_S: Final = 5.0  # until a server notices the end of a stream
-_LASTING_S: Final = 1.0
+_REPLAY_TIMEOUT_S: Final = 2.0  # until a replay, without which a case is absent
+REOPEN_TIMEOUT_S: Final = 5.0  # until a server notices the end of a stream
+_SLOW_CALL_S: Final = 1.0
 _PAUSE_S: Final = 0.2  # until a server notices a closed connection
-_POLLED: Final = ("poll", "reconnect", "close_stream", "close-stream")
+_POLLING_WORDS: Final = ("poll", "reconnect", "close_stream", "close-stream")
 
-case = FAMILY.where(revisions=SESSIONS, transports=HTTP)
-polled = case.where(revisions=since("2025-11-25", SESSIONS[-1]))
+case = FAMILY.with_defaults(revisions=SESSIONS, transports=HTTP)
+polling = case.with_defaults(revisions=since("2025-11-25", SESSIONS[-1]))
 
 
 @attrs.frozen
@@ -53,11 +53,11 @@ class _Call:
     response: Response
 
 
-async def _call(
-    subject: Subject, role: str = "notify", *, seconds: float = BRIEF_S
+async def _start_call(
+    subject: Subject, role: str = "notify", *, seconds: float = SHORT_CALL_S
 ) -> _Call:
     """Call the tool of a role with a progress token."""
-    params = lasting(subject.need_tool(role), seconds)
+    params = params_with_duration(subject.need_tool(role), seconds)
     token = f"mcpwire-{subject.next_id()}"
     params["_meta"] = {"progressToken": token}
     id = subject.next_id()
@@ -66,48 +66,48 @@ async def _call(
     return _Call(id, token, response)
 
 
-async def _answer(subject: Subject, call: _Call) -> Answer:
+async def _wait_for_answer(subject: Subject, call: _Call) -> Answer:
     """Wait for the answer to a call; raise `Absent` if the tool is too slow."""
     try:
-        return await subject.answer(call.id, call.response)
-    except NotAnswered:
+        return await subject.wait_answer(call.id, call.response)
+    except EndedWithoutAnswer:
         raise
-    except NoAnswer as found:
-        raise Absent(f"tool that ends in time: {found.expected}") from None
+    except NoAnswer as error:
+        raise Absent(f"tool that ends in time: {error.expected}") from None
 
 
-def _lively(subject: Subject) -> str:
+def _streaming_role(subject: Subject) -> str:
     """Return the role of the tool that most likely gets an event stream as response."""
     return "notify" if "notify" in subject.facts.roles else "slow"
 
 
-async def _streamed(subject: Subject) -> _Call:
+async def _call_on_stream(subject: Subject) -> _Call:
     """Call a tool, wait for its answer; raise `Absent` unless on an event stream."""
-    call = await _call(subject, _lively(subject))
-    await _answer(subject, call)
+    call = await _start_call(subject, _streaming_role(subject))
+    await _wait_for_answer(subject, call)
     if not call.response.is_stream:
-        subject.absent("call that is answered by an event stream")
+        subject.raise_absent("call that is answered by an event stream")
     return call
 
 
-async def _get(subject: Subject, last_event_id: str | None = None) -> Response:
+async def _send_get(subject: Subject, last_event_id: str | None = None) -> Response:
     """Send a GET for a new or resumed stream; wait for the head of the response."""
     fields = {"Accept": EVENTS, "Last-Event-ID": last_event_id}
     return await subject.exchange("GET", fields, complete=False)
 
 
-async def _listen(subject: Subject, last_event_id: str | None = None) -> Response:
+async def _open_stream(subject: Subject, last_event_id: str | None = None) -> Response:
     """Open a stream by GET, or raise `Absent`."""
-    response = await _get(subject, last_event_id)
+    response = await _send_get(subject, last_event_id)
     if not response.is_stream or response.status != 200:
-        await subject.need_http().abandon(response)
-        subject.absent("GET stream")
+        await subject.need_http().close_exchange(response)
+        subject.raise_absent("GET stream")
     return response
 
 
 def _is_progress(message: Message, token: str) -> bool:
-    is_one = message.method == "notifications/progress"
-    return is_one and message.params.get("progressToken") == token
+    is_progress = message.method == "notifications/progress"
+    return is_progress and message.params.get("progressToken") == token
 
 
 # --- GET ------------------------------------------------------------------------------
@@ -123,8 +123,8 @@ def _is_progress(message: Message, token: str) -> bool:
     why="clients retry forever, or give up",
 )
 async def get_opens(subject: Subject) -> None:
-    other = await subject.another()
-    response = await _get(other)
+    other = await subject.open_another()
+    response = await _send_get(other)
     is_stream = response.status == 200 and response.is_stream
     subject.expect(
         is_stream or response.status == 405,
@@ -142,15 +142,15 @@ async def get_opens(subject: Subject) -> None:
     why="the caller waits forever: its answer is on another stream",
 )
 async def no_answers_on_get(subject: Subject) -> None:
-    other = await subject.another()
-    stream = await _listen(other)
+    other = await subject.open_another()
+    stream = await _open_stream(other)
     for method in (other.facts.barrier, "tools/list", other.facts.barrier):
         with contextlib.suppress(NoAnswer):
             await other.request(method)
     if other.facts.roles.keys() & {"notify", "slow"}:
-        call = await _call(other, _lively(other))
+        call = await _start_call(other, _streaming_role(other))
         with contextlib.suppress(Absent, NoAnswer):
-            await _answer(other, call)
+            await _wait_for_answer(other, call)
     got = [each for each in messages_on(other, stream) if each.is_answer]
     subject.expect_none(got, "no answer on the GET stream")
 
@@ -163,9 +163,9 @@ async def no_answers_on_get(subject: Subject) -> None:
     why="a client that reconnects loses its connection",
 )
 async def second_get(subject: Subject) -> None:
-    other = await subject.another()
-    await _listen(other)
-    response = await _get(other)
+    other = await subject.open_another()
+    await _open_stream(other)
+    response = await _send_get(other)
     is_fine = response.is_stream or 400 <= response.status < 500
     subject.expect(is_fine, "a stream or a status from 400 to 499", response.status)
     await other.request(other.facts.barrier)
@@ -178,17 +178,17 @@ async def second_get(subject: Subject) -> None:
     expects="a stream within 5 s",
     why="after a network failure the client gets no more notifications",
 )
-async def get_again(subject: Subject) -> None:
-    other = await subject.another()
+async def reopened_get(subject: Subject) -> None:
+    other = await subject.open_another()
     http = other.need_http()
-    await http.abandon(await _listen(other))
+    await http.close_exchange(await _open_stream(other))
     began = monotonic()
     while True:
-        response = await _get(other)
+        response = await _send_get(other)
         if response.is_stream:
             return
-        if monotonic() - began > AGAIN_S:
-            subject.broken("a stream", response.status)
+        if monotonic() - began > REOPEN_TIMEOUT_S:
+            subject.raise_broken("a stream", response.status)
         await asyncio.sleep(_PAUSE_S)
 
 
@@ -205,16 +205,16 @@ async def get_again(subject: Subject) -> None:
     why="clients process messages twice",
 )
 async def one_stream(subject: Subject) -> None:
-    other = await subject.another()
-    streams = [await _listen(other)]
+    other = await subject.open_another()
+    streams = [await _open_stream(other)]
     with contextlib.suppress(NoAnswer):
-        streams.append(await _get(other))
-    call = await _call(other)
-    await _answer(other, call)
+        streams.append(await _send_get(other))
+    call = await _start_call(other)
+    await _wait_for_answer(other, call)
     await other.barrier()
     reports = [e for e in other.received if _is_progress(e, call.token)]
     if not reports:
-        subject.absent("progress notification")
+        subject.raise_absent("progress notification")
     values = [each.params.get("progress") for each in reports]
     numbers = {each.stream for each in reports}
     is_once = len(set(map(repr, values))) == len(values)
@@ -227,18 +227,18 @@ for id, add, source, revisions in (
 ):
 
     async def own_stream(subject: Subject) -> None:
-        its = subject if subject.is_modern else await subject.another()
+        connection = subject if subject.is_modern else await subject.open_another()
         if not subject.is_modern:
-            await _get(its)
-        calls = [await _call(its), await _call(its)]
+            await _send_get(connection)
+        calls = [await _start_call(connection), await _start_call(connection)]
         for call in calls:
-            await _answer(its, call)
+            await _wait_for_answer(connection, call)
         for call in calls:
-            for message in its.received:
+            for message in connection.received:
                 if _is_progress(message, call.token):
                     is_own = message.stream == call.response.number
                     subject.expect(is_own, "progress on the call's stream", message.raw)
-        subject.need_judged("progress notification")
+        subject.need_expectation("progress notification")
 
     add(
         id,
@@ -259,9 +259,9 @@ for id, source, revisions in (
 ):
 
     async def own_answer(subject: Subject) -> None:
-        calls = [await _call(subject, _lively(subject)) for _ in range(3)]
+        calls = [await _start_call(subject, _streaming_role(subject)) for _ in range(3)]
         for call in calls:
-            answer = await _answer(subject, call)
+            answer = await _wait_for_answer(subject, call)
             is_own = answer.message.stream == call.response.number
             has_resumed = call.response.ended.is_set() and not messages_on(
                 subject, call.response
@@ -287,12 +287,12 @@ for id, source, revisions in (
     ("TR-HTTP-16.a", _MODERN, MODERN),
 ):
 
-    async def ends(subject: Subject) -> None:
-        call = await _streamed(subject)
+    async def stream_ends(subject: Subject) -> None:
+        call = await _call_on_stream(subject)
         try:
-            await subject.ended(call.response)
+            await subject.wait_ended(call.response)
         except NoAnswer:
-            subject.broken("the end of the stream", "it stays open")
+            subject.raise_broken("the end of the stream", "it stays open")
 
     case.should(
         id,
@@ -302,16 +302,16 @@ for id, source, revisions in (
         sends="a call that is answered by an event stream",
         expects="the end of the response after the answer",
         why="each call leaves a connection open",
-    )(ends)
+    )(stream_ends)
 
 
 # --- event ids and resumption ---------------------------------------------------------
 
 
-def _ids_of(subject: Subject, *calls: _Call) -> list[str]:
+def _event_ids(subject: Subject, *calls: _Call) -> list[str]:
     """Return the event ids of response streams, or raise `Absent`."""
     events = [event for call in calls for event in call.response.events]
-    return [e.id for e in events if e.id] or subject.absent("event ids")
+    return [e.id for e in events if e.id] or subject.raise_absent("event ids")
 
 
 @case.must(
@@ -323,25 +323,27 @@ def _ids_of(subject: Subject, *calls: _Call) -> list[str]:
     why="a client that resumes gets messages of another stream",
 )
 async def unique_ids(subject: Subject) -> None:
-    other = await subject.another()
-    calls = [await _streamed(other)]
-    _ids_of(subject, *calls)  # raises Absent before further calls
-    calls += [await _streamed(other) for _ in range(2)]
-    ids = _ids_of(subject, *calls)
-    twice = sorted({id for id in ids if ids.count(id) > 1})
-    subject.expect(not twice, "different ids", f"twice: {twice[:3]}")
+    other = await subject.open_another()
+    calls = [await _call_on_stream(other)]
+    _event_ids(subject, *calls)  # raises Absent before further calls
+    calls += [await _call_on_stream(other) for _ in range(2)]
+    ids = _event_ids(subject, *calls)
+    duplicates = sorted({id for id in ids if ids.count(id) > 1})
+    subject.expect(not duplicates, "different ids", f"twice: {duplicates[:3]}")
 
 
 def _first_block(text: bytes) -> list[bytes]:
     """Return the lines of the first event of a stream, without comments."""
     for block in text.replace(b"\r\n", b"\n").split(b"\n\n"):
-        lines = [x for x in block.split(b"\n") if x and not x.startswith(b":")]
+        lines = [
+            line for line in block.split(b"\n") if line and not line.startswith(b":")
+        ]
         if lines:
             return lines
     return []
 
 
-@polled.should(
+@polling.should(
     "LHTTP-06.a",
     "a stream begins with an event that has an id and no data",
     source=_POST,
@@ -350,7 +352,7 @@ def _first_block(text: bytes) -> list[bytes]:
     why="a client that loses the connection early cannot resume",
 )
 async def priming(subject: Subject) -> None:
-    call = await _streamed(subject)
+    call = await _call_on_stream(subject)
     lines = _first_block(bytes(call.response.text))
     has_id = any(line.startswith(b"id:") for line in lines)
     data = [line for line in lines if line.startswith(b"data:") and line[5:].strip()]
@@ -359,18 +361,18 @@ async def priming(subject: Subject) -> None:
     subject.expect(is_priming, "an event with an id and empty data", actual)
 
 
-async def _replayed(subject: Subject) -> tuple[_Call, _Call, Response]:
+async def _resume_first_call(subject: Subject) -> tuple[_Call, _Call, Response]:
     """Make two calls; resume the stream of the first after its first event."""
-    first = await _streamed(subject)
-    place = _ids_of(subject, first)[0]
-    second = await _streamed(subject)
-    stream = await _listen(subject, place)
-    await subject.until(
+    first = await _call_on_stream(subject)
+    event_id = _event_ids(subject, first)[0]
+    second = await _call_on_stream(subject)
+    stream = await _open_stream(subject, event_id)
+    await subject.wait_until(
         lambda: stream.ended.is_set() or _has_answer(subject, stream, first.id),
-        _REPLAY_S,
+        _REPLAY_TIMEOUT_S,
     )
     if not messages_on(subject, stream):
-        subject.absent("replay of events")
+        subject.raise_absent("replay of events")
     return first, second, stream
 
 
@@ -390,11 +392,11 @@ def _has_answer(subject: Subject, stream: Response, id: Any) -> bool:
     why="a client gets answers twice, or those of another call",
 )
 async def replay_of_one(subject: Subject) -> None:
-    other = await subject.another()
-    first, second, stream = await _replayed(other)
-    sent = {each.raw for each in messages_on(other, first.response)}
-    foreign = {each.raw for each in messages_on(other, second.response)} - sent
-    got = [each for each in messages_on(other, stream) if each.raw in foreign]
+    other = await subject.open_another()
+    first, second, stream = await _resume_first_call(other)
+    first_raw = {each.raw for each in messages_on(other, first.response)}
+    second_raw = {each.raw for each in messages_on(other, second.response)} - first_raw
+    got = [each for each in messages_on(other, stream) if each.raw in second_raw]
     subject.expect_none(got, "no message of the second call")
 
 
@@ -406,12 +408,14 @@ async def replay_of_one(subject: Subject) -> None:
     why="messages are lost or duplicated",
 )
 async def replay_in_order(subject: Subject) -> None:
-    other = await subject.another()
-    first, _, stream = await _replayed(other)
+    other = await subject.open_another()
+    first, _, stream = await _resume_first_call(other)
     events = [event for event in first.response.events if event.id]
-    due = [event.data for event in events[1:] if event.data]
+    expected = [event.data for event in events[1:] if event.data]
     got = [event.data for event in stream.events if event.data]
-    subject.expect(got == due, f"{len(due)} events", f"{len(got)} events: {got[:2]}")
+    subject.expect(
+        got == expected, f"{len(expected)} events", f"{len(got)} events: {got[:2]}"
+    )
 
 
 @case.must(
@@ -423,16 +427,16 @@ async def replay_in_order(subject: Subject) -> None:
     why="one user can read the answers of another",
 )
 async def replay_of_another_session(subject: Subject) -> None:
-    mine, foreign = await subject.another(), await subject.another()
-    if mine.session_id is None:
-        subject.absent("session")
-    call = await _streamed(foreign)
-    stream = await _get(mine, _ids_of(subject, call)[0])
+    reader, owner = await subject.open_another(), await subject.open_another()
+    if reader.session_id is None:
+        subject.raise_absent("session")
+    call = await _call_on_stream(owner)
+    stream = await _send_get(reader, _event_ids(subject, call)[0])
     if not stream.ended.is_set():
-        await mine.barrier()
-        await mine.barrier()
-    sent = {each.raw for each in messages_on(foreign, call.response)}
-    got = [each for each in messages_on(mine, stream) if each.raw in sent]
+        await reader.barrier()
+        await reader.barrier()
+    sent = {each.raw for each in messages_on(owner, call.response)}
+    got = [each for each in messages_on(reader, stream) if each.raw in sent]
     subject.expect_none(got, "no message of the other session")
 
 
@@ -444,15 +448,15 @@ async def replay_of_another_session(subject: Subject) -> None:
     why="the client gets old messages again, or the server fails",
 )
 async def unknown_event(subject: Subject) -> None:
-    other = await subject.another()
+    other = await subject.open_another()
     for id in ("mcpwire-no-such-event", "x" * 4_096):
-        stream = await _get(other, id)
+        stream = await _send_get(other, id)
         is_fine = stream.is_stream or 400 <= stream.status < 500
         subject.expect(is_fine, "a stream or a status from 400 to 499", stream.status)
         if stream.is_stream:
             await other.barrier()
             subject.expect_none(messages_on(other, stream), "no messages")
-        await other.need_http().abandon(stream)
+        await other.need_http().close_exchange(stream)
 
 
 @case.should(
@@ -465,43 +469,43 @@ async def unknown_event(subject: Subject) -> None:
     expects="the answer on the resumed stream",
     why="a network failure loses the result of the call",
 )
-async def not_cancelled(subject: Subject) -> None:
-    other = await subject.another()
-    call = await _call(other, "slow", seconds=_LASTING_S)
+async def lost_connection(subject: Subject) -> None:
+    other = await subject.open_another()
+    call = await _start_call(other, "slow", seconds=_SLOW_CALL_S)
     response = call.response
-    await other.until(
-        lambda: response.last_event_id or response.ended.is_set(), _LASTING_S
+    await other.wait_until(
+        lambda: response.last_event_id or response.ended.is_set(), _SLOW_CALL_S
     )
     if response.ended.is_set() or not response.last_event_id:
-        subject.absent("event id before the answer")
-    await other.need_http().abandon(response)
+        subject.raise_absent("event id before the answer")
+    await other.need_http().close_exchange(response)
     await asyncio.sleep(max(_PAUSE_S, (response.retry_ms or 0) / 1000))
     for _ in range(2):  # a server may deliver lost messages only on the next stream
-        stream = await _listen(other, response.last_event_id)
+        stream = await _open_stream(other, response.last_event_id)
         with contextlib.suppress(NoAnswer):
-            await other.answer(call.id, stream, timeout=2 * _LASTING_S)
+            await other.wait_answer(call.id, stream, timeout=2 * _SLOW_CALL_S)
             return
-        await other.need_http().abandon(stream)
-    subject.broken("the answer", "no answer on resumed streams")
+        await other.need_http().close_exchange(stream)
+    subject.raise_broken("the answer", "no answer on resumed streams")
 
 
-async def _polled(subject: Subject) -> _Call:
+async def _call_polling_tool(subject: Subject) -> _Call:
     """Make a call, on a stream that ends before the answer; resume until the answer."""
     for tool in subject.facts.callable_tools:
-        is_one = any(word in tool["name"].lower() for word in _POLLED)
-        if not is_one or arguments_for(tool) is None:
+        is_polling = any(word in tool["name"].lower() for word in _POLLING_WORDS)
+        if not is_polling or arguments_for(tool) is None:
             continue
         id = subject.next_id()
-        message = subject.message("tools/call", call_of(tool), id=id)
+        message = subject.message("tools/call", call_params(tool), id=id)
         response = await subject.send(message)
         assert response is not None, "these cases run over HTTP"
-        await subject.answer(id, response)
+        await subject.wait_answer(id, response)
         if response.is_stream and not _has_answer(subject, response, id):
             return _Call(id, "", response)
     raise Absent("tool with a stream that ends before the answer")
 
 
-@polled.should(
+@polling.should(
     "LHTTP-07.a",
     "a stream that ends early sends a reconnection time first",
     source=_POST,
@@ -510,13 +514,13 @@ async def _polled(subject: Subject) -> _Call:
     expects="an event with retry before the end",
     why="all clients reconnect at once, or never",
 )
-async def retry(subject: Subject) -> None:
-    call = await _polled(subject)
+async def retry_time(subject: Subject) -> None:
+    call = await _call_polling_tool(subject)
     has_retry = call.response.retry_ms is not None
     subject.expect(has_retry, "a retry field", bytes(call.response.text))
 
 
-@polled.robust(
+@polling.robust(
     "D10.a",
     "the answer on a resumed stream is sent once",
     needs=("call:",),
@@ -524,8 +528,8 @@ async def retry(subject: Subject) -> None:
     expects="one answer",
     why="the second answer matches no request of the client",
 )
-async def polled_once(subject: Subject) -> None:
-    call = await _polled(subject)
+async def answered_once(subject: Subject) -> None:
+    call = await _call_polling_tool(subject)
     await subject.barrier()
     subject.expect_one_answer(call.id)
 
@@ -542,12 +546,12 @@ async def polled_once(subject: Subject) -> None:
     why="strict clients lose events, and browsers ignore events of other names",
 )
 async def well_formed(subject: Subject) -> None:
-    call = await _streamed(subject)
+    call = await _call_on_stream(subject)
     text = bytes(call.response.text)
     try:
         lines = text.decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
-        subject.broken("UTF-8", str(error))
+        subject.raise_broken("UTF-8", str(error))
     for line in lines:
         name, _, value = line.partition(":")
         is_known = name in {"", "data", "event", "id", "retry"}
@@ -563,11 +567,11 @@ async def well_formed(subject: Subject) -> None:
     expects="Cache-Control with no-cache or no-store",
     why="a cache delays the stream, or serves it to others",
 )
-async def not_cached(subject: Subject) -> None:
-    call = await _streamed(subject)
-    got = call.response.fields.get("cache-control", "")
-    is_fine = "no-cache" in got or "no-store" in got
-    subject.expect(is_fine, "Cache-Control: no-cache", got or "no Cache-Control")
+async def not_cacheable(subject: Subject) -> None:
+    call = await _call_on_stream(subject)
+    value = call.response.fields.get("cache-control", "")
+    is_disabled = "no-cache" in value or "no-store" in value
+    subject.expect(is_disabled, "Cache-Control: no-cache", value or "no Cache-Control")
 
 
 @case.should(
@@ -580,10 +584,10 @@ async def not_cached(subject: Subject) -> None:
     why="behind nginx, progress arrives only with the answer",
 )
 async def not_buffered(subject: Subject) -> None:
-    call = await _streamed(subject)
-    got = call.response.fields.get("x-accel-buffering", "")
-    actual = got or "no X-Accel-Buffering"
-    subject.expect(got.lower() == "no", "X-Accel-Buffering: no", actual)
+    call = await _call_on_stream(subject)
+    value = call.response.fields.get("x-accel-buffering", "")
+    actual = value or "no X-Accel-Buffering"
+    subject.expect(value.lower() == "no", "X-Accel-Buffering: no", actual)
 
 
 @case.must(
@@ -597,5 +601,5 @@ async def not_buffered(subject: Subject) -> None:
     why="clients of this revision cannot answer, and the call hangs",
 )
 async def no_requests(subject: Subject) -> None:
-    got = [e for e in subject.received if e.method is not None and "id" in e.value]
-    subject.expect_none(got, "no request of the server")
+    requests = [e for e in subject.received if e.method is not None and "id" in e.value]
+    subject.expect_none(requests, "no request of the server")

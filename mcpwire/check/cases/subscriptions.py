@@ -5,27 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import MODERN, Family, NoAnswer
-from mcpwire.check.cases._exchange import Error, Request, exchange
-from mcpwire.check.cases._listening import (
+from mcpwire.check.cases._exchange import Error, Request, add_exchange_case
+from mcpwire.check.cases._subscriptions import (
     ACKNOWLEDGED,
-    EVERYTHING,
-    WAIT_S,
-    change,
-    listening,
+    ALL_LIST_CHANGES,
+    EVENT_TIMEOUT_S,
+    call_change_tool,
+    open_subscription,
 )
-from mcpwire.check.roles import call_of
+from mcpwire.check.roles import call_params
 
 if TYPE_CHECKING:
-    from mcpwire.check.cases._listening import Listening
+    from mcpwire.check.cases._subscriptions import Subscription
     from mcpwire.check.subject import Message, Subject
 
 FAMILY: Final = Family("subscriptions")
 
-case = FAMILY.where(revisions=MODERN)
-changing = case.where(needs=("role:change",))
+case = FAMILY.with_defaults(revisions=MODERN)
+changing = case.with_defaults(needs=("role:change",))
 
 
-def _is_told(method: str | None) -> bool:
+def _is_change(method: str | None) -> bool:
     return method is not None and method != ACKNOWLEDGED
 
 
@@ -38,9 +38,9 @@ def _is_told(method: str | None) -> bool:
     why="the client does not know whether it is subscribed",
 )
 async def acknowledged(subject: Subject) -> None:
-    async with listening(subject, EVERYTHING) as found:
-        is_first = found.first.method == ACKNOWLEDGED
-        subject.expect(is_first, ACKNOWLEDGED, found.first.raw)
+    async with open_subscription(subject, ALL_LIST_CHANGES) as subscription:
+        is_first = subscription.first.method == ACKNOWLEDGED
+        subject.expect(is_first, ACKNOWLEDGED, subscription.first.raw)
 
 
 @case.must(
@@ -54,9 +54,9 @@ async def acknowledged(subject: Subject) -> None:
 )
 async def has_its_id(subject: Subject) -> None:
     for id in (subject.next_id(), f"mcpwire-{subject.next_id()}"):
-        async with listening(subject, EVERYTHING, id=id) as found:
-            fits = found.is_of(found.first)
-            subject.expect(fits, f"subscriptionId {id!r}", found.first.raw)
+        async with open_subscription(subject, ALL_LIST_CHANGES, id=id) as subscription:
+            fits = subscription.contains(subscription.first)
+            subject.expect(fits, f"subscriptionId {id!r}", subscription.first.raw)
 
 
 @changing.must(
@@ -68,32 +68,35 @@ async def has_its_id(subject: Subject) -> None:
     expects="subscriptionId in each notification of a change",
     why="the client cannot tell which subscription they belong to",
 )
-async def told_with_its_id(subject: Subject) -> None:
-    async with listening(subject, EVERYTHING) as found:
-        mark = await _change_and_hear(subject)
-        for each in subject.received[mark:]:
-            if str(each.method).endswith("/list_changed"):
-                fits = found.is_of(each)
-                subject.expect(fits, f"subscriptionId {found.id!r}", each.raw)
+async def changes_have_its_id(subject: Subject) -> None:
+    async with open_subscription(subject, ALL_LIST_CHANGES) as subscription:
+        start = await _cause_changes(subject)
+        for message in subject.received[start:]:
+            if str(message.method).endswith("/list_changed"):
+                fits = subscription.contains(message)
+                subject.expect(fits, f"subscriptionId {subscription.id!r}", message.raw)
 
 
-async def _change_and_hear(subject: Subject) -> int:
+async def _cause_changes(subject: Subject) -> int:
     """Call the changing tool twice; return the length of `received` before the calls.
 
     The verdict is `absent` if no notification of the change arrives.
     """
-    mark = len(subject.received)
-    await change(subject)
+    start = len(subject.received)
+    await call_change_tool(subject)
     try:
         await subject.wait_for(
-            lambda each: _is_told(each.method), "a change", timeout=WAIT_S, after=mark
+            lambda message: _is_change(message.method),
+            "a change",
+            timeout=EVENT_TIMEOUT_S,
+            after=start,
         )
     except NoAnswer:
-        subject.absent("notification of a change")
+        subject.raise_absent("notification of a change")
     finally:
-        await change(subject)
+        await call_change_tool(subject)
     await subject.barrier()
-    return mark
+    return start
 
 
 @case.robust(
@@ -104,11 +107,13 @@ async def _change_and_hear(subject: Subject) -> int:
     expects="an acknowledgement without other notifications",
     why="the client gets notifications that it did not request",
 )
-async def granted_part(subject: Subject) -> None:
-    for wanted in ({}, {"toolsListChanged": True}):
-        async with listening(subject, wanted) as found:
-            more = {k for k, v in found.granted.items() if v} - wanted.keys()
-            subject.expect(not more, f"no more than {wanted}", found.first.raw)
+async def only_requested(subject: Subject) -> None:
+    for requested in ({}, {"toolsListChanged": True}):
+        async with open_subscription(subject, requested) as subscription:
+            extra = {k for k, v in subscription.granted.items() if v} - requested.keys()
+            subject.expect(
+                not extra, f"no more than {requested}", subscription.first.raw
+            )
 
 
 @case.robust(
@@ -120,9 +125,9 @@ async def granted_part(subject: Subject) -> None:
     why="the client waits for notifications that are never sent",
 )
 async def unknown_type(subject: Subject) -> None:
-    async with listening(subject, {"mcpwireChanged": True}) as found:
-        is_left_out = "mcpwireChanged" not in found.granted
-        subject.expect(is_left_out, "no mcpwireChanged", found.first.raw)
+    async with open_subscription(subject, {"mcpwireChanged": True}) as subscription:
+        is_left_out = "mcpwireChanged" not in subscription.granted
+        subject.expect(is_left_out, "no mcpwireChanged", subscription.first.raw)
 
 
 @case.robust(
@@ -133,13 +138,13 @@ async def unknown_type(subject: Subject) -> None:
     expects="the lists with listChanged in the acknowledgement, and no others",
     why="the client misses changes that the server declares",
 )
-async def granted_as_declared(subject: Subject) -> None:
-    async with listening(subject, EVERYTHING) as found:
+async def declared_changes(subject: Subject) -> None:
+    async with open_subscription(subject, ALL_LIST_CHANGES) as subscription:
         for word in ("tools", "prompts", "resources"):
             declares = subject.facts.declares(f"{word}.listChanged")
-            grants = found.granted.get(f"{word}ListChanged") is True
-            told = f"{word}ListChanged {'acknowledged' if declares else 'left out'}"
-            subject.expect(grants == declares, told, found.first.raw)
+            grants = subscription.granted.get(f"{word}ListChanged") is True
+            expected = f"{word}ListChanged {'acknowledged' if declares else 'left out'}"
+            subject.expect(grants == declares, expected, subscription.first.raw)
 
 
 @case.robust(
@@ -150,16 +155,21 @@ async def granted_as_declared(subject: Subject) -> None:
     expects="an acknowledgement for each, with its own id and filter",
     why="one part of the client gets notifications for another",
 )
-async def two_at_once(subject: Subject) -> None:
+async def separate_subscriptions(subject: Subject) -> None:
     async with (
-        listening(subject, {"toolsListChanged": True}) as one,
-        listening(subject, {"promptsListChanged": True}) as two,
+        open_subscription(subject, {"toolsListChanged": True}) as tools,
+        open_subscription(subject, {"promptsListChanged": True}) as prompts,
     ):
-        for found, other in ((one, "promptsListChanged"), (two, "toolsListChanged")):
-            is_own = found.is_of(found.first)
-            subject.expect(is_own, f"subscriptionId {found.id!r}", found.first.raw)
-            is_apart = not found.granted.get(other)
-            subject.expect(is_apart, f"no {other}", found.first.raw)
+        for subscription, other in (
+            (tools, "promptsListChanged"),
+            (prompts, "toolsListChanged"),
+        ):
+            is_own = subscription.contains(subscription.first)
+            subject.expect(
+                is_own, f"subscriptionId {subscription.id!r}", subscription.first.raw
+            )
+            is_separate = not subscription.granted.get(other)
+            subject.expect(is_separate, f"no {other}", subscription.first.raw)
 
 
 @changing.must(
@@ -170,22 +180,26 @@ async def two_at_once(subject: Subject) -> None:
     expects="notifications for the first, and none for the second",
     why="clients get notifications that they cannot use",
 )
-async def only_what_was_asked(subject: Subject) -> None:
-    async with listening(subject, {}) as none, listening(subject, EVERYTHING) as all_:
-        await _change_and_hear(subject)
-        if not _told_on(all_):
-            subject.absent("notification of a change with the subscription id")
-        subject.expect_none(_told_on(none), "none for the empty subscription")
+async def only_requested_changes(subject: Subject) -> None:
+    async with (
+        open_subscription(subject, {}) as none,
+        open_subscription(subject, ALL_LIST_CHANGES) as all_,
+    ):
+        await _cause_changes(subject)
+        if not _changes_on(all_):
+            subject.raise_absent("notification of a change with the subscription id")
+        subject.expect_none(_changes_on(none), "none for the empty subscription")
 
 
-def _told_on(found: Listening) -> list[Message]:
+def _changes_on(subscription: Subscription) -> list[Message]:
     """Return the notifications of a subscription, found by its id or its stream."""
-    streams = [
+    on_stream = [
         each
-        for each in found.subject.received[found.begins :]
-        if found.response is not None and each.stream == found.response.number
+        for each in subscription.subject.received[subscription.start :]
+        if subscription.response is not None
+        and each.stream == subscription.response.number
     ]
-    return [e for e in (*found.messages, *streams) if _is_told(e.method)]
+    return [e for e in (*subscription.messages, *on_stream) if _is_change(e.method)]
 
 
 @case.robust(
@@ -201,13 +215,13 @@ async def only_those_uris(subject: Subject) -> None:
     uris = [str(each.get("uri")) for each in subject.facts.resources[:20]]
     other = {"resourceSubscriptions": ["mcpwire-check://no-such/resource"]}
     async with (
-        listening(subject, other) as none,
-        listening(subject, {"resourceSubscriptions": uris}) as all_,
+        open_subscription(subject, other) as none,
+        open_subscription(subject, {"resourceSubscriptions": uris}) as all_,
     ):
-        await _change_and_hear(subject)
-        if not _told_on(all_):
-            subject.absent("notification of a changed resource")
-        subject.expect_none(_told_on(none), "no update of other resources")
+        await _cause_changes(subject)
+        if not _changes_on(all_):
+            subject.raise_absent("notification of a changed resource")
+        subject.expect_none(_changes_on(none), "no update of other resources")
 
 
 @changing.must(
@@ -220,18 +234,18 @@ async def only_those_uris(subject: Subject) -> None:
     expects="no notification with the id of the cancelled one",
     why="clients get notifications for an ended subscription",
 )
-async def over_is_over(subject: Subject) -> None:
-    async with listening(subject, EVERYTHING) as all_:
-        async with listening(subject, EVERYTHING) as over:
+async def cancelled_subscription(subject: Subject) -> None:
+    async with open_subscription(subject, ALL_LIST_CHANGES) as all_:
+        async with open_subscription(subject, ALL_LIST_CHANGES) as cancelled:
             pass
-        mark = await _change_and_hear(subject)
-        if not _told_on(all_):
-            subject.absent("notification of a change with the subscription id")
-        late = [each for each in subject.received[mark:] if over.is_of(each)]
-        subject.expect_none(late, f"no notification for {over.id!r}")
+        start = await _cause_changes(subject)
+        if not _changes_on(all_):
+            subject.raise_absent("notification of a change with the subscription id")
+        late = [each for each in subject.received[start:] if cancelled.contains(each)]
+        subject.expect_none(late, f"no notification for {cancelled.id!r}")
 
 
-exchange(
+add_exchange_case(
     case.robust,
     "D18.f",
     "a subscription without a filter is answered with -32602",
@@ -259,17 +273,17 @@ async def not_on_this_stream(subject: Subject) -> None:
         "progressToken": "mcpwire-progress",
         "io.modelcontextprotocol/logLevel": "debug",
     }
-    params = {**call_of(subject.need_tool("notify")), "_meta": meta}
-    async with listening(subject, EVERYTHING) as found:
-        mark = len(subject.received)
+    params = {**call_params(subject.need_tool("notify")), "_meta": meta}
+    async with open_subscription(subject, ALL_LIST_CHANGES) as subscription:
+        start = len(subject.received)
         await subject.request("tools/call", params)
-        came = [
+        messages = [
             each
-            for each in subject.received[mark:]
+            for each in subject.received[start:]
             if each.method in {"notifications/progress", "notifications/message"}
         ]
-        if not came:
-            subject.absent("notification of the call")
-        number = found.response.number if found.response else 0
-        wrong = [each for each in came if each.stream == number]
+        if not messages:
+            subject.raise_absent("notification of the call")
+        number = subscription.response.number if subscription.response else 0
+        wrong = [each for each in messages if each.stream == number]
         subject.expect_none(wrong, "no notification of a call on the subscription")

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import MODERN, Family, NoAnswer
-from mcpwire.check.cases._exchange import Error, Request, exchange
-from mcpwire.check.cases._items import TIMESTAMP, declaring
-from mcpwire.check.cases._listening import listen, listening
-from mcpwire.check.cases.tasks import FINAL, UNKNOWN, check_task_ignored, until_over
-from mcpwire.check.roles import arguments_for, call_of, is_named_like
+from mcpwire.check.cases._exchange import Error, Request, add_exchange_case
+from mcpwire.check.cases._items import TIMESTAMP, with_capabilities
+from mcpwire.check.cases._subscriptions import open_subscription, subscribe
+from mcpwire.check.cases.tasks import (
+    FINAL_STATUSES,
+    UNKNOWN_TASK,
+    check_task_ignored,
+    poll_task,
+)
+from mcpwire.check.roles import arguments_for, call_params, is_named_like
 
 if TYPE_CHECKING:
     from mcpwire.check.subject import Answer, Subject
@@ -17,17 +22,17 @@ if TYPE_CHECKING:
 FAMILY: Final = Family("task_extension")
 
 ID: Final = "io.modelcontextprotocol/tasks"
-DECLARED: Final[dict[str, Any]] = {"extensions": {ID: {}}}
+CAPABILITIES: Final[dict[str, Any]] = {"extensions": {ID: {}}}
 SOURCE: Final = "extensions/tasks#"
-STATUSES: Final = FINAL | {"working", "input_required"}
-BEGUN: Final = "tool calls that declare the extension, until one becomes a task"
+STATUSES: Final = FINAL_STATUSES | {"working", "input_required"}
+TASK_CALL: Final = "tool calls that declare the extension, until one becomes a task"
 
 _MISSING: Final = -32021
-_TOOLS: Final = 8
-_MORE: Final[dict[str, Any]] = {"tasks/update": {"inputResponses": {}}}
+_MAX_TOOLS: Final = 8
+_EXTRA_PARAMS: Final[dict[str, Any]] = {"tasks/update": {"inputResponses": {}}}
 
-case = FAMILY.where(revisions=MODERN, needs=("extension:tasks", "call:"))
-alone = case.where(needs=("extension:tasks",))
+case = FAMILY.with_defaults(revisions=MODERN, needs=("extension:tasks", "call:"))
+without_calls = case.with_defaults(needs=("extension:tasks",))
 
 
 def _candidates(subject: Subject) -> list[dict[str, Any]]:
@@ -35,32 +40,42 @@ def _candidates(subject: Subject) -> list[dict[str, Any]]:
     tools = [t for t in subject.facts.callable_tools if not is_named_like(t, "ask")]
     role = subject.facts.roles.get("task")
     tools.sort(key=lambda tool: tool is not role)
-    return [call_of(each) for each in tools[:_TOOLS] if arguments_for(each) is not None]
+    return [
+        call_params(each)
+        for each in tools[:_MAX_TOOLS]
+        if arguments_for(each) is not None
+    ]
 
 
-async def _begin(subject: Subject) -> tuple[dict[str, Any], Answer]:
+async def _start_task(subject: Subject) -> tuple[dict[str, Any], Answer]:
     """Start a task; return the params of its call and the answer."""
     for params in _candidates(subject):
         try:
-            answer = await subject.request("tools/call", declaring(DECLARED, params))
+            answer = await subject.request(
+                "tools/call", with_capabilities(CAPABILITIES, params)
+            )
         except NoAnswer:
             continue
         result = answer.result or {}
         if result.get("resultType") == "task":
             if not isinstance(result.get("taskId"), str):
-                subject.broken("a taskId", answer)
+                subject.raise_broken("a taskId", answer)
             return params, answer
-    return subject.absent("call that becomes a task")
+    return subject.raise_absent("call that becomes a task")
 
 
-async def _of(subject: Subject, method: str, answer: Answer, **more: Any) -> Answer:
+async def _request_task(
+    subject: Subject, method: str, answer: Answer, **extra: Any
+) -> Answer:
     """Send a request about the task that an answer has started."""
-    params = {"taskId": (answer.result or {})["taskId"], **more}
-    return await subject.request(method, declaring(DECLARED, params))
+    params = {"taskId": (answer.result or {})["taskId"], **extra}
+    return await subject.request(method, with_capabilities(CAPABILITIES, params))
 
 
-async def _end(subject: Subject, begun: Answer) -> Answer:
-    return await until_over(subject, lambda: _of(subject, "tasks/get", begun))
+async def _wait_until_final(subject: Subject, task_answer: Answer) -> Answer:
+    return await poll_task(
+        subject, lambda: _request_task(subject, "tasks/get", task_answer)
+    )
 
 
 @case.must(
@@ -73,7 +88,7 @@ async def _end(subject: Subject, begun: Answer) -> Answer:
     why="the client mistakes the task for the result",
 )
 async def not_declared(subject: Subject) -> None:
-    params, _ = await _begin(subject)
+    params, _ = await _start_task(subject)
     answer = await subject.request("tools/call", params)
     is_task = (answer.result or {}).get("resultType") == "task"
     subject.expect(not is_task, "no task", answer)
@@ -96,12 +111,12 @@ def _check_task(subject: Subject, result: dict[str, Any], answer: object) -> Non
     "TX-08.a",
     "a task has an id, a status, times and ttlMs",
     source=f"{SOURCE}tasks",
-    sends=BEGUN,
+    sends=TASK_CALL,
     expects="taskId, status, createdAt, lastUpdatedAt and ttlMs in the result itself",
     why="the client cannot poll the task",
 )
 async def shape(subject: Subject) -> None:
-    _, answer = await _begin(subject)
+    _, answer = await _start_task(subject)
     _check_task(subject, answer.result or {}, answer)
 
 
@@ -109,13 +124,13 @@ async def shape(subject: Subject) -> None:
     "TX-06.a",
     "a task exists when its call is answered",
     source=f"{SOURCE}task-creation",
-    sends=f"{BEGUN}; then tasks/get at once",
+    sends=f"{TASK_CALL}; then tasks/get at once",
     expects="a result",
     why="clients believe that the task is lost",
 )
-async def there_at_once(subject: Subject) -> None:
-    _, begun = await _begin(subject)
-    answer = await _of(subject, "tasks/get", begun)
+async def exists_at_once(subject: Subject) -> None:
+    _, task_answer = await _start_task(subject)
+    answer = await _request_task(subject, "tasks/get", task_answer)
     subject.expect(answer.result is not None, "the task", answer)
 
 
@@ -123,14 +138,16 @@ async def there_at_once(subject: Subject) -> None:
     "TX-05.a",
     "tasks/get, tasks/update and tasks/cancel have resultType complete",
     source=f"{SOURCE}polymorphic-results",
-    sends=f"{BEGUN}; then tasks/get, tasks/update and tasks/cancel",
+    sends=f"{TASK_CALL}; then tasks/get, tasks/update and tasks/cancel",
     expects="resultType complete",
     why="the client mistakes the answer for a new task",
 )
-async def complete(subject: Subject) -> None:
-    _, begun = await _begin(subject)
+async def result_types(subject: Subject) -> None:
+    _, task_answer = await _start_task(subject)
     for method in ("tasks/get", "tasks/update", "tasks/cancel"):
-        answer = await _of(subject, method, begun, **_MORE.get(method, {}))
+        answer = await _request_task(
+            subject, method, task_answer, **_EXTRA_PARAMS.get(method, {})
+        )
         if answer.result is not None:
             kind = answer.result.get("resultType")
             subject.expect(kind == "complete", "resultType complete", answer)
@@ -141,74 +158,79 @@ async def complete(subject: Subject) -> None:
     "a finished task has its result or its error",
     source=f"{SOURCE}response",
     rules=("TX-10",),
-    sends=f"{BEGUN}; then tasks/get until it is finished",
+    sends=f"{TASK_CALL}; then tasks/get until it is finished",
     expects="result if it completed, error if it failed",
     why="the client does not get the result",
 )
 async def has_result(subject: Subject) -> None:
-    _, begun = await _begin(subject)
-    answer = await _end(subject, begun)
-    found = answer.result or {}
-    name = {"completed": "result", "failed": "error"}.get(str(found.get("status")))
+    _, task_answer = await _start_task(subject)
+    answer = await _wait_until_final(subject, task_answer)
+    task = answer.result or {}
+    name = {"completed": "result", "failed": "error"}.get(str(task.get("status")))
     if name is None:
-        subject.absent("task that completes or fails")
-    subject.expect(isinstance(found.get(name), dict), f"{name} in the task", answer)
+        subject.raise_absent("task that completes or fails")
+    subject.expect(isinstance(task.get(name), dict), f"{name} in the task", answer)
 
 
 @case.must(
     "TX-15.a",
     "tasks/cancel is acknowledged by an empty result",
     source=f"{SOURCE}task-cancellation",
-    sends=f"{BEGUN}; then tasks/cancel",
+    sends=f"{TASK_CALL}; then tasks/cancel",
     expects="a result with nothing but resultType and _meta",
     why="the client does not know whether the request was accepted",
 )
-async def acknowledged(subject: Subject) -> None:
-    _, begun = await _begin(subject)
-    answer = await _of(subject, "tasks/cancel", begun)
-    more = (answer.result or {"no": "result"}).keys() - {"resultType", "_meta"}
-    subject.expect(not more, "an empty result", answer)
+async def cancel_is_acknowledged(subject: Subject) -> None:
+    _, task_answer = await _start_task(subject)
+    answer = await _request_task(subject, "tasks/cancel", task_answer)
+    extra = (answer.result or {"no": "result"}).keys() - {"resultType", "_meta"}
+    subject.expect(not extra, "an empty result", answer)
 
 
 @case.should(
     "TX-15.b",
     "unrequested input for a task is ignored",
     source=f"{SOURCE}response-1",
-    sends=f"{BEGUN}; then tasks/update with an unrequested answer",
+    sends=f"{TASK_CALL}; then tasks/update with an unrequested answer",
     expects="no error",
     why="clients that answer twice fail",
 )
-async def ignored(subject: Subject) -> None:
-    _, begun = await _begin(subject)
+async def unrequested_input(subject: Subject) -> None:
+    _, task_answer = await _start_task(subject)
     responses = {"mcpwire-none": {"action": "cancel"}}
-    answer = await _of(subject, "tasks/update", begun, inputResponses=responses)
+    answer = await _request_task(
+        subject, "tasks/update", task_answer, inputResponses=responses
+    )
     subject.expect(answer.error is None, "no error", answer)
 
 
 for _id, _add, _method in (
-    ("TX-17.a", alone.must, "tasks/get"),
-    ("TX-17.b", alone.should, "tasks/update"),
-    ("TX-17.c", alone.should, "tasks/cancel"),
+    ("TX-17.a", without_calls.must, "tasks/get"),
+    ("TX-17.b", without_calls.should, "tasks/update"),
+    ("TX-17.c", without_calls.should, "tasks/cancel"),
 ):
-    exchange(
+    add_exchange_case(
         _add,
         _id,
         f"{_method} of an unknown task is answered with -32602",
         source=f"{SOURCE}protocol-errors",
         send=Request(
-            _method, declaring(DECLARED, {**UNKNOWN, **_MORE.get(_method, {})})
+            _method,
+            with_capabilities(
+                CAPABILITIES, {**UNKNOWN_TASK, **_EXTRA_PARAMS.get(_method, {})}
+            ),
         ),
         expect=Error(-32602),
         why="clients poll a missing task forever",
     )
 
-exchange(
-    alone.must,
+add_exchange_case(
+    without_calls.must,
     "TX-18.a",
     "task requests from a client without the extension are answered with -32021",
     source=f"{SOURCE}protocol-errors",
     rules=("META-10",),
-    send=Request("tasks/get", UNKNOWN),
+    send=Request("tasks/get", UNKNOWN_TASK),
     expect=Error(
         _MISSING,
         status=(400,),
@@ -219,7 +241,7 @@ exchange(
 )
 
 
-@alone.must(
+@without_calls.must(
     "TX-18.b",
     "a subscription to tasks from a client without the extension is refused",
     source=f"{SOURCE}task-status-notifications",
@@ -228,16 +250,16 @@ exchange(
     expects="an error -32021",
     why="the client cannot tell which capability is missing",
 )
-async def not_heard(subject: Subject) -> None:
-    found = await listen(subject, {"taskIds": ["mcpwire-no-such-task"]})
-    if not found.first.is_answer:
-        await found.end()
-        subject.broken("an error -32021", found.first.raw)
-    error = found.first.value.get("error")
+async def undeclared_subscription(subject: Subject) -> None:
+    subscription = await subscribe(subject, {"taskIds": ["mcpwire-no-such-task"]})
+    if not subscription.first.is_answer:
+        await subscription.cancel()
+        subject.raise_broken("an error -32021", subscription.first.raw)
+    error = subscription.first.value.get("error")
     code = error.get("code") if isinstance(error, dict) else None
     if code == -32601:
-        subject.absent("subscriptions/listen")
-    subject.expect(code == _MISSING, "an error -32021", found.first.raw)
+        subject.raise_absent("subscriptions/listen")
+    subject.expect(code == _MISSING, "an error -32021", subscription.first.raw)
 
 
 @case.must(
@@ -245,40 +267,42 @@ async def not_heard(subject: Subject) -> None:
     "a task notification has the whole task",
     source=f"{SOURCE}task-status-notifications",
     rules=("TX-19",),
-    sends=f"{BEGUN}; then subscriptions/listen with its id, until it is finished",
+    sends=f"{TASK_CALL}; then subscriptions/listen with its id, until it is finished",
     expects="notifications/tasks with the members of the task",
     why="clients that listen get no result",
 )
-async def told(subject: Subject) -> None:
-    _, begun = await _begin(subject)
-    id = (begun.result or {})["taskId"]
-    mark = len(subject.received)
-    wanted = {"taskIds": [id]}
-    async with listening(subject, wanted, capabilities=DECLARED) as found:
-        if id not in (found.granted.get("taskIds") or ()):
-            subject.absent("subscription to the task")
-        await _end(subject, begun)
+async def notification_has_task(subject: Subject) -> None:
+    _, task_answer = await _start_task(subject)
+    id = (task_answer.result or {})["taskId"]
+    start = len(subject.received)
+    requested = {"taskIds": [id]}
+    async with open_subscription(
+        subject, requested, capabilities=CAPABILITIES
+    ) as subscription:
+        if id not in (subscription.granted.get("taskIds") or ()):
+            subject.raise_absent("subscription to the task")
+        await _wait_until_final(subject, task_answer)
         try:
             await subject.wait_for(
-                lambda each: (
-                    each.method == "notifications/tasks"
-                    and each.params.get("status") in FINAL
+                lambda message: (
+                    message.method == "notifications/tasks"
+                    and message.params.get("status") in FINAL_STATUSES
                 ),
                 "notifications/tasks",
                 timeout=1.0,
-                after=mark,
+                after=start,
             )
         except NoAnswer:
-            subject.absent("notification of the task")  # servers need not send it
-    for each in found.messages:
-        if each.method == "notifications/tasks":
-            _check_task(subject, each.params, each.raw)
-            is_done = each.params.get("status") == "completed"
-            has_it = not is_done or isinstance(each.params.get("result"), dict)
-            subject.expect(has_it, "the result of the task", each.raw)
+            subject.raise_absent("notification of the task")  # servers need not send it
+    for message in subscription.messages:
+        if message.method == "notifications/tasks":
+            _check_task(subject, message.params, message.raw)
+            is_done = message.params.get("status") == "completed"
+            has_it = not is_done or isinstance(message.params.get("result"), dict)
+            subject.expect(has_it, "the result of the task", message.raw)
 
 
-@alone.must(
+@without_calls.must(
     "TX-21.a",
     "the tasks of 2025-11-25 are not supported",
     source=f"{SOURCE}backward-compatibility",
@@ -286,10 +310,12 @@ async def told(subject: Subject) -> None:
     expects="an error -32601, and no capability tasks",
     why="the client uses features that this revision does not have",
 )
-async def nothing_old(subject: Subject) -> None:
+async def no_earlier_tasks(subject: Subject) -> None:
     declares = "tasks" in subject.facts.capabilities
     subject.expect(not declares, "no capability tasks", subject.facts.capabilities)
-    answer = await subject.request("tasks/result", declaring(DECLARED, UNKNOWN))
+    answer = await subject.request(
+        "tasks/result", with_capabilities(CAPABILITIES, UNKNOWN_TASK)
+    )
     subject.expect_error(answer, -32601)
 
 
@@ -302,7 +328,7 @@ async def nothing_old(subject: Subject) -> None:
     expects="the result of the call",
     why="the client mistakes the task for the result",
 )
-async def old_task(subject: Subject) -> None:
+async def task_member_is_ignored(subject: Subject) -> None:
     await check_task_ignored(subject)
 
 
@@ -310,13 +336,13 @@ async def old_task(subject: Subject) -> None:
     "F17.a",
     "task ids cannot be guessed",
     rules=("TX-23",),
-    sends=f"{BEGUN}, twice",
+    sends=f"{TASK_CALL}, twice",
     expects="two ids of 16 characters or more, that are not all digits",
     why="any client can read the results of others",
 )
 async def unguessable(subject: Subject) -> None:
-    _, first = await _begin(subject)
-    _, second = await _begin(subject)
+    _, first = await _start_task(subject)
+    _, second = await _start_task(subject)
     ids = [(each.result or {})["taskId"] for each in (first, second)]
     subject.expect(ids[0] != ids[1], "an id that differs from the first", second)
     for id in ids:

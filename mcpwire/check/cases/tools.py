@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import MODERN, Family, since
 from mcpwire.check.cases._calls import echo_params
-from mcpwire.check.cases._exchange import Error, Request, exchange
+from mcpwire.check.cases._exchange import Error, Request, add_exchange_case
 from mcpwire.check.cases._items import (
     TOOLS,
     add_list_cases,
-    call_all,
+    call_tools,
     expect_base64,
-    fit_tools,
+    fetch_names,
     has_header,
     media_in,
-    names_of,
+    quick_tools,
     walk,
 )
-from mcpwire.check.roles import call_of
+from mcpwire.check.roles import call_params
 from mcpwire.check.schemas import load_validators
 from mcpwire.errors import MCPError
 from mcpwire.protocol.json_schema import properties_of, required_of
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 FAMILY: Final = Family("tools")
 
 NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-LISTED: Final = "nothing; checks the listed tools"
-CALLED: Final = "calls of the callable tools, with arguments from their schemas"
+SENDS_NOTHING: Final = "nothing; checks the listed tools"
+SENDS_CALLS: Final = "calls of the callable tools, with arguments from their schemas"
 
 _DIALECTS: Final = re.compile(
     r"https?://json-schema\.org/(draft-0[467]|draft/2019-09|draft/2020-12)/schema#?"
 )
 
-listed = FAMILY.where(needs=("tool:",), sends=LISTED)
-calls = FAMILY.where(needs=("call:",))
-called = calls.where(revisions=since("2025-11-25"))
-shown = called.where(sends=CALLED, revisions=since("2025-06-18"))
+listed = FAMILY.with_defaults(needs=("tool:",), sends=SENDS_NOTHING)
+calls = FAMILY.with_defaults(needs=("call:",))
+newer_calls = calls.with_defaults(revisions=since("2025-11-25"))
+results = newer_calls.with_defaults(sends=SENDS_CALLS, revisions=since("2025-06-18"))
 
 
 # --- list and schemas -----------------------------------------------------------------
@@ -61,9 +61,9 @@ add_list_cases(FAMILY, TOOLS, ("TOOL-01.a", "TOOL-02.a", "TOOL-03.a"))
     why="each change of the order invalidates the model's prompt cache",
 )
 async def same_order(subject: Subject) -> None:
-    first, second = await names_of(subject, TOOLS), await names_of(subject, TOOLS)
+    first, second = await fetch_names(subject, TOOLS), await fetch_names(subject, TOOLS)
     if sorted(first) != sorted(second):
-        subject.absent("stable list of tools")
+        subject.raise_absent("stable list of tools")
     subject.expect(first == second, str(first), second)
 
 
@@ -83,9 +83,9 @@ def _check_schemas(subject: Subject, member: str) -> None:
             rs.meta.validate(schema)
         except rs.ValidationError as error:
             problem = error.message[:150]
-            subject.broken(f"a valid JSON Schema as {member}: {problem}", tool)
+            subject.raise_broken(f"a valid JSON Schema as {member}: {problem}", tool)
     if not seen:
-        subject.absent(f"{member} of a known dialect")
+        subject.raise_absent(f"{member} of a known dialect")
 
 
 @listed.must(
@@ -122,10 +122,10 @@ async def output_schemas(subject: Subject) -> None:
 async def schemas_stand_alone(subject: Subject) -> None:
     for tool in subject.facts.tools:
         for member in ("inputSchema", "outputSchema"):
-            for found in re.findall(
+            for ref in re.findall(
                 r'"\$ref": ?"([a-z][a-z0-9+.-]*:[^"]*)"', json.dumps(tool.get(member))
             ):
-                is_dialect = found.startswith(
+                is_dialect = ref.startswith(
                     ("http://json-schema.org/", "https://json-schema.org/")
                 )
                 subject.expect(is_dialect, f"no remote $ref in {member}", tool)
@@ -156,14 +156,14 @@ async def names_fit(subject: Subject) -> None:
     why="one of the tools cannot be called",
 )
 async def names_are_unique(subject: Subject) -> None:
-    names = await names_of(subject, TOOLS)
-    twice = sorted({name for name in names if names.count(name) > 1})
-    subject.expect(not twice, "no name twice", twice)
+    names = await fetch_names(subject, TOOLS)
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    subject.expect(not duplicates, "no name twice", duplicates)
 
 
 # --- refused calls --------------------------------------------------------------------
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "F09.a",
     "a call of an unknown tool is answered with -32602",
@@ -174,7 +174,7 @@ exchange(
     why="a client cannot tell a missing tool from a failed one",
 )
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "F09.b",
     "a call without a tool name is answered with an error",
@@ -193,7 +193,7 @@ def _echo_with(arguments: Any) -> Any:
     }
 
 
-exchange(
+add_exchange_case(
     FAMILY.robust,
     "F09.c",
     "a call whose arguments are not an object is answered with an error",
@@ -209,22 +209,28 @@ exchange(
 )
 
 
-async def _refused(subject: Subject, tool: dict[str, Any], arguments: Any) -> Answer:
+async def _call_with_invalid(
+    subject: Subject, tool: dict[str, Any], arguments: Any
+) -> Answer:
     """Call a tool with arguments that it must refuse; verdict `lenient` on success."""
-    answer = await subject.request("tools/call", call_of(tool, arguments))
+    answer = await subject.request("tools/call", call_params(tool, arguments))
     if not answer.has_failed:
-        subject.lenient("an error, or a result with isError", answer)
+        subject.raise_lenient("an error, or a result with isError", answer)
     return answer
 
 
-def _required(subject: Subject) -> tuple[dict[str, Any], str, dict[str, Any]]:
+def _required_argument(subject: Subject) -> tuple[dict[str, Any], str, dict[str, Any]]:
     """Return a tool, the name of a required argument, and valid arguments."""
-    found = [
+    candidates = [
         (tool, name, arguments)
-        for tool, arguments in fit_tools(subject)
+        for tool, arguments in quick_tools(subject)
         for name in required_of(tool.get("inputSchema") or {})
     ]
-    return found[0] if found else subject.absent("tool that requires an argument")
+    return (
+        candidates[0]
+        if candidates
+        else subject.raise_absent("tool that requires an argument")
+    )
 
 
 @calls.must(
@@ -237,8 +243,10 @@ def _required(subject: Subject) -> tuple[dict[str, Any], str, dict[str, Any]]:
     why="the tool runs with invalid arguments",
 )
 async def missing_argument(subject: Subject) -> None:
-    tool, name, arguments = _required(subject)
-    await _refused(subject, tool, {k: v for k, v in arguments.items() if k != name})
+    tool, name, arguments = _required_argument(subject)
+    await _call_with_invalid(
+        subject, tool, {k: v for k, v in arguments.items() if k != name}
+    )
 
 
 @calls.must(
@@ -251,15 +259,15 @@ async def missing_argument(subject: Subject) -> None:
     why="the tool runs with invalid arguments",
 )
 async def wrong_type(subject: Subject) -> None:
-    tool, name, arguments = _required(subject)
+    tool, name, arguments = _required_argument(subject)
     schema = properties_of(tool["inputSchema"]).get(name)
     kind = schema.get("type") if isinstance(schema, dict) else None
     if kind not in {"string", "number", "integer", "boolean"}:
-        subject.absent("required argument that is a string, number or boolean")
-    await _refused(subject, tool, {**arguments, name: {"mcpwire": [1]}})
+        subject.raise_absent("required argument that is a string, number or boolean")
+    await _call_with_invalid(subject, tool, {**arguments, name: {"mcpwire": [1]}})
 
 
-@called.robust(
+@newer_calls.robust(
     "F09.d",
     "invalid arguments are reported to the model",
     rules=("TOOL-16",),
@@ -267,9 +275,9 @@ async def wrong_type(subject: Subject) -> None:
     expects="a result with isError, not a protocol error",
     why="the model does not see its mistake, and cannot correct it",
 )
-async def told_to_the_model(subject: Subject) -> None:
-    tool, name, arguments = _required(subject)
-    answer = await _refused(
+async def errors_reach_model(subject: Subject) -> None:
+    tool, name, arguments = _required_argument(subject)
+    answer = await _call_with_invalid(
         subject, tool, {k: v for k, v in arguments.items() if k != name}
     )
     subject.expect(answer.result is not None, "a result with isError", answer)
@@ -283,21 +291,21 @@ async def told_to_the_model(subject: Subject) -> None:
     why="calls of clients that omit empty arguments fail",
 )
 async def no_arguments(subject: Subject) -> None:
-    for tool, arguments in fit_tools(subject)[:8]:
+    for tool, arguments in quick_tools(subject)[:8]:
         if arguments:
             continue
         params = {"name": tool["name"]}
-        with_none = await subject.request("tools/call", {**params, "arguments": {}})
-        if with_none.has_failed:
+        with_empty = await subject.request("tools/call", {**params, "arguments": {}})
+        if with_empty.has_failed:
             continue
         without = await subject.request("tools/call", params)
         fits = not without.has_failed
         subject.expect(fits, "a result as with empty arguments", without)
         return
-    subject.absent("tool that succeeds without arguments")
+    subject.raise_absent("tool that succeeds without arguments")
 
 
-@called.should(
+@newer_calls.should(
     "TOOL-08.c",
     "names of tools are case-sensitive",
     source="server/tools#tool-names",
@@ -307,7 +315,7 @@ async def no_arguments(subject: Subject) -> None:
 )
 async def case_of_names(subject: Subject) -> None:
     names = {tool.get("name") for tool in subject.facts.tools}
-    for tool, arguments in fit_tools(subject):
+    for tool, arguments in quick_tools(subject):
         name = tool["name"].swapcase()
         if name in names:
             continue
@@ -315,13 +323,13 @@ async def case_of_names(subject: Subject) -> None:
         answer = await subject.request("tools/call", params)
         subject.expect(answer.has_failed, f"an error for {name!r}", answer)
         return
-    subject.absent("tool with letters in its name")
+    subject.raise_absent("tool with letters in its name")
 
 
 # --- results --------------------------------------------------------------------------
 
 
-@shown.must(
+@results.must(
     "TOOL-11.a",
     "structured results match the outputSchema",
     source="server/tools#output-schema",
@@ -329,9 +337,9 @@ async def case_of_names(subject: Subject) -> None:
     why="clients reject the result, or programs read missing values",
 )
 async def structured_results(subject: Subject) -> None:
-    async for tool, answer in call_all(subject):
+    async for tool, answer in call_tools(subject):
         schema = tool.get("outputSchema")
-        if not isinstance(schema, dict) or not _is_whole(answer):
+        if not isinstance(schema, dict) or not _is_complete(answer):
             continue
         result = answer.result or {}
         has_it = "structuredContent" in result
@@ -341,25 +349,25 @@ async def structured_results(subject: Subject) -> None:
         except MCPError:
             continue  # SCH-05 and F10 report a faulty schema
         subject.expect(problem is None, f"a valid result: {problem}", answer)
-    subject.need_judged("successful call of a tool with an outputSchema")
+    subject.need_expectation("successful call of a tool with an outputSchema")
 
 
-def _is_whole(answer: Answer) -> bool:
+def _is_complete(answer: Answer) -> bool:
     """Return whether an answer is a result with content and without `isError`."""
     return not answer.has_failed and "content" in (answer.result or {})
 
 
-@shown.should(
+@results.should(
     "TOOL-10.a",
     "structured results are also sent as text",
     source="server/tools#structured-content",
     expects="a text block with the JSON of structuredContent, or of its only member",
     why="clients without structured content see no result",
 )
-async def mirrored(subject: Subject) -> None:
-    async for _, answer in call_all(subject):
+async def mirrored_as_text(subject: Subject) -> None:
+    async for _, answer in call_tools(subject):
         result = answer.result or {}
-        if not _is_whole(answer) or "structuredContent" not in result:
+        if not _is_complete(answer) or "structuredContent" not in result:
             continue
         value = result["structuredContent"]
         blocks = walk(result["content"])
@@ -370,7 +378,7 @@ async def mirrored(subject: Subject) -> None:
             allowed += value.values()
         mirrors = any(_is_json_of(text, each) for text in texts for each in allowed)
         subject.expect(mirrors, "the same JSON in a text block", answer)
-    subject.need_judged("structured result")
+    subject.need_expectation("structured result")
 
 
 def _is_json_of(text: str, value: Any) -> bool:
@@ -387,34 +395,34 @@ def _is_json_of(text: str, value: Any) -> bool:
     "images and audio of tools are strict Base64 and have a media type",
     source="server/tools#image-content",
     rules=("TOOL-18",),
-    sends=CALLED,
+    sends=SENDS_CALLS,
     expects="data that decodes, and a mimeType such as image/png",
     why="the image is not shown",
 )
 async def media(subject: Subject) -> None:
-    async for _, answer in call_all(subject):
+    async for _, answer in call_tools(subject):
         for block in media_in((answer.result or {}).get("content")):
             expect_base64(subject, block.get("data"), answer)
-            kind = str(block.get("mimeType"))
-            fits = re.fullmatch(rf"{block['type']}/[\w.+-]+(;.*)?", kind)
+            media_type = str(block.get("mimeType"))
+            fits = re.fullmatch(rf"{block['type']}/[\w.+-]+(;.*)?", media_type)
             subject.expect(fits, f"a mimeType {block['type']}/...", answer)
-    subject.need_judged("image or audio")
+    subject.need_expectation("image or audio")
 
 
-@shown.should(
+@results.should(
     "TOOL-14.a",
     "a server whose tools embed resources declares resources",
     source="server/tools#embedded-resources",
     expects="the capability resources, if a result has an embedded resource",
     why="the client cannot read the resource again",
 )
-async def embedded(subject: Subject) -> None:
-    async for _, answer in call_all(subject):
+async def embedded_resources(subject: Subject) -> None:
+    async for _, answer in call_tools(subject):
         for block in walk((answer.result or {}).get("content")):
             if block.get("type") == "resource":
                 has_it = subject.facts.declares("resources")
                 subject.expect(has_it, "the capability resources", answer)
-    subject.need_judged("embedded resource")
+    subject.need_expectation("embedded resource")
 
 
 @FAMILY.robust(
@@ -425,11 +433,11 @@ async def embedded(subject: Subject) -> None:
     expects="the same text in the result",
     why="text of users is lost or changed",
 )
-async def texts(subject: Subject) -> None:
+async def echoed_texts(subject: Subject) -> None:
     tool = subject.need_tool("echo")
     if has_header(tool) and subject.http is not None:
-        subject.absent("`echo` tool without x-mcp-header")
-    for at, text in enumerate(
+        subject.raise_absent("`echo` tool without x-mcp-header")
+    for index, text in enumerate(
         (
             "\u00fc\u4e2d\u6587\U0001f600",
             'a"b\\c\nd\te',
@@ -438,7 +446,7 @@ async def texts(subject: Subject) -> None:
         )
     ):
         answer = await subject.request("tools/call", echo_params(subject, text))
-        found = [b.get("text") for b in walk((answer.result or {}).get("content"))]
-        if not at and not any("\u4e2d\u6587" in str(each) for each in found):
-            subject.absent("`echo` tool that returns its text")
-        subject.expect(any(text in str(each) for each in found), repr(text), answer)
+        returned = [b.get("text") for b in walk((answer.result or {}).get("content"))]
+        if not index and not any("\u4e2d\u6587" in str(each) for each in returned):
+            subject.raise_absent("`echo` tool that returns its text")
+        subject.expect(any(text in str(each) for each in returned), repr(text), answer)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from mcpwire.server.auth.resource_server import ScopeRequired as ScopeRequired
     from mcpwire.server.auth.resource_server import Verifier as Verifier
     from mcpwire.server.auth.resource_server import check_scopes as check_scopes
-    from mcpwire.server.auth.resource_server import safe_headers as safe_headers
     from mcpwire.server.auth.verifiers import ApiKeys as ApiKeys
     from mcpwire.server.auth.verifiers import (
         IntrospectionVerifier as IntrospectionVerifier,
@@ -34,7 +33,7 @@ _load, __dir__, __all__ = lazy_names(
     {
         "resource_server": """
             AuthenticationRefused HttpRefusal InvalidToken Principal ResourceServer
-            ScopeRequired Verifier check_scopes safe_headers
+            ScopeRequired Verifier check_scopes
         """,
         "verifiers": "ApiKeys IntrospectionVerifier JwtVerifier StaticTokens",
     },

@@ -29,11 +29,11 @@ from mcpwire.auth.errors import AuthTemporarilyUnavailable
 from mcpwire.auth.records import OFFLINE_ACCESS, check_scope
 from mcpwire.auth.resource_server import (
     PROOF_ALGORITHMS,
-    Replays,
-    UnsoundToken,
-    binding_of,
+    RejectedToken,
+    ReplayCache,
+    bound_thumbprint,
     check_proof,
-    close_scopes,
+    expand_scopes,
     format_challenge,
     resource_document,
     well_known_paths,
@@ -58,7 +58,7 @@ client_address: Final[ContextVar[str]] = ContextVar("client_address", default=""
 RETRY_AFTER_S: Final = 5
 """The Retry-After, in seconds, if no verifier can decide and none names a delay."""
 
-LONGEST_LEEWAY_S: Final = 300.0
+MAX_LEEWAY_S: Final = 300.0
 """The maximum clock skew; older tokens are refused, whatever a verifier accepts."""
 
 
@@ -68,7 +68,7 @@ PrincipalKey: TypeAlias = tuple[str | None, str | None, str | None]
 """Issuer, client id and subject, which together identify a principal."""
 
 
-def _words(values: Iterable[str]) -> frozenset[str]:
+def _to_set(values: Iterable[str]) -> frozenset[str]:
     # Iterating over a text would yield its characters.
     if isinstance(values, str):
         raise ValueError(
@@ -79,8 +79,8 @@ def _words(values: Iterable[str]) -> frozenset[str]:
 
 def _read_only(claims: Mapping[str, Any]) -> Mapping[str, Any]:
     # A mapping that is read-only already is not copied with each request.
-    is_ours = isinstance(claims, MappingProxyType)
-    return claims if is_ours else MappingProxyType(dict(claims))
+    is_proxy = isinstance(claims, MappingProxyType)
+    return claims if is_proxy else MappingProxyType(dict(claims))
 
 
 @attrs.frozen(kw_only=True)
@@ -100,10 +100,10 @@ class Principal:
     subject: str | None = None
     """The user of the program, or the program itself."""
 
-    scopes: frozenset[str] = attrs.field(default=frozenset(), converter=_words)
+    scopes: frozenset[str] = attrs.field(default=frozenset(), converter=_to_set)
     """The granted scopes; a `ResourceServer` adds the scopes that they include."""
 
-    audience: frozenset[str] = attrs.field(default=frozenset(), converter=_words)
+    audience: frozenset[str] = attrs.field(default=frozenset(), converter=_to_set)
     """The receivers of the token; a `ResourceServer` accepts only its own tokens."""
 
     expires_at: float | None = None
@@ -130,7 +130,7 @@ class Principal:
 
 # Credentials (RFC 6750 section 2)
 
-LONGEST_TOKEN: Final = 16_384
+MAX_TOKEN_LENGTH: Final = 16_384
 """Twice the usual limit of web servers for one header field: tokens with hundreds of
 groups are that long."""
 
@@ -161,8 +161,8 @@ class Credentials:
     token: str = attrs.field(repr=lambda _: "'***'")
 
 
-def _fits(pattern: re.Pattern[str], text: str) -> bool:
-    return len(text) <= LONGEST_TOKEN and pattern.fullmatch(text) is not None
+def _matches(pattern: re.Pattern[str], text: str) -> bool:
+    return len(text) <= MAX_TOKEN_LENGTH and pattern.fullmatch(text) is not None
 
 
 def read_credentials(values: Sequence[str]) -> Credentials | None:
@@ -179,7 +179,7 @@ def read_credentials(values: Sequence[str]) -> Credentials | None:
     if scheme not in _SCHEMES:
         return None
     token = match[2] or ""
-    if not _fits(_TOKEN, token):
+    if not _matches(_TOKEN, token):
         raise MalformedCredentials("the Authorization field holds no token")
     return Credentials(scheme, token)
 
@@ -191,7 +191,7 @@ def read_key(name: str, values: Sequence[str]) -> Credentials | None:
     if len(values) > 1:
         raise MalformedCredentials(f"there is more than one field {name!r}")
     key = values[0].strip(" \t")
-    if not _fits(_KEY, key):
+    if not _matches(_KEY, key):
         raise MalformedCredentials(f"the field {name!r} holds no key")
     return Credentials(name, key)
 
@@ -207,25 +207,6 @@ def has_query_token(target: str) -> bool:
         unquote_plus(pair.partition("=")[0]) == "access_token"
         for pair in query.split("&")
     )
-
-
-def safe_headers(
-    headers: Mapping[str, str], also: Collection[str] = ()
-) -> dict[str, str]:
-    """Return the header fields of a request without its credentials.
-
-    2026-07-28 basic/authorization, "Token Handling": a client's token must not be
-    passed on.
-
-    Args:
-        headers: By lower-case name.
-        also: More names of fields with credentials.
-    """
-    return {
-        name: value
-        for name, value in headers.items()
-        if name not in CREDENTIALS and name not in also
-    }
 
 
 # Refusals (RFC 6750 section 3, RFC 9728 section 5.1)
@@ -380,7 +361,7 @@ class OwnTokens:
     def __init__(self, owners: Mapping[str, TokenOwner]) -> None:
         self._key = secrets.token_bytes(32)
         pattern = _TOKEN if self.header is None else _KEY
-        if not all(_fits(pattern, token) for token in owners):
+        if not all(_matches(pattern, token) for token in owners):
             raise ValueError("a token must be short visible ASCII as RFC 6750 has it")
         self._owners = {
             self._digest(token): _principal(owner) for token, owner in owners.items()
@@ -407,13 +388,13 @@ class OwnTokens:
 
 def _principal(owner: TokenOwner) -> Principal:
     if isinstance(owner, str):
-        found = Principal(subject=owner)
+        principal = Principal(subject=owner)
     else:
-        found = owner if isinstance(owner, Principal) else Principal(**owner)
-    if not (found.subject or found.client_id):
+        principal = owner if isinstance(owner, Principal) else Principal(**owner)
+    if not (principal.subject or principal.client_id):
         # Two principals without a name would be equal.
         raise ValueError("each token needs a subject or a client_id")
-    return found
+    return principal
 
 
 # The server
@@ -493,14 +474,14 @@ class ResourceServer:
             )
         self._required = frozenset(required)
         self._supported = tuple(map(check_scope, scopes_supported))
-        self._includes = close_scopes(includes or {})
+        self._includes = expand_scopes(includes or {})
         self._texts = {
             "resource_name": resource_name,
             "resource_documentation": documentation,
             "jwks_uri": jwks_uri,
         }
         self._dpop = dpop
-        self._replays = Replays()
+        self._replays = ReplayCache()
         self._clock = clock
         self.realm = self._make_realm(required)
         self.credential_headers: frozenset[str] = CREDENTIALS | self._keys.keys()
@@ -568,66 +549,66 @@ class ResourceServer:
         try:
             credentials = self._read(headers, url)
         except MalformedCredentials as error:
-            raise self._refused(str(error), "invalid_request", 400) from None
+            raise self._refusal(str(error), "invalid_request", 400) from None
         if credentials is None:
-            raise self._refused("the request has no credentials", None)
-        principal = await self._believe(credentials)
+            raise self._refusal("the request has no credentials", None)
+        principal = await self._verify(credentials)
         try:
             self._check_binding(principal, credentials)
-        except UnsoundToken as error:
-            raise self._refused(str(error), "invalid_token") from None
+        except RejectedToken as error:
+            raise self._refusal(str(error), "invalid_token") from None
         if credentials.scheme == "dpop":
             self._check_proof(principal, credentials, headers, verb, url)
         # 2026-07-28 basic/authorization, "Step-Up Authorization Flow": scopes may
         # include others.
-        more = [self._includes[s] for s in principal.scopes if s in self._includes]
-        scopes = principal.scopes.union(*more)
-        known = attrs.evolve(principal, scopes=scopes, realm=self.realm)
-        check_scopes(known, self._required)
-        return known
+        included = [self._includes[s] for s in principal.scopes if s in self._includes]
+        scopes = principal.scopes.union(*included)
+        authorized = attrs.evolve(principal, scopes=scopes, realm=self.realm)
+        check_scopes(authorized, self._required)
+        return authorized
 
     def _read(self, headers: Headers, url: str) -> Credentials | None:
         if "?" in url and has_query_token(url):
             raise MalformedCredentials("the query must not hold a token")
-        found = [read_credentials(headers.all("authorization"))]
-        found += [read_key(name, headers.all(name)) for name in self._keys]
-        shown = [credentials for credentials in found if credentials is not None]
+        candidates = [read_credentials(headers.all("authorization"))]
+        candidates += [read_key(name, headers.all(name)) for name in self._keys]
+        present = [credentials for credentials in candidates if credentials is not None]
         # RFC 6750, 2: only one method to send a token per request.
-        if len(shown) > 1:
+        if len(present) > 1:
             raise MalformedCredentials(
                 "the request has credentials in more than one header field"
             )
-        return shown[0] if shown else None
+        return present[0] if present else None
 
-    async def _believe(self, credentials: Credentials) -> Principal:
+    async def _verify(self, credentials: Credentials) -> Principal:
         """Return the principal, from the first verifier that accepts the token."""
         token = credentials.token
-        unsure: Exception | None = None
+        failure: Exception | None = None
         reason = "no verifier accepts the token"
         for verifier in self._keys.get(credentials.scheme, self._bearers):
             try:
                 return self._check(verifier, await verifier.verify(token))
             except InvalidToken as error:
                 reason = str(error).replace(token, "***")
-            except UnsoundToken as error:
+            except RejectedToken as error:
                 reason = str(error)
                 # The token is genuine but not valid here: useful for the operator.
                 logger.info("a token that %r accepts is refused: %s", verifier, error)
             except AuthError as error:
-                unsure = unsure or error
+                failure = failure or error
                 logger.warning("%r cannot verify a token now: %s", verifier, error)
             # A user's verifier: if it fails, the request is refused. Its message may
             # quote the token.
             except Exception as error:  # noqa: BLE001 - any error of the verifier
-                unsure = unsure or error
+                failure = failure or error
                 logger.error("%r failed: %s", verifier, type(error).__name__)  # noqa: TRY400 - the text may hold a token
-        if unsure is None:
-            raise self._refused(reason, "invalid_token")
+        if failure is None:
+            raise self._refusal(reason, "invalid_token")
         # 503, not 401: the client has no reason to log in again.
-        wait = None
-        if isinstance(unsure, AuthTemporarilyUnavailable):
-            wait = unsure.retry_after
-        seconds = RETRY_AFTER_S if wait is None else max(1, round(wait))
+        retry_after = None
+        if isinstance(failure, AuthTemporarilyUnavailable):
+            retry_after = failure.retry_after
+        seconds = RETRY_AFTER_S if retry_after is None else max(1, round(retry_after))
         raise AuthenticationRefused(
             "the token cannot be verified now",
             status=503,
@@ -640,22 +621,22 @@ class ResourceServer:
         # server's name in its audience is for another server.
         is_own = isinstance(verifier, OwnTokens)
         if not (is_own or principal.audience & self._audience):
-            raise UnsoundToken("its audience is another server")
+            raise RejectedToken("its audience is another server")
         if principal.subject is None and principal.client_id is None:
-            raise UnsoundToken("it has neither a subject nor a client_id")
-        leeway = 0.0 if is_own else LONGEST_LEEWAY_S
-        over = inf if principal.expires_at is None else principal.expires_at + leeway
-        if over <= self._clock():
-            raise UnsoundToken("it has expired")
+            raise RejectedToken("it has neither a subject nor a client_id")
+        leeway = 0.0 if is_own else MAX_LEEWAY_S
+        expiry = inf if principal.expires_at is None else principal.expires_at + leeway
+        if expiry <= self._clock():
+            raise RejectedToken("it has expired")
         return principal
 
     def _check_binding(self, principal: Principal, credentials: Credentials) -> None:
-        is_bound = binding_of(principal.claims) is not None
+        is_bound = bound_thumbprint(principal.claims) is not None
         # RFC 9449, 7.2: a token that is bound to a key is invalid without a proof.
         if (credentials.scheme == "dpop") != is_bound:
-            raise UnsoundToken("its authorization scheme does not fit its type")
+            raise RejectedToken("its authorization scheme does not fit its type")
         if self._dpop == "required" if not is_bound else not self._dpop:
-            raise UnsoundToken("tokens of its type are not accepted")
+            raise RejectedToken("tokens of its type are not accepted")
 
     def _check_proof(
         self,
@@ -671,17 +652,17 @@ class ResourceServer:
             check_proof(
                 headers.all("dpop"),
                 token=credentials.token,
-                thumbprint=binding_of(principal.claims) or "",
+                thumbprint=bound_thumbprint(principal.claims) or "",
                 verb=verb,
                 # A proxy may change the path of the URL that the client signed.
                 urls={self._url.origin + self._url.path, self._url.origin + path},
                 now=self._clock(),
                 replays=self._replays,
             )
-        except UnsoundToken as error:
-            raise self._refused(str(error), "invalid_dpop_proof") from None
+        except RejectedToken as error:
+            raise self._refusal(str(error), "invalid_dpop_proof") from None
 
-    def _refused(
+    def _refusal(
         self, reason: str, error: str | None, status: int = 401
     ) -> AuthenticationRefused:
         logger.debug("a request is refused: %s", reason)
@@ -696,7 +677,7 @@ class ResourceServer:
 
 def read_audience(audience: str | Collection[str]) -> frozenset[str]:
     """Return the accepted audiences of tokens. Raises `ValueError` if empty."""
-    found = frozenset([audience] if isinstance(audience, str) else audience)
-    if not found:
+    audiences = frozenset([audience] if isinstance(audience, str) else audience)
+    if not audiences:
         raise ValueError("audience must not be empty")
-    return found
+    return audiences

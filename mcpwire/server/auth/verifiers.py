@@ -27,29 +27,29 @@ from weakref import WeakKeyDictionary
 from mcpwire.auth.discovery import server_metadata_urls
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, DiscoveryError, TokenError
 from mcpwire.auth.jwt import (
-    CHECKED_ALGORITHMS,
-    SHARED_ALGORITHMS,
+    HMAC_ALGORITHMS,
+    VERIFICATION_ALGORITHMS,
     check_crypto,
-    import_checking_jwk,
-    import_checking_pem,
     import_secret,
-    is_signed,
+    import_verification_jwk,
+    import_verification_pem,
+    is_signature_valid,
 )
 from mcpwire.auth.records import ClientAuth, Identity, ServerMetadata
 from mcpwire.auth.resource_server import (
     ClaimsError,
-    UnsoundToken,
+    RejectedToken,
     check_times,
     read_claims,
-    read_part,
-    read_signed,
+    read_json_part,
+    read_signed_token,
 )
 from mcpwire.auth.steps import Fetch, check_available, read_object
 from mcpwire.auth.tokens import authenticate
 from mcpwire.errors import AuthError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.server.auth.resource_server import (
-    LONGEST_LEEWAY_S,
+    MAX_LEEWAY_S,
     InvalidToken,
     OwnTokens,
     Principal,
@@ -64,36 +64,38 @@ from mcpwire.wire.urls import network_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from mcpwire.auth.jwt import CheckingKey
+    from mcpwire.auth.jwt import VerificationKey
     from mcpwire.auth.resource_server import SignedToken
     from mcpwire.transports.http.target import Http
 
 
-def check_place(place: str | Http, what: str) -> Http:
+def check_endpoint(endpoint: str | Http, noun: str) -> Http:
     """Return the endpoint of an issuer. Raises `ValueError` if it is insecure."""
     from mcpwire.transports.http.target import Http
 
-    found = Http(place) if isinstance(place, str) else place
-    if not (found.parsed.is_secure or found.allow_insecure):
+    http = Http(endpoint) if isinstance(endpoint, str) else endpoint
+    if not (http.parsed.is_secure or http.allow_insecure):
         raise ValueError(
-            f"{what} at '{found.parsed}' must be asked by https; inside a network of "
+            f"{noun} at '{http.parsed}' must be asked by https; inside a network of "
             "your own give Http(..., allow_insecure=True)"
         )
-    return found
+    return http
 
 
-def _fetch_from(place: str | Http, limits: Limits) -> Callable[[Fetch], Any]:
+def _fetch_from(endpoint: str | Http, limits: Limits) -> Callable[[Fetch], Any]:
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.fetch import Fetcher
 
-    return Fetcher(Http(place) if isinstance(place, str) else place, limits).fetch
+    return Fetcher(
+        Http(endpoint) if isinstance(endpoint, str) else endpoint, limits
+    ).fetch
 
 
 def check_leeway(leeway: float) -> float:
     """Return a leeway. Raises `ValueError` if it is out of range."""
-    if not 0 <= leeway <= LONGEST_LEEWAY_S:
+    if not 0 <= leeway <= MAX_LEEWAY_S:
         raise ValueError(
-            f"leeway must be 0 to {LONGEST_LEEWAY_S:g} seconds, got {leeway!r}"
+            f"leeway must be 0 to {MAX_LEEWAY_S:g} seconds, got {leeway!r}"
         )
     return leeway
 
@@ -131,30 +133,30 @@ class ApiKeys(OwnTokens):
 
 T = TypeVar("T")
 
-MOST: Final = 10_000
+MAX_CACHED_TOKENS: Final = 10_000
 """How many tokens are cached: roughly the number of concurrent users."""
 
 
 class TtlCache(Generic[T]):
     """Values by token, each until its expiry; when full, the oldest is removed."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, maximum: int = MAX_CACHED_TOKENS) -> None:
         self._values: dict[bytes, tuple[T, float]] = {}
-        self._most = most
+        self._maximum = maximum
 
     def __len__(self) -> int:
         return len(self._values)
 
     def get(self, token: str, now: float) -> T | None:
         """Return the value of a token; ``None``: not cached, or expired."""
-        found = self._values.get(_digest(token))
-        return found[0] if found is not None and now < found[1] else None
+        entry = self._values.get(_digest(token))
+        return entry[0] if entry is not None and now < entry[1] else None
 
     def put(self, token: str, value: T, until: float) -> None:
         """Store the value of a token."""
         digest = _digest(token)
         self._values.pop(digest, None)
-        if len(self._values) >= self._most:
+        if len(self._values) >= self._maximum:
             del self._values[next(iter(self._values))]
         self._values[digest] = value, until
 
@@ -172,68 +174,68 @@ logger = logging.getLogger("mcpwire.server.auth")
 _KEYS: Final = "the keys of the issuer"
 _METADATA: Final = "the metadata of the issuer"
 
-FRESH_S: Final = 3_600.0
+REFRESH_AFTER_S: Final = 3_600.0
 """After how many seconds keys are fetched again."""
 
-STALE_S: Final = 86_400.0
+MAX_KEY_AGE_S: Final = 86_400.0
 """How old keys may become while the issuer does not respond, in seconds."""
 
-PAUSE_S: Final = 30.0
+MIN_FETCH_INTERVAL_S: Final = 30.0
 """The minimum time between two requests for an unknown key; also the pause after a
 request that failed. In seconds."""
 
-MOST_KEYS: Final = 100
-_TRIED_MAX: Final = 4
+MAX_KEYS: Final = 100
+_MAX_TRIED_KEYS: Final = 4
 """How many keys are tried for a token that names no key: while keys are rotated, two
 keys match."""
 
 
-def read_keys(document: Mapping[str, Any]) -> tuple[CheckingKey, ...]:
+def read_keys(document: Mapping[str, Any]) -> tuple[VerificationKey, ...]:
     """Return the keys of a JWK set that can check signatures.
 
     RFC 7517 section 5: unknown keys are ignored.
     """
-    listed = document.get("keys")
-    if not isinstance(listed, list):
+    jwks = document.get("keys")
+    if not isinstance(jwks, list):
         raise DiscoveryError("a JWK set must have a list of keys")
-    found: list[CheckingKey] = []
-    for jwk in listed[:MOST_KEYS]:
+    keys: list[VerificationKey] = []
+    for jwk in jwks[:MAX_KEYS]:
         if not isinstance(jwk, dict):
             continue
         try:
-            found.append(import_checking_jwk(jwk))
+            keys.append(import_verification_jwk(jwk))
         except ValueError as error:
             logger.debug("%s: a key is skipped: %s", _KEYS, error)
-    return tuple(found)
+    return tuple(keys)
 
 
-def choose(
-    keys: Sequence[CheckingKey], kid: str | None, algorithm: str
-) -> list[CheckingKey]:
+def select_keys(
+    keys: Sequence[VerificationKey], kid: str | None, algorithm: str
+) -> list[VerificationKey]:
     """Return the keys that may have signed a token."""
-    kind = CHECKED_ALGORITHMS.get(algorithm) or SHARED_ALGORITHMS[algorithm]
-    found = [
+    kind = VERIFICATION_ALGORITHMS.get(algorithm) or HMAC_ALGORITHMS[algorithm]
+    candidates = [
         key
         for key in keys
         if key.kind == kind
         and key.algorithm in {None, algorithm}
         and (kid is None or key.kid in {None, kid})
     ]
-    return found[:_TRIED_MAX]
+    return candidates[:_MAX_TRIED_KEYS]
 
 
-class GivenKeys:
+class FixedKeys:
     """Keys that never change."""
 
-    def __init__(self, keys: Sequence[CheckingKey]) -> None:
+    def __init__(self, keys: Sequence[VerificationKey]) -> None:
         self._keys = tuple(keys)
         self.generation = 0
 
     async def find(
         self, kid: str | None, algorithm: str, now: float
-    ) -> list[CheckingKey]:
+    ) -> list[VerificationKey]:
         """Return the keys that may have signed a token."""
-        return choose(self._keys, None if len(self._keys) == 1 else kid, algorithm)
+        return select_keys(self._keys, None if len(self._keys) == 1 else kid, algorithm)
 
     async def renew(self, now: float) -> bool:
         """Return ``False``: there are no newer keys."""
@@ -246,25 +248,25 @@ class IssuerKeys:
     def __init__(
         self,
         issuer: str,
-        place: Http | None,
+        endpoint: Http | None,
         *,
         limits: Limits = DEFAULT_LIMITS,
         fetch: Callable[[Fetch], Any] | None = None,
     ) -> None:
         self.generation = 0
         self._issuer = issuer
-        self._place = place
-        self._url = None if place is None else place.parsed.unmasked
+        self._endpoint = endpoint
+        self._url = None if endpoint is None else endpoint.parsed.unmasked
         self._limits = limits
         self._fetch = fetch
-        self._keys: tuple[CheckingKey, ...] = ()
+        self._keys: tuple[VerificationKey, ...] = ()
         self._published: Any = None
-        self._fetched_at = self._asked_at = -inf
+        self._fetched_at = self._tried_at = -inf
         self._locks: WeakKeyDictionary[Any, asyncio.Lock] = WeakKeyDictionary()
 
     async def find(
         self, kid: str | None, algorithm: str, now: float
-    ) -> list[CheckingKey]:
+    ) -> list[VerificationKey]:
         """Return the keys that may have signed a token."""
         if not self._is_fresh(now) and not (
             # One request waits for newer keys; the others use the old ones.
@@ -274,31 +276,31 @@ class IssuerKeys:
                 # Another request may have fetched them while this one waited.
                 if not self._is_fresh(now):
                     await self._refresh(now)
-        return choose(self._keys, kid, algorithm)
+        return select_keys(self._keys, kid, algorithm)
 
     async def renew(self, now: float) -> bool:
         """Fetch the keys again unless just fetched; return whether they changed."""
         generation = self.generation
         async with self._lock():
-            if not self._was_asked(now):
+            if not self._was_tried(now):
                 await self._refresh(now)
         return self.generation != generation
 
     def _is_fresh(self, now: float) -> bool:
         """Return whether the known keys need no refresh."""
         if self._is_usable(now):
-            return self._was_asked(now) or now - self._fetched_at < FRESH_S
-        if self._was_asked(now):
+            return self._was_tried(now) or now - self._fetched_at < REFRESH_AFTER_S
+        if self._was_tried(now):
             raise AuthTemporarilyUnavailable(
-                f"{_KEYS} are not available", retry_after=PAUSE_S
+                f"{_KEYS} are not available", retry_after=MIN_FETCH_INTERVAL_S
             )
         return False
 
     def _is_usable(self, now: float) -> bool:
-        return self._keys != () and now - self._fetched_at < STALE_S
+        return self._keys != () and now - self._fetched_at < MAX_KEY_AGE_S
 
-    def _was_asked(self, now: float) -> bool:
-        return now - self._asked_at < PAUSE_S
+    def _was_tried(self, now: float) -> bool:
+        return now - self._tried_at < MIN_FETCH_INTERVAL_S
 
     def _lock(self) -> asyncio.Lock:
         # One verifier may serve several loops, one after another or in threads.
@@ -307,11 +309,11 @@ class IssuerKeys:
     async def _refresh(self, now: float) -> None:
         """Fetch the keys; if that fails, the old ones stay valid for a while."""
         try:
-            document = await self._ask(now)
+            document = await self._fetch_keys(now)
             keys = read_keys(document)
         except AuthError as error:
-            self._asked_at = now
-            if self._place is None:
+            self._tried_at = now
+            if self._endpoint is None:
                 self._url = None  # the metadata may name another URL by then
             if not self._is_usable(now):
                 raise
@@ -319,46 +321,48 @@ class IssuerKeys:
                 "%s: the fetch failed, the previous keys are used: %s", _KEYS, error
             )
             return
-        self._asked_at = self._fetched_at = now
+        self._tried_at = self._fetched_at = now
         if document["keys"] != self._published:
             self._keys, self._published = keys, document["keys"]
             self.generation += 1
             logger.info("%s: %d keys were fetched", _KEYS, len(keys))
 
-    async def _ask(self, now: float) -> Mapping[str, Any]:
+    async def _fetch_keys(self, now: float) -> Mapping[str, Any]:
         if self._url is None:
             self._url = await self._discover(now)
-        return await self._document(self._url, _KEYS, now)
+        return await self._fetch_json(self._url, _KEYS, now)
 
     async def _discover(self, now: float) -> str:
         """Return the URL of the keys from the metadata of the issuer."""
-        refused: AuthError = DiscoveryError(f"{_METADATA} was not found")
+        last_error: AuthError = DiscoveryError(f"{_METADATA} was not found")
         for url in server_metadata_urls(self._issuer):
             try:
-                document = await self._document(url, _METADATA, now)
+                document = await self._fetch_json(url, _METADATA, now)
             except DiscoveryError as error:
-                refused = error
+                last_error = error
                 continue
             # RFC 8414, 3.3: identical, or it must not be used.
             if document.get("issuer") != self._issuer:
                 raise DiscoveryError(f"{_METADATA} has another issuer")
-            place = document.get("jwks_uri")
-            if not isinstance(place, str):
+            keys_url = document.get("jwks_uri")
+            if not isinstance(keys_url, str):
                 raise DiscoveryError(f"{_METADATA} has no jwks_uri")
-            return place
-        raise refused
+            return keys_url
+        raise last_error
 
-    async def _document(self, url: str, what: str, now: float) -> Mapping[str, Any]:
+    async def _fetch_json(self, url: str, noun: str, now: float) -> Mapping[str, Any]:
         fetch = self._fetch
         if fetch is None:
-            fetch = self._fetch = _fetch_from(self._place or self._issuer, self._limits)
-        answer = await fetch(Fetch(what, url))
-        check_available(answer, what, now)
-        if answer.status != 200:
-            raise DiscoveryError(f"{what}: HTTP {answer.status}")
-        document = read_object(answer.body)
+            fetch = self._fetch = _fetch_from(
+                self._endpoint or self._issuer, self._limits
+            )
+        response = await fetch(Fetch(noun, url))
+        check_available(response, noun, now)
+        if response.status != 200:
+            raise DiscoveryError(f"{noun}: HTTP {response.status}")
+        document = read_object(response.body)
         if document is None:
-            raise DiscoveryError(f"{what}: no JSON object")
+            raise DiscoveryError(f"{noun}: no JSON object")
         return document
 
 
@@ -366,7 +370,7 @@ class IssuerKeys:
 # prefix ``application/``. Tokens of any other type, such as an ID-JAG, are refused.
 _TYPES: Final = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
 
-REMEMBERED_S: Final = 60.0
+SIGNATURE_CACHE_S: Final = 60.0
 """How long a checked signature is cached: checking takes longer than most calls."""
 
 
@@ -412,16 +416,16 @@ class JwtVerifier:
             raise ValueError("keys come from one of jwks_uri, jwks and key")
         self.issuer = issuer
         self._algorithms = _check_algorithms(algorithms, is_secret=type(key) is bytes)
-        self._keys: IssuerKeys | GivenKeys
+        self._keys: IssuerKeys | FixedKeys
         if jwks is not None:
-            self._keys = GivenKeys(read_keys(jwks))
+            self._keys = FixedKeys(read_keys(jwks))
         elif key is not None:
-            self._keys = GivenKeys([_read_key(key)])
+            self._keys = FixedKeys([_read_key(key)])
         elif jwks_uri is not None:
-            place = check_place(jwks_uri, "the keys")
-            self._keys = IssuerKeys(issuer, place, limits=limits)
+            endpoint = check_endpoint(jwks_uri, "the keys")
+            self._keys = IssuerKeys(issuer, endpoint, limits=limits)
         else:
-            check_place(issuer, "the issuer")
+            check_endpoint(issuer, "the issuer")
             self._keys = IssuerKeys(issuer, None, limits=limits)
         self._audience = None if audience is None else read_audience(audience)
         self._leeway = check_leeway(leeway)
@@ -444,81 +448,81 @@ class JwtVerifier:
             # A key that the issuer has withdrawn invalidates its tokens.
             self._recent.clear()
             self._generation = self._keys.generation
-        known = self._recent.get(token, now)
-        if known is not None:
-            return known
+        cached = self._recent.get(token, now)
+        if cached is not None:
+            return cached
         try:
-            found = await self._read(token, now)
-        except (UnsoundToken, ClaimsError) as error:
+            principal = await self._read(token, now)
+        except (RejectedToken, ClaimsError) as error:
             raise InvalidToken(str(error)) from None
-        until = (found.expires_at or now) + self._leeway
-        self._recent.put(token, found, min(until, now + REMEMBERED_S))
-        return found
+        until = (principal.expires_at or now) + self._leeway
+        self._recent.put(token, principal, min(until, now + SIGNATURE_CACHE_S))
+        return principal
 
     async def _read(self, token: str, now: float) -> Principal:
-        parts = read_signed(token)
+        parts = read_signed_token(token)
         kind = parts.header.get("typ", "jwt")
         if not isinstance(kind, str) or kind.lower() not in _TYPES:
-            raise UnsoundToken("it is of another type")
+            raise RejectedToken("it is of another type")
         if parts.algorithm not in self._algorithms:
-            raise UnsoundToken("its algorithm is not accepted")
+            raise RejectedToken("its algorithm is not accepted")
         # If no key fits, the issuer may have a new one.
-        if not await self._fits(parts, now) and not (
-            await self._keys.renew(now) and await self._fits(parts, now)
+        if not await self._is_signed(parts, now) and not (
+            await self._keys.renew(now) and await self._is_signed(parts, now)
         ):
-            raise UnsoundToken("no key of the issuer verifies its signature")
-        return self._believe(read_part(parts.payload, "payload"), now)
+            raise RejectedToken("no key of the issuer verifies its signature")
+        return self._check_claims(read_json_part(parts.payload, "payload"), now)
 
-    async def _fits(self, parts: SignedToken, now: float) -> bool:
+    async def _is_signed(self, parts: SignedToken, now: float) -> bool:
         keys = await self._keys.find(parts.kid, parts.algorithm, now)
         return any(
-            is_signed(key, parts.algorithm, parts.signed, parts.signature)
+            is_signature_valid(key, parts.algorithm, parts.signed, parts.signature)
             for key in keys
         )
 
-    def _believe(self, claims: Mapping[str, Any], now: float) -> Principal:
-        found = Principal(**read_claims(claims))
-        if found.issuer != self.issuer:
+    def _check_claims(self, claims: Mapping[str, Any], now: float) -> Principal:
+        principal = Principal(**read_claims(claims))
+        if principal.issuer != self.issuer:
             raise ClaimsError("it is of another issuer")
-        if found.expires_at is None:
+        if principal.expires_at is None:
             raise ClaimsError("it has no expiry time")
-        if not found.audience:
+        if not principal.audience:
             raise ClaimsError("it has no audience")
-        if self._audience is not None and not found.audience & self._audience:
+        if self._audience is not None and not principal.audience & self._audience:
             raise ClaimsError("its audience is another server")
         check_times(claims, now=now, leeway=self._leeway)
-        return found
+        return principal
 
 
 def _check_algorithms(
     algorithms: Collection[str] | None, *, is_secret: bool
 ) -> frozenset[str]:
-    possible = SHARED_ALGORITHMS if is_secret else CHECKED_ALGORITHMS
+    possible = HMAC_ALGORITHMS if is_secret else VERIFICATION_ALGORITHMS
     if algorithms is None:
         return frozenset({"HS256"} if is_secret else possible)
     # Accepting both kinds would let a public key be used as a shared secret.
-    named = [algorithms] if isinstance(algorithms, str) else algorithms
-    for name in named:
+    names = [algorithms] if isinstance(algorithms, str) else algorithms
+    for name in names:
         if name not in possible:
             raise ValueError(
                 f"cannot check {name!r} with such a key: use {', '.join(possible)}"
             )
-    if not named:
+    if not names:
         raise ValueError("algorithms must not be empty")
-    return frozenset(named)
+    return frozenset(names)
 
 
 def _read_key(key: str | bytes | Mapping[str, Any]) -> Any:
     if isinstance(key, bytes):
         return import_secret(key)
     if isinstance(key, str):
-        return import_checking_pem(key)
-    return import_checking_jwk(key)
+        return import_verification_pem(key)
+    return import_verification_jwk(key)
 
 
-_WHAT: Final = "the introspection endpoint"
+_ENDPOINT: Final = "the introspection endpoint"
 
-MOST_AT_ONCE: Final = 64
+MAX_OPEN_REQUESTS: Final = 64
 """The maximum number of open requests on one loop: each invalid token causes a request,
 which must not overload the issuer."""
 
@@ -566,7 +570,7 @@ class IntrospectionVerifier:
             raise ValueError(
                 "give either client_id and client_secret, or bearer, to authenticate"
             )
-        self._place = check_place(endpoint, _WHAT)
+        self._endpoint = check_endpoint(endpoint, _ENDPOINT)
         self.issuer = issuer
         self._identity = Identity(
             client_id or "", client_secret, issuer=issuer, auth_method=auth_method
@@ -577,15 +581,15 @@ class IntrospectionVerifier:
         self._leeway = check_leeway(leeway)
         self._clock = clock
         self._limits = limits
-        self._fetch = fetch or _fetch_from(self._place, limits)
+        self._fetch = fetch or _fetch_from(self._endpoint, limits)
         self._open: WeakKeyDictionary[
             asyncio.AbstractEventLoop, FairPool[asyncio.Timeout]
         ] = WeakKeyDictionary()
-        self._believed: TtlCache[Principal] = TtlCache()
+        self._accepted: TtlCache[Principal] = TtlCache()
         self._refused: TtlCache[str] = TtlCache()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} at '{self._place.parsed}'>"
+        return f"<{type(self).__name__} at '{self._endpoint.parsed}'>"
 
     async def verify(self, token: str) -> Principal:
         """Return the principal of the token.
@@ -595,69 +599,73 @@ class IntrospectionVerifier:
             AuthError: The issuer cannot be reached now.
         """
         now = self._clock()
-        known = self._believed.get(token, now)
-        if known is not None:
-            return known
+        cached = self._accepted.get(token, now)
+        if cached is not None:
+            return cached
         reason = self._refused.get(token, now)
         if reason is None:
-            said = await self._ask(token, now)
+            claims = await self._introspect(token, now)
             try:
-                found = self._believe(said, now)
+                principal = self._check_claims(claims, now)
             except ClaimsError as error:
                 reason = str(error)
                 self._refused.put(token, reason, now + self._remember_no)
             else:
                 until = now + self._remember
-                if found.expires_at is not None:
-                    until = min(until, found.expires_at + self._leeway)
-                self._believed.put(token, found, until)
-                return found
+                if principal.expires_at is not None:
+                    until = min(until, principal.expires_at + self._leeway)
+                self._accepted.put(token, principal, until)
+                return principal
         raise InvalidToken(reason)
 
-    async def _ask(self, token: str, now: float) -> Mapping[str, Any]:
+    async def _introspect(self, token: str, now: float) -> Mapping[str, Any]:
         """Return the issuer's response for a token."""
         pool = self._open.setdefault(asyncio.get_running_loop(), FairPool())
         owner = network_of(client_address.get())
-        if len(pool) >= MOST_AT_ONCE:
-            oldest = pool.to_evict(owner)
+        if len(pool) >= MAX_OPEN_REQUESTS:
+            oldest = pool.find_evictable(owner)
             if oldest is None or pool.owner(oldest) == owner:
-                raise AuthTemporarilyUnavailable(f"too many requests to {_WHAT}")
+                raise AuthTemporarilyUnavailable(f"too many requests to {_ENDPOINT}")
             pool.discard(oldest)
             oldest.reschedule(0.0)
-        evicted = asyncio.timeout(None)
-        pool.add(evicted, owner)
+        timeout = asyncio.timeout(None)
+        pool.add(timeout, owner)
         try:
-            async with evicted:
-                answer = await self._fetch(self._question(token))
+            async with timeout:
+                response = await self._fetch(self._introspection_request(token))
         except TimeoutError as error:
-            if not evicted.expired():
+            if not timeout.expired():
                 raise
-            raise AuthTemporarilyUnavailable(f"too many requests to {_WHAT}") from error
+            raise AuthTemporarilyUnavailable(
+                f"too many requests to {_ENDPOINT}"
+            ) from error
         finally:
-            pool.discard(evicted)
-        check_available(answer, _WHAT, now)
-        said = read_object(answer.body)
-        if answer.status != 200 or said is None:
+            pool.discard(timeout)
+        check_available(response, _ENDPOINT, now)
+        claims = read_object(response.body)
+        if response.status != 200 or claims is None:
             # Also if it refuses our credentials: the token's state is unknown.
-            raise TokenError(f"{_WHAT}: HTTP {answer.status}", status=answer.status)
-        return said
+            raise TokenError(
+                f"{_ENDPOINT}: HTTP {response.status}", status=response.status
+            )
+        return claims
 
-    def _question(self, token: str) -> Fetch:
+    def _introspection_request(self, token: str) -> Fetch:
         form = [("token", token), ("token_type_hint", "access_token")]
         if self._bearer is not None:
             headers = [("authorization", f"Bearer {self._bearer}")]
         else:
             metadata = ServerMetadata(self.issuer)
             form, headers = authenticate(self._identity, metadata, form)
-        url = self._place.parsed.unmasked
-        return Fetch(_WHAT, url, form=tuple(form), headers=tuple(headers))
+        url = self._endpoint.parsed.unmasked
+        return Fetch(_ENDPOINT, url, form=tuple(form), headers=tuple(headers))
 
-    def _believe(self, said: Mapping[str, Any], now: float) -> Principal:
+    def _check_claims(self, claims: Mapping[str, Any], now: float) -> Principal:
         # RFC 7662, 2.2: a boolean true, no similar value.
-        if said.get("active") is not True:
+        if claims.get("active") is not True:
             raise ClaimsError("its issuer reports it as not active")
-        members = read_claims(said)
+        members = read_claims(claims)
         if members["issuer"] not in {None, self.issuer}:
             raise ClaimsError("it is of another issuer")
-        check_times(said, now=now, leeway=self._leeway)
+        check_times(claims, now=now, leeway=self._leeway)
         return Principal(**members | {"issuer": self.issuer})

@@ -1,7 +1,7 @@
 """Conversion of values between JSON and Python, and its error messages.
 
 msgspec converts. For other types it calls hooks: for paths, for pydantic's types, which
-validate themselves, and for `Foreign` stand-ins. `plain` converts values back to JSON.
+validate themselves, and for each `StandIn`. `to_json_value` converts back to JSON.
 
 An error message contains the location, the expected type and the received value, in
 JSON terms, so that a model can correct its arguments. It quotes at most a hundred
@@ -33,11 +33,11 @@ Path: TypeAlias = "tuple[str | int, ...]"
 """The path to a location in a value."""
 
 
-_EXCERPT: Final = 100
-_FAULTS: Final = 20
-_MESSAGE: Final = 200
+_MAX_EXCERPT: Final = 100
+_MAX_FAULTS: Final = 20
+_MAX_MESSAGE: Final = 200
 
-_WORDS: Final = {
+_TYPE_NAMES: Final = {
     "array": "array",
     "bool": "boolean",
     "bytes": "Base64",
@@ -62,10 +62,10 @@ class BadArguments(ToolError, ValueError):
 
     def __init__(self, faults: Iterable[str]) -> None:
         self.faults = tuple(faults)
-        told = self.faults[:_FAULTS]
-        if len(self.faults) > _FAULTS:
-            told = (*told, f"and {len(self.faults) - _FAULTS} more")
-        super().__init__("; ".join(told))
+        reported = self.faults[:_MAX_FAULTS]
+        if len(self.faults) > _MAX_FAULTS:
+            reported = (*reported, f"and {len(self.faults) - _MAX_FAULTS} more")
+        super().__init__("; ".join(reported))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.faults,)
@@ -73,11 +73,11 @@ class BadArguments(ToolError, ValueError):
 
 def excerpt(text: object) -> str:
     """Return the truncated `repr` of a name or text from a client."""
-    whole = str(text)
-    return repr(whole if len(whole) <= _EXCERPT else whole[:_EXCERPT] + "…")
+    string = str(text)
+    return repr(string if len(string) <= _MAX_EXCERPT else string[:_MAX_EXCERPT] + "…")
 
 
-def shown(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Return the type of a JSON value, with the value if it is short."""
     if isinstance(value, bool) or value is None:
         return {None: "null", True: "true", False: "false"}[value]
@@ -85,40 +85,40 @@ def shown(value: Any) -> str:
         return f"string {excerpt(value)}"
     if isinstance(value, (int, float)):
         # Formatting an integer of many digits is slow.
-        is_short = isinstance(value, float) or value.bit_length() <= _EXCERPT
+        is_short = isinstance(value, float) or value.bit_length() <= _MAX_EXCERPT
         return f"number {value}" if is_short else "a huge number"
     if isinstance(value, dict):
         return "object"
     return "array" if isinstance(value, list) else type(value).__name__
 
 
-def spelled(name: str, path: Iterable[str | int]) -> str:
+def format_location(name: str, path: Iterable[str | int]) -> str:
     """Return a location in words: the argument and the path into it."""
-    text = name if len(name) <= _EXCERPT else name[:_EXCERPT] + "…"
+    text = name if len(name) <= _MAX_EXCERPT else name[:_MAX_EXCERPT] + "…"
     for step in path:
         if step is UNNAMED:
             text += "[...]"
         elif isinstance(step, int):
             text += f"[{step}]"
-        elif step.isidentifier() and len(step) <= _EXCERPT:
+        elif step.isidentifier() and len(step) <= _MAX_EXCERPT:
             text += f".{step}"
         else:
             text += f"[{excerpt(step)}]"
-        if len(text) > 2 * _EXCERPT:
-            return text[: 2 * _EXCERPT] + "…"
+        if len(text) > 2 * _MAX_EXCERPT:
+            return text[: 2 * _MAX_EXCERPT] + "…"
     return text
 
 
-def places_of(error: BaseException) -> list[tuple[Path, str]]:
+def locations_of(error: BaseException) -> list[tuple[Path, str]]:
     """Return the paths and messages of an error of msgspec, or of a hook's `Fault`."""
     message, _, raw_path = str(error).rpartition(" - at `")
     if not message:
         message, raw_path = str(error), ""
-    path = _path(raw_path.partition("`")[0])
-    inner = getattr(error.__cause__, "places", None)
-    if inner is None:
+    path = _parse_path(raw_path.partition("`")[0])
+    locations = getattr(error.__cause__, "locations", None)
+    if locations is None:
         return [(path, message)]
-    return [((*path, *deeper), said) for deeper, said in inner]
+    return [((*path, *inner_path), reason) for inner_path, reason in locations]
 
 
 def faults_of(
@@ -127,52 +127,55 @@ def faults_of(
     """Return the messages about an argument, from the error of its conversion."""
     if isinstance(error, RecursionError):
         return [f"{name}: nested too deeply"]
-    return [_fault(name, value, *place, schema) for place in places_of(error)]
+    return [
+        _format_fault(name, value, *location, schema)
+        for location in locations_of(error)
+    ]
 
 
-def _fault(
+def _format_fault(
     name: str, value: Any, path: Path, message: str, schema: Mapping[str, Any]
 ) -> str:
     if (missing := _MISSING.fullmatch(message)) is not None:
-        return f"{spelled(name, (*path, missing[1]))} is missing"
+        return f"{format_location(name, (*path, missing[1]))} is missing"
     if (unknown := _UNKNOWN_MEMBER.fullmatch(message)) is not None:
-        return f"{spelled(name, path)}: unknown member {excerpt(unknown[1])}"
-    came = _at(value, path)
-    got = "" if came is _UNKNOWN else f", got {shown(came)}"
-    return f"{spelled(name, path)}: {_sentence(message, path, schema)}{got}"
+        return f"{format_location(name, path)}: unknown member {excerpt(unknown[1])}"
+    received = _value_at(value, path)
+    got = "" if received is _NO_VALUE else f", got {describe_value(received)}"
+    return f"{format_location(name, path)}: {_sentence(message, path, schema)}{got}"
 
 
 def _sentence(message: str, path: Path, schema: Mapping[str, Any]) -> str:
     if (expected := _EXPECTED.fullmatch(message)) is not None:
-        kinds = [_WORDS.get(kind, kind) for kind in expected[1].split(" | ")]
+        kinds = [_TYPE_NAMES.get(kind, kind) for kind in expected[1].split(" | ")]
         return f"expected {' or '.join(kinds)}{expected[2]}"
     if message.startswith("Invalid enum value"):
-        return f"expected {listed([] if path else _choices(schema))}"
-    said = message[:_MESSAGE]
-    return f"{said[:1].lower()}{said[1:]}"
+        return f"expected {describe_choices([] if path else _choices(schema))}"
+    text = message[:_MAX_MESSAGE]
+    return f"{text[:1].lower()}{text[1:]}"
 
 
-def listed(allowed: list[Any]) -> str:
+def describe_choices(allowed: list[Any]) -> str:
     """Return a list of allowed values in words, truncated."""
     if not allowed:
         return "one of the allowed values"
-    shorter = [repr(each) for each in allowed[:_FAULTS]]
-    more = [] if len(allowed) <= _FAULTS else ["..."]
-    return f"one of {', '.join(shorter + more)}"
+    texts = [repr(value) for value in allowed[:_MAX_FAULTS]]
+    ellipsis = [] if len(allowed) <= _MAX_FAULTS else ["..."]
+    return f"one of {', '.join(texts + ellipsis)}"
 
 
 def _choices(schema: Mapping[str, Any]) -> list[Any]:
-    found = list(schema.get("enum", ()))
-    for inner in schema.get("anyOf", ()):
-        found += inner.get("enum", ())
-    return found
+    choices = list(schema.get("enum", ()))
+    for member in schema.get("anyOf", ()):
+        choices += member.get("enum", ())
+    return choices
 
 
-_UNKNOWN: Final = object()
+_NO_VALUE: Final = object()
 """In place of a value: the path does not lead to one."""
 
 
-def _path(raw: str) -> Path:
+def _parse_path(raw: str) -> Path:
     """Parse a path in msgspec's notation."""
     steps: list[str | int] = []
     for step in _STEP.finditer(raw.removeprefix("$")):
@@ -183,35 +186,35 @@ def _path(raw: str) -> Path:
     return tuple(steps)
 
 
-def _at(value: Any, path: Iterable[str | int]) -> Any:
+def _value_at(value: Any, path: Iterable[str | int]) -> Any:
     for step in path:
         try:
             value = value[step]
         except (KeyError, IndexError, TypeError):
-            return _UNKNOWN
+            return _NO_VALUE
     return value
 
 
-_EXACT_FLOATS: Final = 2**53
+_MAX_EXACT_FLOAT: Final = 2**53
 
 
 class Fault(ValueError):
-    """A value that does not fit; `places` holds the paths and the reasons."""
+    """A value that does not fit; `locations` holds the paths and the reasons."""
 
-    def __init__(self, places: Iterable[tuple[tuple[str | int, ...], str]]) -> None:
-        self.places = tuple(places)
-        super().__init__("; ".join(said for _, said in self.places))
+    def __init__(self, locations: Iterable[tuple[tuple[str | int, ...], str]]) -> None:
+        self.locations = tuple(locations)
+        super().__init__("; ".join(reason for _, reason in self.locations))
 
 
-class _Anything(type):
+class _AcceptsAll(type):
     """Accepts every instance: msgspec checks the class of a hook's result."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return True
 
 
-class Foreign(metaclass=_Anything):
-    """Stand-in for a type hint; created by `stands_for`."""
+class StandIn(metaclass=_AcceptsAll):
+    """Stand-in for a type hint; created by `new_stand_in`."""
 
     make: ClassVar[Callable[..., Any]]
     """Converts a JSON value, given `strict`; raises `ValueError`."""
@@ -220,17 +223,17 @@ class Foreign(metaclass=_Anything):
     """Returns the schema."""
 
 
-def stands_for(name: str) -> Any:
+def new_stand_in(name: str) -> Any:
     """Return a new stand-in class; the caller sets its `make` and `describe`."""
-    return _Anything(name, (Foreign,), {})
+    return _AcceptsAll(name, (StandIn,), {})
 
 
 def _build(kind: Any, value: Any, *, strict: bool) -> Any:
     """Build a value of a type that msgspec does not support."""
-    if issubclass(kind, Foreign):
+    if issubclass(kind, StandIn):
         return kind.make(value, strict=strict)
     if is_pydantic(kind):
-        return validate(kind.__pydantic_validator__, value, strict=strict)
+        return validate_pydantic(kind.__pydantic_validator__, value, strict=strict)
     # A path: `Schemas` refuses all other types.
     if isinstance(value, str):
         return kind(value)
@@ -246,14 +249,14 @@ LENIENT: Final = partial(_build, strict=False)
 
 # --- to JSON
 
-_AS_THEY_ARE: Final = frozenset({str, int, float, bool, type(None)})
+_JSON_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """Return the JSON form of a value."""
-    if type(value) in _AS_THEY_ARE:
+    if type(value) in _JSON_SCALARS:
         return value
-    return msgspec.to_builtins(value, str_keys=True, enc_hook=to_plain)
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=to_encodable)
 
 
 def is_record(value: Any) -> bool:
@@ -268,7 +271,7 @@ def is_record(value: Any) -> bool:
     )
 
 
-def to_plain(value: Any) -> Any:
+def to_encodable(value: Any) -> Any:
     """Return a value in a form that msgspec can encode; for `enc_hook`."""
     if isinstance(value, PurePath):
         return str(value)
@@ -297,7 +300,7 @@ def adapter_of(hint: Any) -> Any:
     return pydantic.TypeAdapter(hint)
 
 
-def validate(adapter: Any, value: Any, *, strict: bool) -> Any:
+def validate_pydantic(adapter: Any, value: Any, *, strict: bool) -> Any:
     """Convert and validate a value with pydantic."""
     pydantic: Any = sys.modules["pydantic"]
     try:
@@ -313,8 +316,8 @@ def validate(adapter: Any, value: Any, *, strict: bool) -> Any:
         raise Fault([((), str(error).removeprefix("cannot send $: "))]) from error
     except pydantic.ValidationError as error:
         faults = [
-            (tuple(each["loc"]), each["msg"][:_MESSAGE])
-            for each in error.errors(include_url=False)[:_FAULTS]
+            (tuple(detail["loc"]), detail["msg"][:_MAX_MESSAGE])
+            for detail in error.errors(include_url=False)[:_MAX_FAULTS]
         ]
         raise Fault(faults) from error
 
@@ -325,20 +328,22 @@ def with_whole_numbers(value: Any) -> Any:
     If nothing changes, it is the same object (JSON Schema 2020-12 validation 6.1.1).
     """
     if type(value) is float:
-        is_whole = value.is_integer() and abs(value) <= _EXACT_FLOATS
+        is_whole = value.is_integer() and abs(value) <= _MAX_EXACT_FLOAT
         return int(value) if is_whole else value
     if type(value) is dict:
-        made: Any = {name: with_whole_numbers(each) for name, each in value.items()}
-        changed = any(made[name] is not each for name, each in value.items())
-        return made if changed else value
+        converted: Any = {
+            name: with_whole_numbers(item) for name, item in value.items()
+        }
+        changed = any(converted[name] is not item for name, item in value.items())
+        return converted if changed else value
     if type(value) is list:
-        made = [with_whole_numbers(each) for each in value]
-        changed = any(a is not b for a, b in zip(made, value, strict=True))
-        return made if changed else value
+        converted = [with_whole_numbers(item) for item in value]
+        changed = any(new is not old for new, old in zip(converted, value, strict=True))
+        return converted if changed else value
     return value
 
 
-def validator_of(schema: Mapping[str, Any], what: str) -> SchemaValidator | None:
+def validator_of(schema: Mapping[str, Any], option: str) -> SchemaValidator | None:
     """Return a validator of a schema; ``None``: jsonschema-rs is not installed."""
     from mcpwire.protocol.output_validation import SchemaValidator
 
@@ -347,4 +352,4 @@ def validator_of(schema: Mapping[str, Any], what: str) -> SchemaValidator | None
     except LocalProtocolError:
         return None
     except RemoteProtocolError as error:
-        raise ValueError(f"{what}: {error}") from error
+        raise ValueError(f"{option}: {error}") from error

@@ -13,12 +13,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from mcpwire.errors import InvalidMessage, LocalProtocolError
-from mcpwire.server.authoring.conversion import BadArguments, excerpt, shown
+from mcpwire.server.authoring.conversion import BadArguments, describe_value, excerpt
 from mcpwire.server.authoring.schemas import (
     TITLES,
     Field,
     Schemas,
-    bare,
+    bare_hint,
     fields_of,
     members_of,
     translate,
@@ -43,15 +43,15 @@ _KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
 _FORMATS: Final = frozenset({"email", "uri", "date", "date-time"})
 
 
-def form_schema(given: Any, revision: Revision) -> dict[str, Any]:
+def form_schema(form_type: Any, revision: Revision) -> dict[str, Any]:
     """Return the form schema of a type, or of a schema, in the shape of a revision."""
-    raw = _schema_of(given)
+    raw = _schema_of(form_type)
     properties, required = raw.get("properties", {}), raw.get("required", ())
     if raw.get("type") != "object" or not isinstance(properties, dict):
         raise LocalProtocolError("a form is an object with properties")
     for name in required:
         if name not in properties:
-            raise _refused(name, "it is required, and there is no such field")
+            raise _field_error(name, "it is required, and there is no such field")
     form: dict[str, Any] = {
         "type": "object",
         "properties": {
@@ -65,52 +65,52 @@ def form_schema(given: Any, revision: Revision) -> dict[str, Any]:
     return form
 
 
-def _refused(name: object, why: str) -> LocalProtocolError:
+def _field_error(name: object, why: str) -> LocalProtocolError:
     return LocalProtocolError(f"the form's field {excerpt(name)}: {why}")
 
 
 # --- from types
 
 
-def _schema_of(given: Any) -> dict[str, Any]:
-    if given is None:
+def _schema_of(form_type: Any) -> dict[str, Any]:
+    if form_type is None:
         return {"type": "object", "properties": {}}
-    if isinstance(given, Mapping):
-        return dict(given)
-    if isinstance(given, type) and (fields := fields_of(given)):
+    if isinstance(form_type, Mapping):
+        return dict(form_type)
+    if isinstance(form_type, type) and (fields := fields_of(form_type)):
         schemas = Schemas(for_input=True, has_titles=True)
-        made = schemas.of([translate(field.hint) for field in fields])
+        field_schemas = schemas.of([translate(field.hint) for field in fields])
         properties = {
-            field.name: _filled(field, schema)
-            for field, schema in zip(fields, made, strict=True)
+            field.name: _with_default(field, schema)
+            for field, schema in zip(fields, field_schemas, strict=True)
         }
         required = [field.name for field in fields if field.is_needed]
         return {"type": "object", "properties": properties, "required": required}
-    schema = _whole(given)
+    schema = _full_schema(form_type)
     if schema.get("type") == "object":
         if "properties" not in schema:
-            raise LocalProtocolError(f"no form can be made of {given!r}: no fields")
+            raise LocalProtocolError(f"no form can be made of {form_type!r}: no fields")
         return schema
     return {"type": "object", "properties": {VALUE: schema}, "required": [VALUE]}
 
 
-def _filled(field: Field, schema: dict[str, Any]) -> dict[str, Any]:
+def _with_default(field: Field, schema: dict[str, Any]) -> dict[str, Any]:
     """Return a field's schema with its default, and with the format of a time."""
-    made = dict(schema)
+    filled = dict(schema)
     # msgspec sets no format, because it also accepts times without an offset.
-    if any(bare(member) is datetime for member in members_of(field.hint)):
-        made = {**without_null(made), "format": "date-time"}
-    if field.shown.get("default") is not None:
-        made |= field.shown
-    return made
+    if any(bare_hint(member) is datetime for member in members_of(field.hint)):
+        filled = {**without_null(filled), "format": "date-time"}
+    if field.default_keyword.get("default") is not None:
+        filled |= field.default_keyword
+    return filled
 
 
-def _whole(given: Any) -> dict[str, Any]:
+def _full_schema(form_type: Any) -> dict[str, Any]:
     try:
-        return Schemas(for_input=True, has_titles=True).whole(translate(given))
+        return Schemas(for_input=True, has_titles=True).document(translate(form_type))
     except TypeError as error:
         raise LocalProtocolError(
-            f"no form can be made of {given!r}: {error}"
+            f"no form can be made of {form_type!r}: {error}"
         ) from error
 
 
@@ -123,30 +123,30 @@ def _field(name: str, raw: Any, revision: Revision) -> dict[str, Any]:
     if "const" in field:
         field = {**field, "enum": [field["const"]]}
     titles = _titles(name, field)
-    made: dict[str, Any]
+    shaped: dict[str, Any]
     if titles is not None:
-        kept: dict[str, Any] = {key: field[key] for key in _SHARED if key in field}
-        made = {"type": "string", **kept, **_choice(titles, field, revision)}
+        shared: dict[str, Any] = {key: field[key] for key in _SHARED if key in field}
+        shaped = {"type": "string", **shared, **_choice(titles, field, revision)}
     else:
-        made = _plain_field(name, field, revision)
-    if revision < _NOV_2025 and made["type"] != "boolean":
+        shaped = _plain_field(name, field, revision)
+    if revision < _NOV_2025 and shaped["type"] != "boolean":
         # 2025-06-18 schema, PrimitiveSchemaDefinition: only booleans have a default.
-        made.pop("default", None)
-    return made
+        shaped.pop("default", None)
+    return shaped
 
 
 def _titles(name: str, field: Mapping[str, Any]) -> dict[str, str] | None:
     """Return the allowed choices with their titles; ``None``: no choices."""
-    told = field.get(TITLES, {})
+    declared = field.get(TITLES, {})
     options = field.get("oneOf", field.get("anyOf"))
     if isinstance(options, list):
         titles: dict[Any, Any] = {
-            each["const"]: each.get("title")
-            for each in options
-            if isinstance(each, dict) and "const" in each
+            option["const"]: option.get("title")
+            for option in options
+            if isinstance(option, dict) and "const" in option
         }
         if len(titles) != len(options):
-            raise _refused(name, "it may be one of several kinds; a field has one")
+            raise _field_error(name, "it may be one of several kinds; a field has one")
     elif isinstance(field.get("enum"), list):
         names = field.get("enumNames") or []
         titles = dict.fromkeys(field["enum"])
@@ -154,8 +154,8 @@ def _titles(name: str, field: Mapping[str, Any]) -> dict[str, str] | None:
     else:
         return None
     if not all(isinstance(value, str) for value in titles):
-        raise _refused(name, "its choices have to be texts")
-    return {value: told.get(value) or title for value, title in titles.items()}
+        raise _field_error(name, "its choices have to be texts")
+    return {value: declared.get(value) or title for value, title in titles.items()}
 
 
 def _choice(
@@ -177,29 +177,29 @@ def _plain_field(
 ) -> dict[str, Any]:
     kind = field.get("type")
     if not isinstance(kind, str) or kind not in _KEYWORDS:
-        raise _refused(
+        raise _field_error(
             name, "it must be a text, a number, yes or no, or a choice of texts"
         )
-    made = {key: field[key] for key in _KEYWORDS[kind] if key in field}
+    shaped = {key: field[key] for key in _KEYWORDS[kind] if key in field}
     if kind == "array":
         if revision < _NOV_2025:
-            raise _refused(name, f"lists of choices exist since {_NOV_2025}")
-        made["items"] = _items(name, field.get("items"))
+            raise _field_error(name, f"lists of choices exist since {_NOV_2025}")
+        shaped["items"] = _items(name, field.get("items"))
     elif kind == "integer":
         # Forms have inclusive bounds only.
         if "exclusiveMinimum" in field:
-            made.setdefault("minimum", field["exclusiveMinimum"] + 1)
+            shaped.setdefault("minimum", field["exclusiveMinimum"] + 1)
         if "exclusiveMaximum" in field:
-            made.setdefault("maximum", field["exclusiveMaximum"] - 1)
-    elif made.get("format", "uri") not in _FORMATS:
-        del made["format"]
-    return made
+            shaped.setdefault("maximum", field["exclusiveMaximum"] - 1)
+    elif shaped.get("format", "uri") not in _FORMATS:
+        del shaped["format"]
+    return shaped
 
 
 def _items(name: str, items: Any) -> dict[str, Any]:
     titles = _titles(name, items) if isinstance(items, dict) else None
     if titles is None:
-        raise _refused(name, "a list is of texts that may be chosen")
+        raise _field_error(name, "a list is of texts that may be chosen")
     if not any(titles.values()):
         return {"type": "string", "enum": list(titles)}
     options = ((value, title or value) for value, title in titles.items())
@@ -209,25 +209,27 @@ def _items(name: str, items: Any) -> dict[str, Any]:
 # --- answers
 
 
-def read_answer(given: Any, content: object) -> Any:
+def read_answer(form_type: Any, content: object) -> Any:
     """Return a user's answer as the given type, or as a dict for a schema."""
     # client/elicitation, "Security Considerations": both sides validate.
     if not isinstance(content, Mapping):
-        raise BadArguments([f"content: expected object, got {shown(content)}"])
-    form = form_schema(given, LATEST)
-    checked = _checked(form, content)
-    if given is None or isinstance(given, Mapping):
+        raise BadArguments([f"content: expected object, got {describe_value(content)}"])
+    form = form_schema(form_type, LATEST)
+    checked = _check_content(form, content)
+    if form_type is None or isinstance(form_type, Mapping):
         return checked
-    is_record = isinstance(given, type) and _whole(given).get("type") == "object"
-    is_lone = list(form["properties"]) == [VALUE] and not is_record
-    parameter = Parameter(VALUE if is_lone else "content", given)
-    made = HintedParameters([parameter], coerce=False).convert(
-        checked if is_lone else {"content": checked}
+    is_record = (
+        isinstance(form_type, type) and _full_schema(form_type).get("type") == "object"
     )
-    return made[parameter.name]
+    is_single = list(form["properties"]) == [VALUE] and not is_record
+    parameter = Parameter(VALUE if is_single else "content", form_type)
+    arguments = HintedParameters([parameter], coerce=False).convert(
+        checked if is_single else {"content": checked}
+    )
+    return arguments[parameter.name]
 
 
-def _checked(form: dict[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
+def _check_content(form: dict[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of an answer, without empty ones. Raises `BadArguments`."""
     from mcpwire.protocol.elicitation import check_value
     from mcpwire.types import RequestedSchema, decode
@@ -237,7 +239,7 @@ def _checked(form: dict[str, Any], content: Mapping[str, Any]) -> dict[str, Any]
     except InvalidMessage as error:
         raise LocalProtocolError(f"the form is not valid: {error}") from error
     required = form.get("required", ())
-    made: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     faults = [
         f"content.{name} is missing" for name in required if content.get(name) is None
     ]
@@ -246,9 +248,9 @@ def _checked(form: dict[str, Any], content: Mapping[str, Any]) -> dict[str, Any]
         # dropped: the form did not request them.
         if name in fields and value is not None:
             try:
-                made[name] = check_value(fields[name], value)
+                values[name] = check_value(fields[name], value)
             except ValueError as error:
                 faults.append(f"content.{name}: {error}")
     if faults:
         raise BadArguments(faults)
-    return made
+    return values

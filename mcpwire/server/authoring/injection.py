@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     RunPlain = Callable[[Callable[[], Any]], Awaitable[Any]]
     """Runs a synchronous function in a thread, where it may block."""
 
-_FRAMES: Final = 16
+_MAX_FRAMES: Final = 16
 
 
 class _ContextMark:
@@ -83,7 +83,7 @@ def target_of(function: Callable[..., Any]) -> Any:
     return getattr(inner, "__func__", inner)
 
 
-def where(function: Callable[..., Any]) -> str:
+def describe_function(function: Callable[..., Any]) -> str:
     """Return a function's name and location, for error messages."""
     inner = target_of(function)
     name = getattr(inner, "__qualname__", None) or type(function).__name__
@@ -105,11 +105,11 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
             )
         except NameError:
             return typing.get_type_hints(
-                target, localns=_names_around(target), include_extras=True
+                target, localns=_enclosing_names(target), include_extras=True
             )
     except NameError as error:
         raise TypeError(
-            f"the hint of {_naming(target, str(error.name))} names {error.name!r}, "
+            f"the hint of {_hint_place(target, str(error.name))} names {error.name!r}, "
             "which is not known there: define it in the module"
         ) from error
     except (AttributeError, SyntaxError) as error:
@@ -120,16 +120,16 @@ def _closure(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the variables of enclosing functions that a function uses."""
     cells = getattr(function, "__closure__", None) or ()
     names = function.__code__.co_freevars if cells else ()
-    found = {}
+    variables = {}
     for name, cell in zip(names, cells, strict=False):
         try:
-            found[name] = cell.cell_contents
+            variables[name] = cell.cell_contents
         except ValueError:  # not bound yet
             continue
-    return found
+    return variables
 
 
-def _names_around(target: Any) -> dict[str, Any]:
+def _enclosing_names(target: Any) -> dict[str, Any]:
     """Return the names that a hint may use although its module does not define them.
 
     These are the local variables of the running functions, in case one of them defines
@@ -139,11 +139,11 @@ def _names_around(target: Any) -> dict[str, Any]:
 
     names: dict[str, Any] = {}
     frame = inspect.currentframe()
-    left = _FRAMES
-    while frame is not None and left:
-        left -= 1
-        is_ours = frame.f_globals.get("__name__", "").startswith("mcpwire.")
-        if frame.f_locals is not frame.f_globals and not is_ours:
+    remaining = _MAX_FRAMES
+    while frame is not None and remaining:
+        remaining -= 1
+        is_internal = frame.f_globals.get("__name__", "").startswith("mcpwire.")
+        if frame.f_locals is not frame.f_globals and not is_internal:
             names = {**frame.f_locals, **names}
         frame = frame.f_back
     names = {"Context": Context, **names, **_closure(target)}
@@ -151,13 +151,13 @@ def _names_around(target: Any) -> dict[str, Any]:
     return {name: names[name] for name in names.keys() - target.__globals__.keys()}
 
 
-def _naming(target: Any, missing: str) -> str:
+def _hint_place(target: Any, missing: str) -> str:
     hints = target.__annotations__
     name = next((name for name in hints if missing in str(hints[name])), "return")
     return "what it returns" if name == "return" else f"the parameter {name!r}"
 
 
-def injected_by(
+def injection_of(
     parameter: inspect.Parameter, hint: Any
 ) -> Dependency | _ContextMark | None:
     """Return the injection of a parameter; ``None``: the client fills it."""
@@ -171,7 +171,7 @@ def injected_by(
                 return item
         hint = hint.__origin__
     members = typing.get_args(hint) or (hint,)
-    if any(isinstance(one, type) and issubclass(one, Context) for one in members):
+    if any(isinstance(kind, type) and issubclass(kind, Context) for kind in members):
         return CONTEXT
     return None
 
@@ -191,13 +191,13 @@ def _plan(dependency: Dependency) -> _Plan:
     injected = {}
     hints = hints_of(function)
     for name, parameter in inspect.signature(function).parameters.items():
-        found = injected_by(parameter, hints.get(name))
-        if found is not None:
-            injected[name] = found
+        injection = injection_of(parameter, hints.get(name))
+        if injection is not None:
+            injected[name] = injection
         elif parameter.default is inspect.Parameter.empty:
             raise TypeError(
-                f"{where(function)}: nothing fills the parameter {name!r} of a "
-                "dependency: annotate it Context or give it a Depends"
+                f"{describe_function(function)}: nothing fills the parameter {name!r} "
+                "of a dependency: annotate it Context or give it a Depends"
             )
     return _Plan(function, _kind(function), injected)
 
@@ -211,7 +211,7 @@ def _kind(function: Callable[..., Any]) -> str:
     return "async" if inspect.iscoroutinefunction(inner) else "plain"
 
 
-class Plans:
+class Dependencies:
     """The dependencies of one function, in the order of evaluation."""
 
     def __init__(self, injected: Mapping[str, Dependency | _ContextMark]) -> None:
@@ -222,51 +222,53 @@ class Plans:
     def _add(
         self,
         injected: Mapping[str, Dependency | _ContextMark],
-        above: tuple[Callable[..., Any], ...],
+        ancestors: tuple[Callable[..., Any], ...],
     ) -> None:
-        for found in injected.values():
-            if not isinstance(found, Dependency):
+        for injection in injected.values():
+            if not isinstance(injection, Dependency):
                 continue
-            function = found.function
-            if function in above:
-                raise TypeError(f"{where(function)}: a dependency needs itself")
+            function = injection.function
+            if function in ancestors:
+                raise TypeError(
+                    f"{describe_function(function)}: a dependency needs itself"
+                )
             if function not in self._plans:
-                plan = _plan(found)
-                self._add(plan.injected, (*above, function))
+                plan = _plan(injection)
+                self._add(plan.injected, (*ancestors, function))
                 self._plans[function] = plan
 
     def __bool__(self) -> bool:
         return bool(self._plans)
 
-    async def make(
+    async def resolve(
         self, context: Context, stack: AsyncExitStack, run_plain: RunPlain
     ) -> Mapping[Callable[..., Any], Any]:
         """Evaluate each dependency once; the stack closes the generators."""
-        made: dict[Callable[..., Any], Any] = {}
+        values: dict[Callable[..., Any], Any] = {}
         for function, plan in self._plans.items():
-            arguments = _arguments(plan.injected, context, made)
-            made[function] = await _make(plan, arguments, stack, run_plain)
-        return made
+            arguments = _arguments(plan.injected, context, values)
+            values[function] = await _evaluate(plan, arguments, stack, run_plain)
+        return values
 
     def arguments(
-        self, context: Context, made: Mapping[Callable[..., Any], Any]
+        self, context: Context, values: Mapping[Callable[..., Any], Any]
     ) -> dict[str, Any]:
         """Return the injected arguments."""
-        return _arguments(self._injected, context, made)
+        return _arguments(self._injected, context, values)
 
 
 def _arguments(
     injected: Mapping[str, Dependency | _ContextMark],
     context: Context,
-    made: Mapping[Callable[..., Any], Any],
+    values: Mapping[Callable[..., Any], Any],
 ) -> dict[str, Any]:
     return {
-        name: made[found.function] if isinstance(found, Dependency) else context
-        for name, found in injected.items()
+        name: values[item.function] if isinstance(item, Dependency) else context
+        for name, item in injected.items()
     }
 
 
-async def _make(
+async def _evaluate(
     plan: _Plan, arguments: dict[str, Any], stack: AsyncExitStack, run_plain: RunPlain
 ) -> Any:
     if plan.kind == "async":

@@ -33,11 +33,11 @@ import msgspec
 from mcpwire.server.authoring.conversion import (
     STRICT,
     is_record,
-    plain,
+    to_json_value,
     validator_of,
     with_whole_numbers,
 )
-from mcpwire.server.authoring.schemas import Schemas, bare, members_of, translate
+from mcpwire.server.authoring.schemas import Schemas, bare_hint, members_of, translate
 from mcpwire.types._base import UNSET, WireType
 from mcpwire.versions import LATEST, REVISIONS, Era, Revision
 from mcpwire.wire.json import encode as to_json
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from mcpwire.protocol.output_validation import SchemaValidator
 
-_UNKNOWN: Final = "application/octet-stream"
+_DEFAULT_TYPE: Final = "application/octet-stream"
 
 # Magic numbers of common formats.
 _MAGIC: Final = (
@@ -139,13 +139,13 @@ class Media:
         Raises:
             ValueError: The media type does not belong to this class.
         """
-        found = self.mime_type or self._guess(data)
-        if not found.startswith(self.expected):
+        mime_type = self.mime_type or self._guess(data)
+        if not mime_type.startswith(self.expected):
             raise ValueError(
                 f"{type(self).__name__} needs a media type {self.expected}*, got "
-                f"{found!r}: give mime_type="
+                f"{mime_type!r}: give mime_type="
             )
-        return found
+        return mime_type
 
     def block(self) -> dict[str, Any]:
         """Return the content block."""
@@ -163,7 +163,7 @@ class Media:
         if self.path is not None:
             suffix = self.path.suffix.lower()
             by_name = _BY_SUFFIX.get(suffix) or mimetypes.guess_type(self.path.name)[0]
-        return by_name or _by_magic(data) or _UNKNOWN
+        return by_name or _by_magic(data) or _DEFAULT_TYPE
 
 
 def _by_magic(data: bytes) -> str | None:
@@ -202,26 +202,26 @@ class File(Media):
         """Return the file as the contents of a resource."""
         data = self.read()
         mime_type = self.media_type(data)
-        named = self.uri or uri
-        if not named:
+        own_uri = self.uri or uri
+        if not own_uri:
             # Only the name: clients must not learn the server's folders.
             name = "data" if self.path is None else quote(self.path.name)
-            named = f"file:///{name}"
+            own_uri = f"file:///{name}"
         if is_text(mime_type):
             try:
                 text = data.decode()
             except UnicodeDecodeError:
                 pass  # not UTF-8 in spite of its media type: send the bytes
             else:
-                return {"uri": named, "mimeType": mime_type, "text": text}
-        return {"uri": named, "mimeType": mime_type, "blob": base64_of(data)}
+                return {"uri": own_uri, "mimeType": mime_type, "text": text}
+        return {"uri": own_uri, "mimeType": mime_type, "blob": base64_of(data)}
 
     def block(self) -> dict[str, Any]:
         """Return the content block."""
         return {"type": "resource", "resource": self.contents()}
 
 
-WRAPPED: Final = "result"
+RESULT_MEMBER: Final = "result"
 
 _SCALARS: Final = (bool, float, int, str)
 
@@ -233,7 +233,7 @@ _AWAITABLES: Final = frozenset(
 )
 
 
-_OPEN: Final = (Any, object, bytes, bytearray, typing.NoReturn, typing.Never)
+_OPEN_TYPES: Final = (Any, object, bytes, bytearray, typing.NoReturn, typing.Never)
 
 
 class BadResult(ValueError):
@@ -253,10 +253,10 @@ class Returns:
 
     def to_structured(self, value: Any) -> Any:
         """Return the structured content. Raises `BadResult`."""
-        data = plain(value)
+        data = to_json_value(value)
         if self.hint is not None:
             self._check_hint(data)
-        structured = {WRAPPED: data} if self.is_wrapped else data
+        structured = {RESULT_MEMBER: data} if self.is_wrapped else data
         self.check(structured)
         return structured
 
@@ -300,50 +300,50 @@ def read_returns(
             raise ValueError(
                 f"output_schema: expected an object, got {output_schema!r}"
             )
-        own = deepcopy(output_schema)
-        validator = validator_of(own, "output_schema")
-        return Returns(own, validator=validator if validate else None)
+        schema = deepcopy(output_schema)
+        validator = validator_of(schema, "output_schema")
+        return Returns(schema, validator=validator if validate else None)
     if typing.get_origin(hint) in _AWAITABLES:
         hint = typing.get_args(hint)[-1]
-    made = None if _is_open(hint) else _derived(hint, validate=validate)
-    if made is None and structured:
+    derived = None if _is_open_hint(hint) else _derive_returns(hint, validate=validate)
+    if derived is None and structured:
         raise TypeError(
             "structured=True needs an output_schema=, or a hint of the data that is "
             "returned"
         )
-    return made or Returns()
+    return derived or Returns()
 
 
-def _is_open(hint: Any) -> bool:
+def _is_open_hint(hint: Any) -> bool:
     """Return whether a hint names content, or no specific data."""
     for member in members_of(hint):
-        one = bare(member)
-        origin, arguments = typing.get_origin(one) or one, typing.get_args(one)
+        plain = bare_hint(member)
+        origin, arguments = typing.get_origin(plain) or plain, typing.get_args(plain)
         if origin in _SEQUENCES:
             inner = [each for each in arguments if each is not Ellipsis] or [Any]
-            if any(_is_open(each) for each in inner):
+            if any(_is_open_hint(each) for each in inner):
                 return True
-        if any(one is each for each in _OPEN):
+        if any(plain is each for each in _OPEN_TYPES):
             return True
-        if isinstance(one, type) and issubclass(one, (WireType, Media)):
+        if isinstance(plain, type) and issubclass(plain, (WireType, Media)):
             return True
-    return bare(hint) is None or bare(hint) is type(None)
+    return bare_hint(hint) is None or bare_hint(hint) is type(None)
 
 
-def _derived(hint: Any, *, validate: bool) -> Returns:
+def _derive_returns(hint: Any, *, validate: bool) -> Returns:
     """Return the declaration for a hint of data."""
-    made = translate(hint)
-    schema = Schemas(for_input=False).whole(made)
+    translated = translate(hint)
+    schema = Schemas(for_input=False).document(translated)
     is_object = schema.get("type") == "object"
     if not is_object:
         definitions = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
-        properties = {WRAPPED: schema}
-        root = {"type": "object", "properties": properties, "required": [WRAPPED]}
+        properties = {RESULT_MEMBER: schema}
+        root = {"type": "object", "properties": properties, "required": [RESULT_MEMBER]}
         schema = root | definitions
     return Returns(
         schema,
-        hint=made if validate else None,
-        scalar=hint if any(hint is each for each in _SCALARS) else None,
+        hint=translated if validate else None,
+        scalar=hint if any(hint is scalar for scalar in _SCALARS) else None,
         is_wrapped=not is_object,
     )
 
@@ -353,8 +353,10 @@ _JUN_2025: Final = REVISIONS[2]
 
 # Up to 2025-11-25 structured content is an object (schema, CallToolResult), since then
 # any value. By name: comparing revisions takes as long as the rest of a result.
-_HAVE_OBJECTS: Final = frozenset(each.name for each in REVISIONS if each >= _JUN_2025)
-_HAVE_ANYTHING: Final = frozenset(
+_OBJECT_REVISIONS: Final = frozenset(
+    each.name for each in REVISIONS if each >= _JUN_2025
+)
+_ANY_VALUE_REVISIONS: Final = frozenset(
     each.name for each in REVISIONS if each.era is Era.STATELESS
 )
 
@@ -367,42 +369,44 @@ def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, A
     if returns.schema is None:
         if type(value) is str:
             return {"content": [{"type": "text", "text": value}]}
-        return _free(value, returns, revision)
+        return _plain_result(value, returns, revision)
     if isinstance(value, WireType):
-        return _ready(value, returns, revision)
+        return _encode_result(value, returns, revision)
     if type(value) is returns.scalar:
-        structured, shown = {WRAPPED: value}, value
+        structured, unwrapped = {RESULT_MEMBER: value}, value
     else:
         structured = returns.to_structured(value)
-        shown = structured[WRAPPED] if returns.is_wrapped else structured
+        unwrapped = structured[RESULT_MEMBER] if returns.is_wrapped else structured
     # 2026-07-28 server/tools, "Structured Content": the JSON SHOULD also be in a text,
     # for clients that ignore structured content. A single text is sent unquoted.
-    text = shown if type(shown) is str else to_json(shown).decode()
+    text = unwrapped if type(unwrapped) is str else to_json(unwrapped).decode()
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
-    names = _HAVE_OBJECTS if type(structured) is dict else _HAVE_ANYTHING
+    names = _OBJECT_REVISIONS if type(structured) is dict else _ANY_VALUE_REVISIONS
     if revision.name in names:
         result["structuredContent"] = structured
     return result
 
 
-def _free(value: Any, returns: Returns, revision: Revision) -> dict[str, Any]:
+def _plain_result(value: Any, returns: Returns, revision: Revision) -> dict[str, Any]:
     """Return the result of a tool that declares no data."""
     if isinstance(value, WireType):
         from mcpwire.types import CallToolResult
 
         if isinstance(value, CallToolResult):
-            return _ready(value, returns, revision)
+            return _encode_result(value, returns, revision)
     elif is_record(value) and not isinstance(value, Media):
-        data = plain(value)
+        data = to_json_value(value)
         text = to_json(data).decode()
         result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
-        if returns.is_structured and revision.name in _HAVE_OBJECTS:
+        if returns.is_structured and revision.name in _OBJECT_REVISIONS:
             result["structuredContent"] = data
         return result
     return {"content": _blocks(value, revision)}
 
 
-def _ready(value: WireType, returns: Returns, revision: Revision) -> dict[str, Any]:
+def _encode_result(
+    value: WireType, returns: Returns, revision: Revision
+) -> dict[str, Any]:
     """Return the wire form of a result that the function built itself."""
     from mcpwire.types import CallToolResult, encode
 
@@ -412,9 +416,9 @@ def _ready(value: WireType, returns: Returns, revision: Revision) -> dict[str, A
         )
     structured = value.structured_content
     result: dict[str, Any] = encode(value, revision)
-    if type(structured) is not dict and revision.name not in _HAVE_ANYTHING:
+    if type(structured) is not dict and revision.name not in _ANY_VALUE_REVISIONS:
         result.pop("structuredContent", None)
-    result["content"] = [_at(block, revision) for block in result["content"]]
+    result["content"] = [_adapt_block(block, revision) for block in result["content"]]
     if value.is_error:
         return result
     if structured is UNSET:
@@ -434,7 +438,7 @@ def _blocks(value: Any, revision: Revision) -> list[dict[str, Any]]:
     if value is None:
         return []
     if isinstance(value, (list, tuple)) and any(map(_is_content, value)):
-        return [_block(each, revision) for each in value]
+        return [_block(item, revision) for item in value]
     return [_block(value, revision)]
 
 
@@ -447,15 +451,15 @@ def _block(value: Any, revision: Revision) -> dict[str, Any]:
     if isinstance(value, str):
         return {"type": "text", "text": str.__str__(value)}
     if isinstance(value, WireType):
-        return _at(_typed(value, revision), revision)
+        return _adapt_block(_encode_block(value, revision), revision)
     if isinstance(value, _BYTES):
         value = File(bytes(value))
     if isinstance(value, Media):
-        return _at(value.block(), revision)
-    return {"type": "text", "text": to_json(plain(value)).decode()}
+        return _adapt_block(value.block(), revision)
+    return {"type": "text", "text": to_json(to_json_value(value)).decode()}
 
 
-def _typed(value: WireType, revision: Revision) -> dict[str, Any]:
+def _encode_block(value: WireType, revision: Revision) -> dict[str, Any]:
     """Return the wire form of a content block, or of contents of a resource."""
     from mcpwire.types import BlobResourceContents, TextResourceContents, encode
 
@@ -467,9 +471,9 @@ def _typed(value: WireType, revision: Revision) -> dict[str, Any]:
     return raw
 
 
-def _at(block: dict[str, Any], revision: Revision) -> dict[str, Any]:
+def _adapt_block(block: dict[str, Any], revision: Revision) -> dict[str, Any]:
     """Return a block in a form that a revision supports."""
-    if revision.name in _HAVE_OBJECTS:
+    if revision.name in _OBJECT_REVISIONS:
         return block
     kind = block.get("type")
     if kind == "resource_link":
@@ -488,39 +492,41 @@ def resource_contents(
 ) -> list[dict[str, Any]]:
     """Return the contents of a resource, from text, bytes, data or contents."""
     if isinstance(value, (list, tuple)) and any(map(_is_content, value)):
-        return [_contents(each, uri, mime_type) for each in value]
+        return [_contents(item, uri, mime_type) for item in value]
     if isinstance(value, WireType):
         from mcpwire.types import ReadResourceResult
 
         if isinstance(value, ReadResourceResult):
-            return [_contents(each, uri, mime_type) for each in value.contents]
+            return [_contents(item, uri, mime_type) for item in value.contents]
     return [_contents(value, uri, mime_type)]
 
 
 def _contents(value: Any, uri: str, mime_type: str | None) -> dict[str, Any]:
     if isinstance(value, str):
-        return _named(uri, mime_type, "text", str.__str__(value))
+        return _item(uri, mime_type, "text", str.__str__(value))
     if isinstance(value, _BYTES):
-        return _named(uri, mime_type, "blob", base64_of(bytes(value)))
+        return _item(uri, mime_type, "blob", base64_of(bytes(value)))
     if isinstance(value, File):
         return value.contents(uri)
     if isinstance(value, Media):
         data = value.read()
-        return _named(uri, value.media_type(data), "blob", base64_of(data))
+        return _item(uri, value.media_type(data), "blob", base64_of(data))
     if isinstance(value, WireType):
         from mcpwire.types import EmbeddedResource, encode
 
-        typed = value.resource if isinstance(value, EmbeddedResource) else value
-        raw: dict[str, Any] = encode(typed)
+        resource = value.resource if isinstance(value, EmbeddedResource) else value
+        raw: dict[str, Any] = encode(resource)
         if "uri" not in raw or not ("text" in raw or "blob" in raw):
-            raise TypeError(f"{type(typed).__name__} is no contents of a resource")
+            raise TypeError(f"{type(resource).__name__} is no contents of a resource")
         return raw
-    return _named(uri, mime_type or _JSON, "text", to_json(plain(value)).decode())
+    return _item(
+        uri, mime_type or _JSON, "text", to_json(to_json_value(value)).decode()
+    )
 
 
-def _named(uri: str, mime_type: str | None, member: str, body: str) -> dict[str, Any]:
-    named = {"uri": uri} if mime_type is None else {"uri": uri, "mimeType": mime_type}
-    return {**named, member: body}
+def _item(uri: str, mime_type: str | None, member: str, body: str) -> dict[str, Any]:
+    item = {"uri": uri} if mime_type is None else {"uri": uri, "mimeType": mime_type}
+    return {**item, member: body}
 
 
 # --- prompts
@@ -536,12 +542,13 @@ def prompt_result(
         result: dict[str, Any] = encode(value, revision)
         messages = result["messages"]
     else:
-        several = value if isinstance(value, (list, tuple)) else [value]
-        result, messages = {}, [_message(each, revision) for each in several]
+        items = value if isinstance(value, (list, tuple)) else [value]
+        result, messages = {}, [_message(message, revision) for message in items]
     if description is not None:
         result.setdefault("description", description)
     result["messages"] = [
-        {**each, "content": _at(each["content"], revision)} for each in messages
+        {**message, "content": _adapt_block(message["content"], revision)}
+        for message in messages
     ]
     return result
 

@@ -2,7 +2,7 @@
 
 `translate` replaces parts that msgspec does not support: constraints of `Arg` and of
 other libraries, classes with fields, unions of several classes, pydantic's annotations.
-Where necessary it creates a class, a `Foreign`, as a stand-in for the hint.
+Where necessary it creates a class, a `StandIn`, as a stand-in for the hint.
 
 `Schemas` generates the schemas. msgspec and pydantic use references; here each
 reference is replaced by its definition, unless the definition is recursive or large.
@@ -37,17 +37,17 @@ from typing import (
 import attrs
 import msgspec
 
-from mcpwire.protocol.json_schema import mapped, rebuilt, walk
+from mcpwire.protocol.json_schema import map_schemas, replace_children, walk
 from mcpwire.server.authoring.conversion import (
     LENIENT,
     STRICT,
     Fault,
-    Foreign,
+    StandIn,
     adapter_of,
     is_pydantic,
-    places_of,
-    stands_for,
-    validate,
+    locations_of,
+    new_stand_in,
+    validate_pydantic,
 )
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ BOUNDS: Final = (
 PATTERN_LENGTH: Final = 1_024
 """The maximum length of a text with a pattern, unless `max_length` is given."""
 
-_SHOWN: Final = ("title", "description", "examples", "extra_json_schema")
+_ANNOTATIONS: Final = ("title", "description", "examples", "extra_json_schema")
 
 
 @attrs.frozen(kw_only=True, eq=False)  # hints have to be hashable
@@ -126,32 +126,32 @@ class Arg:
     """Titles of the values, for forms."""
 
 
-def facts_of(metadata: Iterable[Any]) -> dict[str, Any]:
+def attributes_of(metadata: Iterable[Any]) -> dict[str, Any]:
     """Return the attributes in metadata, by the names of `Arg`; the last one wins."""
-    facts: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for item in metadata:
-        facts.update(_facts(item))
-    return facts
+        attributes.update(_iter_attributes(item))
+    return attributes
 
 
-def _facts(item: Any) -> Iterator[tuple[str, Any]]:
+def _iter_attributes(item: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(item, str):
         yield "description", item
     elif isinstance(item, Arg):
-        yield from _given(item, attrs.fields_dict(Arg))
+        yield from _read_attributes(item, attrs.fields_dict(Arg))
     elif not isinstance(item, type):
         # pydantic's `Field` keeps its constraints in a list of `annotated_types`.
         inner = getattr(item, "metadata", None)
         if isinstance(inner, (list, tuple)):
             for constraint in inner:
-                yield from _facts(constraint)
-        yield from _given(item, (*BOUNDS, *_SHOWN))
+                yield from _iter_attributes(constraint)
+        yield from _read_attributes(item, (*BOUNDS, *_ANNOTATIONS))
         documentation = getattr(item, "documentation", None)  # PEP 727
         if isinstance(documentation, str):
             yield "description", documentation
 
 
-def _given(item: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+def _read_attributes(item: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
     for name in names:
         value = getattr(item, name, None)
         if value is not None and not callable(value):
@@ -165,15 +165,15 @@ _TOKEN: Final = re.compile(
     r"|(?P<other>\(\?(?:#[^)]*|P=\w+|[aiLmsux]+)\)|[\^$|]|\\(?:[AbBZ]|[1-9]\d?))"
     r"|(?P<open>\((?:\?(?:P<\w+>|[aiLmsux-]*:|[=!>]|<[=!]|\(\w+\)))?)"
     r"|(?P<close>\))"
-    r"|(?P<one>\\(?:x\w{2}|u\w{4}|U\w{8}|N\{[^}]*\}|[0-7]{1,3}|.)"
+    r"|(?P<part>\\(?:x\w{2}|u\w{4}|U\w{8}|N\{[^}]*\}|[0-7]{1,3}|.)"
     r"|\[\^?\]?(?:[^\]\\]|\\.)*\]|.)",
     re.DOTALL,
 )
-"""The tokens of a regular expression; `one` matches one character of the text."""
+"""The tokens of a regular expression; `part` matches one character of the text."""
 
 
 _CHARACTERS: Final = range(0x10000)
-"""The characters with which `_is_apart` compares two parts of a pattern."""
+"""The characters with which `_is_disjoint` compares two parts of a pattern."""
 
 
 @attrs.define
@@ -185,11 +185,11 @@ class _Group:
     """Whether the matcher never backtracks into it."""
     repeated: str = ""
     """A part of it that is repeated without limit."""
-    ones: list[str] = attrs.field(factory=list)
-    repeats: set[int] = attrs.field(factory=set)
-    """The indexes of the repeated ones."""
+    parts: list[str] = attrs.field(factory=list)
+    repeated_parts: set[int] = attrs.field(factory=set)
+    """The indexes of the repeated parts."""
     is_plain: bool = True
-    """Whether it contains nothing but `ones` and repeats."""
+    """Whether it contains nothing but `parts` and repeats."""
 
     def is_open(self) -> bool:
         """Return whether a text may be split in many ways into repeats of the group.
@@ -199,14 +199,14 @@ class _Group:
         """
         if not self.repeated or self.is_atomic:
             return False
-        if not self.is_plain or len(self.repeats) != 1:
+        if not self.is_plain or len(self.repeated_parts) != 1:
             return True
-        first, last = self.ones[0], self.ones[-1]
+        first, last = self.parts[0], self.parts[-1]
         return not (
-            (0 not in self.repeats and _is_apart(first, self.ones[1:]))
+            (0 not in self.repeated_parts and _is_disjoint(first, self.parts[1:]))
             or (
-                len(self.ones) - 1 not in self.repeats
-                and _is_apart(last, self.ones[:-1])
+                len(self.parts) - 1 not in self.repeated_parts
+                and _is_disjoint(last, self.parts[:-1])
             )
         )
 
@@ -231,7 +231,7 @@ def check_pattern(pattern: str) -> None:
                         "limit one of them, such as {0,20}"
                     )
                 group.repeated = before + text
-            group.repeats.add(len(group.ones) - 1)
+            group.repeated_parts.add(len(group.parts) - 1)
             continue
         before, closed = text, None
         if kind == "open":
@@ -242,8 +242,8 @@ def check_pattern(pattern: str) -> None:
             groups[-1].is_plain = False
             if not closed.is_atomic:
                 groups[-1].repeated = groups[-1].repeated or closed.repeated
-        elif kind == "one":
-            group.ones.append(text)
+        elif kind == "part":
+            group.parts.append(text)
         else:
             group.is_plain = False
 
@@ -253,13 +253,13 @@ def _is_unlimited(repeat: str) -> bool:
     return (repeat[0] in "*+" or ",}" in repeat) and not repeat[1:].endswith("+")
 
 
-def _is_apart(one: str, others: list[str]) -> bool:
+def _is_disjoint(part: str, others: list[str]) -> bool:
     """Return whether no character matches both one part and any of the others."""
-    both = re.compile(f"(?={one})(?:{'|'.join(others)})", re.IGNORECASE | re.DOTALL)
-    return both.search("".join(map(chr, _CHARACTERS))) is None
+    overlap = re.compile(f"(?={part})(?:{'|'.join(others)})", re.IGNORECASE | re.DOTALL)
+    return overlap.search("".join(map(chr, _CHARACTERS))) is None
 
 
-MARKS: Final = frozenset({Required, NotRequired})
+QUALIFIERS: Final = frozenset({Required, NotRequired})
 """The qualifiers of a TypedDict field, which may surround its hint."""
 
 
@@ -270,21 +270,21 @@ class Field(NamedTuple):
     parameter: str
     hint: Any
     is_needed: bool
-    shown: Mapping[str, Any] = MappingProxyType({})
+    default_keyword: Mapping[str, Any] = MappingProxyType({})
     """Its default as a keyword of the schema, if the default is a plain value."""
 
 
 def fields_of(kind: Any) -> list[Field] | None:
     """Return the fields of a class; ``None``: not a class with known fields."""
     if typing.is_typeddict(kind):
-        return [_member(kind, name, hint) for name, hint in _hints(kind).items()]
-    found: list[tuple[str, str, Any]]
+        return [_dict_field(kind, name, hint) for name, hint in _hints(kind).items()]
+    declared: list[tuple[str, str, Any]]
     missing = dataclasses.MISSING
     if attrs.has(kind):
         own = attrs.fields(kind)
-        found = [(f.name, f.alias or f.name, f.default) for f in own if f.init]
+        declared = [(f.name, f.alias or f.name, f.default) for f in own if f.init]
     elif dataclasses.is_dataclass(kind):
-        found = [
+        declared = [
             (f.name, f.name, f.default if f.default_factory is missing else ...)
             for f in dataclasses.fields(kind)
             if f.init
@@ -298,27 +298,30 @@ def fields_of(kind: Any) -> list[Field] | None:
             parameter,
             hints.get(name, Any),
             default is attrs.NOTHING or default is missing,
-            _shown(default),
+            _default_keyword(default),
         )
-        for name, parameter, default in found
+        for name, parameter, default in declared
     ]
 
 
-def _shown(default: Any) -> Mapping[str, Any]:
+def _default_keyword(default: Any) -> Mapping[str, Any]:
     if isinstance(default, enum.Enum) and default is not attrs.NOTHING:
         default = default.value
     is_plain = isinstance(default, (str, int, float, bool, type(None)))
     return {"default": default} if is_plain else {}
 
 
-def _member(kind: Any, name: str, hint: Any) -> Field:
+def _dict_field(kind: Any, name: str, hint: Any) -> Field:
     # `__required_keys__` ignores NotRequired in annotations that are strings.
-    mark = typing.get_origin(hint)
-    is_needed = mark is Required or (
-        mark is not NotRequired and name in kind.__required_keys__
+    qualifier = typing.get_origin(hint)
+    is_needed = qualifier is Required or (
+        qualifier is not NotRequired and name in kind.__required_keys__
     )
     return Field(
-        name, name, typing.get_args(hint)[0] if mark in MARKS else hint, is_needed
+        name,
+        name,
+        typing.get_args(hint)[0] if qualifier in QUALIFIERS else hint,
+        is_needed,
     )
 
 
@@ -331,21 +334,21 @@ def _hints(kind: Any) -> dict[str, Any]:
         ) from error
 
 
-def described(
+def class_schema(
     kind: Any, fields: Sequence[Field], schemas: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     """Return the schema of a class from the schemas of its fields."""
-    made: dict[str, Any] = {"title": kind.__name__, "type": "object"}
+    schema_of_class: dict[str, Any] = {"title": kind.__name__, "type": "object"}
     text = vars(kind).get("__doc__")
     # Python generates a docstring for a dataclass without one: its signature.
     if text and not text.startswith(f"{kind.__name__}("):
-        made["description"] = inspect.cleandoc(text)
-    made["properties"] = {
-        field.name: {**schema, **field.shown}
+        schema_of_class["description"] = inspect.cleandoc(text)
+    schema_of_class["properties"] = {
+        field.name: {**schema, **field.default_keyword}
         for field, schema in zip(fields, schemas, strict=True)
     }
     required = [field.name for field in fields if field.is_needed]
-    return {**made, "required": required} if required else made
+    return {**schema_of_class, "required": required} if required else schema_of_class
 
 
 ORDER: Final = "x-mcpwire-order"
@@ -355,7 +358,7 @@ TITLES: Final = "x-mcpwire-titles"
 """The keyword for titles of enum values; only forms use it."""
 
 _REFERENCE: Final = "#/$defs/"
-_LARGEST: Final = 330
+_MAX_INLINED: Final = 330
 """Subschemas; a larger definition is not inlined but referenced."""
 
 
@@ -364,44 +367,44 @@ class Schemas:
 
     def __init__(self, *, for_input: bool, has_titles: bool = False) -> None:
         self._definitions: dict[str, dict[str, Any]] = {}  # by name, unresolved
-        self._names: dict[type[Foreign], str] = {}
-        self._kept: dict[str, dict[str, Any]] = {}
-        self._dropped = (ORDER,) if has_titles else (ORDER, TITLES)
+        self._names: dict[type[StandIn], str] = {}
+        self._referenced: dict[str, dict[str, Any]] = {}
+        self._removed = (ORDER,) if has_titles else (ORDER, TITLES)
         self._for_input = for_input
 
     def of(self, hints: Sequence[Any]) -> list[dict[str, Any]]:
         """Return the schemas of hints, which `translate` returned."""
-        return self._resolved(self.raw(hints))
+        return self._resolve(self.raw(hints))
 
-    def whole(self, hint: Any) -> dict[str, Any]:
+    def document(self, hint: Any) -> dict[str, Any]:
         """Return the schema of a hint as a document of its own."""
         (schema,) = self.of([hint])
         if "$ref" in schema:  # inline the root, for readers that ignore `$ref`
-            schema = {**self._kept[_referred(schema.pop("$ref"))], **schema}
+            schema = {**self._referenced[_ref_name(schema.pop("$ref"))], **schema}
         return self.finish(schema)
 
     def finish(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Return the document: a schema with the definitions that it references."""
-        return {**schema, "$defs": self._kept} if self._kept else schema
+        return {**schema, "$defs": self._referenced} if self._referenced else schema
 
     def raw(self, hints: Sequence[Any]) -> list[dict[str, Any]]:
         """Return the schemas of hints, with unresolved references."""
-        made, definitions = msgspec.json.schema_components(
+        schemas, definitions = msgspec.json.schema_components(
             hints, schema_hook=self._describe, ref_template=_REFERENCE + "{name}"
         )
-        return self._adopted(list(made), definitions)
+        return self._add_definitions(list(schemas), definitions)
 
-    def adapted(self, hint: Any) -> dict[str, Any]:
+    def pydantic_schema(self, hint: Any) -> dict[str, Any]:
         """Return the schema that pydantic generates for a hint."""
         schema = adapter_of(hint).json_schema(
             by_alias=True,
             mode="validation" if self._for_input else "serialization",
             ref_template=_REFERENCE + "{model}",
         )
-        return self._adopted([schema], schema.pop("$defs", {}))[0]
+        return self._add_definitions([schema], schema.pop("$defs", {}))[0]
 
     def _describe(self, kind: Any) -> dict[str, Any]:
-        if issubclass(kind, Foreign):
+        if issubclass(kind, StandIn):
             if kind not in self._names:
                 # Named before it is described, because it may be recursive.
                 name = self._names[kind] = self._free_name(kind.__name__)
@@ -409,7 +412,7 @@ class Schemas:
                 self._definitions[name] = kind.describe(self)
             return {"$ref": _REFERENCE + self._names[kind]}
         if is_pydantic(kind):
-            return self.adapted(kind)
+            return self.pydantic_schema(kind)
         if issubclass(kind, PurePath):
             return {"type": "string", "format": "path"}
         raise TypeError(
@@ -419,74 +422,74 @@ class Schemas:
 
     def _free_name(self, name: str, schema: dict[str, Any] | None = None) -> str:
         """Return a name that no other definition has."""
-        free, number = name, 2
-        while self._definitions.get(free, schema) != schema:
-            free, number = f"{name}_{number}", number + 1
-        return free
+        candidate, number = name, 2
+        while self._definitions.get(candidate, schema) != schema:
+            candidate, number = f"{name}_{number}", number + 1
+        return candidate
 
-    def _adopted(
-        self, made: list[dict[str, Any]], definitions: Definitions
+    def _add_definitions(
+        self, schemas: list[dict[str, Any]], definitions: Definitions
     ) -> list[dict[str, Any]]:
         """Add definitions, and rename them if another one has the same name."""
         names = {name: self._free_name(name, d) for name, d in definitions.items()}
-        taken = {_REFERENCE + old: _REFERENCE + new for old, new in names.items()}
+        references = {_REFERENCE + old: _REFERENCE + new for old, new in names.items()}
 
-        def visit(each: dict[str, Any]) -> dict[str, Any]:
-            name = taken.get(each.get("$ref", ""))
-            return each if name is None else {**each, "$ref": name}
+        def visit(node: dict[str, Any]) -> dict[str, Any]:
+            name = references.get(node.get("$ref", ""))
+            return node if name is None else {**node, "$ref": name}
 
         for name, schema in definitions.items():
-            self._definitions[names[name]] = mapped(schema, visit)
-        return [mapped(schema, visit) for schema in made]
+            self._definitions[names[name]] = map_schemas(schema, visit)
+        return [map_schemas(schema, visit) for schema in schemas]
 
-    def _resolved(self, schemas: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _resolve(self, schemas: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         """Replace references by definitions, except large and recursive ones."""
         definitions = self._definitions
-        kept = _recursive(definitions)
-        known: dict[str, dict[str, Any]] = {}
+        retained = _recursive_names(definitions)
+        resolved: dict[str, dict[str, Any]] = {}
 
-        def meaning(name: str) -> dict[str, Any]:
-            if name not in known:
-                known[name] = resolve(definitions[name])
-                if sum(1 for _ in walk(known[name])) > _LARGEST:
-                    kept.add(name)
-            return known[name]
+        def resolve_name(name: str) -> dict[str, Any]:
+            if name not in resolved:
+                resolved[name] = resolve(definitions[name])
+                if sum(1 for _ in walk(resolved[name])) > _MAX_INLINED:
+                    retained.add(name)
+            return resolved[name]
 
         def resolve(raw: dict[str, Any]) -> dict[str, Any]:
-            left = {k: v for k, v in raw.items() if k not in self._dropped}
-            made = rebuilt(left, resolve)
-            name = _referred(made.get("$ref"))
-            if name in definitions and name not in kept:
-                meant = meaning(name)
-                if name not in kept:
-                    del made["$ref"]
-                    made = {**meant, **made}
+            source = {k: v for k, v in raw.items() if k not in self._removed}
+            result = replace_children(source, resolve)
+            name = _ref_name(result.get("$ref"))
+            if name in definitions and name not in retained:
+                definition = resolve_name(name)
+                if name not in retained:
+                    del result["$ref"]
+                    result = {**definition, **result}
             if ORDER in raw:
-                made["enum"] = raw[ORDER]
-            return _tidied(made, has_null=not self._for_input)
+                result["enum"] = raw[ORDER]
+            return _tidy(result, has_null=not self._for_input)
 
-        made = [resolve(schema) for schema in schemas]
-        pending = [each.get("$ref") for schema in made for each in walk(schema)]
+        result = [resolve(schema) for schema in schemas]
+        pending = [node.get("$ref") for schema in result for node in walk(schema)]
         while pending:
-            name = _referred(pending.pop())
-            if name in definitions and name not in self._kept:
-                self._kept[name] = meaning(name)
-                pending += [each.get("$ref") for each in walk(self._kept[name])]
-        return made
+            name = _ref_name(pending.pop())
+            if name in definitions and name not in self._referenced:
+                self._referenced[name] = resolve_name(name)
+                pending += [node.get("$ref") for node in walk(self._referenced[name])]
+        return result
 
 
 def without_null(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a schema in which null is not one of the alternatives."""
     if {"type": "null"} not in schema.get("anyOf", ()):
         return schema
-    left = [each for each in schema["anyOf"] if each != {"type": "null"}]
+    options = [option for option in schema["anyOf"] if option != {"type": "null"}]
     rest = {name: value for name, value in schema.items() if name != "anyOf"}
-    if len(left) == 1:
-        return {**left[0], **rest}
-    return {**rest, "anyOf": left}
+    if len(options) == 1:
+        return {**options[0], **rest}
+    return {**rest, "anyOf": options}
 
 
-def _tidied(schema: dict[str, Any], *, has_null: bool) -> dict[str, Any]:
+def _tidy(schema: dict[str, Any], *, has_null: bool) -> dict[str, Any]:
     """Remove an empty list `required`, and titles that repeat names."""
     if schema.get("required") == []:
         del schema["required"]
@@ -505,38 +508,38 @@ def _tidied(schema: dict[str, Any], *, has_null: bool) -> dict[str, Any]:
     return schema
 
 
-def _recursive(definitions: Definitions) -> set[str]:
+def _recursive_names(definitions: Definitions) -> set[str]:
     """Return the names of the recursive definitions."""
     direct = {
-        name: {_referred(each.get("$ref")) for each in walk(schema)}
+        name: {_ref_name(node.get("$ref")) for node in walk(schema)}
         for name, schema in definitions.items()
     }
-    found = set()
-    for name, first in direct.items():
+    names = set()
+    for name, references in direct.items():
         reached: set[str] = set()
-        pending = list(first)
+        pending = list(references)
         while pending:
             inner = pending.pop()
             if inner not in reached:
                 reached.add(inner)
                 pending += direct.get(inner, ())
         if name in reached:
-            found.add(name)
-    return found
+            names.add(name)
+    return names
 
 
-def _referred(reference: object) -> str:
+def _ref_name(reference: object) -> str:
     return reference.removeprefix(_REFERENCE) if isinstance(reference, str) else ""
 
 
 @attrs.frozen(eq=False)
-class Known:
+class StandIns:
     """The stand-ins for the classes and aliases that were translated so far."""
 
     is_exact: bool
     """Whether objects with unknown members are refused."""
 
-    stands: dict[Any, Any] = attrs.field(factory=dict)
+    by_type: dict[Any, Any] = attrs.field(factory=dict)
 
 
 _UNIONS: Final = frozenset({Union, types.UnionType})
@@ -544,11 +547,11 @@ _NUMBERS: Final = ("ge", "gt", "le", "lt", "multiple_of")
 _LENGTHS: Final = ("min_length", "max_length")
 
 
-def bare(hint: Any) -> Any:
+def bare_hint(hint: Any) -> Any:
     """Return a hint without metadata, aliases and qualifiers."""
     while True:
         origin = typing.get_origin(hint)
-        if origin is Annotated or origin in MARKS:
+        if origin is Annotated or origin in QUALIFIERS:
             hint = typing.get_args(hint)[0]
         elif hasattr(hint, "__supertype__"):
             hint = hint.__supertype__
@@ -560,7 +563,7 @@ def bare(hint: Any) -> Any:
 
 def members_of(hint: Any) -> tuple[Any, ...]:
     """Return the members of a union, or the hint itself."""
-    hint = bare(hint)
+    hint = bare_hint(hint)
     if typing.get_origin(hint) in _UNIONS:
         return typing.get_args(hint)
     return (hint,)
@@ -568,36 +571,36 @@ def members_of(hint: Any) -> tuple[Any, ...]:
 
 def translate(hint: Any, *, is_exact: bool = False) -> Any:
     """Return a hint that msgspec supports; `is_exact` refuses unknown members."""
-    return _translate(hint, Known(is_exact))
+    return _translate(hint, StandIns(is_exact))
 
 
-def _translate(hint: Any, known: Known) -> Any:
+def _translate(hint: Any, stand_ins: StandIns) -> Any:
     origin = typing.get_origin(hint)
     if origin is Annotated:
-        made = _annotated(hint, known)
+        result = _translate_annotated(hint, stand_ins)
     elif origin in _UNIONS:
-        made = _union(typing.get_args(hint), known)
+        result = _translate_union(typing.get_args(hint), stand_ins)
     elif origin is Literal:
-        made = _ordered(hint, [v for v in typing.get_args(hint) if v is not None])
+        result = _keep_order(hint, [v for v in typing.get_args(hint) if v is not None])
     elif origin in _CONTAINERS:
-        made = origin[
+        result = origin[
             tuple(
-                inner if inner is Ellipsis else _translate(inner, known)
+                inner if inner is Ellipsis else _translate(inner, stand_ins)
                 for inner in typing.get_args(hint)
             )
         ]
     elif isinstance(hint, type):
-        made = _class(hint, known)
+        result = _translate_class(hint, stand_ins)
     elif hasattr(hint, "__supertype__"):  # a NewType
-        made = _translate(hint.__supertype__, known)
+        result = _translate(hint.__supertype__, stand_ins)
     elif _is_alias(hint):
-        if hint not in known.stands:
-            known.stands[hint] = hint  # for references within the alias itself
-            known.stands[hint] = _translate(hint.__value__, known)
-        made = known.stands[hint]
+        if hint not in stand_ins.by_type:
+            stand_ins.by_type[hint] = hint  # for references within the alias itself
+            stand_ins.by_type[hint] = _translate(hint.__value__, stand_ins)
+        result = stand_ins.by_type[hint]
     else:
-        made = hint
-    return made
+        result = hint
+    return result
 
 
 def _is_alias(hint: Any) -> bool:
@@ -624,83 +627,83 @@ _CONTAINERS: Final = frozenset(
 )
 
 
-def _ordered(hint: Any, values: Sequence[Any]) -> Any:
+def _keep_order(hint: Any, values: Sequence[Any]) -> Any:
     """Keep the author's order of enum values in the schema."""
-    shown: dict[str, Any] = {ORDER: list(values)}
+    keywords: dict[str, Any] = {ORDER: list(values)}
     if values and all(isinstance(value, str) for value in values):
-        shown["type"] = "string"
-    return Annotated[hint, msgspec.Meta(extra_json_schema=shown)]
+        keywords["type"] = "string"
+    return Annotated[hint, msgspec.Meta(extra_json_schema=keywords)]
 
 
 # --- metadata
 
 
-def _annotated(hint: Any, known: Known) -> Any:
+def _translate_annotated(hint: Any, stand_ins: StandIns) -> Any:
     metadata = hint.__metadata__
     for kind in map(type, metadata):
         is_pydantics = (kind.__module__ or "").startswith("pydantic.")
         if is_pydantics and kind.__name__.endswith("Validator"):
-            return _adapted(hint)
-    facts = facts_of(metadata)
-    made = _bounded(
-        _translate(hint.__origin__, known),
-        {name: facts[name] for name in BOUNDS if name in facts},
+            return _pydantic_stand_in(hint)
+    attributes = attributes_of(metadata)
+    result = _add_bounds(
+        _translate(hint.__origin__, stand_ins),
+        {name: attributes[name] for name in BOUNDS if name in attributes},
     )
-    extra = dict(facts.get("extra_json_schema", ()))
-    if "header" in facts:
+    extra = dict(attributes.get("extra_json_schema", ()))
+    if "header" in attributes:
         # 2026-07-28 streamable-http, "Custom Headers from Tool Parameters".
-        extra["x-mcp-header"] = facts["header"]
-    if "choices" in facts:
-        extra[TITLES] = dict(facts["choices"])
-    shown: dict[str, Any] = {
-        name: facts[name]
+        extra["x-mcp-header"] = attributes["header"]
+    if "choices" in attributes:
+        extra[TITLES] = dict(attributes["choices"])
+    keywords: dict[str, Any] = {
+        name: attributes[name]
         for name in ("title", "description", "examples")
-        if name in facts
+        if name in attributes
     }
-    if "examples" in shown:
-        shown["examples"] = list(shown["examples"])
+    if "examples" in keywords:
+        keywords["examples"] = list(keywords["examples"])
     if extra:
-        shown["extra_json_schema"] = extra
-    return Annotated[made, msgspec.Meta(**shown)] if shown else made
+        keywords["extra_json_schema"] = extra
+    return Annotated[result, msgspec.Meta(**keywords)] if keywords else result
 
 
-def _adapted(hint: Any) -> Any:
+def _pydantic_stand_in(hint: Any) -> Any:
     adapter = adapter_of(hint)
-    stand = stands_for("Adapted")
+    stand_in = new_stand_in("Adapted")
 
     def make(value: Any, *, strict: bool) -> Any:
-        return validate(adapter, value, strict=strict)
+        return validate_pydantic(adapter, value, strict=strict)
 
     def describe(schemas: Schemas) -> dict[str, Any]:
-        return schemas.adapted(hint)
+        return schemas.pydantic_schema(hint)
 
-    stand.make, stand.describe = make, describe
-    return stand
+    stand_in.make, stand_in.describe = make, describe
+    return stand_in
 
 
-def _bounded(hint: Any, bounds: dict[str, Any]) -> Any:
+def _add_bounds(hint: Any, bounds: dict[str, Any]) -> Any:
     """Add bounds to a hint; in a union, to the members that they apply to."""
     if not bounds:
         return hint
     if typing.get_origin(hint) in _UNIONS:
-        parts = [_takes(each, bounds) for each in typing.get_args(hint)]
-        missing = bounds.keys() - {name for part in parts for name in part}
+        applicable = [_bounds_for(each, bounds) for each in typing.get_args(hint)]
+        missing = bounds.keys() - {name for names in applicable for name in names}
         if not missing:
-            members = zip(typing.get_args(hint), parts, strict=True)
-            return _joined([_bounded(*each) for each in members])
+            members = zip(typing.get_args(hint), applicable, strict=True)
+            return _join([_add_bounds(*each) for each in members])
         bounds = {name: bounds[name] for name in missing}
-    if "pattern" in bounds and bare(hint) is str:
+    if "pattern" in bounds and bare_hint(hint) is str:
         bounds = {"max_length": PATTERN_LENGTH, **bounds}
     bounded = Annotated[hint, msgspec.Meta(**bounds)]
-    _probe(bounded)
+    _check_supported(bounded)
     if "pattern" in bounds:
         check_pattern(bounds["pattern"])
     return bounded
 
 
-def _takes(hint: Any, bounds: dict[str, Any]) -> dict[str, Any]:
+def _bounds_for(hint: Any, bounds: dict[str, Any]) -> dict[str, Any]:
     """Return the bounds that apply to a member of a union."""
-    plain = bare(hint)
+    plain = bare_hint(hint)
     kind = typing.get_origin(plain) or plain
     names: tuple[str, ...] = ()
     if kind in {int, float}:
@@ -712,7 +715,7 @@ def _takes(hint: Any, bounds: dict[str, Any]) -> dict[str, Any]:
     return {name: bounds[name] for name in names if name in bounds}
 
 
-def _probe(hint: Any) -> None:
+def _check_supported(hint: Any) -> None:
     """Raise msgspec's `TypeError` if it does not support a hint."""
     with contextlib.suppress(msgspec.ValidationError):  # an object fits no hint
         msgspec.convert(object(), hint)
@@ -721,28 +724,28 @@ def _probe(hint: Any) -> None:
 # --- unions
 
 
-def _union(arguments: Iterable[Any], known: Known) -> Any:
-    made = tuple(_translate(each, known) for each in arguments)
-    union = _joined(made)
+def _translate_union(arguments: Iterable[Any], stand_ins: StandIns) -> Any:
+    members = tuple(_translate(argument, stand_ins) for argument in arguments)
+    union = _join(members)
     try:
-        _probe(union)
+        _check_supported(union)
     except TypeError:
-        return _one_of(made)
+        return _first_match(members)
     return union
 
 
-def _joined(members: Iterable[Any]) -> Any:
+def _join(members: Iterable[Any]) -> Any:
     return functools.reduce(operator.or_, members)
 
 
-def _one_of(members: tuple[Any, ...]) -> Any:
+def _first_match(members: tuple[Any, ...]) -> Any:
     """Return a stand-in that converts a value to the first member that it fits."""
-    chosen = [each for each in members if each is not type(None)]
-    names = " or ".join(_name(each) for each in chosen)
+    candidates = [each for each in members if each is not type(None)]
+    names = " or ".join(_hint_name(candidate) for candidate in candidates)
 
     def make(value: Any, *, strict: bool) -> Any:
         hook = STRICT if strict else LENIENT
-        for member in chosen:
+        for member in candidates:
             try:
                 return msgspec.convert(
                     value, member, strict=strict, str_keys=True, dec_hook=hook
@@ -752,69 +755,73 @@ def _one_of(members: tuple[Any, ...]) -> Any:
         raise Fault([((), f"expected {names}")])
 
     def describe(schemas: Schemas) -> dict[str, Any]:
-        return {"anyOf": schemas.raw(chosen)}
+        return {"anyOf": schemas.raw(candidates)}
 
-    one = stands_for("OneOf")
-    one.make, one.describe = make, describe
-    return one if len(chosen) == len(members) else _joined([one, type(None)])
+    stand_in = new_stand_in("OneOf")
+    stand_in.make, stand_in.describe = make, describe
+    return (
+        stand_in if len(candidates) == len(members) else _join([stand_in, type(None)])
+    )
 
 
-def _name(hint: Any) -> str:
-    plain = bare(hint)
+def _hint_name(hint: Any) -> str:
+    plain = bare_hint(hint)
     return plain.__name__ if isinstance(plain, type) else str(plain)
 
 
 # --- classes
 
 
-def _class(kind: type, known: Known) -> Any:
+def _translate_class(kind: type, stand_ins: StandIns) -> Any:
     if kind is object:
         return Any
     if issubclass(kind, enum.Enum):
-        return _ordered(kind, [member.value for member in kind])
+        return _keep_order(kind, [member.value for member in kind])
     # msgspec would treat a pydantic dataclass as one without validation.
     if is_pydantic(kind) and not hasattr(kind, "model_validate_json"):
-        return _adapted(kind)
-    if kind not in known.stands:
-        known.stands[kind] = kind
+        return _pydantic_stand_in(kind)
+    if kind not in stand_ins.by_type:
+        stand_ins.by_type[kind] = kind
         fields = fields_of(kind)
         if fields is not None:
-            _mirror(kind, fields, known)
-    return known.stands[kind]
+            _register_class(kind, fields, stand_ins)
+    return stand_ins.by_type[kind]
 
 
-def _mirror(kind: Any, fields: list[Field], known: Known) -> None:
+def _register_class(kind: Any, fields: list[Field], stand_ins: StandIns) -> None:
     """Register a stand-in for a class, which converts with a msgspec struct."""
     # Registered before its fields are translated, because they may contain it.
-    stand = known.stands[kind] = stands_for(kind.__name__)
-    hints = [_translate(field.hint, known) for field in fields]
-    inner = [f"field_{number}" for number in range(len(fields))]
-    mirror = msgspec.defstruct(
+    stand_in = stand_ins.by_type[kind] = new_stand_in(kind.__name__)
+    hints = [_translate(field.hint, stand_ins) for field in fields]
+    struct_names = [f"field_{number}" for number in range(len(fields))]
+    struct = msgspec.defstruct(
         kind.__name__,
         [
-            (own, hint) if field.is_needed else (own, hint, msgspec.UNSET)
-            for own, hint, field in zip(inner, hints, fields, strict=True)
+            (field_name, hint) if field.is_needed else (field_name, hint, msgspec.UNSET)
+            for field_name, hint, field in zip(struct_names, hints, fields, strict=True)
         ],
-        rename=dict(zip(inner, (field.name for field in fields), strict=True)),
+        rename=dict(zip(struct_names, (field.name for field in fields), strict=True)),
         kw_only=True,
-        forbid_unknown_fields=known.is_exact,
+        forbid_unknown_fields=stand_ins.is_exact,
     )
     parameters = [field.parameter for field in fields]
 
     def make(value: Any, *, strict: bool) -> Any:
         hook = STRICT if strict else LENIENT
         try:
-            made = msgspec.convert(
-                value, mirror, strict=strict, str_keys=True, dec_hook=hook
+            converted = msgspec.convert(
+                value, struct, strict=strict, str_keys=True, dec_hook=hook
             )
         except msgspec.ValidationError as error:
             # msgspec would discard the inner path of its own error.
-            raise Fault(places_of(error)) from error
-        given = zip(parameters, msgspec.structs.astuple(made), strict=True)
-        return kind(**{name: v for name, v in given if v is not msgspec.UNSET})
+            raise Fault(locations_of(error)) from error
+        values = zip(parameters, msgspec.structs.astuple(converted), strict=True)
+        return kind(**{name: v for name, v in values if v is not msgspec.UNSET})
 
     def describe(schemas: Schemas) -> dict[str, Any]:
-        made = described(kind, fields, schemas.raw(hints))
-        return {**made, "additionalProperties": False} if known.is_exact else made
+        schema = class_schema(kind, fields, schemas.raw(hints))
+        return (
+            {**schema, "additionalProperties": False} if stand_ins.is_exact else schema
+        )
 
-    stand.make, stand.describe = make, describe
+    stand_in.make, stand_in.describe = make, describe

@@ -27,25 +27,25 @@ from mcpwire.server.authoring.conversion import (
     LENIENT,
     STRICT,
     BadArguments,
+    describe_choices,
+    describe_value,
     excerpt,
     faults_of,
-    listed,
-    plain,
-    shown,
+    to_json_value,
     validator_of,
     with_whole_numbers,
 )
 from mcpwire.server.authoring.injection import (
-    Plans,
+    Dependencies,
+    describe_function,
     hints_of,
-    injected_by,
+    injection_of,
     target_of,
-    where,
 )
 from mcpwire.server.authoring.results import Returns, read_returns
 from mcpwire.server.authoring.schemas import (
     Schemas,
-    bare,
+    bare_hint,
     members_of,
     translate,
     without_null,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from mcpwire.server.authoring.injection import Injected
 
-_NAMES: Final = frozenset(
+_SECTION_NAMES: Final = frozenset(
     {"args", "arguments", "parameters", "params", "other parameters", "keyword args"}
 )
 _UNDERLINE: Final = re.compile(r"-{3,}\s*")
@@ -68,43 +68,43 @@ _SPHINX_ITEM: Final = re.compile(
     r"\s*(.*)"
 )
 _SPHINX_TYPE: Final = re.compile(r":(?:type|vartype)\s[^:]*:")
-_LONGEST_LINE: Final = 2_000  # characters of a line that the patterns search
+_MAX_LINE: Final = 2_000  # characters of a line that the patterns search
 
 
 def read_docstring(text: str | None) -> tuple[str | None, dict[str, str]]:
     """Return the description in a docstring, and those of its parameters."""
     lines = inspect.cleandoc(text or "").splitlines()
     prose: list[str] = []
-    found: dict[str, list[str]] = {}
-    at = 0
-    while at < len(lines):
-        line, after = lines[at], "".join(lines[at + 1 : at + 2])
+    descriptions: dict[str, list[str]] = {}
+    index = 0
+    while index < len(lines):
+        line, after = lines[index], "".join(lines[index + 1 : index + 2])
         title = line.strip().lower()
-        sphinx = _SPHINX_ITEM.match(line[:_LONGEST_LINE])
-        end = _end_of_block(lines, at + 1)
+        sphinx = _SPHINX_ITEM.match(line[:_MAX_LINE])
+        end = _end_of_block(lines, index + 1)
         if sphinx is not None:
-            found[sphinx[1]] = [sphinx[2], *lines[at + 1 : end]]
-        elif _SPHINX_TYPE.match(line[:_LONGEST_LINE]):
+            descriptions[sphinx[1]] = [sphinx[2], *lines[index + 1 : end]]
+        elif _SPHINX_TYPE.match(line[:_MAX_LINE]):
             pass
-        elif title in _NAMES and _UNDERLINE.fullmatch(after):
-            titles = (n for n in range(at + 2, len(lines)) if _is_title(lines, n))
+        elif title in _SECTION_NAMES and _UNDERLINE.fullmatch(after):
+            titles = (n for n in range(index + 2, len(lines)) if _is_title(lines, n))
             end = next(titles, len(lines))
-            _read_items(lines[at + 2 : end], _NUMPY_ITEM, found)
+            _read_items(lines[index + 2 : end], _NUMPY_ITEM, descriptions)
         elif (
             title.endswith(":")
-            and title[:-1] in _NAMES
+            and title[:-1] in _SECTION_NAMES
             and (not _indent(line) and after.strip() and _indent(after))
         ):
-            _read_items(lines[at + 1 : end], _GOOGLE_ITEM, found)
+            _read_items(lines[index + 1 : end], _GOOGLE_ITEM, descriptions)
         else:
             prose.append(line)
-            end = at + 1
-        at = end
+            end = index + 1
+        index = end
     description = "\n".join(prose).strip()
     return description or None, {
         name: joined
-        for name, said in found.items()
-        if (joined := " ".join(filter(None, map(str.strip, said))))
+        for name, texts in descriptions.items()
+        if (joined := " ".join(filter(None, map(str.strip, texts))))
     }
 
 
@@ -124,21 +124,21 @@ def _end_of_block(lines: list[str], start: int) -> int:
 
 
 def _read_items(
-    body: list[str], pattern: re.Pattern[str], found: dict[str, list[str]]
+    body: list[str], pattern: re.Pattern[str], descriptions: dict[str, list[str]]
 ) -> None:
     """Parse a list of parameters: each begins at the least indented column."""
     lines = [line for line in body if line.strip()]
     indent = min(map(_indent, lines), default=0)
     names: list[str] = []
     for line in lines:
-        item = pattern.match(line[indent:][:_LONGEST_LINE])
+        item = pattern.match(line[indent:][:_MAX_LINE])
         if _indent(line) == indent and item is not None:
             names = [name.strip() for name in item[1].split(",")]
             first = item[2] if pattern.groups > 1 else ""
-            found |= {name: [first or ""] for name in names}
+            descriptions |= {name: [first or ""] for name in names}
         else:
             for name in names:
-                found[name].append(line)
+                descriptions[name].append(line)
 
 
 def _indent(line: str) -> int:
@@ -152,7 +152,7 @@ MISSING: Final = inspect.Parameter.empty
 """The default of a required parameter."""
 
 # Types of defaults that a struct stores unchanged; it would copy or refuse others.
-_CONSTANTS: Final = (str, int, float, bool, bytes, _NONE, tuple, frozenset, enum.Enum)
+_IMMUTABLE: Final = (str, int, float, bool, bytes, _NONE, tuple, frozenset, enum.Enum)
 
 
 @attrs.frozen(eq=False)
@@ -197,43 +197,45 @@ class HintedParameters:
         if arguments is None:
             arguments = {}
         try:
-            made = msgspec.convert(arguments, self._struct, **self._options)
+            converted = msgspec.convert(arguments, self._struct, **self._options)
         except (ValueError, RecursionError):
             # Not always an error: for JSON Schema, 1.0 is an integer.
-            return self._one_by_one(arguments, self._one)
-        return msgspec.structs.asdict(made)
+            return self._convert_separately(arguments, self._convert_one)
+        return msgspec.structs.asdict(converted)
 
     def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
         """Convert texts to keyword arguments; a text that does not fit may be JSON."""
-        return self._one_by_one(arguments, self._from_text)
+        return self._convert_separately(arguments, self._convert_text)
 
-    def _one_by_one(
+    def _convert_separately(
         self, arguments: object, read: Callable[[str, Any], Any]
     ) -> dict[str, Any]:
         if not isinstance(arguments, dict):
-            raise BadArguments([f"arguments: expected object, got {shown(arguments)}"])
-        made: dict[str, Any] = {}
+            raise BadArguments(
+                [f"arguments: expected object, got {describe_value(arguments)}"]
+            )
+        converted: dict[str, Any] = {}
         faults: list[str] = []
         for name, value in arguments.items():
             if name not in self._hints:
-                known = f", there are {', '.join(self.names)}" if self.names else ""
-                faults.append(f"unknown argument {excerpt(name)}{known}")
+                existing = f", there are {', '.join(self.names)}" if self.names else ""
+                faults.append(f"unknown argument {excerpt(name)}{existing}")
                 continue
             try:
-                made[name] = read(name, value)
+                converted[name] = read(name, value)
             except (ValueError, RecursionError) as error:
                 schema = self.schema["properties"][name]
                 faults += faults_of(name, value, error, schema)
         for name in self.names:
             if name not in arguments:
-                made[name] = self._by_name[name].default
-                if made[name] is MISSING:
+                converted[name] = self._by_name[name].default
+                if converted[name] is MISSING:
                     faults.append(f"{name} is missing")
         if faults:
             raise BadArguments(faults)
-        return made
+        return converted
 
-    def _one(self, name: str, value: Any) -> Any:
+    def _convert_one(self, name: str, value: Any) -> Any:
         hint = self._hints[name]
         try:
             return msgspec.convert(value, hint, **self._options)
@@ -243,7 +245,7 @@ class HintedParameters:
                 raise
         return msgspec.convert(whole, hint, **self._options)
 
-    def _from_text(self, name: str, text: str) -> Any:
+    def _convert_text(self, name: str, text: str) -> Any:
         hint = self._hints[name]
         try:
             return msgspec.convert(
@@ -252,7 +254,9 @@ class HintedParameters:
         except ValueError as error:
             try:
                 # An exploded variable of a URI template is a list.
-                return self._one(name, loads(text) if type(text) is str else text)
+                return self._convert_one(
+                    name, loads(text) if type(text) is str else text
+                )
             except JSONDecodeError:
                 raise error from None
 
@@ -261,23 +265,23 @@ class HintedParameters:
         parameter = self._by_name.get(name)
         if parameter is None:
             return None
-        found: list[str] = []
+        choices: list[str] = []
         for member in members_of(parameter.hint):
-            plain = bare(member)
+            plain = bare_hint(member)
             if plain is _NONE:
                 continue
-            listed = _listed(plain)
-            if listed is None:
+            texts = _allowed_texts(plain)
+            if texts is None:
                 return None
-            found += listed
-        return list(dict.fromkeys(found))
+            choices += texts
+        return list(dict.fromkeys(choices))
 
 
 def _default(default: Any) -> tuple[Any, ...]:
     """Return the default of a struct field."""
     if default is MISSING:
         return ()
-    if isinstance(default, _CONSTANTS):
+    if isinstance(default, _IMMUTABLE):
         return (default,)
     return (msgspec.field(default_factory=lambda: default),)
 
@@ -285,17 +289,17 @@ def _default(default: Any) -> tuple[Any, ...]:
 def _hint(parameter: Parameter) -> Any:
     """Return the hint for conversions; a default of ``None`` makes ``None`` valid."""
     try:
-        made = translate(parameter.hint, is_exact=True)
+        result = translate(parameter.hint, is_exact=True)
     except TypeError as error:
-        raise _refused(parameter, error) from error
+        raise _parameter_error(parameter, error) from error
     takes_none = any(
-        each is _NONE or each is None or each is Any
-        for each in members_of(parameter.hint)
+        member is _NONE or member is None or member is Any
+        for member in members_of(parameter.hint)
     )
-    return made if takes_none or parameter.default is not None else made | None
+    return result if takes_none or parameter.default is not None else result | None
 
 
-def _listed(plain: Any) -> list[str] | None:
+def _allowed_texts(plain: Any) -> list[str] | None:
     if plain is bool:
         return ["true", "false"]
     if isinstance(plain, type) and issubclass(plain, enum.Enum):
@@ -318,10 +322,10 @@ def _schema(parameters: Sequence[Parameter], hints: Sequence[Any]) -> dict[str, 
     root: dict[str, Any] = {"type": "object", "properties": {}}
     schemas = Schemas(for_input=True)
     if parameters:
-        made = _schemas_of(schemas, parameters, hints)
+        property_schemas = _schemas_of(schemas, parameters, hints)
         root["properties"] = {
             each.name: _property(each, schema)
-            for each, schema in zip(parameters, made, strict=True)
+            for each, schema in zip(parameters, property_schemas, strict=True)
         }
     required = [each.name for each in parameters if each.default is MISSING]
     if required:
@@ -333,16 +337,16 @@ def _schema(parameters: Sequence[Parameter], hints: Sequence[Any]) -> dict[str, 
 def _schemas_of(
     schemas: Schemas, parameters: Sequence[Parameter], hints: Sequence[Any]
 ) -> list[dict[str, Any]]:
-    made = []
+    property_schemas = []
     for parameter, hint in zip(parameters, hints, strict=True):
         try:
-            made += schemas.of([hint])
+            property_schemas += schemas.of([hint])
         except TypeError as error:
-            raise _refused(parameter, error) from error
-    return made
+            raise _parameter_error(parameter, error) from error
+    return property_schemas
 
 
-def _refused(parameter: Parameter, error: TypeError) -> TypeError:
+def _parameter_error(parameter: Parameter, error: TypeError) -> TypeError:
     return TypeError(f"the parameter {parameter.name!r}: {error}")
 
 
@@ -354,7 +358,7 @@ def _property(parameter: Parameter, schema: dict[str, Any]) -> dict[str, Any]:
     if parameter.default is MISSING:
         return schema
     try:
-        default = plain(parameter.default)
+        default = to_json_value(parameter.default)
         encode(default)
     except (TypeError, ValueError, LocalProtocolError):
         return schema  # a default without a JSON form is left out
@@ -388,7 +392,7 @@ def _flat_faults(schema: Mapping[str, Any], arguments: dict[str, Any]) -> list[s
         if name not in properties and schema.get("additionalProperties") is False:
             faults.append(f"unknown argument {excerpt(name)}")
         elif type(rule) is dict and (expected := _expected(value, rule)):
-            faults.append(f"{name}: expected {expected}, got {shown(value)}")
+            faults.append(f"{name}: expected {expected}, got {describe_value(value)}")
     return faults
 
 
@@ -396,12 +400,12 @@ def _expected(value: Any, rule: Mapping[str, Any]) -> str | None:
     """Return the rule that a value violates, in words; ``None``: it is valid."""
     kind = rule.get("type", ())
     kinds = [kind] if isinstance(kind, str) else kind
-    checks = [_IS_TYPE[each] for each in kinds if each in _IS_TYPE]
+    checks = [_IS_TYPE[item] for item in kinds if item in _IS_TYPE]
     if checks and not any(fits(value) for fits in checks):
         return " or ".join(kinds)
     allowed = rule.get("enum", [rule["const"]] if "const" in rule else None)
-    if allowed is not None and not any(_is_same(value, each) for each in allowed):
-        return listed(allowed)
+    if allowed is not None and not any(_is_same(value, item) for item in allowed):
+        return describe_choices(allowed)
     if _IS_TYPE["number"](value):
         if value < rule.get("minimum", value):
             return f"number >= {rule['minimum']}"
@@ -410,16 +414,16 @@ def _expected(value: Any, rule: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _filled(
+def _add_defaults(
     properties: Mapping[str, Any], arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return arguments with the defaults of a schema; integers become `int`."""
     rules = {name: rule for name, rule in properties.items() if type(rule) is dict}
-    made = {n: rule["default"] for n, rule in rules.items() if "default" in rule}
+    filled = {n: rule["default"] for n, rule in rules.items() if "default" in rule}
     for name, value in arguments.items():
         is_whole = rules.get(name, {}).get("type") == "integer"
-        made[name] = int(value) if is_whole else value
-    return made
+        filled[name] = int(value) if is_whole else value
+    return filled
 
 
 def _is_same(value: Any, other: Any) -> bool:
@@ -446,7 +450,9 @@ class ExplicitParameters:
         if arguments is None:
             arguments = {}
         if type(arguments) is not dict:
-            raise BadArguments([f"arguments: expected object, got {shown(arguments)}"])
+            raise BadArguments(
+                [f"arguments: expected object, got {describe_value(arguments)}"]
+            )
         if self._validator is None:
             faults = _flat_faults(self.schema, arguments)
         else:
@@ -454,7 +460,7 @@ class ExplicitParameters:
             faults = [] if fault is None else [fault]
         if faults:
             raise BadArguments(faults)
-        checked = _filled(self._properties, arguments)
+        checked = _add_defaults(self._properties, arguments)
         return {} if self._argument is None else {self._argument: checked}
 
     def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
@@ -473,7 +479,7 @@ class ExplicitParameters:
 Parameters: TypeAlias = "HintedParameters | ExplicitParameters"
 """The parameters of a function that a client fills, with their conversion."""
 
-_REFUSED: Final = {
+_UNSUPPORTED: Final = {
     inspect.Parameter.VAR_POSITIONAL: "takes any number of arguments, which cannot be "
     "described",
     inspect.Parameter.VAR_KEYWORD: "takes arguments of any name, which cannot be "
@@ -494,7 +500,7 @@ class Signature:
     injected: Mapping[str, Injected]
     """The parameters that the server fills: with the context, or a dependency."""
 
-    plans: Plans | None
+    dependencies: Dependencies | None
     """The dependencies among these; ``None``: the server fills no parameter."""
 
     returns: Returns
@@ -519,15 +525,16 @@ def read_signature(
     try:
         _check_kind(function, target)
         hints = hints_of(target)
-        taken, injected = _sorted(function, hints)
-        plans = Plans(injected) if injected else None
-        description, told = read_docstring(inspect.getdoc(target))
+        arguments, injected = _split_parameters(function, hints)
+        dependencies = Dependencies(injected) if injected else None
+        description, texts = read_docstring(inspect.getdoc(target))
         parameters: Parameters
         if input_schema is not None:
-            parameters = ExplicitParameters(input_schema, _only(taken))
+            parameters = ExplicitParameters(input_schema, _single_parameter(arguments))
         else:
             parameters = HintedParameters(
-                [_parameter(each, hints, told) for each in taken], coerce=coerce
+                [_parameter(parameter, hints, texts) for parameter in arguments],
+                coerce=coerce,
             )
         returns = read_returns(
             hints.get("return", Any),
@@ -537,9 +544,15 @@ def read_signature(
         )
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{where(function)}: {error}") from error
+        raise kind(f"{describe_function(function)}: {error}") from error
     return Signature(
-        function, parameters, injected, plans, returns, _is_async(function), description
+        function,
+        parameters,
+        injected,
+        dependencies,
+        returns,
+        _is_async(function),
+        description,
     )
 
 
@@ -564,41 +577,41 @@ def _is_async(function: Any) -> bool:
 # --- hints
 
 
-def _sorted(
+def _split_parameters(
     function: Callable[..., Any], hints: Mapping[str, Any]
 ) -> tuple[list[inspect.Parameter], dict[str, Injected]]:
     """Return the parameters that the client fills, and those that the server fills."""
-    taken: list[inspect.Parameter] = []
+    arguments: list[inspect.Parameter] = []
     injected: dict[str, Injected] = {}
     for name, parameter in inspect.signature(function).parameters.items():
-        found = injected_by(parameter, hints.get(name))
-        if found is not None and parameter.kind is not parameter.POSITIONAL_ONLY:
-            injected[name] = found
+        injection = injection_of(parameter, hints.get(name))
+        if injection is not None and parameter.kind is not parameter.POSITIONAL_ONLY:
+            injected[name] = injection
             continue
-        if parameter.kind in _REFUSED:
-            raise TypeError(f"the parameter {name!r} {_REFUSED[parameter.kind]}")
-        if name in {"self", "cls"} and not taken and name not in hints:
+        if parameter.kind in _UNSUPPORTED:
+            raise TypeError(f"the parameter {name!r} {_UNSUPPORTED[parameter.kind]}")
+        if name in {"self", "cls"} and not arguments and name not in hints:
             raise TypeError(
                 f"the parameter {name!r}: register the method of an object, or a "
                 "function"
             )
-        taken.append(parameter)
-    return taken, injected
+        arguments.append(parameter)
+    return arguments, injected
 
 
-def _only(taken: list[inspect.Parameter]) -> str | None:
+def _single_parameter(parameters: list[inspect.Parameter]) -> str | None:
     """Return the name of the one parameter that gets all arguments."""
-    needed = [each for each in taken if each.default is each.empty] or taken
-    if len(needed) > 1:
+    required = [each for each in parameters if each.default is each.empty] or parameters
+    if len(required) > 1:
         raise TypeError(
-            f"the parameter {needed[1].name!r} is one too many: with a schema of its "
+            f"the parameter {required[1].name!r} is one too many: with a schema of its "
             "own, a function takes all arguments in one dict"
         )
-    return needed[0].name if needed else None
+    return required[0].name if required else None
 
 
 def _parameter(
-    parameter: inspect.Parameter, hints: Mapping[str, Any], told: Mapping[str, str]
+    parameter: inspect.Parameter, hints: Mapping[str, Any], texts: Mapping[str, str]
 ) -> Parameter:
     default = parameter.default
     if (type(default).__module__ or "").startswith("pydantic."):
@@ -610,5 +623,5 @@ def _parameter(
         parameter.name,
         hints.get(parameter.name, Any),
         default,
-        told.get(parameter.name),
+        texts.get(parameter.name),
     )

@@ -60,7 +60,7 @@ _RESERVED: Final = "io.modelcontextprotocol/"
 
 
 @attrs.frozen(eq=False)
-class ReadSkill:
+class ServedSkill:
     """One checked skill."""
 
     path: str
@@ -73,12 +73,12 @@ class ReadSkill:
     """Its entry in `skills/list`."""
 
 
-def read_skills(source: Source, base: str) -> list[ReadSkill]:
+def read_skills(source: Source, base: str) -> list[ServedSkill]:
     """Return the skills of a source, by their path."""
-    found = sorted(_found(source), key=itemgetter(0))
-    if not found:
+    sources = sorted(_iter_skills(source), key=itemgetter(0))
+    if not sources:
         raise ValueError(f"found no skill in {source!r}: no folder has a {DOCUMENT}")
-    skills = [_skill(base, path, files) for path, files in found]
+    skills = [_build_skill(base, path, files) for path, files in sources]
     names: dict[str, str] = {}
     for skill in skills:
         other = names.setdefault(skill.path.rpartition("/")[2], skill.path)
@@ -90,40 +90,40 @@ def read_skills(source: Source, base: str) -> list[ReadSkill]:
 # Reading of sources
 
 
-def _found(source: Source) -> Iterator[tuple[str, Mapping[str, bytes]]]:
+def _iter_skills(source: Source) -> Iterator[tuple[str, Mapping[str, bytes]]]:
     """Yield the path of each skill, and its files by path."""
     if isinstance(source, Mapping):
         for path, files in source.items():
-            yield path.strip("/"), _files(files)
+            yield path.strip("/"), _read_files(files)
         return
     root = Path(source)
     if (root / DOCUMENT).is_file():
-        yield root.resolve().name, _files(root)
+        yield root.resolve().name, _read_files(root)
         return
     folder = Folder(root)
     documents = [PurePosixPath(path) for path in folder.walk()]
-    homes = {path.parent for path in documents if path.name == DOCUMENT}
-    for home in homes:
+    skill_folders = {path.parent for path in documents if path.name == DOCUMENT}
+    for skill_folder in skill_folders:
         # A skill inside another skill is part of the outer one.
-        if homes.isdisjoint(home.parents):
-            yield str(home), _files(root / home)
+        if skill_folders.isdisjoint(skill_folder.parents):
+            yield str(skill_folder), _read_files(root / skill_folder)
 
 
-def _files(files: Files) -> dict[str, bytes]:
+def _read_files(files: Files) -> dict[str, bytes]:
     if isinstance(files, Mapping):
         return {
             path: data.encode() if isinstance(data, str) else bytes(data)
             for path, data in files.items()
         }
     folder = Folder(files, max_bytes=MAX_BYTES)
-    read = {path: folder.read_bytes(path) for path in folder.walk()}
-    return {path: data for path, data in read.items() if data is not None}
+    contents = {path: folder.read_bytes(path) for path in folder.walk()}
+    return {path: data for path, data in contents.items() if data is not None}
 
 
 # Entries of skills
 
 
-def _skill(base: str, path: str, files: Mapping[str, bytes]) -> ReadSkill:
+def _build_skill(base: str, path: str, files: Mapping[str, bytes]) -> ServedSkill:
     """Return a skill; raise `ValueError` if it breaks a rule."""
     load_yaml()
     root = base + quote(path, safe=PATH_CHARACTERS)
@@ -135,12 +135,14 @@ def _skill(base: str, path: str, files: Mapping[str, bytes]) -> ReadSkill:
         entry = {
             "uri": uri,
             "frontmatter": read_frontmatter(split_document(files[DOCUMENT])[0]),
-            "resources": [_file(each, files[name]) for each, name in by_uri.items()],
+            "resources": [
+                _file_entry(file_uri, files[name]) for file_uri, name in by_uri.items()
+            ],
         }
         skill = decode(Skill, entry)
         check_entry(skill)
-        for each, name in by_uri.items():
-            check_file(skill, each, files[name])
+        for file_uri, name in by_uri.items():
+            check_file(skill, file_uri, files[name])
     except SkillError as error:
         raise ValueError(f"the skill {path!r}: {error}") from error
     except FrontmatterError as error:
@@ -153,10 +155,10 @@ def _skill(base: str, path: str, files: Mapping[str, bytes]) -> ReadSkill:
                 f"the skill {path!r}: its metadata has {key!r}, and what begins with "
                 f"{_RESERVED!r} is reserved"
             )
-    return ReadSkill(path, files, entry)
+    return ServedSkill(path, files, entry)
 
 
-def _file(uri: str, data: bytes) -> dict[str, Any]:
+def _file_entry(uri: str, data: bytes) -> dict[str, Any]:
     digest = f"sha256:{sha256(data).hexdigest()}"
     return {"uri": uri, "digest": digest, "size": len(data)}
 
@@ -204,7 +206,7 @@ class Skills:
         self.settings: dict[str, Any] = {"directoryRead": True}
         self._base = uri
         self._page_size = check_page_size(page_size)
-        self._ttl_ms = check_count(ttl_ms, "ttl_ms", least=0)
+        self._ttl_ms = check_count(ttl_ms, "ttl_ms", minimum=0)
         self._skills = {s.entry["uri"]: s for s in read_skills(source, uri)}
         self._files = {
             f"{skill.path}/{name}": data
@@ -222,13 +224,13 @@ class Skills:
         for skill in self._skills.values():
             for name, data in skill.files.items():
                 path = f"{skill.path}/{name}"
-                child = self._listed(path)
+                child = self._directory_entry(path)
                 child |= {"mimeType": file_of(name, data).mime_type, "size": len(data)}
                 # Up to the folder of the skill; the folders above are not served.
                 while len(path) > len(skill.path):
                     path = path.rpartition("/")[0]
                     folders.setdefault(self._uri(path), {})[child["uri"]] = child
-                    child = {**self._listed(path), "mimeType": DIRECTORY}
+                    child = {**self._directory_entry(path), "mimeType": DIRECTORY}
         return {
             uri: sorted(children.values(), key=itemgetter("uri"))
             for uri, children in folders.items()
@@ -237,7 +239,7 @@ class Skills:
     def _uri(self, path: str) -> str:
         return self._base + quote(path, safe=PATH_CHARACTERS)
 
-    def _listed(self, path: str) -> dict[str, Any]:
+    def _directory_entry(self, path: str) -> dict[str, Any]:
         return {"uri": self._uri(path), "name": path.rpartition("/")[2]}
 
     # Methods of `Extension`
@@ -286,7 +288,7 @@ class Skills:
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Handle ``skills/list``."""
-        page, following = page_of(
+        page, next_cursor = page_of(
             [skill.entry for skill in self._skills.values()],
             params.get("cursor"),
             size=self._page_size,
@@ -294,8 +296,8 @@ class Skills:
             key=itemgetter("uri"),
         )
         result: dict[str, Any] = {"skills": page}
-        if following is not None:
-            result["nextCursor"] = following
+        if next_cursor is not None:
+            result["nextCursor"] = next_cursor
         return {**result, **self._hints(request)}
 
     def get_skill(
@@ -316,7 +318,7 @@ class Skills:
         children = self._folders.get(uri.removesuffix("/"))
         if children is None:
             raise _unknown("directory", uri)
-        page, following = page_of(
+        page, next_cursor = page_of(
             children,
             params.get("cursor"),
             size=self._page_size,
@@ -324,8 +326,8 @@ class Skills:
             key=itemgetter("uri"),
         )
         result: dict[str, Any] = {"resources": page}
-        if following is not None:
-            result["nextCursor"] = following
+        if next_cursor is not None:
+            result["nextCursor"] = next_cursor
         # Some clients require cache hints here, as in lists of resources.
         return {**result, **self._hints(request)}
 
@@ -334,5 +336,5 @@ class Skills:
         return {"ttlMs": self._ttl_ms, "cacheScope": scope}
 
 
-def _unknown(what: str, uri: str) -> InvalidParams:
-    return InvalidParams(f"unknown {what} {uri[:EXCERPT]!r}", data={"uri": uri})
+def _unknown(noun: str, uri: str) -> InvalidParams:
+    return InvalidParams(f"unknown {noun} {uri[:EXCERPT]!r}", data={"uri": uri})

@@ -43,7 +43,7 @@ from mcpwire.protocol.tasks import (
     EVICTED,
     EXPIRED,
     INTERRUPTED,
-    HeldTask,
+    StoredTask,
     TaskLimits,
     TaskRecord,
     check_task_can_ask,
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from mcpwire.server.request import NotifyFn, RequestContext
     from mcpwire.server.tools import Tool
 
-    Body = Callable[[RequestContext], Awaitable[dict[str, Any]]]
+    RunFn = Callable[[RequestContext], Awaitable[dict[str, Any]]]
     """Runs a handler and returns the result of its call; raises its errors."""
 
 __all__ = [
@@ -160,8 +160,8 @@ class MemoryTaskStore:
         Raises:
             StoreFullError: There is no room for it.
         """
-        held = [HeldTask(r.id, r.owner, r.is_final) for r in self._records.values()]
-        evicted, to_end = select_evictions(held, record.owner, limits)
+        stored = [StoredTask(r.id, r.owner, r.is_final) for r in self._records.values()]
+        evicted, to_end = select_evictions(stored, record.owner, limits)
         if evicted is None:
             raise StoreFullError(to_end=to_end)
         for task_id in evicted:
@@ -181,12 +181,12 @@ class MemoryTaskStore:
         self, owner: str, *, after: tuple[float, str] | None, limit: int
     ) -> list[TaskRecord]:
         """Return tasks of one owner; see `TaskStore`."""
-        found = [
+        owned = [
             record
             for record in self._records.values()
-            if record.owner == owner and (after is None or _place(record) > after)
+            if record.owner == owner and (after is None or _sort_key(record) > after)
         ]
-        return sorted(found, key=_place)[:limit]
+        return sorted(owned, key=_sort_key)[:limit]
 
     async def delete(self, task_id: str) -> None:
         """Delete a task, if it is stored."""
@@ -201,13 +201,13 @@ class MemoryTaskStore:
         """Do nothing: the tasks stay until the process ends."""
 
 
-def _place(record: TaskRecord) -> tuple[float, str]:
+def _sort_key(record: TaskRecord) -> tuple[float, str]:
     return record.created_at, record.id
 
 
 T = TypeVar("T")
 
-VERSION: Final = 1
+TABLE_VERSION: Final = 1
 """The version of the table; files of another version are not opened."""
 
 _TABLE: Final = """
@@ -243,17 +243,17 @@ class SqliteTaskStore:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._path!r}>"
 
-    async def _do(self, step: Callable[[sqlite3.Connection], T]) -> T:
+    async def _run_in_thread(self, step: Callable[[sqlite3.Connection], T]) -> T:
         """Run a function in the store's thread, in one transaction."""
         assert self._thread is not None  # `open` is called first
 
-        def work() -> T:
+        def run_step() -> T:
             assert self._database is not None
             with self._database:
                 return step(self._database)
 
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, work)
+        return await loop.run_in_executor(self._thread, run_step)
 
     async def open(self, now: float) -> None:
         """Open the file; mark tasks of an earlier process as failed.
@@ -267,7 +267,7 @@ class SqliteTaskStore:
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(self._thread, self._connect)
-            await self._do(lambda database: _interrupt_all(database, now))
+            await self._run_in_thread(lambda database: _interrupt_all(database, now))
         except BaseException:
             await self.aclose()
             raise
@@ -281,15 +281,15 @@ class SqliteTaskStore:
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         self._database = sqlite3.connect(self._path, isolation_level="IMMEDIATE")
         version = self._database.execute("pragma user_version").fetchone()[0]
-        if version not in {0, VERSION}:
+        if version not in {0, TABLE_VERSION}:
             raise sqlite3.DatabaseError(
-                f"{self._path!r} has tables of version {version}, not {VERSION}"
+                f"{self._path!r} has tables of version {version}, not {TABLE_VERSION}"
             )
         self._database.execute("pragma journal_mode = wal")
         # A task that a client knows must survive a power failure.
         self._database.execute("pragma synchronous = full")
         self._database.executescript(_TABLE)
-        self._database.execute(f"pragma user_version = {VERSION}")
+        self._database.execute(f"pragma user_version = {TABLE_VERSION}")
 
     async def create(self, record: TaskRecord, limits: TaskLimits) -> None:
         """Store a new task on the disk; see `TaskStore`.
@@ -297,24 +297,24 @@ class SqliteTaskStore:
         Raises:
             StoreFullError: There is no room for it.
         """
-        await self._do(lambda database: _create(database, record, limits))
+        await self._run_in_thread(lambda database: _create(database, record, limits))
 
     async def _execute(self, statement: str, *values: Any) -> list[Any]:
-        return await self._do(
+        return await self._run_in_thread(
             lambda database: database.execute(statement, values).fetchall()
         )
 
     async def get(self, task_id: str) -> TaskRecord | None:
         """Return a task; see `TaskStore`."""
         rows = await self._execute("select record from task where id = ?", task_id)
-        return _read(rows[0][0]) if rows else None
+        return _decode_record(rows[0][0]) if rows else None
 
     async def update(self, record: TaskRecord) -> None:
         """Replace the record of a task, if the store has that task."""
         await self._execute(
             "update task set is_final = ?, record = ? where id = ?",
             record.is_final,
-            _written(record),
+            _encode_record(record),
             record.id,
         )
 
@@ -331,7 +331,7 @@ class SqliteTaskStore:
             id,
             limit,
         )
-        return [_read(row[0]) for row in rows]
+        return [_decode_record(row[0]) for row in rows]
 
     async def delete(self, task_id: str) -> None:
         """Delete a task, if it is stored."""
@@ -367,34 +367,34 @@ def _create(
     rows = database.execute(
         "select id, owner, is_final from task order by created_at, id"
     )
-    held = [HeldTask(id, owner, bool(is_final)) for id, owner, is_final in rows]
-    evicted, to_end = select_evictions(held, record.owner, limits)
+    stored = [StoredTask(id, owner, bool(is_final)) for id, owner, is_final in rows]
+    evicted, to_end = select_evictions(stored, record.owner, limits)
     if evicted is None:
         raise StoreFullError(to_end=to_end)
     database.executemany("delete from task where id = ?", [(id,) for id in evicted])
     row = (record.id, record.owner, record.created_at, record.expires_at)
     database.execute(
         "insert into task values (?, ?, ?, ?, ?, ?)",
-        (*row, record.is_final, _written(record)),
+        (*row, record.is_final, _encode_record(record)),
     )
 
 
 def _interrupt_all(database: sqlite3.Connection, now: float) -> None:
     rows = database.execute("select record from task where not is_final").fetchall()
     for row in rows:
-        record = _read(row[0]).stop(INTERRUPTED, now=now)
+        record = _decode_record(row[0]).stop(INTERRUPTED, now=now)
         database.execute(
             "update task set is_final = 1, record = ? where id = ?",
-            (_written(record), record.id),
+            (_encode_record(record), record.id),
         )
 
 
-def _written(record: TaskRecord) -> bytes:
+def _encode_record(record: TaskRecord) -> bytes:
     return encode(attrs.asdict(record, recurse=False))
 
 
-def _read(written: bytes) -> TaskRecord:
-    return TaskRecord(**loads(written))
+def _decode_record(data: bytes) -> TaskRecord:
+    return TaskRecord(**loads(data))
 
 
 _ADDRESS: Final = "address:"
@@ -433,7 +433,7 @@ class Question:
 
     answer: asyncio.Future[dict[str, Any]]
 
-    is_put: bool = False
+    is_being_sent: bool = False
     """Whether a ``tasks/result`` request is sending it to the client."""
 
 
@@ -447,23 +447,23 @@ class RunningTask:
         *,
         store: TaskStore,
         clock: Callable[[], float],
-        tell: Callable[[TaskRecord], None],
+        notify: Callable[[TaskRecord], None],
     ) -> None:
         self.record = record
         self._saved = record  # the record in the store
         self._store = store
         self._clock = clock
-        self._tell = tell
+        self._notify = notify
         self._session = request.session
-        self._request = request.for_task(ask=self._ask, notify=self._hear)
+        self._request = request.for_task(ask=self._ask, notify=self._forward)
         self._questions: dict[str, Question] = {}
         self.changed = asyncio.Event()  # set when the record or the questions change
         self._writing = asyncio.Lock()
         self._job: asyncio.Task[None] | None = None
-        self._has_begun = False
+        self._is_started = False
 
     def start(
-        self, body: Body, params: dict[str, Any], on_end: Callable[[RunningTask], None]
+        self, body: RunFn, params: dict[str, Any], on_end: Callable[[RunningTask], None]
     ) -> asyncio.Task[None]:
         """Start the handler; the returned task raises only `CancelledError`."""
         self._job = asyncio.get_running_loop().create_task(
@@ -472,18 +472,18 @@ class RunningTask:
         return self._job
 
     async def _run(
-        self, body: Body, params: dict[str, Any], on_end: Callable[[RunningTask], None]
+        self, body: RunFn, params: dict[str, Any], on_end: Callable[[RunningTask], None]
     ) -> None:
-        self._has_begun = True
+        self._is_started = True
         if self.record.is_final:
             # Stopped before it began. The job begins all the same and is cancelled at
             # once, so that it closes its request.
             self._stop()
         try:
-            self._move(await self._outcome(body, params))
+            self._set_record(await self._outcome(body, params))
         except asyncio.CancelledError:
             # `cancel` has already set the outcome, except when the loop shuts down.
-            self._move(self.record.stop(INTERRUPTED, now=self._clock()))
+            self._set_record(self.record.stop(INTERRUPTED, now=self._clock()))
             raise
         finally:
             self._request.close()
@@ -495,17 +495,17 @@ class RunningTask:
             finally:
                 on_end(self)
 
-    async def _outcome(self, body: Body, params: dict[str, Any]) -> TaskRecord:
+    async def _outcome(self, body: RunFn, params: dict[str, Any]) -> TaskRecord:
         """Run the handler; return the final record."""
         try:
-            async with asyncio.timeout(self.record.ttl) as time_kept:
+            async with asyncio.timeout(self.record.ttl) as timer:
                 result = await run_handler(
                     lambda _, request: body(request), params, self._request
                 )
         except RPCError as error:
             return self._failed(error)
         except TimeoutError:
-            assert time_kept.expired()  # `run_handler` converts those of handlers
+            assert timer.expired()  # `run_handler` converts those of handlers
             self._request.is_cancelled = True
             return self.record.stop(EXPIRED, now=self._clock())
         if result.get("resultType", "complete") != "complete":
@@ -532,12 +532,12 @@ class RunningTask:
         """Whether the handler has finished."""
         return self._job is not None and self._job.done()
 
-    def _move(self, record: TaskRecord) -> None:
-        before, self.record = self.record, record
-        if record is before:
+    def _set_record(self, record: TaskRecord) -> None:
+        previous, self.record = self.record, record
+        if record is previous:
             return
         self._wake()
-        self._tell(record)
+        self._notify(record)
         if self._session is not None:
             self._send(STATUS, write_legacy_task(record))
 
@@ -570,8 +570,8 @@ class RunningTask:
         if record is self.record:
             return
         self._request.is_cancelled = True
-        self._move(record)
-        if self._has_begun:
+        self._set_record(record)
+        if self._is_started:
             self._stop()
 
     def _stop(self) -> None:
@@ -590,7 +590,7 @@ class RunningTask:
         if session is not None and not session.is_closed:
             session.send(method, relate_to_task(params, self.record.id))
 
-    def _hear(self, method: str, params: dict[str, Any]) -> None:
+    def _forward(self, method: str, params: dict[str, Any]) -> None:
         """Forward a handler's notification; store a progress message as the status."""
         if method == PROGRESS and (message := params.get("message")) is not None:
             self.record = self.record.describe(message, now=self._clock())
@@ -605,7 +605,7 @@ class RunningTask:
         question = Question(method, params, asyncio.get_running_loop().create_future())
         self._questions[key] = question
         try:
-            self._move(record)
+            self._set_record(record)
             await self.save()
             return await question.answer
         finally:
@@ -615,7 +615,7 @@ class RunningTask:
                 self._settle([key])
 
     def _settle(self, keys: Iterable[str]) -> None:
-        self._move(self.record.settle(frozenset(keys), now=self._clock()))
+        self._set_record(self.record.settle(frozenset(keys), now=self._clock()))
 
     def answer(self, answers: Mapping[str, dict[str, Any]]) -> None:
         """Pass the client's results to the handler, by key."""
@@ -625,37 +625,37 @@ class RunningTask:
                 question.answer.set_result(answer)
         self._settle(answers)
 
-    async def put_question(self, request: RequestContext) -> bool:
+    async def send_question(self, request: RequestContext) -> bool:
         """Send an open question to the client on the stream of this request."""
-        waiting = (item for item in self._questions.items() if not item[1].is_put)
-        key, question = next(waiting, (None, None))
+        unsent = (item for item in self._questions.items() if not item[1].is_being_sent)
+        key, question = next(unsent, (None, None))
         if key is None or question is None:
             return False
-        question.is_put = True
-        asking = asyncio.ensure_future(
+        question.is_being_sent = True
+        delivery = asyncio.ensure_future(
             request.ask(
                 question.method, relate_to_task(question.params, self.record.id)
             )
         )
         try:
             await asyncio.wait(
-                {asking, question.answer}, return_when=asyncio.FIRST_COMPLETED
+                {delivery, question.answer}, return_when=asyncio.FIRST_COMPLETED
             )
-            if asking.done() and not question.answer.done():
-                self._take(key, question, asking)
+            if delivery.done() and not question.answer.done():
+                self._deliver_answer(key, question, delivery)
         finally:
-            question.is_put = False
+            question.is_being_sent = False
             self._wake()  # another request may send it, if it has no answer
-            asking.cancel()
+            delivery.cancel()
             # Retrieve the outcome, whatever it is.
-            await asyncio.gather(asking, return_exceptions=True)
+            await asyncio.gather(delivery, return_exceptions=True)
         return True
 
-    def _take(
-        self, key: str, question: Question, asking: asyncio.Future[dict[str, Any]]
+    def _deliver_answer(
+        self, key: str, question: Question, delivery: asyncio.Future[dict[str, Any]]
     ) -> None:
         try:
-            self.answer({key: asking.result()})
+            self.answer({key: delivery.result()})
         except (RPCError, RequestTimeout) as error:
             # Without a task the handler would get this error, too.
             del self._questions[key]
@@ -717,7 +717,7 @@ class Tasks:
         self._jobs: set[asyncio.Task[None]] = set()
         self._watchers: dict[str, dict[object, NotifyFn]] = {}
         self._opening: asyncio.Task[None] | None = None
-        self._tells_apart = False
+        self._has_auth = False
         self._is_attached = False
 
     def __repr__(self) -> str:
@@ -738,7 +738,7 @@ class Tasks:
         server that cannot distinguish its clients should not list tasks.
         """
         tasks: dict[str, Any] = {"cancel": {}, "requests": {"tools": {"call": {}}}}
-        return {"tasks": {"list": {}, **tasks} if self._tells_apart else tasks}
+        return {"tasks": {"list": {}, **tasks} if self._has_auth else tasks}
 
     def attach(self, server: Any) -> None:
         """Attach the extension to a server.
@@ -749,7 +749,7 @@ class Tasks:
         if self._is_attached:
             raise ValueError("these tasks belong to another server")
         self._is_attached = True
-        self._tells_apart = server.auth is not None
+        self._has_auth = server.auth is not None
 
     def methods(self) -> dict[str, Handler]:
         """Return the handlers by method, for the server to choose from."""
@@ -759,7 +759,7 @@ class Tasks:
             "tasks/update": self._update,
             "tasks/result": self._result,
         }
-        return {**methods, "tasks/list": self._list} if self._tells_apart else methods
+        return {**methods, "tasks/list": self._list} if self._has_auth else methods
 
     # Creation of tasks
 
@@ -768,7 +768,7 @@ class Tasks:
         tool: Tool,
         params: dict[str, Any],
         request: RequestContext,
-        body: Body,
+        body: RunFn,
     ) -> dict[str, Any] | None:
         """Answer a call with a new task; ``None``: run the call as usual.
 
@@ -785,10 +785,10 @@ class Tasks:
             request,
             store=self._store,
             clock=self._clock,
-            tell=self._tell,
+            notify=self._notify_watchers,
         )
         self._running[record.id] = task
-        job = task.start(body, params, self._forget)
+        job = task.start(body, params, self._discard)
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)
         logger.debug("%r runs as a task", tool.key)
@@ -801,13 +801,13 @@ class Tasks:
     ) -> TaskRecord:
         """Create a task and store it (SEP-2663, "Task Creation")."""
         ttl = self._ttl
-        wanted = tasks.read_ttl(params) if request.revision.era is Era.SESSION else None
-        if wanted is not None:
-            wanted = max(wanted, self._poll_interval)  # time to fetch the result once
-            ttl = wanted if ttl is None else min(wanted, ttl)
+        limit = tasks.read_ttl(params) if request.revision.era is Era.SESSION else None
+        if limit is not None:
+            limit = max(limit, self._poll_interval)  # time to fetch the result once
+            ttl = limit if ttl is None else min(limit, ttl)
         await self._open()
         now = self._clock()
-        await self._catch_up(now)
+        await self._save_ended(now)
         record = tasks.TaskRecord(
             # 192 random bits: an id cannot be guessed.
             id=secrets.token_urlsafe(24),
@@ -819,7 +819,7 @@ class Tasks:
         )
         await self._store.expire(now)
         try:
-            await self._keep(record)
+            await self._store_record(record)
         except StoreFullError as error:
             raise InternalError(f"{error}, try again later") from error
         except asyncio.CancelledError:
@@ -828,7 +828,7 @@ class Tasks:
             raise
         return record
 
-    async def _keep(self, record: TaskRecord) -> None:
+    async def _store_record(self, record: TaskRecord) -> None:
         """Write a new task to the store; evict others as the store asks."""
         while True:
             try:
@@ -842,11 +842,11 @@ class Tasks:
                 if not task.is_saved:
                     raise
 
-    def _forget(self, task: RunningTask) -> None:
+    def _discard(self, task: RunningTask) -> None:
         if task.is_saved:
             self._running.pop(task.record.id, None)
 
-    async def _catch_up(self, now: float) -> None:
+    async def _save_ended(self, now: float) -> None:
         """Save the ended tasks that the store has failed to write."""
         for id, task in list(self._running.items()):
             if task.has_ended:
@@ -928,10 +928,10 @@ class Tasks:
                 await asyncio.sleep(record.poll_interval)
                 record, running = await self._find(params, request)
                 continue
-            if not (request.can_ask and await running.put_question(request)):
+            if not (request.can_ask and await running.send_question(request)):
                 await running.changed.wait()
             record = running.record
-        return _outcome(record)
+        return _call_result(record)
 
     async def _list(
         self, params: dict[str, Any], request: RequestContext
@@ -955,7 +955,7 @@ class Tasks:
             result["nextCursor"] = tasks.cursor_after(current[PAGE - 1])
         return result
 
-    def watchable(self, ids: Sequence[str], request: RequestContext) -> list[str]:
+    def watchable_ids(self, ids: Sequence[str], request: RequestContext) -> list[str]:
         """Return the ids of running tasks that the client may access."""
         return [
             task_id
@@ -969,7 +969,7 @@ class Tasks:
         self, ids: Sequence[str], request: RequestContext, send: NotifyFn
     ) -> Callable[[], None]:
         """Send each change of these tasks until the returned function is called."""
-        watched = self.watchable(ids, request)
+        watched = self.watchable_ids(ids, request)
         # Two listeners may pass equal functions, so each has its own key.
         key = object()
         for task_id in watched:
@@ -984,7 +984,7 @@ class Tasks:
                 if not watchers:
                     del self._watchers[task_id]
 
-    def _tell(self, record: TaskRecord) -> None:
+    def _notify_watchers(self, record: TaskRecord) -> None:
         """Send the state of a task to its watchers, as ``tasks/get`` returns it."""
         watchers = self._watchers.get(record.id)
         if watchers is None:
@@ -1033,7 +1033,7 @@ class Tasks:
             await self._store.aclose()
 
 
-def _outcome(record: TaskRecord) -> dict[str, Any]:
+def _call_result(record: TaskRecord) -> dict[str, Any]:
     """Return or raise the outcome of the call, with the id of its task."""
     if record.error is not None:
         raise rpc_error(

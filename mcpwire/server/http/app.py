@@ -42,7 +42,7 @@ from mcpwire.protocol.request_validation import (
 from mcpwire.server.auth.resource_server import CREDENTIALS, client_address
 from mcpwire.server.dispatcher import Dispatcher, HttpRefusal
 from mcpwire.server.http.exchange import (
-    CLIENT_LEFT,
+    CLIENT_CLOSED,
     ClientGone,
     Exchange,
     HttpProblem,
@@ -51,7 +51,7 @@ from mcpwire.server.http.exchange import (
     as_problem,
 )
 from mcpwire.server.http.stateless import RETRY_AFTER, SHUTTING_DOWN, Stateless
-from mcpwire.server.log_limit import LimitedLogger, place_of
+from mcpwire.server.log_limit import LimitedLogger, error_kind
 from mcpwire.transports.base import wait_shared
 from mcpwire.versions import Era
 from mcpwire.wire.headers import is_field_value, is_token
@@ -176,7 +176,7 @@ class AsgiApp:
             if value is not None and not value.startswith("/"):
                 raise ValueError(f"{name} must begin with a slash, got {value!r}")
         self._path = path = path.rstrip("/")
-        self._places: dict[str | None, Serve] = {
+        self._routes: dict[str | None, Serve] = {
             health: self._serve_health,
             ready: self._serve_ready,
             path: self._serve_mcp,
@@ -186,8 +186,8 @@ class AsgiApp:
             from mcpwire.server.http.legacy_sse import LegacySse
 
             self._legacy = LegacySse(dispatcher, maximum=max_sessions)
-            self._places[f"{path}/sse"] = self._legacy.serve_stream
-            self._places[f"{path}/messages"] = self._legacy.serve_message
+            self._routes[f"{path}/sse"] = self._legacy.serve_stream
+            self._routes[f"{path}/messages"] = self._legacy.serve_message
         # These responses contain no data of clients and need no authentication.
         self._public = {self._serve_health, self._serve_ready, self._serve_metadata}
         auth = dispatcher.auth
@@ -224,7 +224,7 @@ class AsgiApp:
             await _refuse(exchange, HttpProblem(400, problem.error, id=problem.id))
         except Exception as raised:
             # The text of an unexpected error may hold data that clients must not see.
-            logger.exception("a request could not be answered", kind=place_of(raised))
+            logger.exception("a request could not be answered", kind=error_kind(raised))
             error = InternalError("the server failed")
             await _refuse(exchange, HttpProblem(500, error))
         finally:
@@ -238,7 +238,7 @@ class AsgiApp:
         """Serve a scope that is not an HTTP request: the lifespan, a WebSocket."""
         kind = scope["type"]
         if kind == "lifespan":
-            await self._follow(receive, send)
+            await self._serve_lifespan(receive, send)
         elif kind == "websocket":
             # MCP has no WebSocket transport; closing it before accepting sends a 403.
             await receive()
@@ -258,8 +258,8 @@ class AsgiApp:
         guard = self._guard
         guard.check_origin(exchange)
         if serve is None:
-            place = f"{exchange.scope.get('root_path') or ''}{self._path or '/'}"
-            reason = f"there is nothing at this path; the endpoint is {place}"
+            endpoint = f"{exchange.scope.get('root_path') or ''}{self._path or '/'}"
+            reason = f"there is nothing at this path; the endpoint is {endpoint}"
             raise HttpProblem(404, reason)
         if exchange.verb == "OPTIONS" and guard.is_preflight(exchange):
             await guard.answer_preflight(exchange)
@@ -278,7 +278,7 @@ class AsgiApp:
         # Some web servers do not remove the mount's path from the request's path.
         if root and (path == root or path.startswith(f"{root}/")):
             path = path[len(root) :]
-        serve = self._places.get(path)
+        serve = self._routes.get(path)
         if serve is None and exchange.path in self._metadata_paths:
             return self._serve_metadata
         if serve is None and path in {"", "/"} and root:
@@ -302,9 +302,9 @@ class AsgiApp:
 
     async def _serve_mcp(self, exchange: Exchange) -> None:
         revisions = self._dispatcher.revisions
-        is_alone = is_stateless(exchange.headers, revisions)
+        is_sessionless = is_stateless(exchange.headers, revisions)
         if exchange.verb != "POST":
-            await self._serve_stream(exchange, is_alone=is_alone)
+            await self._serve_stream(exchange, is_sessionless=is_sessionless)
             return
         field = exchange.headers.get
         refusal = self._check_formats(
@@ -317,24 +317,24 @@ class AsgiApp:
             raise HttpProblem(*refusal)
         value = read_json(await exchange.body(), exchange.limits.values)
         if exchange.access is not None:
-            exchange.access.note(value)
+            exchange.access.add_message(value)
         if self._is_draining and not (type(value) is dict and "method" not in value):
             raise _shutting_down()
-        if is_alone or self._opens_alone(value):
+        if is_sessionless or self._is_stateless_message(value):
             await self._stateless.serve(exchange, read_message(value))
         else:
             assert self._sessions is not None  # the only other era
             await self._sessions.serve(exchange, value)
 
-    def _opens_alone(self, value: Json) -> bool:
+    def _is_stateless_message(self, value: Json) -> bool:
         params = value.get("params") if type(value) is dict else None
-        return type(params) is dict and self._dispatcher.opens_alone(params)
+        return type(params) is dict and self._dispatcher.is_stateless_request(params)
 
-    async def _serve_stream(self, exchange: Exchange, *, is_alone: bool) -> None:
+    async def _serve_stream(self, exchange: Exchange, *, is_sessionless: bool) -> None:
         """Serve a GET, a DELETE or another verb at the endpoint."""
         sessions = self._sessions
         # 2026-07-28 streamable-http, "Earlier Streamable HTTP Revisions".
-        if sessions is None or is_alone:
+        if sessions is None or is_sessionless:
             raise HttpProblem(405, "only POST is answered here", POST_ONLY)
         if exchange.verb == "GET":
             if not accepts(exchange.headers.get("accept"), EVENT_STREAM):
@@ -377,12 +377,12 @@ class AsgiApp:
             if self._starting is starting:
                 self._starting = None
             raise
-        before, self._loop = self._loop, loop
-        if before is not None and before.is_closed():
+        previous, self._loop = self._loop, loop
+        if previous is not None and previous.is_closed():
             # The earlier loop ended without a shutdown, as a mounted application may.
             self._unread = UnreadAccount(self.limits.unwritten_total)
             for part in self._parts():
-                part.forget()
+                part.reset()
 
     def _parts(self) -> list[Sessions | LegacySse]:
         return [part for part in (self._sessions, self._legacy) if part is not None]
@@ -440,7 +440,7 @@ class AsgiApp:
             self._loop = None
             await self._dispatcher.aclose()
 
-    async def _follow(self, receive: Receive, send: Send) -> None:
+    async def _serve_lifespan(self, receive: Receive, send: Send) -> None:
         """Handle the events of the ASGI lifespan: start up and shut down."""
         while True:
             event = await receive()
@@ -497,10 +497,10 @@ class RequestGuard:
         bound: str | None = None,
     ) -> None:
         if not isinstance(cors, bool):
-            origins = (*(origins or ()), *_several(cors))
+            origins = (*(origins or ()), *_as_tuple(cors))
         policy = OriginPolicy(
-            None if hosts is None else _several(hosts),
-            None if origins is None else _several(origins),
+            None if hosts is None else _as_tuple(hosts),
+            None if origins is None else _as_tuple(origins),
         )
         # Parsing Host is a quarter of a plain call. 32 entries take at most 2 MiB.
         self._refusal = lru_cache(maxsize=32)(policy.refusal)
@@ -542,10 +542,10 @@ class RequestGuard:
 
     async def answer_preflight(self, exchange: Exchange) -> None:
         """Answer a CORS preflight: allow the methods and the requested headers."""
-        asked = exchange.headers.get("access-control-request-headers") or ""
+        requested = exchange.headers.get("access-control-request-headers") or ""
         # Tool arguments may be mirrored in headers of any name: no list can hold them.
         names = [
-            name for each in asked.split(",") if is_token(name := each.strip(" \t"))
+            name for item in requested.split(",") if is_token(name := item.strip(" \t"))
         ]
         exchange.extra += [
             (b"access-control-allow-methods", b"POST, GET, DELETE"),
@@ -578,7 +578,7 @@ def _url_of(exchange: Exchange) -> str:
     return f"{url}?{query}" if query else url
 
 
-def _several(values: Iterable[str]) -> tuple[str, ...]:
+def _as_tuple(values: Iterable[str]) -> tuple[str, ...]:
     return (values,) if isinstance(values, str) else tuple(values)
 
 
@@ -586,10 +586,10 @@ def _several(values: Iterable[str]) -> tuple[str, ...]:
 
 access_logger = logging.getLogger("mcpwire.access")
 
-SHOWN: Final = 80
-REASON_SHOWN: Final = 200
+MAX_TEXT: Final = 80
+MAX_REASON: Final = 200
 
-LINE_SHOWN: Final = 2_000
+MAX_LINE: Final = 2_000
 """Characters of a line; below `PIPE_BUF`, the bytes a pipe takes without blocking."""
 
 
@@ -599,9 +599,9 @@ def access_log_on_stderr() -> Iterator[None]:
     if access_logger.isEnabledFor(logging.INFO) or sys.stderr is None:
         yield
         return
-    handler = _OnStderr()
+    handler = _StderrHandler()
     handler.setFormatter(logging.Formatter("mcpwire: %(message)s"))
-    before = access_logger.level, access_logger.propagate
+    previous = access_logger.level, access_logger.propagate
     access_logger.addHandler(handler)
     access_logger.setLevel(logging.INFO)
     access_logger.propagate = False
@@ -609,31 +609,31 @@ def access_log_on_stderr() -> Iterator[None]:
         yield
     finally:
         access_logger.removeHandler(handler)
-        access_logger.level, access_logger.propagate = before
+        access_logger.level, access_logger.propagate = previous
 
 
-class _OnStderr(logging.StreamHandler[Any]):
+class _StderrHandler(logging.StreamHandler[Any]):
     """Drops lines while stderr is a full pipe, where writing would block the server."""
 
-    _left_out = 0
+    _dropped = 0
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line, unless the write would block."""
-        if not _takes_more(self.stream):
-            self._left_out += 1
+        if not _is_writable(self.stream):
+            self._dropped += 1
             return
         super().emit(record)
-        self._left_out = 0
+        self._dropped = 0
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, with the number of dropped lines before it."""
-        line = super().format(record)[:LINE_SHOWN]
-        if self._left_out:
-            line += f" ({self._left_out} more were not written)"
+        line = super().format(record)[:MAX_LINE]
+        if self._dropped:
+            line += f" ({self._dropped} more were not written)"
         return line
 
 
-def _takes_more(stream: Any) -> bool:
+def _is_writable(stream: Any) -> bool:
     """Return whether a line can be written to a stream without blocking."""
     if not hasattr(select, "poll"):
         return True  # Windows
@@ -654,32 +654,32 @@ class AccessRecord:
 
     def __init__(self) -> None:
         self._started = time.perf_counter()
-        self._about = ""
+        self._details = ""
 
-    def note(self, value: Any) -> None:
+    def add_message(self, value: Any) -> None:
         """Add the method and the target of the decoded body, if it is a message."""
         if type(value) is not dict or type(method := value.get("method")) is not str:
             return
-        self._about = f" {_show(method)}"
+        self._details = f" {_escape(method)}"
         params = value.get("params")
         if type(params) is dict:
-            named = (params.get(key) for key in ("name", "uri", "taskId"))
-            name = next((each for each in named if type(each) is str), None)
+            targets = (params.get(key) for key in ("name", "uri", "taskId"))
+            name = next((target for target in targets if type(target) is str), None)
             if name is not None:
                 # The query of a URI may contain credentials.
                 plain = name.partition("?")[0].partition("#")[0]
-                self._about += f" {_show(plain)}"
+                self._details += f" {_escape(plain)}"
 
     def write(self, exchange: Exchange) -> None:
         """Write the line, after the response."""
         client = exchange.scope.get("client")
         access_logger.info(
             "%s %s %s%s %d %.1f ms%s",
-            _show(client[0]) if client else "-",
+            _escape(client[0]) if client else "-",
             exchange.verb,
-            _show(exchange.path),
-            self._about,
-            exchange.status or CLIENT_LEFT,
+            _escape(exchange.path),
+            self._details,
+            exchange.status or CLIENT_CLOSED,
             (time.perf_counter() - self._started) * 1000,
             _reason(exchange.refusal),
         )
@@ -688,18 +688,18 @@ class AccessRecord:
 def _reason(refusal: bytes | None) -> str:
     """Return the reason of a refusal, as the suffix of its line."""
     try:
-        said = loads(refusal) if refusal else None
+        document = loads(refusal) if refusal else None
     except JSONDecodeError:
         return ""
-    error = said.get("error") if type(said) is dict else None
+    error = document.get("error") if type(document) is dict else None
     message = error.get("message") if type(error) is dict else None
     if type(message) is not str:
         return ""
-    shown = message[:REASON_SHOWN] + ("..." if len(message) > REASON_SHOWN else "")
-    return f": {shown if shown.isascii() and shown.isprintable() else ascii(shown)}"
+    text = message[:MAX_REASON] + ("..." if len(message) > MAX_REASON else "")
+    return f": {text if text.isascii() and text.isprintable() else ascii(text)}"
 
 
-def _show(text: str) -> str:
-    shown = text[:SHOWN] + ("..." if len(text) > SHOWN else "")
-    is_plain = shown.isascii() and shown.isprintable() and " " not in shown
-    return shown if is_plain else ascii(shown)
+def _escape(text: str) -> str:
+    excerpt = text[:MAX_TEXT] + ("..." if len(text) > MAX_TEXT else "")
+    is_plain = excerpt.isascii() and excerpt.isprintable() and " " not in excerpt
+    return excerpt if is_plain else ascii(excerpt)

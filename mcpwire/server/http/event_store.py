@@ -49,7 +49,7 @@ logger = LimitedLogger("mcpwire")
 EVENT_COST: Final = 512
 """Bytes that an event counts in addition to its message, for the store's overhead."""
 
-_DIGITS_MAX: Final = 15
+_MAX_DIGITS: Final = 15
 
 
 @attrs.frozen
@@ -73,7 +73,7 @@ def parse_event_id(text: str) -> tuple[str, int, int] | None:
 
 def _is_number(text: str) -> bool:
     # Each number has one valid spelling, so that only ids that we wrote are accepted.
-    if not (text.isascii() and text.isdigit()) or len(text) > _DIGITS_MAX:
+    if not (text.isascii() and text.isdigit()) or len(text) > _MAX_DIGITS:
         return False
     return text == str(int(text))
 
@@ -117,14 +117,14 @@ class _Entry:
     session: str
     stream: int
     event: Event
-    at: float
+    stored_at: float
 
     @property
     def size(self) -> int:
         return len(self.event.data) + EVENT_COST
 
 
-class _Group(OrderedDict[int, _Entry]):
+class _Entries(OrderedDict[int, _Entry]):
     """Entries by number. Finding the oldest entry in a dict would take linear time."""
 
     size = 0
@@ -162,9 +162,9 @@ class MemoryEventStore:
         self._age = age
         self._clock = clock
         self._last = 0
-        self._all = _Group()
-        self._sessions: dict[str, _Group] = {}
-        self._clients: dict[str, _Group] = {}
+        self._all = _Entries()
+        self._sessions: dict[str, _Entries] = {}
+        self._clients: dict[str, _Entries] = {}
 
     def __len__(self) -> int:
         """Return the number of stored events."""
@@ -178,28 +178,28 @@ class MemoryEventStore:
     def append_nowait(self, session: str, stream: int, event: Event) -> None:
         """Store an event, without waiting."""
         self._last += 1
-        kept = self._sessions.setdefault(session, _Group())
-        client = self._clients.setdefault(client_of(session), _Group())
+        entries = self._sessions.setdefault(session, _Entries())
+        client = self._clients.setdefault(client_of(session), _Entries())
         entry = _Entry(session, stream, event, self._clock())
-        for group in (self._all, kept, client):
+        for group in (self._all, entries, client):
             group[self._last] = entry
             group.size += entry.size
-        while len(kept) > self._events or kept.size > self._size:
-            self._forget(next(iter(kept)))
+        while len(entries) > self._events or entries.size > self._size:
+            self._delete(next(iter(entries)))
         while self._all.size > self._total_size:
-            greediest = max(self._clients.values(), key=lambda each: each.size)
-            self._forget(next(iter(greediest)))
-        self._forget_old()
+            largest = max(self._clients.values(), key=lambda each: each.size)
+            self._delete(next(iter(largest)))
+        self._delete_expired()
 
-    def _forget_old(self) -> None:
+    def _delete_expired(self) -> None:
         now = self._clock()
         while self._all:
             number, entry = next(iter(self._all.items()))
-            if now - entry.at <= self._age:
+            if now - entry.stored_at <= self._age:
                 return
-            self._forget(number)
+            self._delete(number)
 
-    def _forget(self, number: int) -> None:
+    def _delete(self, number: int) -> None:
         session = self._all[number].session
         client = client_of(session)
         for group in (self._all, self._sessions[session], self._clients[client]):
@@ -215,23 +215,23 @@ class MemoryEventStore:
 
     async def replay(self, session: str, stream: int, after: int) -> Sequence[Event]:
         """Return the stored events of a stream with a sequence above `after`."""
-        self._forget_old()
+        self._delete_expired()
         return [
             entry.event
-            for entry in self._sessions.get(session, _Group()).values()
+            for entry in self._sessions.get(session, _Entries()).values()
             if entry.stream == stream and entry.event.sequence > after
         ]
 
     async def drop_stream(self, session: str, stream: int) -> None:
         """Delete the events of one stream."""
-        for number, entry in list(self._sessions.get(session, _Group()).items()):
+        for number, entry in list(self._sessions.get(session, _Entries()).items()):
             if entry.stream == stream:
-                self._forget(number)
+                self._delete(number)
 
     async def drop_session(self, session: str) -> None:
         """Delete the events of all streams of a session."""
         for number in list(self._sessions.get(session, ())):
-            self._forget(number)
+            self._delete(number)
 
     async def aclose(self) -> None:
         """Do nothing: the store holds no resources."""
@@ -251,8 +251,8 @@ CREATE TABLE IF NOT EXISTS events (
 CREATE INDEX IF NOT EXISTS events_at ON events (at);
 """
 
-_KEEP: Final = "INSERT OR IGNORE INTO events VALUES (?, ?, ?, ?, ?)"
-_FIND: Final = """
+_INSERT: Final = "INSERT OR IGNORE INTO events VALUES (?, ?, ?, ?, ?)"
+_SELECT: Final = """
 SELECT sequence, data FROM events
 WHERE session = ? AND stream = ? AND sequence > ? AND at >= ? ORDER BY sequence
 """
@@ -272,10 +272,10 @@ DELETE FROM events WHERE (session, stream, sequence) IN (
 )
 """
 
-PRUNED_EVERY: Final = 256
+PRUNE_INTERVAL: Final = 256
 """After how many events the file is searched for expired and excess events."""
 
-_BUSY_S: Final = 5.0
+_LOCK_WAIT_S: Final = 5.0
 """How long to wait for another process's write, in seconds."""
 
 
@@ -322,7 +322,7 @@ class SQLiteEventStore:
             sqlite3.Error: The file cannot be written.
         """
         row = (session, stream, event.sequence, self._clock(), event.data)
-        await self._run(lambda file: self._keep(file, row))
+        await self._run(lambda file: self._insert(file, row))
 
     async def replay(self, session: str, stream: int, after: int) -> Sequence[Event]:
         """Return the stored events of a stream with a sequence above `after`.
@@ -332,8 +332,8 @@ class SQLiteEventStore:
         """
         oldest = self._clock() - self._age
         row = (session, stream, after, oldest)
-        found = await self._run(lambda file: file.execute(_FIND, row).fetchall())
-        return [Event(sequence, data) for sequence, data in found]
+        rows = await self._run(lambda file: file.execute(_SELECT, row).fetchall())
+        return [Event(sequence, data) for sequence, data in rows]
 
     async def drop_stream(self, session: str, stream: int) -> None:
         """Delete the events of one stream.
@@ -377,7 +377,9 @@ class SQLiteEventStore:
                 # its WAL and journal files the same permissions.
                 flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
                 os.close(os.open(self._path, flags, 0o600))
-            file = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
+            file = sqlite3.connect(
+                self._path, timeout=_LOCK_WAIT_S, isolation_level=None
+            )
             try:
                 with contextlib.suppress(sqlite3.OperationalError):
                     # Locked if another process opens it now; that one sets WAL, too.
@@ -389,7 +391,7 @@ class SQLiteEventStore:
                 file.close()
                 raise
             self._file = file
-            self._unpruned = PRUNED_EVERY
+            self._unpruned = PRUNE_INTERVAL
         return self._file
 
     def _close(self) -> None:
@@ -397,10 +399,10 @@ class SQLiteEventStore:
         if file is not None:
             file.close()
 
-    def _keep(self, file: sqlite3.Connection, row: tuple[Any, ...]) -> None:
-        file.execute(_KEEP, row)
+    def _insert(self, file: sqlite3.Connection, row: tuple[Any, ...]) -> None:
+        file.execute(_INSERT, row)
         self._unpruned += 1
-        if self._unpruned >= PRUNED_EVERY:
+        if self._unpruned >= PRUNE_INTERVAL:
             self._unpruned = 0
             file.execute(_DROP_OLD, (self._clock() - self._age,))
             (count,) = file.execute(_COUNT).fetchone()
@@ -412,9 +414,9 @@ class SQLiteEventStore:
 
 # Journal of one session
 
-FAILED: Final = "the event store failed"
+STORE_FAILED: Final = "the event store failed"
 
-EVERYTHING: Final = -1
+ALL_STREAMS: Final = -1
 """In place of a stream's number: all streams."""
 
 
@@ -436,9 +438,9 @@ class Journal:
             store, "append_nowait", None
         )
         # An event to store, or ``None`` to delete the stream.
-        self._todo: deque[tuple[int, Event | None]] | tuple[()] = ()
+        self._queue: deque[tuple[int, Event | None]] | tuple[()] = ()
         self._size = 0
-        self._is_busy = False
+        self._is_processing = False
         self._is_used = False
 
     def append(self, stream: int, event: Event) -> None:
@@ -448,7 +450,7 @@ class Journal:
             try:
                 self._append_nowait(self._key, stream, event)
             except Exception:
-                logger.exception(FAILED)
+                logger.exception(STORE_FAILED)
         elif self._size + len(event.data) > self._room:
             # A client that resumes before this event gets an error.
             logger.error("the event store is too slow: an event was not kept")
@@ -462,38 +464,38 @@ class Journal:
 
     def drop(self) -> None:
         """Delete all events: the session is over."""
-        self._todo = ()
+        self._queue = ()
         self._size = 0
         if self._is_used:
-            self._add(EVERYTHING, None)
+            self._add(ALL_STREAMS, None)
 
     def _add(self, stream: int, event: Event | None) -> None:
-        if not self._todo:
-            self._todo = deque()
-        self._todo.append((stream, event))
-        if not self._is_busy:
-            self._is_busy = True
-            self._start(self._work())
+        if not self._queue:
+            self._queue = deque()
+        self._queue.append((stream, event))
+        if not self._is_processing:
+            self._is_processing = True
+            self._start(self._process_queue())
 
-    async def _work(self) -> None:
+    async def _process_queue(self) -> None:
         try:
-            while self._todo:
-                item = self._todo[0]
+            while self._queue:
+                item = self._queue[0]
                 try:
                     await self._perform(*item)
                 except Exception:
-                    logger.exception(FAILED)
+                    logger.exception(STORE_FAILED)
                 # `drop` may have emptied the queue during the await.
-                if self._todo and self._todo[0] is item:
-                    self._todo.popleft()
+                if self._queue and self._queue[0] is item:
+                    self._queue.popleft()
                     self._size -= len(item[1].data) if item[1] else 0
         finally:
-            self._is_busy = False
+            self._is_processing = False
 
     async def _perform(self, stream: int, event: Event | None) -> None:
         if event is not None:
             await self._store.append(self._key, stream, event)
-        elif stream == EVERYTHING:
+        elif stream == ALL_STREAMS:
             await self._store.drop_session(self._key)
         else:
             await self._store.drop_stream(self._key, stream)
@@ -502,14 +504,14 @@ class Journal:
         """Return a stream's events after `after` up to `last`; ``None``: incomplete."""
         if after == last:
             return []
-        waiting = [event for number, event in self._todo if number == stream and event]
+        queued = [event for number, event in self._queue if number == stream and event]
         try:
             stored = await self._store.replay(self._key, stream, after)
         except Exception:
-            logger.exception(FAILED)
+            logger.exception(STORE_FAILED)
             return None
-        found = {event.sequence: event for event in (*stored, *waiting)}
-        wanted = range(after + 1, last + 1)
-        if not all(sequence in found for sequence in wanted):
+        events = {event.sequence: event for event in (*stored, *queued)}
+        numbers = range(after + 1, last + 1)
+        if not all(sequence in events for sequence in numbers):
             return None
-        return [found[sequence] for sequence in wanted]
+        return [events[sequence] for sequence in numbers]

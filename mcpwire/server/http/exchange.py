@@ -63,10 +63,10 @@ STREAM_FIELDS: Final = (
 UNREAD: Final = "mcpwire.unread"
 """The ASGI extension by which our web server passes its `UnreadAccount`."""
 
-CLIENT_LEFT: Final = 499
+CLIENT_CLOSED: Final = 499
 """The status for a client that disconnected, as in the logs of other web servers."""
 
-_LENGTH_DIGITS_MAX: Final = 15  # a longer number exceeds every limit
+_MAX_LENGTH_DIGITS: Final = 15  # a longer number exceeds every limit
 
 
 class ClientGone(Exception):
@@ -95,10 +95,10 @@ class HttpProblem(Exception):
 
 def as_problem(error: RPCError | HttpRefusal) -> HttpProblem:
     """Return an error as the response to a POST; an `HttpRefusal` sets the status."""
-    shown = error if isinstance(error, RPCError) else InvalidRequest(str(error))
+    rpc_error = error if isinstance(error, RPCError) else InvalidRequest(str(error))
     if isinstance(error, HttpRefusal):
-        return HttpProblem(error.http_status, shown, error.http_headers)
-    return HttpProblem(200, shown)
+        return HttpProblem(error.http_status, rpc_error, error.http_headers)
+    return HttpProblem(200, rpc_error)
 
 
 class TimerQueue:
@@ -117,9 +117,9 @@ class TimerQueue:
         """Call a callback once after the set time, unless it is discarded."""
         loop = asyncio.get_running_loop()
         if loop not in self._due:
-            for ended in [each for each in list(self._due) if each.is_closed()]:
-                self._due.pop(ended, None)
-                self._armed.discard(ended)
+            for closed in [other for other in list(self._due) if other.is_closed()]:
+                self._due.pop(closed, None)
+                self._armed.discard(closed)
             self._due[loop] = {}
         due = self._due[loop]
         if callback in due:
@@ -140,17 +140,17 @@ class TimerQueue:
         loop.call_at(at, self._expire, loop, context=Context())
 
     def _expire(self, loop: AbstractEventLoop) -> None:
-        now, waiting = loop.time(), self._due[loop]
-        due = list(takewhile(lambda each: waiting[each] <= now, waiting))
+        now, times = loop.time(), self._due[loop]
+        due = list(takewhile(lambda each: times[each] <= now, times))
         try:
             for callback in due:
-                if waiting.get(callback, inf) <= now:  # no other callback discarded it
-                    del waiting[callback]
+                if times.get(callback, inf) <= now:  # no other callback discarded it
+                    del times[callback]
                     callback()
         finally:
             # Last: otherwise each callback that adds itself again would set a timer.
             self._armed.discard(loop)
-            for at in waiting.values():
+            for at in times.values():
                 self._arm(loop, at)
                 break
 
@@ -271,15 +271,15 @@ class Exchange:
 
     def check_framing(self) -> None:
         """Refuse a request that proxies and servers could frame differently."""
-        named = self.headers
-        encoding = named.get("transfer-encoding")
+        headers = self.headers
+        encoding = headers.get("transfer-encoding")
         # RFC 9112, 6.1 and 6.3: some parsers pass on both lengths; others ignore
         # unknown codings.
         if encoding is not None and (
-            encoding.lower() != "chunked" or "content-length" in named
+            encoding.lower() != "chunked" or "content-length" in headers
         ):
             raise HttpProblem(
-                400, "the length of the body is ambiguous", self._closing()
+                400, "the length of the body is ambiguous", self._close_field()
             )
 
     async def body(self) -> bytes:
@@ -289,14 +289,14 @@ class Exchange:
         if (
             length is not None
             and length.isdecimal()
-            and (len(length) > _LENGTH_DIGITS_MAX or int(length) > limit)
+            and (len(length) > _MAX_LENGTH_DIGITS or int(length) > limit)
         ):
             raise self._too_large(limit)
-        late = self.timeouts.body
+        timers = self.timeouts.body
         chunks: list[bytes] = []
         try:
             async with asyncio.timeout(None) as self._reading:
-                late.add(self._stop_reading)
+                timers.add(self._stop_reading)
                 while True:
                     event = await self._receive()
                     if event["type"] != "http.request":
@@ -310,9 +310,9 @@ class Exchange:
                     if not event.get("more_body"):
                         return b"".join(chunks)
         except TimeoutError:
-            raise self._taken_problem() from None
+            raise self._take_problem() from None
         finally:
-            late.discard(self._stop_reading)
+            timers.discard(self._stop_reading)
             self._reading = None
 
     def stop_reading(
@@ -320,26 +320,26 @@ class Exchange:
     ) -> None:
         """Refuse the request, if its body is still being read."""
         if self._reading is not None and self._problem is None:
-            self._problem = HttpProblem(status, error, (*headers, *self._closing()))
+            self._problem = HttpProblem(status, error, (*headers, *self._close_field()))
             self._stop_reading()
 
     def _stop_reading(self) -> None:
         if self._reading is not None and not self._reading.expired():
             self._reading.reschedule(0.0)
 
-    def _taken_problem(self) -> HttpProblem:
+    def _take_problem(self) -> HttpProblem:
         # A reference in the raising frame, or here, would keep the body alive until the
         # garbage collector runs.
         problem, self._problem = self._problem, None
         reason = f"the body did not come within {self.timeouts.body.seconds:g} s"
-        return problem or HttpProblem(408, reason, self._closing())
+        return problem or HttpProblem(408, reason, self._close_field())
 
     def _too_large(self, limit: int) -> HttpProblem:
         return HttpProblem(
-            413, f"the body must not be over {limit} bytes", self._closing()
+            413, f"the body must not be over {limit} bytes", self._close_field()
         )
 
-    def _closing(self) -> Fields:
+    def _close_field(self) -> Fields:
         """Return the field that announces the end of the connection."""
         # HTTP/2 and 3 have no such field: RFC 9113, 8.2.2.
         is_http_1 = self.scope.get("http_version", "1.1").startswith("1")
@@ -374,7 +374,7 @@ class Exchange:
         headers: Fields = (),
     ) -> None:
         """Reply with a body of bytes."""
-        fields = _encoded(headers) if headers else []
+        fields = _to_bytes(headers) if headers else []
         if content_type is not None:
             fields += ((b"content-type", content_type.encode("latin-1")),)
         # RFC 9110, 8.6: a response with one of these statuses has no Content-Length.
@@ -384,26 +384,26 @@ class Exchange:
             self.refusal = body
         if self.verb == "HEAD":
             body = b""  # RFC 9110, 9.3.2: a response to HEAD has no content
-        await self._tell(
+        await self._send_events(
             self._start(status, fields),
             {"type": "http.response.body", "body": body, "more_body": False},
         )
 
     async def start_stream(self, headers: Fields = ()) -> None:
         """Start an event stream; a server may send the head with the first bytes."""
-        await self._tell(self._start(200, [*STREAM_FIELDS, *_encoded(headers)]))
+        await self._send_events(self._start(200, [*STREAM_FIELDS, *_to_bytes(headers)]))
 
     async def write(self, data: bytes, *, is_last: bool = False) -> None:
         """Send the next bytes of the stream; wait while the client does not read."""
-        await self._tell(
+        await self._send_events(
             {"type": "http.response.body", "body": data, "more_body": not is_last}
         )
 
     async def end_unanswered(self) -> None:
         """Answer a client that has left: middleware around this waits for an answer."""
         if self.status is None:
-            self.status = CLIENT_LEFT
-            start = {"type": "http.response.start", "status": CLIENT_LEFT}
+            self.status = CLIENT_CLOSED
+            start = {"type": "http.response.start", "status": CLIENT_CLOSED}
             with suppress(OSError):
                 await self._send({**start, "headers": []})
                 await self._send({"type": "http.response.body", "body": b""})
@@ -418,7 +418,7 @@ class Exchange:
             "headers": [*fields, *self.extra],
         }
 
-    async def _tell(self, *events: Event) -> None:
+    async def _send_events(self, *events: Event) -> None:
         if self.is_gone:
             raise ClientGone
         try:
@@ -442,7 +442,7 @@ def encode_answer(id: RequestId | None, answer: dict[str, Any] | RPCError) -> by
         return encode(failure(id, InternalError("the handler failed")))
 
 
-def _encoded(fields: Fields) -> list[tuple[bytes, bytes]]:
+def _to_bytes(fields: Fields) -> list[tuple[bytes, bytes]]:
     # ASGI, "Response Start": lower-case names; HTTP/2 allows no others.
     return [(k.lower().encode(), v.encode("latin-1")) for k, v in fields]
 
@@ -495,13 +495,13 @@ class UnreadAccount:
     def _make_room(self) -> None:
         sizes = self._sizes
         totals: Counter[Hashable] = Counter()
-        for each in sizes:
-            sizes[each] = each.unread
-            totals[each.owner] += sizes[each]
+        for holder in sizes:
+            sizes[holder] = holder.unread
+            totals[holder.owner] += sizes[holder]
         while totals.total() > self._limit:
-            greediest = max(totals, key=totals.__getitem__)
-            own = [each for each in sizes if each.owner == greediest]
-            leaver = max(own, key=sizes.__getitem__)
-            totals[greediest] -= sizes.pop(leaver)
-            leaver.abort()
+            largest = max(totals, key=totals.__getitem__)
+            holders = [holder for holder in sizes if holder.owner == largest]
+            aborted = max(holders, key=sizes.__getitem__)
+            totals[largest] -= sizes.pop(aborted)
+            aborted.abort()
         self._total = totals.total()

@@ -46,7 +46,7 @@ Its name is the one that the official SDKs use, and that some clients look for.
 """
 
 
-class _Link(Duplex):
+class _Channel(Duplex):
     """The server's end of a connection: it writes events and reads POSTs."""
 
     def __init__(self, dispatcher: Dispatcher, principal: Principal | None) -> None:
@@ -73,39 +73,41 @@ class LegacySse:
     def __init__(self, dispatcher: Dispatcher, *, maximum: int = 10_000) -> None:
         self._dispatcher = dispatcher
         self._maximum = maximum
-        self._links: dict[str, _Link] = {}
+        self._channels: dict[str, _Channel] = {}
         self._pool: FairPool[str] = FairPool()
 
     def __len__(self) -> int:
-        return len(self._links)
+        return len(self._channels)
 
     async def serve_stream(self, exchange: Exchange) -> None:
         """Serve a GET: open a connection, which lasts as long as the response."""
         if exchange.verb != "GET":
             raise HttpProblem(405, "only GET is answered here", (("allow", "GET"),))
         owner = exchange.owner
-        if len(self._links) >= self._maximum:
-            oldest = self._pool.to_evict(owner)
-            if oldest is None or self._pool.owner(oldest) == owner:
+        if len(self._channels) >= self._maximum:
+            evicted = self._pool.find_evictable(owner)
+            if evicted is None or self._pool.owner(evicted) == owner:
                 raise HttpProblem(*TOO_MANY_SESSIONS)
-            self._links[oldest].writer.end()
-            self._remove(oldest)
+            self._channels[evicted].writer.end()
+            self._remove(evicted)
         id = secrets.token_urlsafe(ID_BYTES)
-        link = self._links[id] = _Link(self._dispatcher, exchange.principal)
+        channel = self._channels[id] = _Channel(self._dispatcher, exchange.principal)
         self._pool.add(id, owner)
         # A relative URL is valid whatever prefix a proxy adds to the path.
-        up = "../" if exchange.path.endswith("/") else ""
-        place = f"{up}messages?{PARAMETER}={id}".encode()
-        link.writer.put(encode_event(place, event="endpoint"))
+        parent = "../" if exchange.path.endswith("/") else ""
+        url = f"{parent}messages?{PARAMETER}={id}".encode()
+        channel.writer.put(encode_event(url, event="endpoint"))
         try:
-            await link.writer.run(exchange)
+            await channel.writer.run(exchange)
         finally:
             self._remove(id)
-            link.give_up(TransportError("the client closed it", target=link.target))
-            await link.connection.finished()
+            channel.give_up(
+                TransportError("the client closed it", target=channel.target)
+            )
+            await channel.connection.finished()
 
     def _remove(self, id: str) -> None:
-        self._links.pop(id, None)
+        self._channels.pop(id, None)
         self._pool.discard(id)
 
     async def serve_message(self, exchange: Exchange) -> None:
@@ -115,8 +117,8 @@ class LegacySse:
         if not is_json(exchange.headers.get("content-type")):
             raise HttpProblem(415, "the Content-Type must be application/json")
         query = parse_qs(exchange.scope.get("query_string", b"").decode("latin-1"))
-        link = self._links.get(query.get(PARAMETER, [""])[0])
-        if link is None or not link.belongs_to(exchange.principal):
+        channel = self._channels.get(query.get(PARAMETER, [""])[0])
+        if channel is None or not channel.belongs_to(exchange.principal):
             raise HttpProblem(*UNKNOWN_SESSION)
         try:
             body = await exchange.body()
@@ -127,8 +129,8 @@ class LegacySse:
             raise HttpProblem(400, InvalidRequest("the body is not a message"))
         # The body may span several lines; line breaks are whitespace in JSON.
         line = body.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
-        link.connection.request_info = exchange.info  # each message has its own head
-        link.receive(line)
+        channel.connection.request_info = exchange.info  # each message has its own head
+        channel.receive(line)
         # 2024-11-05 basic/transports: responses are sent on the stream.
         await exchange.reply_bytes(202, b"Accepted", "text/plain")
 
@@ -136,16 +138,16 @@ class LegacySse:
         """Wait until all requests are answered, up to this many seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        for link in list(self._links.values()):
-            await link.connection.settle(max(0.0, deadline - loop.time()))
+        for channel in list(self._channels.values()):
+            await channel.connection.settle(max(0.0, deadline - loop.time()))
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Discard the connections of an event loop that has ended."""
-        self._links.clear()
+        self._channels.clear()
         self._pool.clear()
 
     async def aclose(self) -> None:
         """End all connections and their requests."""
-        for link in list(self._links.values()):
-            link.writer.end()
-            await link.connection.aclose()
+        for channel in list(self._channels.values()):
+            channel.writer.end()
+            await channel.connection.aclose()

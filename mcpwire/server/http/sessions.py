@@ -29,7 +29,7 @@ from mcpwire.errors import (
     RequestTimeout,
     RPCError,
 )
-from mcpwire.protocol.request_validation import id_in
+from mcpwire.protocol.request_validation import read_request_id
 from mcpwire.server.dispatcher import INITIALIZE, INITIALIZED, Dispatcher, HttpRefusal
 from mcpwire.server.fair_pool import FairPool, client_key
 from mcpwire.server.http.event_store import (
@@ -83,14 +83,14 @@ TOO_MANY_SESSIONS: Final = (
     (("retry-after", "5"),),
 )
 NO_SESSION: Final = "the request needs an Mcp-Session-Id; initialize gives one"
-NOT_KEPT: Final = "the events after this Last-Event-ID are not kept"
+EVENTS_GONE: Final = "the events after this Last-Event-ID are not kept"
 
 CANCELLED: Final = "notifications/cancelled"
 
 REQUEST_CANCELLED: Final = -32800
 """The code of the Language Server Protocol for a cancelled request; MCP has none."""
 
-ASSUMED: Final = REVISIONS[1]
+DEFAULT_REVISION: Final = REVISIONS[1]
 """The revision of a request without MCP-Protocol-Version."""
 
 PAUSES_SINCE: Final = REVISIONS[3]
@@ -103,7 +103,7 @@ an event that has an id and no data, which older clients would parse as a messag
 ID_BYTES: Final = 32
 """Random bytes of a session id; 16 would do."""
 
-ENDED_STREAMS_KEPT: Final = 256
+MAX_ENDED_STREAMS: Final = 256
 """How many ended streams of a session are remembered, so that they can be resumed."""
 
 CLOSE_GRACE_S: Final = 0.5
@@ -134,7 +134,7 @@ class ServerRequests:
         self._last = id
         future: asyncio.Future[dict[str, Any]] = loop.create_future()
         self._open[id] = method, future
-        began = loop.time()
+        started_at = loop.time()
         reason = "the request that asked is over"
         try:
             send(data)
@@ -145,7 +145,7 @@ class ServerRequests:
             if isinstance(error, MCPError):
                 raise
             reason = "timeout"
-            elapsed = loop.time() - began
+            elapsed = loop.time() - started_at
             assert timeout is not None
             raise RequestTimeout(
                 method=method, timeout=timeout, elapsed=elapsed
@@ -155,16 +155,16 @@ class ServerRequests:
             # 2025-11-25 basic/utilities/cancellation. Cancelling the task that awaits a
             # future cancels the future, unless the future already has its response.
             if future.cancelled():
-                told = {"requestId": id, "reason": reason}
-                send(encode(jsonrpc.notification(CANCELLED, told)))
+                notice = {"requestId": id, "reason": reason}
+                send(encode(jsonrpc.notification(CANCELLED, notice)))
 
-    def take(self, id: RequestId | None, answer: dict[str, Any] | MCPError) -> None:
+    def resolve(self, id: RequestId | None, answer: dict[str, Any] | MCPError) -> None:
         """Deliver a response; drop it if no request with its id is pending."""
         # Our ids are integers; 1.0 and True were rejected earlier.
-        found = self._open.get(id) if type(id) is int else None
-        if found is None or found[1].done():  # only the first response counts
+        pending = self._open.get(id) if type(id) is int else None
+        if pending is None or pending[1].done():  # only the first response counts
             return
-        method, future = found
+        method, future = pending
         if not isinstance(answer, MCPError):
             future.set_result(answer)
             return
@@ -175,7 +175,7 @@ class ServerRequests:
     def close(self) -> None:
         """Fail all pending requests: the session has ended."""
         for id, (method, _) in self._open.items():
-            self.take(id, ConnectionClosed(f"{method}: the session has ended"))
+            self.resolve(id, ConnectionClosed(f"{method}: the session has ended"))
 
 
 class HttpSession:
@@ -184,9 +184,9 @@ class HttpSession:
     The HTTP counterpart of `server.connection`, which serves a duplex stream.
     """
 
-    def __init__(self, shared: Sessions, session: Session, owner: Owner) -> None:
-        self._shared = shared
-        self._dispatcher = shared.dispatcher
+    def __init__(self, sessions: Sessions, session: Session, owner: Owner) -> None:
+        self._sessions = sessions
+        self._dispatcher = sessions.dispatcher
         self._owner = owner
         # Created on demand: there may be 10,000 sessions, most of them idle.
         self._tasks: InboundTasks | None = None
@@ -198,14 +198,14 @@ class HttpSession:
         self._ended_streams: dict[int, int] = {}  # stream number to last sequence
         self._last_stream = STANDALONE
         self.mark = secrets.token_hex(8)  # public name, as the session id is a secret
-        self.can_pause = shared.store is not None and session.revision >= PAUSES_SINCE
-        self.retry = shared.retry
-        self.room = shared.dispatcher.limits.unwritten  # of a stream, in bytes
+        self.can_pause = sessions.store is not None and session.revision >= PAUSES_SINCE
+        self.retry = sessions.retry
+        self.room = sessions.dispatcher.limits.unwritten  # of a stream, in bytes
         self.is_closed = False
         self.session = session
         self.writers = 0  # GETs with an open response
         self.used_at = 0.0  # by the loop's clock
-        if not shared.is_stateless:
+        if not sessions.is_stateless:
             session.send = self.send
             session.ask = self._ask
 
@@ -227,18 +227,20 @@ class HttpSession:
     def server_stream(self) -> ServerStream:
         """The stream for messages that belong to no call."""
         if self._server_stream is None:
-            self._begin_journal()
+            self._ensure_journal()
             limits = self._dispatcher.limits
             self._server_stream = ServerStream(
                 self, backlog=limits.notifications, room=self.room
             )
         return self._server_stream
 
-    def _begin_journal(self) -> None:
-        store = self._shared.store
+    def _ensure_journal(self) -> None:
+        store = self._sessions.store
         if self.journal is None and store is not None:
             key = client_key(self.mark, self._owner)
-            self.journal = Journal(store, key, self._shared.start, room=self.room)
+            self.journal = Journal(
+                store, key, self._sessions.start_task, room=self.room
+            )
 
     # Messages to the client
 
@@ -257,7 +259,7 @@ class HttpSession:
             elif not self.is_closed:
                 self.server_stream.send(data)
 
-        seconds = self._shared.ask_timeout
+        seconds = self._sessions.ask_timeout
         return await self._server_requests.ask(send, method, params, seconds)
 
     def _notify(self, answers: Answers, method: str, params: dict[str, Any]) -> None:
@@ -265,35 +267,37 @@ class HttpSession:
 
     # Messages from the client
 
-    def take(
+    def handle_message(
         self, value: Any, answers: Answers, exchange: Exchange, size: int
     ) -> RPCError | None:
         """Handle one message of a POST, of `size` bytes; return its error, if any."""
         try:
             message = jsonrpc.parse_message(value)
         except InvalidMessage as error:
-            return self._take_malformed(value, answers, error)
+            return self._handle_malformed(value, answers, error)
         if isinstance(message, jsonrpc.Request):
             answers.expect_response()
-            self._take_request(message, answers, exchange, size)
+            self._handle_request(message, answers, exchange, size)
         elif isinstance(message, jsonrpc.Success):
-            self._server_requests.take(message.id, message.result)
+            self._server_requests.resolve(message.id, message.result)
         elif isinstance(message, jsonrpc.Failure):
-            self._server_requests.take(message.id, message.error)
+            self._server_requests.resolve(message.id, message.error)
         elif message.method == CANCELLED:
             self._cancel(message.params or {})
         else:
-            self._dispatcher.notified(self.session, message.method, message.params)
+            self._dispatcher.on_notification(
+                self.session, message.method, message.params
+            )
         return None
 
-    def _take_malformed(
+    def _handle_malformed(
         self, value: Any, answers: Answers, error: InvalidMessage
     ) -> RPCError:
         refusal = InvalidRequest(str(error))
         id = value.get("id") if type(value) is dict else None
         if jsonrpc.is_request_id(id):
             if "method" not in value:
-                self._server_requests.take(id, error)
+                self._server_requests.resolve(id, error)
             elif answers.is_batch:
                 answers.expect_response()
                 self._reply(answers, id, refusal)
@@ -316,7 +320,7 @@ class HttpSession:
         else:
             answers.withdraw()
 
-    def _take_request(
+    def _handle_request(
         self, message: jsonrpc.Request, answers: Answers, exchange: Exchange, size: int
     ) -> None:
         id = message.id
@@ -328,12 +332,12 @@ class HttpSession:
             if answers.is_batch:
                 answers.ids.add(id)
             if message.method == INITIALIZE:
-                again = dispatcher.initialize(params, self.session, exchange.info)
-                self._reply(answers, id, again[1])
+                initialized = dispatcher.initialize(params, self.session, exchange.info)
+                self._reply(answers, id, initialized[1])
                 return
-            if answers.is_batch and dispatcher.opens_alone(params):
+            if answers.is_batch and dispatcher.is_stateless_request(params):
                 raise InvalidRequest("this message must not be part of a batch")
-            can_ask = not self._shared.is_stateless
+            can_ask = not self._sessions.is_stateless
             request = dispatcher.admit(
                 id,
                 message.method,
@@ -359,11 +363,11 @@ class HttpSession:
         self._tasks.start(
             id,
             partial(dispatcher.perform, request, params),
-            partial(self._answered, request, answers),
+            partial(self._on_answer, request, answers),
             size,
         )
 
-    def _answered(
+    def _on_answer(
         self,
         request: RequestContext,
         answers: Answers,
@@ -385,15 +389,15 @@ class HttpSession:
 
     def open_stream(self) -> Stream:
         """Return a new stream for the responses to a POST."""
-        self._begin_journal()
+        self._ensure_journal()
         self._last_stream += 1
         stream = self._streams[self._last_stream] = Stream(self._last_stream, self)
         return stream
 
     def finish(self, answers: Answers) -> None:
         """Discard the state of a POST that is fully answered."""
-        if self._shared.is_stateless:
-            self._shared.alone.discard(self)
+        if self._sessions.is_stateless:
+            self._sessions.posts.discard(self)
         stream = answers.stream
         if stream is None:
             return
@@ -405,7 +409,7 @@ class HttpSession:
             self.journal.drop_stream(stream.number)
             return
         self._ended_streams[stream.number] = stream.last
-        if len(self._ended_streams) > ENDED_STREAMS_KEPT:
+        if len(self._ended_streams) > MAX_ENDED_STREAMS:
             # The store expires its events by age.
             del self._ended_streams[next(iter(self._ended_streams))]
 
@@ -424,7 +428,7 @@ class HttpSession:
         mark, number, after = parse_event_id(last_event_id) or ("", 0, 0)
         stream = self._find_stream(number) if mark == self.mark else None
         if stream is None or self.journal is None or after > stream.last:
-            raise HttpProblem(400, NOT_KEPT)
+            raise HttpProblem(400, EVENTS_GONE)
         writer = SseWriter(self.room)
         is_live = number not in self._ended_streams
         if is_live:
@@ -438,7 +442,7 @@ class HttpSession:
             if events is None:
                 stream.detach(writer)
         if events is None or self.is_closed:
-            raise HttpProblem(400, NOT_KEPT)
+            raise HttpProblem(400, EVENTS_GONE)
         if isinstance(stream, ServerStream):
             stream.take_backlog()  # the replayed events include it
         writer.put_before(
@@ -482,10 +486,10 @@ class HttpSession:
         if self._server_stream is not None:
             self._server_stream.end()
         self._streams.clear()
-        self.forget()
+        self.reset()
         return tasks
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Mark the session as closed and drop its journal, without ending tasks."""
         self.is_closed = self.session.is_closed = True
         self.session.send, self.session.ask = lambda *_: None, None
@@ -497,7 +501,7 @@ class Sessions:
     """The sessions of one server, by id.
 
     A session is idle if no request runs in it and no GET is open. Idle sessions expire
-    after a timeout, or earlier to make room: see `FairPool.to_displace`. With
+    after a timeout, or earlier to make room: see `FairPool.find_displaceable`. With
     `stateless` the server has no sessions: each POST is independent.
     """
 
@@ -521,9 +525,9 @@ class Sessions:
             self.store = event_store
         self.retry = retry
         self.is_stateless = stateless
-        both = (ask_timeout, dispatcher.ask_timeout)
-        self.ask_timeout = min((t for t in both if t is not None), default=None)
-        self.alone: set[HttpSession] = set()  # one per running POST in stateless mode
+        timeouts = (ask_timeout, dispatcher.ask_timeout)
+        self.ask_timeout = min((t for t in timeouts if t is not None), default=None)
+        self.posts: set[HttpSession] = set()  # one per running POST in stateless mode
         self._revisions = {
             r.name: r for r in dispatcher.revisions if r.era is Era.SESSION
         }
@@ -544,7 +548,7 @@ class Sessions:
         return len(self._sessions)
 
     def __iter__(self) -> Iterator[HttpSession]:
-        return iter((*self._sessions.values(), *self.alone))
+        return iter((*self._sessions.values(), *self.posts))
 
     # POST
 
@@ -560,14 +564,14 @@ class Sessions:
                 return
             if self.is_stateless:
                 # Only the revision of the client is known.
-                opened = Session(revision, {}, {}, is_initialized=True)
-                session = HttpSession(self, opened, "")
-                self.alone.add(session)
+                new_session = Session(revision, {}, {}, is_initialized=True)
+                session = HttpSession(self, new_session, "")
+                self.posts.add(session)
             else:
-                session = await self._find(exchange)
-            answers = self._take(exchange, session, body)
+                session = await self._find_session(exchange)
+            answers = self._handle_messages(exchange, session, body)
         except HttpProblem as problem:
-            problem.id = id_in(body)
+            problem.id = read_request_id(body)
             raise
         try:
             if answers.expects_any:
@@ -582,20 +586,20 @@ class Sessions:
         """Return the revision that a request's header names, or the assumed one."""
         version = exchange.headers.get(_VERSION)
         if version is None:
-            return ASSUMED
+            return DEFAULT_REVISION
         revision = self._revisions.get(version)
         if revision is not None:
             return revision
         if is_initialize and find_revision(version) is not None:
             # The body negotiates the revision and may ask for an unsupported one.
-            return ASSUMED
+            return DEFAULT_REVISION
         raise HttpProblem(
             400,
             f"the MCP-Protocol-Version {version[:40]!r} is not among those that have "
             f"sessions here: {', '.join(self._revisions)}",
         )
 
-    async def _find(self, exchange: Exchange) -> HttpSession:
+    async def _find_session(self, exchange: Exchange) -> HttpSession:
         """Return the session of a request's id. Raises `HttpProblem`."""
         id = exchange.headers.get(_SESSION)
         if id is None:
@@ -611,7 +615,9 @@ class Sessions:
         self._touch(session)
         return session
 
-    def _take(self, exchange: Exchange, session: HttpSession, body: Any) -> Answers:
+    def _handle_messages(
+        self, exchange: Exchange, session: HttpSession, body: Any
+    ) -> Answers:
         """Handle the messages of a POST; return its responses. Raises `HttpProblem`."""
         is_batch = type(body) is list
         answers = Answers(session, is_batch=is_batch)
@@ -620,7 +626,10 @@ class Sessions:
                 self._check_batch(session.session.revision, body)
             values = body if is_batch else [body]
             size = exchange.size // len(values)
-            refusals = [session.take(each, answers, exchange, size) for each in values]
+            refusals = [
+                session.handle_message(value, answers, exchange, size)
+                for value in values
+            ]
         finally:
             answers.seal()  # this discards the session of a stateless POST
         refusal = refusals[0]
@@ -654,16 +663,18 @@ class Sessions:
             if self.is_stateless:
                 _, result = dispatcher.initialize(params, None, exchange.info)
             else:
-                if dispatcher.opens_later:
-                    opened, result = await self._open_later(exchange, params)
+                if dispatcher.opens_in_task:
+                    new_session, result = await self._open_in_task(exchange, params)
                 else:
-                    opened, result = dispatcher.initialize(params, None, exchange.info)
-                fields = ((SESSION_ID, self._add_new(opened, exchange)),)
+                    new_session, result = dispatcher.initialize(
+                        params, None, exchange.info
+                    )
+                fields = ((SESSION_ID, self._add_new(new_session, exchange)),)
         except RPCError as error:
             raise as_problem(error) from None
         await exchange.reply(200, jsonrpc.success(message.id, result), fields)
 
-    async def _open_later(
+    async def _open_in_task(
         self, exchange: Exchange, params: dict[str, Any] | None
     ) -> tuple[Session, dict[str, Any]]:
         """Open a session asynchronously; discard it if the client disconnects."""
@@ -680,59 +691,59 @@ class Sessions:
         # count as a disconnect.
         watching.add_done_callback(lambda task: task.cancelled() or task.exception())
         watching.add_done_callback(lambda _: opening.cancel())
-        is_wanted = False
+        is_connected = False
         try:
             await asyncio.wait([opening])
-            is_wanted = not watching.done()
+            is_connected = not watching.done()
         finally:
             self._opening -= 1
-            if not is_wanted:
-                opening.add_done_callback(self._let_go)
+            if not is_connected:
+                opening.add_done_callback(self._discard)
                 opening.cancel()  # no effect on a finished task
             watching.cancel()
             await asyncio.wait([opening, watching])
-        if not is_wanted:
+        if not is_connected:
             raise ClientGone
         return opening.result()
 
-    def _let_go(self, opening: asyncio.Task[tuple[Session, dict[str, Any]]]) -> None:
+    def _discard(self, opening: asyncio.Task[tuple[Session, dict[str, Any]]]) -> None:
         """Discard a session if its client disconnected while it was opened."""
         if not opening.cancelled() and opening.exception() is None:
-            self.dispatcher.session_left(opening.result()[0])
+            self.dispatcher.discard_session(opening.result()[0])
 
-    def _add_new(self, opened: Session, exchange: Exchange) -> str:
+    def _add_new(self, new_session: Session, exchange: Exchange) -> str:
         """Add a new session; return its id. Raises `RPCError` and `HttpProblem`."""
-        opened.principal = exchange.principal
+        new_session.principal = exchange.principal
         if not self._has_room(exchange.owner):
-            self.dispatcher.session_left(opened)
+            self.dispatcher.discard_session(new_session)
             raise HttpProblem(*TOO_MANY_SESSIONS)
         try:
             # 2025-11-25 basic/transports, "Session Management": globally unique,
             # visible ASCII; security best practices: unpredictable.
-            id = self.dispatcher.new_session_id(opened)
+            id = self.dispatcher.new_session_id(new_session)
         except RPCError:
-            self.dispatcher.session_left(opened)
+            self.dispatcher.discard_session(new_session)
             raise
         id = id or secrets.token_urlsafe(ID_BYTES)
-        self._add(opened, exchange.owner, id)
+        self._add(new_session, exchange.owner, id)
         return id
 
     def _has_room(self, owner: Owner) -> bool:
         """Return whether there is room for a session; end another one if necessary."""
         if len(self._sessions) + self._opening < self._maximum:
             return True
-        found = self._pool.to_displace(owner, HttpSession.is_idle)
-        if found is not None:
-            self._remove(found)
-        return found is not None
+        displaced = self._pool.find_displaceable(owner, HttpSession.is_idle)
+        if displaced is not None:
+            self._remove(displaced)
+        return displaced is not None
 
-    def _add(self, opened: Session, owner: Owner, id: str) -> HttpSession:
+    def _add(self, new_session: Session, owner: Owner, id: str) -> HttpSession:
         if id in self._sessions:
             raise ValueError("two sessions have one id")
-        self.dispatcher.hub.add(opened)
-        session = HttpSession(self, opened, owner)
-        opened.id = id
-        opened.end = partial(self._remove, session)
+        self.dispatcher.hub.add(new_session)
+        session = HttpSession(self, new_session, owner)
+        new_session.id = id
+        new_session.end = partial(self._remove, session)
         self._sessions[id] = session
         self._pool.add(session, owner)
         self._touch(session)
@@ -761,21 +772,21 @@ class Sessions:
         resuming = self._resuming.get(key)
         if resuming is None:
             resuming = asyncio.get_running_loop().create_task(
-                self._open_again(id, exchange.info), name="mcpwire-http-resume"
+                self._resume_in_task(id, exchange.info), name="mcpwire-http-resume"
             )
             self._resuming[key] = resuming
             resuming.add_done_callback(lambda _: self._resuming.pop(key, None))
         try:
-            found = await wait_shared(resuming)
+            resumed = await wait_shared(resuming)
         except asyncio.CancelledError:
             if resuming.cancelled():  # by `aclose`; the waiting requests are not
                 raise HttpProblem(*UNKNOWN_SESSION) from None
             raise
-        if isinstance(found, HttpProblem):  # each waiting request raises its own copy
-            raise HttpProblem(found.status, found.error, found.headers)
-        return found
+        if isinstance(resumed, HttpProblem):  # each waiting request raises its own copy
+            raise HttpProblem(resumed.status, resumed.error, resumed.headers)
+        return resumed
 
-    async def _open_again(
+    async def _resume_in_task(
         self, id: str, info: RequestInfo
     ) -> HttpSession | HttpProblem:
         # Room is made only for a valid id: an unknown one must not displace a session.
@@ -789,19 +800,19 @@ class Sessions:
         if resumed is None:
             return HttpProblem(*UNKNOWN_SESSION)
         if not self._has_room(info.owner):
-            self.dispatcher.session_left(resumed)
+            self.dispatcher.discard_session(resumed)
             return HttpProblem(*TOO_MANY_SESSIONS)
         session = self._add(resumed, info.owner, id)
         # The client sent it when the session was first opened.
-        self.dispatcher.notified(resumed, INITIALIZED, None)
+        self.dispatcher.on_notification(resumed, INITIALIZED, None)
         return session
 
     # GET and DELETE
 
     async def serve_get(self, exchange: Exchange) -> None:
         """Serve a GET: open a session's stream, or resume one."""
-        self._check_named(exchange)
-        session = await self._find(exchange)
+        self._check_headers(exchange)
+        session = await self._find_session(exchange)
         last_event_id = exchange.headers.get(_LAST_EVENT)
         if last_event_id:
             stream, writer = await session.resume(last_event_id)
@@ -817,20 +828,20 @@ class Sessions:
 
     async def serve_delete(self, exchange: Exchange) -> None:
         """Serve a DELETE: end a session, and wait until it has ended."""
-        self._check_named(exchange)
+        self._check_headers(exchange)
         dispatcher = self.dispatcher
         id = exchange.headers.get(_SESSION)
         if id is None or id in self._sessions:
-            session = await self._find(exchange)
+            session = await self._find_session(exchange)
             assert session.session.id is not None
             dispatcher.withdraw_session_id(session.session.id)
             self._remove(session)
-            await dispatcher.session_closed(session.session)
+            await dispatcher.wait_session_closed(session.session)
         elif not await dispatcher.delete_session(id, exchange.info):
             raise HttpProblem(*UNKNOWN_SESSION)
         await exchange.reply(204)
 
-    def _check_named(self, exchange: Exchange) -> None:
+    def _check_headers(self, exchange: Exchange) -> None:
         if self.is_stateless:
             raise HttpProblem(405, "there are no sessions here", (("allow", "POST"),))
         self._revision_of(exchange, is_initialize=False)
@@ -864,18 +875,18 @@ class Sessions:
             del self._sessions[id]
             self._pool.discard(session)
             session.session.end = None
-            self.dispatcher.session_left(session.session)
+            self.dispatcher.discard_session(session.session)
             self._stop(session)
 
     def _stop(self, session: HttpSession) -> None:
         for task in session.close():
-            self._own(task)
+            self._track(task)
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
+    def start_task(self, work: Coroutine[Any, Any, None]) -> None:
         """Start a task that outlives its session."""
-        self._own(asyncio.get_running_loop().create_task(work, name="mcpwire-events"))
+        self._track(asyncio.get_running_loop().create_task(work, name="mcpwire-events"))
 
-    def _own(self, task: asyncio.Task[None]) -> None:
+    def _track(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -886,7 +897,7 @@ class Sessions:
         for session in self:
             await session.settle(deadline - loop.time())
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Discard all state of an event loop that has ended; called on the next one."""
         self._tasks.clear()
         self._resuming.clear()
@@ -894,11 +905,11 @@ class Sessions:
         for session in self:
             if session.session.id is not None:
                 session.session.end = None
-                self.dispatcher.session_left(session.session)
-            session.forget()
+                self.dispatcher.discard_session(session.session)
+            session.reset()
         self._sessions.clear()
         self._pool.clear()
-        self.alone.clear()
+        self.posts.clear()
         self._timer = None
 
     async def aclose(self) -> None:
@@ -913,12 +924,12 @@ class Sessions:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for session in list(self.alone):
+        for session in list(self.posts):
             self._stop(session)
-        self.alone.clear()
+        self.posts.clear()
         if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=CLOSE_GRACE_S)
-            for late_task in late:
-                late_task.cancel()
+            _, unfinished = await asyncio.wait(self._tasks, timeout=CLOSE_GRACE_S)
+            for unfinished_task in unfinished:
+                unfinished_task.cancel()
         if self.store is not None:
             await self.store.aclose()

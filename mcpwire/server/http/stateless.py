@@ -50,7 +50,9 @@ class Stateless:
     def __init__(self, dispatcher: Dispatcher, *, is_json_only: bool = False) -> None:
         self._dispatcher = dispatcher
         self._is_json_only = is_json_only
-        self._is_alone = all(r.era is Era.STATELESS for r in dispatcher.revisions)
+        self._is_stateless_only = all(
+            r.era is Era.STATELESS for r in dispatcher.revisions
+        )
         self._calls: set[_Call] = set()
 
     async def serve(self, exchange: Exchange, message: Message) -> None:
@@ -94,8 +96,8 @@ class Stateless:
         headers, info = call.exchange.headers, call.exchange.info
         if (
             method == INITIALIZE
-            and self._is_alone
-            and not dispatcher.opens_alone(params)
+            and self._is_stateless_only
+            and not dispatcher.is_stateless_request(params)
         ):
             # 2026-07-28 basic/versioning: the error SHOULD name the versions.
             dispatcher.initialize(params, None, info)
@@ -141,7 +143,7 @@ class _Call:
             self._start(self._writer.run(self.exchange), "mcpwire-http-stream")
         return self._writer
 
-    def _take_time(self) -> None:
+    def _on_slow_call(self) -> None:
         """Start the stream of a slow call, or only watch for a disconnect."""
         if not self.is_json_only:
             self._stream()
@@ -151,9 +153,9 @@ class _Call:
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(work, name=name, context=self._context)
-        self._task.add_done_callback(self._lose_client)
+        self._task.add_done_callback(self._on_disconnect)
 
-    def _lose_client(self, _: object) -> None:
+    def _on_disconnect(self, _: object) -> None:
         """Cancel the handler, unless the stream has ended with the response."""
         if self._writer is None or not self._writer.is_complete:
             self._is_gone = True
@@ -173,7 +175,7 @@ class _Call:
         """Run the handler and send the response. Raises `ClientGone`."""
         self._request = request
         timers = self.exchange.timeouts.stream_after
-        timers.add(self._take_time)
+        timers.add(self._on_slow_call)
         try:
             answer = await self._run(dispatcher, request, params)
             if self._is_gone:
@@ -186,10 +188,10 @@ class _Call:
             else:
                 await self._end_stream(self._writer, answer)
         finally:
-            timers.discard(self._take_time)
+            timers.discard(self._on_slow_call)
             self._request = None  # breaks a reference cycle
             if self._task is not None:
-                await _ended(self._task)
+                await _end_task(self._task)
 
     async def _run(
         self, dispatcher: Dispatcher, request: RequestContext, params: dict[str, Any]
@@ -216,7 +218,7 @@ class _Call:
             raise ClientGone
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
+async def _end_task(task: asyncio.Task[None]) -> None:
     """Cancel a task and wait for its end."""
     if not task.done():
         task.cancel()
@@ -230,9 +232,9 @@ def _check_notification(exchange: Exchange, message: Notification) -> None:
 
     2026-07-28 streamable-http does not define headers of notifications.
     """
-    named = exchange.headers.get(METHOD.lower())
+    header = exchange.headers.get(METHOD.lower())
     # A repeated field is joined by commas, so it differs, too.
-    if named is not None and named != message.method:
+    if header is not None and header != message.method:
         error = HeaderMismatch(f"the header {METHOD} has another value than the body")
         raise HttpProblem(400, error)
 

@@ -36,7 +36,7 @@ STANDALONE: Final = 0
 CHUNK: Final = 65_536
 """The maximum size of one write; a queue counts as unread if it is larger."""
 
-NO_PLACE: Final = 0
+UNNUMBERED: Final = 0
 DROPPABLE: Final = -1
 """In place of a sequence number: an event without one; an event that may be dropped."""
 
@@ -85,28 +85,28 @@ class SseWriter:
 
     # The queue; none of these methods waits
 
-    def put(self, data: bytes, sequence: int = NO_PLACE) -> None:
+    def put(self, data: bytes, sequence: int = UNNUMBERED) -> None:
         """Queue an event."""
         if self.is_over or self._is_ending:
             return
         self._queue.append((sequence, data))
         self._size += len(data)
         if self._size > self._room:
-            self._drop()
+            self._drop_droppable()
         if self._size > self._room:
             self.stop()
             return
-        self._count()
-        self._rouse()
+        self._count_unread()
+        self._wake_writer()
 
-    def _drop(self) -> None:
-        kept: deque[tuple[int, bytes]] = deque()
+    def _drop_droppable(self) -> None:
+        remaining: deque[tuple[int, bytes]] = deque()
         for sequence, data in self._queue:
             if sequence == DROPPABLE and self._size > self._room:
                 self._size -= len(data)
             else:
-                kept.append((sequence, data))
-        self._queue = kept
+                remaining.append((sequence, data))
+        self._queue = remaining
 
     def put_before(self, events: Iterable[tuple[int, bytes]]) -> None:
         """Queue events in front of the queued ones."""
@@ -121,12 +121,12 @@ class SseWriter:
     def end(self) -> None:
         """End the stream when all queued events are written."""
         self._is_ending = True
-        self._rouse()
+        self._wake_writer()
 
     def stop(self) -> None:
         """Stop writing; `unwritten` returns the remaining events."""
         self.is_over = True
-        self._rouse()
+        self._wake_writer()
 
     def abort(self) -> None:
         """End the stream at once and discard the queue: the client does not read."""
@@ -140,13 +140,13 @@ class SseWriter:
 
     def unwritten(self) -> list[tuple[int, bytes]]:
         """Return the numbered events that may not have been sent."""
-        return [item for item in (*self._writing, *self._queue) if item[0] > NO_PLACE]
+        return [item for item in (*self._writing, *self._queue) if item[0] > UNNUMBERED]
 
-    def _rouse(self) -> None:
+    def _wake_writer(self) -> None:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    def _count(self) -> None:
+    def _count_unread(self) -> None:
         if self._size > CHUNK and self._exchange is not None:
             self._exchange.unread.count(self)
 
@@ -155,7 +155,7 @@ class SseWriter:
     async def run(self, exchange: Exchange, fields: Fields = ()) -> None:
         """Write until the stream ends or the client disconnects, which is no error."""
         self._exchange = exchange
-        self._count()
+        self._count_unread()
         try:
             await self._write(exchange.start_stream(fields))
             if not self._queue:
@@ -180,7 +180,7 @@ class SseWriter:
     async def _write_queue(self, exchange: Exchange) -> None:
         """Write the queued events; if the stream is to end, end it."""
         while self._queue or self._is_ending:
-            data = self._take()
+            data = self._take_chunk()
             is_last = self._is_ending and not self._queue
             await self._write(exchange.write(data, is_last=is_last))
             self._writing.clear()
@@ -202,7 +202,7 @@ class SseWriter:
         finally:
             self._write_timeout = None
 
-    def _take(self) -> bytes:
+    def _take_chunk(self) -> bytes:
         """Remove the first event from the queue, or more up to `CHUNK`; return them."""
         size = 0
         while self._queue:
@@ -223,7 +223,7 @@ class SseWriter:
             self._watcher = loop.create_task(
                 exchange.watch(), name="mcpwire-http-watch"
             )
-            self._watcher.add_done_callback(self._left)
+            self._watcher.add_done_callback(self._on_disconnect)
         self._wake = loop.create_future()
         timer = loop.call_later(exchange.timeouts.heartbeat, self.heartbeat)
         try:
@@ -232,7 +232,7 @@ class SseWriter:
             timer.cancel()
             self._wake = None
 
-    def _left(self, watcher: asyncio.Task[None]) -> None:
+    def _on_disconnect(self, watcher: asyncio.Task[None]) -> None:
         # A web server may raise an error in place of a disconnect event.
         if not watcher.cancelled():
             watcher.exception()
@@ -261,9 +261,9 @@ class Stream:
         if self.writer is not None and not self.writer.is_over:
             self.writer.put(encoded, self.last)
         else:
-            self._keep(self.last, encoded)
+            self._store(self.last, encoded)
 
-    def _keep(self, sequence: int, encoded: bytes) -> None:
+    def _store(self, sequence: int, encoded: bytes) -> None:
         """Keep a message while no response is open; here the journal suffices."""
 
     def _id(self, sequence: int) -> str:
@@ -315,26 +315,26 @@ class ServerStream(Stream):
 
     def __init__(self, session: HttpSession, *, backlog: int, room: int) -> None:
         super().__init__(STANDALONE, session)
-        self._most = backlog
+        self._max_messages = backlog
         self._room = room
         self._size = 0
         # An empty deque takes 600 bytes, and most sessions have no backlog.
         self._backlog: deque[tuple[int, bytes]] | tuple[()] = ()
 
-    def _keep(self, sequence: int, encoded: bytes) -> None:
+    def _store(self, sequence: int, encoded: bytes) -> None:
         backlog = self._backlog or deque()
         backlog.append((sequence, encoded))
-        self._hold(backlog, len(encoded))
+        self._set_backlog(backlog, len(encoded))
 
     def _put_back(self, events: list[tuple[int, bytes]]) -> None:
         backlog = deque(sorted((*self._backlog, *events)))
-        self._hold(backlog, sum(len(encoded) for _, encoded in events))
+        self._set_backlog(backlog, sum(len(encoded) for _, encoded in events))
 
-    def _hold(self, backlog: deque[tuple[int, bytes]], more: int) -> None:
+    def _set_backlog(self, backlog: deque[tuple[int, bytes]], added: int) -> None:
         """Store a backlog that has grown by this many bytes, within its limits."""
         self._backlog = backlog
-        self._size += more
-        while len(backlog) > self._most or self._size > self._room:
+        self._size += added
+        while len(backlog) > self._max_messages or self._size > self._room:
             self._size -= len(backlog.popleft()[1])
 
     def open(self, writer: SseWriter) -> None:
@@ -347,10 +347,10 @@ class ServerStream(Stream):
 
     def take_backlog(self) -> list[tuple[int, bytes]]:
         """Return the backlog and clear it."""
-        waiting = list(self._backlog)
+        messages = list(self._backlog)
         self._backlog = ()
         self._size = 0
-        return waiting
+        return messages
 
     def detach(self, writer: SseWriter) -> None:
         """Detach a writer; keep its unwritten messages in the backlog."""
@@ -380,7 +380,7 @@ class Answers:
         self.ids: set[RequestId] = set()  # of a batch so far
         self._answers: list[bytes] = []
         self._open = 1  # pending responses, and one for the POST itself until `seal`
-        self._is_left = False
+        self._is_disconnected = False
         self._decided: asyncio.Future[None] | None = None
         self._writer: SseWriter | None = None
         self.stream: Stream | None = None  # ``None`` while a JSON reply is possible
@@ -398,7 +398,7 @@ class Answers:
     def send(self, data: bytes) -> None:
         """Send a message before the responses."""
         if not self.is_over:
-            self.begin().send(data)
+            self.open_stream().send(data)
 
     def answer(self, data: bytes, status: tuple[int, Fields] | None = None) -> None:
         """Send one response; its status applies to a single JSON reply only."""
@@ -416,7 +416,7 @@ class Answers:
         self._open -= 1
         if self._open:
             return
-        self._decide()
+        self._set_decided()
         if self.stream is not None:
             self.stream.end()
         self._session.finish(self)
@@ -428,28 +428,28 @@ class Answers:
         """Whether all responses have been sent."""
         return not self._open
 
-    def begin(self) -> Stream:
+    def open_stream(self) -> Stream:
         """Switch the reply to a stream, unless it is one."""
         if self.stream is None:
             stream = self.stream = self._session.open_stream()
-            if not self._is_left:
+            if not self._is_disconnected:
                 writer = self._writer = SseWriter(self._session.room)
                 stream.attach(writer)
                 stream.prime(writer)
             for data in self._answers:
                 stream.send(data)
             self._answers.clear()
-            self._decide()
+            self._set_decided()
         return self.stream
 
-    def _decide(self) -> None:
+    def _set_decided(self) -> None:
         if self._decided is not None and not self._decided.done():
             self._decided.set_result(None)
 
     def pause(self, retry: float | None = None) -> None:
         """End the response but not the stream; the client reconnects for the rest."""
         if not self.is_over:
-            self.begin().pause(retry)
+            self.open_stream().pause(retry)
 
     # The HTTP response
 
@@ -476,21 +476,21 @@ class Answers:
     async def _wait(self, exchange: Exchange) -> None:
         self._decided = asyncio.get_running_loop().create_future()
         timers = exchange.timeouts.stream_after
-        timers.add(self._take_time)
+        timers.add(self._start_late_stream)
         try:
             await self._decided
         except asyncio.CancelledError:
-            self._is_left = True
+            self._is_disconnected = True
             if self.stream is not None and self._writer is not None:
                 self.stream.detach(self._writer)
             raise
         finally:
-            timers.discard(self._take_time)
+            timers.discard(self._start_late_stream)
             self._decided = None
 
-    def _take_time(self) -> None:
+    def _start_late_stream(self) -> None:
         if not self.is_over:
-            self.begin()
+            self.open_stream()
 
 
 def _milliseconds(seconds: float) -> int:

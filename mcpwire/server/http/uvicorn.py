@@ -13,7 +13,7 @@ The resources that a client can hold, and their limits:
 - a head, or the framing and the trailers of a body: `Limits.head`;
 - a response that the client does not read: `Limits.stall_timeout` without progress, and
   `Limits.unwritten_total` for all connections and event streams together;
-- pipelined requests that wait for earlier responses: `WAITING_MOST`.
+- pipelined requests that wait for earlier responses: `MAX_WAITING_REQUESTS`.
 
 On shutdown uvicorn waits for its connections before it notifies the application, but
 event streams do not end by themselves. So the application is drained first, while new
@@ -45,8 +45,8 @@ from mcpwire.errors import LocalProtocolError
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.http.app import access_log_on_stderr
 from mcpwire.server.http.exchange import UNREAD, TimerQueue, UnreadAccount
-from mcpwire.server.lifespan import end_soon, leave_threads, refuse_running_loop
-from mcpwire.server.log_limit import LimitedLogger, place_of
+from mcpwire.server.lifespan import arm_exit_timer, join_threads, refuse_running_loop
+from mcpwire.server.log_limit import LimitedLogger, error_kind
 from mcpwire.wire.urls import address_class, is_loopback, network_of
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ access_logger = logging.getLogger("uvicorn.access")
 
 TASK_NAME: Final = "mcpwire-http-request"
 
-WAITING_MOST: Final = 64
+MAX_WAITING_REQUESTS: Final = 64
 """How many pipelined requests of one connection wait for earlier responses."""
 
 READ_AHEAD: Final = 65_536
@@ -73,7 +73,7 @@ STALL_BYTES: Final = 65_536
 LINGER_S: Final = 1.0
 """How long a connection is read after its last response, which a reset could lose."""
 
-DISCARDED_MOST: Final = 262_144
+MAX_DISCARDED_BYTES: Final = 262_144
 """How many received bytes are discarded during that time."""
 
 NO_LINGER: Final = struct.pack("ii", 1, 0)
@@ -90,7 +90,7 @@ STATUS_LINES: Final = {
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
-BUSY: Final = (
+BUSY_RESPONSE: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n"
     b"connection: close\r\ncontent-length: 0\r\n\r\n"
 )
@@ -99,17 +99,17 @@ BUSY: Final = (
 class Connections:
     """All connections of one server; uvicorn's factory of protocols."""
 
-    def __init__(self, limits: Limits, *, most: int, keep_alive: float) -> None:
+    def __init__(self, limits: Limits, *, maximum: int, keep_alive: float) -> None:
         self.limits = limits
-        self.heads = TimerQueue(limits.head_timeout)
-        self.between = TimerQueue(keep_alive)
-        self.lingering = TimerQueue(LINGER_S)
-        self.stalls = TimerQueue(limits.stall_timeout)
+        self.head_timers = TimerQueue(limits.head_timeout)
+        self.idle_timers = TimerQueue(keep_alive)
+        self.linger_timers = TimerQueue(LINGER_S)
+        self.stall_timers = TimerQueue(limits.stall_timeout)
         self.is_draining = False  # whether each connection closes after its response
         self.pool: FairPool[HttpConnection] = FairPool()
         self.unread = UnreadAccount(limits.unwritten_total)
         self.extensions = {UNREAD: self.unread}  # of ASGI
-        self._most = most
+        self._maximum = maximum
 
     def __call__(
         self,
@@ -124,8 +124,8 @@ class Connections:
     def add(self, connection: HttpConnection) -> bool:
         """Add a connection if there is room; it may displace another connection."""
         pool = self.pool
-        if len(pool) >= self._most:
-            displaced = pool.to_displace(connection.owner, HttpConnection.is_idle)
+        if len(pool) >= self._maximum:
+            displaced = pool.find_displaceable(connection.owner, HttpConnection.is_idle)
             if displaced is None:
                 return False
             pool.discard(displaced)
@@ -140,10 +140,14 @@ class HttpConnection(asyncio.Protocol):
     _transport: asyncio.Transport
 
     def __init__(
-        self, shared: Connections, config: Any, state: Any, app_state: dict[str, Any]
+        self,
+        connections: Connections,
+        config: Any,
+        state: Any,
+        app_state: dict[str, Any],
     ) -> None:
         self.owner = ""  # the network of the client's address
-        self.shared = shared
+        self.connections = connections
         self.config = config
         self.state = state  # uvicorn's: connections, tasks, default header fields
         # Done when the client has read enough; ``None`` if writing is possible.
@@ -162,7 +166,7 @@ class HttpConnection(asyncio.Protocol):
         self._fields: list[tuple[bytes, bytes]] = []
         self._is_in_head = False
         self._room = 0  # remaining bytes for the target and the fields
-        self._framing = 0  # bytes since the last part of a body
+        self._framing_size = 0  # bytes since the last part of a body
         # The timeout of the connection that is set now.
         self._timers: TimerQueue | None = None
         self._stall_size = 0
@@ -176,36 +180,40 @@ class HttpConnection(asyncio.Protocol):
         """Accept the connection if there is room; otherwise answer with 503."""
         # Transports of uvloop are no subclasses of asyncio's.
         self._transport = cast("asyncio.Transport", transport)
-        peer, here = (
+        peer, local = (
             transport.get_extra_info(name) for name in ("peername", "sockname")
         )
         if isinstance(peer, tuple):
             self._client = peer[0], peer[1]
             self.owner = network_of(peer[0])
-        self._server = (here[0], here[1]) if isinstance(here, tuple) else (here, None)
+        self._server = (
+            (local[0], local[1]) if isinstance(local, tuple) else (local, None)
+        )
         if transport.get_extra_info("sslcontext"):
             self._scheme = "https"
-        if not self.shared.add(self):
-            logger.warning("too many connections: refused one", kind=id(self.shared))
+        if not self.connections.add(self):
+            logger.warning(
+                "too many connections: refused one", kind=id(self.connections)
+            )
             self._is_ended = True
-            self._transport.write(BUSY)
+            self._transport.write(BUSY_RESPONSE)
             self._transport.close()
             return
         self.state.connections.add(self)
-        self._await_more()
+        self._start_head_timeout()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Discard the connection and notify its requests."""
         self._is_ended = True
         self.state.connections.discard(self)
-        self.shared.pool.discard(self)
+        self.connections.pool.discard(self)
         self.resume_writing()
-        self._let_stall_end()
-        self._end_by(None)
+        self._stop_stall_timer()
+        self._set_timeout(None)
         self._waiting.clear()
         for request in (self._request, self._reading):
             if request is not None:
-                request.lose()
+                request.set_disconnected()
         # These refer back to the connection: heads and bodies would stay in memory
         # until the garbage collector runs.
         self._request = self._reading = None
@@ -214,13 +222,13 @@ class HttpConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Pause writing: the client does not read."""
         self.writable = self._loop.create_future()
-        self._note_unread()
+        self._start_stall_timer()
 
     def resume_writing(self) -> None:
         """Resume writing."""
         writable, self.writable = self.writable, None
         if writable is not None:
-            self._let_stall_end()
+            self._stop_stall_timer()
             writable.set_result(None)
 
     @property
@@ -228,22 +236,22 @@ class HttpConnection(asyncio.Protocol):
         """The number of bytes that wait for the client to read."""
         return self._transport.get_write_buffer_size()
 
-    def _note_unread(self) -> None:
+    def _start_stall_timer(self) -> None:
         """Count the unread bytes and start the timer of the stall timeout."""
         self._stall_size = self.unread
-        self.shared.stalls.add(self._check_stall)
-        self.shared.unread.count(self)
+        self.connections.stall_timers.add(self._check_stall)
+        self.connections.unread.count(self)
 
-    def _let_stall_end(self) -> None:
-        self.shared.unread.discard(self)
-        self.shared.stalls.discard(self._check_stall)
+    def _stop_stall_timer(self) -> None:
+        self.connections.unread.discard(self)
+        self.connections.stall_timers.discard(self._check_stall)
 
     def _check_stall(self) -> None:
         """Abort unless the client has read enough since the last check."""
         if self.unread > self._stall_size - STALL_BYTES:
             self.abort()
         else:
-            self._note_unread()
+            self._start_stall_timer()
 
     # Incoming data
 
@@ -251,21 +259,21 @@ class HttpConnection(asyncio.Protocol):
         """Parse received bytes, or discard them if the connection is closing."""
         if self._is_ended:
             self._discarded += len(data)
-            if self._discarded > DISCARDED_MOST:
+            if self._discarded > MAX_DISCARDED_BYTES:
                 self.pause_reading()
             return
-        self._framing += len(data)
+        self._framing_size += len(data)
         try:
             self._feed(data)
         except httptools.HttpParserError as error:
             logger.debug("an invalid HTTP request", exc_info=error)
             self._refuse("invalid HTTP request")
             return
-        limit = self.shared.limits.head
-        if self._framing > limit:
+        limit = self.connections.limits.head
+        if self._framing_size > limit:
             self._refuse(f"the head is over {limit} bytes")
         elif self._is_in_head:
-            self._await_more()
+            self._start_head_timeout()
 
     def _feed(self, data: bytes) -> None:
         while data:
@@ -274,14 +282,14 @@ class HttpConnection(asyncio.Protocol):
             except httptools.HttpParserUpgrade as upgrade:
                 # RFC 9110, 7.8: a server may ignore Upgrade, as this one does. The
                 # parser has no option for that, so it parses the head without Upgrade.
-                data = self._head_again() + data[upgrade.args[0] :]
+                data = self._head_without_upgrade() + data[upgrade.args[0] :]
             else:
                 return
 
-    def _head_again(self) -> bytes:
+    def _head_without_upgrade(self) -> bytes:
         version = self._parser.get_http_version().encode()
         line = b"%b %b HTTP/%b" % (self._parser.get_method(), self._url, version)
-        fields = [b"%b: %b" % each for each in self._fields if each[0] != b"upgrade"]
+        fields = [b"%b: %b" % field for field in self._fields if field[0] != b"upgrade"]
         self._parser = self._new_parser()
         return b"\r\n".join([line, *fields, b"", b""])
 
@@ -294,11 +302,11 @@ class HttpConnection(asyncio.Protocol):
     def eof_received(self) -> None:
         """Count unread bytes; the transport closes once the client has read them."""
         if self.unread and self.writable is None:
-            self._note_unread()
+            self._start_stall_timer()
 
     # Timeouts
 
-    def _end_by(self, timers: TimerQueue | None) -> None:
+    def _set_timeout(self, timers: TimerQueue | None) -> None:
         """Set the timeout of the connection, in place of an earlier one."""
         if self._timers is not None:
             self._timers.discard(self._expire)
@@ -306,19 +314,20 @@ class HttpConnection(asyncio.Protocol):
         if timers is not None:
             timers.add(self._expire)
 
-    def _await_more(self) -> None:
+    def _start_head_timeout(self) -> None:
         """Limit the time for a head, or for a body that the application ignores."""
-        if self._timers is not self.shared.heads:
-            self._end_by(self.shared.heads)
+        if self._timers is not self.connections.head_timers:
+            self._set_timeout(self.connections.head_timers)
 
-    def _has_come(self) -> None:
-        if self._timers is self.shared.heads:
-            self._end_by(None)
+    def _stop_head_timeout(self) -> None:
+        if self._timers is self.connections.head_timers:
+            self._set_timeout(None)
 
     def _expire(self) -> None:
         self._timers = None
         if self._is_ended and self.unread:
-            self._end_by(self.shared.lingering)  # until `_check_stall` aborts
+            # Until `_check_stall` aborts.
+            self._set_timeout(self.connections.linger_timers)
         elif self._is_ended or self.unread:
             self.abort()
         else:
@@ -330,7 +339,7 @@ class HttpConnection(asyncio.Protocol):
         """Start to parse a head."""
         self._url = b""
         self._fields = []
-        self._room = self.shared.limits.head
+        self._room = self.connections.limits.head
         self._is_in_head = not self._is_ended
 
     def on_url(self, url: bytes) -> None:
@@ -358,8 +367,8 @@ class HttpConnection(asyncio.Protocol):
         if self._is_ended or parser.should_upgrade():
             return  # ignored data, or a head that `_feed` parses again
         self._is_in_head = False
-        self._framing = 0
-        self._has_come()
+        self._framing_size = 0
+        self._stop_head_timeout()
         url = httptools.parse_url(self._url)
         path = url.path.decode("ascii")
         version = parser.get_http_version()
@@ -378,7 +387,7 @@ class HttpConnection(asyncio.Protocol):
             "server": self._server,
             "client": self._client,
             "state": self._app_state.copy(),
-            "extensions": self.shared.extensions,
+            "extensions": self.connections.extensions,
         }
         is_1_1 = version == "1.1"
         expect = dict(self._fields).get(b"expect", b"")
@@ -390,16 +399,16 @@ class HttpConnection(asyncio.Protocol):
         )
         self._reading = request
         if self._request is None:
-            self._begin(request)
+            self._start_request(request)
             return
-        if len(self._waiting) >= WAITING_MOST:
+        if len(self._waiting) >= MAX_WAITING_REQUESTS:
             raise httptools.HttpParserError("too many requests wait for answers")
         self._waiting.append(request)
         self.pause_reading()
 
     def on_body(self, body: bytes) -> None:
         """Pass a part of the body to the request."""
-        self._framing = 0
+        self._framing_size = 0
         if self._reading is not None:
             self._reading.add(body)
 
@@ -408,21 +417,21 @@ class HttpConnection(asyncio.Protocol):
         request, self._reading = self._reading, None
         if request is None:
             return  # ignored data, or a head that is parsed again
-        self._framing = 0
-        self._has_come()
+        self._framing_size = 0
+        self._stop_head_timeout()
         request.complete()
         if not request.keep_alive:
             self._is_ended = True  # the following data is no request
         elif self._request is None and not self._is_ended:
-            self._end_by(self.shared.between)
+            self._set_timeout(self.connections.idle_timers)
 
     # Running requests
 
-    def _begin(self, request: HttpRequest) -> None:
+    def _start_request(self, request: HttpRequest) -> None:
         self._request = request
-        if self._timers is not self.shared.heads:
-            self._end_by(None)
-        self.shared.pool.touch(self)
+        if self._timers is not self.connections.head_timers:
+            self._set_timeout(None)
+        self.connections.pool.touch(self)
         config, state = self.config, self.state
         limit = config.limit_concurrency
         app = config.loaded_app
@@ -433,42 +442,42 @@ class HttpConnection(asyncio.Protocol):
         state.tasks.add(task)
         task.add_done_callback(state.tasks.discard)
 
-    def finished(self, request: HttpRequest) -> None:
+    def finish_request(self, request: HttpRequest) -> None:
         """Start the next request after a response, or close the connection."""
         self.state.total_requests += 1
         self._request = None
         if self._transport.is_closing():
             return
         if not request.keep_alive:
-            self._end(is_read=request.is_whole)
+            self._close_after_output(is_all_read=request.is_complete)
             return
         if self._waiting:
-            self._begin(self._waiting.popleft())
+            self._start_request(self._waiting.popleft())
         elif self._reading is request:
-            self._await_more()
+            self._start_head_timeout()
         elif not self._is_in_head:
-            self._end_by(self.shared.between)
+            self._set_timeout(self.connections.idle_timers)
         self.resume_reading()
 
     def _refuse(self, reason: str) -> None:
         """Answer with 400, unless an earlier request is still to be answered."""
         if self._is_ended:
             return
-        logger.warning("refused a connection: %s", reason, kind=id(self.shared))
+        logger.warning("refused a connection: %s", reason, kind=id(self.connections))
         self._is_ended = True
-        self._has_come()
+        self._stop_head_timeout()
         self._waiting.clear()
         request = self._request
         if request is not None and request is not self._reading:
             request.keep_alive = False
             return
         if request is not None:
-            request.lose()
+            request.set_disconnected()
             if request.is_started:
                 self.abort()
                 return
         elif self._reading is not None:
-            self._end(is_read=False)  # it has already been answered
+            self._close_after_output(is_all_read=False)  # it has already been answered
             return
         text = reason.encode()
         self._transport.write(
@@ -476,32 +485,32 @@ class HttpConnection(asyncio.Protocol):
             + b"content-type: text/plain\r\nconnection: close\r\n"
             + b"content-length: %d\r\n\r\n%b" % (len(text), text)
         )
-        self._end(is_read=False)
+        self._close_after_output(is_all_read=False)
 
-    def _end(self, *, is_read: bool) -> None:
+    def _close_after_output(self, *, is_all_read: bool) -> None:
         """Close the connection when all output is written.
 
-        `is_read` is whether all input has been read: closing with unread input resets
+        `is_all_read`: whether all input has been read. Closing with unread input resets
         the connection, and the client could lose the response.
         """
         self._is_ended = True
         self._waiting.clear()
-        if (is_read and not self.shared.is_draining) or not (
+        if (is_all_read and not self.connections.is_draining) or not (
             self._transport.can_write_eof()
         ):
             self._transport.close()
         elif not self._transport.is_closing():
             self._transport.write_eof()
             self.resume_reading()
-            self._end_by(self.shared.lingering)
+            self._set_timeout(self.connections.linger_timers)
         if self.unread and self.writable is None:
-            self._note_unread()
+            self._start_stall_timer()
 
     def shutdown(self) -> None:
         """Close the connection gracefully; uvicorn calls this on shutdown."""
         if self._request is None:
             if not self._is_ended:
-                self._end(is_read=False)
+                self._close_after_output(is_all_read=False)
         else:
             self._request.keep_alive = False
 
@@ -554,8 +563,8 @@ class HttpRequest:
         self._expects_continue = expects_continue
         self._chunks: list[bytes] = []
         self._size = 0
-        self.is_whole = False  # the body is complete
-        self._is_taken = False  # the application has received the end of the body
+        self.is_complete = False  # the body is complete
+        self._is_delivered = False  # the application has received the end of the body
         self._is_gone = False
         self._wake: asyncio.Future[None] | None = None
         self.is_started = False  # the application has sent the head of the response
@@ -563,7 +572,7 @@ class HttpRequest:
         self._head = b""
         self._is_chunked = False
         self._has_content = True
-        self._left: int | None = None
+        self._remaining: int | None = None
 
     # Called by the connection
 
@@ -579,10 +588,10 @@ class HttpRequest:
 
     def complete(self) -> None:
         """Mark the body as complete."""
-        self.is_whole = True
+        self.is_complete = True
         self._notify()
 
-    def lose(self) -> None:
+    def set_disconnected(self) -> None:
         """Mark the client as disconnected."""
         self._is_gone = True
         self._notify()
@@ -599,7 +608,7 @@ class HttpRequest:
         try:
             await app(self._scope, self.receive, self.send)
         except Exception as error:
-            logger.exception("an ASGI application failed", kind=place_of(error))
+            logger.exception("an ASGI application failed", kind=error_kind(error))
         except BaseException:
             connection.abort()
             raise
@@ -612,7 +621,7 @@ class HttpRequest:
             connection.abort()
             return
         self.keep_alive = self.is_started = self._is_chunked = False
-        self._left, self._head = None, b""
+        self._remaining, self._head = None, b""
         headers = [(b"content-length", b"0")]
         start = {"type": "http.response.start", "status": 500, "headers": headers}
         await self.send(start)
@@ -628,7 +637,7 @@ class HttpRequest:
             self._chunks
             or self._is_gone
             or self._is_over
-            or (self.is_whole and not self._is_taken)
+            or (self.is_complete and not self._is_delivered)
         ):
             connection.resume_reading()
             self._wake = asyncio.get_running_loop().create_future()
@@ -641,8 +650,8 @@ class HttpRequest:
         chunks = self._chunks
         body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         self._chunks, self._size = [], 0
-        self._is_taken = self.is_whole
-        return {"type": "http.request", "body": body, "more_body": not self.is_whole}
+        self._is_delivered = self.is_complete
+        return {"type": "http.request", "body": body, "more_body": not self.is_complete}
 
     async def send(self, event: Event) -> None:
         """Send the head of the response, or a part of its body."""
@@ -662,14 +671,14 @@ class HttpRequest:
     def _start(self, event: Event) -> None:
         """Store the head until a part of the body follows, as ASGI requires."""
         connection, status = self._connection, event["status"]
-        given = [*connection.state.default_headers, *event.get("headers", ())]
-        fields = [(name.lower(), value) for name, value in given]
+        headers = [*connection.state.default_headers, *event.get("headers", ())]
+        fields = [(name.lower(), value) for name, value in headers]
         lines = [b"%b: %b\r\n" % field for field in fields]
         is_closing = self._read_framing(fields)
         # RFC 9110, 10.1.1: a client that waits for 100 may omit the body; its next
         # request would be read as the body.
-        waits = self._expects_continue and not self.is_whole
-        if waits or connection.shared.is_draining:
+        awaits_continue = self._expects_continue and not self.is_complete
+        if awaits_continue or connection.connections.is_draining:
             self.keep_alive = False
         if not (self.keep_alive or is_closing):
             lines.append(b"connection: close\r\n")
@@ -677,8 +686,8 @@ class HttpRequest:
         # HTTP/1.0 a body without a length ends with the connection.
         self._has_content = self._scope["method"] != "HEAD" and status not in {204, 304}
         if not self._has_content:
-            self._is_chunked, self._left = False, None
-        elif self._left is None and not self._is_chunked:
+            self._is_chunked, self._remaining = False, None
+        elif self._remaining is None and not self._is_chunked:
             self._is_chunked = self._scope["http_version"] == "1.1"
             if self._is_chunked:
                 lines.append(b"transfer-encoding: chunked\r\n")
@@ -695,7 +704,7 @@ class HttpRequest:
         is_closing = False
         for name, value in fields:
             if name == b"content-length":
-                self._left = int(value)
+                self._remaining = int(value)
             elif name == b"transfer-encoding" and value.lower() == b"chunked":
                 self._is_chunked = True
             elif name == b"connection" and b"close" in value.lower():
@@ -723,12 +732,12 @@ class HttpRequest:
             body = b"".join(parts)
         elif not self._has_content:
             body = b""
-        elif self._left is not None:
-            self._left -= len(body)
-            if self._left < 0 or (self._left and not more_body):
+        elif self._remaining is not None:
+            self._remaining -= len(body)
+            if self._remaining < 0 or (self._remaining and not more_body):
                 raise RuntimeError("the answer does not have its Content-Length")
         head, self._head = self._head, b""
-        if head and len(body) > COPIED_BYTES:
+        if head and len(body) > MAX_COPIED_BYTES:
             connection.write(head)
             head = b""
         if data := head + body if head else body:
@@ -737,7 +746,7 @@ class HttpRequest:
             self._is_over = True
             self._chunks.clear()
             self._notify()
-            connection.finished(self)
+            connection.finish_request(self)
 
 
 async def unavailable(_scope: Scope, _receive: Any, send: Any) -> None:
@@ -756,16 +765,16 @@ LOCAL: Final = "127.0.0.1"
 BACKLOG: Final = 2_048
 """How many connections the kernel queues before they are accepted."""
 
-BURST: Final = 64
+ACCEPT_BURST: Final = 64
 """How many connections are accepted in one iteration of the loop."""
 
-KEPT_DESCRIPTORS: Final = 32
+RESERVED_DESCRIPTORS: Final = 32
 """How many of the process's descriptors are reserved for other uses."""
 
 KEEP_ALIVE_S: Final = 30
 """How long an idle connection is kept, in seconds; clients close theirs earlier."""
 
-LAST_GRACE_S: Final = 1
+CLOSE_GRACE_S: Final = 1
 """How long connections may stay open after the last response, in seconds."""
 
 _OPTIONS: Final[Mapping[str, Any]] = {
@@ -778,18 +787,18 @@ _OPTIONS: Final[Mapping[str, Any]] = {
     "proxy_headers": False,
     "ws": "none",
     "timeout_keep_alive": KEEP_ALIVE_S,
-    "backlog": BURST,
-    "timeout_graceful_shutdown": LAST_GRACE_S,
+    "backlog": ACCEPT_BURST,
+    "timeout_graceful_shutdown": CLOSE_GRACE_S,
 }
 """The defaults of uvicorn's settings, which a caller may change."""
 
-_NO_EFFECT: Final = (
+_UNSUPPORTED_OPTIONS: Final = (
     *("factory", "fd", "host", "port", "uds", "workers", "timeout_worker_healthcheck"),
     *("reload", "reload_delay", "reload_dirs", "reload_excludes", "reload_includes"),
 )
 """Settings that only uvicorn's own command reads."""
 
-COPIED_BYTES: Final = 64 * 1024
+MAX_COPIED_BYTES: Final = 64 * 1024
 """The largest body that is copied, to be sent together with the head."""
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -813,7 +822,7 @@ class App(Protocol):
         """End all calls and streams."""
 
 
-class Served(Protocol):
+class Servable(Protocol):
     """An object that can be served over HTTP: a `Server` or a gateway."""
 
     @property
@@ -829,7 +838,7 @@ class CannotListen(OSError):
 
 
 def run_http(
-    server: Served,
+    server: Servable,
     address: str = f"{LOCAL}:8000",
     *,
     around: Callable[[], contextlib.AbstractAsyncContextManager[object]] = (
@@ -849,7 +858,7 @@ def run_http(
     """
     refuse_running_loop()
     _import_uvicorn()
-    known = threading.enumerate()
+    known_threads = threading.enumerate()
     if quiet:
         options.setdefault("announce", bool)  # which writes nothing
     access_log = contextlib.nullcontext if quiet else access_log_on_stderr
@@ -857,17 +866,17 @@ def run_http(
     async def serve() -> list[threading.Timer]:
         async with around():
             await serve_http(server, address, has_signals=True, **options)
-        return end_soon(0)
+        return arm_exit_timer(0)
 
     with access_log():
         timers = asyncio.run(serve())
     for timer in timers:
         timer.cancel()
-    leave_threads(known, 0)
+    join_threads(known_threads, 0)
 
 
 async def serve_http(
-    server: Served,
+    server: Servable,
     address: str = f"{LOCAL}:8000",
     *,
     drain_timeout: float = 10.0,
@@ -897,18 +906,18 @@ async def serve_http(
         CannotListen: The address cannot be listened on; it is an `OSError`.
     """
     host, port = read_address(address)
-    given = uvicorn or {}
-    for name in _NO_EFFECT:
-        if given.get(name) and (name, given[name]) != ("workers", 1):
+    overrides = uvicorn or {}
+    for name in _UNSUPPORTED_OPTIONS:
+        if overrides.get(name) and (name, overrides[name]) != ("workers", 1):
             raise ValueError(
                 f"uvicorn's {name!r} has no effect here: one process serves the "
                 "address; server.asgi() runs under uvicorn's own command"
             )
-    app = server.asgi(**{"bound": _name(host), **options})
-    settings = {**_OPTIONS, **given}
+    app = server.asgi(**{"bound": _host_name(host), **options})
+    settings = {**_OPTIONS, **overrides}
     connections = Connections(
         app.limits,
-        most=_most_connections() if max_connections is None else max_connections,
+        maximum=_max_connections() if max_connections is None else max_connections,
         keep_alive=settings["timeout_keep_alive"],
     )
     if settings["http"] == "auto":
@@ -918,15 +927,15 @@ async def serve_http(
         await app.start()
         path = options.get("path", "/mcp")
         scheme = "https" if settings.get("ssl_certfile") else "http"
-        url = f"{scheme}://{_spell(listening)}{path}"
-        _warn(server, listening)
-        say = partial(say_where, server=server) if announce is None else announce
+        url = f"{scheme}://{_format_address(listening)}{path}"
+        _warn_if_open(server, listening)
+        report = partial(print_url, server=server) if announce is None else announce
         runner = _runner(
             app,
             drain_timeout,
             settings,
             connections,
-            announce=partial(say, url),
+            announce=partial(report, url),
             has_signals=has_signals,
         )
         await _run(runner, listening)
@@ -941,7 +950,7 @@ async def _run(runner: Any, listening: socket.socket) -> None:
         runner.serve(sockets=[listening]), name="mcpwire-http-serve"
     )
     try:
-        with _accept_errors_bounded():
+        with _limit_accept_errors():
             await asyncio.shield(running)
     except asyncio.CancelledError:
         runner.should_exit = True
@@ -957,17 +966,17 @@ async def _run(runner: Any, listening: socket.socket) -> None:
 
 
 @contextlib.contextmanager
-def _accept_errors_bounded() -> Iterator[None]:
+def _limit_accept_errors() -> Iterator[None]:
     """Limit the errors of a failing `accept` to one log line a second."""
     loop = asyncio.get_running_loop()
-    before = loop.get_exception_handler()
+    previous = loop.get_exception_handler()
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         message = context.get("message")
         if message == "socket.accept() out of system resource":
             logger.error("cannot accept connections: %s", context.get("exception"))
-        elif before is not None:
-            before(loop, context)
+        elif previous is not None:
+            previous(loop, context)
         else:
             loop.default_exception_handler(context)
 
@@ -975,19 +984,19 @@ def _accept_errors_bounded() -> Iterator[None]:
     try:
         yield
     finally:
-        loop.set_exception_handler(before)
+        loop.set_exception_handler(previous)
 
 
-def _most_connections() -> int:
+def _max_connections() -> int:
     """Return the number of connections that the limit of descriptors allows."""
     try:
         import resource
     except ImportError:
-        return 512 - KEPT_DESCRIPTORS  # Windows
+        return 512 - RESERVED_DESCRIPTORS  # Windows
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors == resource.RLIM_INFINITY:
         descriptors = 2**20
-    return max(1, min(descriptors * 3 // 4, descriptors - KEPT_DESCRIPTORS))
+    return max(1, min(descriptors * 3 // 4, descriptors - RESERVED_DESCRIPTORS))
 
 
 def _import_uvicorn() -> Any:
@@ -1049,26 +1058,26 @@ def _runner(
             self.should_exit = True
 
         def capture_signals(self) -> contextlib.AbstractContextManager[None]:
-            return _signals(self.stop if has_signals else None)
+            return _handle_signals(self.stop if has_signals else None)
 
     return Runner(uvicorn.Config(app, **settings))
 
 
 @contextlib.contextmanager
-def _signals(stop: Callable[[], None] | None) -> Iterator[None]:
+def _handle_signals(stop: Callable[[], None] | None) -> Iterator[None]:
     """Stop the server on signals; restore the signal handlers afterwards."""
     loop = asyncio.get_running_loop()
-    before = {}
+    previous = {}
     for number in SIGNALS if stop is not None else ():
         # Not supported by some platforms' loops and outside the main thread.
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             handler = signal.getsignal(number)
             loop.add_signal_handler(number, stop)  # type: ignore[arg-type] # not None
-            before[number] = handler
+            previous[number] = handler
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             loop.remove_signal_handler(number)
             signal.signal(number, handler)
 
@@ -1092,7 +1101,7 @@ def read_address(address: str) -> tuple[str, int]:
     return host or LOCAL, int(digits)
 
 
-def _name(host: str) -> str | None:
+def _host_name(host: str) -> str | None:
     """Return the host name of requests; ``None`` for the unspecified address."""
     return None if address_class(host) == "unspecified" else host.lower()
 
@@ -1101,12 +1110,12 @@ def _listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens on an address. Raises `CannotListen`."""
     listening: socket.socket | None = None
     try:
-        found = socket.getaddrinfo(
+        candidates = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
         )
         # If a name has both, prefer IPv4, which most clients try.
-        family, kind, protocol, _, place = min(
-            found, key=lambda each: each[0] != socket.AF_INET
+        family, kind, protocol, _, socket_address = min(
+            candidates, key=lambda candidate: candidate[0] != socket.AF_INET
         )
         # If the protocol is given, asyncio sets TCP_NODELAY on accepted connections:
         # otherwise each response with a head and a body would wait for an
@@ -1114,13 +1123,13 @@ def _listen(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, kind, protocol)
         if os.name == "posix":  # elsewhere it lets several processes share the port
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(place)
+        listening.bind(socket_address)
         listening.listen(BACKLOG)
     except OSError as error:
         if listening is not None:
             listening.close()
-        taken = error.errno == errno.EADDRINUSE
-        advice = "; port 0 takes a free one" if taken else ""
+        is_in_use = error.errno == errno.EADDRINUSE
+        advice = "; port 0 takes a free one" if is_in_use else ""
         raise CannotListen(
             error.errno,
             f"cannot listen on {host!r}, port {port}: {error.strerror}{advice}",
@@ -1128,12 +1137,12 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _spell(listening: socket.socket) -> str:
+def _format_address(listening: socket.socket) -> str:
     host, port, *_ = listening.getsockname()
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _warn(server: Served, listening: socket.socket) -> None:
+def _warn_if_open(server: Servable, listening: socket.socket) -> None:
     """Warn if a server without authentication listens on a non-loopback address."""
     host = listening.getsockname()[0]
     if server.auth is None and not is_loopback(host):
@@ -1144,12 +1153,12 @@ def _warn(server: Served, listening: socket.socket) -> None:
         )
 
 
-def say_where(url: str, server: Served) -> None:
+def print_url(url: str, server: Servable) -> None:
     """Write the server's URL, name and revisions to stderr."""
     if sys.stderr is None:
         return
-    named: Any = server
-    about = [getattr(named, "name", ""), *map(str, getattr(named, "revisions", ()))]
-    said = ", ".join(filter(None, about))
-    sys.stderr.write(f"mcpwire: serving {url}{said and f' ({said})'}\n")
+    served: Any = server
+    parts = [getattr(served, "name", ""), *map(str, getattr(served, "revisions", ()))]
+    details = ", ".join(filter(None, parts))
+    sys.stderr.write(f"mcpwire: serving {url}{details and f' ({details})'}\n")
     sys.stderr.flush()

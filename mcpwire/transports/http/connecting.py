@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Address = tuple[int, int, int, str, tuple[Any, ...]]
 
-HEAD_START_S: Final = 0.25
+ATTEMPT_DELAY_S: Final = 0.25
 """The Connection Attempt Delay of RFC 8305 section 5, in seconds."""
 
 _CERTIFICATE_ALERTS: Final = (
@@ -44,21 +44,19 @@ async def connect(target: Http) -> socket.socket:
     host, port = target.parsed.host, target.parsed.port
     addresses: Sequence[Address]
     try:
-        literal = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-        addresses = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=literal
-        )
+        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
     except socket.gaierror:  # a name, not an address
         addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     if target.public_only:
-        addresses = [each for each in addresses if _is_public(each)]
+        addresses = [address for address in addresses if _is_public(address)]
         if not addresses:
             authority = target.parsed.authority
             raise ConnectError(
                 f"cannot connect to {authority!r}: it has no public address",
                 target=str(target),
             )
-    return await _race(addresses)
+    return await _connect_first(addresses)
 
 
 def _is_public(address: Address) -> bool:
@@ -71,26 +69,26 @@ def interleave(addresses: Iterable[Address]) -> list[Address]:
     for address in addresses:
         families.setdefault(address[0], []).append(address)
     rounds = zip_longest(*families.values())
-    return [address for one in rounds for address in one if address is not None]
+    return [address for group in rounds for address in group if address is not None]
 
 
-async def _race(addresses: Sequence[Address]) -> socket.socket:
+async def _connect_first(addresses: Sequence[Address]) -> socket.socket:
     """Return the socket of the first successful connection attempt.
 
-    RFC 8305 section 5: the next one starts after `HEAD_START_S`, or after a failure.
+    RFC 8305 section 5: the next one starts after `ATTEMPT_DELAY_S`, or after a failure.
     """
     if len(addresses) == 1:
-        return await _attempt(addresses[0])
+        return await _open_socket(addresses[0])
     untried = deque(interleave(addresses))
     running: set[asyncio.Task[socket.socket]] = set()
     failure: BaseException = OSError("it has no address")
     try:
         while untried or running:
             if untried:
-                running.add(asyncio.create_task(_attempt(untried.popleft())))
+                running.add(asyncio.create_task(_open_socket(untried.popleft())))
             ended, _ = await asyncio.wait(
                 running,
-                timeout=HEAD_START_S if untried else None,
+                timeout=ATTEMPT_DELAY_S if untried else None,
                 return_when=asyncio.FIRST_COMPLETED,
             )
             for attempt in ended:
@@ -103,16 +101,16 @@ async def _race(addresses: Sequence[Address]) -> socket.socket:
     finally:
         # Not awaited: a cancellation during the wait would lose the connected socket.
         for attempt in running:
-            attempt.add_done_callback(_close_late)
+            attempt.add_done_callback(_close_result)
             attempt.cancel()
 
 
-async def _attempt(address: Address) -> socket.socket:
-    family, kind, protocol, _, where = address
+async def _open_socket(address: Address) -> socket.socket:
+    family, kind, protocol, _, socket_address = address
     sock = socket.socket(family, kind, protocol)
     try:
         sock.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(sock, where)
+        await asyncio.get_running_loop().sock_connect(sock, socket_address)
         # Small requests are sent without delay; keep-alive detects a dead peer.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -122,7 +120,7 @@ async def _attempt(address: Address) -> socket.socket:
     return sock
 
 
-def _close_late(attempt: asyncio.Task[socket.socket]) -> None:
+def _close_result(attempt: asyncio.Task[socket.socket]) -> None:
     if not attempt.cancelled() and attempt.exception() is None:
         attempt.result().close()
 
@@ -136,7 +134,7 @@ def is_certificate_refusal(error: BaseException | None) -> bool:
     return "_ALERT_" in reason and any(word in reason for word in _CERTIFICATE_ALERTS)
 
 
-def describe(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return the system's message of an error, else its text or type."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
@@ -161,14 +159,14 @@ def connect_error(target: Http, error: BaseException) -> ConnectError:
     if isinstance(error, socket.gaierror | UnicodeError):
         failed = "dns"
         detail = getattr(error, "strerror", None) or error
-        what = f"cannot resolve {url.host!r}: {detail}"
-    elif message := getattr(error, "verify_message", None):
+        message = f"cannot resolve {url.host!r}: {detail}"
+    elif verdict := getattr(error, "verify_message", None):
         failed = "tls"
-        what = f"TLS: cannot trust {url.authority!r}: {message.removesuffix('.')}"
+        message = f"TLS: cannot trust {url.authority!r}: {verdict.removesuffix('.')}"
     elif reason:
         failed = "tls"
         detail = reason.lower().replace("_", " ")
-        what = f"TLS handshake with {url.authority!r} failed: {detail}"
+        message = f"TLS handshake with {url.authority!r} failed: {detail}"
     else:
         number = getattr(error, "errno", None)
         failed = "unreachable"
@@ -177,8 +175,8 @@ def connect_error(target: Http, error: BaseException) -> ConnectError:
         elif isinstance(error, TimeoutError):
             failed = "timeout"
         # asyncio replaces the system's message by its own, which has the address.
-        said = os.strerror(number) if number else describe(error)
-        what = f"cannot connect to {url.authority!r}: {said}"
+        detail = os.strerror(number) if number else describe_error(error)
+        message = f"cannot connect to {url.authority!r}: {detail}"
     if reason in _HINTS:
-        what += f" ({_HINTS[reason]})"
-    return ConnectError(what, target=str(target), errno=number, reason=failed)
+        message += f" ({_HINTS[reason]})"
+    return ConnectError(message, target=str(target), errno=number, reason=failed)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcpwire.errors import MCPError
     from mcpwire.transports.http.target import Http
 
-SECRET_BYTES: Final = 8
+MIN_SECRET_BYTES: Final = 8
 """Minimum length of a secret to find in other fields; a shorter match may be chance."""
 
 _PORTS: Final = {b"http": 80, b"https": 443}
@@ -39,14 +39,14 @@ SHOWN_FIELDS: Final = frozenset(
 )
 """Fields with visible values; the values of all other fields are hidden."""
 
-_SHOWN_VALUE: Final = 400  # characters
-_SHOWN_SCOPES: Final = 200  # characters
+_MAX_SHOWN_VALUE: Final = 400  # characters
+_MAX_SHOWN_SCOPES: Final = 200  # characters
 
 
 # Destinations of credentials
 
 
-def misdirected(http: Http, url: str) -> UrlRefused:
+def wrong_url_error(http: Http, url: str) -> UrlRefused:
     """Return the error for credentials that would be sent to a wrong URL."""
     from mcpwire.auth.errors import UrlRefused
 
@@ -58,17 +58,17 @@ def misdirected(http: Http, url: str) -> UrlRefused:
     )
 
 
-def redirected(http: Http, request: Request, target: str) -> Request:
+def redirect_request(http: Http, request: Request, target: str) -> Request:
     """Return the request for a redirect; raise if credentials would change the URL."""
-    if target != request.target and _credentials(request):
-        raise misdirected(http, f"{http.parsed.origin}{target}")
+    if target != request.target and _credential_fields(request):
+        raise wrong_url_error(http, f"{http.parsed.origin}{target}")
     line, end, rest = request.start.partition(b"\r\n")
     verb, _, version = line.split(b" ")
     line = b" ".join((verb, target.encode("ascii"), version))
     return Request(line + end + rest, request.body)
 
 
-def _credentials(request: Request) -> frozenset[tuple[bytes, bytes]]:
+def _credential_fields(request: Request) -> frozenset[tuple[bytes, bytes]]:
     """Return the fields that are likely to contain a secret."""
     return frozenset(
         field for field in request.fields if is_credential(field[0].decode("latin-1"))
@@ -80,46 +80,50 @@ class Destination:
 
     def __init__(self, http: Http, request: Request, url: Any) -> None:
         self._http = http
-        self._credentials = _credentials(request)
+        self._credential_fields = _credential_fields(request)
         # A hook may move a secret to a header with another name.
-        self._secrets = [v for _, v in self._credentials if len(v) >= SECRET_BYTES]
-        self._url = _absolute(url.raw_scheme, url.raw_host, url.port, url.raw_path)
+        self._secrets = [
+            v for _, v in self._credential_fields if len(v) >= MIN_SECRET_BYTES
+        ]
+        self._url = _absolute_url(url.raw_scheme, url.raw_host, url.port, url.raw_path)
         self._hosts = [value for name, value in request.fields if name == b"host"]
 
     def check(self, request: Any) -> None:
         """Check an httpx request, after all hooks."""
         url = request.url
         target = request.extensions.get("target", url.raw_path)
-        found = _absolute(url.raw_scheme, url.raw_host, url.port, target)
-        self._check(found, request.headers.raw)
+        absolute = _absolute_url(url.raw_scheme, url.raw_host, url.port, target)
+        self._check(absolute, request.headers.raw)
 
     def check_written(self, request: Any) -> None:
         """Check an httpcore request, before its head is written."""
         url = request.url
-        found = _absolute(url.scheme, url.host, url.port, url.target)
+        absolute = _absolute_url(url.scheme, url.host, url.port, url.target)
         if not url.target.startswith(b"/"):  # the absolute form, for a proxy
             scheme, _, rest = url.target.partition(b"://")
             host, _, path = rest.partition(b"/")
-            found = _absolute(scheme, host, None, b"/" + path)
-        self._check(found, request.headers)
+            absolute = _absolute_url(scheme, host, None, b"/" + path)
+        self._check(absolute, request.headers)
 
-    def _check(self, found: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    def _check(
+        self, destination: bytes, headers: Iterable[tuple[bytes, bytes]]
+    ) -> None:
         fields = [(name.lower(), value) for name, value in headers]
-        if self._credentials.isdisjoint(fields) and not any(
+        if self._credential_fields.isdisjoint(fields) and not any(
             secret in value for _, value in fields for secret in self._secrets
         ):
             return  # the client's own request, such as for a token
         hosts = [value for name, value in fields if name == b"host"]
-        if found == self._url:
+        if destination == self._url:
             if hosts == self._hosts:
                 return
-            scheme, _, rest = found.partition(b"://")
+            scheme, _, rest = destination.partition(b"://")
             path = b"/" + rest.partition(b"/")[2]
-            found = scheme + b"://" + b",".join(hosts) + path
-        raise misdirected(self._http, found.decode("latin-1"))
+            destination = scheme + b"://" + b",".join(hosts) + path
+        raise wrong_url_error(self._http, destination.decode("latin-1"))
 
 
-def _absolute(scheme: bytes, host: bytes, port: int | None, target: bytes) -> bytes:
+def _absolute_url(scheme: bytes, host: bytes, port: int | None, target: bytes) -> bytes:
     if port is not None and port != _PORTS.get(scheme):
         host = b"%b:%d" % (host, port)
     return b"%b://%b%b" % (scheme, host, target)
@@ -128,26 +132,26 @@ def _absolute(scheme: bytes, host: bytes, port: int | None, target: bytes) -> by
 # Missing scopes
 
 
-def insufficient_scope(
+def insufficient_scope_error(
     http: Http,
     required: Sequence[str],
     missing: Sequence[str],
     *,
-    asked: Sequence[str] = (),
-    otherwise: str = "it does not say which",
+    requested: Sequence[str] = (),
+    fallback: str = "it does not say which",
 ) -> InsufficientScope:
     """Return the error for required scopes that are not granted."""
     from mcpwire.auth.errors import InsufficientScope
 
     return InsufficientScope(
         f"{http} wants scopes that are not granted: "
-        f"{' '.join(missing)[:_SHOWN_SCOPES] or otherwise}",
+        f"{' '.join(missing)[:_MAX_SHOWN_SCOPES] or fallback}",
         required=required,
-        scopes=asked,
+        scopes=requested,
     )
 
 
-def missing_scope(http: Http, error: MCPError) -> InsufficientScope | None:
+def missing_scope_error(http: Http, error: MCPError) -> InsufficientScope | None:
     """Return the error for a 403 with ``insufficient_scope``; ``None`` for others."""
     refusal = error if isinstance(error, HTTPError) else error.__cause__
     if not isinstance(refusal, HTTPError) or refusal.status != 403:
@@ -157,10 +161,12 @@ def missing_scope(http: Http, error: MCPError) -> InsufficientScope | None:
     denial = read_denial(refusal.status, refusal.headers)
     if denial.error != "insufficient_scope":
         return None
-    named = denial.scopes or ()
-    found = insufficient_scope(http, named, named, otherwise=str(error))
-    found.__cause__ = error
-    return found
+    required = denial.scopes or ()
+    scope_error = insufficient_scope_error(
+        http, required, required, fallback=str(error)
+    )
+    scope_error.__cause__ = error
+    return scope_error
 
 
 # Heads as text
@@ -169,19 +175,19 @@ def missing_scope(http: Http, error: MCPError) -> InsufficientScope | None:
 def describe_request(request: Request) -> str:
     """Return a request's head as text, one field per line."""
     line = f"{request.verb} {mask_url(request.target)} HTTP/1.1"
-    return "\n".join([line, *_shown(request.fields)])
+    return "\n".join([line, *_visible_fields(request.fields)])
 
 
 def describe_response(status: int, fields: Mapping[bytes, bytes]) -> str:
     """Return a response's head as text, one field per line."""
-    return "\n".join([f"HTTP {status}", *_shown(fields.items())])
+    return "\n".join([f"HTTP {status}", *_visible_fields(fields.items())])
 
 
-def _shown(fields: Iterable[tuple[bytes, bytes]]) -> list[str]:
+def _visible_fields(fields: Iterable[tuple[bytes, bytes]]) -> list[str]:
     lines = []
     for raw_name, value in fields:
         name = raw_name.decode("latin-1").lower()
         is_shown = name in SHOWN_FIELDS
-        text = value.decode("latin-1")[:_SHOWN_VALUE] if is_shown else "***"
+        text = value.decode("latin-1")[:_MAX_SHOWN_VALUE] if is_shown else "***"
         lines.append(f"{name}: {text}")
     return lines

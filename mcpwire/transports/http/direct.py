@@ -26,11 +26,11 @@ from mcpwire.errors import ConnectError, ConnectionClosed, TransportError
 from mcpwire.transports.http.connecting import (
     connect,
     connect_error,
-    describe,
+    describe_error,
     is_certificate_refusal,
     timeout_error,
 )
-from mcpwire.transports.http.engine import IDLE_S, TAIL_BYTES, TAIL_S
+from mcpwire.transports.http.engine import IDLE_TIMEOUT_S, MAX_TAIL_BYTES, MAX_TAIL_S
 from mcpwire.transports.http.h1 import ResponseReader, encode
 
 if TYPE_CHECKING:
@@ -47,19 +47,19 @@ if TYPE_CHECKING:
 
 READ_BYTES: Final = 65_536
 
-WRITE_BYTES: Final = 262_144
+MAX_WRITE_BYTES: Final = 262_144
 """Maximum bytes per write: asyncio copies the bytes that the system does not accept."""
 
 ATTEMPTS: Final = range(4)
 """Attempts to write a request while nothing of it can be written."""
 
-LAST_READS: Final = 1_024
+MAX_FINAL_READS: Final = 1_024
 """Maximum reads at the end of a connection: 64 MiB."""
 
-CLOSE_NOTIFY_S: Final = 2.0
+CLOSE_NOTIFY_TIMEOUT_S: Final = 2.0
 """Maximum seconds for the server's close_notify alert of TLS."""
 
-CLOSE_S: Final = CLOSE_NOTIFY_S + 0.5
+CLOSE_TIMEOUT_S: Final = CLOSE_NOTIFY_TIMEOUT_S + 0.5
 """Maximum seconds that `aclose` waits for all connections."""
 
 
@@ -76,42 +76,44 @@ class DirectEngine:
         self.limits = limits
         self.written = 0
         self.bytes_received = 0
-        self.view = memoryview(bytearray(READ_BYTES))
+        self.read_buffer = memoryview(bytearray(READ_BYTES))
         """The read buffer of all connections: each read is parsed before the next."""
-        self.open: set[Connection] = set()
+        self.connections: set[Connection] = set()
         self.idle: list[Connection] = []
-        self.clogged: set[Connection] = set()
+        self.blocked: set[Connection] = set()
         """Connections with bytes that the system has not accepted yet."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context: ssl.SSLContext | None = None
         self._opening: dict[ResponseSink, asyncio.Timeout] = {}
         self._aborted: dict[ResponseSink, MCPError] = {}
-        self._held_back = 0
+        self._connecting_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
         self._is_closed = False
-        self._emptied: asyncio.Future[None] | None = None
+        self._all_closed: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
         return (
-            f"<{type(self).__name__} {self.target} {len(self.open)} open, "
+            f"<{type(self).__name__} {self.target} {len(self.connections)} open, "
             f"{len(self.idle)} idle>"
         )
 
     @property
     def bytes_sent(self) -> int:
         """Number of bytes that the operating system has accepted so far."""
-        buffered = (each.transport.get_write_buffer_size() for each in self.clogged)
+        buffered = (
+            connection.transport.get_write_buffer_size() for connection in self.blocked
+        )
         return self.written - sum(buffered)
 
     async def exchange(
         self, request: Request, reply: ResponseSink, deadline: Deadline | None
     ) -> None:
         """Send a request and pass its response to `reply`; see `Engine.exchange`."""
-        if self.clogged or self._held_back:
+        if self.blocked or self._connecting_bytes:
             self._check_unwritten(request)
         first, rest = encode(request)
-        connection = self._take()
+        connection = self._pop_idle()
         for _ in ATTEMPTS:
             if connection is None:
                 connection = await self._connect(request, reply)
@@ -130,7 +132,7 @@ class DirectEngine:
 
     def abort(self, reply: ResponseSink, error: MCPError) -> bool:
         """End the exchange of a reply; see `Engine.abort`."""
-        for connection in self.open:
+        for connection in self.connections:
             if connection.reply is reply:
                 waiter = connection.waiter
                 if waiter is None or waiter.done():
@@ -147,13 +149,13 @@ class DirectEngine:
 
     # Connections
 
-    def _take(self) -> Connection | None:
+    def _pop_idle(self) -> Connection | None:
         """Return an idle connection that still seems open, if there is one."""
         idle = self.idle
         while idle:
             connection = idle.pop()
             # Anything readable is EOF, or bytes without a request.
-            is_fresh = connection.until > monotonic() and not connection.is_spent
+            is_fresh = connection.close_at > monotonic() and not connection.is_unusable
             if is_fresh and not connection.poll(0):
                 return connection
             connection.transport.close()
@@ -164,8 +166,8 @@ class DirectEngine:
         if self._is_closed:
             raise self.closed_error("closed by this side", sent=False)
         http = self.http
-        size = _size(request)
-        self._held_back += size
+        size = _request_size(request)
+        self._connecting_bytes += size
         try:
             async with asyncio.timeout(http.connect_timeout) as self._opening[reply]:
                 connection = await self._open_connection()
@@ -178,11 +180,11 @@ class DirectEngine:
                 raise timeout_error(http) from error  # not ETIMEDOUT of the system
             raise connect_error(http, error) from error
         finally:
-            self._held_back -= size
+            self._connecting_bytes -= size
             del self._opening[reply]
             aborted = self._aborted.pop(reply, None)
         if aborted is not None:  # in the iteration of the loop in which it opened
-            self.completed(connection)
+            self.release(connection)
             raise aborted
         return connection
 
@@ -199,7 +201,7 @@ class DirectEngine:
                 "ssl": self._context,
                 # RFC 6066 section 3: no trailing dot.
                 "server_hostname": http.parsed.host.removesuffix("."),
-                "ssl_shutdown_timeout": CLOSE_NOTIFY_S,
+                "ssl_shutdown_timeout": CLOSE_NOTIFY_TIMEOUT_S,
             }
         sock = await connect(http)
         _, connection = await loop.create_connection(
@@ -209,58 +211,66 @@ class DirectEngine:
 
     def _check_unwritten(self, request: Request) -> None:
         """Raise if the unwritten bytes and this request exceed `Limits.unwritten`."""
-        waiting = self._held_back + sum(each.unwritten for each in self.clogged)
+        waiting = self._connecting_bytes + sum(
+            connection.unwritten for connection in self.blocked
+        )
         limit = self.limits.unwritten
-        if waiting and waiting + _size(request) > limit:
+        if waiting and waiting + _request_size(request) > limit:
             raise TransportError(
                 f"{self.target}: the server does not read: {waiting} bytes are "
                 f"unwritten (Limits.unwritten is {limit})",
                 target=self.target,
             )
 
-    def closed_error(self, why: str, *, sent: bool) -> ConnectionClosed:
+    def closed_error(self, reason: str, *, sent: bool) -> ConnectionClosed:
         """Return the error for a connection that has ended."""
-        return ConnectionClosed(f"{self.target}: {why}", target=self.target, sent=sent)
+        return ConnectionClosed(
+            f"{self.target}: {reason}", target=self.target, sent=sent
+        )
 
     # Events of connections
 
-    def completed(self, connection: Connection) -> None:
+    def release(self, connection: Connection) -> None:
         """Keep a connection as idle after its response, or close it."""
         reader = connection.reader
-        if self._is_closed or not reader.may_reuse or connection.is_spent:
+        if self._is_closed or not reader.may_reuse or connection.is_unusable:
             connection.abort()
             return
         self.idle.append(connection)
-        self.watch(connection, min(IDLE_S, reader.keep_alive_s))
+        self.close_after(connection, min(IDLE_TIMEOUT_S, reader.keep_alive_s))
 
-    def lost(self, connection: Connection) -> None:
+    def remove(self, connection: Connection) -> None:
         """Remove a connection that has ended."""
         if connection in self.idle:
             self.idle.remove(connection)
-        self.open.discard(connection)
-        self.clogged.discard(connection)
-        if self._emptied is not None and not self.open and not self._emptied.done():
-            self._emptied.set_result(None)
+        self.connections.discard(connection)
+        self.blocked.discard(connection)
+        if (
+            self._all_closed is not None
+            and not self.connections
+            and not self._all_closed.done()
+        ):
+            self._all_closed.set_result(None)
 
     # Timer
 
-    def watch(self, connection: Connection, seconds: float) -> None:
+    def close_after(self, connection: Connection, seconds: float) -> None:
         """Close a connection after `seconds`, unless an exchange waits for it then."""
-        connection.until = at = monotonic() + seconds
+        connection.close_at = at = monotonic() + seconds
         if at < self._timer_at:
             if self._timer is not None:
                 self._timer.cancel()
             assert self._loop is not None, "a connection without a loop"
-            self._timer = self._loop.call_later(seconds, self._sweep)
+            self._timer = self._loop.call_later(seconds, self._close_expired)
             self._timer_at = at
 
-    def _sweep(self) -> None:
+    def _close_expired(self) -> None:
         """Close connections that are idle, or in the rest of a body, for too long."""
         self._timer, self._timer_at = None, inf
         now = monotonic()
-        for connection in [each for each in self.open if each.waiter is None]:
-            if connection.until > now:
-                self.watch(connection, connection.until - now)
+        for connection in [each for each in self.connections if each.waiter is None]:
+            if connection.close_at > now:
+                self.close_after(connection, connection.close_at - now)
             elif connection.reply is not None:
                 connection.fail()
             else:
@@ -270,22 +280,22 @@ class DirectEngine:
 
     async def aclose(self) -> None:
         """Close all connections, within a time limit."""
-        self._stop()
-        for connection in list(self.open):
+        self._refuse_new()
+        for connection in list(self.connections):
             if connection.reply is not None:
                 connection.fail(self.closed_error("closed by this side", sent=True))
             else:
                 connection.transport.close()
         try:
-            if self.open:
-                if self._emptied is None:
-                    self._emptied = asyncio.get_running_loop().create_future()
-                await asyncio.wait([self._emptied], timeout=CLOSE_S)
+            if self.connections:
+                if self._all_closed is None:
+                    self._all_closed = asyncio.get_running_loop().create_future()
+                await asyncio.wait([self._all_closed], timeout=CLOSE_TIMEOUT_S)
         finally:
-            for connection in list(self.open):
+            for connection in list(self.connections):
                 connection.abort()
 
-    def _stop(self) -> None:
+    def _refuse_new(self) -> None:
         """Refuse new exchanges, and end pending connection attempts."""
         self._is_closed = True
         self.idle.clear()
@@ -298,28 +308,28 @@ class DirectEngine:
     def abandon(self) -> None:
         """Close the sockets at once, even without a running loop."""
         if self._loop is None or self._loop.is_closed():
-            self.forked()
+            self.after_fork()
             return
-        self._stop()
-        for connection in list(self.open):
+        self._refuse_new()
+        for connection in list(self.connections):
             connection.fail(self.closed_error("closed by this side", sent=True))
             if not self._loop.is_running():
                 connection.socket.close()
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """Close this process's copies of the sockets; the parent's stay open."""
         self._is_closed = True
         self._timer = None
-        for connection in self.open:
+        for connection in self.connections:
             connection.socket.close()
-        self.open.clear()
+        self.connections.clear()
         self.idle.clear()
 
 
 class Connection(asyncio.BufferedProtocol):
     """One connection to the target's origin: one request and response at a time.
 
-    `waiter` is resolved when the reply is over. A connection that `is_spent` is not
+    `waiter` is resolved when the reply is over. A connection that `is_unusable` is not
     reused: it has ended, or bytes of a request are still unwritten.
     """
 
@@ -330,9 +340,9 @@ class Connection(asyncio.BufferedProtocol):
         self.reader = ResponseReader(engine.limits)
         self.reply: ResponseSink | None = None  # ``None`` while idle
         self.waiter: asyncio.Future[None] | None = None
-        self.until = 0.0  # when to close it, idle or in the rest of a body
-        self.poll = _poller(sock.fileno())
-        self.is_spent = False
+        self.close_at = 0.0  # when to close it, idle or in the rest of a body
+        self.poll = _make_poll(sock.fileno())
+        self.is_unusable = False
         self._engine = engine
         self._is_secure = engine.http.parsed.scheme == "https"
         self._loop = asyncio.get_running_loop()
@@ -359,12 +369,15 @@ class Connection(asyncio.BufferedProtocol):
         self._engine.written += len(first)
         if rest is not None:
             self._unsent = rest
-            self._write_on()
+            self._write_rest()
         return waiter
 
-    def _write_on(self) -> None:
+    def _write_rest(self) -> None:
         while self._unsent and not (self._is_paused or self.transport.is_closing()):
-            chunk, self._unsent = self._unsent[:WRITE_BYTES], self._unsent[WRITE_BYTES:]
+            chunk, self._unsent = (
+                self._unsent[:MAX_WRITE_BYTES],
+                self._unsent[MAX_WRITE_BYTES:],
+            )
             self.transport.write(chunk)
             self._engine.written += len(chunk)
 
@@ -376,7 +389,7 @@ class Connection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """Close the connection at once; `connection_lost` ends a waiting exchange."""
         self._unsent = memoryview(b"")
-        self.is_spent = True
+        self.is_unusable = True
         if self._is_secure:
             # The TLS layer may be calling `buffer_updated` at this moment.
             self._loop.call_soon(self.transport.abort)
@@ -386,10 +399,10 @@ class Connection(asyncio.BufferedProtocol):
     def fail(self, error: BaseException | None = None) -> None:
         """Close the connection at once, and raise `error` in a waiting exchange."""
         if not self._loop.is_closed():
-            self._wake(error)
+            self._end_exchange(error)
             self.abort()
 
-    def _wake(self, error: BaseException | None = None) -> None:
+    def _end_exchange(self, error: BaseException | None = None) -> None:
         waiter, self.waiter = self.waiter, None
         self.reply = None
         if waiter is None or waiter.done():
@@ -401,8 +414,8 @@ class Connection(asyncio.BufferedProtocol):
             waiter.set_result(None)
 
     def _complete(self) -> None:
-        self._engine.completed(self)  # first: the next request may reuse it
-        self._wake()
+        self._engine.release(self)  # first: the next request may reuse it
+        self._end_exchange()
 
     # Callbacks of asyncio
 
@@ -411,11 +424,11 @@ class Connection(asyncio.BufferedProtocol):
         self.transport = transport
         # Cause `pause_writing` as soon as the system does not accept everything.
         transport.set_write_buffer_limits(high=1, low=0)
-        self._engine.open.add(self)
+        self._engine.connections.add(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the read buffer, a memoryview because the TLS layer slices it."""
-        return self._engine.view
+        return self._engine.read_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Parse the received bytes."""
@@ -425,7 +438,7 @@ class Connection(asyncio.BufferedProtocol):
             self.abort()
             return
         try:
-            self.reader.feed(self._engine.view[:nbytes])
+            self.reader.feed(self._engine.read_buffer[:nbytes])
         except BaseException as error:
             self.fail(error)
             if not isinstance(error, Exception):
@@ -439,57 +452,57 @@ class Connection(asyncio.BufferedProtocol):
                 self.abort()  # a new connection is cheaper
         elif reply.is_over:
             waiter, self.waiter = self.waiter, None
-            self._tail_left = TAIL_BYTES
-            self._engine.watch(self, TAIL_S)
+            self._tail_left = MAX_TAIL_BYTES
+            self._engine.close_after(self, MAX_TAIL_S)
             if not waiter.done():
                 waiter.set_result(None)
 
     def eof_received(self) -> None:
         """End a waiting exchange at EOF; the transport closes itself."""
-        self._ended(None, "the server closed the connection")
+        self._on_stream_end(None, "the server closed the connection")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End a waiting exchange, and remove the connection from the engine."""
-        self.is_spent = True
+        self.is_unusable = True
         if self.waiter is not None:
-            self._ended(exc, "the connection ended")
+            self._on_stream_end(exc, "the connection ended")
         self.reply = None
         self._unsent = memoryview(b"")
-        self._engine.lost(self)
+        self._engine.remove(self)
 
     def pause_writing(self) -> None:
         """Pause writing: the server does not read."""
-        self._is_paused = self.is_spent = True
-        self._engine.clogged.add(self)
+        self._is_paused = self.is_unusable = True
+        self._engine.blocked.add(self)
 
     def resume_writing(self) -> None:
         """Resume writing."""
         self._is_paused = False
-        self._engine.clogged.discard(self)
-        self._write_on()
+        self._engine.blocked.discard(self)
+        self._write_rest()
         if not self.transport.is_closing():
-            self.is_spent = self._is_paused
+            self.is_unusable = self._is_paused
 
     # End of the stream
 
-    def _ended(self, error: Exception | None, what: str) -> None:
+    def _on_stream_end(self, error: Exception | None, reason: str) -> None:
         """Handle the end of the stream: complete the response, or fail the exchange."""
-        self.is_spent = True
+        self.is_unusable = True
         is_clean = error is None
         try:
             if error is not None or self._is_secure:
-                is_clean = self._read_last()
+                is_clean = self._read_rest()
             if self.reply is None:
                 return
             if is_clean and self.reader.eof():
                 self._complete()
                 return
         except Exception as raised:  # noqa: BLE001 - a reply's error goes to its waiter
-            self._wake(raised)
+            self._end_exchange(raised)
             return
-        self._wake(self._end_error(error, what))
+        self._end_exchange(self._end_error(error, reason))
 
-    def _read_last(self) -> bool:
+    def _read_rest(self) -> bool:
         """Read the undelivered bytes; return whether the stream ends properly.
 
         A server may respond before it has read the request, and close: then writing
@@ -497,39 +510,39 @@ class Connection(asyncio.BufferedProtocol):
         the end of the stream, and does not report whether a close_notify ended it;
         without one, the body may be truncated by an attacker (RFC 9112 section 9.8).
         """
-        view = self._engine.view
-        secure = self.transport.get_extra_info("ssl_object")
+        read_buffer = self._engine.read_buffer
+        tls = self.transport.get_extra_info("ssl_object")
         try:
-            for _ in range(LAST_READS):
+            for _ in range(MAX_FINAL_READS):
                 if self.reply is None:
                     return False
-                if secure is not None:
-                    count = secure.read(len(view), view)
+                if tls is not None:
+                    count = tls.read(len(read_buffer), read_buffer)
                 else:
-                    count = self.socket.recv_into(view)
+                    count = self.socket.recv_into(read_buffer)
                 if not count:
-                    return secure is not None
+                    return tls is not None
                 self.buffer_updated(count)
         except OSError:  # no more data; also an `SSLError`
             return False
         return False
 
-    def _end_error(self, error: BaseException | None, what: str) -> MCPError:
+    def _end_error(self, error: BaseException | None, reason: str) -> MCPError:
         if error is not None:
             if not self.reader.has_begun and is_certificate_refusal(error):
                 refused = connect_error(self._engine.http, error)
                 refused.__cause__ = error
                 return refused
-            what = f"the connection broke ({describe(error)})"
-        what = f"{what} {self.reader.place}"
+            reason = f"the connection broke ({describe_error(error)})"
+        reason = f"{reason} {self.reader.phase}"
         if not self.reader.has_begun:
-            what += ": the request may have run"
-        closed = self._engine.closed_error(what, sent=True)
+            reason += ": the request may have run"
+        closed = self._engine.closed_error(reason, sent=True)
         closed.__cause__ = error
         return closed
 
 
-def _poller(fd: int) -> Callable[[float], list[Any]]:
+def _make_poll(fd: int) -> Callable[[float], list[Any]]:
     """Return a function that polls a file descriptor for readable data."""
     if not hasattr(select, "poll"):  # Windows
         return lambda _: select.select([fd], [], [], 0)[0]
@@ -538,5 +551,5 @@ def _poller(fd: int) -> Callable[[float], list[Any]]:
     return poll.poll
 
 
-def _size(request: Request) -> int:
+def _request_size(request: Request) -> int:
     return len(request.start) + (len(request.body) if request.body is not None else 0)

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.authorizer import Authorizer
 
-IDLE_S: Final = 4.0
+IDLE_TIMEOUT_S: Final = 4.0
 """Seconds for which an idle connection is kept: many servers close it after 5 s."""
 
-TAIL_S: Final = 4.0
+MAX_TAIL_S: Final = 4.0
 """Maximum seconds for the rest of a body after its reply is over."""
 
-TAIL_BYTES: Final = 65_536
+MAX_TAIL_BYTES: Final = 65_536
 """Maximum bytes of the rest of a body after its reply is over."""
 
 _NEEDS_HTTPX: Final = ("http_client", "proxy", "http2")
@@ -79,7 +79,7 @@ class Engine(Protocol):
     def abandon(self) -> None:
         """Close the sockets at once without waiting, even without a running loop."""
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """Close this process's copies of the sockets after a fork."""
 
 
@@ -108,7 +108,7 @@ def choose_engine(target: Http) -> Literal["direct", "httpx"]:
     from importlib.util import find_spec
 
     needs_httpx = any(getattr(target, name) for name in _NEEDS_HTTPX)
-    is_free = target.engine == "auto" and not needs_httpx and proxy_of(target) is None
+    is_free = target.engine == "auto" and not needs_httpx and proxy_url(target) is None
     if target.engine != "direct" and not is_free:
         return "httpx"
     if find_spec("httptools") is not None:
@@ -120,7 +120,7 @@ def choose_engine(target: Http) -> Literal["direct", "httpx"]:
     return "httpx"
 
 
-def proxy_of(target: Http) -> str | None:
+def proxy_url(target: Http) -> str | None:
     """Return the URL of a target's proxy, from its option or the environment."""
     if target.proxy is not None:
         return target.proxy

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.protocol.http_reply import Request
 
-JOINED_BYTES: Final = 65_536
+MAX_JOINED_BYTES: Final = 65_536
 """Maximum size of a body that is copied, for one write together with its head."""
 
 _SHOWN_BYTES: Final = 40
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
-_FRAMED: Final = frozenset({b"content-length", b"transfer-encoding"})
+_FRAMING_FIELDS: Final = frozenset({b"content-length", b"transfer-encoding"})
 _KEEP_ALIVE: Final = re.compile(
     rb"(?:^|[,; \t])timeout=([0-9]{1,9})(?![0-9])", re.IGNORECASE
 )
@@ -66,7 +66,7 @@ def encode(request: Request) -> tuple[bytes, memoryview | None]:
     if body is None:
         return request.start + b"\r\n", None
     size = len(body)
-    joined, rest = (body, None) if size <= JOINED_BYTES else (b"", memoryview(body))
+    joined, rest = (body, None) if size <= MAX_JOINED_BYTES else (b"", memoryview(body))
     return b"%bcontent-length: %d\r\n\r\n%b" % (request.start, size, joined), rest
 
 
@@ -94,7 +94,7 @@ class ResponseReader:
         self._status = 0  # of a head that is not passed to the sink yet
         self._chunks: list[bytes] = []
         self._overhead = 0  # bytes of heads, then of chunk framing since the last data
-        self._is_head_done = self._is_muted = False
+        self._is_head_done = self._discards_body = False
         self.on_body = self._chunks.append
         self._parser = HttpResponseParser(self)
 
@@ -104,7 +104,7 @@ class ResponseReader:
         self.is_complete = self.has_begun = self._is_head_done = False
 
     @property
-    def place(self) -> str:
+    def phase(self) -> str:
         """The progress of the response, for error messages."""
         if not self.has_begun:
             return "before the response"
@@ -127,12 +127,12 @@ class ResponseReader:
         refusal = None
         try:
             self._parser.feed_data(data)
-        except HttpParserError as found:
-            refusal = self._refusal(found)
+        except HttpParserError as error:
+            refusal = self._refusal(error)
         sink = self._sink
         assert sink is not None, "a response without a sink"
         try:
-            self._pass_on(sink, refusal)
+            self._pass_to_sink(sink, refusal)
         except BaseException as error:
             self.may_reuse = False
             if not (sink.is_over and isinstance(error, MCPError)):
@@ -157,20 +157,22 @@ class ResponseReader:
             self.feed(data[:room])
         if not self._is_head_done:
             self.may_reuse = False
-            raise self._too_large("the head of the response is")
+            raise self._too_large_error("the head of the response is")
         self.feed(data[room:])
 
-    def _refusal(self, found: HttpParserError) -> BaseException | None:
+    def _refusal(self, parser_error: HttpParserError) -> BaseException | None:
         """Return the error of a callback or of llhttp; the parser cannot continue."""
         self.may_reuse = False
         if self.is_complete:  # the fault is in bytes after the response
             return None
-        if isinstance(found, HttpParserCallbackError):
+        if isinstance(parser_error, HttpParserCallbackError):
             # A `KeyboardInterrupt` is only in the context.
-            return self._raised or found.__context__ or found
-        return RemoteProtocolError(f"the response is not acceptable HTTP: {found}")
+            return self._raised or parser_error.__context__ or parser_error
+        return RemoteProtocolError(
+            f"the response is not acceptable HTTP: {parser_error}"
+        )
 
-    def _pass_on(self, sink: ResponseSink, refusal: BaseException | None) -> None:
+    def _pass_to_sink(self, sink: ResponseSink, refusal: BaseException | None) -> None:
         """Pass the collected parts to the sink, then raise `refusal`."""
         if self._status:
             status, self._status = self._status, 0
@@ -180,7 +182,7 @@ class ResponseReader:
             self._overhead = 0
             data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
             chunks.clear()
-            if not self._is_muted:
+            if not self._discards_body:
                 sink.data(data)
         if self.is_complete:
             self._sink = None
@@ -188,11 +190,11 @@ class ResponseReader:
         elif refusal is not None:
             raise refusal from None
         elif self._overhead > self._head_max:
-            raise self._too_large("chunk extensions or trailers are")
+            raise self._too_large_error("chunk extensions or trailers are")
 
-    def _too_large(self, what: str) -> MessageTooLarge:
+    def _too_large_error(self, part: str) -> MessageTooLarge:
         limit = self._head_max
-        return MessageTooLarge(f"{what} over the limit of {limit} bytes", limit=limit)
+        return MessageTooLarge(f"{part} over the limit of {limit} bytes", limit=limit)
 
     def eof(self) -> bool:
         """Record a clean end of the stream; return whether it completes a response.
@@ -200,7 +202,11 @@ class ResponseReader:
         It does only if the response has neither Content-Length nor Transfer-Encoding.
         """
         self.may_reuse = False
-        if self.is_complete or not self._is_head_done or _FRAMED & self._fields.keys():
+        if (
+            self.is_complete
+            or not self._is_head_done
+            or _FRAMING_FIELDS & self._fields.keys()
+        ):
             return False
         sink, self._sink = self._sink, None
         self.is_complete = True
@@ -228,12 +234,12 @@ class ResponseReader:
     def on_headers_complete(self) -> None:
         """Check the head; keep a final head for the sink."""
         try:
-            self._take_head(self._fields)
+            self._check_head(self._fields)
         except RemoteProtocolError as error:
             self._raised = error
             raise
 
-    def _take_head(self, fields: dict[bytes, bytes]) -> None:
+    def _check_head(self, fields: dict[bytes, bytes]) -> None:
         keeps_alive = self._parser.should_keep_alive()
         version = "1.1"
         # RFC 9112 section 9.3: only HTTP/1.1 persists without that field. Reading the
@@ -248,13 +254,13 @@ class ResponseReader:
             return
         if b"transfer-encoding" in fields:
             _check_transfer_encoding(fields[b"transfer-encoding"], version)
-        self._is_muted = b"content-encoding" in fields and _is_unreadable(
+        self._discards_body = b"content-encoding" in fields and _is_unreadable(
             status, fields[b"content-encoding"]
         )
         self.keep_alive_s = inf
         if b"keep-alive" in fields:
-            found = _KEEP_ALIVE.search(fields[b"keep-alive"])
-            self.keep_alive_s = inf if found is None else float(found[1])
+            match = _KEEP_ALIVE.search(fields[b"keep-alive"])
+            self.keep_alive_s = inf if match is None else float(match[1])
         self.may_reuse = keeps_alive and self.keep_alive_s > 0
         self._is_head_done = True
         self._overhead = 0

@@ -37,10 +37,15 @@ from mcpwire.errors import (
     RemoteProtocolError,
 )
 from mcpwire.transports.base import register_after_fork
-from mcpwire.transports.handlers import for_thread, is_blocking
+from mcpwire.transports.handlers import is_blocking, prepare_thread_call
 from mcpwire.transports.http.credentials import Destination
-from mcpwire.transports.http.engine import IDLE_S, TAIL_BYTES, TAIL_S, proxy_of
-from mcpwire.transports.http.httpx_errors import head_too_large, translate
+from mcpwire.transports.http.engine import (
+    IDLE_TIMEOUT_S,
+    MAX_TAIL_BYTES,
+    MAX_TAIL_S,
+    proxy_url,
+)
+from mcpwire.transports.http.httpx_errors import head_too_large_error, translate
 from mcpwire.transports.http.tls import ssl_context
 
 if TYPE_CHECKING:
@@ -53,13 +58,13 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.h1 import ResponseSink
     from mcpwire.transports.http.target import Http
 
-CLOSE_S: Final = 2.0
+CLOSE_TIMEOUT_S: Final = 2.0
 """Maximum seconds for the end of all exchanges, and for closing the transport."""
 
-_KEPT_IDLE: Final = 64
+_MAX_IDLE_CONNECTIONS: Final = 64
 """Maximum idle connections; httpcore counts busy ones too, so it is not small."""
 
-_OPENED: Final = frozenset(
+_OPENED_STEPS: Final = frozenset(
     {"connect_tcp.complete", "connect_unix_socket.complete", "start_tls.complete"}
 )
 
@@ -83,7 +88,7 @@ class HttpxEngine:
         self.limits = limits
         self.bytes_sent = self.bytes_received = 0
         self.client = target.http_client
-        self.proxy = proxy_of(target)
+        self.proxy = proxy_url(target)
         self.streams: weakref.WeakSet[Any] = weakref.WeakSet()
         self.exchanges: set[_Exchange] = set()
         self._is_closed = False
@@ -92,12 +97,12 @@ class HttpxEngine:
             import httpx
 
             self.library: ModuleType = httpx
-            self._transport = _transport(target, self.proxy, httpx)
+            self._transport = _make_transport(target, self.proxy, httpx)
         else:
-            self.library = _library_of(self.client)
+            self.library = _client_library(self.client)
         self.is_async = self.client is None or hasattr(self.client, "aclose")
         if not (self.is_async or is_blocking()):
-            kind = _kind(self.client)
+            kind = _type_name(self.client)
             raise ValueError(f"http_client must be an httpx.AsyncClient, got {kind}")
         self._origin = target.parsed.origin
         self._extensions: dict[str, Any] = {
@@ -115,7 +120,7 @@ class HttpxEngine:
     ) -> None:
         """Send a request and pass its response to `reply`; see `Engine.exchange`."""
         if self._is_closed:
-            raise self.closed(sent=False)
+            raise self.closed_error(sent=False)
         aborted: MCPError | None = getattr(reply, "aborted", None)
         if aborted is not None:
             raise aborted
@@ -126,12 +131,12 @@ class HttpxEngine:
                 earlier.end()
         exchange = _Exchange(self, request, reply)
         try:
-            await exchange.over
+            await exchange.finished
         except asyncio.CancelledError:
             exchange.end()
             raise
 
-    def build(self, request: Request, trace: Callable[..., Any]) -> Any:
+    def build_request(self, request: Request, trace: Callable[..., Any]) -> Any:
         """Return an httpx request; only its connect timeout is enforced by httpx."""
         library, client = self.library, self.client
         return (library.Request if client is None else client.build_request)(
@@ -147,14 +152,16 @@ class HttpxEngine:
         if self.client is None:
             return await self._transport.handle_async_request(request)
         hooks = self.client.event_hooks["request"]
-        check = _check_async if self.is_async else _check
+        check = _check_destination_async if self.is_async else _check_destination
         if check not in hooks[-1:]:
             # An earlier entry stays: a request may be passing the hooks.
             hooks.append(check)
         options = {"stream": True, "follow_redirects": False}
         if self.is_async:
             return await self.client.send(request, **options)
-        return await _Thread().send(lambda: self.client.send(request, **options))
+        return await _ExchangeThread().send(
+            lambda: self.client.send(request, **options)
+        )
 
     def abort(self, reply: ResponseSink, error: MCPError) -> bool:
         """End the exchange of a reply; see `Engine.abort`."""
@@ -169,16 +176,16 @@ class HttpxEngine:
         self._stop()
         if self.exchanges:
             tasks = [exchange.task for exchange in self.exchanges]
-            await asyncio.wait(tasks, timeout=CLOSE_S)
+            await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT_S)
         if self._transport is not None:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(CLOSE_S):
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await self._transport.aclose()
 
     def _stop(self) -> None:
         self._is_closed = True
         for exchange in list(self.exchanges):
-            exchange.fail(self.closed(sent=exchange.may_be_sent))
+            exchange.fail(self.closed_error(sent=exchange.may_be_sent))
             if self.client is None:
                 exchange.task.cancel()
             else:  # the user's other requests may use the connection
@@ -192,24 +199,26 @@ class HttpxEngine:
         """
         streams = list(self.streams)
         if self.client is not None:
-            spared = self.is_async
-            streams = [e.stream for e in self.exchanges if not (e.shares and spared)]
+            is_async = self.is_async
+            streams = [
+                e.stream for e in self.exchanges if not (e.is_shared and is_async)
+            ]
         with contextlib.suppress(RuntimeError):  # their loop is closed
             self._stop()
         for stream in streams:
             _shut_down(stream)
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """Close this process's copies of the sockets; the parent's stay open."""
         self._is_closed = True
-        nothing = os.open(os.devnull, os.O_RDWR)
+        devnull = os.open(os.devnull, os.O_RDWR)
         for stream in list(self.streams):
             sock = stream.get_extra_info("socket")
             if sock is not None and sock.fileno() >= 0:
-                os.dup2(nothing, sock.fileno())
-        os.close(nothing)
+                os.dup2(devnull, sock.fileno())
+        os.close(devnull)
 
-    def closed(self, *, sent: bool) -> ConnectionClosed:
+    def closed_error(self, *, sent: bool) -> ConnectionClosed:
         """Return the error for an engine that is closed."""
         return ConnectionClosed(
             f"{self.target}: closed by this side", target=self.target, sent=sent
@@ -229,17 +238,17 @@ class _Exchange:
         loop = asyncio.get_running_loop()
         self.engine = engine
         self.reply = reply
-        self.over: asyncio.Future[None] = loop.create_future()
+        self.finished: asyncio.Future[None] = loop.create_future()
         self.stream: Any = None
-        self.is_traced = self.shares = self.has_begun = self.has_head = False
+        self.is_traced = self.is_shared = self.has_begun = self.has_head = False
         self._request = request
         self.destination: Destination | None = None
         self._opening: Any = None  # a new connection, before its first request
         self._is_ending = self._is_writing = False
-        self._end: asyncio.TimerHandle | None = None
+        self._tail_timer: asyncio.TimerHandle | None = None
         # Not `create_task`: an eager task factory would start the task at once.
         self.task = asyncio.Task(self._run(), loop=loop, name="mcpwire-httpx")
-        self.task.add_done_callback(self._ended)
+        self.task.add_done_callback(self._on_task_done)
         engine.exchanges.add(self)
 
     @property
@@ -251,13 +260,13 @@ class _Exchange:
 
     def fail(self, error: MCPError) -> bool:
         """End the exchange, with `error` if not over; return whether it was running."""
-        if self.over.done():
+        if self.finished.done():
             return False
         if self.reply.is_over:
-            self.over.set_result(None)
+            self.finished.set_result(None)
         else:
-            self.over.set_exception(error)
-            self.over.exception()  # so that asyncio does not log it
+            self.finished.set_exception(error)
+            self.finished.exception()  # so that asyncio does not log it
         self.end()
         return True
 
@@ -266,23 +275,23 @@ class _Exchange:
         self._is_ending = True
         # If one of several requests that wait for a new HTTP/2 connection is cancelled,
         # httpcore drops the connection for all of them.
-        waits = not self.has_begun and (self.shares or self.engine.http.http2)
+        waits = not self.has_begun and (self.is_shared or self.engine.http.http2)
         if not (waits or self._is_writing):
             self.task.cancel()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self.engine.exchanges.discard(self)
-        if self._end is not None:
-            self._end.cancel()
+        if self._tail_timer is not None:
+            self._tail_timer.cancel()
         error = None if task.cancelled() else task.exception()
-        if self.over.done():
+        if self.finished.done():
             return
         if task.cancelled():  # not by `end`: by a hook of the user's client
-            error = self.engine.closed(sent=self.may_be_sent)
+            error = self.engine.closed_error(sent=self.may_be_sent)
         if error is not None:
-            self.over.set_exception(error)
+            self.finished.set_exception(error)
         else:
-            self.over.set_result(None)
+            self.finished.set_result(None)
 
     # Run in the task
 
@@ -291,17 +300,19 @@ class _Exchange:
         engine = self.engine
         response = None
         try:
-            trace = self._note_async if engine.is_async else self._note
-            request = engine.build(self._request, trace)
+            trace = (
+                self._on_trace_event_async if engine.is_async else self._on_trace_event
+            )
+            request = engine.build_request(self._request, trace)
             if engine.client is not None:
                 self.destination = Destination(engine.http, self._request, request.url)
             response = await engine.send(request)
-            await self._pass_on(response)
-        except _failures_of(engine.library) as error:
-            ours = translate(engine, self, error)
+            await self._pass_response(response)
+        except _exception_types(engine.library) as error:
+            translated = translate(engine, self, error)
             # The error of httpx contains one of our headers, or the whole URL.
-            is_secret = isinstance(ours, LocalProtocolError | HTTPError)
-            raise ours from None if is_secret else error
+            is_secret = isinstance(translated, LocalProtocolError | HTTPError)
+            raise translated from None if is_secret else error
         finally:
             if response is not None:
                 await response.aclose()
@@ -309,48 +320,48 @@ class _Exchange:
                 # After a cancellation in the TLS handshake, httpcore leaves it open.
                 await self._opening.aclose()
 
-    async def _pass_on(self, response: Any) -> None:
+    async def _pass_response(self, response: Any) -> None:
         reply = self.reply
         fields, is_encoded = _read_fields(response, self.engine)
         status = response.status_code
         self.has_head = True
         reply.head(status, fields)
-        self._note_over()
+        self._check_over()
         # An encoded body of an error is discarded: the status is enough.
         is_dropped = is_encoded and self.engine.client is None
         # A hook of the user's client may have read it already.
         is_read = response.is_stream_consumed
         is_decoded = is_read or (is_encoded and not is_dropped)
         chunks = response.aiter_bytes() if is_decoded else response.aiter_raw()
-        tail = TAIL_BYTES
+        tail = MAX_TAIL_BYTES
         async for chunk in chunks:
-            if self.over.done():
+            if self.finished.done():
                 tail -= len(chunk)
                 if tail < 0:  # a new connection is cheaper
                     return
             if not is_dropped:
                 reply.data(chunk)
-                self._note_over()
+                self._check_over()
         reply.end()
 
-    def _note_over(self) -> None:
+    def _check_over(self) -> None:
         """Resume the caller if the reply is over; limit the time for the rest."""
-        if self.reply.is_over and not self.over.done():
-            self.over.set_result(None)
-            self._end = self.task.get_loop().call_later(TAIL_S, self.end)
+        if self.reply.is_over and not self.finished.done():
+            self.finished.set_result(None)
+            self._tail_timer = self.task.get_loop().call_later(MAX_TAIL_S, self.end)
 
     # Trace events of httpcore (its documented extension "trace")
 
-    async def _note_async(self, event: str, info: dict[str, Any]) -> None:
-        self._note(event, info)
+    async def _on_trace_event_async(self, event: str, info: dict[str, Any]) -> None:
+        self._on_trace_event(event, info)
 
-    def _note(self, event: str, info: dict[str, Any]) -> None:
+    def _on_trace_event(self, event: str, info: dict[str, Any]) -> None:
         self.is_traced = True
         part, _, step = event.partition(".")
-        self.shares = self.shares or part == "http2"
-        if step in _OPENED:
+        self.is_shared = self.is_shared or part == "http2"
+        if step in _OPENED_STEPS:
             self._opening = info["return_value"]
-            _watch(self.engine, self._opening)
+            _instrument(self.engine, self._opening)
         elif step == "send_connection_init.started":
             self._opening = None
         elif step == "send_request_headers.started":
@@ -361,7 +372,7 @@ class _Exchange:
                 self.destination.check_written(request)
             self._opening = None
             if self._is_ending:
-                raise _GivenUpError
+                raise _ExchangeEndedError
             self.has_begun = True
 
     async def write(self, write: Callable[..., Any], buffer: bytes, *args: Any) -> None:
@@ -379,7 +390,7 @@ class _Exchange:
             raise asyncio.CancelledError
 
 
-def _watch(engine: HttpxEngine, stream: Any) -> None:
+def _instrument(engine: HttpxEngine, stream: Any) -> None:
     """Count the bytes of a new connection, and record it in the writing exchange."""
     read, write = stream.read, stream.write
     is_async = hasattr(stream, "aclose")
@@ -394,7 +405,7 @@ def _watch(engine: HttpxEngine, stream: Any) -> None:
         if exchange is not None:
             exchange.stream = stream
             exchange.engine.bytes_sent += len(buffer)
-            if exchange.shares and is_async:
+            if exchange.is_shared and is_async:
                 return exchange.write(write, buffer, timeout)
         return write(buffer, timeout)
 
@@ -404,19 +415,19 @@ def _watch(engine: HttpxEngine, stream: Any) -> None:
     engine.streams.add(stream)
 
 
-class _GivenUpError(Exception):
+class _ExchangeEndedError(Exception):
     """The exchange was ended before its request was sent."""
 
 
-def _check(request: Any) -> None:
+def _check_destination(request: Any) -> None:
     """Check the URL of a request after all hooks of the user's client."""
     exchange = _current.get(None)
     if exchange is not None and exchange.destination is not None:
         exchange.destination.check(request)
 
 
-async def _check_async(request: Any) -> None:
-    _check(request)
+async def _check_destination_async(request: Any) -> None:
+    _check_destination(request)
 
 
 def _read_fields(response: Any, engine: HttpxEngine) -> tuple[dict[bytes, bytes], bool]:
@@ -426,10 +437,10 @@ def _read_fields(response: Any, engine: HttpxEngine) -> tuple[dict[bytes, bytes]
     """
     raw = response.headers.raw
     if sum(len(name) + len(value) + 4 for name, value in raw) > engine.limits.head:
-        raise head_too_large(engine.limits)
+        raise head_too_large_error(engine.limits)
     fields: dict[bytes, bytes] = {}
-    for given, value in raw:
-        name = given.lower()
+    for raw_name, value in raw:
+        name = raw_name.lower()
         fields[name] = fields[name] + b", " + value if name in fields else value
     status = response.status_code
     if status < 200:
@@ -451,7 +462,7 @@ def _read_fields(response: Any, engine: HttpxEngine) -> tuple[dict[bytes, bytes]
     return fields, True
 
 
-class _Thread:
+class _ExchangeThread:
     """A daemon thread for one exchange of a blocking client; also its response.
 
     The interpreter may exit while it runs. If the exchange is cancelled, the connection
@@ -464,35 +475,35 @@ class _Thread:
         self._steps: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         threading.Thread(
             target=copy_context().run,
-            args=(self._take_steps,),
+            args=(self._run_steps,),
             name="mcpwire-httpx",
             daemon=True,
         ).start()
 
-    def _take_steps(self) -> None:
+    def _run_steps(self) -> None:
         for step in iter(self._steps.get, None):
             step()
         if self._response is not None:
             with contextlib.suppress(Exception):  # no caller waits for the error
                 self._response.close()
 
-    async def send(self, send: Callable[[], Any]) -> _Thread:
+    async def send(self, send: Callable[[], Any]) -> _ExchangeThread:
         """Send the request in the thread; return this object as the response."""
 
         def step() -> None:
             self._response = send()
 
-        await self._do(step)
+        await self._run_step(step)
         return self
 
-    async def _do(self, function: Callable[..., Any], *args: Any) -> Any:
-        step, result = for_thread(function, *args)
+    async def _run_step(self, function: Callable[..., Any], *args: Any) -> Any:
+        step, result = prepare_thread_call(function, *args)
         self._steps.put(step)
         try:
             return await result
         except BaseException:
             exchange = _current.get()
-            if not exchange.shares:  # else the thread waits for the response
+            if not exchange.is_shared:  # else the thread waits for the response
                 _shut_down(exchange.stream)
             self._finish()
             raise
@@ -513,13 +524,13 @@ class _Thread:
         return self._read(self._response.iter_bytes())
 
     async def _read(self, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
-        while (chunk := await self._do(next, chunks, None)) is not None:
+        while (chunk := await self._run_step(next, chunks, None)) is not None:
             yield chunk
 
     async def aclose(self) -> None:
         """Close the response, unless its thread already does."""
         if not self._is_ended:
-            await self._do(self._response.close)
+            await self._run_step(self._response.close)
             self._finish()
 
 
@@ -539,29 +550,29 @@ def _shut_down(stream: Any) -> None:
 # Libraries and transports
 
 
-def _library_of(client: Any) -> ModuleType:
+def _client_library(client: Any) -> ModuleType:
     """Return the module of a client: httpx, or one with the same interface."""
     for cls in type(client).__mro__:
         module = sys.modules.get(cls.__module__.partition(".")[0])
         if hasattr(module, "HTTPError") and hasattr(module, "AsyncHTTPTransport"):
             assert module is not None
             return module
-    raise ValueError(f"http_client must be an httpx client, got {_kind(client)}")
+    raise ValueError(f"http_client must be an httpx client, got {_type_name(client)}")
 
 
-def _kind(client: Any) -> str:
+def _type_name(client: Any) -> str:
     cls = type(client)
     return f"{cls.__module__.partition('.')[0]}.{cls.__qualname__}"
 
 
-def _failures_of(library: ModuleType) -> tuple[type[Exception], ...]:
+def _exception_types(library: ModuleType) -> tuple[type[Exception], ...]:
     """Return a library's exceptions, and those that httpcore does not translate."""
     h2 = sys.modules.get("h2.exceptions")
-    found: tuple[type[Exception], ...] = (library.HTTPError, ssl.SSLError)
-    return found if h2 is None else (*found, h2.H2Error)
+    types: tuple[type[Exception], ...] = (library.HTTPError, ssl.SSLError)
+    return types if h2 is None else (*types, h2.H2Error)
 
 
-def _transport(target: Http, proxy: str | None, library: ModuleType) -> Any:
+def _make_transport(target: Http, proxy: str | None, library: ModuleType) -> Any:
     is_secure_proxy = (proxy or "")[:6].lower() == "https:"
     context: ssl.SSLContext | bool = False  # never used, and cheap to create
     if target.parsed.scheme == "https" or is_secure_proxy:
@@ -572,8 +583,8 @@ def _transport(target: Http, proxy: str | None, library: ModuleType) -> Any:
             http2=target.http2,
             limits=library.Limits(
                 max_connections=None,
-                max_keepalive_connections=_KEPT_IDLE,
-                keepalive_expiry=IDLE_S,
+                max_keepalive_connections=_MAX_IDLE_CONNECTIONS,
+                keepalive_expiry=IDLE_TIMEOUT_S,
             ),
             proxy=library.Proxy(proxy, ssl_context=context)
             if is_secure_proxy

@@ -45,27 +45,27 @@ _NOT_CONNECTED: Final = frozenset(
 _REFUSED_STREAM: Final = 7
 """RFC 9113 section 7: the peer did not process the request."""
 
-_TOO_LARGE: Final = 431
+_HEAD_TOO_LARGE: Final = 431
 _CLOSED: Final = re.compile(
     r"Server disconnected|peer closed connection|incomplete chunked"
 )
-_SHOWN: Final = 100
+_MAX_SHOWN_CHARACTERS: Final = 100
 
 
 def translate(engine: HttpxEngine, exchange: Any, error: Exception) -> MCPError:
     """Return the `MCPError` for an exception of httpx."""
     # By name, as the classes of `httpx2` have the same names.
     names = {cls.__name__ for cls in type(error).__mro__}
-    chain = list(_chain(error))
+    chain = list(_causes(error))
     if names & _NOT_CONNECTED or not exchange.may_be_sent:
-        return _not_connected(engine, error, names)
+        return _not_connected_error(engine, error, names)
     frame = _http2_frame(chain)
-    refusal = _refusal(engine, error, names, chain)
+    refusal = _request_error(engine, error, names, chain)
     if refusal is not None:
         return refusal
-    cause = _root(chain)
+    cause = _root_cause(chain)
     if frame is None and not exchange.has_head and is_certificate_refusal(cause):
-        return _not_connected(engine, error, names)
+        return _not_connected_error(engine, error, names)
     # Not if the whole connection ends: then httpcore sends the request again itself.
     is_refused = (
         getattr(frame, "error_code", None) == _REFUSED_STREAM
@@ -81,30 +81,32 @@ def translate(engine: HttpxEngine, exchange: Any, error: Exception) -> MCPError:
     )
 
 
-def _refusal(
+def _request_error(
     engine: HttpxEngine, error: Exception, names: set[str], chain: list[BaseException]
 ) -> MCPError | None:
     """Return the error if the cause is not the end of the connection, else ``None``."""
-    if any(type(one).__module__.partition(".")[0] == "h2" for one in chain):
+    if any(type(cause).__module__.partition(".")[0] == "h2" for cause in chain):
         return RemoteProtocolError("the response is not acceptable HTTP/2")
     if "LocalProtocolError" in names:
         return LocalProtocolError("the request cannot be sent: its head is not HTTP")
     if "HTTPStatusError" in names:
-        return _refused_by_hook(engine, error)
+        return _hook_error(engine, error)
     text = None
     if "DecodingError" in names:
         text = "the body of the response cannot be decoded"
     elif "RemoteProtocolError" in names:
-        if any(getattr(one, "error_status_hint", 0) == _TOO_LARGE for one in chain):
-            return head_too_large(engine.limits)
+        if any(
+            getattr(cause, "error_status_hint", 0) == _HEAD_TOO_LARGE for cause in chain
+        ):
+            return head_too_large_error(engine.limits)
         if _http2_frame(chain) is None and not _CLOSED.match(str(error)):
             # The text after the colon contains received data.
-            said = str(error).partition(":")[0][:_SHOWN]
-            text = f"the response is not acceptable HTTP: {said}"
+            detail = str(error).partition(":")[0][:_MAX_SHOWN_CHARACTERS]
+            text = f"the response is not acceptable HTTP: {detail}"
     return None if text is None else RemoteProtocolError(text)
 
 
-def head_too_large(limits: Limits) -> MessageTooLarge:
+def head_too_large_error(limits: Limits) -> MessageTooLarge:
     """Return the error for a head that exceeds its limit."""
     return MessageTooLarge(
         f"the head of the response is over the limit of {limits.head} bytes",
@@ -112,43 +114,45 @@ def head_too_large(limits: Limits) -> MessageTooLarge:
     )
 
 
-def _not_connected(
+def _not_connected_error(
     engine: HttpxEngine, error: Exception, names: set[str]
 ) -> ConnectError:
-    ours = _connect_failure(engine, error, names)
+    connect_failure = _connect_error(engine, error, names)
     if engine.proxy is None:
-        return ours
+        return connect_failure
     return ConnectError(
-        f"{ours} (through the proxy '{mask_url(engine.proxy)}')",
-        target=ours.target,
-        errno=ours.errno,
-        reason=ours.reason,
+        f"{connect_failure} (through the proxy '{mask_url(engine.proxy)}')",
+        target=connect_failure.target,
+        errno=connect_failure.errno,
+        reason=connect_failure.reason,
     )
 
 
-def _connect_failure(
+def _connect_error(
     engine: HttpxEngine, error: Exception, names: set[str]
 ) -> ConnectError:
     if "ConnectTimeout" in names:
         return timeout_error(engine.http)
     if "PoolTimeout" in names:
-        what = "the HTTP client has no connection left"
+        message = "the HTTP client has no connection left"
     elif "UnsupportedProtocol" in names:
-        what = "the HTTP client does not speak this scheme"
+        message = "the HTTP client does not speak this scheme"
     elif "ProxyError" in names:
-        text = str(error)[:_SHOWN].encode("unicode_escape").decode("ascii")
-        what = f"the proxy refuses: {text or type(error).__name__}"
-    elif (cause := _root(list(_chain(error)))) is not None:
+        text = (
+            str(error)[:_MAX_SHOWN_CHARACTERS].encode("unicode_escape").decode("ascii")
+        )
+        message = f"the proxy refuses: {text or type(error).__name__}"
+    elif (cause := _root_cause(list(_causes(error)))) is not None:
         return connect_error(engine.http, cause)
     else:
-        what = (
+        message = (
             f"cannot connect to {engine.http.parsed.authority!r}: "
             "the connection ended before anything was sent"
         )
-    return ConnectError(what, target=engine.target)
+    return ConnectError(message, target=engine.target)
 
 
-def _refused_by_hook(engine: HttpxEngine, error: Any) -> HTTPError:
+def _hook_error(engine: HttpxEngine, error: Any) -> HTTPError:
     response = error.response
     return HTTPError(
         f"{engine.target}: the HTTP client's hook refuses status "
@@ -165,47 +169,47 @@ def _describe_end(frame: Any, cause: Exception | None) -> str:
     if cause is None:
         return "the connection ended"
     if isinstance(cause, ssl.SSLError):
-        said = (cause.reason or "unknown").lower().replace("_", " ")
-        return f"the connection broke (TLS: {said})"
+        detail = (cause.reason or "unknown").lower().replace("_", " ")
+        return f"the connection broke (TLS: {detail})"
     number = getattr(cause, "errno", None)
-    said = os.strerror(number) if number else type(cause).__name__
-    return f"the connection broke ({said})"
+    detail = os.strerror(number) if number else type(cause).__name__
+    return f"the connection broke ({detail})"
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def _causes(error: BaseException) -> Iterator[BaseException]:
     """Yield an error and all errors that led to it, outermost first."""
-    waiting: list[BaseException] = [error]
+    queue: list[BaseException] = [error]
     seen: set[int] = set()
-    while waiting:
-        one = waiting.pop(0)
-        if id(one) in seen:
+    while queue:
+        current = queue.pop(0)
+        if id(current) in seen:
             continue
-        seen.add(id(one))
-        yield one
+        seen.add(id(current))
+        yield current
         # httpcore removes causes when it re-raises, and keeps them as arguments.
-        related = [one.__cause__, one.__context__, *one.args]
-        related += getattr(one, "exceptions", ())
-        waiting += [each for each in related if isinstance(each, BaseException)]
+        related = [current.__cause__, current.__context__, *current.args]
+        related += getattr(current, "exceptions", ())
+        queue += [cause for cause in related if isinstance(cause, BaseException)]
 
 
-def _root(chain: list[BaseException]) -> OSError | UnicodeError | None:
+def _root_cause(chain: list[BaseException]) -> OSError | UnicodeError | None:
     """Return the error of the resolver, of TLS or of the system, if there is one."""
     for kinds in ((socket.gaierror, UnicodeError), ssl.SSLError):
-        for one in chain:
-            if isinstance(one, kinds):
-                assert isinstance(one, OSError | UnicodeError)
-                return one
-    for one in chain:
-        if isinstance(one, OSError) and one.errno is not None:
+        for cause in chain:
+            if isinstance(cause, kinds):
+                assert isinstance(cause, OSError | UnicodeError)
+                return cause
+    for cause in chain:
+        if isinstance(cause, OSError) and cause.errno is not None:
             # asyncio replaces the message of some.
-            return OSError(one.errno, os.strerror(one.errno))
+            return OSError(cause.errno, os.strerror(cause.errno))
     return None
 
 
 def _http2_frame(chain: list[BaseException]) -> Any:
     """Return the event with which the peer ended a stream or the connection."""
-    for one in chain:
-        for argument in one.args:
+    for cause in chain:
+        for argument in cause.args:
             if getattr(argument, "error_code", None) is not None:
                 return argument
     return None

@@ -12,7 +12,7 @@ POSTs use different connections, so the client must keep their order. They start
 order of writing and do not wait for each other, with two exceptions: no message
 overtakes ``notifications/initialized``, and no cancellation overtakes the request that
 it cancels. If the server does not respond to these, the later message is sent after
-`ORDER_S`.
+`ORDER_TIMEOUT_S`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mcpwire.protocol.http_headers import RequestHeaders, resolve_endpoint
 from mcpwire.protocol.http_reply import MAX_ERROR_BODY, Reply, Request
 from mcpwire.transports.duplex import Duplex
 from mcpwire.transports.handlers import run_until_done
-from mcpwire.transports.http.credentials import missing_scope
+from mcpwire.transports.http.credentials import missing_scope_error
 from mcpwire.transports.http.sender import Sender
 from mcpwire.wire.json import loads
 
@@ -48,26 +48,26 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcpwire")
 
-ENDPOINT_S: Final = 10.0
+ENDPOINT_TIMEOUT_S: Final = 10.0
 """Maximum seconds between the start of the stream and its endpoint event."""
 
-ORDER_S: Final = 5.0
+ORDER_TIMEOUT_S: Final = 5.0
 """Maximum seconds that a message waits for one that must come first."""
 
-ACCEPT_S: Final = 30.0
+ACCEPT_TIMEOUT_S: Final = 30.0
 """Maximum seconds for the response to a POST without a waiting caller."""
 
-CLOSE_S: Final = 2.0
+CLOSE_TIMEOUT_S: Final = 2.0
 """Maximum seconds that closing waits for cancelled exchanges."""
 
-REQUESTS_AT_ONCE: Final = 64
+MAX_CONCURRENT_REQUESTS: Final = 64
 """Maximum concurrent POSTs of requests; each uses a connection until its response."""
 
 INITIALIZED: Final = "notifications/initialized"
 
 CANCELLED: Final = "notifications/cancelled"
 
-OWN_FIELDS_KEPT: Final = 1_024
+MAX_STORED_FIELDS: Final = 1_024
 """Maximum calls with own header fields that are kept for their cancellation."""
 
 
@@ -90,24 +90,24 @@ class LegacyChannel(Sender, Duplex):
         Sender.__init__(self, target, engine, asyncio.get_running_loop())
         self._pauser: DeadlinePauser | None = getattr(engine, "pauser", None)
         self._heads = RequestHeaders(target.parsed, dict(target.static_headers))
-        self._taken = 0
+        self._accepted = 0
         # Header fields of single messages: of calls by id, as a cancellation uses them
         # too; of notifications by their line.
-        self._call_fields: dict[int, Fields] = {}
-        self._line_fields: dict[bytes, Fields] = {}
-        self._stream = Stream(self)
+        self._fields_by_call: dict[int, Fields] = {}
+        self._fields_by_line: dict[bytes, Fields] = {}
+        self._stream = StreamReply(self)
         self._endpoint = target.parsed
-        self._is_known = asyncio.Event()
-        self._is_settled = asyncio.Event()
+        self._endpoint_known = asyncio.Event()
+        self._opening_done = asyncio.Event()
         self._is_over = False
-        self._room = asyncio.Semaphore(REQUESTS_AT_ONCE)
-        self._posts: set[Post] = set()
-        self._requests: dict[int, Post] = {}
-        self._barrier: Post | None = None
-        self._refused: Exception | None = None
+        self._request_slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
+        self._posts: set[PostReply] = set()
+        self._requests: dict[int, PostReply] = {}
+        self._barrier: PostReply | None = None
+        self._open_error: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
         if target.connect_timeout is not None:
-            self._expect_endpoint(target.connect_timeout + ENDPOINT_S)
+            self._expect_endpoint(target.connect_timeout + ENDPOINT_TIMEOUT_S)
         # Not `create_task`: an eager task factory would start it before `watch`.
         self._listening = asyncio.Task(
             self._listen(), loop=self._loop, name="mcpwire-sse-stream"
@@ -115,10 +115,10 @@ class LegacyChannel(Sender, Duplex):
 
     async def ready(self) -> None:
         """Wait for the endpoint event of the server; safe to cancel."""
-        await self._is_settled.wait()
-        if self._refused is not None:
-            raise self._refused
-        if self._dead is not None:
+        await self._opening_done.wait()
+        if self._open_error is not None:
+            raise self._open_error
+        if self._lost is not None:
             raise self._closed_error(sent=False)
 
     # Outgoing messages
@@ -139,11 +139,11 @@ class LegacyChannel(Sender, Duplex):
             fields = self._http.check(headers)
             # No other code runs before the peer assigns its next id.
             id = self._peer.requests_sent + 1
-            self._call_fields[id] = fields
-            if len(self._call_fields) > OWN_FIELDS_KEPT:
-                del self._call_fields[next(iter(self._call_fields))]
+            self._fields_by_call[id] = fields
+            if len(self._fields_by_call) > MAX_STORED_FIELDS:
+                del self._fields_by_call[next(iter(self._fields_by_call))]
         try:
-            with self._pausable(deadline):
+            with self._pause_for_login(deadline):
                 return await super().call(
                     method,
                     params,
@@ -153,15 +153,15 @@ class LegacyChannel(Sender, Duplex):
                 )
         finally:
             if self._peer.requests_sent < id:  # it was not sent: the next gets its id
-                self._call_fields.pop(id, None)
+                self._fields_by_call.pop(id, None)
 
-    def _pausable(
+    def _pause_for_login(
         self, deadline: Deadline | None
     ) -> contextlib.AbstractContextManager[None]:
         """Pause the deadline of a call in the block while a user logs in."""
         if self._pauser is None:
             return contextlib.nullcontext()
-        return self._pauser.deadline(deadline, self._timeouts.arm)
+        return self._pauser.pause_deadline(deadline, self._timeouts.arm)
 
     async def notify(
         self,
@@ -173,41 +173,41 @@ class LegacyChannel(Sender, Duplex):
         """Send a notification; see `Channel.notify`."""
         if headers:
             line = self._peer.notify(method, params).rstrip(b"\n")
-            self._line_fields[line] = self._http.check(headers)
+            self._fields_by_line[line] = self._http.check(headers)
         try:
             self.notify_nowait(method, params)
         except BaseException:
             if headers:
-                self._line_fields.pop(line, None)
+                self._fields_by_line.pop(line, None)
             raise
 
     def _write(self, data: bytes) -> None:
         """Send each line as a POST."""
-        self._taken += len(data)
+        self._accepted += len(data)
         for line in data.split(b"\n"):
             if line and not self._is_over:
-                self._post(Post(self, line))
+                self._start_post(PostReply(self, line))
 
-    def _left(self, size: int) -> None:
+    def _count_written(self, size: int) -> None:
         """Count bytes that are no longer queued."""
         self._written += size
         if self._written == self._queued:
-            self._writing_done()
+            self._on_all_written()
 
-    def _fail(self, id: int, error: Exception) -> None:
+    def _fail_request(self, id: int, error: Exception) -> None:
         """Fail one call: its request was not accepted."""
         call = self._peer.outstanding.get(id)
         if call is not None:
-            self._peer.forget(id)
+            self._peer.drop_request(id)
             self._timeouts.release(call)
             if not call.future.done():
                 call.future.set_exception(error)
 
     # Tracing
 
-    def watch(self, trace: Trace) -> None:
+    def set_trace(self, trace: Trace) -> None:
         """Set the trace hook."""
-        super().watch(trace)
+        super().set_trace(trace)
         self.is_traced = True
 
     # The event stream
@@ -216,51 +216,51 @@ class LegacyChannel(Sender, Duplex):
         stream = self._stream
         error: Exception
         try:
-            start = self._heads.get(None, await self._own_fields(stream))
+            start = self._heads.get(None, await self._user_fields(stream))
             await self._exchange(stream, Request(start))
             error = self._stream_error(stream)
         except Exception as raised:  # noqa: BLE001 - also a user's function for headers
             error = raised
-        self._stream_over(error)
+        self._end_stream(error)
 
     def _expect_endpoint(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
         error = ConnectError(
-            f"{self.target}: no endpoint event within {ENDPOINT_S:g} s",
+            f"{self.target}: no endpoint event within {ENDPOINT_TIMEOUT_S:g} s",
             target=self.target,
         )
-        self._timer = self._loop.call_later(seconds, self._stream_over, error)
+        self._timer = self._loop.call_later(seconds, self._end_stream, error)
 
-    def stream_opened(self, stream: Reply) -> None:
+    def on_stream_open(self, stream: Reply) -> None:
         """Start the timeout of the endpoint event when the stream is open."""
         del stream
-        self._expect_endpoint(ENDPOINT_S)
+        self._expect_endpoint(ENDPOINT_TIMEOUT_S)
 
-    def _stream_error(self, stream: Stream) -> MCPError:
+    def _stream_error(self, stream: StreamReply) -> MCPError:
         """Return the error for the end of the event stream."""
         target = self.target
         if stream.error is None:
-            why = "the server ended its event stream"
-            if self._is_known.is_set():
-                return TransportError(why, target=target)
-            return ConnectError(f"{target}: {why} before it named its endpoint")
-        fault = missing_scope(self._http, stream.error) or stream.error
+            reason = "the server ended its event stream"
+            if self._endpoint_known.is_set():
+                return TransportError(reason, target=target)
+            return ConnectError(f"{target}: {reason} before it named its endpoint")
+        fault = missing_scope_error(self._http, stream.error) or stream.error
         error = ConnectError(f"{fault}: no event stream", target=target)
         error.__cause__ = fault
         return error
 
-    def take_event(self, event: str, data: bytes) -> None:
+    def handle_event(self, event: str, data: bytes) -> None:
         """Process an event of the stream."""
         if self._is_over:
             return
-        if not self._is_known.is_set():
-            self._take_endpoint(event, data)
-        elif event == "message" and self._dead is None:
+        if not self._endpoint_known.is_set():
+            self._handle_endpoint(event, data)
+        elif event == "message" and self._lost is None:
             # The data may have several lines; JSON allows a space for each newline.
             self.receive(data.replace(b"\n", b" ") + b"\n")
 
-    def _take_endpoint(self, event: str, data: bytes) -> None:
+    def _handle_endpoint(self, event: str, data: bytes) -> None:
         # 2024-11-05 basic/transports, "HTTP with SSE": the endpoint is the first event.
         if event != "endpoint":
             raise ConnectError(
@@ -276,31 +276,31 @@ class LegacyChannel(Sender, Duplex):
             allow(endpoint.target)
         if self._timer is not None:
             self._timer.cancel()
-        self._is_known.set()
-        self._is_settled.set()
+        self._endpoint_known.set()
+        self._opening_done.set()
 
     # POSTs
 
-    def _post(self, post: Post) -> None:
-        named = self._requests.get(post.names)
-        if named is not None and post.what == CANCELLED:
-            if named.begun is None:
+    def _start_post(self, post: PostReply) -> None:
+        cancelled = self._requests.get(post.call_id)
+        if cancelled is not None and post.what == CANCELLED:
+            if cancelled.started_at is None:
                 # Neither of the two needs to be sent.
-                named.task.cancel()
-                self._end(named)  # its task may not have started
-                self._left(named.size + post.size)
+                cancelled.task.cancel()
+                self._end(cancelled)  # its task may not have started
+                self._count_written(cancelled.size + post.size)
                 return
-            post.after.append(named)
+            post.predecessors.append(cancelled)
         if self._barrier is not None:
-            post.after.append(self._barrier)
+            post.predecessors.append(self._barrier)
         if post.what == INITIALIZED:
             self._barrier = post
         elif post.id:
             self._requests[post.id] = post
-        fields = self._line_fields.pop(post.line, None)
-        if fields is None and post.names:
-            fields = self._call_fields.get(post.names)
-        post.own_fields = fields or ()
+        fields = self._fields_by_line.pop(post.line, None)
+        if fields is None and post.call_id:
+            fields = self._fields_by_call.get(post.call_id)
+        post.user_fields = fields or ()
         # Not `create_task`: an eager task factory would start the task at once.
         name = f"mcpwire-sse-{post.what}"
         post.task = asyncio.Task(self._deliver(post), loop=self._loop, name=name)
@@ -308,42 +308,46 @@ class LegacyChannel(Sender, Duplex):
         if not post.id:
             run_until_done(post.task)
 
-    async def _deliver(self, post: Post) -> None:
+    async def _deliver(self, post: PostReply) -> None:
         try:
-            await self._is_known.wait()
-            for other in post.after:
-                await self._wait_for(other)
+            await self._endpoint_known.wait()
+            for earlier in post.predecessors:
+                await self._wait_for_earlier(earlier)
             if not post.id:
                 await self._perform(post)
             else:
-                async with self._room:
+                async with self._request_slots:
                     await self._perform(post)
             if post.error is not None:
-                self._failed(post, missing_scope(self._http, post.error) or post.error)
+                self._on_post_error(
+                    post, missing_scope_error(self._http, post.error) or post.error
+                )
         except Exception as raised:  # noqa: BLE001 - also a user's function for headers
-            self._failed(post, raised)
+            self._on_post_error(post, raised)
         finally:
             self._end(post)
 
-    async def _wait_for(self, other: Post) -> None:
-        """Wait for an earlier POST, but no longer than `ORDER_S` after its start."""
-        left = ORDER_S
-        if other.begun is not None:
-            left += other.begun - self._loop.time()
+    async def _wait_for_earlier(self, earlier: PostReply) -> None:
+        """Wait for an earlier POST, at most `ORDER_TIMEOUT_S` after its start."""
+        left = ORDER_TIMEOUT_S
+        if earlier.started_at is not None:
+            left += earlier.started_at - self._loop.time()
         if left > 0:
-            await asyncio.wait([other.task], timeout=left)
+            await asyncio.wait([earlier.task], timeout=left)
 
-    async def _perform(self, post: Post) -> None:
-        fields = (*await self._own_fields(post), *post.own_fields)
+    async def _perform(self, post: PostReply) -> None:
+        fields = (*await self._user_fields(post), *post.user_fields)
         request = Request(self._heads.post(fields), post.line)
         post.url = self._endpoint
-        post.begun = self._loop.time()
-        post.acceptance = self._loop.call_later(ACCEPT_S, self._abort_unaccepted, post)
-        self._left(post.size)
+        post.started_at = self._loop.time()
+        post.accept_timer = self._loop.call_later(
+            ACCEPT_TIMEOUT_S, self._abort_unaccepted, post
+        )
+        self._count_written(post.size)
         await self._exchange(post, request)
 
-    def _end(self, post: Post) -> None:
-        for timer in (post.acceptance, post.timer):
+    def _end(self, post: PostReply) -> None:
+        for timer in (post.accept_timer, post.timer):
             if timer is not None:
                 timer.cancel()
         if post.id:
@@ -352,61 +356,61 @@ class LegacyChannel(Sender, Duplex):
             self._barrier = None
         self._posts.discard(post)
 
-    def _abort_unaccepted(self, post: Post) -> None:
+    def _abort_unaccepted(self, post: PostReply) -> None:
         """Abort a POST without a response, unless its caller is still waiting."""
         if post.id and post.id in self._peer.outstanding:
             # The server may respond to the POST after the result of the call.
-            post.acceptance = self._loop.call_later(
-                ACCEPT_S, self._abort_unaccepted, post
+            post.accept_timer = self._loop.call_later(
+                ACCEPT_TIMEOUT_S, self._abort_unaccepted, post
             )
             return
-        why = f"{post.what}: not accepted within {ACCEPT_S:g} s"
-        self._engine.abort(post, TransportError(why, target=self.target))
+        reason = f"{post.what}: not accepted within {ACCEPT_TIMEOUT_S:g} s"
+        self._engine.abort(post, TransportError(reason, target=self.target))
 
-    def _failed(self, post: Post, error: Exception) -> None:
+    def _on_post_error(self, post: PostReply, error: Exception) -> None:
         if post.id and not self._is_over:
-            self._fail(post.id, error)
+            self._fail_request(post.id, error)
         else:
             logger.debug("%s: %s", post.what, error)
 
     # Closing
 
-    def _stream_over(self, error: Exception) -> None:
+    def _end_stream(self, error: Exception) -> None:
         """Handle the end of the event stream: fail all calls and close."""
         if self._is_over:
             return
         self._is_over = True
         target = self.target
-        if self._is_known.is_set():
+        if self._endpoint_known.is_set():
             if type(error) is TransportError:
                 self._mark_lost(error)
             else:
-                why = f"the event stream broke: {error}"
-                self._mark_lost(TransportError(why, target=target), error)
+                reason = f"the event stream broke: {error}"
+                self._mark_lost(TransportError(reason, target=target), error)
             return
-        self._refused = error
+        self._open_error = error
         if isinstance(error, ConnectError):
             self._mark_lost(error, error.__cause__)
             return
-        refused = ConnectError(str(error), target=target)
+        connect_failure = ConnectError(str(error), target=target)
         if isinstance(error, TransportError):
-            refused.__cause__ = error
-            self._refused = refused
-        self._mark_lost(refused, error)
+            connect_failure.__cause__ = error
+            self._open_error = connect_failure
+        self._mark_lost(connect_failure, error)
 
     def _mark_lost(
         self, error: TransportError, cause: BaseException | None = None
     ) -> None:
-        if self._dead is not None:
+        if self._lost is not None:
             return
         # POSTs may start out of order, so the byte count does not show the unsent ones.
-        unsent = {id for id, post in self._requests.items() if post.begun is None}
+        unsent = {id for id, post in self._requests.items() if post.started_at is None}
         for id, call in list(self._peer.outstanding.items()):
-            if id in unsent or call.end > self._taken:
-                self._fail(id, self._unsent_error(error))
+            if id in unsent or call.end > self._accepted:
+                self._fail_request(id, self._unsent_error(error))
         self._written = self._queued
         super()._mark_lost(error, cause)
-        self._is_settled.set()
+        self._opening_done.set()
         self._stop()
         self._closing = self._loop.create_task(self._close(), name="mcpwire-sse-close")
 
@@ -429,16 +433,16 @@ class LegacyChannel(Sender, Duplex):
     async def _close(self) -> None:
         """Wait for the end of all exchanges, within a time limit; close the engine."""
         try:
-            await asyncio.wait(self._tasks(), timeout=CLOSE_S)
+            await asyncio.wait(self._tasks(), timeout=CLOSE_TIMEOUT_S)
             await self._engine.aclose()
         except asyncio.CancelledError:  # the loop ends
             self._engine.abandon()
             raise
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """Refuse every use in a forked process, and close its copies of the sockets."""
-        super().forked()
-        self._engine.forked()
+        super().after_fork()
+        self._engine.after_fork()
 
     def abandon(self) -> None:
         """Close the connections at once, even without a running loop."""
@@ -448,32 +452,32 @@ class LegacyChannel(Sender, Duplex):
         self._engine.abandon()
 
 
-class Stream(Reply):
+class StreamReply(Reply):
     """The response to the GET."""
 
     def __init__(self, channel: Any) -> None:
         super().__init__(channel, "stream", "GET")
         self._channel: LegacyChannel = channel
 
-    def _judge_head(self) -> None:
+    def _process_head(self) -> None:
         """Collect the body of a response that is not a stream, for the error."""
         if 300 <= self.status < 400:
-            super()._judge_head()
+            super()._process_head()
             return
-        self._room = MAX_ERROR_BODY
-        self._channel.error_body_began(self)
+        self._bytes_left = MAX_ERROR_BODY
+        self._channel.on_error_body(self)
 
     def save_position(self) -> None:
         """Do nothing: the stream cannot be resumed."""
 
-    def _take_event(self, event: SSEEvent) -> None:
-        self._channel.take_event(event.event, event.data)
+    def _receive_event(self, event: SSEEvent) -> None:
+        self._channel.handle_event(event.event, event.data)
 
-    def _take_message(self, data: Line) -> None:
-        self._channel.take_event("message", bytes(data))
+    def _receive_message(self, data: Line) -> None:
+        self._channel.handle_event("message", bytes(data))
 
 
-class Post(Reply):
+class PostReply(Reply):
     """The POST of one message, and its response."""
 
     task: asyncio.Task[None]  # done when the POST is over
@@ -488,14 +492,14 @@ class Post(Reply):
         self.line = line
         self.size = len(line) + 1
         self.id = id if type(id) is int else 0  # 0: not a request
-        self.names = self.id  # id of this request, or of the cancelled one
+        self.call_id = self.id  # id of this request, or of the cancelled one
         if method == CANCELLED:
-            named = (message.get("params") or {}).get("requestId")
-            self.names = named if type(named) is int else 0
-        self.own_fields: Fields = ()
-        self.after: list[Post] = []  # the POSTs that it must not overtake
-        self.begun: float | None = None  # the time of its start
-        self.acceptance: TimerHandle | None = None  # aborts a POST that is not accepted
+            cancelled_id = (message.get("params") or {}).get("requestId")
+            self.call_id = cancelled_id if type(cancelled_id) is int else 0
+        self.user_fields: Fields = ()
+        self.predecessors: list[PostReply] = []  # the POSTs that it must not overtake
+        self.started_at: float | None = None  # the time of its start
+        self.accept_timer: TimerHandle | None = None  # aborts an unaccepted POST
 
     def data(self, chunk: bytes) -> None:
         """Process only the body of an error: messages arrive on the stream."""

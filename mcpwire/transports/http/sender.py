@@ -12,7 +12,7 @@ from mcpwire.transports.base import is_cancelled_here
 from mcpwire.transports.http.credentials import (
     describe_request,
     describe_response,
-    redirected,
+    redirect_request,
 )
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     Fields = tuple[tuple[str, str], ...]
 
-ERROR_BODY_S: Final = 0.2
+MAX_ERROR_BODY_S: Final = 0.2
 """Maximum seconds for the body of an error: it only explains the error."""
 
 
 class Sender:
     """Base of a channel that sends its requests through an HTTP engine."""
 
-    _error_body_s = ERROR_BODY_S
+    _error_body_s = MAX_ERROR_BODY_S
     is_traced = False
     _trace: Trace | None
 
@@ -48,7 +48,7 @@ class Sender:
     def _exchange(self, reply: Reply, request: Request) -> Coroutine[Any, Any, None]:
         """Send a request; follow redirects if the target allows them."""
         if self._http.follow_redirects:
-            return self._follow(reply, request)
+            return self._follow_redirects(reply, request)
         return self._send_once(reply, request)
 
     def _send_once(self, reply: Reply, request: Request) -> Coroutine[Any, Any, None]:
@@ -58,14 +58,14 @@ class Sender:
             raise reply.aborted
         return self._engine.exchange(request, reply, reply.deadline)
 
-    async def _follow(self, reply: Reply, request: Request) -> None:
+    async def _follow_redirects(self, reply: Reply, request: Request) -> None:
         for _ in range(MAX_REDIRECTS + 1):
             await self._send_once(reply, request)
-            there = reply.redirect
-            if there is None:
+            redirect_url = reply.redirect
+            if redirect_url is None:
                 return
-            request = redirected(self._http, request, there.target)
-            reply.url = there
+            request = redirect_request(self._http, request, redirect_url.target)
+            reply.url = redirect_url
             reply.restart()
         raise RemoteProtocolError(f"{reply.what}: more than {MAX_REDIRECTS} redirects")
 
@@ -78,17 +78,17 @@ class Sender:
             allowed=self._http.follow_redirects,
         )
 
-    async def _own_fields(self, reply: Reply) -> Fields:
+    async def _user_fields(self, reply: Reply) -> Fields:
         """Return the user's fields of one request, without the static ones."""
-        own: Fields = ()
-        given: Any = self._http.headers
-        if callable(given):
-            value = given()
+        fields: Fields = ()
+        user_headers: Any = self._http.headers
+        if callable(user_headers):
+            value = user_headers()
             if hasattr(value, "__await__"):
-                value = await self._settled(reply, value)
-            own = self._http.check(value)
+                value = await self._await_headers(reply, value)
+            fields = self._http.check(value)
         headers = reply.headers
-        return own if not headers else (*own, *self._http.check(headers))
+        return fields if not headers else (*fields, *self._http.check(headers))
 
     # Aborts
 
@@ -108,7 +108,7 @@ class Sender:
         return True
 
     @contextlib.asynccontextmanager
-    async def _abortable(self, reply: Reply) -> AsyncIterator[None]:
+    async def _abort_scope(self, reply: Reply) -> AsyncIterator[None]:
         """Yield; raise the error of an abort, also while the block waits."""
         if reply.aborted is not None:
             raise reply.aborted
@@ -123,9 +123,9 @@ class Sender:
         if reply.aborted is not None:  # in the same iteration of the loop
             raise reply.aborted
 
-    async def _settled(self, reply: Reply, value: Awaitable[Any]) -> Any:
+    async def _await_headers(self, reply: Reply, value: Awaitable[Any]) -> Any:
         """Await the headers of the user's asynchronous function."""
-        async with self._abortable(reply):
+        async with self._abort_scope(reply):
             try:
                 return await value
             except asyncio.CancelledError:
@@ -135,14 +135,14 @@ class Sender:
 
     # Bodies of errors
 
-    def error_body_began(self, reply: Reply) -> None:
+    def on_error_body(self, reply: Reply) -> None:
         """Limit the time for the rest of an error's body."""
         seconds = self._error_body_s
-        reply.timer = self._loop.call_later(seconds, self._cut_short, reply)
+        reply.timer = self._loop.call_later(seconds, self._end_error_body, reply)
 
-    def _cut_short(self, reply: Reply) -> None:
+    def _end_error_body(self, reply: Reply) -> None:
         if not reply.is_over:
-            reply.cut_short()
+            reply.end_early()
             assert reply.error is not None
             self._engine.abort(reply, reply.error)
 

@@ -47,15 +47,15 @@ from mcpwire.protocol.methods import ACKNOWLEDGED, LISTEN
 from mcpwire.protocol.negotiation import META
 from mcpwire.protocol.peer import (
     NEVER_CANCELLED,
-    TOO_MANY,
+    TOO_MANY_REASON,
     PeerStats,
     too_many_questions,
 )
-from mcpwire.protocol.retry import DECLINING_STATUSES, PASSING_STATUSES, StreamBackoff
+from mcpwire.protocol.retry import DECLINING_STATUSES, TEMPORARY_STATUSES, StreamBackoff
 from mcpwire.transports.base import BaseChannel, admit_request
 from mcpwire.transports.handlers import run_until_done
-from mcpwire.transports.http.credentials import missing_scope
-from mcpwire.transports.http.sender import ERROR_BODY_S, Sender, field
+from mcpwire.transports.http.credentials import missing_scope_error
+from mcpwire.transports.http.sender import MAX_ERROR_BODY_S, Sender, field
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.headers import parse_retry_after
@@ -76,26 +76,26 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcpwire")
 
-NOTICE_S: Final = 30.0
+NOTIFY_TIMEOUT_S: Final = 30.0
 """Maximum seconds until the server accepts a notification or response of ours."""
 
-CLOSE_S: Final = 2.0
+CLOSE_TIMEOUT_S: Final = 2.0
 """Maximum seconds that closing waits for the last messages and the DELETE."""
 
-OUTBOX_LIMIT: Final = 4_096
+MAX_OUTBOX: Final = 4_096
 """Maximum responses and cancellations that are queued for a slow server."""
 
-LEARNED_FROM: Final = frozenset({"initialize", "tools/list"})
+STATEFUL_METHODS: Final = frozenset({"initialize", "tools/list"})
 """Requests with results that affect later requests."""
 
-OPENING_S: Final = 1.0
+STREAM_OPEN_TIMEOUT_S: Final = 1.0
 """Maximum seconds to wait for the opening of the server's own stream."""
 
-DECIDING_S: Final = 5.0
+NEGOTIATION_ERROR_BODY_S: Final = 5.0
 """Maximum seconds for the body of an error that may show the era of the server."""
 
 
-class _Background(asyncio.Task[Any]):
+class _BackgroundTask(asyncio.Task[Any]):
     """A task that may be pending when its loop is discarded: it loses no data."""
 
     def __del__(self) -> None:
@@ -124,19 +124,19 @@ class HttpChannel(Sender, BaseChannel):
         if hasattr(engine, "rearm"):  # an engine that pauses and resumes deadlines
             engine.rearm = self._timeouts.arm
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._quiet: asyncio.Future[None] | None = None
+        self._all_calls_done: asyncio.Future[None] | None = None
         self._heads = RequestHeaders(target.parsed, dict(target.static_headers))
-        self._asks_for_headers = not target.has_static_headers
-        self._mirror = MirroredHeaders(self._dropped_tool)
-        self._notices = count(1)
+        self._has_dynamic_headers = not target.has_static_headers
+        self._mirror = MirroredHeaders(self._warn_dropped_tool)
+        self._notification_ids = count(1)
         self._era: Era | None = None
         self._is_over = False
         self._trace: Trace | None = None
         # Before the agreement, the body of an error decides the next attempt.
-        self._error_body_s = DECIDING_S
+        self._error_body_s = NEGOTIATION_ERROR_BODY_S
         self._server_requests: dict[RequestId, Reply] = {}
-        self._opening: asyncio.Future[None] | None = None
-        self._opening_until = 0.0
+        self._stream_opening: asyncio.Future[None] | None = None
+        self._opening_deadline = 0.0
         self._streams: set[Reply] = set()
         self._outbox: deque[tuple[str, bytes, Mapping[str, str] | None]] = deque()
         self._posters = 0
@@ -160,7 +160,9 @@ class HttpChannel(Sender, BaseChannel):
     def revision(self, revision: Revision | None) -> None:
         self._heads.revision = revision
         self._era = revision.era if revision is not None else None
-        self._error_body_s = DECIDING_S if revision is None else ERROR_BODY_S
+        self._error_body_s = (
+            NEGOTIATION_ERROR_BODY_S if revision is None else MAX_ERROR_BODY_S
+        )
 
     @property
     def session_id(self) -> str | None:
@@ -190,7 +192,7 @@ class HttpChannel(Sender, BaseChannel):
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Perform a request; see `Channel.call`."""
-        if self._dead is not None or asyncio.get_running_loop() is not self._loop:
+        if self._lost is not None or asyncio.get_running_loop() is not self._loop:
             raise self._refusal()
         self.requests_sent = id = self.requests_sent + 1
         reply = Reply(self, "call", method, deadline, id, handle, on_notification)
@@ -202,44 +204,48 @@ class HttpChannel(Sender, BaseChannel):
         if deadline is not None and deadline.at < self._timeouts.at:
             self._timeouts.arm(deadline.at)
         try:
-            own: Fields = ()
-            if headers is not None or self._asks_for_headers:
-                own = await self._own_fields(reply)
-            request.start = self._start(method, params, own)
-            broken = None
+            user_fields: Fields = ()
+            if headers is not None or self._has_dynamic_headers:
+                user_fields = await self._user_fields(reply)
+            request.start = self._request_head(method, params, user_fields)
+            disconnect = None
             try:
                 await self._exchange(reply, request)
             except ConnectionClosed as error:
-                broken = error
+                disconnect = error
             result = reply.result
             if result is None:
-                result = await self._continue_call(reply, params, broken)
+                result = await self._continue_call(reply, params, disconnect)
         except BaseException as error:
             self._send_cancellation(reply, request, error)
             raise
         finally:
-            self._end(reply.id, reply)
-            if reply.holds:
+            self.remove_exchange(reply.id, reply)
+            if reply.pauses:
                 self._timeouts.release(reply)
-        return self._learn(reply, result) if method in LEARNED_FROM else result
+        return self._learn(reply, result) if method in STATEFUL_METHODS else result
 
-    def _end(self, key: int, reply: Reply) -> None:
+    def remove_exchange(self, key: int, reply: Reply) -> None:
         """Remove an exchange that is over, and cancel its timer."""
         self._calls.pop(key, None)
         if reply.timer is not None:
             reply.timer.cancel()
-        if self._quiet is not None and not self._calls and not self._quiet.done():
-            self._quiet.set_result(None)
+        if (
+            self._all_calls_done is not None
+            and not self._calls
+            and not self._all_calls_done.done()
+        ):
+            self._all_calls_done.set_result(None)
 
     def _learn(self, reply: Reply, result: dict[str, Any]) -> dict[str, Any]:
         """Store the parts of a result that affect later requests."""
         if reply.what == "initialize":
-            self._note_session(reply)
+            self._store_session_id(reply)
         elif self._era is Era.STATELESS:
-            return self._mirror.learn_tools(result)
+            return self._mirror.add_tools(result)
         return result
 
-    def _start(
+    def _request_head(
         self, method: str, params: Mapping[str, Any] | None, extra: Fields
     ) -> bytes:
         """Return the request line and the fields of the POST of a request."""
@@ -253,7 +259,7 @@ class HttpChannel(Sender, BaseChannel):
             start += self._mirror.lines(method, params)
         return start
 
-    def _dropped_tool(self, name: str, reason: str) -> None:
+    def _warn_dropped_tool(self, name: str, reason: str) -> None:
         # 2026-07-28 basic/transports/streamable-http, "Client Behavior".
         logger.warning("tool %r of %s is left out: %s", name, self.target, reason)
 
@@ -274,7 +280,7 @@ class HttpChannel(Sender, BaseChannel):
             if isinstance(error, CallCancelled):
                 reason = error.reason or "cancelled"
             elif isinstance(error, TooManyQuestions):
-                reason = TOO_MANY
+                reason = TOO_MANY_REASON
             elif isinstance(error, TimeoutError):
                 reason = "timeout"
             else:
@@ -284,7 +290,7 @@ class HttpChannel(Sender, BaseChannel):
         if reply.what not in NEVER_CANCELLED:
             params = {"requestId": reply.id, "reason": reason}
             body = encode(jsonrpc.notification("notifications/cancelled", params))
-            self._post_later("cancelling", body, reply.headers)
+            self._queue_post("cancelling", body, reply.headers)
 
     def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:
         """End the call with this id, with `CallCancelled`, and notify the server."""
@@ -294,17 +300,17 @@ class HttpChannel(Sender, BaseChannel):
         return self._abort(reply, CallCancelled(reply.what, reason=reason))
 
     def _time_out(self, id: int, call: Reply, now: float) -> None:
-        self._abort(call, call.out_of_time(now))
+        self._abort(call, call.timeout_error(now))
 
     def _closed_error(self, *, sent: bool) -> TransportError:
-        dead = self._dead
-        if isinstance(dead, SessionExpired) and not sent:  # else the call may have run
-            return SessionExpired(str(dead), target=self.target)
-        why = "closed by this side"
-        if dead is not None and not self._closed_by_us:
-            why = str(dead.args[0])
+        lost = self._lost
+        if isinstance(lost, SessionExpired) and not sent:  # else the call may have run
+            return SessionExpired(str(lost), target=self.target)
+        reason = "closed by this side"
+        if lost is not None and not self._closed_by_us:
+            reason = str(lost.args[0])
         return ConnectionClosed(
-            f"the connection to {self.target} is closed: {why}",
+            f"the connection to {self.target} is closed: {reason}",
             target=self.target,
             sent=sent,
         )
@@ -319,7 +325,7 @@ class HttpChannel(Sender, BaseChannel):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Send a notification; wait until the server has accepted it."""
-        if self._dead is not None or asyncio.get_running_loop() is not self._loop:
+        if self._lost is not None or asyncio.get_running_loop() is not self._loop:
             raise self._refusal()
         body = encode(jsonrpc.notification(method, params))
         error = await self._post(method, body, headers)
@@ -327,56 +333,56 @@ class HttpChannel(Sender, BaseChannel):
             raise error
 
     async def _post(
-        self, what: str, body: bytes, headers: Mapping[str, str] | None
+        self, label: str, body: bytes, headers: Mapping[str, str] | None
     ) -> MCPError | None:
         """Send a message without a response; return the error if it is not accepted."""
-        deadline = Deadline(self._time(), NOTICE_S)
-        reply = Reply(self, "notification", what, deadline)
-        key = -next(self._notices)
+        deadline = Deadline(self._time(), NOTIFY_TIMEOUT_S)
+        reply = Reply(self, "notification", label, deadline)
+        key = -next(self._notification_ids)
         self._calls[key] = reply
         self._timeouts.arm(deadline.at)
         try:
             reply.headers = headers
-            start = self._heads.post(await self._own_fields(reply))
+            start = self._heads.post(await self._user_fields(reply))
             if self._era is Era.STATELESS:
-                start += self._mirror.lines(what, None)
+                start += self._mirror.lines(label, None)
             await self._exchange(reply, Request(start, body))
         finally:
-            self._end(key, reply)
+            self.remove_exchange(key, reply)
         return None if reply.error is None else self._session_error(reply, reply.error)
 
-    def _post_later(
-        self, what: str, body: bytes, headers: Mapping[str, str] | None
+    def _queue_post(
+        self, label: str, body: bytes, headers: Mapping[str, str] | None
     ) -> None:
         """Queue a message without a caller; at most `Limits.inbound` are sent at once.
 
         If the server sends requests faster than it accepts the responses, further
         responses are dropped.
         """
-        if len(self._outbox) >= OUTBOX_LIMIT:
-            logger.debug("%s: dropped, for the server does not listen", what)
+        if len(self._outbox) >= MAX_OUTBOX:
+            logger.debug("%s: dropped, for the server does not listen", label)
             return
-        self._outbox.append((what, body, headers))
+        self._outbox.append((label, body, headers))
         if self._posters >= self.limits.inbound:
             return
         self._posters += 1
-        run_until_done(self.spawn(self._post_outbox))
+        run_until_done(self.spawn(self._send_outbox))
 
-    async def _post_outbox(self) -> None:
+    async def _send_outbox(self) -> None:
         while self._outbox:
-            what, body, headers = self._outbox.popleft()
+            label, body, headers = self._outbox.popleft()
             try:
-                error = await self._post(what, body, headers)
+                error = await self._post(label, body, headers)
             except MCPError as raised:
                 error = raised
             except Exception:  # a function for headers may raise anything
-                logger.exception("%s: there are no headers", what)
+                logger.exception("%s: there are no headers", label)
                 continue
             if error is not None:
-                logger.debug("%s: %s", what, error)
+                logger.debug("%s: %s", label, error)
         self._posters -= 1
 
-    def _answer(
+    def _queue_answer(
         self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError
     ) -> None:
         """Queue the response to a server request, with the fields of its call."""
@@ -388,19 +394,19 @@ class HttpChannel(Sender, BaseChannel):
         except LocalProtocolError as error:
             refusal = InternalError(f"the answer could not be encoded: {error}")
             body = encode(jsonrpc.failure(id, refusal))
-        self._post_later("answering", body, reply.headers)
+        self._queue_post("answering", body, reply.headers)
 
     # Closing
 
     def _mark_lost(self, error: TransportError) -> None:
         """Accept no more calls; open calls continue."""
-        if self._dead is None:
-            self._dead = error
+        if self._lost is None:
+            self._lost = error
             if not self._closed_by_us:
                 self._inbound.lost(error)
                 # No more responses are sent, so deadlines no longer wait for them.
                 for id in list(self._server_requests):
-                    self._release(id)
+                    self._remove_server_request(id)
                 # The next channel opens the subscriptions again.
                 for reply in list(self._calls.values()):
                     if reply.what == LISTEN:
@@ -425,7 +431,7 @@ class HttpChannel(Sender, BaseChannel):
         """Close the channel as soon as no call is open."""
         try:
             if self._calls:
-                await self._quiet_soon()
+                await self._when_calls_done()
         finally:
             await self.aclose()
 
@@ -434,17 +440,17 @@ class HttpChannel(Sender, BaseChannel):
         if self._is_over:
             return
         self._is_over = True
-        is_live = self._dead is None
+        was_open = self._lost is None
         self._closed_by_us = True
         self._mark_lost(TransportError("closed by this side", target=self.target))
-        until = self._time() + CLOSE_S
+        until = self._time() + CLOSE_TIMEOUT_S
         try:
             # Send the last messages first, such as cancellations of calls.
             self._abort_all()
-            await self._settle(until - CLOSE_S / 2)
-            if is_live and self._era is Era.SESSION and self.session_id is not None:
-                self.spawn(self._delete)
-            await self._settle(until)
+            await self._wait_tasks(until - CLOSE_TIMEOUT_S / 2)
+            if was_open and self._era is Era.SESSION and self.session_id is not None:
+                self.spawn(self._delete_session)
+            await self._wait_tasks(until)
         finally:
             self._timeouts.stop()
             for reply in list(self._calls.values()):
@@ -465,48 +471,48 @@ class HttpChannel(Sender, BaseChannel):
     ) -> asyncio.Task[Any]:
         """Start a background task, which is cancelled when the channel closes."""
         name = f"mcpwire-http-{work.__name__}"
-        task = _Background(work(*args), loop=self._loop, name=name)
+        task = _BackgroundTask(work(*args), loop=self._loop, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._task_ended)
+        task.add_done_callback(self._on_task_done)
         return task
 
-    def _task_ended(self, task: asyncio.Task[Any]) -> None:
+    def _on_task_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         # An `MCPError` results from closing the channel during the task.
         if error is not None and not isinstance(error, MCPError):
             logger.error("%s failed", task.get_name(), exc_info=error)
 
-    async def _settle(self, until: float) -> None:
+    async def _wait_tasks(self, until: float) -> None:
         """Wait for background tasks and last requests, at most until `until`."""
         tasks: set[asyncio.Future[Any]] = {*self._tasks}
         tasks.discard(asyncio.current_task())
         if any(reply.what in SENT_WHEN_CLOSING for reply in self._calls.values()):
-            tasks.add(self._quiet_soon())
+            tasks.add(self._when_calls_done())
         if tasks:
             await asyncio.wait(tasks, timeout=max(0.0, until - self._time()))
 
-    def _quiet_soon(self) -> asyncio.Future[None]:
+    def _when_calls_done(self) -> asyncio.Future[None]:
         """Return a future that is resolved when no call is open."""
-        if self._quiet is None or self._quiet.done():
-            self._quiet = self._loop.create_future()
-        return self._quiet
+        if self._all_calls_done is None or self._all_calls_done.done():
+            self._all_calls_done = self._loop.create_future()
+        return self._all_calls_done
 
     async def _pause(self, reply: Reply, seconds: float) -> None:
         """Wait between two requests of a call; an abort ends the wait."""
-        async with self._abortable(reply):
+        async with self._abort_scope(reply):
             await asyncio.sleep(seconds)
 
-    async def _delete(self) -> None:
+    async def _delete_session(self) -> None:
         """Send the DELETE of the session; any response is accepted.
 
         2025-11-25 basic/transports, "Session Management": the server may respond with
         405; 404 and 501 mean the same.
         """
-        deadline = Deadline(self._time(), CLOSE_S)
+        deadline = Deadline(self._time(), CLOSE_TIMEOUT_S)
         reply = Reply(self, "notification", "DELETE", deadline)
         try:
-            extra = await self._own_fields(reply)
+            extra = await self._user_fields(reply)
             await self._exchange(reply, Request(self._heads.delete(extra)))
         except MCPError as error:
             logger.debug("DELETE: %s", error)
@@ -519,8 +525,8 @@ class HttpChannel(Sender, BaseChannel):
     def abandon(self) -> None:
         """Close the connections at once, even without a running loop (finalizers)."""
         self._closed_by_us = self._is_over = True
-        if self._dead is None:
-            self._dead = TransportError("abandoned", target=self.target)
+        if self._lost is None:
+            self._lost = TransportError("abandoned", target=self.target)
         self._timeouts.stop()
         self._engine.abandon()
         error = self._closed_error(sent=True)
@@ -528,10 +534,10 @@ class HttpChannel(Sender, BaseChannel):
             reply.aborted = reply.aborted or error
             self._end_pause(reply)
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """Refuse every use in a forked process, and close its copies of the sockets."""
-        super().forked()
-        self._engine.forked()
+        super().after_fork()
+        self._engine.after_fork()
         self._is_over = True
 
     # Calls with more than one HTTP request
@@ -540,7 +546,7 @@ class HttpChannel(Sender, BaseChannel):
         self,
         reply: Reply,
         params: Mapping[str, Any] | None,
-        broken: ConnectionClosed | None,
+        disconnect: ConnectionClosed | None,
     ) -> dict[str, Any]:
         """Return the result of a call that needs further HTTP requests, or raise."""
         while reply.result is None:
@@ -548,14 +554,14 @@ class HttpChannel(Sender, BaseChannel):
                 raise self._session_error(reply, reply.error)
             if reply.aborted is not None:
                 raise reply.aborted
-            if broken is not None:
+            if disconnect is not None:
                 reply.save_position()
-            if self._may_resume(reply):
-                broken = await self._resume(reply, broken)
-            elif self._may_listen_again(reply):
-                broken = await self._listen_again(reply, params, broken)
+            if self._can_resume(reply):
+                disconnect = await self._resume(reply, disconnect)
+            elif self._can_listen_again(reply):
+                disconnect = await self._listen_again(reply, params, disconnect)
             else:
-                raise self._cut_off(reply, broken)
+                raise self._cut_off_error(reply, disconnect)
         return reply.result
 
     async def _exchange_again(
@@ -569,39 +575,43 @@ class HttpChannel(Sender, BaseChannel):
             if isinstance(error, AuthError) and not error.is_passing:
                 raise
             # The call was sent before, whether or not this request was.
-            return self._closed_by(str(error), error)
+            return self._stream_closed_error(str(error), error)
         return None
 
     def _delay(self, reply: Reply, backoff: StreamBackoff) -> float | None:
         """Return the seconds until a stream is opened again; ``None``: never."""
         now = self._time()
-        backoff.ended(now)
-        place = reply.resumption
+        backoff.record_end(now)
+        resumption = reply.resumption
         return backoff.delay(
             now,
             random(),  # noqa: S311 - jitter
-            retry_ms=None if place is None else place.retry_ms,
+            retry_ms=None if resumption is None else resumption.retry_ms,
             retry_after=_retry_after(reply),
         )
 
-    def _closed_by(self, why: str, cause: BaseException | None) -> ConnectionClosed:
+    def _stream_closed_error(
+        self, reason: str, cause: BaseException | None
+    ) -> ConnectionClosed:
         """Return the error for a call that was sent and gets no response."""
-        error = ConnectionClosed(why, target=self.target, sent=True)
+        error = ConnectionClosed(reason, target=self.target, sent=True)
         error.__cause__ = cause
         return error
 
-    def _cut_off(
-        self, reply: Reply, broken: ConnectionClosed | None
+    def _cut_off_error(
+        self, reply: Reply, disconnect: ConnectionClosed | None
     ) -> ConnectionClosed:
         """Return the error for a call that can no longer get a response."""
-        if broken is not None and not reply.status:
-            return broken
-        why = "the stream ended" if broken is None else str(broken)
-        return self._closed_by(f"{reply.what}: {why} without the answer", broken)
+        if disconnect is not None and not reply.status:
+            return disconnect
+        reason = "the stream ended" if disconnect is None else str(disconnect)
+        return self._stream_closed_error(
+            f"{reply.what}: {reason} without the answer", disconnect
+        )
 
     # Resumption in the session era
 
-    def _may_resume(self, reply: Reply) -> bool:
+    def _can_resume(self, reply: Reply) -> bool:
         """Return whether a broken stream can be resumed.
 
         2025-11-25 basic/transports, "Resumability and Redelivery": from an event id.
@@ -615,48 +625,50 @@ class HttpChannel(Sender, BaseChannel):
         )
 
     async def _resume(
-        self, reply: Reply, broken: ConnectionClosed | None
+        self, reply: Reply, disconnect: ConnectionClosed | None
     ) -> ConnectionClosed | None:
         """Wait for the reconnection time, and request the rest of the stream."""
-        place = reply.resumption
-        assert place is not None
+        resumption = reply.resumption
+        assert resumption is not None
         now = self._time()
-        place.ended(now, failed=broken is not None, retry_after=_retry_after(reply))
-        delay = place.delay(now, random())  # noqa: S311 - jitter
+        resumption.record_end(
+            now, failed=disconnect is not None, retry_after=_retry_after(reply)
+        )
+        delay = resumption.delay(now, random())  # noqa: S311 - jitter
         if delay is None:
-            raise self._cut_off(reply, broken)
+            raise self._cut_off_error(reply, disconnect)
         await self._pause(reply, delay)
         if reply.what == "initialize":  # the rest is a stream of the new session
-            self._note_session(reply)
+            self._store_session_id(reply)
         reply.restart()
         reply.is_resumed = True
         openings = reply.openings
-        start = self._heads.get(place.cursor, await self._own_fields(reply))
+        start = self._heads.get(resumption.cursor, await self._user_fields(reply))
         failure = await self._exchange_again(reply, Request(start))
         error = reply.error
         if failure is not None or error is None or reply.openings > openings:
             return failure  # `reply.error`, if any, is an error of the call
-        why = f"{reply.what}: the stream broke off and cannot be resumed: {error}"
-        failure = self._closed_by(why, error)
-        if reply.status in PASSING_STATUSES:
+        reason = f"{reply.what}: the stream broke off and cannot be resumed: {error}"
+        failure = self._stream_closed_error(reason, error)
+        if reply.status in TEMPORARY_STATUSES:
             reply.error = None
             return failure
         reply.error = failure
         return None
 
-    def _note_session(self, reply: Reply) -> None:
+    def _store_session_id(self, reply: Reply) -> None:
         """Store the session id of the response; a resumed response may have none."""
-        session_id = http_reply.session_id_in(reply.fields)
+        session_id = http_reply.read_session_id(reply.fields)
         if session_id is not None or not reply.is_resumed:
             self._heads.session_id = session_id
 
     # Repeated `subscriptions/listen` in the stateless era
 
-    def _may_listen_again(self, reply: Reply) -> bool:
+    def _can_listen_again(self, reply: Reply) -> bool:
         return (
             reply.what == LISTEN
             and self._era is Era.STATELESS
-            and self._dead is None
+            and self._lost is None
             and (reply.backoff is not None or self._is_declined(reply))
         )
 
@@ -665,14 +677,14 @@ class HttpChannel(Sender, BaseChannel):
         error = reply.error
         if reply.what != LISTEN or not isinstance(error, HTTPError):
             return False
-        declined = DECLINING_STATUSES if reply.backoff is None else PASSING_STATUSES
+        declined = DECLINING_STATUSES if reply.backoff is None else TEMPORARY_STATUSES
         return self._era is Era.STATELESS and error.status in declined
 
     async def _listen_again(
         self,
         reply: Reply,
         params: Mapping[str, Any] | None,
-        broken: ConnectionClosed | None,
+        disconnect: ConnectionClosed | None,
     ) -> ConnectionClosed | None:
         """Send a broken subscription again, with a new id.
 
@@ -684,7 +696,7 @@ class HttpChannel(Sender, BaseChannel):
         error = reply.error
         delay = self._delay(reply, reply.backoff)
         if delay is None:
-            raise error or self._cut_off(reply, broken)
+            raise error or self._cut_off_error(reply, disconnect)
         await self._pause(reply, delay)
         self._calls.pop(reply.id, None)
         self.requests_sent = reply.id = self.requests_sent + 1
@@ -693,79 +705,79 @@ class HttpChannel(Sender, BaseChannel):
             reply.handle.request_id = reply.id
         reply.restart()
         body = encode_call(reply, params)
-        start = self._start(reply.what, params, await self._own_fields(reply))
+        start = self._request_head(reply.what, params, await self._user_fields(reply))
         return await self._exchange_again(reply, Request(start, body))
 
-    def stream_opened(self, reply: Reply) -> None:
+    def on_stream_open(self, reply: Reply) -> None:
         """Record that a long-lived stream, or a resumed one, is open."""
         if reply.what == LISTEN and reply.openings > 1:
             self._inbound.missed()
-        if self._opening is not None and reply.kind == "stream":
+        if self._stream_opening is not None and reply.kind == "stream":
             self._http.memory.streamless = False
-            _wake(self._opening)
+            _resolve(self._stream_opening)
         if reply.backoff is None:
             reply.backoff = StreamBackoff(self.recovery)
-        reply.backoff.opened(self._time())
+        reply.backoff.record_open(self._time())
 
     # Errors of the session
 
     def _session_error(self, reply: Reply, error: MCPError) -> MCPError:
         """Return the error to raise; mark the session as lost if the error shows it."""
         if http_reply.is_expired(error, has_session=self._heads.session_id is not None):
-            why = f"{self.target} has forgotten the session"
+            reason = f"{self.target} has forgotten the session"
         elif self._era is not None and http_reply.contradicts_era(
             error, self._era, reply.what
         ):
-            why = f"{self.target} no longer speaks {self._heads.revision}"
+            reason = f"{self.target} no longer speaks {self._heads.revision}"
             self._http.memory.era = None
         elif getattr(error, "status", None) == 403:
-            return missing_scope(self._http, error) or error
+            return missing_scope_error(self._http, error) or error
         else:
             return error
-        self._mark_lost(SessionExpired(why, target=self.target))
+        self._mark_lost(SessionExpired(reason, target=self.target))
         status = getattr(error, "status", None)
         expired = SessionExpired(
-            f"{reply.what}: {why} (it answered {status})", target=self.target
+            f"{reply.what}: {reason} (it answered {status})", target=self.target
         )
         expired.__cause__ = error
         return expired
 
     # The server's own stream
 
-    def open_server_stream(self, *, wanted: bool) -> None:
+    def open_server_stream(self, *, needed: bool) -> None:
         """Open the GET stream for messages of the server, in the background.
 
         2025-11-25 basic/transports, "Listening for Messages from the Server". A broken
         stream is opened again. The server may send requests on it, at least `ping`: so
-        the default is to open it even if it is not `wanted` by a handler or
+        the default is to open it even if it is not `needed` by a handler or
         subscription, unless this server has answered 405 before.
         """
-        if self._opening is not None or self._era is not Era.SESSION:
+        if self._stream_opening is not None or self._era is not Era.SESSION:
             return
         mode = self._http.server_stream
-        if mode == "auto" and not wanted:
+        if mode == "auto" and not needed:
             opens = not self._http.memory.streamless
         else:
             opens = mode != "never"
         if not opens:
             return
-        self._opening = self._loop.create_future()
-        self._opening_until = self._time() + OPENING_S
-        self.spawn(self._keep_server_stream, self._opening)
+        self._stream_opening = self._loop.create_future()
+        self._opening_deadline = self._time() + STREAM_OPEN_TIMEOUT_S
+        self.spawn(self._run_server_stream, self._stream_opening)
 
-    async def _keep_server_stream(self, opening: asyncio.Future[None]) -> None:
+    async def _run_server_stream(self, opening: asyncio.Future[None]) -> None:
         backoff = StreamBackoff(self.recovery)
-        place: Resumption | None = None
+        resumption: Resumption | None = None
         has_opened = False
         while True:
             reply = Reply(self, "stream", "GET")
-            reply.resumption, reply.backoff = place, backoff
+            reply.resumption, reply.backoff = resumption, backoff
             self._streams = {reply}  # closing ends its pause, too
-            if self._dead is not None:  # after this, closing finds the stream
-                _wake(opening)
+            if self._lost is not None:  # after this, closing finds the stream
+                _resolve(opening)
                 return
-            await self._hold_server_stream(reply, backoff)
-            _wake(opening)
+            await self._read_server_stream(reply, backoff)
+            _resolve(opening)
             has_opened = has_opened or reply.openings > 0
             if has_opened and reply.error is not None:
                 # After a stream was open, a 404 means a lost session; there may be no
@@ -773,21 +785,21 @@ class HttpChannel(Sender, BaseChannel):
                 self._session_error(reply, reply.error)
             if reply.openings and not reply.can_resume:
                 self._inbound.missed()  # messages until the stream is open again
-            place = reply.resumption
-            if place is not None:
+            resumption = reply.resumption
+            if resumption is not None:
                 # Events of the next response do not inherit the last event id.
-                place.ended(self._time())
+                resumption.record_end(self._time())
             delay = self._delay(reply, backoff)
             if delay is None:
                 return
             await self._pause(reply, delay)
 
-    async def _hold_server_stream(self, reply: Reply, backoff: StreamBackoff) -> None:
+    async def _read_server_stream(self, reply: Reply, backoff: StreamBackoff) -> None:
         """Open the stream and wait for its end."""
-        place = reply.resumption
+        resumption = reply.resumption
         try:
-            extra = await self._own_fields(reply)
-            start = self._heads.get(place.cursor if place else None, extra)
+            extra = await self._user_fields(reply)
+            start = self._heads.get(resumption.cursor if resumption else None, extra)
             await self._exchange(reply, Request(start))
         except (ConnectError, ConnectionClosed):
             reply.save_position()
@@ -795,41 +807,41 @@ class HttpChannel(Sender, BaseChannel):
             logger.debug("the server's stream: %s", error)
             # Retry if the stream was open before the error, or the error is temporary.
             if not (reply.openings or getattr(error, "is_passing", False)):
-                backoff.refused()
+                backoff.record_refusal()
         except Exception:  # a function for headers may raise anything
             logger.exception("the server's stream: there are no headers")
         if reply.messages:
-            backoff.delivered()
+            backoff.record_message()
         if reply.error is not None and _is_final(reply.error):
             # The server has no such stream: do not request it again.
-            backoff.refused()
+            backoff.record_refusal()
             if reply.status == 405:
                 self._http.memory.streamless = True
 
     # Messages of the server
 
-    def when_server_stream_known(self, tell: Callable[[], object]) -> float:
-        """Call `tell` when the server's own stream is open, or known not to exist.
+    def on_server_stream_known(self, callback: Callable[[], object]) -> float:
+        """Call `callback` when the server's own stream is open, or known not to exist.
 
         Returns the maximum seconds to wait for that. 0: this is known, the stream was
         not requested, or the request was too long ago.
         """
-        opening, left = self._opening, self._opening_until - self._time()
-        if self._dead is not None or opening is None or opening.done() or left <= 0.0:
+        opening, left = self._stream_opening, self._opening_deadline - self._time()
+        if self._lost is not None or opening is None or opening.done() or left <= 0.0:
             return 0.0
-        opening.add_done_callback(lambda _: tell())
+        opening.add_done_callback(lambda _: callback())
         return left
 
     # Notifications
 
-    def notified(
+    def on_notification(
         self, reply: Reply, method: str, params: dict[str, Any] | None
     ) -> None:
         """Pass a notification to its call, otherwise to the `Inbound`."""
         if method == "notifications/cancelled":
-            self._withdraw((params or {}).get("requestId"))
+            self._cancel_server_request((params or {}).get("requestId"))
             return
-        call = self._call_of(reply, method, params)
+        call = self._find_call(reply, method, params)
         if call is not None:
             if self.reset_on_progress and call.deadline is not None:
                 call.deadline.extend(self._time())
@@ -838,7 +850,7 @@ class HttpChannel(Sender, BaseChannel):
                 return
         self._inbound.notification(method, params, reply.handle)
 
-    def _call_of(
+    def _find_call(
         self, reply: Reply, method: str, params: dict[str, Any] | None
     ) -> Reply | None:
         if method == "notifications/progress" and params is not None:
@@ -849,13 +861,13 @@ class HttpChannel(Sender, BaseChannel):
         if reply.what == LISTEN:
             # An acknowledgement does not prove that the stream is stable.
             if reply.backoff is not None and method != ACKNOWLEDGED:
-                reply.backoff.delivered()
+                reply.backoff.record_message()
             return reply
         return None
 
     # Requests
 
-    def requested(
+    def on_request(
         self, reply: Reply, id: RequestId, method: str, params: dict[str, Any] | None
     ) -> None:
         """Pass a server request to the `Inbound`, with a function for the response."""
@@ -865,19 +877,19 @@ class HttpChannel(Sender, BaseChannel):
         if (
             self._era is Era.STATELESS
             or id in self._server_requests
-            or self._dead is not None
+            or self._lost is not None
         ):
             self.stats.invalid += 1
             return
         if method != "ping" and not self._admit(id, reply):
             return
         self._server_requests[id] = reply
-        self._timeouts.hold(id, self._calls_of(reply))
+        self._timeouts.pause(id, self._find_calls(reply))
         self._inbound.request(
-            id, method, params, partial(self._reply_to, id, reply), reply.handle
+            id, method, params, partial(self._reply_once, id, reply), reply.handle
         )
 
-    def _calls_of(self, reply: Reply) -> list[Reply]:
+    def _find_calls(self, reply: Reply) -> list[Reply]:
         """Return the call of a stream; all open calls for the server's own stream."""
         replies = [reply] if reply.kind == "call" else list(self._calls.values())
         return [each for each in replies if each.kind == "call"]
@@ -885,36 +897,36 @@ class HttpChannel(Sender, BaseChannel):
     def _admit(self, id: RequestId, reply: Reply) -> bool:
         """Return whether a server request is processed; end calls over the limit."""
         limit = self.limits.questions
-        spent, is_admitted = admit_request(self._calls_of(reply), limit)
-        for call in spent:
+        exhausted, is_admitted = admit_request(self._find_calls(reply), limit)
+        for call in exhausted:
             self._abort(call, TooManyQuestions(call.what, limit=limit))
         if not is_admitted:
-            self._answer(id, reply, too_many_questions())
+            self._queue_answer(id, reply, too_many_questions())
         return is_admitted
 
-    def _reply_to(
+    def _reply_once(
         self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError
     ) -> None:
         """Send the response to a server request, unless it was sent or cancelled."""
         if self._server_requests.get(id) is not reply:
             return
-        self._release(id)
-        self._answer(id, reply, answer)
+        self._remove_server_request(id)
+        self._queue_answer(id, reply, answer)
 
-    def _withdraw(self, id: Any) -> None:
+    def _cancel_server_request(self, id: Any) -> None:
         """Cancel a server request on its notification; ignore an unknown id."""
         if jsonrpc.is_request_id(id) and id in self._server_requests:
-            self._release(id)
+            self._remove_server_request(id)
             self._inbound.cancelled(id)
 
-    def _release(self, id: RequestId) -> None:
+    def _remove_server_request(self, id: RequestId) -> None:
         """Remove a server request, and resume the deadlines that it paused."""
         if self._server_requests.pop(id, None) is not None:
             self._timeouts.resume(id)
 
     # Tracing
 
-    def watch(self, trace: Trace) -> None:
+    def set_trace(self, trace: Trace) -> None:
         """Set the hook that traces heads and messages."""
         self._trace = trace
         self.is_traced = True
@@ -955,9 +967,9 @@ def _retry_after(reply: Reply) -> float | None:
 
 
 def _is_final(error: MCPError) -> bool:
-    return not isinstance(error, HTTPError) or error.status not in PASSING_STATUSES
+    return not isinstance(error, HTTPError) or error.status not in TEMPORARY_STATUSES
 
 
-def _wake(waiting: asyncio.Future[None]) -> None:
+def _resolve(waiting: asyncio.Future[None]) -> None:
     if not waiting.done():
         waiting.set_result(None)

@@ -55,36 +55,36 @@ class Memory:
     """Whether the server has answered 405 to the GET for its stream."""
 
 
-def _path(value: str | os.PathLike[str] | None) -> Any:
+def _as_path(value: str | os.PathLike[str] | None) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def _cert(value: ClientCert | os.PathLike[str] | None) -> Any:
+def _cert_paths(value: ClientCert | os.PathLike[str] | None) -> Any:
     if isinstance(value, (tuple, list)):
         parts: tuple[Any, ...] = tuple(value)
-        return tuple(_path(part) for part in parts)
-    return _path(value)
+        return tuple(_as_path(part) for part in parts)
+    return _as_path(value)
 
 
-def _copied(value: Headers | None) -> Headers | None:
+def _copy_mapping(value: Headers | None) -> Headers | None:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _timeout(value: float | None) -> float | None:
+def _as_timeout(value: float | None) -> float | None:
     return check_timeout(value, "connect_timeout")
 
 
-def _one_of(*choices: str) -> Any:
+def _choice_validator(*choices: str) -> Any:
     return lambda _, attribute, value: check_choice(value, attribute.name, choices)
 
 
-def _is_bool(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
+def _check_bool(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
     if not isinstance(value, bool):
         raise ValueError(f"{attribute.name} must be True or False, got {value!r}")
 
 
-def _switch(default: bool) -> bool:  # noqa: FBT001 - the default of a public option
-    field: bool = attrs.field(default=default, kw_only=True, validator=_is_bool)
+def _bool_field(default: bool) -> bool:  # noqa: FBT001 - the default of a public option
+    field: bool = attrs.field(default=default, kw_only=True, validator=_check_bool)
     return field
 
 
@@ -101,7 +101,7 @@ class Http:
     contain secrets: messages and reprs never show it."""
 
     headers: Headers | None = attrs.field(
-        default=None, kw_only=True, converter=_copied, hash=False
+        default=None, kw_only=True, converter=_copy_mapping, hash=False
     )
     """Header fields of every request: a mapping, or a function, plain or async, that
     returns one and is called before each request. If it raises, nothing is sent."""
@@ -112,24 +112,26 @@ class Http:
     `WorkloadIdentity` or `EnterpriseManaged`."""
 
     server_stream: Literal["auto", "always", "never"] = attrs.field(
-        default="auto", kw_only=True, validator=_one_of("auto", "always", "never")
+        default="auto",
+        kw_only=True,
+        validator=_choice_validator("auto", "always", "never"),
     )
     """Whether each session keeps a GET stream open for messages from the server:
     ``"always"``, ``"never"``, or ``"auto"``: always, unless the server has answered 405
     and no handler or subscription needs the stream."""
 
-    follow_redirects: bool = _switch(default=False)
+    follow_redirects: bool = _bool_field(default=False)
     """Whether to follow a 307 or 308 within the same origin; a request with credentials
     is only redirected to the same URL."""
 
     ssl: SSLContext | None = attrs.field(default=None, kw_only=True)
     """An SSL context of your own, used unchanged."""
 
-    ca_file: str | None = attrs.field(default=None, kw_only=True, converter=_path)
+    ca_file: str | None = attrs.field(default=None, kw_only=True, converter=_as_path)
     """A PEM file with the trusted authorities, instead of the system's."""
 
     client_cert: ClientCert | None = attrs.field(
-        default=None, kw_only=True, converter=_cert
+        default=None, kw_only=True, converter=_cert_paths
     )
     """The client certificate: a PEM file that includes the key, ``(certificate, key)``
     or ``(certificate, key, password)``."""
@@ -137,29 +139,31 @@ class Http:
     proxy: str | None = attrs.field(default=None, kw_only=True)
     """The URL of a proxy; it may contain a user name and a password."""
 
-    trust_env: bool = _switch(default=True)
+    trust_env: bool = _bool_field(default=True)
     """Whether to use ``HTTPS_PROXY``, ``NO_PROXY``, ``SSL_CERT_FILE`` and the like."""
 
     http_client: Any = attrs.field(default=None, kw_only=True)
     """An `httpx` client of your own, with its TLS and proxy; it is not closed."""
 
-    http2: bool = _switch(default=False)
+    http2: bool = _bool_field(default=False)
     """Whether to offer HTTP/2; needs the package h2."""
 
     engine: Literal["auto", "direct", "httpx"] = attrs.field(
-        default="auto", kw_only=True, validator=_one_of("auto", "direct", "httpx")
+        default="auto",
+        kw_only=True,
+        validator=_choice_validator("auto", "direct", "httpx"),
     )
     """The HTTP engine: ``"auto"`` is ``"direct"`` if possible, else ``"httpx"``."""
 
     connect_timeout: float | None = attrs.field(
-        default=10.0, kw_only=True, converter=_timeout
+        default=10.0, kw_only=True, converter=_as_timeout
     )
     """Maximum seconds to open one connection, TLS included; ``None``: no limit."""
 
-    allow_insecure: bool = _switch(default=False)
+    allow_insecure: bool = _bool_field(default=False)
     """Whether credentials may be sent unencrypted to another machine."""
 
-    public_only: bool = _switch(default=False)
+    public_only: bool = _bool_field(default=False)
     """Whether to connect to public addresses only, also after name resolution. A proxy
     or an `http_client` opens its own connections, without this check."""
 
@@ -183,8 +187,8 @@ class Http:
             raise ValueError(f"cannot use URL '{parsed}': it must not hold a fragment")
         object.__setattr__(self, "parsed", parsed)
         _check_options(self)
-        object.__setattr__(self, "static_headers", _static_headers(self))
-        object.__setattr__(self, "grant", _grant(self))
+        object.__setattr__(self, "static_headers", _make_static_headers(self))
+        object.__setattr__(self, "grant", _make_grant(self))
 
     @property
     def has_static_headers(self) -> bool:
@@ -199,7 +203,7 @@ class Http:
                 secret that would be sent unencrypted to another machine.
         """
         pairs = check_headers(headers)
-        if self.grant is not None and any(name in _TOKENS for name, _ in pairs):
+        if self.grant is not None and any(name in _TOKEN_HEADERS for name, _ in pairs):
             raise LocalProtocolError(
                 "auth= and an authorization header exclude each other"
             )
@@ -215,7 +219,7 @@ class Http:
 
     def __str__(self) -> str:
         """Return the URL without secrets and with its variables unexpanded."""
-        is_filled = hasattr(self.url, "written")
+        is_filled = hasattr(self.url, "unexpanded")
         return mask_url(self.url) if is_filled else str(self.parsed)
 
     def __repr__(self) -> str:
@@ -223,7 +227,7 @@ class Http:
         for field in attrs.fields(Http):
             value = getattr(self, field.name)
             if field.init and field.kw_only and value != field.default:
-                show = _SHOWN.get(field.name, repr)
+                show = _FORMATTERS.get(field.name, repr)
                 shown.append(f"{field.name}={show(value)}")
         return f"Http({', '.join(shown)})"
 
@@ -238,7 +242,7 @@ def _show_kind(value: object) -> str:
     return f"<{type(value).__name__}>"
 
 
-_SHOWN: Final[dict[str, Callable[[Any], str]]] = {
+_FORMATTERS: Final[dict[str, Callable[[Any], str]]] = {
     "auth": lambda auth: repr(
         "***" if isinstance(auth, str) and auth != "oauth" else auth
     ),
@@ -251,7 +255,7 @@ _SHOWN: Final[dict[str, Callable[[Any], str]]] = {
 """Formatters of options that may contain secrets, or have no readable repr."""
 
 
-def _static_headers(target: Http) -> tuple[tuple[str, str], ...]:
+def _make_static_headers(target: Http) -> tuple[tuple[str, str], ...]:
     """Return the constant headers of every request, a bearer token included."""
     headers: Any = target.headers
     if not (headers is None or callable(headers) or isinstance(headers, Mapping)):
@@ -259,11 +263,11 @@ def _static_headers(target: Http) -> tuple[tuple[str, str], ...]:
         raise ValueError(f"headers must be a mapping or a function, got {kind}")
     auth = target.auth
     try:
-        own = () if headers is None or callable(headers) else target.check(headers)
-        if auth is not None and any(name == "authorization" for name, _ in own):
+        pairs = () if headers is None or callable(headers) else target.check(headers)
+        if auth is not None and any(name == "authorization" for name, _ in pairs):
             raise ValueError("auth= and an authorization header exclude each other")
         if not isinstance(auth, str) or auth == "oauth":
-            return own
+            return pairs
         # RFC 6750, 2.1; an invalid token is not shown either.
         if _TOKEN.fullmatch(auth) is None or auth.lower() == "oauth":
             raise ValueError(
@@ -271,12 +275,12 @@ def _static_headers(target: Http) -> tuple[tuple[str, str], ...]:
                 f"mcpwire.OAuth(), got a text of {len(auth)} characters that is not a "
                 "token"
             )
-        return own + target.check({"authorization": f"Bearer {auth}"})
+        return pairs + target.check({"authorization": f"Bearer {auth}"})
     except LocalProtocolError as error:
         raise ValueError(str(error)) from error
 
 
-def _grant(target: Http) -> Grant | None:
+def _make_grant(target: Http) -> Grant | None:
     """Return the grant that obtains tokens, if there is one."""
     auth: Any = target.auth
     if auth is None or (isinstance(auth, str) and auth != "oauth"):
@@ -299,7 +303,7 @@ def _grant(target: Http) -> Grant | None:
     return grant
 
 
-_TOKENS: Final = frozenset({"authorization", "dpop"})
+_TOKEN_HEADERS: Final = frozenset({"authorization", "dpop"})
 """The header fields that contain tokens."""
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
@@ -307,28 +311,28 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 _TLS: Final = ("ssl", "ca_file", "client_cert")
 
 
-_EXCLUDED: Final[tuple[tuple[str, tuple[str, ...], str], ...]] = (
+_EXCLUSIONS: Final[tuple[tuple[str, tuple[str, ...], str], ...]] = (
     ("ssl", ("ca_file", "client_cert"), "load it into that context"),
     ("http_client", (*_TLS, "proxy", "http2"), "configure that client"),
 )
 """Options, the options that they exclude, and the advice in the error message."""
 
 
-def _given(target: Http, *names: str) -> list[str]:
+def _used_options(target: Http, *names: str) -> list[str]:
     return [name for name in names if getattr(target, name) not in (None, False)]
 
 
 def _check_options(target: Http) -> None:
     """Check options that exclude each other, or that only one engine supports."""
     _check_types(target)
-    given = _given(target, *_TLS, "http2")
-    if given and target.parsed.scheme == "http":
-        raise ValueError(f"{given[0]} needs an https URL, got '{target}'")
-    for name, others, advice in _EXCLUDED:
-        given = _given(target, *others)
-        if given and _given(target, name):
-            raise ValueError(f"{name}= and {given[0]}= exclude each other: {advice}")
-    if _given(target, "ca_file", "client_cert"):
+    used = _used_options(target, *_TLS, "http2")
+    if used and target.parsed.scheme == "http":
+        raise ValueError(f"{used[0]} needs an https URL, got '{target}'")
+    for name, others, advice in _EXCLUSIONS:
+        used = _used_options(target, *others)
+        if used and _used_options(target, name):
+            raise ValueError(f"{name}= and {used[0]}= exclude each other: {advice}")
+    if _used_options(target, "ca_file", "client_cert"):
         from mcpwire.transports.http.tls import check_files
 
         check_files(target)
@@ -338,9 +342,9 @@ def _check_options(target: Http) -> None:
             "auth= and the http_client's own auth exclude each other: it would "
             "write over the token"
         )
-    given = _given(target, "http_client", "proxy", "http2")
-    if given and target.engine == "direct":
-        raise ValueError(f"engine='direct' cannot do {given[0]}=: leave engine out")
+    used = _used_options(target, "http_client", "proxy", "http2")
+    if used and target.engine == "direct":
+        raise ValueError(f"engine='direct' cannot do {used[0]}=: leave engine out")
     # An httpx transport of ours would connect to any address.
     is_by_httpx = target.engine == "httpx" or target.http2
     if target.public_only and is_by_httpx and client is None and target.proxy is None:

@@ -23,7 +23,7 @@ def ssl_context(target: Http) -> ssl.SSLContext:
     if target.ssl is not None:
         return target.ssl
     try:
-        return _make(target)
+        return _make_context(target)
     except ValueError as error:
         raise ConnectError(str(error), target=str(target)) from error
 
@@ -34,10 +34,10 @@ def check_files(target: Http) -> None:
     if target.ca_file is not None:
         _trust_file(context, target.ca_file, "ca_file")
     if target.client_cert is not None:
-        _present(context, target.client_cert)
+        _load_client_cert(context, target.client_cert)
 
 
-def _make(target: Http) -> ssl.SSLContext:
+def _make_context(target: Http) -> ssl.SSLContext:
     # Not `ssl.create_default_context`: its settings depend on the Python version.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -48,7 +48,7 @@ def _make(target: Http) -> ssl.SSLContext:
     elif not (target.trust_env and _trust_environment(context)):
         _trust_system(context)
     if target.client_cert is not None:
-        _present(context, target.client_cert)
+        _load_client_cert(context, target.client_cert)
     keys = os.environ.get("SSLKEYLOGFILE")
     if keys and target.trust_env:
         context.keylog_filename = keys
@@ -98,7 +98,7 @@ def _trust_system(context: ssl.SSLContext) -> None:
         context.load_verify_locations(cafile=certifi.where())
 
 
-def _present(context: ssl.SSLContext, cert: ClientCert) -> None:
+def _load_client_cert(context: ssl.SSLContext, cert: ClientCert) -> None:
     """Load the client certificate, without a prompt for the password of its key."""
     parts = (cert,) if isinstance(cert, str) else cert
     paths = [str(part) for part in parts[:2]]
@@ -133,7 +133,7 @@ def _check_readable(path: str) -> None:
 
 def _reason(error: Exception) -> str:
     """Return the message of an error, without its number and path."""
-    said: str = getattr(error, "strerror", None) or str(error)
-    if "PEM lib" in said:  # OpenSSL's text for all these cases
+    message: str = getattr(error, "strerror", None) or str(error)
+    if "PEM lib" in message:  # OpenSSL's text for all these cases
         return "it holds no certificate and key as PEM, or not with that password"
-    return said.partition(" (_ssl.c")[0]
+    return message.partition(" (_ssl.c")[0]

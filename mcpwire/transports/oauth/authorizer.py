@@ -29,12 +29,21 @@ from mcpwire.auth import steps
 from mcpwire.auth.config import OAuth
 from mcpwire.auth.discovery import read_denial
 from mcpwire.auth.errors import AuthTemporarilyUnavailable
-from mcpwire.auth.flow import TokenRequest, finish, fits, obtain, revoke
+from mcpwire.auth.flow import (
+    TokenRequest,
+    finish_pending,
+    matches_grant,
+    obtain_token,
+    revoke_login,
+)
 from mcpwire.auth.jwt import read_nonce
 from mcpwire.errors import AuthError, MCPError
-from mcpwire.protocol.http_reply import Request, as_text
+from mcpwire.protocol.http_reply import Request, decode_fields
 from mcpwire.transports.base import is_cancelled_here, wait_shared
-from mcpwire.transports.http.credentials import insufficient_scope, misdirected
+from mcpwire.transports.http.credentials import (
+    insufficient_scope_error,
+    wrong_url_error,
+)
 from mcpwire.transports.oauth.fetch import Fetcher
 from mcpwire.transports.oauth.interactive_login import InteractiveLogin, call_user
 from mcpwire.transports.oauth.storage import CredentialStore
@@ -52,16 +61,22 @@ if TYPE_CHECKING:
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.transports.http.target import Http
 
-SETTLE_S: Final = 2.0  # wait at closing for an operation that has sent a POST
-SKEW_S: Final = 60.0  # time before its expiry at which a token is renewed
-RETRY_S: Final = 10.0  # pause after a failed renewal while the token is valid
-EARLY_S: Final = 1.0  # longest wait for a renewal while the token is valid
-TRIES: Final = 5  # maximum for one request, in addition to its step-ups
+SETTLE_TIMEOUT_S: Final = 2.0  # wait at closing for an operation that has sent a POST
+RENEWAL_LEAD_S: Final = 60.0  # time before its expiry at which a token is renewed
+RENEWAL_RETRY_S: Final = 10.0  # pause after a failed renewal while the token is valid
+EARLY_RENEWAL_TIMEOUT_S: Final = 1.0  # longest wait while the token is valid
+MAX_TRIES: Final = 5  # maximum for one request, in addition to its step-ups
 # Consecutive step-ups and logins without success, after which no user is asked.
-FUTILE_MAX: Final = 10
-FUTILE_LOGINS: Final = 3
+MAX_FUTILE_STEP_UPS: Final = 10
+MAX_FUTILE_LOGINS: Final = 3
 
-_WAITING: Final = (steps.Ask, steps.Lease, steps.Listen, steps.Sleep, steps.Supply)
+_CANCELLABLE_STEPS: Final = (
+    steps.AuthorizeUser,
+    steps.AcquireLease,
+    steps.Listen,
+    steps.Sleep,
+    steps.CallFunction,
+)
 
 
 class Authorizer:
@@ -85,96 +100,98 @@ class Authorizer:
         if session.is_ready or current is None:
             return current
         if not current.tokens.refresh_token and isinstance(self._grant, OAuth):
-            return session.usable()  # only a user could renew it
-        is_usable = session.usable() is not None
-        wanted = session.token_request(
-            used=current.token, is_unattended=is_unattended or is_usable
+            return session.usable_credential()  # only a user could renew it
+        is_usable = session.usable_credential() is not None
+        token_request = session.token_request(
+            refused_token=current.token, is_unattended=is_unattended or is_usable
         )
         if not is_usable:
-            return await self.obtain(wanted)
+            return await self.obtain(token_request)
         try:
-            async with asyncio.timeout(EARLY_S):
-                return await self.obtain(wanted)
+            async with asyncio.timeout(EARLY_RENEWAL_TIMEOUT_S):
+                return await self.obtain(token_request)
         except (AuthError, TimeoutError):
-            current.renew_at = min(monotonic() + RETRY_S, current.expires_at)
-            return session.usable()
+            current.renew_at = min(monotonic() + RENEWAL_RETRY_S, current.expires_at)
+            return session.usable_credential()
 
-    async def obtain(self, wanted: TokenRequest) -> Credential:
+    async def obtain(self, token_request: TokenRequest) -> Credential:
         """Return a token that satisfies the request; join or start an operation."""
         while True:
-            good = self.session.find(wanted)
-            if good is not None:
-                return good
-            running = self._active()
-            if running is None:
-                running = self._start(wanted)
+            credential = self.session.find(token_request)
+            if credential is not None:
+                return credential
+            operation = self._active_operation()
+            if operation is None:
+                operation = self._start(token_request)
             else:
-                running.waiters += 1
+                operation.waiters += 1
             # The result of an operation for another question does not count.
-            is_answer = running.wanted.question == wanted.question
+            is_answer = operation.token_request.sharing_key == token_request.sharing_key
             try:
-                credential = await wait_shared(running.task)
+                credential = await wait_shared(operation.task)
             except asyncio.CancelledError:
-                if not running.task.cancelled() or is_cancelled_here():
+                if not operation.task.cancelled() or is_cancelled_here():
                     raise
                 # The last earlier request cancelled the operation: start another.
             except Exception as error:  # noqa: BLE001 - raised again if it is an answer
                 if is_answer:
-                    _raise_again(error)
+                    _reraise_copy(error)
             else:
                 if is_answer:
                     return credential
             finally:
-                running.leave()
+                operation.leave()
 
     async def settle(self) -> None:
-        """Wait `SETTLE_S` at most for an operation without waiters; then cancel it."""
-        running = self._active()
-        if running is None or running.waiters:
+        """Wait for an operation without waiters; cancel it after `SETTLE_TIMEOUT_S`."""
+        operation = self._active_operation()
+        if operation is None or operation.waiters:
             return
-        task = running.task
-        await asyncio.wait([task], timeout=SETTLE_S)
+        task = operation.task
+        await asyncio.wait([task], timeout=SETTLE_TIMEOUT_S)
         if not task.done():
             task.cancel()
             await asyncio.wait([task])
 
     async def finish(self, params: Mapping[str, str]) -> Record:
-        """Finish a pending login; see `mcpwire.auth.flow.finish`."""
+        """Finish a pending login; see `mcpwire.auth.flow.finish_pending`."""
         assert isinstance(self._grant, OAuth)
-        wanted = self.session.token_request()
-        record: Record = await self._drive(finish(self._grant, wanted, params))
+        token_request = self.session.token_request()
+        record: Record = await self._drive(
+            finish_pending(self._grant, token_request, params)
+        )
         return record
 
     async def revoke(self) -> bool:
-        """Delete and revoke the stored login; see `mcpwire.auth.flow.revoke`."""
-        was_there: bool = await self._drive(revoke(self.session.token_request()))
-        return was_there
+        """Delete and revoke the stored login; see `mcpwire.auth.flow.revoke_login`."""
+        was_stored: bool = await self._drive(revoke_login(self.session.token_request()))
+        return was_stored
 
-    def _active(self) -> _Operation | None:
+    def _active_operation(self) -> _Operation | None:
         """Return the running operation unless it belongs to another event loop."""
-        running = self._running
-        if running is None or running.task.done():
+        operation = self._running
+        if operation is None or operation.task.done():
             return None
-        here = running.task.get_loop() is asyncio.get_running_loop()
-        return running if here else None
+        is_here = operation.task.get_loop() is asyncio.get_running_loop()
+        return operation if is_here else None
 
-    def _start(self, wanted: TokenRequest) -> _Operation:
-        running = self._running = _Operation(wanted)
-        running.task = asyncio.get_running_loop().create_task(
-            self._obtain(running), name="mcpwire-oauth"
+    def _start(self, token_request: TokenRequest) -> _Operation:
+        operation = self._running = _Operation(token_request)
+        operation.task = asyncio.get_running_loop().create_task(
+            self._obtain(operation), name="mcpwire-oauth"
         )
         # Marks the error as retrieved, because no request may wait any more.
-        running.task.add_done_callback(
+        operation.task.add_done_callback(
             lambda task: task.cancelled() or task.exception()
         )
-        return running
+        return operation
 
-    async def _obtain(self, running: _Operation) -> Credential:
-        operation = obtain(self._grant, running.wanted)
-        return self.session.use(await self._drive(operation, running))
+    async def _obtain(self, operation: _Operation) -> Credential:
+        flow = obtain_token(self._grant, operation.token_request)
+        return self.session.use(await self._drive(flow, operation))
 
     async def _drive(
-        self, operation: Steps[Any], running: _Operation | None = None
+        self, flow: Steps[Any], operation: _Operation | None = None
     ) -> Any:
         """Perform the steps of an operation and return its result."""
         target, grant = self._target, self._grant
@@ -189,20 +206,20 @@ class Authorizer:
             while True:
                 try:
                     if error is not None:
-                        step = operation.throw(error)
+                        step = flow.throw(error)
                     else:
-                        step = operation.send(outcome)
+                        step = flow.send(outcome)
                 except StopIteration as done:
                     return done.value
                 outcome = error = None
-                if running is not None:
-                    running.begin(step)
+                if operation is not None:
+                    operation.begin_step(step)
                 try:
                     outcome = await self._perform(step, store, login, fetcher)
                 except Exception as raised:  # noqa: BLE001 - the operation decides
                     error = raised
         finally:
-            operation.close()
+            flow.close()
             if login is not None:
                 login.close()
             if store.is_quick:
@@ -223,23 +240,23 @@ class Authorizer:
                 outcome = await fetcher.fetch(step)
             case steps.Sleep():
                 await asyncio.sleep(step.seconds)
-            case steps.Supply():
-                outcome = _supplied(await call_user(step.function), step.what)
+            case steps.CallFunction():
+                outcome = _check_supplied(await call_user(step.function), step.what)
             case steps.Listen():
                 assert login is not None, "a grant without a user"
                 outcome = login.listen(step.preferred)
-            case steps.Ask():
+            case steps.AuthorizeUser():
                 assert login is not None, "a grant without a user"
-                with self.pauser.paused():
+                with self.pauser.pause():
                     outcome = await login.ask(step)
-            case steps.Now():
+            case steps.ReadClock():
                 outcome = wall_time()
             case steps.RandomBytes():
                 outcome = os.urandom(step.count)
-            case steps.NewKey():
-                from mcpwire.auth.jwt import new_key
+            case steps.GenerateKey():
+                from mcpwire.auth.jwt import generate_proof_key
 
-                outcome = new_key()
+                outcome = generate_proof_key()
             case _:
                 outcome = await _perform_stored(store, step)
         return outcome
@@ -251,7 +268,7 @@ async def _perform_stored(store: CredentialStore, step: steps.Step) -> Any:
     return await asyncio.to_thread(store.perform, step)
 
 
-def _supplied(value: object, what: str) -> str:
+def _check_supplied(value: object, what: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise AuthTemporarilyUnavailable(
             f"{what}: the function gave {type(value).__name__}, not a text"
@@ -264,30 +281,30 @@ class _Operation:
 
     task: asyncio.Task[Credential]
 
-    def __init__(self, wanted: TokenRequest) -> None:
-        self.wanted = wanted
+    def __init__(self, token_request: TokenRequest) -> None:
+        self.token_request = token_request
         self.waiters = 1  # the request that starts it
-        self.may_end = False  # whether the current step may be cancelled
+        self.is_cancellable = False  # whether the current step may be cancelled
 
     def leave(self) -> None:
         """Count a request that stops waiting; the last one cancels the operation."""
         self.waiters -= 1
-        if not self.waiters and self.may_end:
+        if not self.waiters and self.is_cancellable:
             self.task.cancel()
 
-    def begin(self, step: steps.Step) -> None:
+    def begin_step(self, step: steps.Step) -> None:
         """Record the next step; raise `CancelledError` if no request waits for it.
 
         A POST consumes a rotating refresh token, a code or a registration. It is
         completed, and its answer stored, even if no request waits any more.
         """
         is_get = isinstance(step, steps.Fetch) and not step.is_post
-        self.may_end = is_get or isinstance(step, _WAITING)
-        if self.may_end and not self.waiters:
+        self.is_cancellable = is_get or isinstance(step, _CANCELLABLE_STEPS)
+        if self.is_cancellable and not self.waiters:
             raise asyncio.CancelledError
 
 
-def _raise_again(error: Exception) -> NoReturn:
+def _reraise_copy(error: Exception) -> NoReturn:
     """Raise an operation's error in one of several waiters; copy an `MCPError`."""
     if isinstance(error, MCPError):
         raise copy.copy(error) from error
@@ -310,7 +327,7 @@ class Credential:
             self.expires_at = monotonic() + left
             # Half its time at most: a short token would be renewed for each request.
             self.renew_at = self.expires_at - (
-                min(SKEW_S, left / 2) if how != "stored" else SKEW_S
+                min(RENEWAL_LEAD_S, left / 2) if how != "stored" else RENEWAL_LEAD_S
             )
         self.prover: Any = None
         self.line = b""  # the header line, if it is the same for every request
@@ -333,7 +350,7 @@ class Attempt:
         self.nonce: str | None = None  # the nonce that the server required last
         self.required: frozenset[str] | None = None  # the scopes it required last
 
-    def note(self, how: str) -> None:
+    def record_method(self, how: str) -> None:
         """Record how the next token was obtained."""
         self.has_refreshed = self.has_refreshed or how == "refreshed"
         self.has_logged_in = self.has_logged_in or how == "logged-in"
@@ -352,9 +369,9 @@ class AuthSession:
         self._futile_step_ups = 0
         self._stepped_up: Credential | None = None  # the last one with too few scopes
         # Scopes that the server still required after they had been requested.
-        self._useless: set[frozenset[str]] = set()
+        self._futile_scopes: set[frozenset[str]] = set()
         self._futile_logins = 0
-        self._refused: Credential | None = None  # the token of the last futile login
+        self._last_refused: Credential | None = None  # of the last futile login
 
     def token_request(self, **reasons: Any) -> TokenRequest:
         """Return a request for a token for this server."""
@@ -370,7 +387,7 @@ class AuthSession:
             return self.is_loaded  # without a token, as the server may need none
         return monotonic() < current.renew_at
 
-    def usable(self) -> Credential | None:
+    def usable_credential(self) -> Credential | None:
         """Return the token in use if it has not expired."""
         current = self.current
         if current is not None and monotonic() < current.expires_at:
@@ -382,13 +399,13 @@ class AuthSession:
         if self.is_loaded:  # by another request, and the token may be newer
             return
         self.is_loaded = True
-        if record is not None and record.tokens and fits(self.grant, record):
+        if record is not None and record.tokens and matches_grant(self.grant, record):
             self.current = Credential(record, "stored")
 
-    def find(self, wanted: TokenRequest) -> Credential | None:
+    def find(self, token_request: TokenRequest) -> Credential | None:
         """Return the token in use if it satisfies the request."""
-        current = self.usable()
-        if current is None or not wanted.accepts(current.tokens):
+        current = self.usable_credential()
+        if current is None or not token_request.accepts(current.tokens):
             return None
         return current
 
@@ -397,21 +414,23 @@ class AuthSession:
         current = self.current
         record = obtained.record
         if current is None or current.record != record:
-            current = self.current = Credential(record, obtained.how)
+            current = self.current = Credential(record, obtained.source)
         granted = {*(current.tokens.scopes or ())}
-        self._useless = {each for each in self._useless if not each <= granted}
+        self._futile_scopes = {
+            scopes for scopes in self._futile_scopes if not scopes <= granted
+        }
         return current
 
     def allow(self, target: str) -> None:
         """Allow the token for this HTTP+SSE endpoint instead of an earlier one."""
-        both = (self.target.parsed.target, target)
-        self._allowed = {each.encode("ascii") for each in both}
+        targets = (self.target.parsed.target, target)
+        self._allowed = {path.encode("ascii") for path in targets}
 
     def authorize(self, request: Request, credential: Credential | None) -> Request:
         """Return the request with the token, or raise `UrlRefused` for another path."""
         # Like `Request.target`, but without a function call per request.
         if request.start.split(b" ", 2)[1] not in self._allowed:
-            raise misdirected(
+            raise wrong_url_error(
                 self.target, f"{self.target.parsed.origin}{request.target}"
             )
         if credential is None:
@@ -432,12 +451,12 @@ class AuthSession:
             )
         return Request(request.start + line, request.body)
 
-    def note_nonce(self, fields: dict[bytes, bytes]) -> None:
+    def store_nonce(self, fields: dict[bytes, bytes]) -> None:
         """Store the newest nonce for proofs (RFC 9449 section 8.2)."""
         nonce = read_nonce(fields[b"dpop-nonce"].decode("latin-1"))
         self._nonce = nonce or self._nonce
 
-    def note_denial(
+    def handle_denial(
         self,
         status: int,
         fields: dict[bytes, bytes],
@@ -446,30 +465,30 @@ class AuthSession:
     ) -> TokenRequest | None:
         """Return the request for the token of the next try, or None to give up."""
         attempt.tries += 1
-        if attempt.tries >= TRIES + attempt.step_ups:
+        if attempt.tries >= MAX_TRIES + attempt.step_ups:
             return None
-        denial = read_denial(status, as_text(fields))
+        denial = read_denial(status, decode_fields(fields))
         used = credential.token if credential is not None else None
         if status == 401:
             if denial.error == "use_dpop_nonce" and self._nonce != attempt.nonce:
                 attempt.nonce = self._nonce
                 return self.token_request(denial=denial)  # same token, another proof
             if attempt.has_logged_in:
-                if credential is not self._refused:  # count once for all requests
-                    self._refused = credential
+                if credential is not self._last_refused:  # count once for all requests
+                    self._last_refused = credential
                     self._futile_logins += 1
                 return None
             return self.token_request(
-                used=used,
+                refused_token=used,
                 denial=denial,
                 must_log_in=attempt.has_refreshed,
-                is_unattended=self._futile_logins >= FUTILE_LOGINS,
+                is_unattended=self._futile_logins >= MAX_FUTILE_LOGINS,
             )
-        wanted = self.token_request(used=used, denial=denial)
-        if credential is None or not wanted.is_step_up:
+        token_request = self.token_request(refused_token=used, denial=denial)
+        if credential is None or not token_request.is_step_up:
             return None
         self._check_step_up(denial, credential, attempt)
-        return wanted
+        return token_request
 
     def _check_step_up(
         self, denial: Denial, credential: Credential, attempt: Attempt
@@ -485,26 +504,26 @@ class AuthSession:
         limit = grant.max_step_ups if isinstance(grant, OAuth) else 0
         scopes = frozenset(required)
         if scopes == attempt.required:
-            self._useless.add(scopes)
+            self._futile_scopes.add(scopes)
         attempt.required = scopes
         if (
             attempt.step_ups > limit
-            or self._futile_step_ups >= FUTILE_MAX
-            or scopes in self._useless
+            or self._futile_step_ups >= MAX_FUTILE_STEP_UPS
+            or scopes in self._futile_scopes
         ):
             granted = credential.tokens.scopes or ()
-            raise insufficient_scope(
+            raise insufficient_scope_error(
                 self.target,
                 required,
                 [scope for scope in required if scope not in granted] or required,
-                asked=credential.record.asked_scopes,
+                requested=credential.record.asked_scopes,
             )
         # Simultaneous requests count as one.
         if credential is not self._stepped_up:
             self._stepped_up = credential
             self._futile_step_ups += 1
 
-    def note_success(self, attempt: Attempt) -> None:
+    def record_success(self, attempt: Attempt) -> None:
         """Reset the counts of failures after an accepted request."""
         if attempt.step_ups:
             self._futile_step_ups = 0
@@ -523,25 +542,25 @@ class DeadlinePauser:
     def reset(self) -> None:
         """Forget all limits and logins, because their event loop is closed."""
         self._limits: list[tuple[Callable[[], None], Callable[[], None]]] = []
-        self._users: list[None] = []
+        self._logins: list[None] = []
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """Yield with all limits paused."""
-        limits, users = self._limits, self._users
-        users.append(None)
-        if len(users) == 1:
+        limits, logins = self._limits, self._logins
+        logins.append(None)
+        if len(logins) == 1:
             for pause, _ in limits:
                 pause()
         try:
             yield
         finally:
-            users.pop()
-            if not users and users is self._users:  # not after `reset`
+            logins.pop()
+            if not logins and logins is self._logins:  # not after `reset`
                 for _, resume in limits:
                     resume()
 
-    def deadline(
+    def pause_deadline(
         self,
         deadline: Deadline | None,
         rearm: Callable[[float], object] | None = None,
@@ -559,9 +578,9 @@ class DeadlinePauser:
             if rearm is not None:
                 rearm(deadline.at)
 
-        return self._pausing(pause, resume)
+        return self._register(pause, resume)
 
-    def timeout(self, scope: asyncio.Timeout) -> AbstractContextManager[None]:
+    def pause_timeout(self, scope: asyncio.Timeout) -> AbstractContextManager[None]:
         """Return a context in which logins pause an `asyncio.timeout`."""
         time = asyncio.get_running_loop().time
         left: float | None = None
@@ -577,20 +596,20 @@ class DeadlinePauser:
             if left is not None:
                 scope.reschedule(time() + left)
 
-        return self._pausing(pause, resume)
+        return self._register(pause, resume)
 
     @contextmanager
-    def _pausing(
+    def _register(
         self, pause: Callable[[], None], resume: Callable[[], None]
     ) -> Iterator[None]:
-        limits, users = self._limits, self._users
+        limits, logins = self._limits, self._logins
         limits.append((pause, resume))
-        if users:
+        if logins:
             pause()
         try:
             yield
         finally:
             if limits is self._limits:  # not after `reset`
                 limits.remove((pause, resume))
-                if users:
+                if logins:
                     resume()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.h1 import ResponseSink
     from mcpwire.transports.oauth.authorizer import Authorizer, AuthSession, Credential
 
-DENIED: Final = frozenset({401, 403})
+DENIAL_STATUSES: Final = frozenset({401, 403})
 
 _CANCELLED: Final = encode(jsonrpc.notification("notifications/cancelled"))[:-1]
 
@@ -42,7 +42,7 @@ class AuthEngine:
         self._engine = engine
         self._authorizer = authorizer
         self._session = authorizer.session
-        self._filtered: dict[Any, _FilteredReply] = {}
+        self._filtered_replies: dict[Any, _FilteringSink] = {}
         # Exchanges that wait for a token: its task, and a future for an abort's error.
         self._waiting: dict[Any, tuple[asyncio.Future[Any], asyncio.Future[Any]]] = {}
 
@@ -74,33 +74,33 @@ class AuthEngine:
         if not session.is_ready:
             _check_aborted(reply)
             work = self._authorizer.initial_token(is_unattended=_is_unattended(request))
-            credential = await self._within(reply, deadline, work)
+            credential = await self._wait_for_token(reply, deadline, work)
         while True:
             authorized = session.authorize(request, credential)
-            filtered = _FilteredReply(
+            filtered = _FilteringSink(
                 reply, session, credential, attempt, is_last=is_last
             )
-            self._filtered[reply] = filtered
+            self._filtered_replies[reply] = filtered
             try:
                 await self._engine.exchange(authorized, filtered, deadline)
             finally:
-                del self._filtered[reply]
+                del self._filtered_replies[reply]
             if filtered.error is not None:
                 raise filtered.error
-            wanted = filtered.wanted
-            if wanted is None:
+            token_request = filtered.token_request
+            if token_request is None:
                 return
             if _is_unattended(request):
-                wanted = wanted._replace(is_unattended=True)
+                token_request = token_request._replace(is_unattended=True)
             _check_aborted(reply)
-            credential = await self._within(
-                reply, deadline, self._authorizer.obtain(wanted)
+            credential = await self._wait_for_token(
+                reply, deadline, self._authorizer.obtain(token_request)
             )
             attempt = filtered.attempt
-            assert attempt is not None, "wanted without a denial"
-            attempt.note(credential.how)
+            assert attempt is not None, "a token request without a denial"
+            attempt.record_method(credential.how)
 
-    async def _within(
+    async def _wait_for_token(
         self,
         reply: ResponseSink,
         deadline: Deadline | None,
@@ -115,7 +115,7 @@ class AuthEngine:
         aborted: asyncio.Future[Any] = loop.create_future()
         self._waiting[reply] = (task, aborted)
         try:
-            with self.pauser.deadline(deadline, self.rearm):
+            with self.pauser.pause_deadline(deadline, self.rearm):
                 await asyncio.wait([task, aborted], return_when=FIRST_COMPLETED)
         finally:
             task.cancel()
@@ -132,7 +132,7 @@ class AuthEngine:
                 return False
             aborted.set_result(error)
             return True
-        filtered = self._filtered.get(reply)
+        filtered = self._filtered_replies.get(reply)
         return filtered is not None and self._engine.abort(filtered, error)
 
     async def aclose(self) -> None:
@@ -154,12 +154,12 @@ class AuthEngine:
         """Close the sockets at once, without waiting, from any thread."""
         self._engine.abandon()
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """Close the copies of the sockets in a forked process."""
-        self._engine.forked()
+        self._engine.after_fork()
 
 
-class _FilteredReply:
+class _FilteringSink:
     """A sink that withholds a denial if another token may help; else it passes it on.
 
     With `is_last`, for the DELETE of a session, all responses are passed on. The engine
@@ -182,7 +182,7 @@ class _FilteredReply:
         self.attempt = attempt  # None: the request has not been denied
         self.data: Callable[[bytes], None] = reply.data
         self.end: Callable[[], None] = reply.end
-        self.wanted: TokenRequest | None = None  # for the token of the next try
+        self.token_request: TokenRequest | None = None  # for the token of the next try
         self.error: MCPError | None = None  # to be raised by `exchange`
 
     @property
@@ -194,29 +194,33 @@ class _FilteredReply:
     @property
     def is_over(self) -> bool:
         """Whether the rest of the response is not needed."""
-        return self.wanted is not None or self.error is not None or self._reply.is_over
+        return (
+            self.token_request is not None
+            or self.error is not None
+            or self._reply.is_over
+        )
 
     def head(self, status: int, fields: dict[bytes, bytes]) -> None:
         """Process the final head; withhold it if another token may help."""
         session = self._session
         if b"dpop-nonce" in fields:
-            session.note_nonce(fields)
+            session.store_nonce(fields)
         attempt = self.attempt
-        if status in DENIED and not self._is_last:
+        if status in DENIAL_STATUSES and not self._is_last:
             if attempt is None:
                 attempt = self.attempt = Attempt()
             try:
-                self.wanted = session.note_denial(
+                self.token_request = session.handle_denial(
                     status, fields, self._credential, attempt
                 )
             except InsufficientScope as error:
                 # `exchange` raises it: an error raised here closes the connection.
                 self.error = error
-            if self.wanted is not None or self.error is not None:
+            if self.token_request is not None or self.error is not None:
                 self.data = self.end = _ignore
                 return
         elif attempt is not None:
-            session.note_success(attempt)
+            session.record_success(attempt)
         self._reply.head(status, fields)
 
 

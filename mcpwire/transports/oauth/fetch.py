@@ -29,7 +29,7 @@ from mcpwire.auth.errors import (
     UrlRefused,
 )
 from mcpwire.auth.steps import Answer
-from mcpwire.auth.url_policy import UrlPolicy, check_address, class_of_server
+from mcpwire.auth.url_policy import UrlPolicy, check_address, server_address_class
 from mcpwire.errors import (
     AuthError,
     ConnectError,
@@ -39,9 +39,9 @@ from mcpwire.errors import (
     RemoteProtocolError,
 )
 from mcpwire.protocol.http_headers import USER_AGENT, field_line
-from mcpwire.protocol.http_reply import Request, as_text
+from mcpwire.protocol.http_reply import Request, decode_fields
 from mcpwire.transports.http.connecting import connect_error, interleave
-from mcpwire.transports.http.engine import proxy_of
+from mcpwire.transports.http.engine import proxy_url
 from mcpwire.transports.http.httpx_engine import HttpxEngine
 from mcpwire.transports.http.target import Http
 from mcpwire.wire.json import encode
@@ -64,12 +64,12 @@ logger = logging.getLogger("mcpwire.oauth")
 
 MAX_REDIRECTS: Final = 3
 
-FIRST_TRY_S: Final = 2.0
+FIRST_CONNECT_TIMEOUT_S: Final = 2.0
 """Timeout of connecting to an address if others are left to try."""
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
-_NAMED_BY_USER: Final = ("issuer", "idp_issuer", "idp_token_endpoint")
+_URL_OPTIONS: Final = ("issuer", "idp_issuer", "idp_token_endpoint")
 """Options of grants that contain a URL given by the user."""
 
 
@@ -88,23 +88,23 @@ class Fetcher:
     def __init__(self, target: Http, limits: Limits) -> None:
         self._target = target
         self._limits = limits
-        self._anchors = {url.host: url for url in (*_named(target), target.parsed)}
+        self._anchors = {url.host: url for url in (*_user_urls(target), target.parsed)}
         self._networks: dict[str, AddressClass] = {}
-        self._answering: dict[str, str] = {}  # the address that answered, by host
+        self._working_addresses: dict[str, str] = {}  # by host, those that answered
 
     async def fetch(self, step: Fetch) -> Answer:
         """Return the answer to a request, with any status."""
         try:
             async with asyncio.timeout(self._limits.oauth_timeout):
-                return await self._follow(step)
+                return await self._follow_redirects(step)
         except (AuthError, LocalProtocolError):
             raise
         except MessageTooLarge as error:
-            raise _unusable(step, f"cannot be used: {error}", None) from None
+            raise _unusable_error(step, f"cannot be used: {error}", None) from None
         except RemoteProtocolError:
             # The error may quote the answer, and the answer may quote the request.
-            why = "cannot be used: it is not acceptable HTTP"
-            raise _unusable(step, why, None) from None
+            reason = "cannot be used: it is not acceptable HTTP"
+            raise _unusable_error(step, reason, None) from None
         except MCPError as error:
             raise AuthTemporarilyUnavailable(
                 f"{step.what} at '{mask_url(step.url)}' gives no answer: {error}"
@@ -115,66 +115,66 @@ class Fetcher:
                 f"{self._limits.oauth_timeout:g} s"
             ) from error
 
-    async def _follow(self, step: Fetch) -> Answer:
-        anchor = self._anchor(parse_url(step.url).host)
+    async def _follow_redirects(self, step: Fetch) -> Answer:
+        anchor = self._anchor_url(parse_url(step.url).host)
         url = UrlPolicy(anchor, self._target.allow_insecure).check(step.url, step.what)
         for _ in range(MAX_REDIRECTS):
-            answer = await self._ask(step, url)
-            there = _redirection(step, url, answer)
-            if there is None:
+            answer = await self._send(step, url)
+            redirect_url = _redirect_url(step, url, answer)
+            if redirect_url is None:
                 return answer
-            url = there
-        return await self._ask(step, url)
+            url = redirect_url
+        return await self._send(step, url)
 
-    def _anchor(self, host: str) -> Url:
+    def _anchor_url(self, host: str) -> Url:
         """Return the URL that a host may share a network with: a user's or server's."""
         return self._anchors.get(host, self._target.parsed)
 
-    async def _ask(self, step: Fetch, url: Url) -> Answer:
+    async def _send(self, step: Fetch, url: Url) -> Answer:
         """Send the request to the first address that accepts a connection."""
-        place = self._place(url)
-        addresses = await self._addresses(step, url, place)
-        request = _request_of(step, url)
+        target = self._origin_target(url)
+        addresses = await self._addresses(step, url, target)
+        request = _make_request(step, url)
         for number, address in enumerate(addresses, 1):
             is_last = number == len(addresses)
-            document = _Document(step, self._limits)
+            sink = _AnswerSink(step, self._limits)
             engine = HttpxEngine(
-                place,
+                target,
                 self._limits,
                 address=address,
-                connect_timeout=None if is_last else FIRST_TRY_S,
+                connect_timeout=None if is_last else FIRST_CONNECT_TIMEOUT_S,
             )
             try:
-                await _exchange(engine, request, document)
+                await _exchange(engine, request, sink)
             except ConnectError as error:
                 if is_last or error.reason == "tls":
                     raise
                 continue
             if address is not None:
-                self._answering[url.host] = address
-            answer = document.answer()
+                self._working_addresses[url.host] = address
+            answer = sink.answer()
             verb = "POST" if step.is_post else "GET"
             logger.debug("%s: %s %s: %d", step.what, verb, url, answer.status)
             return answer
         raise AssertionError("there is always an address")
 
     async def _addresses(
-        self, step: Fetch, url: Url, place: Http
+        self, step: Fetch, url: Url, target: Http
     ) -> Sequence[str | None]:
         """Return the checked addresses in the order to try; None means the proxy."""
-        if proxy_of(place) is not None:
+        if proxy_url(target) is not None:
             return [None]
         try:
-            found = await self._resolve(url)
+            addresses = await self._resolve(url)
         except (OSError, UnicodeError) as error:
-            raise connect_error(place, error) from error
+            raise connect_error(target, error) from error
         network: AddressClass = "public"
-        if any(address_class(address) != "public" for address in found):
-            network = await self._network(self._anchor(url.host))
-        for address in found:
+        if any(address_class(address) != "public" for address in addresses):
+            network = await self._network(self._anchor_url(url.host))
+        for address in addresses:
             check_address(address, server_class=network, what=step.what, host=url.host)
-        known = self._answering.get(url.host)
-        return sorted(found, key=lambda address: address != known)
+        working = self._working_addresses.get(url.host)
+        return sorted(addresses, key=lambda address: address != working)
 
     async def _resolve(self, url: Url) -> list[str]:
         if ":" in url.host or url.host.rpartition(".")[2].isdigit():
@@ -182,39 +182,39 @@ class Fetcher:
         infos = await asyncio.get_running_loop().getaddrinfo(
             url.host, url.port, type=socket.SOCK_STREAM
         )
-        found = [str(info[4][0]) for info in interleave(infos)]
-        if not found:
+        addresses = [str(info[4][0]) for info in interleave(infos)]
+        if not addresses:
             raise OSError("it has no address")
-        own = self._anchors.get(url.host)
-        if own is not None:
-            self._networks.setdefault(url.host, class_of_server(own, found))
-        return list(dict.fromkeys(found))
+        anchor = self._anchors.get(url.host)
+        if anchor is not None:
+            self._networks.setdefault(url.host, server_address_class(anchor, addresses))
+        return list(dict.fromkeys(addresses))
 
     async def _network(self, anchor: Url) -> AddressClass:
-        """Return the network of the host of a URL from `_anchor`."""
+        """Return the network of the host of a URL from `_anchor_url`."""
         if anchor.host not in self._networks:
             try:
                 addresses = await self._resolve(anchor)
             except (OSError, UnicodeError):  # perhaps only a proxy can resolve it
                 addresses = []
-            self._networks[anchor.host] = class_of_server(anchor, addresses)
+            self._networks[anchor.host] = server_address_class(anchor, addresses)
         return self._networks[anchor.host]
 
-    def _place(self, url: Url) -> Http:
+    def _origin_target(self, url: Url) -> Http:
         """Return a target for the origin of a URL."""
-        given = self._target
-        is_own = url.host == given.parsed.host
+        target = self._target
+        is_own = url.host == target.parsed.host
         tls: dict[str, Any] = {}
         if url.scheme == "https":
             tls = {
-                "ssl": given.ssl,
-                "ca_file": given.ca_file,
-                "client_cert": given.client_cert if is_own else None,
+                "ssl": target.ssl,
+                "ca_file": target.ca_file,
+                "client_cert": target.client_cert if is_own else None,
             }
-        return Http(url.origin, proxy=given.proxy, trust_env=given.trust_env, **tls)
+        return Http(url.origin, proxy=target.proxy, trust_env=target.trust_env, **tls)
 
 
-class _Document:
+class _AnswerSink:
     """The `ResponseSink` of an answer of at most `Limits.oauth_document` bytes."""
 
     def __init__(self, step: Fetch, limits: Limits) -> None:
@@ -227,7 +227,7 @@ class _Document:
 
     def head(self, status: int, fields: dict[bytes, bytes]) -> None:
         self._status = status
-        self._fields = as_text(fields)
+        self._fields = decode_fields(fields)
 
     def data(self, chunk: bytes) -> None:
         self._body += chunk
@@ -236,7 +236,7 @@ class _Document:
         del self._body[self._limits.oauth_document :]
         self.is_over = True
         if self._status < 300:
-            raise _unusable(
+            raise _unusable_error(
                 self._step,
                 f"is over the limit of {self._limits.oauth_document} bytes",
                 self._status,
@@ -249,10 +249,10 @@ class _Document:
         return Answer(self._status, self._fields, bytes(self._body))
 
 
-async def _exchange(engine: HttpxEngine, request: Request, document: _Document) -> None:
+async def _exchange(engine: HttpxEngine, request: Request, sink: _AnswerSink) -> None:
     """Send one request and close the engine, even if the fetch is cancelled."""
     try:
-        await engine.exchange(request, document, None)
+        await engine.exchange(request, sink, None)
     finally:
         try:
             await engine.aclose()
@@ -261,7 +261,7 @@ async def _exchange(engine: HttpxEngine, request: Request, document: _Document) 
             raise
 
 
-def _request_of(step: Fetch, url: Url) -> Request:
+def _make_request(step: Fetch, url: Url) -> Request:
     body: bytes | None = None
     fields = {
         "host": url.authority,
@@ -283,7 +283,7 @@ def _request_of(step: Fetch, url: Url) -> Request:
     )
 
 
-def _redirection(step: Fetch, url: Url, answer: Answer) -> Url | None:
+def _redirect_url(step: Fetch, url: Url, answer: Answer) -> Url | None:
     """Return the URL that an answer redirects to if it may be followed."""
     location = answer.fields.get("location")
     if answer.status not in _REDIRECTS or location is None:
@@ -299,24 +299,28 @@ def _redirection(step: Fetch, url: Url, answer: Answer) -> Url | None:
     if not step.may_redirect:
         return None
     try:
-        there = resolve_url(url, location)
+        redirect_url = resolve_url(url, location)
     except ValueError:
         return None
     # With the same scheme, host and port the check of the URL remains valid; the
     # addresses are checked for each request.
-    return there if same_origin(url, there) and there.fragment is None else None
+    return (
+        redirect_url
+        if same_origin(url, redirect_url) and redirect_url.fragment is None
+        else None
+    )
 
 
-def _named(target: Http) -> list[Url]:
+def _user_urls(target: Http) -> list[Url]:
     """Return the URLs in the user's options, which may be in a private network."""
-    texts = [getattr(target.grant, option, None) for option in _NAMED_BY_USER]
+    texts = [getattr(target.grant, option, None) for option in _URL_OPTIONS]
     return [parse_url(text) for text in texts if text is not None and "://" in text]
 
 
-def _unusable(step: Fetch, why: str, status: int | None) -> AuthError:
-    message = f"the answer of {step.what} at '{mask_url(step.url)}' {why}"
+def _unusable_error(step: Fetch, reason: str, status: int | None) -> AuthError:
+    message = f"the answer of {step.what} at '{mask_url(step.url)}' {reason}"
     if step.form is not None:
         return TokenError(message, status=status)
     if step.document is not None:
         return RegistrationError(message, status=status)
-    return DiscoveryError(message, tried=((mask_url(step.url), why),))
+    return DiscoveryError(message, tried=((mask_url(step.url), reason),))

@@ -37,24 +37,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcpwire.auth.config import OAuth
-    from mcpwire.auth.steps import Ask
+    from mcpwire.auth.steps import AuthorizeUser
     from mcpwire.wire.urls import Url
 
 # Longest wait for a browser program: some return only when their window is closed.
-STARTED_S: Final = 2.0
+BROWSER_START_TIMEOUT_S: Final = 2.0
 
 PATH: Final = "/callback"
 
 # Codes of some servers are several KiB long, and browsers also send cookies.
-LONGEST_REQUEST: Final = 32 * 1024
-CONNECTION_S: Final = 10.0  # time for a request; browsers open spare connections
-LEAVE_S: Final = 1.0  # time for a browser to read the page and close
-CONNECTIONS: Final = 16  # maximum at once; another one replaces the oldest
+MAX_REQUEST_BYTES: Final = 32 * 1024
+REQUEST_TIMEOUT_S: Final = 10.0  # time for a request; browsers open spare connections
+PAGE_TIMEOUT_S: Final = 1.0  # time for a browser to read the page and close
+MAX_CONNECTIONS: Final = 16  # maximum at once; another one replaces the oldest
 
-_MOST_PARAMETERS: Final = 64
+_MAX_PARAMETERS: Final = 64
 
 # A redirect URI of this module, with its port.
-_OURS: Final = re.compile(rf"http://(?:127\.0\.0\.1|\[::1\]):([0-9]+){PATH}")
+_REDIRECT_URI: Final = re.compile(rf"http://(?:127\.0\.0\.1|\[::1\]):([0-9]+){PATH}")
 
 _NO_SUCH_ADDRESS: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
@@ -74,14 +74,14 @@ class InteractiveLogin:
         )
         return self._callbacks.redirect_uri
 
-    async def ask(self, step: Ask) -> dict[str, str]:
+    async def ask(self, step: AuthorizeUser) -> dict[str, str]:
         """Send the user to the URL; return the parameters of the response."""
         grant = self._grant
         try:
             async with asyncio.timeout(grant.timeout):
                 if grant.ask is not None:
                     return returned_parameters(await call_user(grant.ask, step.url))
-                await asyncio.to_thread(self._show, step.url)
+                await asyncio.to_thread(self._show_url, step.url)
                 assert self._callbacks is not None
                 return await self._callbacks.wait(step.state)
         except TimeoutError as error:
@@ -90,7 +90,7 @@ class InteractiveLogin:
                 error="timeout",
             ) from error
 
-    def _show(self, url: str) -> None:
+    def _show_url(self, url: str) -> None:
         grant = self._grant
         if grant.on_url is not None:
             grant.on_url(url)
@@ -146,7 +146,7 @@ def open_browser(url: str, *, server: Url | None) -> bool:
     `server` is None if the URL was checked for its server before.
     """
     checked = check_authorization_url(url, server=server)
-    browser = _browser()
+    browser = _find_browser()
     if browser is None:
         return False
     outcome: list[bool] = []
@@ -159,11 +159,11 @@ def open_browser(url: str, *, server: Url | None) -> bool:
 
     thread = threading.Thread(target=start, name="mcpwire-browser", daemon=True)
     thread.start()
-    thread.join(STARTED_S)
+    thread.join(BROWSER_START_TIMEOUT_S)
     return outcome[0] if outcome else True
 
 
-def _browser() -> webbrowser.BaseBrowser | None:
+def _find_browser() -> webbrowser.BaseBrowser | None:
     import webbrowser
 
     try:
@@ -189,10 +189,10 @@ class CallbackServer:
     def __init__(
         self, *, port: int | None = None, preferred: str | None = None
     ) -> None:
-        self._listener = _bind(port, preferred)
+        self._listener = _open_listener(port, preferred)
         host, self.port = self._listener.getsockname()[:2]
-        at = f"[{host}]" if ":" in host else host
-        self._authority = f"{at}:{self.port}"
+        shown_host = f"[{host}]" if ":" in host else host
+        self._authority = f"{shown_host}:{self.port}"
         self.redirect_uri = f"http://{self._authority}{PATH}"
         self._tasks: dict[asyncio.Task[None], None] = {}  # by connection, oldest first
         register_after_fork(self)
@@ -202,10 +202,10 @@ class CallbackServer:
         loop = asyncio.get_running_loop()
         redirect: asyncio.Future[dict[str, str]] = loop.create_future()
 
-        def connected(
+        def on_connection(
             reader: asyncio.StreamReader, writer: asyncio.StreamWriter
         ) -> None:
-            if len(self._tasks) == CONNECTIONS:
+            if len(self._tasks) == MAX_CONNECTIONS:
                 oldest = next(iter(self._tasks))
                 del self._tasks[oldest]
                 oldest.cancel()
@@ -215,7 +215,10 @@ class CallbackServer:
             task.add_done_callback(lambda task: self._tasks.pop(task, None))
 
         server = await asyncio.start_server(
-            connected, sock=self._listener, limit=LONGEST_REQUEST, start_serving=False
+            on_connection,
+            sock=self._listener,
+            limit=MAX_REQUEST_BYTES,
+            start_serving=False,
         )
         try:
             await server.start_serving()
@@ -237,26 +240,26 @@ class CallbackServer:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             params = None
             try:
-                async with asyncio.timeout(CONNECTION_S):
+                async with asyncio.timeout(REQUEST_TIMEOUT_S):
                     head = await reader.readuntil(b"\r\n\r\n")
             except asyncio.LimitOverrunError:
                 response = _TOO_LARGE
             else:
-                response, params = _judge(head, self._authority, state)
+                response, params = _check_request(head, self._authority, state)
             writer.write(response)  # a page fits into the send buffer
             writer.write_eof()
             if params is not None and not redirect.done():
                 redirect.set_result(params)
             # Closing with unread bytes would reset the connection and lose the page.
-            async with asyncio.timeout(LEAVE_S):
-                while await reader.read(LONGEST_REQUEST):
+            async with asyncio.timeout(PAGE_TIMEOUT_S):
+                while await reader.read(MAX_REQUEST_BYTES):
                     pass
 
     def close(self) -> None:
         """Close the port."""
         self._listener.close()
 
-    forked = close  # closes the copy in a forked process; the parent keeps its own
+    after_fork = close  # closes the copy in a forked process; the parent keeps its own
 
 
 def _response(status: str, text: str, extra: str = "") -> bytes:
@@ -291,7 +294,7 @@ _TOO_LARGE: Final = _response(
 )
 
 
-def _judge(
+def _check_request(
     head: bytes, authority: str, state: str
 ) -> tuple[bytes, dict[str, str] | None]:
     """Return the response to a request, and the parameters if it is the redirect."""
@@ -303,8 +306,8 @@ def _judge(
     hosts = [value.strip() for name, _, value in pairs if name.lower() == b"host"]
     # Another host name indicates DNS rebinding by a page. A browser omits the port if
     # it is the default port.
-    ours = ([authority.encode()], [authority.removesuffix(":80").encode()])
-    if not version.startswith(b"HTTP/1.") or hosts not in ours:
+    authorities = ([authority.encode()], [authority.removesuffix(":80").encode()])
+    if not version.startswith(b"HTTP/1.") or hosts not in authorities:
         return _BAD, None
     if path != PATH.encode():
         return _NOT_FOUND, None
@@ -316,8 +319,8 @@ def _judge(
         return _BAD, None
     # 2026-07-28 basic/authorization/security-considerations, "Open Redirection": a
     # response with another state is discarded.
-    is_ours = compare_digest(params.get("state", "").encode(), state.encode())
-    if not is_ours or params.keys().isdisjoint({"code", "error"}):
+    has_state = compare_digest(params.get("state", "").encode(), state.encode())
+    if not has_state or params.keys().isdisjoint({"code", "error"}):
         return _BAD, None
     return (_NOT_DONE if "error" in params else _DONE), params
 
@@ -328,31 +331,31 @@ def _query_parameters(query: str, errors: str = "replace") -> dict[str, str]:
     A parameter that occurs twice is ignored (RFC 6749 section 3.1).
     """
     pairs = parse_qsl(
-        query, keep_blank_values=True, errors=errors, max_num_fields=_MOST_PARAMETERS
+        query, keep_blank_values=True, errors=errors, max_num_fields=_MAX_PARAMETERS
     )
     names = [name for name, _ in pairs]
     return {name: value for name, value in pairs if names.count(name) == 1}
 
 
-def _bind(port: int | None, preferred: str | None) -> socket.socket:
+def _open_listener(port: int | None, preferred: str | None) -> socket.socket:
     """Return a listening socket that only this machine can reach."""
-    before = _OURS.fullmatch(preferred or "")
-    if port is None and before is not None:
+    previous = _REDIRECT_URI.fullmatch(preferred or "")
+    if port is None and previous is not None:
         with contextlib.suppress(OSError, OverflowError):  # else use any port
-            return _listener(int(before[1]))
+            return _listen_on(int(previous[1]))
     try:
-        return _listener(port or 0)
+        return _listen_on(port or 0)
     except OSError as error:
-        where = f"port {port}" if port is not None else "a port"
+        place = f"port {port}" if port is not None else "a port"
         raise AuthError(
-            f"cannot listen on {where} of this machine for the way back from logging "
+            f"cannot listen on {place} of this machine for the way back from logging "
             f"in: {os.strerror(error.errno or 0)}"
         ) from error
 
 
-def _listener(port: int) -> socket.socket:
+def _listen_on(port: int) -> socket.socket:
     # On POSIX, `create_server` reuses ports in TIME_WAIT and does not share ports.
-    backlog = 4 * CONNECTIONS
+    backlog = 4 * MAX_CONNECTIONS
     try:
         return socket.create_server(("127.0.0.1", port), backlog=backlog)
     except OSError as error:

@@ -49,12 +49,12 @@ T = TypeVar("T")
 logger = logging.getLogger("mcpwire")
 oauth_logger = logging.getLogger("mcpwire.oauth")
 
-BUSY_S: Final = 10.0  # longest wait for another process's (short) transaction
-POLL_S: Final = 0.01  # pause between two tries to lock a folder
-ATTEMPTS: Final = 3  # tries to open a file that other processes replace
-SLACK_S: Final = 1.0  # if the clock is set back further, leases are ignored
-LEASE_MORE_S: Final = 10.0  # time of a lease beyond that of its requests
-PENDING_TRIES: Final = 5  # tries to store a login that other processes replace
+BUSY_TIMEOUT_S: Final = 10.0  # longest wait for another process's (short) transaction
+LOCK_POLL_S: Final = 0.01  # pause between two tries to lock a folder
+MAX_ATTEMPTS: Final = 3  # tries to open a file that other processes replace
+CLOCK_SLACK_S: Final = 1.0  # if the clock is set back further, leases are ignored
+LEASE_MARGIN_S: Final = 10.0  # time of a lease beyond that of its requests
+MAX_PENDING_TRIES: Final = 5  # tries to store a login that other processes replace
 
 VERSION: Final = 1  # of the tables; a file with another version is not changed
 
@@ -65,16 +65,16 @@ TABLES: Final[Mapping[str, str]] = {
     "change": "id integer primary key, number integer not null",
 }
 
-BROKEN: Final = frozenset({11, 26})  # SQLITE_CORRUPT and SQLITE_NOTADB
+BROKEN_CODES: Final = frozenset({11, 26})  # SQLITE_CORRUPT and SQLITE_NOTADB
 
 # The suffixes of SQLite's files, that of the database last: no journal of an old
 # database must remain that SQLite would replay into a new one.
-FILES: Final = ("-journal", "-wal", "-shm", "")
+FILE_SUFFIXES: Final = ("-journal", "-wal", "-shm", "")
 
 IS_POSIX: Final = os.name == "posix"
 
 # Errors of file systems on which folders cannot be locked.
-NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
+NO_LOCK_ERRNOS: Final = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
 
 _FOLDERS: Final = {
     "darwin": ("Library", "Application Support"),
@@ -138,7 +138,7 @@ class MemoryStorage:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {len(self.keys())} credentials>"
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """Replace the mutex in a forked process: a parent's thread may hold it."""
         self._mutex = threading.Lock()
 
@@ -163,8 +163,8 @@ class MemoryStorage:
         """Acquire the key's only lease for an owner; see `Storage.lease`."""
         now = monotonic()
         with self._mutex:
-            held = self._leases.get(key)
-            if held is not None and held[0] != owner and now < held[1]:
+            current = self._leases.get(key)
+            if current is not None and current[0] != owner and now < current[1]:
                 return False
             self._leases[key] = (owner, now + seconds)
             return True
@@ -201,16 +201,16 @@ class FileStorage:
         self._is_default = path is None
         try:
             # Absolute, because a program may change its working directory.
-            given = Path(path).expanduser() if path is not None else default_path()
-            self.path = given.absolute()
+            file = Path(path).expanduser() if path is not None else default_path()
+            self.path = file.absolute()
         except (FileNotFoundError, RuntimeError) as error:
             raise StorageError(
                 f"cannot tell where credentials are to be kept ({error}): give a "
                 "storage, or its path"
             ) from error
         # Values that could not be stored, with the versions that they should replace.
-        self._unsaved: dict[str, tuple[bytes, int]] = {}
-        self._warned: str | None = None
+        self._unsaved_values: dict[str, tuple[bytes, int]] = {}
+        self._last_warning: str | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r})"
@@ -220,17 +220,17 @@ class FileStorage:
 
         The user can then log in again, which an error would prevent.
         """
-        unsaved = self._unsaved.get(key)
+        unsaved = self._unsaved_values.get(key)
         nothing: tuple[bytes | None, int] = (None, 0)
         try:
-            found = self._run(_load, key, missing=nothing)
+            stored = self._run(_load, key, missing=nothing)
         except StorageError as error:
             self._warn_once(error)
             return unsaved or nothing
-        if unsaved is None or unsaved[1] == found[1]:
-            return unsaved or found
-        self._unsaved.pop(key, None)  # another process has stored a newer one
-        return found
+        if unsaved is None or unsaved[1] == stored[1]:
+            return unsaved or stored
+        self._unsaved_values.pop(key, None)  # another process has stored a newer one
+        return stored
 
     def save(self, key: str, value: bytes | None, version: int) -> int | None:
         """Replace the value if it has this version; see `Storage.save`.
@@ -244,12 +244,12 @@ class FileStorage:
             saved = self._run(_save, key, value, version)
         except StorageError as error:
             if value is None:
-                self._unsaved.pop(key, None)
+                self._unsaved_values.pop(key, None)
                 raise
             self._warn_once(error)
-            self._unsaved[key] = (value, version)
+            self._unsaved_values[key] = (value, version)
             return version
-        self._unsaved.pop(key, None)
+        self._unsaved_values.pop(key, None)
         return saved
 
     def lease(self, key: str, owner: str, seconds: float) -> bool:
@@ -274,15 +274,15 @@ class FileStorage:
         Raises:
             StorageError: The file cannot be read.
         """
-        return sorted({*self._run(_keys, missing=list[str]()), *self._unsaved})
+        return sorted({*self._run(_keys, missing=list[str]()), *self._unsaved_values})
 
     def _warn_once(self, error: StorageError) -> None:
         """Log an error once until a transaction that writes succeeds again."""
-        if self._warned != str(error):
-            self._warned = str(error)
+        if self._last_warning != str(error):
+            self._last_warning = str(error)
             logger.warning("%s: nothing of it is used, and logins are not kept", error)
 
-    def _run(self, work: Callable[..., T], *given: Any, missing: T | None = None) -> T:
+    def _run(self, work: Callable[..., T], *args: Any, missing: T | None = None) -> T:
         """Run `work` in a transaction, and again if the file was replaced.
 
         If `work` only reads, `missing` is the result for a missing file.
@@ -290,10 +290,10 @@ class FileStorage:
         try:
             import sqlite3
         except ImportError as error:
-            raise self._failed("this Python comes without sqlite3") from error
+            raise self._error("this Python comes without sqlite3") from error
         attempt = 1
         while True:
-            found = None
+            file = None
             try:
                 if missing is not None and file_id(self.path) is None:
                     return missing
@@ -303,43 +303,43 @@ class FileStorage:
                 # of the old file, replay it into the old file, and remove it. A new
                 # file needs the folder alone: to close it releases all locks that this
                 # process has on it, those of SQLite as well.
-                is_there = file_id(self.path) is not None
-                with folder_lock(self.path.parent, BUSY_S, shared=is_there):
-                    if is_there and file_id(self.path) is None:
+                is_present = file_id(self.path) is not None
+                with folder_lock(self.path.parent, BUSY_TIMEOUT_S, shared=is_present):
+                    if is_present and file_id(self.path) is None:
                         continue  # set aside meanwhile
                     make_file(self.path)
-                    found = file_id(self.path)
+                    file = file_id(self.path)
                     begin = "begin immediate" if missing is None else "begin"
-                    outcome = self._transact(begin, work, given)
+                    outcome = self._transact(begin, work, args)
             except (sqlite3.Error, OSError, UnicodeEncodeError) as error:
-                self._recover(error, found, is_last=attempt == ATTEMPTS)
+                self._recover(error, file, is_last=attempt == MAX_ATTEMPTS)
                 attempt += 1
             else:
                 if missing is None:
-                    self._warned = None
+                    self._last_warning = None
                 return outcome
 
-    def _transact(self, begin: str, work: Callable[..., T], given: Any) -> T:
+    def _transact(self, begin: str, work: Callable[..., T], args: Any) -> T:
         import sqlite3
 
         # Mode rw creates no file: others could read a file that SQLite creates.
         connection = sqlite3.connect(
             f"{self.path.as_uri()}?mode=rw",
             uri=True,
-            timeout=BUSY_S,
+            timeout=BUSY_TIMEOUT_S,
             isolation_level=None,
         )
         # Closing rolls back an open transaction.
         with contextlib.closing(connection) as database:
             # Replaced and removed tokens must not stay in free pages.
             database.execute("pragma secure_delete = on").fetchall()
-            self._set_up(database)
+            self._create_tables(database)
             database.execute(begin)
-            outcome = work(database, *given)
+            outcome = work(database, *args)
             database.execute("commit")
         return outcome
 
-    def _set_up(self, database: sqlite3.Connection) -> None:
+    def _create_tables(self, database: sqlite3.Connection) -> None:
         """Create the tables in an empty database; refuse one with other tables."""
         if _version(database) == VERSION:
             return
@@ -351,37 +351,37 @@ class FileStorage:
                 database.execute(f"create table {name} ({columns})")
             database.execute(f"pragma user_version = {VERSION}")
         elif version != VERSION:
-            raise self._failed("it is another program's, or a newer mcpwire's")
+            raise self._error("it is another program's, or a newer mcpwire's")
         database.execute("commit")
 
     def _recover(
-        self, error: Exception, found: tuple[int, int] | None, *, is_last: bool
+        self, error: Exception, file: tuple[int, int] | None, *, is_last: bool
     ) -> None:
         """Return if the transaction may be tried again, else raise `StorageError`."""
-        is_broken = getattr(error, "sqlite_errorcode", 0) & 0xFF in BROKEN
+        is_broken = getattr(error, "sqlite_errorcode", 0) & 0xFF in BROKEN_CODES
         try:
-            is_same = file_id(self.path) == found
+            is_same = file_id(self.path) == file
             if is_last or (is_same and not is_broken):
-                raise self._failed(error) from error
-            if is_same and found is not None:
-                self._set_aside(found, error)
+                raise self._error(error) from error
+            if is_same and file is not None:
+                self._set_aside(file, error)
         except OSError as other:
-            raise self._failed(other) from other
+            raise self._error(other) from other
 
-    def _failed(self, error: Exception | str) -> StorageError:
+    def _error(self, error: Exception | str) -> StorageError:
         reason = error.strerror if isinstance(error, OSError) else None
         path = str(self.path)
         return StorageError(
             f"cannot use {path!r} for credentials: {reason or error}", path=path
         )
 
-    def _set_aside(self, broken: tuple[int, int], error: Exception) -> None:
+    def _set_aside(self, broken_id: tuple[int, int], error: Exception) -> None:
         """Rename a broken file unless another process has just renamed it."""
-        name = f"{self.path.name}.broken-{int(wall_time())}-{broken[1]}"
-        with folder_lock(self.path.parent, BUSY_S):
-            if file_id(self.path) != broken:
+        name = f"{self.path.name}.broken-{int(wall_time())}-{broken_id[1]}"
+        with folder_lock(self.path.parent, BUSY_TIMEOUT_S):
+            if file_id(self.path) != broken_id:
                 return
-            for suffix in FILES:
+            for suffix in FILE_SUFFIXES:
                 with contextlib.suppress(FileNotFoundError):
                     self.path.with_name(self.path.name + suffix).rename(
                         self.path.with_name(name + suffix)
@@ -399,8 +399,8 @@ class FileStorage:
 
 
 def _version(database: sqlite3.Connection) -> int:
-    found: int = database.execute("pragma user_version").fetchone()[0]
-    return found
+    version: int = database.execute("pragma user_version").fetchone()[0]
+    return version
 
 
 def _load(database: sqlite3.Connection, key: str) -> tuple[bytes | None, int]:
@@ -433,7 +433,7 @@ def _lease(database: sqlite3.Connection, key: str, owner: str, seconds: float) -
         "select owner, begun, ends from lease where key = ?", (key,)
     ).fetchone()
     # A lease that begins in the future was acquired before the clock was set back.
-    if row is not None and row[0] != owner and row[1] - SLACK_S <= now < row[2]:
+    if row is not None and row[0] != owner and row[1] - CLOCK_SLACK_S <= now < row[2]:
         return False
     database.execute("delete from lease where ends <= ?", (now,))
     database.execute(
@@ -457,10 +457,10 @@ def _keys(database: sqlite3.Connection) -> list[str]:
 def default_path() -> Path:
     """Return the path of this user's credentials; FileNotFoundError without a home."""
     name = "LOCALAPPDATA" if sys.platform == "win32" else "XDG_STATE_HOME"
-    given = os.environ.get(name) or ""
+    value = os.environ.get(name) or ""
     # XDG Base Directory Specification: a relative path must be ignored.
-    if sys.platform != "darwin" and Path(given).is_absolute():
-        folder = Path(given)
+    if sys.platform != "darwin" and Path(value).is_absolute():
+        folder = Path(value)
     else:
         try:
             home = Path.home()
@@ -473,34 +473,34 @@ def default_path() -> Path:
 def file_id(path: Path) -> tuple[int, int] | None:
     """Return device and inode of a file, or None if it does not exist."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def make_folder(folder: Path, *, is_ours: bool) -> None:
     """Create a private folder, or check that other users cannot write to it."""
     missing = []
-    above = folder
-    while file_id(above) is None:
-        missing.append(above)
-        above = above.parent
+    parent = folder
+    while file_id(parent) is None:
+        missing.append(parent)
+        parent = parent.parent
     # All are private, otherwise other users could replace the last one.
-    for each in reversed(missing):
+    for missing_folder in reversed(missing):
         with contextlib.suppress(FileExistsError):
-            each.mkdir(mode=0o700)
-            each.chmod(0o700)  # the umask may have removed bits
+            missing_folder.mkdir(mode=0o700)
+            missing_folder.chmod(0o700)  # the umask may have removed bits
     if not IS_POSIX:
         return
-    found = _check_own(folder, stat.S_ISDIR)
-    mode = stat.S_IMODE(found.st_mode)
+    status = _check_owner(folder, stat.S_ISDIR)
+    mode = stat.S_IMODE(status.st_mode)
     # A user's private group has the same number as the user.
-    others = 0o022 if found.st_gid != found.st_uid else 0o002
+    write_bits = 0o022 if status.st_gid != status.st_uid else 0o002
     if is_ours and mode & 0o077:
         folder.chmod(0o700)
     # The folder may be /tmp, or shared on purpose, so its mode is not changed.
-    if not is_ours and mode & others:
+    if not is_ours and mode & write_bits:
         raise PermissionError(
             f"others may write in its folder {str(folder)!r}: choose one of your own"
         )
@@ -514,26 +514,26 @@ def make_file(path: Path) -> None:
     if file_id(path) is None:
         with contextlib.suppress(FileExistsError):
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            made = os.open(path, flags, 0o600)
+            descriptor = os.open(path, flags, 0o600)
             try:
-                os.fchmod(made, 0o600)  # the umask may have removed bits
+                os.fchmod(descriptor, 0o600)  # the umask may have removed bits
             finally:
-                os.close(made)
-    found = _check_own(path, stat.S_ISREG)
-    if stat.S_IMODE(found.st_mode) & 0o077:
+                os.close(descriptor)
+    status = _check_owner(path, stat.S_ISREG)
+    if stat.S_IMODE(status.st_mode) & 0o077:
         path.chmod(0o600)
 
 
-def _check_own(path: Path, is_kind: Any) -> os.stat_result:
-    found = path.lstat()
-    if stat.S_ISLNK(found.st_mode):
+def _check_owner(path: Path, is_kind: Any) -> os.stat_result:
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
         raise PermissionError(f"{str(path)!r} is a symbolic link")
-    if not is_kind(found.st_mode):
+    if not is_kind(status.st_mode):
         kind = "folder" if is_kind is stat.S_ISDIR else "file"
         raise PermissionError(f"{str(path)!r} is not a {kind}")
-    if found.st_uid != os.geteuid():
+    if status.st_uid != os.geteuid():
         raise PermissionError(f"{str(path)!r} belongs to another user")
-    return found
+    return status
 
 
 @contextlib.contextmanager
@@ -549,31 +549,31 @@ def folder_lock(
         return
     import fcntl
 
-    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     ends_at = monotonic() + seconds
     # SQLite does not lock the folder, so the locks cannot interfere.
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         while True:
             try:
-                fcntl.flock(opened, how | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
                 if monotonic() > ends_at:
                     raise TimeoutError("another process does not let it go") from None
-                sleep(POLL_S)
+                sleep(LOCK_POLL_S)
             except OSError as error:
-                if error.errno not in NO_LOCKS:
+                if error.errno not in NO_LOCK_ERRNOS:
                     raise
                 break
         yield
     finally:
         with contextlib.suppress(OSError):  # a forked process may have a copy of it
-            fcntl.flock(opened, fcntl.LOCK_UN)
-        os.close(opened)
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
 
 
-def storage_of(grant: Grant) -> Storage:
+def storage_for(grant: Grant) -> Storage:
     """Return the store for a grant's tokens; create the default store if needed."""
     storage: Storage | None = grant.storage
     if storage is None:
@@ -589,10 +589,10 @@ class CredentialStore:
     """Access to the store for one operation; remembers the version that it loaded."""
 
     def __init__(self, grant: Grant, target: Http, limits: Limits) -> None:
-        self._storage = storage_of(grant)
+        self._storage = storage_for(grant)
         # A lease must last for its request, a second one for a nonce, and the access to
         # the store. After its end another process may send the same refresh token.
-        self._lease_min = 2 * limits.oauth_timeout + LEASE_MORE_S
+        self._lease_min = 2 * limits.oauth_timeout + LEASE_MARGIN_S
         names = target.parsed.unmasked, grant.profile, type(grant).__name__
         self._key = credential_key(*names)
         self._pending = pending_key(*names)
@@ -614,7 +614,7 @@ class CredentialStore:
                 outcome = None if data is None else load(data)
             case steps.Save():
                 outcome = self._save(dump(step.record))
-            case steps.Forget():
+            case steps.Delete():
                 # A pending login contains credentials as well.
                 _, version = self._storage.load(self._pending)
                 self._storage.save(self._pending, None, version)
@@ -623,14 +623,14 @@ class CredentialStore:
                 self._save_pending(dump(step.pending))
             case steps.LoadPending():
                 outcome = self._load_pending()
-            case steps.Lease():
+            case steps.AcquireLease():
                 seconds = max(step.seconds, self._lease_min)
                 outcome = self._storage.lease(self._key, self._owner, seconds)
                 self._has_lease = outcome
                 if self._is_closed:  # by another thread during `lease`
                     self.release()
             case _:
-                assert isinstance(step, steps.Release)
+                assert isinstance(step, steps.ReleaseLease)
                 self.release()
         return outcome
 
@@ -657,7 +657,7 @@ class CredentialStore:
         return version is not None
 
     def _save_pending(self, data: bytes) -> None:
-        for _ in range(PENDING_TRIES):  # the last writer wins
+        for _ in range(MAX_PENDING_TRIES):  # the last writer wins
             _, version = self._storage.load(self._pending)
             if self._storage.save(self._pending, data, version) is not None:
                 return

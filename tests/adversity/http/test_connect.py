@@ -63,7 +63,7 @@ async def test_a_4xx_to_the_probe_leads_to_initialize(status, body):
 
 @pytest.mark.pain("P26")
 async def test_the_late_body_of_a_refused_probe_is_waited_for(monkeypatch):
-    monkeypatch.setattr(channel, "DECIDING_S", HANG_S)
+    monkeypatch.setattr(channel, "NEGOTIATION_ERROR_BODY_S", HANG_S)
 
     def late(request, conn):
         error = {"code": -32022, "message": "no", "data": {"supported": ["2099-01-01"]}}

@@ -246,7 +246,7 @@ async def test_cancelling_a_subscription_at_each_moment_leaves_none(era, monkeyp
         task = await schedule.run(lambda: client.subscribe("memo://one"))
         if not task.cancelled():
             await client.unsubscribe("memo://one")
-        assert not client._connection.subscriptions.are_needed()
+        assert not client._connection.subscriptions.has_consumers()
         if era == "stateless":
             await until(lambda: not client._connection.channel.is_busy)
 

@@ -162,7 +162,7 @@ async def test_everything_is_bounded_though_headers_never_come(monkeypatch):
         async with connected(target) as client:
             await until(lambda: server.streams)
             # Not before: what it says as it connects has the time it needs.
-            monkeypatch.setattr(channel, "NOTICE_S", 0.1)
+            monkeypatch.setattr(channel, "NOTIFY_TIMEOUT_S", 0.1)
             headers.hangs = True
             with pytest.raises(mcpwire.RequestTimeout):
                 await client.call_tool("echo", timeout=0.1)

@@ -162,7 +162,7 @@ async def test_a_redirect_at_the_origin_is_followed_only_where_allowed(status):
 
 
 async def test_a_redirect_limits_no_time_of_the_answer_behind_it(monkeypatch):
-    monkeypatch.setattr(streamable, "ERROR_BODY_S", 0.0)
+    monkeypatch.setattr(streamable, "MAX_ERROR_BODY_S", 0.0)
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, follow_redirects=True, server_stream="never")
         async with connected(target, recovery=ONCE) as client:

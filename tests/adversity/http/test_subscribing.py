@@ -29,7 +29,7 @@ ENGINES = ("direct", "httpx")
 @pytest.fixture
 def patient(monkeypatch):
     """Let what is waited for be waited for longer than any test takes."""
-    monkeypatch.setattr(channel, "OPENING_S", 10 * BOUND_S)
+    monkeypatch.setattr(channel, "STREAM_OPEN_TIMEOUT_S", 10 * BOUND_S)
 
 
 # What is told at once is heard...
@@ -160,8 +160,8 @@ async def test_a_stream_whose_head_never_comes_is_waited_for_once(monkeypatch):
         async with connected(server) as client:
             started = time.monotonic()
             await client.subscribe(URI)
-            assert time.monotonic() - started > channel.OPENING_S * 0.9
-            monkeypatch.setattr(channel, "OPENING_S", HANG_S)
+            assert time.monotonic() - started > channel.STREAM_OPEN_TIMEOUT_S * 0.9
+            monkeypatch.setattr(channel, "STREAM_OPEN_TIMEOUT_S", HANG_S)
             for number in range(3):
                 await client.subscribe(f"memo://{number}", timeout=None)
 
@@ -197,7 +197,7 @@ async def test_a_subscription_that_is_given_up_as_it_waits_was_never_wanted(is_c
                 mcpwire.MCPError if is_closed else asyncio.CancelledError
             ):
                 await subscribing
-            assert not client._connection.subscriptions.are_needed()
+            assert not client._connection.subscriptions.has_consumers()
             if not is_closed:
                 assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert "resources/subscribe" not in server.verbs()

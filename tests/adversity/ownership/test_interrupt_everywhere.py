@@ -15,7 +15,7 @@ from quick import quick
 
 import mcpwire
 import mcpwire.sync
-from mcpwire.testing.leaks import Watch
+from mcpwire.testing.leaks import ResourceSnapshot
 
 pytestmark = [
     pytest.mark.fault("F42"),
@@ -96,7 +96,7 @@ def close(client):
 
 def interrupted_at(moment, kind, operate):
     """Do it once; return whether there was such a moment."""
-    watch = Watch()
+    watch = ResourceSnapshot()
     client = mcpwire.sync.Client(quick())
     client.connect()
     interrupt = Interrupt(moment, kind)
@@ -114,7 +114,7 @@ def interrupted_at(moment, kind, operate):
         error.add_note(f"after an interrupt in {interrupt.at}")
         raise
     client = None
-    if watch.leaked():
+    if watch.find_leaks():
         gc.collect()
         assert watch.settle() == [], interrupt.at
     return interrupt.at is not None

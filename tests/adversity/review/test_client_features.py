@@ -67,7 +67,7 @@ class Mortal(FakeServer):
         )
 
     def die(self):
-        self.channel._loop.call_soon(self.channel._other._peer_closed)
+        self.channel._loop.call_soon(self.channel._other_end._on_peer_closed)
 
     def listen(self, params, _):
         self.acknowledge(self.current["id"], params["notifications"])

@@ -14,7 +14,7 @@ PATIENCE = 30
 # What it waits for is added up in the test, and need not be waited for.
 SHORTENED = """
 from mcpwire.server import lifespan as lives, stdio
-stdio.ANSWER_GRACE_S = stdio.CANCEL_GRACE_S = stdio.END_BY_S = 0.05
+stdio.ANSWER_GRACE_S = stdio.CANCEL_GRACE_S = stdio.LIFESPAN_TIMEOUT_S = 0.05
 lives.EXIT_GRACE_S = 0.05
 """
 
@@ -80,7 +80,7 @@ def attempt(begin, end, *, is_answered, before=""):
     ids=["begins for ever", "ends for ever", "cannot be cancelled"],
 )
 def test_a_lifespan_that_hangs_does_not_hold_up_its_exit(begin, end):
-    assert stdio.END_BY_S + lifespan.EXIT_GRACE_S < 1.0  # the promise
+    assert stdio.LIFESPAN_TIMEOUT_S + lifespan.EXIT_GRACE_S < 1.0  # the promise
     err = attempt(begin, end, is_answered=begin == "pass", before=SHORTENED)
     assert "Traceback" not in err
 

@@ -191,7 +191,7 @@ async def test_half_a_line_costs_nothing_while_the_rest_is_waited_for():
         await half.wait()
         channel = client._connection.channel
         reads = 0
-        readable = channel._readable
+        readable = channel._on_readable
 
         def count():
             nonlocal reads

@@ -116,7 +116,7 @@ async def test_an_endless_line_on_stderr_costs_no_more_than_the_tail():
             assert (await client.call_tool("x", {"text": text})).text == text
         channel = client._connection.channel
         assert len(channel.stderr_tail) <= 1000
-        kept = channel._child.stderr._kept
+        kept = channel._child.stderr._buffer
         assert len(kept) <= 2 * 1000 + READ_BYTES
 
 

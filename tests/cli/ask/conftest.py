@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpwire.cli.interactive import Asker, Left
+from mcpwire.cli.interactive import Dismissed, Requester
 from mcpwire.versions import REVISIONS
 
 
@@ -28,14 +28,14 @@ class FakePerson:
     def show(self, lines):
         self.shown += lines
 
-    def forget(self):
+    def discard_input(self):
         self.forgot_before.append(len(self.typed))
 
-    async def ask(self, prompt):
+    async def prompt(self, prompt):
         self.shown.append(prompt)
         line = self.typed.pop(0)
         if line is None:
-            raise Left("cancel")
+            raise Dismissed("cancel")
         return line
 
 
@@ -46,4 +46,4 @@ def person():
 
 @pytest.fixture
 def asker():
-    return Asker("drinks", "some-server --fast", REVISIONS[-2])
+    return Requester("drinks", "some-server --fast", REVISIONS[-2])

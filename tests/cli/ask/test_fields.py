@@ -89,7 +89,7 @@ def test_it_is_said_what_a_field_takes(schema, kind):
     ],
 )
 def test_a_typed_line_is_a_value(schema, typed, value):
-    found = field(schema).read(typed)
+    found = field(schema).parse(typed)
     assert (found, type(found)) == (value, type(value))
 
 
@@ -115,10 +115,10 @@ def test_a_typed_line_is_a_value(schema, typed, value):
 )
 def test_what_does_not_fit_is_refused_with_the_reason(schema, typed, why):
     if why is None:
-        assert field(schema).read(typed) == typed  # a text all the same
+        assert field(schema).parse(typed) == typed  # a text all the same
         return
     with pytest.raises(ValueError) as caught:
-        field(schema).read(typed)
+        field(schema).parse(typed)
     assert why in str(caught.value)
 
 
@@ -140,14 +140,14 @@ def test_what_does_not_fit_is_refused_with_the_reason(schema, typed, why):
     ],
 )
 def test_a_value_is_shown_as_people_read_it(schema, value, shown):
-    assert field(schema).shown(value) == shown
+    assert field(schema).format(value) == shown
 
 
 def test_what_is_empty_is_so_by_its_kind():
-    assert field(TEXT).empty() == ""
-    assert field(LIST).empty() == []
+    assert field(TEXT).empty_value() == ""
+    assert field(LIST).empty_value() == []
     with pytest.raises(ValueError, match="expected a number"):
-        field(INTEGER).empty()
+        field(INTEGER).empty_value()
 
 
 @pytest.mark.attack("S32")

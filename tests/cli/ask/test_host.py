@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from mcpwire import UrlElicitationRequired
-from mcpwire.cli.interactive import Host
+from mcpwire.cli.interactive import RequestHandlers
 from mcpwire.cli.options import Options
 from mcpwire.cli.output import Output
 
@@ -14,10 +14,10 @@ PAGE = {"mode": "url", "message": "m", "url": "https://example.com/a"}
 
 @pytest.fixture
 def attended(person, monkeypatch):
-    """Make a host with a person who types what a test says."""
+    """Make handlers with a person who types what a test says."""
 
     def make(*typed):
-        monkeypatch.setattr(Host, "_is_attended", True)
+        monkeypatch.setattr(RequestHandlers, "_can_prompt", True)
         client = SimpleNamespace(protocol_version="2025-11-25", server_info=None)
         session = SimpleNamespace(
             options=Options(),
@@ -26,9 +26,9 @@ def attended(person, monkeypatch):
             client=client,
             target="some-server",
         )
-        host = Host(session)
-        host._person = person(*typed)
-        return host
+        handlers = RequestHandlers(session)
+        handlers._terminal = person(*typed)
+        return handlers
 
     return make
 
@@ -50,16 +50,20 @@ def required(data):
     ],
 )
 async def test_a_call_is_made_again_only_where_that_is_wanted(attended, typed, again):
-    host = attended(*typed)
-    assert await host.visit_all(required({"elicitations": [PAGE]})) == again
-    assert host._person.typed == []
-    assert "The server* asks you to visit" in host._person.text
+    handlers = attended(*typed)
+    assert (
+        await handlers.visit_required_urls(required({"elicitations": [PAGE]})) == again
+    )
+    assert handlers._terminal.typed == []
+    assert "The server* asks you to visit" in handlers._terminal.text
 
 
 async def test_all_pages_are_agreed_to_one_by_one(attended):
-    host = attended("y", "", "d")
-    assert not await host.visit_all(required({"elicitations": [PAGE, PAGE, PAGE]}))
-    assert host._person.text.count("  URL ") == 2
+    handlers = attended("y", "", "d")
+    assert not await handlers.visit_required_urls(
+        required({"elicitations": [PAGE, PAGE, PAGE]})
+    )
+    assert handlers._terminal.text.count("  URL ") == 2
 
 
 @pytest.mark.rule("ELIC-13")
@@ -77,9 +81,9 @@ async def test_all_pages_are_agreed_to_one_by_one(attended):
     ],
 )
 async def test_pages_that_must_not_be_shown_are_not(attended, data):
-    host = attended()
-    assert not await host.visit_all(required(data))
-    assert host._person.shown == []
+    handlers = attended()
+    assert not await handlers.visit_required_urls(required(data))
+    assert handlers._terminal.shown == []
 
 
 async def test_a_program_answers_no_more_than_it_may(monkeypatch, asker):
@@ -89,15 +93,15 @@ async def test_a_program_answers_no_more_than_it_may(monkeypatch, asker):
     from mcpwire.cli import interactive as models
     from mcpwire.types import CreateMessageRequestParams, SamplingMessage, TextContent
 
-    monkeypatch.setattr(models, "MAX_ANSWER", 10)
+    monkeypatch.setattr(models, "MAX_ANSWER_BYTES", 10)
     params = CreateMessageRequestParams([SamplingMessage("user", TextContent("x"))], 5)
     command = [sys.executable, "-S", "-c", "print('x' * 11)"]
     with pytest.raises(InternalError, match="too much"):
-        await models.ask_program(params, command, asker)
+        await models.run_program(params, command, asker)
 
 
 def test_what_a_model_is_asked_is_written_with_who_says_it():
-    from mcpwire.cli.interactive import asked_text
+    from mcpwire.cli.interactive import request_text
     from mcpwire.types import CreateMessageRequestParams, decode
 
     image = {"type": "image", "data": "eA==", "mimeType": "image/png"}
@@ -107,4 +111,4 @@ def test_what_a_model_is_asked_is_written_with_who_says_it():
     ]
     raw = {"messages": messages, "maxTokens": 5}
     params = decode(CreateMessageRequestParams, raw)
-    assert asked_text(params) == "user: a\nassistant: b\nassistant: [image]"
+    assert request_text(params) == "user: a\nassistant: b\nassistant: [image]"

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from mcpwire.cli import interactive as pages
-from mcpwire.cli.interactive import ask_consent, open_in_browser
+from mcpwire.cli.interactive import open_in_browser, request_consent
 from mcpwire.versions import REVISIONS
 
 BOUND_S = 30.0
@@ -27,7 +27,7 @@ def opened(monkeypatch):
 @pytest.mark.rule("ELIC-11", "ELIC-13", "ELIC-15")
 async def test_the_whole_url_is_shown_and_its_host_stands_out(asker, person, opened):
     one = person("d")
-    assert await ask_consent(URL, "Please pay.", asker, one) == "decline"
+    assert await request_consent(URL, "Please pay.", asker, one) == "decline"
     assert one.shown == [
         "",
         "*drinks* asks you to visit a page",
@@ -66,7 +66,7 @@ async def test_nothing_is_opened_before_both_are_agreed_to(
 ):
     typed, action, opens = dialog
     one = person(*typed)
-    assert await ask_consent(URL, "m", asker, one) == action
+    assert await request_consent(URL, "m", asker, one) == action
     assert one.typed == []
     assert opened == ([URL] if opens else [])
     assert one.forgot_before == [len(typed)]
@@ -88,7 +88,7 @@ async def test_where_the_answer_makes_the_call_again_that_waits_for_the_person(
 ):
     one = person(*typed)
     stateless = asker._replace(revision=REVISIONS[-1])
-    assert await ask_consent(URL, "m", stateless, one) == action
+    assert await request_consent(URL, "m", stateless, one) == action
     assert one.typed == []
 
 
@@ -117,13 +117,13 @@ async def test_where_the_answer_makes_the_call_again_that_waits_for_the_person(
 )
 async def test_what_is_odd_about_a_url_is_pointed_out(asker, person, url, said):
     one = person("c")
-    await ask_consent(url, "m", asker, one)
+    await request_consent(url, "m", asker, one)
     assert any(said in line for line in one.shown), one.text
 
 
 async def test_a_browser_that_there_is_not_is_no_failure(asker, person, opened):
     one = person("y", "o")
-    assert await ask_consent("https://other.example/", "m", asker, one) == "accept"
+    assert await request_consent("https://other.example/", "m", asker, one) == "accept"
     assert one.shown[-1] == "  No browser took it."
 
 
@@ -162,10 +162,10 @@ def written(path):
 
 
 def test_a_browser_that_stays_keeps_nobody(tmp_path, monkeypatch):
-    monkeypatch.setattr(pages, "OPENING_S", 0.5)
+    monkeypatch.setattr(pages, "OPENER_TIMEOUT_S", 0.5)
     pid = tmp_path / "pid"
     code = f"open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     monkeypatch.setenv("BROWSER", browser(tmp_path, code))
     assert open_in_browser(URL)
     os.killpg(os.getpgid(int(written(pid))), 9)
-    pages.STAYING.pop().wait(BOUND_S)
+    pages.RUNNING_BROWSERS.pop().wait(BOUND_S)

@@ -16,7 +16,7 @@ from cli_servers import PATIENCE, serving
 import mcpwire
 from mcpwire.cli.failures import UsageError
 from mcpwire.cli.main import main
-from mcpwire.cli.serve import changed, load_server, sources, split_target
+from mcpwire.cli.serve import find_change, load_server, scan_sources, split_target
 
 PIPE_BYTES = 4096
 
@@ -303,11 +303,11 @@ def test_files_that_come_go_or_change_are_seen_and_others_are_not(tmp_path):
     (tmp_path / ".hidden").mkdir()
     one = tmp_path / "pkg" / "one.py"
     one.write_text("1")
-    seen = [sources(tmp_path)]
+    seen = [scan_sources(tmp_path)]
 
     def look():
-        seen.append(sources(tmp_path))
-        return changed(*seen[-2:])
+        seen.append(scan_sources(tmp_path))
+        return find_change(*seen[-2:])
 
     assert look() is None
     (tmp_path / ".hidden" / "no.py").write_text("1")

@@ -46,7 +46,7 @@ async def test_a_server_that_is_not_there_is_named():
             raise ConnectionRefusedError("nobody listens")
 
     async with joined(Gateway({"gone": Gone()})) as client:
-        (upstreams,) = client.gateway.opened
+        (upstreams,) = client.gateway.session_sets
         gone = upstreams.members["gone"]
         with pytest.raises(InternalError, match="'gone' is not connected"):
             await forward(gone, "tools/call", {"name": "t"}, a_request(), upstreams)
@@ -67,7 +67,7 @@ async def test_a_server_that_sends_its_client_away_is_asked_again_a_little_later
     busy = {"resultType": "input_required", "requestState": "later"}
     server = rounds(busy, busy, DONE)
     async with joined(Gateway({"up": server})) as client:
-        (upstreams,) = client.gateway.opened
+        (upstreams,) = client.gateway.session_sets
         connection = upstreams.members["up"].client.connection
         soon = Recovery(backoff_initial=0.01)
         connection.settings = attrs.evolve(connection.settings, recovery=soon)
@@ -297,7 +297,7 @@ async def test_a_teller_that_is_closed_says_nothing_more():
     class Told(Hub):
         told = 0
 
-        def tell(self, *_):
+        def notify(self, *_):
             self.told += 1
 
     hub = Told()

@@ -70,7 +70,7 @@ async def test_a_client_that_leaves_ends_its_calls_and_nothing_of_them_is_left(d
         client = RawClient(gateway, down)
         await client.open()
         await begin(client, up, 2)
-        sets = [*gateway.opened, *gateway.pool.shared]
+        sets = [*gateway.session_sets, *gateway.pool.shared]
         (relay,) = [each.members["up"] for each in sets]
         assert len(relay.in_flight.calls) == 2
         await client.aclose()
@@ -161,7 +161,7 @@ async def test_hundreds_of_calls_leave_nothing_behind(down):
             ids = [client.request("tools/call", {"name": "up_t"}) for _ in range(100)]
             await asyncio.gather(*map(client.answer, ids))
         gateway = client.gateway
-        (upstreams,) = [*gateway.opened, *gateway.pool.shared]
+        (upstreams,) = [*gateway.session_sets, *gateway.pool.shared]
         assert not upstreams.members["up"].in_flight.calls
         assert not len(upstreams.downstream.suspended)
         assert not client.lines

@@ -314,7 +314,7 @@ async def test_who_goes_while_servers_are_told_leaves_nothing_watched():
         await until(lambda: {"uri": "memo://1"} in up.requests("resources/unsubscribe"))
         await settle(client)
         (upstreams,) = client.gateway.pool.shared
-        assert upstreams.members["up"].watched == {}
+        assert upstreams.members["up"].subscriptions == {}
 
 
 async def test_what_was_subscribed_to_is_told_by_a_server_that_took_the_place():
@@ -374,7 +374,7 @@ async def test_what_a_session_subscribed_to_is_given_up_when_it_leaves():
         await other.aclose()
         await until(lambda: up.requests("resources/unsubscribe"))
         (upstreams,) = gateway.pool.shared
-        assert upstreams.members["up"].watched == {}
+        assert upstreams.members["up"].subscriptions == {}
 
 
 # --- the log

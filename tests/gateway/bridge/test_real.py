@@ -136,7 +136,7 @@ async def test_the_post_of_a_cancelled_request_ends_at_once():
         message = json.loads(data)
         assert message["id"] == "x"
         assert message["error"]["code"] == -32800
-        (upstreams,) = gateway.opened
+        (upstreams,) = gateway.session_sets
         assert not upstreams.members["up"].in_flight.calls
     await gateway.aclose()
 

@@ -128,7 +128,7 @@ async def test_a_client_that_takes_too_long_ends_the_servers_call():
 
 @pytest.mark.attack("X07")
 async def test_beyond_the_bound_the_call_of_a_client_that_waited_for_longest_ends():
-    async with Standing(most=1) as at:
+    async with Standing(max_calls=1) as at:
         first = await at.call(ASK)
         other = RawClient(at.gateway, "2026-07-28")  # declares less: another set
         await other.open(elicitation={})
@@ -143,13 +143,13 @@ async def test_beyond_the_bound_the_call_of_a_client_that_waited_for_longest_end
 
 @pytest.mark.attack("X07")
 async def test_questions_that_a_stranger_leaves_open_take_no_room_from_others():
-    parking = SuspensionLimits(most=4)
+    parking = SuspensionLimits(max_calls=4)
     lots = [SuspendedCalls(parking) for _ in range(2)]
     ended = []
 
     async def work(call, name):
         try:
-            await call.suspended.ask("roots/list", None)
+            await call.suspended.send_request("roots/list", None)
         except asyncio.CancelledError:
             ended.append(name)
             raise
@@ -177,11 +177,11 @@ async def test_questions_that_a_stranger_leaves_open_take_no_room_from_others():
 
 @pytest.mark.attack("X07")
 async def test_calls_that_a_stranger_waits_for_end_for_a_client_with_fewer():
-    parking = SuspensionLimits(most=2)
+    parking = SuspensionLimits(max_calls=2)
     lot = SuspendedCalls(parking)
 
     async def work(call):
-        await call.suspended.ask("roots/list", None)
+        await call.suspended.send_request("roots/list", None)
         await asyncio.Event().wait()
 
     async def asked(address):
@@ -195,7 +195,7 @@ async def test_calls_that_a_stranger_waits_for_end_for_a_client_with_fewer():
     waited_for = []
     for _ in range(2):
         call, context = await asked("192.0.2.1")
-        call.suspended.take({"roots-1": {}}, context)
+        call.suspended.accept_answers({"roots-1": {}}, context)
         waited_for.append(asyncio.create_task(call.suspended.outcome()))
     await asked("198.51.100.1")
     with pytest.raises(InternalError, match="given up for others"):
@@ -208,15 +208,17 @@ async def test_calls_that_a_stranger_waits_for_end_for_a_client_with_fewer():
 
 
 async def test_calls_that_are_waited_for_do_not_end_for_others():
-    parking = SuspensionLimits(most=1)
+    parking = SuspensionLimits(max_calls=1)
     lot = SuspendedCalls(parking)
     calls = [RelayedCall(a_request(id)) for id in range(2)]
 
     async def attended():
-        return await calls[1].suspended.ask("roots/list", None)
+        return await calls[1].suspended.send_request("roots/list", None)
 
     async def work():
-        waiting = asyncio.ensure_future(calls[0].suspended.ask("roots/list", None))
+        waiting = asyncio.ensure_future(
+            calls[0].suspended.send_request("roots/list", None)
+        )
         await asyncio.sleep(0)
         with pytest.raises(InternalError, match="too many calls"):
             await lot.perform(calls[1], attended())

@@ -132,7 +132,7 @@ async def test_how_a_task_stands_is_told_to_who_listens():
         relay = next(iter(two.gateway.pool.shared)).members["b"]
         for _ in range(5):
             await two.client.discover()
-        assert not relay.watched_tasks
+        assert not relay.task_listeners
 
 
 async def test_no_client_hears_of_tasks_that_its_revision_does_not_have():
@@ -251,6 +251,6 @@ async def test_tasks_are_listed_to_none_but_those_whose_they_are(share, lists):
         answer = await client.ask("tasks/list")
         assert answer.get("result") == ({"tasks": [made]} if lists else None)
         assert lists or answer["error"]["code"] == -32601
-        for upstreams in (*gateway.opened, *gateway.pool.shared):
+        for upstreams in (*gateway.session_sets, *gateway.pool.shared):
             assert ("list" in upstreams.capabilities(LATEST_SESSION)["tasks"]) is lists
         await client.aclose()

@@ -12,7 +12,7 @@ from gated import named
 
 import mcpwire
 from mcpwire.gateway import Gateway, JsonLines
-from mcpwire.gateway.tracing import PENDING, ConnectionTrace, ExchangeTrace, masked
+from mcpwire.gateway.tracing import MAX_PENDING, ConnectionTrace, ExchangeTrace, masked
 from mcpwire.group import Member
 
 pytestmark = pytest.mark.system("O58")
@@ -99,13 +99,13 @@ async def test_the_hook_of_one_server_goes_on():
 def test_requests_without_an_answer_are_bounded():
     records = []
     hook = ConnectionTrace(ExchangeTrace(records.append), "a", None, None)
-    for id in range(PENDING + 1):
+    for id in range(MAX_PENDING + 1):
         hook("send", json.dumps({"id": id, "method": "ping"}).encode())
     hook("receive", b"noise")
     hook("receive", b'{"method": "notifications/message"}')
     hook("receive", b'{"id": [1], "method": "ping"}')
     hook("receive", b'{"id": {}, "result": {}}')
-    for id in (0, PENDING):
+    for id in (0, MAX_PENDING):
         hook("receive", json.dumps([{"id": id, "result": {}}]).encode())
     assert len(records) == 1
 

@@ -39,7 +39,7 @@ async def test_a_gateway_serves_clients_that_come_over_tcp(era):
             assert said == ["a.x()", "a.x()"]
             assert behind.open > 0
         await until(lambda: behind.open == 0)
-    assert (len(gateway.opened), len(gateway.pool.shared)) == (0, 0)
+    assert (len(gateway.session_sets), len(gateway.pool.shared)) == (0, 0)
 
 
 async def test_what_clients_share_stays_until_the_last_of_them_has_gone():
@@ -77,7 +77,7 @@ async def test_a_gateway_serves_messages_and_relays_questions(era):
         async with client_of(target, era, **options) as client:
             assert (await client.call_tool("a_who")).text == "Ada"
         await serving
-    assert len(gateway.opened) == 0
+    assert len(gateway.session_sets) == 0
 
 
 async def test_a_gateway_behind_a_firewall_dials_out():
@@ -121,4 +121,4 @@ async def test_a_form_that_there_is_none_of_is_refused_and_nothing_is_held():
         await gateway.serve_messages(back.put, there.get, form="xml")
     async with gateway:
         pass
-    assert gateway._holders == 0
+    assert gateway._users == 0

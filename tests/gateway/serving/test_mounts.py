@@ -66,11 +66,11 @@ async def test_sessions_that_nobody_uses_keep_nobody_out() -> None:
         assert (await outside.post("ping", {}, first, path="/mcp/a")).status_code == 200
         for _ in range(3):
             newest = await outside.opened()
-            assert len(gateway.opened) == 2
+            assert len(gateway.session_sets) == 2
         # Whose it was opens it again by coming back.
         for session in (second, newest):
             assert "a_whoami" in await outside.tools(session)
-            assert len(gateway.opened) == 2
+            assert len(gateway.session_sets) == 2
 
 
 async def test_without_paths_there_is_one() -> None:
@@ -386,9 +386,9 @@ async def test_it_can_be_started_drained_and_closed_by_hand() -> None:
             for path in ("/mcp", "/mcp/a"):
                 answer = await http.post(path, json=body, headers=HEADERS)
                 assert answer.status_code == 200
-            assert len(gateway.opened) == 2
+            assert len(gateway.session_sets) == 2
             await app.drain(0)
             answer = await http.post("/mcp/a", json=body, headers=HEADERS)
             assert answer.status_code == 503
             await app.aclose()
-            assert gateway.opened == set()
+            assert gateway.session_sets == set()

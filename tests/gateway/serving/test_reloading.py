@@ -11,8 +11,8 @@ import pytest
 
 from mcpwire.errors import ConfigError, UnknownServer
 from mcpwire.gateway import FromHeaders, Gateway, Static
-from mcpwire.gateway.gateway import Watched
-from mcpwire.gateway.serving import marks_of, watch
+from mcpwire.gateway.gateway import WatchedFiles
+from mcpwire.gateway.serving import file_states, watch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,12 +97,12 @@ def test_files_have_changed_when_one_of_them_has(tmp_path: Path) -> None:
         lambda: other.replace(path),
         path.unlink,
     )
-    before = marks_of([path])
+    before = file_states([path])
     for change in changes:
-        assert marks_of([path]) == before
+        assert file_states([path]) == before
         change()
-        assert marks_of([path]) != before
-        before = marks_of([path])
+        assert file_states([path]) != before
+        before = file_states([path])
 
 
 async def test_a_change_is_taken_over_and_a_wrong_one_reported(tmp_path: Path) -> None:
@@ -139,7 +139,9 @@ async def test_what_changes_nothing_is_not_worth_a_word(tmp_path: Path) -> None:
         return {"a": A["url"]}
 
     watching = asyncio.ensure_future(
-        watch(gateway, Watched([str(path)], load), interval=0.005, report=said.append)
+        watch(
+            gateway, WatchedFiles([str(path)], load), interval=0.005, report=said.append
+        )
     )
     await asyncio.sleep(0)  # as above
     path.write_text("{ }")

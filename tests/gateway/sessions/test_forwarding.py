@@ -34,7 +34,7 @@ async def test_they_are_read_from_every_request_and_replaced_as_a_whole(
         assert later[-2].headers["x-run"] == "2"
         assert "x-agent" not in later[-2].headers
         assert "x-run" not in later[-1].headers
-        assert len(gateway.opened) == 1
+        assert len(gateway.session_sets) == 1
 
 
 @pytest.mark.system("O27")

@@ -32,7 +32,7 @@ async def test_initialize_with_a_live_id_is_the_same_session() -> None:
         assert "mcp-session-id" not in again.headers
         assert await outside.tools(session) == BOTH
         assert set(world.a.verbs()[before:]) == {"POST"}  # it was not let go of
-        assert len(outside.gateway.opened) == 1
+        assert len(outside.gateway.session_sets) == 1
 
 
 @pytest.mark.system("O24", "L-O13")
@@ -109,7 +109,7 @@ async def test_without_an_id_a_session_is_always_a_new_one() -> None:
         outside = await world.outside(Gateway(world.source(), sessions=sealed()))
         ids = {await outside.opened(**chosen(A)) for _ in range(2)}
         assert len(ids) == 2
-        assert len(outside.gateway.opened) == 2
+        assert len(outside.gateway.session_sets) == 2
 
 
 @pytest.mark.system("O29")
@@ -122,7 +122,7 @@ async def test_of_two_that_initialize_with_one_id_the_second_waits() -> None:
         after = await world.outside(Gateway(world.source(), sessions=sealed()))
         answers = await asyncio.gather(*(after.initialize(session) for _ in range(4)))
         assert [answer.status_code for answer in answers] == [200] * 4
-        assert len(after.gateway.opened) == 1
+        assert len(after.gateway.session_sets) == 1
         once = world.a.verbs()[seen:]
         assert len(once) <= 6  # no four handshakes
 
@@ -134,18 +134,18 @@ async def test_a_session_that_was_idle_is_let_go_of_and_gone_on_with(ids: Any) -
     async with a_world() as world:
         gateway = Gateway(world.source(), sessions=ids)
         closed = asyncio.Event()
-        close = gateway.close_later
+        close = gateway.close_in_background
 
         def closing(upstreams: Any) -> Any:
             closed.set()
             return close(upstreams)
 
-        gateway.close_later = closing  # type: ignore[method-assign] # to hear of it
+        gateway.close_in_background = closing  # type: ignore[method-assign] # to hear of it
         outside = await world.outside(gateway, session_idle=0.02)
         session = await outside.opened(**chosen(A))
         async with asyncio.timeout(30):
             await closed.wait()
-        assert gateway.opened == set()
+        assert gateway.session_sets == set()
         assert await outside.tools(session) == BOTH[:2]
 
 
@@ -155,7 +155,7 @@ async def test_there_are_no_more_sessions_than_allowed() -> None:
         gateway = Gateway(world.source(), sessions=sealed())
         outside = await world.outside(gateway, max_sessions=2)
         sessions = [await outside.opened(**chosen(A)) for _ in range(3)]
-        assert len(gateway.opened) <= 2
+        assert len(gateway.session_sets) <= 2
         # The longest idle went, and comes back when it is asked for.
         assert await outside.tools(sessions[0]) == BOTH[:2]
 
@@ -271,7 +271,7 @@ async def test_what_is_dropped_ends_and_never_comes_back() -> None:
         assert not gateway.drop("unknown")
         assert await outside.status(session) == 404
         assert (await outside.initialize(session)).status_code == 404
-        assert gateway.opened == set()
+        assert gateway.session_sets == set()
 
 
 @pytest.mark.system("O29")
@@ -290,7 +290,7 @@ async def test_what_is_dropped_while_it_is_being_resumed_is_not_left_open() -> N
         world.a.may_answer = drop
         assert (await after.initialize(session)).status_code == 404
         world.a.may_answer = lambda: True
-        assert gateway.opened == set()
+        assert gateway.session_sets == set()
         assert (await after.initialize(session)).status_code == 404
 
 
@@ -324,4 +324,4 @@ async def test_a_session_whose_id_would_be_too_long_is_refused() -> None:
         fields = chosen(A, a={"X-Long": "x" * 400})
         error = (await outside.initialize(**fields)).json()["error"]
         assert error["code"] == -32600
-        assert gateway.opened == set()
+        assert gateway.session_sets == set()

@@ -1,15 +1,18 @@
 """What a request shows, and what handlers do not get to see of it."""
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mcpwire
+from mcpwire.server.auth import ApiKeys, ResourceServer
 from mcpwire.server.auth.resource_server import (
     Credentials,
     MalformedCredentials,
     read_credentials,
-    safe_headers,
 )
+from mcpwire.testing import AsgiTransport
 
 SECRET = "hush-hush"
 
@@ -51,14 +54,23 @@ def test_what_is_read_is_a_token_or_nothing(value):
 @pytest.mark.rule("FLOW-24", "SEC-03")
 @pytest.mark.attack("S08")
 @pytest.mark.case("G01")
-def test_no_handler_sees_what_it_could_pass_on():
-    headers = {
-        "authorization": SECRET,
-        "cookie": SECRET,
-        "dpop": SECRET,
-        "proxy-authorization": SECRET,
-        "x-api-key": SECRET,
-        "accept": "*/*",
-    }
-    assert safe_headers(headers, {"x-api-key"}) == {"accept": "*/*"}
-    assert safe_headers({"x-api-key": "k"}) == {"x-api-key": "k"}
+async def test_a_handler_does_not_see_the_fields_with_credentials():
+    auth = ResourceServer(
+        "https://t/mcp", verifiers=[ApiKeys({SECRET: "ann"}, header="X-API-Key")]
+    )
+    server = mcpwire.Server("guarded", auth=auth)
+
+    @server.tool
+    def fields(ctx: mcpwire.Context) -> dict[str, str]:
+        return dict(ctx.headers)
+
+    secrets = dict.fromkeys(
+        ["x-api-key", "cookie", "dpop", "proxy-authorization"], SECRET
+    )
+    async with httpx.AsyncClient(transport=AsgiTransport(server.asgi())) as web:
+        target = mcpwire.Http("https://t/mcp", headers=secrets, http_client=web)
+        async with mcpwire.Client(target) as client:
+            seen = (await client.call_tool("fields")).structured_content
+    assert "user-agent" in seen
+    assert not secrets.keys() & seen.keys()
+    assert SECRET not in str(seen)

@@ -16,7 +16,7 @@ from mcpwire.server.auth import (
     InvalidToken,
 )
 from mcpwire.server.auth.resource_server import client_address
-from mcpwire.server.auth.verifiers import MOST, MOST_AT_ONCE
+from mcpwire.server.auth.verifiers import MAX_CACHED_TOKENS, MAX_OPEN_REQUESTS
 from mcpwire.testing import AsgiTransport
 
 pytestmark = pytest.mark.attack("X07")
@@ -45,7 +45,7 @@ class SlowIssuer:
         token = dict(step.form)["token"]
         self.asked.append(token)
         self.open += 1
-        if self.open == MOST_AT_ONCE:
+        if self.open == MAX_OPEN_REQUESTS:
             self.is_full.set()
         try:
             if self.failure is not None:
@@ -81,10 +81,10 @@ async def test_200_slow_tokens_of_one_address_hold_up_no_good_one_of_another():
     issuer = SlowIssuer()
     bad = [issuer.show(f"slow{number}", GREEDY) for number in range(200)]
     await settle()
-    assert issuer.open == MOST_AT_ONCE
+    assert issuer.open == MAX_OPEN_REQUESTS
     # The greedy one itself is told to come back.
     assert [task.result() for task in bad if task.done()] == [503] * (
-        200 - MOST_AT_ONCE
+        200 - MAX_OPEN_REQUESTS
     )
     found = await asyncio.gather(
         *(issuer.show(f"good{number}", HONEST) for number in range(3))
@@ -92,8 +92,10 @@ async def test_200_slow_tokens_of_one_address_hold_up_no_good_one_of_another():
     assert found == ["good0", "good1", "good2"]
     # The oldest question was given up, and its client told to come back.
     assert await bad[0] == 503
-    assert [task.done() for task in bad[1:MOST_AT_ONCE]] == [False] * (MOST_AT_ONCE - 1)
-    assert issuer.open == MOST_AT_ONCE - 1
+    assert [task.done() for task in bad[1:MAX_OPEN_REQUESTS]] == [False] * (
+        MAX_OPEN_REQUESTS - 1
+    )
+    assert issuer.open == MAX_OPEN_REQUESTS - 1
     for task in bad:
         task.cancel()
     await asyncio.gather(*bad, return_exceptions=True)
@@ -112,7 +114,7 @@ async def test_questions_count_for_the_address_of_the_request():
             asyncio.create_task(
                 greedy.get(RESOURCE, headers={"authorization": f"Bearer slow{number}"})
             )
-            for number in range(MOST_AT_ONCE)
+            for number in range(MAX_OPEN_REQUESTS)
         ]
         await issuer.is_full.wait()
         # Let in, and then told that a GET names no session.
@@ -127,8 +129,8 @@ async def test_questions_count_for_the_address_of_the_request():
 
 async def test_a_question_ends_for_nobody_with_as_many():
     issuer = SlowIssuer()
-    half = MOST_AT_ONCE // 2
-    tasks = [issuer.show(f"slow-g{n}", GREEDY) for n in range(MOST_AT_ONCE)]
+    half = MAX_OPEN_REQUESTS // 2
+    tasks = [issuer.show(f"slow-g{n}", GREEDY) for n in range(MAX_OPEN_REQUESTS)]
     await settle()
     tasks += [issuer.show(f"slow-h{n}", HONEST) for n in range(half)]
     await settle()
@@ -148,7 +150,7 @@ async def test_a_question_ends_for_nobody_with_as_many():
 async def test_bad_tokens_do_not_make_good_ones_forgotten():
     issuer = SlowIssuer()
     assert await issuer.show("good", HONEST) == "good"
-    for number in range(MOST + 1):
+    for number in range(MAX_CACHED_TOKENS + 1):
         with pytest.raises(InvalidToken):
             await issuer.verifier.verify(f"bad{number}")
     assert await issuer.show("good", HONEST) == "good"

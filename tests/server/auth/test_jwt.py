@@ -23,7 +23,7 @@ from joserfc.jws import JWSRegistry
 from resources import ISSUER, NOW, RESOURCE
 
 from mcpwire.auth.jwt import import_secret
-from mcpwire.auth.resource_server import read_signed
+from mcpwire.auth.resource_server import read_signed_token
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server.auth import InvalidToken, JwtVerifier, Principal
 from mcpwire.transports.http.target import Http
@@ -314,7 +314,7 @@ def test_without_joserfc_one_sentence_says_what_to_install(monkeypatch):
 @pytest.mark.case("G13")
 def test_neither_tokens_nor_keys_are_shown():
     text = token(email="hush-hush")
-    parts = read_signed(text)
+    parts = read_signed_token(text)
     assert "hush-hush" not in repr(parts)
     assert encoded(parts.signature) not in repr(parts)
     assert "OctKey" not in repr(import_secret(SECRET))

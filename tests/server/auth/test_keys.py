@@ -9,7 +9,7 @@ from resources import ISSUER, NOW
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, DiscoveryError
 from mcpwire.errors import AuthError
 from mcpwire.server.auth import InvalidToken, JwtVerifier
-from mcpwire.server.auth.verifiers import GivenKeys, IssuerKeys, check_place
+from mcpwire.server.auth.verifiers import FixedKeys, IssuerKeys, check_endpoint
 
 PLACE = "https://keys.example/jwks"
 OAUTH = ISSUER + "/.well-known/oauth-authorization-server"
@@ -28,7 +28,7 @@ class Believing:
         self.site = Website(pages)
         self.now = NOW
         self.verifier = JwtVerifier(ISSUER, jwks_uri=PLACE, clock=lambda: self.now)
-        where = None if place is None else check_place(place, "the keys")
+        where = None if place is None else check_endpoint(place, "the keys")
         self.keys = IssuerKeys(ISSUER, where, fetch=self.site)
         self.verifier._keys = self.keys
 
@@ -216,7 +216,7 @@ def test_metadata_of_another_issuer_or_without_keys_leads_nowhere(metadata):
 
 
 def test_given_keys_never_change():
-    keys = GivenKeys([])
+    keys = FixedKeys([])
     assert asyncio.run(keys.find(None, "ES256", NOW)) == []
     assert not asyncio.run(keys.renew(NOW))
 

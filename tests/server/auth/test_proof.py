@@ -15,8 +15,8 @@ from resources import (
     resource,
 )
 
-from mcpwire.auth.jwt import Prover, new_key
-from mcpwire.auth.resource_server import PROOF_ALGORITHMS, Replays
+from mcpwire.auth.jwt import Prover, generate_proof_key
+from mcpwire.auth.resource_server import PROOF_ALGORITHMS, ReplayCache
 from mcpwire.server.auth import AuthenticationRefused
 
 TOKEN = "the-token"
@@ -59,7 +59,7 @@ def test_who_has_the_key_comes_in_whatever_kind_it_is(key, algorithm):
 
 
 def test_the_proofs_of_our_own_client_are_good():
-    key = new_key()
+    key = generate_proof_key()
     prover = Prover(key)
     made = prover.proof("POST", RESOURCE + "?a=b", now=NOW, jti="x", access_token=TOKEN)
     claims = {"cnf": {"jkt": prover._key.thumbprint()}}
@@ -192,23 +192,23 @@ def test_what_is_taken_is_said(dpop, schemes, required):
 
 
 def test_the_same_id_of_another_key_is_another_proof():
-    replays = Replays()
-    assert replays.is_first("a", "ann", now=0, until=10)
-    assert replays.is_first("a", "bob", now=0, until=10)
-    assert not replays.is_first("a", "ann", now=9, until=10)
-    assert replays.is_first("a", "ann", now=10, until=20)
+    replays = ReplayCache()
+    assert replays.record("a", "ann", now=0, until=10)
+    assert replays.record("a", "bob", now=0, until=10)
+    assert not replays.record("a", "ann", now=9, until=10)
+    assert replays.record("a", "ann", now=10, until=20)
 
 
 def test_what_is_remembered_of_proofs_is_bounded():
-    replays = Replays(10)
+    replays = ReplayCache(10)
     for number in range(100):
-        assert replays.is_first(str(number), "ann", now=0, until=10)
+        assert replays.record(str(number), "ann", now=0, until=10)
     assert len(replays) <= 10
-    assert not replays.is_first("99", "ann", now=0, until=10)
+    assert not replays.record("99", "ann", now=0, until=10)
 
 
 def test_what_is_too_old_to_come_again_is_forgotten():
-    replays = Replays()
+    replays = ReplayCache()
     for number in range(100):
-        replays.is_first(str(number), "ann", now=number, until=number + 5)
+        replays.record(str(number), "ann", now=number, until=number + 5)
     assert len(replays) <= 7

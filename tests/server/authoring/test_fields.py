@@ -7,7 +7,7 @@ import msgspec
 import pydantic
 import pytest
 
-from mcpwire.server.authoring.schemas import Arg, check_pattern, facts_of
+from mcpwire.server.authoring.schemas import Arg, attributes_of, check_pattern
 
 
 class Doc:
@@ -35,7 +35,7 @@ class Doc:
     ],
 )
 def test_what_is_known_is_read_and_the_rest_passed_over(metadata, facts):
-    assert facts_of(metadata) == facts
+    assert attributes_of(metadata) == facts
 
 
 def test_the_description_is_what_an_arg_begins_with():

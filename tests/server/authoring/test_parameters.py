@@ -28,7 +28,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import ToolError
-from mcpwire.server.authoring.conversion import spelled
+from mcpwire.server.authoring.conversion import format_location
 from mcpwire.server.authoring.schemas import Arg
 from mcpwire.server.authoring.signature import BadArguments, read_signature
 
@@ -192,8 +192,8 @@ def test_a_fault_deep_inside_is_short(sent):
 
 def test_the_way_to_a_fault_is_short():
     path = ["x" * 300, 3] * 50
-    assert len(spelled("a" * 300, path)) < 300
-    assert len(spelled("a", ["b" * 50] * 50)) < 300
+    assert len(format_location("a" * 300, path)) < 300
+    assert len(format_location("a", ["b" * 50] * 50)) < 300
 
 
 def test_faults_survive_pickling():

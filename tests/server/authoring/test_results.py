@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from mcpwire import types
 from mcpwire.errors import LocalProtocolError
-from mcpwire.server.authoring.conversion import plain
+from mcpwire.server.authoring.conversion import to_json_value
 from mcpwire.server.authoring.results import (
     Audio,
     BadResult,
@@ -405,7 +405,7 @@ class Inner:
 
 
 def test_values_of_all_kinds_are_written_as_json_has_them():
-    assert plain(Everything(inner=[Inner(), Model(n=1)])) == {
+    assert to_json_value(Everything(inner=[Inner(), Model(n=1)])) == {
         "color": "red",
         "day": "2026-07-28",
         "id": str(UUID),
@@ -421,7 +421,7 @@ def test_a_value_that_holds_itself_is_refused():
     endless = []
     endless.append(endless)
     with pytest.raises(RecursionError):
-        plain(endless)
+        to_json_value(endless)
 
 
 class Address(pydantic.BaseModel):
@@ -430,7 +430,7 @@ class Address(pydantic.BaseModel):
 
 def test_types_of_pydantic_write_themselves():
     url = Address(url="https://a.example/").url
-    assert plain({"a": url}) == {"a": "https://a.example/"}
+    assert to_json_value({"a": url}) == {"a": "https://a.example/"}
 
 
 # --- resources and prompts

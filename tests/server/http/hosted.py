@@ -6,7 +6,7 @@ import by_hand
 from asgi_driver import Visit, scope, visit
 
 from mcpwire.server.http.app import AsgiApp
-from mcpwire.server.notifications import Listens, Subscriptions
+from mcpwire.server.notifications import OpenSubscriptions, Subscriptions
 from mcpwire.versions import REVISIONS
 
 NEW = "2026-07-28"
@@ -30,7 +30,9 @@ def subscribed(call):
     capabilities = {"tools": {"listChanged": True}, "logging": {}}
     dispatcher = tools(call, capabilities=capabilities)
     subscriptions = Subscriptions(
-        dispatcher.hub, listens=Listens(2), capabilities=lambda: capabilities
+        dispatcher.hub,
+        subscriptions=OpenSubscriptions(2),
+        capabilities=lambda: capabilities,
     )
     methods = {"tools/call": call, "subscriptions/listen": subscriptions.listen}
     dispatcher.declare(capabilities, methods)

@@ -264,7 +264,7 @@ def count(path):
 
 
 async def test_a_file_is_pruned_now_and_then(tmp_path, monkeypatch):
-    monkeypatch.setattr("mcpwire.server.http.event_store.PRUNED_EVERY", 4)
+    monkeypatch.setattr("mcpwire.server.http.event_store.PRUNE_INTERVAL", 4)
     path, clock = tmp_path / "events.db", Clock(0.0)
     store = SQLiteEventStore(path, age=10, events=5, clock=clock)
     for sequence in range(1, 9):
@@ -287,7 +287,7 @@ async def test_a_file_is_pruned_now_and_then(tmp_path, monkeypatch):
 async def test_a_file_loses_the_oldest_events_of_the_client_with_the_most(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("mcpwire.server.http.event_store.PRUNED_EVERY", 1)
+    monkeypatch.setattr("mcpwire.server.http.event_store.PRUNE_INTERVAL", 1)
     clock = Clock(0.0)
     store = SQLiteEventStore(tmp_path / "events.db", events=6, clock=clock)
     await fill(store, "a.mine", 1, 2)

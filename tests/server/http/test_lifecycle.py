@@ -181,7 +181,7 @@ async def test_draining_ends_subscriptions_with_their_result():
     wanted = {"notifications": {"toolsListChanged": True}}
     listening = posted(by_hand.modern(5, "subscriptions/listen", wanted)).begin(made)
     await listening.until(lambda v: v.sent[1:])
-    dispatcher.hub.tell(TOOLS)
+    dispatcher.hub.notify(TOOLS)
     await listening.until(lambda v: len(v.sse()) == 2)
     await made.drain(30)
     await listening.done()

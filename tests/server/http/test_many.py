@@ -71,7 +71,7 @@ async def test_what_a_call_tells_is_on_no_subscription():
     await listening.until(lambda v: v.sent[1:])
     told = await post(made, call(2, **meta))
     assert len(told.sse()) == 3
-    dispatcher.hub.tell(TOOLS)
+    dispatcher.hub.notify(TOOLS)
     await listening.until(lambda v: len(v.sse()) == 2)
     await made.drain(0)
     await listening.done()

@@ -22,7 +22,7 @@ KNOWN = "known-elsewhere"
 class Later(Dispatcher):
     """Opens when the test says so, and knows ids that are not in memory."""
 
-    opens_later = True
+    opens_in_task = True
     answers_cancelled = True
 
     def __init__(self, **options):
@@ -88,16 +88,16 @@ class Later(Dispatcher):
     def withdraw_session_id(self, id):
         self.withdrawn.append(id)
 
-    def session_left(self, session):
+    def discard_session(self, session):
         self.left.append(session)
-        super().session_left(session)
+        super().discard_session(session)
 
-    async def session_closed(self, session):
+    async def wait_session_closed(self, session):
         self.closed.append(session)
 
-    def notified(self, session, method, params):
+    def on_notification(self, session, method, params):
         self.told.append(method)
-        super().notified(session, method, params)
+        super().on_notification(session, method, params)
 
 
 @pytest.fixture

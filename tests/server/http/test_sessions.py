@@ -144,7 +144,7 @@ async def test_somebody_elses_id_is_answered_like_one_that_nobody_has():
         assert await answers_to(BOB, hand.id) == unknown
         assert await answers_to(None, hand.id) == unknown
         assert await hand.ask(2, "ping") == success(2, {})
-        bench.dispatcher.hub.tell("notifications/tools/list_changed")
+        bench.dispatcher.hub.notify("notifications/tools/list_changed")
         assert (await stream.next())["method"] == "notifications/tools/list_changed"
         # Another token of the same principal is as good.
         hand.principal = Principal(

@@ -184,8 +184,8 @@ async def test_an_error_of_the_kind_of_a_timeout_is_the_clients_answer():
         (session,) = bench.sessions
         assert len(session._server_requests) == 1
         own = RequestTimeout(method="x", timeout=1, elapsed=1)
-        session._server_requests.take(1, own)
-        session._server_requests.take(1, own)
+        session._server_requests.resolve(1, own)
+        session._server_requests.resolve(1, own)
         session._server_requests.close()
         await turns()
         assert outcome == [own]

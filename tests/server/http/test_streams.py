@@ -21,7 +21,7 @@ from http_hand import (
 from mcpwire.limits import Limits
 from mcpwire.server.http.event_store import MemoryEventStore, parse_event_id
 from mcpwire.server.http.exchange import Timeouts
-from mcpwire.server.http.sessions import ENDED_STREAMS_KEPT
+from mcpwire.server.http.sessions import MAX_ENDED_STREAMS
 
 CHANGED = "notifications/tools/list_changed"
 
@@ -45,7 +45,7 @@ async def test_what_belongs_to_no_call_goes_on_the_stream_of_the_get_and_only_th
         visit = hand.post(call(1))
         steps.log("mine")
         await visit.next()
-        bench.dispatcher.hub.tell(CHANGED)
+        bench.dispatcher.hub.notify(CHANGED)
         for stream in streams:
             assert (await stream.next())["method"] == CHANGED
         steps.end()
@@ -62,7 +62,7 @@ async def test_a_second_get_is_refused_and_takes_nothing():
         first = await hand.listen()
         second = await hand.get().done()
         assert (second.status, second.json["error"]["code"]) == (409, -32600)
-        bench.dispatcher.hub.tell(CHANGED)
+        bench.dispatcher.hub.notify(CHANGED)
         assert (await first.next())["method"] == CHANGED
         await first.left()
         third = await hand.listen()
@@ -275,11 +275,11 @@ async def test_streams_that_ended_long_ago_are_forgotten():
 
     async with in_session(log) as (bench, hand):
         first = await hand.post(call(1)).done()
-        for _ in range(ENDED_STREAMS_KEPT):
+        for _ in range(MAX_ENDED_STREAMS):
             await hand.post(call(1)).done()
         assert (await hand.get(last_event_id=first.ids[0]).done()).status == 400
         (session,) = bench.sessions
-        assert len(session._ended_streams) == ENDED_STREAMS_KEPT
+        assert len(session._ended_streams) == MAX_ENDED_STREAMS
 
 
 # Polling...

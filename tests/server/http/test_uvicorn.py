@@ -29,9 +29,9 @@ from mcpwire import Limits
 from mcpwire.server import log_limit
 from mcpwire.server.http import uvicorn as http1
 from mcpwire.server.http.uvicorn import (
-    WAITING_MOST,
+    MAX_WAITING_REQUESTS,
     Connections,
-    _accept_errors_bounded,
+    _limit_accept_errors,
 )
 from mcpwire.server.log_limit import LogLimit
 
@@ -102,7 +102,7 @@ class Host:
             connections=set(), tasks=set(), default_headers=[], total_requests=0
         )
         self.connections = Connections(
-            Limits(**limits), most=most, keep_alive=keep_alive
+            Limits(**limits), maximum=most, keep_alive=keep_alive
         )
         self.port = None
 
@@ -316,7 +316,7 @@ async def test_a_body_that_no_answer_waits_for_has_the_time_of_a_head():
             w.write(head)
             assert (await answer(r))[0] == 401
             await rest(r)
-        host.connections.heads.seconds = PATIENCE
+        host.connections.head_timers.seconds = PATIENCE
         async with connected(host.port) as (r, w):
             w.write(head)
             assert (await answer(r))[0] == 401
@@ -395,7 +395,7 @@ async def test_accept_errors_have_a_line_a_second(caplog, monkeypatch):
     error = OSError(24, "Too many open files")
     full = {"message": "socket.accept() out of system resource", "exception": error}
     loop.set_exception_handler(lambda _, context: others.append(context))
-    with _accept_errors_bounded():
+    with _limit_accept_errors():
         for _ in range(64):
             loop.call_exception_handler(full)
         loop.call_exception_handler({"message": "else"})
@@ -404,7 +404,7 @@ async def test_accept_errors_have_a_line_a_second(caplog, monkeypatch):
     ]
     assert others == [{"message": "else"}]
     loop.set_exception_handler(None)
-    with _accept_errors_bounded():
+    with _limit_accept_errors():
         loop.call_exception_handler({"message": "else"})
     assert caplog.records[-1].name == "asyncio"
 
@@ -540,12 +540,12 @@ async def test_a_slow_reader_gets_the_whole_answer():
 async def test_requests_that_wait_for_answers_are_bounded():
     waits = Waits()
     async with Host(waits) as host, connected(host.port) as (r, w):
-        w.write(GET * (WAITING_MOST + 1))
+        w.write(GET * (MAX_WAITING_REQUESTS + 1))
         waits.go_on.set()
-        for _ in range(WAITING_MOST + 1):
+        for _ in range(MAX_WAITING_REQUESTS + 1):
             assert await answer(r) == (200, b"host")
         waits.go_on.clear()
-        w.write(GET * (WAITING_MOST + 2))
+        w.write(GET * (MAX_WAITING_REQUESTS + 2))
         await host.has(1)
         waits.go_on.set()
         assert (await rest(r)).count(b"HTTP/1.1 ") == 1

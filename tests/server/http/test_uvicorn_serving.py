@@ -70,9 +70,9 @@ async def test_options_of_uvicorn_that_change_nothing_are_taken():
 
 
 def test_all_addresses_have_no_name():
-    assert serving._name("Box.example") == "box.example"
-    assert serving._name("0.0.0.0") is None
-    assert serving._name("::") is None
+    assert serving._host_name("Box.example") == "box.example"
+    assert serving._host_name("0.0.0.0") is None
+    assert serving._host_name("::") is None
 
 
 def test_a_port_that_is_taken_is_named():
@@ -94,7 +94,7 @@ async def test_ipv6_is_spelled_as_urls_have_it():
     except OSError:
         pytest.skip("there is no IPv6 here")
     with listening:
-        assert serving._spell(listening).startswith("[::1]:")
+        assert serving._format_address(listening).startswith("[::1]:")
 
 
 async def test_both_eras_are_served(capfd):
@@ -109,13 +109,13 @@ async def test_both_eras_are_served(capfd):
 async def test_the_url_is_said_on_stderr(capfd, monkeypatch):
     pytest.importorskip("uvicorn")
     said = asyncio.Event()
-    to_stderr = serving.say_where
+    to_stderr = serving.print_url
 
     def tell(url, server):
         to_stderr(url, server)
         said.set()
 
-    monkeypatch.setattr(serving, "say_where", tell)
+    monkeypatch.setattr(serving, "print_url", tell)
     task = asyncio.get_running_loop().create_task(serve_http(Small(), "127.0.0.1:0"))
     await asyncio.wait_for(said.wait(), PATIENCE)
     task.cancel()
@@ -128,7 +128,7 @@ async def test_the_url_is_said_on_stderr(capfd, monkeypatch):
 
 async def test_an_open_server_without_auth_is_spoken_of(caplog):
     with serving._listen("0.0.0.0", 0) as listening:
-        serving._warn(Small(), listening)
+        serving._warn_if_open(Small(), listening)
     assert "it has no auth" in caplog.text
 
 

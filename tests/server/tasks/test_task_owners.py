@@ -105,7 +105,7 @@ class Listener:
     def __init__(self, tasks, *ids, who=None):
         request = tasks.request("subscriptions/listen", {}, who=who)
         self.told = []
-        self.ids = tasks.tasks.watchable(ids, request)
+        self.ids = tasks.tasks.watchable_ids(ids, request)
         self.forget = tasks.tasks.watch(
             ids, request, lambda *told: self.told.append(told)
         )

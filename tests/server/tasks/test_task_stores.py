@@ -16,7 +16,7 @@ from mcpwire.server.extensions.tasks import (
     StoreFullError,
 )
 
-ROOM = TaskLimits(kept=100, unfinished=100)
+ROOM = TaskLimits(total=100, unfinished=100)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -95,7 +95,7 @@ async def test_what_is_over_is_forgotten(store):
 
 @pytest.mark.rule("T11-17")
 async def test_a_store_that_is_full_makes_room_or_refuses(store):
-    room = TaskLimits(kept=2, unfinished=2)
+    room = TaskLimits(total=2, unfinished=2)
     ended = begin("a").complete(RESULT, now=11)
     await store.create(begin("a"), room)
     await store.update(ended)
@@ -110,7 +110,7 @@ async def test_a_store_that_is_full_makes_room_or_refuses(store):
 
 @pytest.mark.rule("T11-17")
 async def test_an_owner_has_so_many_tasks_under_way(store):
-    room = TaskLimits(kept=100, unfinished=1)
+    room = TaskLimits(total=100, unfinished=1)
     full = pytest.raises(StoreFullError)
     await store.create(begin("a", ttl=5.0), room)
     with full:

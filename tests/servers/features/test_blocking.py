@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -36,10 +37,11 @@ def blocking(warm):
 
 def children():
     """Return the processes that this one has started."""
-    tasks = Path("/proc/self/task").iterdir()
-    return {
-        int(pid) for task in tasks for pid in (task / "children").read_text().split()
-    }
+    found = set()
+    for thread in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the thread has just ended
+            found |= {int(pid) for pid in (thread / "children").read_text().split()}
+    return found
 
 
 def sample(request):

@@ -64,9 +64,9 @@ class _Remembered:
         return self.near
 
     def cut(self) -> None:
-        near, far = self.near, self.near._other
-        near._peer_closed()
-        far._peer_closed()
+        near, far = self.near, self.near._other_end
+        near._on_peer_closed()
+        far._on_peer_closed()
 
 
 @contextlib.asynccontextmanager
@@ -88,9 +88,9 @@ class Own:
 
     def cut(self) -> None:
         near = self.channel.near
-        far = near._other
-        near._peer_closed()
-        far._peer_closed()
+        far = near._other_end
+        near._on_peer_closed()
+        far._on_peer_closed()
 
 
 class OwnChannel:

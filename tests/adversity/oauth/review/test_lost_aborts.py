@@ -27,7 +27,7 @@ def out_of_time(reply):
 def expire_as_the_token_comes(patches):
     """Have the deadline of a call pass when its token is there, and nothing waits."""
     replies = []
-    usual_within, usual_obtain = AuthEngine._within, Authorizer.obtain
+    usual_within, usual_obtain = AuthEngine._wait_for_token, Authorizer.obtain
 
     def within(self, reply, deadline, work):
         replies.append(reply)
@@ -39,7 +39,7 @@ def expire_as_the_token_comes(patches):
         asyncio.get_running_loop().call_soon(out_of_time, replies[0])
         return credential
 
-    patches.setattr(AuthEngine, "_within", within)
+    patches.setattr(AuthEngine, "_wait_for_token", within)
     patches.setattr(Authorizer, "obtain", obtain)
 
 

@@ -8,7 +8,7 @@ from time import perf_counter_ns, process_time_ns
 from typing import TYPE_CHECKING, Any
 
 from harness.measure import WARM_UP_CALLS
-from leg import ARGUMENTS, NAME, parse
+from leg import ARGUMENTS, NAME, parse_leg
 
 import mcpwire
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leg import Leg
 
 
-def target(leg: Leg, stack: ExitStack, engine: str) -> mcpwire.Stdio | mcpwire.Http:
+def target_of(leg: Leg, stack: ExitStack, engine: str) -> mcpwire.Stdio | mcpwire.Http:
     """Return the target of a leg's null server, which runs until the stack closes."""
     if leg.is_stdio:
         return mcpwire.Stdio(leg.server, [leg.era])
@@ -33,9 +33,9 @@ def target(leg: Leg, stack: ExitStack, engine: str) -> mcpwire.Stdio | mcpwire.H
 @asynccontextmanager
 async def typed(argument: str, engine: str = "direct") -> AsyncIterator[measure.Call]:
     """Yield a function that calls the tool by `call_tool`."""
-    leg = parse(argument)
+    leg = parse_leg(argument)
     with ExitStack() as stack:
-        async with mcpwire.Client(target(leg, stack, engine)) as client:
+        async with mcpwire.Client(target_of(leg, stack, engine)) as client:
 
             async def call() -> Any:
                 return await client.call_tool(NAME, ARGUMENTS)
@@ -52,9 +52,9 @@ def httpx(argument: str) -> Any:
 @asynccontextmanager
 async def raw(argument: str) -> AsyncIterator[measure.Call]:
     """Yield a function that calls the tool by `request` with plain dicts."""
-    leg = parse(argument)
+    leg = parse_leg(argument)
     with ExitStack() as stack:
-        async with mcpwire.Client(target(leg, stack, "direct")) as client:
+        async with mcpwire.Client(target_of(leg, stack, "direct")) as client:
 
             async def call() -> Any:
                 return await client.request(
@@ -70,22 +70,22 @@ async def raw(argument: str) -> AsyncIterator[measure.Call]:
 
 
 @contextmanager
-def connected(leg: Leg, engine: str) -> Iterator[Any]:
+def open_client(leg: Leg, engine: str) -> Iterator[Any]:
     """Yield a blocking client, client and server on their cores."""
     import mcpwire.sync
 
     with ExitStack() as stack:
-        where = target(leg, stack, engine)
-        with leg.starting():
-            client = stack.enter_context(mcpwire.sync.Client(where))
+        server_target = target_of(leg, stack, engine)
+        with leg.start_on_server_core():
+            client = stack.enter_context(mcpwire.sync.Client(server_target))
         yield client
 
 
 @contextmanager
 def blocking(argument: str, engine: str = "direct") -> Iterator[threads.Call]:
     """Yield a function that calls the tool by the blocking `call_tool`."""
-    leg = parse(argument)
-    with connected(leg, engine) as client:
+    leg = parse_leg(argument)
+    with open_client(leg, engine) as client:
 
         def call() -> Any:
             return client.call_tool(NAME, ARGUMENTS)
@@ -102,8 +102,8 @@ def blocking_httpx(argument: str) -> Any:
 @contextmanager
 def raw_blocking(argument: str) -> Iterator[threads.Call]:
     """Yield a function that calls the tool by `request` with plain dicts."""
-    leg = parse(argument)
-    with connected(leg, "direct") as client:
+    leg = parse_leg(argument)
+    with open_client(leg, "direct") as client:
 
         def call() -> Any:
             params = {"name": NAME, "arguments": ARGUMENTS}
@@ -118,17 +118,17 @@ def one_thread(argument: str) -> Iterator[threads.Call]:
     """Yield a call for one thread only, for any number of calls in flight."""
     with blocking(argument) as call:
 
-        def alone() -> Any:
+        def call_alone() -> Any:
             return call()
 
-        alone.threads = 1  # type: ignore[attr-defined]  # `harness.blocking` reads it
-        yield alone
+        call_alone.threads = 1  # type: ignore[attr-defined]  # `harness.blocking` reads it
+        yield call_alone
 
 
 # The asyncio client compared with threads...
 
 
-class OnLoop:
+class LoopCall:
     """Calls of an asyncio client, with tasks in place of threads."""
 
     def __init__(self, runner: asyncio.Runner, client: Any) -> None:
@@ -138,28 +138,32 @@ class OnLoop:
     def __call__(self) -> Any:
         return self.runner.run(self.client.call_tool(NAME, ARGUMENTS))
 
-    def in_flight(self, calls: int, width: int, taken: list[int]) -> measure.Figures:
-        """Measure like `harness.blocking.in_threads`, with tasks."""
-        return self.runner.run(self._in_flight(calls, width, taken))
+    def measure_in_flight(
+        self, calls: int, width: int, latencies: list[int]
+    ) -> measure.Figures:
+        """Measure like `harness.blocking.measure_in_threads`, with tasks."""
+        return self.runner.run(self._measure_in_flight(calls, width, latencies))
 
-    async def _in_flight(
-        self, calls: int, width: int, taken: list[int]
+    async def _measure_in_flight(
+        self, calls: int, width: int, latencies: list[int]
     ) -> measure.Figures:
         call_tool = self.client.call_tool
 
-        async def work(turns: Iterator[int], laps: list[int]) -> None:
-            for _ in turns:
+        async def work(remaining: Iterator[int], latencies_of_pass: list[int]) -> None:
+            for _ in remaining:
                 start = perf_counter_ns()
                 await call_tool(NAME, ARGUMENTS)
-                laps.append(perf_counter_ns() - start)
+                latencies_of_pass.append(perf_counter_ns() - start)
 
-        async def everything(count: int, laps: list[int]) -> None:
-            turns = iter(range(count))
-            await asyncio.gather(*(work(turns, laps) for _ in range(width)))
+        async def run_calls(count: int, latencies_of_pass: list[int]) -> None:
+            remaining = iter(range(count))
+            await asyncio.gather(
+                *(work(remaining, latencies_of_pass) for _ in range(width))
+            )
 
-        await everything(WARM_UP_CALLS, [])
+        await run_calls(WARM_UP_CALLS, [])
         wall, cpu = perf_counter_ns(), process_time_ns()
-        await everything(calls, taken)
+        await run_calls(calls, latencies)
         wall, cpu = perf_counter_ns() - wall, process_time_ns() - cpu
         return {
             f"calls_per_s@{width}": calls / wall * 1e9,
@@ -170,12 +174,12 @@ class OnLoop:
 @contextmanager
 def on_loop(argument: str) -> Iterator[threads.Call]:
     """Yield calls by `mcpwire.Client` on one event loop."""
-    leg = parse(argument)
+    leg = parse_leg(argument)
     with ExitStack() as stack, asyncio.Runner() as runner:
-        client = mcpwire.Client(target(leg, stack, "direct"))
-        with leg.starting():
+        client = mcpwire.Client(target_of(leg, stack, "direct"))
+        with leg.start_on_server_core():
             runner.run(client.connect())
-        call = OnLoop(runner, client)
+        call = LoopCall(runner, client)
         leg.check(call().text, str(client.protocol_version))
         yield call
         runner.run(client.aclose())

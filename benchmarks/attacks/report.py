@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from harness.report import table
 
-from attacks.scene import (
+from attacks.runner import (
     GROWTH,
     OURS,
     Attack,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from attacks.scene import Latency, State
+    from attacks.runner import Latency, State
 
 LOG_BYTES_PER_S = 4_096
 """Enough for one line of each kind per second."""
@@ -48,29 +48,31 @@ Measured = dict[str, dict[str, Figures]]
 
 def failures(figures: Figures) -> list[str]:
     """Return a text for each harm that an attack did to a server."""
-    found = []
+    failures = []
     if figures.outcome.holds is False:
-        found.append(f"outcome: {figures.outcome.text}")
+        failures.append(f"outcome: {figures.outcome.text}")
     if figures.after is not None:
         if not is_memory_back(figures.before, figures.after):
-            found += _memory_kept(figures.after, figures.second, figures.before)
+            failures += _memory_failure(figures.after, figures.second, figures.before)
         if not are_descriptors_back(figures.before, figures.after):
-            found.append(
+            failures.append(
                 f"descriptors: {figures.before.descriptors} before, "
                 f"{figures.after.descriptors} after"
             )
-    for part, latency in zip(
+    for phase, latency in zip(
         ("before", "during", "after"), figures.latencies, strict=True
     ):
         if latency.failed:
             reasons = ", ".join(latency.reasons)
-            found.append(f"honest calls failed {part}: {latency.failed} ({reasons})")
+            failures.append(
+                f"honest calls failed {phase}: {latency.failed} ({reasons})"
+            )
     if figures.log_bytes > LOG_BYTES + LOG_BYTES_PER_S * figures.seconds:
-        found.append(f"log: {figures.log_bytes:,} bytes")
-    return found
+        failures.append(f"log: {figures.log_bytes:,} bytes")
+    return failures
 
 
-def _memory_kept(after: State, second: State | None, before: State) -> list[str]:
+def _memory_failure(after: State, second: State | None, before: State) -> list[str]:
     """Return the failure, unless a second attack was made and added little memory."""
     if second is not None and second.rss_mib <= after.rss_mib * GROWTH:
         return []
@@ -89,40 +91,40 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
-def _three(values: Sequence[float | None]) -> str:
+def _join_numbers(values: Sequence[float | None]) -> str:
     return " / ".join(map(_number, values))
 
 
 def _times(latencies: Sequence[Latency], name: str) -> str:
-    return _three([getattr(each, name) for each in latencies])
+    return _join_numbers([getattr(latency, name) for latency in latencies])
 
 
 def row(name: str, figures: Figures) -> list[str]:
     """Return the row of one attack: figures before, during (or at the peak), after."""
     states = [figures.before, figures.peak, figures.after]
-    memory = [None if each is None else each.rss_mib for each in states]
-    descriptors = ["-" if each is None else str(each.descriptors) for each in states]
+    memory = [None if state is None else state.rss_mib for state in states]
+    descriptors = ["-" if state is None else str(state.descriptors) for state in states]
     return [
         name,
-        _three(memory),
+        _join_numbers(memory),
         _number(figures.second.rss_mib if figures.second else None),
         " / ".join(descriptors),
         _times(figures.latencies, "median_ms"),
         _times(figures.latencies, "worst_ms"),
         _times(figures.latencies, "new_worst_ms"),
-        " / ".join(str(each.failed) for each in figures.latencies),
+        " / ".join(str(latency.failed) for latency in figures.latencies),
         f"{figures.log_bytes / 1024:,.0f}",
         figures.outcome.text,
     ]
 
 
-def of_server(name: str, by_attack: Mapping[str, Figures]) -> str:
+def server_table(name: str, by_attack: Mapping[str, Figures]) -> str:
     """Return the table of one server."""
     rows = [row(attack, figures) for attack, figures in by_attack.items()]
     rows.insert(0, list(HEADS))
     if not any(figures.second for figures in by_attack.values()):
-        for each in rows:
-            del each[HEADS.index(SECOND)]
+        for row_cells in rows:
+            del row_cells[HEADS.index(SECOND)]
     return f"### {name}\n\n{table(rows)}"
 
 
@@ -136,7 +138,7 @@ def tests_of(item: str, tests: Path) -> list[Path]:
     ]
 
 
-def what_is_attacked(
+def attack_table(
     attacks: Sequence[Attack],
     measured: Mapping[str, Figures],
     root: Path,
@@ -160,12 +162,16 @@ def what_is_attacked(
 
 def render(attacks: Sequence[Attack], measured: Measured, root: Path) -> str:
     """Return all content between the markers: the overview and each server's table."""
-    parts = [what_is_attacked(attacks, measured.get(OURS, {}), root)]
-    parts += [of_server(name, found) for name, found in measured.items() if found]
+    parts = [attack_table(attacks, measured.get(OURS, {}), root)]
+    parts += [
+        server_table(name, by_attack)
+        for name, by_attack in measured.items()
+        if by_attack
+    ]
     return "\n\n".join(parts)
 
 
-def written(text: str, content: str) -> str:
+def replace_content(text: str, content: str) -> str:
     """Return the text with the content between its markers.
 
     Raises:

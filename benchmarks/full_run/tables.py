@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from harness import report
 
-from whole import headline
+from full_run import headline
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 TEXTS = ("README.md", "benchmarks/README.md", "docs/performance.md")
 """Files that may have markers, relative to the root, besides the result pages."""
 
-BEGUN = "# {}\n\n<!-- figures: {} -->\n<!-- end of figures -->\n"
+NEW_PAGE = "# {}\n\n<!-- figures: {} -->\n<!-- end of figures -->\n"
 
-MARKS = re.compile(
+BLOCK = re.compile(
     r"(?<=<!-- figures: )(?P<name>[\w.]+)( -->\n).*?(?=<!-- end of figures -->)",
     re.DOTALL,
 )
 
-WHOLE = {
-    "behind": headline.behind,
+ALL_RESULTS = {
+    "behind": headline.exceeded_budgets,
     "headline": headline.render,
-    "summary": report.everything,
+    "summary": report.summary_tables,
 }
 """The functions that render all results, by name of the marker."""
 
@@ -45,37 +45,37 @@ def block(name: str, folder: Path) -> str:
     Raises:
         ValueError: A result file is invalid.
     """
-    if name in WHOLE:
+    if name in ALL_RESULTS:
         files = sorted(folder.glob("*.json"))
-        return WHOLE[name]([report.load(file) for file in files])
+        return ALL_RESULTS[name]([report.load(file) for file in files])
     file = folder / f"{name}.json"
     return report.section(report.load(file)) if file.exists() else "Not measured yet."
 
 
-def filled(text: str, folder: Path) -> str:
+def fill_blocks(text: str, folder: Path) -> str:
     """Return a text with the content between its markers updated."""
-    return MARKS.sub(
-        lambda found: f"{found['name']}{found[2]}\n{block(found['name'], folder)}\n\n",
+    return BLOCK.sub(
+        lambda match: f"{match['name']}{match[2]}\n{block(match['name'], folder)}\n\n",
         text,
     )
 
 
-def stale(root: Path, folder: Path) -> dict[Path, str]:
+def outdated_texts(root: Path, folder: Path) -> dict[Path, str]:
     """Return the outdated files with their updated texts."""
-    found = {}
-    beside = {path.with_suffix(".md") for path in folder.glob("*.json")}
-    texts = [*(root / name for name in TEXTS), *sorted({*folder.glob("*.md"), *beside})]
+    outdated = {}
+    pages = {path.with_suffix(".md") for path in folder.glob("*.json")}
+    texts = [*(root / name for name in TEXTS), *sorted({*folder.glob("*.md"), *pages})]
     for path in texts:
-        begun = BEGUN.format(path.stem, path.stem) if path in beside else ""
-        text = path.read_text(encoding="utf-8") if path.exists() else begun
-        if (right := filled(text, folder)) != text:
-            found[path] = right
-    return found
+        new_page = NEW_PAGE.format(path.stem, path.stem) if path in pages else ""
+        text = path.read_text(encoding="utf-8") if path.exists() else new_page
+        if (updated := fill_blocks(text, folder)) != text:
+            outdated[path] = updated
+    return outdated
 
 
 def write(root: Path, folder: Path) -> list[Path]:
     """Write the outdated files; return their paths."""
-    changed = stale(root, folder)
+    changed = outdated_texts(root, folder)
     for path, text in changed.items():
         path.write_text(text, encoding="utf-8")
     return list(changed)

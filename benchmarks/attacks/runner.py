@@ -26,10 +26,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from harness.rounds import FOLDER
-from harness.servers import PEERS, Program, family, free_port, wait_for
+from harness.servers import PEERS, Program, free_port, process_tree, wait_for_port
 
 from attacks.issuer import Issuer
-from attacks.wire import ATTACKER, HONEST, Answer, Peer, call, in_session, post
+from attacks.wire import ATTACKER, HONEST, Answer, Connection, call, in_session, post
 from attacks.wire import initialize as initialize_message
 
 if TYPE_CHECKING:
@@ -69,15 +69,15 @@ class Size:
     """The time within which memory and descriptors must return to normal."""
     idle: float = 5.0
     """The idle timeout of sessions."""
-    clock: float = 2.0
+    timeout: float = 2.0
     """The timeout of connections that send nothing or do not read."""
 
-    def many(self, number: int) -> int:
+    def scale_count(self, number: int) -> int:
         """Return a number of an attack, or a limit, scaled to this size; at least 2."""
         return max(2, round(number * self.scale))
 
 
-SMALL = Size(scale=0.03, before=0.6, hold=2.0, settle=10.0, idle=1.0, clock=0.5)
+SMALL = Size(scale=0.03, before=0.6, hold=2.0, settle=10.0, idle=1.0, timeout=0.5)
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Attack:
     name: str
     item: str
     """The id of the attacked item, as in the tests' marker ``attack``."""
-    run: Callable[[Scene], Awaitable[Outcome]]
+    run: Callable[[AttackContext], Awaitable[Outcome]]
     bound: str
     """The limit in mcpwire that applies, as text for the table."""
     options: Callable[[Size], dict[str, Any]] = lambda _: {}
@@ -118,7 +118,7 @@ ATTACKS: list[Attack] = []
 def attack(name: str, item: str, bound: str, **options: Any) -> Callable[..., Any]:
     """Return a decorator that registers a function as an attack."""
 
-    def register(run: Callable[[Scene], Awaitable[Outcome]]) -> Any:
+    def register(run: Callable[[AttackContext], Awaitable[Outcome]]) -> Any:
         ATTACKS.append(Attack(name, item, run, bound, **options))
         return run
 
@@ -128,7 +128,7 @@ def attack(name: str, item: str, bound: str, **options: Any) -> Callable[..., An
 # Servers...
 
 
-def foreign(place: str, script: str, **environment: str) -> Program:
+def peer_program(place: str, script: str, **environment: str) -> Program:
     """Return a server program that runs in a peer's own environment."""
     python = PEERS / place / "bin/python"
     command = (str(python), str(HERE / "servers" / script))
@@ -138,12 +138,18 @@ def foreign(place: str, script: str, **environment: str) -> Program:
 def programs(attack: Attack) -> dict[str, Program]:
     """Return the installed servers to run an attack on, by name."""
     script = attack.program or "mcpwire_server.py"
-    found = {OURS: Program((sys.executable, str(HERE / "servers" / script)))}
+    available = {OURS: Program((sys.executable, str(HERE / "servers" / script)))}
     if attack.has_peers:
-        off = {"FASTMCP_CHECK_FOR_UPDATES": "off"}
-        found[FASTMCP] = foreign("fastmcp", "fastmcp_server.py", **off)
-        found[SDK] = foreign("python-sdk", "python_sdk_server.py")
-    return {name: each for name, each in found.items() if each.missing() is None}
+        no_update_check = {"FASTMCP_CHECK_FOR_UPDATES": "off"}
+        available[FASTMCP] = peer_program(
+            "fastmcp", "fastmcp_server.py", **no_update_check
+        )
+        available[SDK] = peer_program("python-sdk", "python_sdk_server.py")
+    return {
+        name: program
+        for name, program in available.items()
+        if program.missing() is None
+    }
 
 
 @dataclass(frozen=True)
@@ -160,7 +166,7 @@ class Running:
 
 
 @contextmanager
-def started(
+def run_server(
     program: Program, options: dict[str, Any], descriptors: int
 ) -> Iterator[Running]:
     """Yield a running server with a limit of descriptors; stop it at the end."""
@@ -170,19 +176,19 @@ def started(
     environment |= ALLOCATOR
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
-        with log.open("wb") as written:
+        with log.open("wb") as log_file:
             process = subprocess.Popen(
                 program.command,
                 env=environment,
                 stdin=subprocess.DEVNULL,
-                stdout=written,
-                stderr=written,
+                stdout=log_file,
+                stderr=log_file,
                 preexec_fn=lambda: resource.setrlimit(  # noqa: PLW1509 - no threads here
                     resource.RLIMIT_NOFILE, (descriptors, descriptors)
                 ),
             )
         try:
-            wait_for(port, process)
+            wait_for_port(port, process)
             yield Running(port, process, log)
         finally:
             if process.poll() is None:
@@ -207,37 +213,37 @@ class Sample:
     processes: int
 
 
-def look(pid: int) -> Sample | None:
+def read_sample(pid: int) -> Sample | None:
     """Return the current resources of the server; ``None`` once it has ended."""
     try:
-        members = family(pid)
+        members = process_tree(pid)
     except OSError:
         members = [pid]
-    pages = descriptors = alive = 0
-    for each in members:
+    pages = descriptors = processes = 0
+    for member in members:
         with suppress(OSError):
-            fields = Path(f"/proc/{each}/statm").read_text(encoding="ascii").split()
-            descriptors += sum(1 for _ in Path(f"/proc/{each}/fd").iterdir())
+            fields = Path(f"/proc/{member}/statm").read_text(encoding="ascii").split()
+            descriptors += sum(1 for _ in Path(f"/proc/{member}/fd").iterdir())
             pages += int(fields[1])
-            alive += 1
+            processes += 1
     if not pages:
         return None
     rss = pages * resource.getpagesize() / MIB
-    return Sample(time.monotonic(), rss, descriptors, alive)
+    return Sample(time.monotonic(), rss, descriptors, processes)
 
 
 @asynccontextmanager
-async def watched(pid: int) -> AsyncIterator[list[Sample]]:
+async def watch_resources(pid: int) -> AsyncIterator[list[Sample]]:
     """Yield a list that grows by samples of the server until the end of the block."""
     samples: list[Sample] = []
 
-    async def watch() -> None:
+    async def take_samples() -> None:
         while True:
-            if sample := look(pid):
+            if sample := read_sample(pid):
                 samples.append(sample)
             await asyncio.sleep(SAMPLE_S)
 
-    task = asyncio.create_task(watch())
+    task = asyncio.create_task(take_samples())
     try:
         yield samples
     finally:
@@ -269,13 +275,13 @@ class HonestClient:
         async for line in self.process.stdout:
             self.calls.append(json.loads(line))
 
-    async def calm(self, seconds: float) -> None:
+    async def wait_for_calls(self, seconds: float) -> None:
         """Wait for the seconds, and until a call that began within them is reported."""
-        began = time.monotonic()
+        start = time.monotonic()
         await asyncio.sleep(seconds)
         for _ in range(round(CALL_S / SAMPLE_S)):
-            kept = (each for each in self.calls if each["kind"] == "kept")
-            if any(each["at"] >= began for each in kept):
+            calls = (each for each in self.calls if each["kind"] == "persistent")
+            if any(each["at"] >= start for each in calls):
                 return
             await asyncio.sleep(SAMPLE_S)
 
@@ -291,7 +297,7 @@ class HonestClient:
 # One attack...
 
 
-class Scene:
+class AttackContext:
     """The means of an attack: connections to the server, and its size."""
 
     def __init__(
@@ -300,52 +306,58 @@ class Scene:
         self.port = running.port
         self.size = size
         self.is_ours = is_ours
-        self.peers: list[Peer] = []
+        self.connections: list[Connection] = []
         self.running = running
         self._honest = honest
 
-    def many(self, number: int) -> int:
+    def scale_count(self, number: int) -> int:
         """Return a number of the attack scaled to this size; at least 2."""
-        return self.size.many(number)
+        return self.size.scale_count(number)
 
     async def hold(self, times: float = 1.0) -> None:
         """Wait for a multiple of this size's hold time."""
         await asyncio.sleep(self.size.hold * times)
 
-    async def connect(self, source: str = ATTACKER, receive_buffer: int = 0) -> Peer:
+    async def connect(
+        self, source: str = ATTACKER, receive_buffer: int = 0
+    ) -> Connection:
         """Open a connection that `close` closes after the attack.
 
         Raises:
             OSError: The server does not accept the connection.
         """
-        peer = await Peer.connect(self.port, source, receive_buffer)
-        self.peers.append(peer)
-        return peer
+        connection = await Connection.connect(self.port, source, receive_buffer)
+        self.connections.append(connection)
+        return connection
 
-    async def connect_many(self, number: int, **options: Any) -> list[Peer]:
+    async def open_connections(self, number: int, **options: Any) -> list[Connection]:
         """Try to open a number of connections; return the accepted ones."""
-        found = []
+        connections = []
         for _ in range(number):
             with suppress(*FAILURES):
-                found.append(await self.connect(**options))
-        return found
+                connections.append(await self.connect(**options))
+        return connections
 
-    async def ask(self, request: bytes, source: str = ATTACKER) -> Answer | None:
+    async def send_request(
+        self, request: bytes, source: str = ATTACKER
+    ) -> Answer | None:
         """Send a request on a new connection; return its response or ``None``."""
-        peer = None
+        connection = None
         try:
-            peer = await Peer.connect(self.port, source)
-            return await peer.ask(request)
+            connection = await Connection.connect(self.port, source)
+            return await connection.send_request(request)
         except FAILURES:
             return None
         finally:
-            if peer is not None:
-                peer.close()
+            if connection is not None:
+                connection.close()
 
-    async def open_session(self, peer: Peer, capabilities: Any = None) -> str:
+    async def open_session(
+        self, connection: Connection, capabilities: Any = None
+    ) -> str:
         """Open a session on a connection; return its id, "" if it is refused."""
         body = initialize_message(capabilities)
-        return (await peer.ask(post(self.port, body))).session
+        return (await connection.send_request(post(self.port, body))).session
 
     def in_session(self, session: str, body: bytes) -> bytes:
         """Return a POST request within a session."""
@@ -353,57 +365,56 @@ class Scene:
 
     async def honest_session(self) -> Callable[[], Awaitable[bool]]:
         """Open a session from the honest address; return a function that checks it."""
-        peer = await self.connect(HONEST)
-        session = await self.open_session(peer)
-        peer.close()
+        connection = await self.connect(HONEST)
+        session = await self.open_session(connection)
+        connection.close()
 
-        async def is_there() -> bool:
-            answer = await self.ask(
+        async def is_session_open() -> bool:
+            answer = await self.send_request(
                 self.in_session(session, call("echo", text="hi")), HONEST
             )
             return answer is not None and answer.is_result
 
-        await is_there()
-        return is_there
+        await is_session_open()
+        return is_session_open
 
     @property
-    def let_go(self) -> int:
+    def ended_count(self) -> int:
         """The number of the attack's connections that the server has ended."""
-        return sum(not peer.is_established for peer in self.peers)
+        return sum(not connection.is_established for connection in self.connections)
 
-    def about_connections(self) -> Outcome:
+    def connection_outcome(self) -> Outcome:
         """Return the outcome, which holds if the server has ended all connections."""
-        return Outcome(
-            f"{self.let_go} of {len(self.peers)} connections ended by the server",
-            self.let_go == len(self.peers),
-        )
+        ended, total = self.ended_count, len(self.connections)
+        text = f"{ended} of {total} connections ended by the server"
+        return Outcome(text, ended == total)
 
     async def terminate(self) -> None:
         """Stop the honest client, then send SIGTERM to the server."""
         await self._honest.stop()
         self.running.process.send_signal(signal.SIGTERM)
 
-    async def ended(self) -> float:
+    async def wait_ended(self) -> float:
         """Wait until the server has ended, at most 20 s; return the seconds waited."""
-        began = time.monotonic()
+        start = time.monotonic()
         with suppress(subprocess.TimeoutExpired):
             await asyncio.to_thread(self.running.process.wait, KILL_AFTER_S)
-        return time.monotonic() - began
+        return time.monotonic() - start
 
     async def descriptors(self) -> int:
         """Return the minimum number of the server's descriptors within a second."""
-        found = []
+        counts = []
         for _ in range(round(QUIET_S / SAMPLE_S)):
-            sample = look(self.running.process.pid)
-            found.append(sample.descriptors if sample else 0)
+            sample = read_sample(self.running.process.pid)
+            counts.append(sample.descriptors if sample else 0)
             await asyncio.sleep(SAMPLE_S)
-        return min(found)
+        return min(counts)
 
     def close(self) -> None:
         """Close all connections."""
-        for peer in self.peers:
-            peer.close()
-        self.peers.clear()
+        for connection in self.connections:
+            connection.close()
+        self.connections.clear()
 
 
 @dataclass(frozen=True)
@@ -444,26 +455,26 @@ class Figures:
     """After a second attack, made if memory grew by more than a tenth."""
 
 
-def quiet(samples: list[Sample]) -> State:
+def lowest_state(samples: list[Sample]) -> State:
     """Return the lowest figures of the last second."""
-    last = [each for each in samples if each.at >= samples[-1].at - QUIET_S]
+    recent = [sample for sample in samples if sample.at >= samples[-1].at - QUIET_S]
     return State(
-        min(each.rss_mib for each in last),
-        min(each.descriptors for each in last),
-        min(each.processes for each in last),
+        min(sample.rss_mib for sample in recent),
+        min(sample.descriptors for sample in recent),
+        min(sample.processes for sample in recent),
     )
 
 
-def peak(samples: list[Sample]) -> State:
+def highest_state(samples: list[Sample]) -> State:
     """Return the highest figures."""
     return State(
-        max(each.rss_mib for each in samples),
-        max(each.descriptors for each in samples),
-        max(each.processes for each in samples),
+        max(sample.rss_mib for sample in samples),
+        max(sample.descriptors for sample in samples),
+        max(sample.processes for sample in samples),
     )
 
 
-def is_back(before: State, now: State) -> bool:
+def is_settled(before: State, now: State) -> bool:
     """Return whether memory, descriptors and processes are back to normal."""
     return is_memory_back(before, now) and are_descriptors_back(before, now)
 
@@ -482,16 +493,18 @@ def are_descriptors_back(before: State, now: State) -> bool:
 
 def latency(calls: list[dict[str, Any]], begin: float, end: float) -> Latency:
     """Return the latencies and failures of the calls that began in a phase."""
-    here = [each for each in calls if begin <= each["at"] < end]
+    phase_calls = [each for each in calls if begin <= each["at"] < end]
 
     def times(kind: str) -> list[float]:
-        return [each["ms"] for each in here if each["kind"] == kind and "ms" in each]
+        return [
+            each["ms"] for each in phase_calls if each["kind"] == kind and "ms" in each
+        ]
 
-    kept, new = times("kept"), times("new")
-    errors = [each["error"] for each in here if "error" in each]
+    persistent, new = times("persistent"), times("new")
+    errors = [each["error"] for each in phase_calls if "error" in each]
     return Latency(
-        median(kept) if kept else None,
-        max(kept, default=None),
+        median(persistent) if persistent else None,
+        max(persistent, default=None),
         median(new) if new else None,
         max(new, default=None),
         len(errors),
@@ -501,21 +514,25 @@ def latency(calls: list[dict[str, Any]], begin: float, end: float) -> Latency:
 
 def options_for(attack: Attack, size: Size) -> dict[str, Any]:
     """Return the server's options for an attack, with short timeouts."""
-    clocks = dict.fromkeys(SHORT_CLOCKS, size.clock)
-    common = {"idle": size.idle, "drain": 3.0, "limits": clocks}
-    given = attack.options(size)
-    return {**common, **given, "limits": {**clocks, **given.get("limits", {})}}
+    timeouts = dict.fromkeys(SHORT_TIMEOUTS, size.timeout)
+    defaults = {"idle": size.idle, "drain": 3.0, "limits": timeouts}
+    attack_options = attack.options(size)
+    return {
+        **defaults,
+        **attack_options,
+        "limits": {**timeouts, **attack_options.get("limits", {})},
+    }
 
 
-SHORT_CLOCKS = ("head_timeout", "stall_timeout")
+SHORT_TIMEOUTS = ("head_timeout", "stall_timeout")
 """Fields of `Limits` that are set to the size's timeout."""
 
 
-async def settled(samples: list[Sample], before: State, size: Size) -> None:
+async def wait_until_settled(samples: list[Sample], before: State, size: Size) -> None:
     """Wait until the server's resources are back to normal, at most `size.settle`."""
     await asyncio.sleep(QUIET_S + SAMPLE_S)
     for _ in range(round(size.settle / SAMPLE_S)):
-        if is_back(before, quiet(samples)):
+        if is_settled(before, lowest_state(samples)):
             return
         await asyncio.sleep(SAMPLE_S)
 
@@ -523,45 +540,47 @@ async def settled(samples: list[Sample], before: State, size: Size) -> None:
 async def perform(attack: Attack, name: str, program: Program, size: Size) -> Figures:
     """Start a server, attack it, and return the figures."""
     options = options_for(attack, size)
-    async with Issuer.opened() as issuer:
+    async with Issuer.run() as issuer:
         if attack.token:
             options["introspection"] = issuer.url
-        with started(program, options, attack.descriptors) as running:
+        with run_server(program, options, attack.descriptors) as running:
             issuer.audience = f"http://127.0.0.1:{running.port}/mcp"
             honest = await HonestClient.start(running.port, attack.tool, attack.token)
             try:
-                async with watched(running.process.pid) as samples:
-                    scene = Scene(running, size, honest, is_ours=name == OURS)
-                    return await watched_attack(attack, scene, samples, honest)
+                async with watch_resources(running.process.pid) as samples:
+                    context = AttackContext(running, size, honest, is_ours=name == OURS)
+                    return await observe_attack(attack, context, samples, honest)
             finally:
                 await honest.stop()
 
 
-async def watched_attack(
-    attack: Attack, scene: Scene, samples: list[Sample], honest: HonestClient
+async def observe_attack(
+    attack: Attack, context: AttackContext, samples: list[Sample], honest: HonestClient
 ) -> Figures:
     """Run the attack between two calm phases, and return the figures."""
-    size = scene.size
+    size = context.size
     await asyncio.sleep(WARM_UP_S)
     times = [time.monotonic()]
-    await honest.calm(size.before)
-    before = quiet(samples)
+    await honest.wait_for_calls(size.before)
+    before = lowest_state(samples)
     times.append(time.monotonic())
-    outcome = await run_once(attack, scene)
+    outcome = await run_once(attack, context)
     times.append(time.monotonic())
-    highest = peak([each for each in samples if each.at >= times[1]] or samples)
+    highest = highest_state(
+        [sample for sample in samples if sample.at >= times[1]] or samples
+    )
     after = second = None
     if not attack.stops:
-        await settled(samples, before, size)
+        await wait_until_settled(samples, before, size)
         times.append(time.monotonic())
-        await honest.calm(size.before)
-        after = quiet(samples)
+        await honest.wait_for_calls(size.before)
+        after = lowest_state(samples)
     times.append(time.monotonic())
-    log_bytes = running_log_size(scene.running)
-    if scene.is_ours and after is not None and not is_memory_back(before, after):
-        await run_once(attack, scene)
-        await settled(samples, before, size)
-        second = quiet(samples)
+    log_bytes = log_size(context.running)
+    if context.is_ours and after is not None and not is_memory_back(before, after):
+        await run_once(attack, context)
+        await wait_until_settled(samples, before, size)
+        second = lowest_state(samples)
     await honest.stop()
     calls = honest.calls
     return Figures(
@@ -580,16 +599,16 @@ async def watched_attack(
     )
 
 
-async def run_once(attack: Attack, scene: Scene) -> Outcome:
+async def run_once(attack: Attack, context: AttackContext) -> Outcome:
     """Run the attack, close its connections, and return its outcome."""
     try:
-        return await attack.run(scene)
+        return await attack.run(context)
     except FAILURES as error:
         return Outcome(f"given up: {error or type(error).__name__}", holds=False)
     finally:
-        scene.close()
+        context.close()
 
 
-def running_log_size(running: Running) -> int:
+def log_size(running: Running) -> int:
     """Return the size of the server's log in bytes."""
     return running.log.stat().st_size

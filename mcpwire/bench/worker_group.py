@@ -11,7 +11,12 @@ import sys
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from mcpwire.bench.histogram import encoded, histogram, merged, percentiles
+from mcpwire.bench.histogram import (
+    encode_histogram,
+    histogram,
+    merge_histograms,
+    percentiles,
+)
 from mcpwire.bench.results import Sample, Slice
 from mcpwire.bench.worker import Job
 from mcpwire.errors import ConnectError, MCPError
@@ -26,17 +31,17 @@ if TYPE_CHECKING:
     from mcpwire.transports.targets import Stdio
 
 _WORKER: Final = "import sys; from mcpwire.bench.worker import main; sys.exit(main())"
-_LINE: Final = 64 * 1024 * 1024
-_END_S: Final = 15.0
-_SAMPLE_S: Final = 1.0
-_LOCAL: Final = {"127.0.0.1", "localhost", "::1"}
+_MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+_EXIT_TIMEOUT_S: Final = 15.0
+_SAMPLE_PERIOD_S: Final = 1.0
+_LOCAL_HOSTS: Final = {"127.0.0.1", "localhost", "::1"}
 
 
 class GeneratorFailed(MCPError):
     """A worker process that generates load exited unexpectedly."""
 
 
-class Crew:
+class WorkerGroup:
     """The workers of one server; they stay connected between slices.
 
     Args:
@@ -52,9 +57,9 @@ class Crew:
         self._target = target
         self._load = load
         self._children: list[asyncio.subprocess.Process] = []
-        self._started: set[int] = set()
-        self._at = 0.0
-        self._is_sought = isinstance(target, Http) and not processes
+        self._server_pids: set[int] = set()
+        self._load_seconds = 0.0
+        self._by_port = isinstance(target, Http) and not processes
         self._processes = set(processes)
         self.server: dict[str, str] = {}
         self.connects: list[float] = []
@@ -75,17 +80,17 @@ class Crew:
                 *(sys.executable, "-P", "-c", _WORKER),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                limit=_LINE,
+                limit=_MAX_LINE_BYTES,
                 start_new_session=True,  # no Ctrl-C: it exits at the end of its input
             )
             self._children.append(child)
             assert child.stdin is not None
             child.stdin.write(pickle.dumps(Job(self._target, self._load, number)))
         for child in self._children:
-            ready = await self._read(child)
+            ready = await self._read_answer(child)
             self.server = ready["server"]
             self.connects += ready["connects"]
-        self._look()
+        self._find_processes()
 
     async def __aexit__(self, *_: object) -> None:
         for child in self._children:
@@ -93,17 +98,17 @@ class Crew:
             child.stdin.close()
         for child in self._children:
             try:
-                await asyncio.wait_for(child.wait(), _END_S)
+                await asyncio.wait_for(child.wait(), _EXIT_TIMEOUT_S)
             except (TimeoutError, asyncio.CancelledError):
                 with contextlib.suppress(ProcessLookupError):
                     child.kill()
                 await child.wait()
         if any(child.returncode for child in self._children):
-            for pid in filter(procfs.is_alive, self._started):
+            for pid in filter(procfs.is_alive, self._server_pids):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)  # the worker did not end its server
 
-    async def _read(self, child: asyncio.subprocess.Process) -> dict[str, Any]:
+    async def _read_answer(self, child: asyncio.subprocess.Process) -> dict[str, Any]:
         assert child.stdout is not None
         line = await child.stdout.readline()
         if not line:
@@ -114,19 +119,19 @@ class Crew:
             raise ConnectError(failure)
         return answer
 
-    async def _ask(
+    async def _request(
         self, workers: list[asyncio.subprocess.Process], **request: Any
     ) -> list[dict[str, Any]]:
         """Send one request to several workers at once; return their answers."""
         for child in workers:
             assert child.stdin is not None
             child.stdin.write(encode(request) + b"\n")
-        return list(await asyncio.gather(*map(self._read, workers)))
+        return list(await asyncio.gather(*map(self._read_answer, workers)))
 
     async def warm_up(self, seconds: float) -> None:
         """Generate load without measuring it."""
         if seconds:
-            await self._ask(self._children, at=0.0, seconds=seconds, rate=None)
+            await self._request(self._children, at=0.0, seconds=seconds, rate=None)
 
     async def measure(
         self, round: int, at: float, seconds: float, rate: float | None = None
@@ -141,35 +146,38 @@ class Crew:
         """
         before = self._cpu()
         async with self._sampling():
-            found = await self._ask(self._children, at=at, seconds=seconds, rate=rate)
+            answers = await self._request(
+                self._children, at=at, seconds=seconds, rate=rate
+            )
         after = self._cpu()
         cpu = None if before is None or after is None else after - before
         errors: dict[str, int] = {}
-        for each in found:
-            for kind, count in each["errors"].items():
+        for answer in answers:
+            for kind, count in answer["errors"].items():
                 errors[kind] = errors.get(kind, 0) + count
-        kinds: dict[str, Any] = {
-            name: encoded(merged(each[name] for each in found))
+        histograms: dict[str, Any] = {
+            name: encode_histogram(merge_histograms(answer[name] for answer in answers))
             for name in ("latency", "service", "lag")
         }
         sums = {
-            name: sum(each[name] for each in found)
+            name: sum(answer[name] for answer in answers)
             for name in (
                 *("offered", "done", "in_time", "missed", "latency_sum"),
                 *("generator_cpu", "bytes_sent", "bytes_received", "reconnects"),
             )
         }
-        longest = max(each["elapsed"] for each in found) / 1e9
+        elapsed = max(answer["elapsed"] for answer in answers) / 1e9
         return Slice(
             round=round,
             at=at,
             seconds=seconds,
-            elapsed=longest,
+            elapsed=elapsed,
             errors=errors,
-            generator_share=max(e["generator_cpu"] for e in found) / (longest * 1e9),
+            generator_share=max(answer["generator_cpu"] for answer in answers)
+            / (elapsed * 1e9),
             cpu=cpu,
-            windows=tuple(_windows([each["windows"] for each in found])),
-            **kinds,
+            windows=tuple(_merge_windows([answer["windows"] for answer in answers])),
+            **histograms,
             **sums,
         )
 
@@ -179,33 +187,33 @@ class Crew:
 
         A sample reads many files of /proc, which takes CPU time from the load.
         """
-        self._sample(self._at)
+        self._sample(self._load_seconds)
         began = monotonic()
 
-        async def look() -> None:
+        async def sample_periodically() -> None:
             while True:
-                await asyncio.sleep(_SAMPLE_S)
-                self._sample(self._at + monotonic() - began)
+                await asyncio.sleep(_SAMPLE_PERIOD_S)
+                self._sample(self._load_seconds + monotonic() - began)
 
-        task = asyncio.create_task(look())
+        task = asyncio.create_task(sample_periodically())
         try:
             yield
         finally:
             task.cancel()
             await asyncio.wait([task])
-            self._at += monotonic() - began
+            self._load_seconds += monotonic() - began
 
-    def _look(self) -> set[int]:
+    def _find_processes(self) -> set[int]:
         """Return the server's current processes.
 
         A server over stdio is restarted after a crash, and may be a wrapper's child.
         """
         if isinstance(self._target, Http):
-            if self._is_sought and procfs.cpu_time(*self._processes) in {0, None}:
-                self._processes = listening(self._target.url)
+            if self._by_port and procfs.cpu_time(*self._processes) in {0, None}:
+                self._processes = find_listeners(self._target.url)
             return self._processes
         started = procfs.descendants(*self._workers)
-        self._started |= started
+        self._server_pids |= started
         return started | self._processes
 
     @property
@@ -213,7 +221,7 @@ class Crew:
         return [child.pid for child in self._children]
 
     def _sample(self, at: float) -> None:
-        if not (pids := self._look()):
+        if not (pids := self._find_processes()):
             return
         memory = procfs.resident_memory(*pids)
         descriptors = procfs.descriptors(*pids)
@@ -222,32 +230,34 @@ class Crew:
 
     def _cpu(self) -> int | None:
         """Return the CPU time of the server's processes, including finished ones."""
-        found = []
+        times = []
         if not isinstance(self._target, Http):
-            found.append(procfs.cpu_time(*self._workers, with_own=False))
+            times.append(procfs.cpu_time(*self._workers, with_own=False))
         if pids := self._processes:
-            found.append(procfs.cpu_time(*pids))
-        known = [each for each in found if each is not None]
-        return sum(known) if known and len(known) == len(found) else None
+            times.append(procfs.cpu_time(*pids))
+        known = [time for time in times if time is not None]
+        return sum(known) if known and len(known) == len(times) else None
 
     def _system_calls(self) -> tuple[int, int] | None:
-        pids = self._look()
+        pids = self._find_processes()
         return procfs.system_calls(*pids) if pids else None
 
-    async def phases(self, seconds: float, *, is_alone: bool) -> dict[str, float]:
+    async def phases(self, seconds: float, *, is_sequential: bool) -> dict[str, float]:
         """Return the median duration of each phase of a call, in microseconds.
 
         Args:
             seconds: The duration of the measurement.
-            is_alone: Whether one worker makes sequential calls. Otherwise all workers
-                generate the load, and cannot generate any more afterwards.
+            is_sequential: Whether one worker makes sequential calls. Otherwise all
+                workers generate the load, and cannot generate any more afterwards.
         """
-        workers = self._children[:1] if is_alone else self._children
-        found = await self._ask(workers, seconds=seconds, is_alone=is_alone)
+        workers = self._children[:1] if is_sequential else self._children
+        replies = await self._request(
+            workers, seconds=seconds, is_sequential=is_sequential
+        )
         medians = {}
-        for name in found[0]:
-            times = merged(each[name] for each in found if each)
-            medians[name] = percentiles(times, (50,)).get(50, 0) / 1_000
+        for name in replies[0]:
+            durations = merge_histograms(answer[name] for answer in replies if answer)
+            medians[name] = percentiles(durations, (50,)).get(50, 0) / 1_000
         return medians if any(medians.values()) else {}
 
     async def counts(self, calls: int) -> dict[str, float]:
@@ -257,35 +267,38 @@ class Crew:
             calls: The number of calls; a slow server gets fewer.
         """
         before = self._system_calls()
-        (found,) = await self._ask(self._children[:1], calls=calls)
+        (counts,) = await self._request(self._children[:1], calls=calls)
         after = self._system_calls()
-        if not (made := found.pop("calls", 0)):
+        if not (calls_made := counts.pop("calls", 0)):
             return {}
         if before is not None and after is not None:
-            found["reads"], found["writes"] = after[0] - before[0], after[1] - before[1]
+            counts["reads"], counts["writes"] = (
+                after[0] - before[0],
+                after[1] - before[1],
+            )
         # The kernel counts a system call only after its effect: round the difference.
-        return {name: round(value / made, 1) for name, value in found.items()}
+        return {name: round(value / calls_made, 1) for name, value in counts.items()}
 
 
-def listening(url: str) -> set[int]:
+def find_listeners(url: str) -> set[int]:
     """Return the processes that listen at a local URL, as far as /proc is readable."""
     from urllib.parse import urlsplit
 
     parts = urlsplit(url)
-    if parts.hostname not in _LOCAL:
+    if parts.hostname not in _LOCAL_HOSTS:
         return set()
     return procfs.listeners(parts.port or (443 if parts.scheme == "https" else 80))
 
 
-def _windows(
-    of_workers: list[list[list[float]]],
+def _merge_windows(
+    groups: list[list[list[float]]],
 ) -> list[tuple[float, int, int, float, float]]:
     """Merge the windows of several workers: sums of counts, maxima of percentiles."""
     rows: dict[float, tuple[float, int, int, float, float]] = {}
-    for at, done, errors, middle, last in (row for one in of_workers for row in one):
+    for at, done, errors, p50, p99 in (row for group in groups for row in group):
         old = rows.get(at, (at, 0, 0, 0.0, 0.0))
         rows[at] = (
             *(at, old[1] + int(done), old[2] + int(errors)),
-            *(max(old[3], middle), max(old[4], last)),
+            *(max(old[3], p50), max(old[4], p99)),
         )
     return [rows[at] for at in sorted(rows)]

@@ -44,11 +44,11 @@ for scenario in [only] if only else ["zebra", "ape-2"]:
 
 @pytest.fixture
 def put(driver, tmp_path, monkeypatch):
-    """Return `stand`, with a few lines of Python in place of server and suite."""
-    standing = driver("standing")
-    monkeypatch.setattr(standing, "NODE", sys.executable)
-    monkeypatch.setattr(standing, "BUILD", tmp_path)
-    monkeypatch.setattr(standing, "STOP_TIMEOUT", PATIENCE)
+    """Return `run_server_leg` with Python code in place of server and suite."""
+    server_runs = driver("server_runs")
+    monkeypatch.setattr(server_runs, "NODE", sys.executable)
+    monkeypatch.setattr(server_runs, "BUILD", tmp_path)
+    monkeypatch.setattr(server_runs, "STOP_TIMEOUT_S", PATIENCE)
 
     async def put(server, suite=SUITE, wanted=None):
         (tmp_path / "server.py").write_text(server)
@@ -56,10 +56,10 @@ def put(driver, tmp_path, monkeypatch):
         leg = SimpleNamespace(
             name="S9",
             suite=SimpleNamespace(program=tmp_path / "suite.py"),
-            whole=("--suite", "all"),
+            suite_options=("--suite", "all"),
             options=("--force",),
         )
-        standing_it = standing.stand(leg, wanted, tmp_path / "server.py")
+        standing_it = server_runs.run_server_leg(leg, wanted, tmp_path / "server.py")
         return await asyncio.wait_for(standing_it, PATIENCE)
 
     return put
@@ -72,7 +72,7 @@ def ended(stand):
 async def test_all_scenarios_are_played_against_one_server_that_ends_as_told(put):
     runs, stand = await put(GOOD)
     assert ended(stand) == (True, 0, 0)
-    assert stand.wrote == "bound\n"
+    assert stand.server_output == "bound\n"
     assert [run.scenario for run in runs] == ["zebra", "ape-2"]
     assert [run.checks[0]["id"] for run in runs] == ["--suite all"] * 2
 
@@ -84,12 +84,12 @@ async def test_some_scenarios_are_played_one_by_one_against_one_server(put):
         "--scenario b --force",
         "--scenario a --force",
     ]
-    assert stand.wrote.count("bound") == 1
+    assert stand.server_output.count("bound") == 1
 
 
 async def test_a_server_that_does_not_start_is_told_with_what_it_wrote(put):
     runs, stand = await put("raise SystemExit('no')")
-    assert (runs, ended(stand), stand.wrote) == ([], (False, 0, 1), "no\n")
+    assert (runs, ended(stand), stand.server_output) == ([], (False, 0, 1), "no\n")
 
 
 async def test_the_suites_exit_code_is_kept(put):
@@ -98,7 +98,7 @@ async def test_the_suites_exit_code_is_kept(put):
 
 
 async def test_a_suite_that_does_not_end_is_killed(put, driver, monkeypatch):
-    monkeypatch.setattr(driver("standing"), "LEG_TIMEOUT", 0.5)
+    monkeypatch.setattr(driver("server_runs"), "LEG_TIMEOUT_S", 0.5)
     _, stand = await put(GOOD, suite="import signal; signal.pause()")
     assert ended(stand) == (True, None, 0)
 
@@ -106,7 +106,7 @@ async def test_a_suite_that_does_not_end_is_killed(put, driver, monkeypatch):
 async def test_a_server_that_does_not_end_is_killed_with_what_it_started(
     put, tmp_path, driver, monkeypatch
 ):
-    monkeypatch.setattr(driver("standing"), "STOP_TIMEOUT", 1.0)
+    monkeypatch.setattr(driver("server_runs"), "STOP_TIMEOUT_S", 1.0)
     server = SERVER.format(last="print('no')")
     child = (
         "import pathlib, subprocess, sys\n"

@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 REVISIONS = {"session": "2025-11-25", "stateless": "2026-07-28"}
 
 
-def server() -> mcpwire.Server:
+def create_server() -> mcpwire.Server:
     """Return a server with the tool."""
-    made = mcpwire.Server("benchmark", "1")
+    server = mcpwire.Server("benchmark", "1")
 
-    @made.tool
+    @server.tool
     async def echo(text: str) -> str:
         """Return the text."""
         return text
 
-    return made
+    return server
 
 
 @asynccontextmanager
-async def connected(target: Any, era: str) -> AsyncIterator[mcpwire.Client]:
+async def open_client(target: Any, era: str) -> AsyncIterator[mcpwire.Client]:
     """Yield a client with the protocol version of an era."""
     async with mcpwire.Client(target, mode=REVISIONS[era]) as client:
         assert str(client.protocol_version) == REVISIONS[era], client.protocol_version
@@ -40,7 +40,7 @@ async def connected(target: Any, era: str) -> AsyncIterator[mcpwire.Client]:
 @asynccontextmanager
 async def typed(era: str) -> AsyncIterator[Call]:
     """Yield a function that calls the tool by `call_tool`."""
-    async with connected(server(), era) as client:
+    async with open_client(create_server(), era) as client:
 
         async def call() -> Any:
             return await client.call_tool("echo", ARGUMENTS)
@@ -53,7 +53,7 @@ async def typed(era: str) -> AsyncIterator[Call]:
 @asynccontextmanager
 async def raw(era: str) -> AsyncIterator[Call]:
     """Yield a function that calls the tool by `request` with plain dicts."""
-    async with connected(server(), era) as client:
+    async with open_client(create_server(), era) as client:
 
         async def call() -> Any:
             params = {"name": "echo", "arguments": ARGUMENTS}
@@ -72,10 +72,10 @@ async def asgi(era: str) -> AsyncIterator[Call]:
     from mcpwire.testing import AsgiTransport
 
     async with AsyncExitStack() as stack:
-        transport = AsgiTransport(server().asgi())
+        transport = AsgiTransport(create_server().asgi())
         http = await stack.enter_async_context(httpx.AsyncClient(transport=transport))
         target = mcpwire.Http("http://localhost/mcp", http_client=http)
-        client = await stack.enter_async_context(connected(target, era))
+        client = await stack.enter_async_context(open_client(target, era))
 
         async def call() -> Any:
             return await client.call_tool("echo", ARGUMENTS)

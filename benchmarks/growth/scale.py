@@ -14,7 +14,7 @@ import bench_gateway
 from leg import ARGUMENTS
 from null import build
 
-from growth.sessions import Sessions, begun, http_program, make_room
+from growth.sessions import Sessions, http_program, open_first, raise_file_limit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from floor import Call
 
 
-class Grouped(Sessions):
+class GroupSessions(Sessions):
     """Servers of one group, connected concurrently."""
 
     def __init__(self, group: Any, server: str) -> None:
@@ -33,13 +33,13 @@ class Grouped(Sessions):
     async def _open_one(self) -> Call:
         raise NotImplementedError("a group connects many at once")
 
-    async def grow(self, many: int) -> dict[str, float]:
+    async def grow(self, servers: int) -> dict[str, float]:
         """Connect servers until the group has `many`."""
         import mcpwire
 
-        make_room(many)
+        raise_file_limit(servers)
         target = mcpwire.Stdio(self.server, ["--legacy"])
-        names = [f"server{number}" for number in range(len(self.calls), many)]
+        names = [f"server{number}" for number in range(len(self.calls), servers)]
         await self.group.connect_all(dict.fromkeys(names, target))
         self.calls += [self._call_of(name) for name in names]
         return {}
@@ -55,8 +55,8 @@ class Grouped(Sessions):
 async def group(server: str) -> AsyncIterator[Sessions]:
     import mcpwire
 
-    async with mcpwire.Group(concurrency=32) as one:
-        yield await begun(Grouped(one, server))
+    async with mcpwire.Group(concurrency=32) as group:
+        yield await open_first(GroupSessions(group, server))
 
 
 @asynccontextmanager

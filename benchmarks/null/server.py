@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Serving:
+class NullServer:
     """The port and the process id of a null server."""
 
     port: int
@@ -24,10 +24,10 @@ class Serving:
 
 
 @contextmanager
-def serving(server: str, *options: str) -> Iterator[Serving]:
+def run_null_server(server: str, *options: str) -> Iterator[NullServer]:
     """Yield a running null server, which exits when its stdin closes."""
     with subprocess.Popen(
         [server, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
-        yield Serving(int(process.stdout.readline()), process.pid)
+        yield NullServer(int(process.stdout.readline()), process.pid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.figures import compared, digits
+from harness.figures import compare_variants, digits
 from harness.report import spread_cell, table, title
 
 if TYPE_CHECKING:
@@ -28,59 +28,65 @@ class Line:
 
     def budget(self, results: Mapping[str, Result]) -> dict[str, Any] | None:
         """Return the budget; ``None`` if it was not measured."""
-        found: Sequence[dict[str, Any]] = results.get(self.question, {}).get(
+        budgets: Sequence[dict[str, Any]] = results.get(self.question, {}).get(
             "budgets", ()
         )
         key = (self.variant, self.figure, self.against)
-        for one in found:
-            if (one["variant"], one["figure"], one["against"]) == key:
-                return one
+        for budget in budgets:
+            if (budget["variant"], budget["figure"], budget["against"]) == key:
+                return budget
         return None
 
 
 SDK, FASTMCP = "Python SDK", "FastMCP"
 CPU, CPU_32 = "CPU per call", "CPU per call, 32 in flight"
-LOOP, BESIDE = "mcpwire / least loop", "mcpwire / Python SDK"
+TO_LOOP, TO_SDK = "mcpwire / least loop", "mcpwire / Python SDK"
 
 
-def over(peer: str) -> str:
+def ratio_name(peer: str) -> str:
     """Return the name of a ratio that is above 1 if mcpwire is better."""
     return f"{peer} / mcpwire"
 
 
 def client_lines() -> Iterator[Line]:
     """Yield the rows of the asyncio client, by transport."""
-    for way, name, question, ours in (
+    for leg, name, question, variant in (
         ("stdio", "stdio", "stdio", "call_tool"),
         ("JSON", "HTTP, JSON", "http", "JSON"),
         ("SSE", "HTTP, event stream", "http", "SSE"),
     ):
-        mine, sdk = f"{way}: mcpwire", f"{way}: {SDK}"
-        yield Line(f"{name}: {CPU}", LOOP, question, ours, "cpu_us")
-        if way == "stdio":
-            yield Line(f"{name}: {CPU_32}", LOOP, question, ours, "cpu_us@32")
-        yield Line(f"{name}: {CPU}", over(SDK), "clients", sdk, "cpu_us", mine)
+        own, sdk = f"{leg}: mcpwire", f"{leg}: {SDK}"
+        yield Line(f"{name}: {CPU}", TO_LOOP, question, variant, "cpu_us")
+        if leg == "stdio":
+            yield Line(f"{name}: {CPU_32}", TO_LOOP, question, variant, "cpu_us@32")
+        yield Line(f"{name}: {CPU}", ratio_name(SDK), "clients", sdk, "cpu_us", own)
         words = f"{name}: calls per second, 32 in flight"
-        yield Line(words, BESIDE, "clients", mine, "calls_per_s@32", sdk)
+        yield Line(words, TO_SDK, "clients", own, "calls_per_s@32", sdk)
 
 
 def other_lines() -> Iterator[Line]:
     """Yield the rows of all other benchmarks."""
-    for name, question, after, ours in (
+    for name, question, suffix, variant in (
         ("stdio", "stdio_blocking", "", "call_tool"),
         ("HTTP, JSON", "http_blocking", ", JSON", "JSON"),
     ):
         words, peer = f"blocking, {name}: p50 of a call", f"{SDK}, asyncio"
-        yield Line(words, over(peer), question, f"{peer}{after}", "p50_us", ours)
-    for way in ("stdio", "HTTP"):
+        yield Line(
+            words, ratio_name(peer), question, f"{peer}{suffix}", "p50_us", variant
+        )
+    for transport in ("stdio", "HTTP"):
         for peer in (SDK, FASTMCP):
-            words, mine = f"server, {way}: {CPU}", f"{way}: mcpwire"
-            yield Line(words, over(peer), "server", f"{way}: {peer}", "cpu_us", mine)
+            words, own = f"server, {transport}: {CPU}", f"{transport}: mcpwire"
+            yield Line(
+                words, ratio_name(peer), "server", f"{transport}: {peer}", "cpu_us", own
+            )
     words, figure = "import of the client, in its process", "import_in_process_ms"
-    yield Line(words, BESIDE, "footprint", "mcpwire", figure, SDK)
+    yield Line(words, TO_SDK, "footprint", "mcpwire", figure, SDK)
     words, leg = "gateway, HTTP to stdio: latency that it adds", "HTTP to stdio"
-    peer, mine = f"{leg}: {FASTMCP}", f"{leg}: mcpwire"
-    yield Line(words, over(f"{FASTMCP}'s proxy"), "gateway", peer, "added_us", mine)
+    peer, own = f"{leg}: {FASTMCP}", f"{leg}: mcpwire"
+    yield Line(
+        words, ratio_name(f"{FASTMCP}'s proxy"), "gateway", peer, "added_us", own
+    )
 
 
 LINES = (*client_lines(), *other_lines())
@@ -89,15 +95,17 @@ LINES = (*client_lines(), *other_lines())
 
 def spread_of(result: Result, budget: Mapping[str, Any]) -> Spread:
     """Return the spread of a budget's ratio over the rounds."""
-    variant, figure, other = (budget[of] for of in ("variant", "figure", "against"))
+    variant, figure, other = (budget[key] for key in ("variant", "figure", "against"))
     if not other:
         kind = "value" if budget.get("is_value") else "ratio"
         spread: Spread = result["summary"][variant][figure][kind]
         return spread
     # An `Ahead` budget has no figure of its own.
     ratio = budget["ratio"]
-    one: Spread = {"median": ratio, "min": ratio, "max": ratio}
-    return (compared(result["rounds"], variant, other) or {}).get(figure, one)
+    constant: Spread = {"median": ratio, "min": ratio, "max": ratio}
+    return (compare_variants(result["rounds"], variant, other) or {}).get(
+        figure, constant
+    )
 
 
 def is_kept(budget: Mapping[str, Any], spread: Spread) -> str:
@@ -124,13 +132,13 @@ def limit(budget: Mapping[str, Any]) -> str:
 
 def render(results: Sequence[Result]) -> str:
     """Return the table with a row for each measured line."""
-    named = {result["benchmark"]: result for result in results}
-    middle = "median (lowest-highest round)"
-    rows = [["what", "ratio", middle, "must hold", "", "rounds", "measured"]]
+    by_benchmark = {result["benchmark"]: result for result in results}
+    spread_heading = "median (lowest-highest round)"
+    rows = [["what", "ratio", spread_heading, "must hold", "", "rounds", "measured"]]
     for line in LINES:
-        if (budget := line.budget(named)) is None:
+        if (budget := line.budget(by_benchmark)) is None:
             continue
-        result = named[line.question]
+        result = by_benchmark[line.question]
         plan, spread = result["plan"], spread_of(result, budget)
         rows.append(
             [
@@ -146,7 +154,7 @@ def render(results: Sequence[Result]) -> str:
     return table(rows)
 
 
-def behind(results: Sequence[Result]) -> str:
+def exceeded_budgets(results: Sequence[Result]) -> str:
     """Return a line for each budget with a median over the limit."""
     lines = []
     for result in results:
@@ -154,11 +162,11 @@ def behind(results: Sequence[Result]) -> str:
             if budget["holds"]:
                 continue
             spread = spread_of(result, budget)
-            shown = spread_cell(spread, digits(budget["figure"], result["plan"]))
-            other = budget["against"] or result["baselines"][budget["variant"]]
+            spread_text = spread_cell(spread, digits(budget["figure"], result["plan"]))
+            divisor = budget["against"] or result["baselines"][budget["variant"]]
             lines.append(
                 f"- `{result['benchmark']}`: {budget['variant']}, "
-                f"{title(budget['figure'])}: {shown} times {other}; "
+                f"{title(budget['figure'])}: {spread_text} times {divisor}; "
                 f"must be {limit(budget)} ({result['machine']['date']})."
             )
     return "\n".join(lines) or "Every line is kept in the median."

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.group.base import GroupBase
-from mcpwire.sync._facade import Owner, Reader, Stream
-from mcpwire.sync._made import Client
-from mcpwire.tools.toolset import Reading
+from mcpwire.sync._facade import ForwardingFacade, OwningFacade, StreamFacade
+from mcpwire.sync._generated import Client
+from mcpwire.tools.toolset import ReadOnlyToolSet
 from mcpwire.types import UNSET
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mcpwire.wire.jsonrpc import RequestId
 
 
-class GroupEvents(Stream):
+class GroupEvents(StreamFacade):
     """Stream of all servers' notifications that belong to no call.
 
     At most `Limits.notifications` of each server are buffered: beyond that the oldest
@@ -63,7 +63,7 @@ class GroupEvents(Stream):
         return self._inner.is_closed
 
     def __next__(self) -> GroupEvent:
-        return self._take(self._inner)
+        return self._next_item(self._inner)
 
     def next(self, timeout: float | None = None) -> GroupEvent | None:
         """Wait for the next event, for at most `timeout` seconds, and return it.
@@ -81,7 +81,7 @@ class GroupEvents(Stream):
         self._run(self._inner.aclose())
 
 
-class ToolSet(Reader, Reading):
+class ToolSet(ForwardingFacade, ReadOnlyToolSet):
     """The tools of many servers: named, filtered, kept up to date, callable.
 
     ::
@@ -170,7 +170,7 @@ class ToolSet(Reader, Reading):
         )
 
 
-class Group(Owner, Reader, GroupBase[Client]):
+class Group(OwningFacade, ForwardingFacade, GroupBase[Client]):
     """Client of many servers, each with a name.
 
     ::
@@ -224,7 +224,7 @@ class Group(Owner, Reader, GroupBase[Client]):
     ) -> None:
         from mcpwire.group import Group as Inner
 
-        self._adopt(
+        self._create_inner(
             Inner,
             servers,
             concurrency=concurrency,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.figures import ahead, peer_pairs
+from harness.figures import advantages, peer_pairs
 
 if TYPE_CHECKING:
     from harness.figures import Spread
@@ -22,7 +22,7 @@ Lines = dict[str, Line]
 CPU, CALLS = "cpu_us", "calls_per_s@"
 
 
-def split(variant: str) -> tuple[str, str]:
+def split_name(variant: str) -> tuple[str, str]:
     """Return the path and the name of a variant."""
     path, _, name = variant.rpartition(": ")
     return path, name
@@ -30,32 +30,32 @@ def split(variant: str) -> tuple[str, str]:
 
 def bars(result: Result, figure: str = CPU) -> dict[str, dict[str, Spread]]:
     """Return how many times better mcpwire is than each peer, by path."""
-    found: dict[str, dict[str, Spread]] = {}
+    bars_by_path: dict[str, dict[str, Spread]] = {}
     for pair in peer_pairs(result):
-        path, name = split(pair["variant"])
-        better = ahead(pair)
+        path, name = split_name(pair["variant"])
+        better = advantages(pair)
         if figure in better:
-            found.setdefault(path, {})[name] = better[figure]
-    return found
+            bars_by_path.setdefault(path, {})[name] = better[figure]
+    return bars_by_path
 
 
-def along(result: Result, variant: str, axis: str, kind: str = "value") -> Line:
+def line_along(result: Result, variant: str, axis: str, kind: str = "value") -> Line:
     """Return one variant's figures along an axis, such as ``calls_per_s@``."""
     return sorted(
-        (int(figure.removeprefix(axis)), each[kind]["median"])
-        for figure, each in result["summary"][variant].items()
+        (int(figure.removeprefix(axis)), spreads[kind]["median"])
+        for figure, spreads in result["summary"][variant].items()
         if figure.startswith(axis) and figure.removeprefix(axis).isdecimal()
     )
 
 
 def widths(result: Result) -> dict[str, Lines]:
     """Return by path and name the lines of calls per second over calls in flight."""
-    found: dict[str, Lines] = {}
+    lines_by_path: dict[str, Lines] = {}
     for variant in result.get("summary", ()):
-        path, name = split(variant)
-        if line := along(result, variant, CALLS):
-            found.setdefault(path, {})[name] = line
-    return found
+        path, name = split_name(variant)
+        if line := line_along(result, variant, CALLS):
+            lines_by_path.setdefault(path, {})[name] = line
+    return lines_by_path
 
 
 GROWTH = {
@@ -74,7 +74,7 @@ def growth(result: Result) -> dict[str, Lines]:
         words: {
             variant: line
             for variant in result["summary"]
-            if (line := along(result, variant, axis, "ratio"))
+            if (line := line_along(result, variant, axis, "ratio"))
         }
         for words, axis in axes
     }

@@ -3,7 +3,7 @@
 import sys
 
 
-def tell(**figures):
+def print_figures(**figures):
     """Print figures, one name and value a line."""
     for name, value in figures.items():
         sys.stdout.write(f"{name} {value}\n")
@@ -21,29 +21,29 @@ def rss_kib():
         return 0
 
 
-def imported():
+def report_import():
     """Report the number of modules after the import; return the arguments."""
-    tell(import_modules=len(sys.modules))
+    print_figures(import_modules=len(sys.modules))
     return sys.argv[1:]
 
 
-async def calls(call, many="0"):
+async def measure_calls(call, repeats="0"):
     """Call once and report the memory; with `many` also what many calls leave."""
     await call()
-    tell(call_modules=len(sys.modules), call_rss_kib=rss_kib())
-    if many := int(many):
+    print_figures(call_modules=len(sys.modules), call_rss_kib=rss_kib())
+    if repeats := int(repeats):
         from array import array
 
         counts = array("q", (0, 0, 0))  # a list would allocate a block for each number
         for turn in range(3):  # the first turn makes one-time allocations
-            for _ in range(many):
+            for _ in range(repeats):
                 await call()
-            counts[turn] = blocks()
-        tell(after_rss_kib=rss_kib(), blocks_left=counts[2] - counts[1])
-        tell(peak_bytes=await peak(call))
+            counts[turn] = count_blocks()
+        print_figures(after_rss_kib=rss_kib(), blocks_left=counts[2] - counts[1])
+        print_figures(peak_bytes=await peak_bytes(call))
 
 
-def blocks():
+def count_blocks():
     """Return the number of allocated memory blocks after a collection."""
     import gc
 
@@ -51,16 +51,16 @@ def blocks():
     return sys.getallocatedblocks()
 
 
-async def peak(call):
+async def peak_bytes(call):
     """Return the median of a call's peak memory in bytes over 50 calls."""
     import tracemalloc
 
-    taken = []
+    peaks = []
     tracemalloc.start()
     for _ in range(50):
         before, _ = tracemalloc.get_traced_memory()
         tracemalloc.reset_peak()
         await call()
-        taken.append(tracemalloc.get_traced_memory()[1] - before)
+        peaks.append(tracemalloc.get_traced_memory()[1] - before)
     tracemalloc.stop()
-    return sorted(taken)[len(taken) // 2]
+    return sorted(peaks)[len(peaks) // 2]

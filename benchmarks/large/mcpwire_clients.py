@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from null.serving import serving
+from null.server import run_null_server
 
 import mcpwire
 import mcpwire.sync
-from large.points import KIB, Measured, asked
+from large.points import KIB, PointCalls, parse_argument
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,32 +20,32 @@ NAME = "echo"
 ARGUMENTS = {"text": "hi"}
 
 
-async def opened(client: Any, point: Point, arguments: dict[str, Any]) -> Call:
+async def prepare_call(client: Any, point: Point, arguments: dict[str, Any]) -> Call:
     """Return a function that requests a point's result, after one checked call."""
 
-    async def listed() -> Any:
+    async def list_all_tools() -> Any:
         return await client.list_tools()
 
-    async def called() -> Any:
+    async def call_tool() -> Any:
         return await client.call_tool(NAME, arguments)
 
-    call = listed if point.is_list else called
+    call = list_all_tools if point.is_list else call_tool
     result = await call()
     point.check(len(result if point.is_list else result.text))
     return call
 
 
 @asynccontextmanager
-async def over(argument: str, shape: str) -> AsyncIterator[Measured]:
+async def open_clients(argument: str, shape: str) -> AsyncIterator[PointCalls]:
     """Yield calls to null servers, one for each size of result."""
-    server, points = asked(argument)
+    server, points = parse_argument(argument)
     async with AsyncExitStack() as stack:
         calls = {}
         for point in points:
             target = target_of(server, shape, point, stack)
             client = await stack.enter_async_context(mcpwire.Client(target))
-            calls[point.name] = await opened(client, point, ARGUMENTS)
-        yield Measured(calls)
+            calls[point.name] = await prepare_call(client, point, ARGUMENTS)
+        yield PointCalls(calls)
 
 
 def target_of(
@@ -55,38 +55,38 @@ def target_of(
     if shape == "stdio":
         return mcpwire.Stdio(server, ["--legacy", *point.options])
     options = ("--legacy", f"--{shape}", *point.options)
-    return stack.enter_context(serving(server, *options)).url
+    return stack.enter_context(run_null_server(server, *options)).url
 
 
 @asynccontextmanager
-async def blocking(argument: str, shape: str) -> AsyncIterator[Measured]:
+async def blocking(argument: str, shape: str) -> AsyncIterator[PointCalls]:
     """Yield calls by the blocking client; nothing else runs in its thread."""
-    server, points = asked(argument)
+    server, points = parse_argument(argument)
     with ExitStack() as stack:
         calls = {}
         for point in points:
             target = target_of(server, shape, point, stack)
             client = stack.enter_context(mcpwire.sync.Client(target))
             calls[point.name] = blocking_call(client, point)
-        yield Measured(calls)
+        yield PointCalls(calls)
 
 
 def blocking_call(client: mcpwire.sync.Client, point: Point) -> Call:
-    async def listed() -> Any:
+    async def list_all_tools() -> Any:
         return client.list_tools()
 
-    async def called() -> Any:
+    async def call_tool() -> Any:
         return client.call_tool(NAME, ARGUMENTS)
 
     if point.is_list:
         point.check(len(client.list_tools()))
-        return listed
+        return list_all_tools
     point.check(len(client.call_tool(NAME, ARGUMENTS).text))
-    return called
+    return call_tool
 
 
 @asynccontextmanager
-async def memory(argument: str) -> AsyncIterator[Measured]:
+async def memory(argument: str) -> AsyncIterator[PointCalls]:
     """Yield calls to a server in the same process."""
     server = mcpwire.Server("large", "1")
 
@@ -95,27 +95,27 @@ async def memory(argument: str) -> AsyncIterator[Measured]:
         """Return a text of this size."""
         return texts[kib]
 
-    _, points = asked(argument)
+    _, points = parse_argument(argument)
     texts = {point.kib: "x" * (point.kib * KIB) for point in points}
     async with mcpwire.Client(server) as client:
-        yield Measured(
+        yield PointCalls(
             {
-                point.name: await opened(client, point, {"kib": point.kib})
+                point.name: await prepare_call(client, point, {"kib": point.kib})
                 for point in points
             }
         )
 
 
 def stdio(argument: str) -> Any:
-    return over(argument, "stdio")
+    return open_clients(argument, "stdio")
 
 
 def json(argument: str) -> Any:
-    return over(argument, "json")
+    return open_clients(argument, "json")
 
 
 def sse(argument: str) -> Any:
-    return over(argument, "sse")
+    return open_clients(argument, "sse")
 
 
 def blocking_stdio(argument: str) -> Any:

@@ -1,6 +1,6 @@
 """Memory of an idle session, and of a call in flight.
 
-    python -m footprint.weighing SESSIONS CALLS (PATH MODULE:FUNCTION ARGUMENT)...
+    python -m footprint.memory SESSIONS CALLS (PATH MODULE:FUNCTION ARGUMENT)...
 
 The function is that of a variant: its context manager yields a function that makes one
 call. Standard library only, because it runs in every client's environment. Linux only:
@@ -20,67 +20,73 @@ from typing import Any
 
 from harness.child import load
 
-from footprint.programs.told import rss_kib, tell
+from footprint.programs.measurements import print_figures, rss_kib
 
-PART = 5
+WARM_UP_DIVISOR = 5
 """The divisor for the sessions that are opened first, for one-time allocations."""
 
-UNDER_WAY_S = 0.5
+SETTLE_S = 0.5
 KIB = 1024
 
 
-def children() -> list[int]:
+def child_pids() -> list[int]:
     """Return the ids of this process's children."""
-    texts = Path("/proc/self/task").glob("*/children")
-    return [int(pid) for each in texts for pid in each.read_text().split()]
+    files = Path("/proc/self/task").glob("*/children")
+    return [int(pid) for text in files for pid in text.read_text().split()]
 
 
-def signal_all(number: int) -> None:
+def signal_children(number: int) -> None:
     """Send a signal to all children."""
-    for pid in children():
+    for pid in child_pids():
         os.kill(pid, number)
 
 
-async def opened(target: str, argument: str, many: int, stack: AsyncExitStack) -> Any:
+async def open_sessions(
+    target: str, argument: str, count: int, stack: AsyncExitStack
+) -> Any:
     """Open a number of sessions; return the call of the last one."""
     call = None
-    for _ in range(many):
+    for _ in range(count):
         call = await stack.enter_async_context(load(target)(argument))
     return call
 
 
-async def session_kib(target: str, argument: str, many: int) -> float:
+async def session_kib(target: str, argument: str, sessions: int) -> float:
     """Return the memory of one more idle session in KiB."""
     async with AsyncExitStack() as stack:
-        await opened(target, argument, max(2, many // PART), stack)
+        await open_sessions(
+            target, argument, max(2, sessions // WARM_UP_DIVISOR), stack
+        )
         before = rss_kib()
-        await opened(target, argument, many, stack)
-        return (rss_kib() - before) / many
+        await open_sessions(target, argument, sessions, stack)
+        return (rss_kib() - before) / sessions
 
 
-async def in_flight_kib(target: str, argument: str, many: int) -> float:
+async def in_flight_kib(target: str, argument: str, calls: int) -> float:
     """Return the memory of one more call in flight in KiB, with its connection."""
     async with load(target)(argument) as call:
-        for _ in range(PART):
+        for _ in range(WARM_UP_DIVISOR):
             await call()
-        signal_all(signal.SIGSTOP)
+        signal_children(signal.SIGSTOP)
         try:
             tracemalloc.start()
-            tasks = [asyncio.create_task(call()) for _ in range(many)]
-            await asyncio.sleep(UNDER_WAY_S)  # no event reports that all were written
-            held, _ = tracemalloc.get_traced_memory()
+            tasks = [asyncio.create_task(call()) for _ in range(calls)]
+            await asyncio.sleep(SETTLE_S)  # no event reports that all were written
+            allocated, _ = tracemalloc.get_traced_memory()
             tracemalloc.stop()
         finally:
-            signal_all(signal.SIGCONT)
+            signal_children(signal.SIGCONT)
         await asyncio.gather(*tasks)
-        return held / many / KIB
+        return allocated / calls / KIB
 
 
 async def main(sessions: str, calls: str, *paths: str) -> None:
     for path, target, argument in zip(*[iter(paths)] * 3, strict=True):
-        held = await session_kib(target, argument, int(sessions))
-        under_way = await in_flight_kib(target, argument, int(calls))
-        tell(**{f"{path}_session_kib": held, f"{path}_in_flight_kib": under_way})
+        session = await session_kib(target, argument, int(sessions))
+        call_in_flight = await in_flight_kib(target, argument, int(calls))
+        print_figures(
+            **{f"{path}_session_kib": session, f"{path}_in_flight_kib": call_in_flight}
+        )
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.limits import DEFAULT_LIMITS, DEFAULT_RECOVERY
-from mcpwire.sync._facade import Facade, Owner, PendingCall, Stream
+from mcpwire.sync._facade import Facade, OwningFacade, PendingCall, StreamFacade
 from mcpwire.types import UNSET
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mcpwire.wire.jsonrpc import RequestId
 
 
-class EventStream(Stream):
+class EventStream(StreamFacade):
     """An iterator over the server notifications that belong to no call.
 
     Beyond `Limits.notifications`, unread progress and log messages are dropped, the
@@ -61,7 +61,7 @@ class EventStream(Stream):
         return self._inner.dropped
 
     def __next__(self) -> Notification:
-        return self._take(self._inner)
+        return self._next_item(self._inner)
 
     def next(self, timeout: float | None = None) -> Notification | None:
         """Return the next notification; wait for it at most `timeout` seconds.
@@ -106,7 +106,7 @@ class Subscription(EventStream):
         return self._inner.refused
 
 
-class ResourceWatch(Stream):
+class ResourceWatch(StreamFacade):
     """An iterator over the contents of a resource: now, and after each change.
 
     The resource is also read again after a reconnect, as notifications of changes may
@@ -116,7 +116,7 @@ class ResourceWatch(Stream):
     _inner: AsyncResourceWatch
 
     def __next__(self) -> types.ReadResourceResult:
-        return self._take(self._inner)
+        return self._next_item(self._inner)
 
     def close(self) -> None:
         """Stop watching. Never raises."""
@@ -179,7 +179,7 @@ class LoadedSkill(Facade):
         return self._run(self._inner.read_text(path, **options))
 
 
-class Client(Owner):
+class Client(OwningFacade):
     """A connection to one MCP server.
 
     Every method that sends a request takes `CallOptions`, raises what `call_tool`
@@ -253,7 +253,7 @@ class Client(Owner):
     ) -> None:
         from mcpwire.client import Client as Inner
 
-        self._adopt(
+        self._create_inner(
             Inner,
             target,
             timeout=timeout,

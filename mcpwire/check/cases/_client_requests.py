@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.roles import arguments_for, call_of, is_named_like
+from mcpwire.check.roles import arguments_for, call_params, is_named_like
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcpwire.check.subject import Subject
 
-ALL: Final[dict[str, Any]] = {
+ALL_CAPABILITIES: Final[dict[str, Any]] = {
     "elicitation": {"form": {}, "url": {}},
     "sampling": {"tools": {}, "context": {}},
     "roots": {},
 }
-QUESTIONS: Final = frozenset(
+INPUT_METHODS: Final = frozenset(
     {"elicitation/create", "sampling/createMessage", "roots/list"}
 )
 
 
-def asking_calls(subject: Subject) -> list[dict[str, Any]]:
+def calls_requesting_input(subject: Subject) -> list[dict[str, Any]]:
     """Return call params of the callable tools that send requests to the client."""
     role = subject.facts.roles.get("ask")
     return [
-        call_of(tool)
+        call_params(tool)
         for tool in subject.facts.callable_tools
         if tool is role or is_named_like(tool, "ask")
         if arguments_for(tool) is not None
     ]
 
 
-def answer_to(
+def client_result(
     method: str, params: Mapping[str, Any], action: str = "accept"
 ) -> dict[str, Any]:
     """Return a valid client result for a server request."""
@@ -51,9 +51,9 @@ def answer_to(
     return {"action": "accept", "content": content or {}}
 
 
-def answering(subject: Subject, action: str = "accept") -> None:
+def set_request_handlers(subject: Subject, action: str = "accept") -> None:
     """Set handlers for all server requests on a connection."""
-    for method in QUESTIONS:
-        subject.answer_with[method] = lambda params, method=method: answer_to(  # type: ignore[misc]
+    for method in INPUT_METHODS:
+        subject.request_handlers[method] = lambda params, method=method: client_result(  # type: ignore[misc]
             method, params, action
         )

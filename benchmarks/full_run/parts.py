@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 SHORT = "--rounds 1 --slices 2"
 """Arguments that all scripts accept, enough to test that a script works."""
 
-PATIENCE = 5
+TIME_LIMIT_FACTOR = 5
 """The limit of a part's time, as a multiple of its expected time."""
 
-LEAST_PATIENCE_S = 60
+MIN_TIME_LIMIT_S = 60
 CLOSE_TIMEOUT_S = 10.0
 
 
@@ -50,19 +50,19 @@ class Part:
         program = [sys.executable, str(self.script(folder))]
         return [*program, *shlex.split(words), "--output", str(output)]
 
-    def limit_s(self, *, is_short: bool) -> float:
+    def time_limit_s(self, *, is_short: bool) -> float:
         """Return the time after which the part is stopped."""
         seconds = 0 if is_short else self.seconds
-        return max(LEAST_PATIENCE_S, PATIENCE * seconds)
+        return max(MIN_TIME_LIMIT_S, TIME_LIMIT_FACTOR * seconds)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PartResult:
     """The result of one part's execution."""
 
     name: str
     seconds: float
-    trouble: str = ""
+    failure: str = ""
     """The failure; empty on success."""
 
 
@@ -79,7 +79,7 @@ def stop(process: subprocess.Popen[Any]) -> None:
     process.wait()
 
 
-def run(command: Sequence[str], limit_s: float, log: Path | None = None) -> str:
+def run(command: Sequence[str], time_limit_s: float, log: Path | None = None) -> str:
     """Run a command; return its failure, or "".
 
     All processes of its group are stopped at the end. With a log, the output goes
@@ -87,27 +87,27 @@ def run(command: Sequence[str], limit_s: float, log: Path | None = None) -> str:
     """
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)
-    with nullcontext() if log is None else log.open("wb") as where:
+    with nullcontext() if log is None else log.open("wb") as log_file:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=where,
-            stderr=where and subprocess.STDOUT,
+            stdout=log_file,
+            stderr=log_file and subprocess.STDOUT,
             start_new_session=True,
         )
         try:
-            code = process.wait(limit_s)
+            code = process.wait(time_limit_s)
         except subprocess.TimeoutExpired:
-            return f"not done after {limit_s:.0f} s"
+            return f"not done after {time_limit_s:.0f} s"
         finally:
             stop(process)
     return f"exit code {code}" if code else ""
 
 
-def run_part(part: Part, folder: Path, output: Path, *, log: Path | None) -> Outcome:
+def run_part(part: Part, folder: Path, output: Path, *, log: Path | None) -> PartResult:
     """Run one part, a short one if there is a log; return its outcome."""
     is_short = log is not None
     command = part.command(folder, output, is_short=is_short)
-    began = time.monotonic()
-    trouble = run(command, part.limit_s(is_short=is_short), log)
-    return Outcome(part.name, time.monotonic() - began, trouble)
+    start = time.monotonic()
+    failure = run(command, part.time_limit_s(is_short=is_short), log)
+    return PartResult(part.name, time.monotonic() - start, failure)

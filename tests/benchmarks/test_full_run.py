@@ -26,7 +26,7 @@ open({pid!r}, "w").write(str(child.pid))
 
 @pytest.fixture
 def parts(benchmark_module):
-    return benchmark_module("whole.parts")
+    return benchmark_module("full_run.parts")
 
 
 @pytest.fixture
@@ -46,14 +46,14 @@ def test_a_part_that_fails_is_named_and_loses_no_others(run, parts, tmp_path, ca
     (tmp_path / "bench_bad.py").write_text("raise SystemExit(3)")
     (tmp_path / "bench_good.py").write_text(WRITES)
     two = [parts.Part("bad", "", 1), parts.Part("good", "--rounds 2 --only 'a b'", 1)]
-    outcomes = run.measure(two, tmp_path, folder=tmp_path)
-    assert [(one.name, one.trouble) for one in outcomes] == [
+    outcomes = run.run_parts(two, tmp_path, folder=tmp_path)
+    assert [(one.name, one.failure) for one in outcomes] == [
         ("bad", "exit code 3"),
         ("good", ""),
     ]
     file = tmp_path / "good.json"
     assert file.read_text() == f"--rounds 2 --only a b --output {file}"
-    assert "bench_bad.py  exit code 3" in run.times(outcomes)
+    assert "bench_bad.py  exit code 3" in run.format_times(outcomes)
     assert "== bench_bad.py" in capfd.readouterr().out
 
 
@@ -63,7 +63,7 @@ def test_a_short_run_is_told_so_and_is_quiet_unless_it_fails(
     (tmp_path / "bench_quiet.py").write_text(WRITES + "print('not to be seen')")
     (tmp_path / "bench_bad.py").write_text("raise SystemExit('what went wrong')")
     two = [parts.Part("quiet", "--rounds 9", 1, "--only x"), parts.Part("bad", "", 1)]
-    run.measure(two, tmp_path, folder=tmp_path, is_short=True)
+    run.run_parts(two, tmp_path, folder=tmp_path, is_short=True)
     words = (tmp_path / "quiet.json").read_text()
     assert words.startswith("--rounds 1 --slices 2 --only x --output")
     shown = capfd.readouterr().out
@@ -77,10 +77,10 @@ def test_nothing_that_a_part_started_outlives_it(parts, tmp_path, then):
     script = HANGS.format(pid=str(pid), then=then)
     # What hangs may not have got there in one second, on a busy machine.
     for seconds in (1.0, 5.0, 10.0) if then.startswith("time") else (30.0,):
-        trouble = parts.run([sys.executable, "-c", script], seconds, tmp_path / "log")
+        failure = parts.run([sys.executable, "-c", script], seconds, tmp_path / "log")
         if pid.exists() and pid.read_text():
             break
-    assert trouble == (
+    assert failure == (
         f"not done after {seconds:g} s" if then.startswith("time") else "exit code 1"
     )
     assert is_gone(int(pid.read_text()))
@@ -88,7 +88,7 @@ def test_nothing_that_a_part_started_outlives_it(parts, tmp_path, then):
 
 def test_every_script_has_a_row_and_all_of_them_end_within_twenty_minutes(run):
     scripts = {path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py")}
-    assert {part.name for part in run.named(FOLDER)} == scripts
+    assert {part.name for part in run.parts_of_folder(FOLDER)} == scripts
     assert scripts <= {part.name for part in run.PARTS}
     assert sum(part.seconds for part in run.PARTS) < 20 * 60
 
@@ -100,7 +100,7 @@ def test_a_part_that_is_not_there_is_refused_and_those_that_are_named(run):
 
 def test_a_script_without_a_row_is_run_as_well(run, tmp_path):
     (tmp_path / "bench_new.py").touch()
-    assert [part.name for part in run.named(tmp_path)] == ["new"]
+    assert [part.name for part in run.parts_of_folder(tmp_path)] == ["new"]
 
 
 def spread(value):
@@ -160,7 +160,9 @@ def result(name="clients", **figures):
 def test_a_summary_has_every_budget_and_peer(benchmark_module):
     report = benchmark_module("harness.report")
     one = result(cpu_us=10, **{"calls_per_s@32": 100})
-    lines = [" ".join(each.split()) for each in report.everything([one]).splitlines()]
+    lines = [
+        " ".join(each.split()) for each in report.summary_tables([one]).splitlines()
+    ]
     kept = "| stdio: mcpwire, CPU/call | stdio: floor | <= 1.5 | 2.0 | **over** |"
     assert kept in lines
     (peer,) = [line for line in lines if "stdio: other" in line]
@@ -185,28 +187,32 @@ def test_a_peer_that_is_not_there_is_named_and_no_budget_of_it_is_kept(
         benchmark_module(f"harness.{name}") for name in ("command", "figures", "report")
     )
     file = tmp_path / "clients.json"
-    options = command.parser("clients").parse_args(["--output", str(file), "--check"])
+    options = command.create_parser("clients").parse_args(
+        ["--output", str(file), "--check"]
+    )
     rounds = [{OURS: {"cpu_us": {"value": 1.0, "ratio": 1.0}}}]
     plan = benchmark_module("harness.rounds").Plan(1, 1, 1, ())
     budget = figures.Budget(OTHER, "cpu_us", 10, at_least=True, against=OURS)
     own = figures.Budget(OURS, "cpu_us", 1.3)
-    told = command.conclude(options, plan, MACHINE, rounds, {OURS: OURS}, [budget, own])
+    told = command.save_and_print(
+        options, plan, MACHINE, rounds, {OURS: OURS}, [budget, own]
+    )
     assert told == 0
     written = report.load(file)
     assert [one["variant"] for one in written["budgets"]] == [OURS]
     line = f"not measured: clients: {OTHER}, CPU/call, beside {OURS}"
-    assert report.unmeasured([written]) == [line]
+    assert report.unmeasured_lines([written]) == [line]
 
 
 @pytest.mark.parametrize(("words", "code"), [([], 0), (["--check"], 1)])
 def test_a_check_fails_where_a_budget_is_over(benchmark_module, tmp_path, words, code):
     command = benchmark_module("harness.command")
     file = str(tmp_path / "clients.json")
-    options = command.parser("clients").parse_args(["--output", file, *words])
+    options = command.create_parser("clients").parse_args(["--output", file, *words])
     rounds = [{OURS: {"cpu_us": {"value": 1.0, "ratio": 1.31}}}]
     plan = benchmark_module("harness.rounds").Plan(1, 1, 1, ())
     over = benchmark_module("harness.figures").Budget(OURS, "cpu_us", 1.3)
-    told = command.conclude(options, plan, MACHINE, rounds, {OURS: OURS}, [over])
+    told = command.save_and_print(options, plan, MACHINE, rounds, {OURS: OURS}, [over])
     assert told == code
 
 
@@ -221,7 +227,7 @@ def test_what_stands_between_the_marks_is_what_the_results_say(
     benchmark_module, tmp_path
 ):
     report, tables = (
-        benchmark_module(name) for name in ("harness.report", "whole.tables")
+        benchmark_module(name) for name in ("harness.report", "full_run.tables")
     )
     report.save(tmp_path / "results" / "clients.json", result(cpu_us=10))
     beside = tmp_path / "results" / "clients.md"
@@ -249,8 +255,8 @@ def test_what_stands_between_the_marks_is_what_the_results_say(
 
 
 def test_the_tables_of_the_texts_are_those_of_the_published_results(benchmark_module):
-    tables = benchmark_module("whole.tables")
-    stale = [str(path) for path in tables.stale(ROOT, FOLDER / "results")]
+    tables = benchmark_module("full_run.tables")
+    stale = [str(path) for path in tables.outdated_texts(ROOT, FOLDER / "results")]
     assert stale == [], "python benchmarks/run.py --tables writes them"
 
 
@@ -263,7 +269,7 @@ def test_a_figure_of_few_slices_has_no_third_digit(benchmark_module):
 
 
 def test_where_no_line_is_missed_that_is_said(benchmark_module):
-    told = benchmark_module("whole.headline").behind([])
+    told = benchmark_module("full_run.headline").exceeded_budgets([])
     assert told == "Every line is kept in the median."
 
 
@@ -281,7 +287,7 @@ def test_only_what_the_spread_carries_is_claimed(
 ):
     report = benchmark_module("harness.report")
     better = {"median": (low + high) / 2, "min": low, "max": high}
-    assert report.claim(better, rounds) == expected
+    assert report.verdict_of_spread(better, rounds) == expected
 
 
 @pytest.mark.parametrize(
@@ -298,14 +304,14 @@ def test_only_what_the_spread_carries_is_claimed(
 def test_a_line_is_kept_in_every_round_or_in_the_median(
     benchmark_module, at_least, limit, expected
 ):
-    headline = benchmark_module("whole.headline")
+    headline = benchmark_module("full_run.headline")
     spread = {"median": 2.0, "min": 1.5, "max": 2.4}
     budget = {"at_least": at_least, "limit": limit}
     assert headline.is_kept(budget, spread) == expected
 
 
 def test_every_line_for_people_is_a_budget_of_its_question(benchmark_module):
-    headline = benchmark_module("whole.headline")
+    headline = benchmark_module("full_run.headline")
     for question in {line.question for line in headline.LINES}:
         script = benchmark_module(f"bench_{question}")
         budgets = getattr(script, "BUDGETS", None) or script.budgets()
@@ -332,7 +338,7 @@ def test_the_plots_that_are_shown_are_those_of_the_published_results(
 def test_what_was_not_measured_is_not_drawn(benchmark_module, tmp_path, capsys):
     plot = benchmark_module("plot")
     assert plot.main(tmp_path) == 0
-    assert capsys.readouterr().out.count("is not drawn") == len(plot.DRAWN)
+    assert capsys.readouterr().out.count("is not drawn") == len(plot.PLOT_FUNCTIONS)
 
 
 def test_results_of_every_kind_can_be_compared(benchmark_module):
