@@ -3,15 +3,51 @@
 `make rows` applies them and runs the tests; here it is seen only that it can.
 """
 
+import re
+import signal
+import subprocess
+import sys
+
 import pytest
-from rows import OPEN, Change, changes, main, table, unproven
+from rows import OPEN, ROOT, Change, changes, main, table, unproven
 
 CHANGES = changes()
+ATTRIBUTE = re.compile(r"\.(\w+)")
 
 
 def test_each_change_is_of_a_row_and_can_be_applied():
     assert set(CHANGES) <= set(table())
     assert [each.problem() for each in CHANGES.values() if each.problem()] == []
+
+
+def test_each_change_breaks_a_promise_and_not_the_syntax_or_a_name(tmp_path):
+    for row, each in CHANGES.items():
+        if each.file.endswith(".py"):
+            source = (ROOT / each.file).read_text(encoding="utf-8")
+            changed = source.replace(each.text, each.change)
+            (tmp_path / f"{row}.py").write_text(changed, encoding="utf-8")
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821"]
+    found = subprocess.run(
+        [*command, "--output-format", "concise", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stdout
+    package = "".join(
+        path.read_text(encoding="utf-8") for path in ROOT.glob("mcpwire/**/*.py")
+    )
+    known = {
+        *dir(str),
+        *dir(dict),
+        *dir(list),
+        *dir(signal),
+        *re.findall(r"\w+", package),
+    }
+    unknown = {
+        row: {*ATTRIBUTE.findall(c.change)} - known for row, c in CHANGES.items()
+    }
+    assert {row: names for row, names in unknown.items() if names} == {}
 
 
 def test_rows_without_a_change_are_listed_and_only_become_fewer():
