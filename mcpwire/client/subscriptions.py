@@ -278,7 +278,7 @@ class Subscriptions:
     async def _apply(self, selected: Filter, options: Options) -> Filter:
         """Apply `counts` at the server; return the accepted part of `selected`.
 
-        A connection lost during this is not handled here: `replay` restores everything
+        A connection lost during this is not handled here: `restore` restores everything
         on the next one.
         """
         profile = self._connection.profile

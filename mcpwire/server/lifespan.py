@@ -198,7 +198,7 @@ def arm_exit_timer(code: int) -> list[threading.Timer]:
 
 
 def join_threads(known_threads: Collection[threading.Thread], code: int) -> None:
-    """End the process with that exit code if threads that are not `known` do not end.
+    """End the process with that exit code if threads other than these do not end.
 
     The interpreter itself would wait for them without limit.
     """

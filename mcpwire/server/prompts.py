@@ -184,7 +184,7 @@ class Prompts:
     def find(
         self, ref: Mapping[str, Any], request: RequestContext, where: str = "params"
     ) -> Prompt:
-        """Return the prompt that `named` names. Raises `InvalidParams`."""
+        """Return the prompt that `ref` names. Raises `InvalidParams`."""
         name = member_of(ref, "name", str, where)
         prompt = self.table.get(name, request)
         if prompt is None:

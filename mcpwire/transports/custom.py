@@ -235,7 +235,7 @@ def _encode_message(message: Any) -> bytes:
 class LinkChannel(Duplex):
     """A channel over a `Link`.
 
-    If `at_end` is set, it is called at the end of the input and the connection is not
+    If `on_eof` is set, it is called at the end of the input and the connection is not
     lost: a server still answers the requests that it has received.
     """
 

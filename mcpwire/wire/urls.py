@@ -200,7 +200,7 @@ def mask_url(text: str) -> str:
     """Return a text that may be a URL as printable ASCII with its secrets masked.
 
     Never raises. If the text is not a URL, everything before its last ``@`` is masked.
-    A configured URL is shown as `written`, before its variables were expanded.
+    A configured URL is shown as `unexpanded`, before its variables were expanded.
     """
     text = getattr(text, "unexpanded", text)
     match = _MASKABLE.fullmatch(text)

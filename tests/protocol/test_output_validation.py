@@ -257,7 +257,7 @@ def test_the_number_and_the_size_of_patterns_are_bounded():
     with pytest.raises(RemoteProtocolError, match="more than 200 patterns"):
         SchemaValidator({"anyOf": [{"pattern": f"^{n}$"} for n in range(201)]})
     with pytest.raises(RemoteProtocolError, match="patterns need more than"):
-        SchemaValidator({"anyOf": [{"pattern": f"^.{{{900 + n}}}"} for n in range(9)]})
+        SchemaValidator({"anyOf": [{"pattern": f"^.{{{400 + n}}}"} for n in range(9)]})
 
 
 @pytest.mark.parametrize(

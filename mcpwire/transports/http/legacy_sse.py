@@ -108,7 +108,7 @@ class LegacyChannel(Sender, Duplex):
         self._timer: asyncio.TimerHandle | None = None
         if target.connect_timeout is not None:
             self._expect_endpoint(target.connect_timeout + ENDPOINT_TIMEOUT_S)
-        # Not `create_task`: an eager task factory would start it before `watch`.
+        # Not `create_task`: an eager task factory would start it before `set_trace`.
         self._listening = asyncio.Task(
             self._listen(), loop=self._loop, name="mcpwire-sse-stream"
         )

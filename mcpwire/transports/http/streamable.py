@@ -117,7 +117,7 @@ class HttpChannel(Sender, BaseChannel):
         limits: Limits,
         recovery: Recovery,
     ) -> None:
-        # First, as `forked` uses its attributes and may be called after the second.
+        # First, as `after_fork` uses its attributes and may be called after the second.
         Sender.__init__(self, target, engine, asyncio.get_running_loop())
         BaseChannel.__init__(self, inbound, {}, limits, str(target))
         self._time = self._loop.time
