@@ -88,7 +88,7 @@ VERIFIER_BYTES: Final = 32  # of a code verifier: RFC 7636 section 7.1 wants 256
 # 5.2).
 _FINAL_ERRORS: Final = frozenset({"unauthorized_client", "unsupported_grant_type"})
 # Without an error code: the token endpoint has moved.
-_MOVED_STATUSES: Final = frozenset({404, 405, 410})
+_GONE_STATUSES: Final = frozenset({404, 405, 410})
 _UNKNOWN_CLIENT_ERRORS: Final = frozenset({"invalid_client", "unauthorized_client"})
 
 
@@ -159,16 +159,18 @@ def obtain_token(grant: Grant, request: TokenRequest) -> Steps[TokenResult]:
     if not isinstance(grant, OAuth):
         record = yield from log_in_unattended(grant, request, record)
         return TokenResult(record, "logged-in")
-    unknown = None
+    unknown_identity = None
     if not (request.is_step_up or request.must_log_in):
-        refreshed, unknown = yield from refresh(grant, request)
+        refreshed, unknown_identity = yield from refresh(grant, request)
         if refreshed is not None:
             return TokenResult(refreshed, "refreshed")
     if request.is_unattended:
         raise AuthRequired(
             f"{request.server}: a login is needed, and this request cannot ask the user"
         )
-    return TokenResult((yield from log_in(grant, request, unknown)), "logged-in")
+    return TokenResult(
+        (yield from log_in(grant, request, unknown_identity)), "logged-in"
+    )
 
 
 def matches_grant(grant: Grant, record: Record) -> bool:
@@ -267,8 +269,8 @@ def _unknown_client(identity: Identity, error: TokenError) -> Identity | None:
     """Return a forgotten client, or ``None`` if only a login helps; else raise."""
     if _is_unknown_client(identity, error):
         return identity
-    has_moved = error.error is None and error.status in _MOVED_STATUSES
-    if error.error in _FINAL_ERRORS or has_moved:
+    is_gone = error.error is None and error.status in _GONE_STATUSES
+    if error.error in _FINAL_ERRORS or is_gone:
         return None
     raise error
 
@@ -368,13 +370,13 @@ def _supply_text(value: Any, what: str) -> Steps[str]:
 
 
 def log_in(
-    grant: OAuth, request: TokenRequest, unknown: Identity | None = None
+    grant: OAuth, request: TokenRequest, unknown_identity: Identity | None = None
 ) -> Steps[Record]:
-    """Log a user in; `unknown` is a client that the server has forgotten."""
+    """Log a user in; `unknown_identity` is a client that the server has forgotten."""
     record: Record | None = yield steps.Load()
     resource, metadata = yield from _discover(grant, request, record)
     check_pkce(metadata)
-    stored = _stored_identity(grant, record, metadata.issuer, unknown)
+    stored = _stored_identity(grant, record, metadata.issuer, unknown_identity)
     if record is not None and record.issuer != metadata.issuer:
         record = None  # REG-10: credentials are valid at their own issuer only
     scopes = _select_scopes(grant, request, record, resource, metadata)
@@ -422,7 +424,7 @@ def log_in(
 
 
 def _stored_identity(
-    grant: OAuth, record: Record | None, issuer: str, unknown: Identity | None
+    grant: OAuth, record: Record | None, issuer: str, unknown_identity: Identity | None
 ) -> Identity | None:
     """Return the stored identity; `registration` decides whether it is usable."""
     if record is None:
@@ -430,7 +432,7 @@ def _stored_identity(
     if grant.client_id is not None:
         return record.identity
     for identity in (record.registered, record.identity):
-        if identity not in {None, unknown} and identity.issuer == issuer:
+        if identity not in {None, unknown_identity} and identity.issuer == issuer:
             return identity
     return None
 

@@ -338,7 +338,7 @@ class Client:
             LocalProtocolError: The client has been connected already.
         """
         connection = self._connection
-        if connection.serial or connection.is_active:
+        if connection.serial or connection.is_entered:
             raise LocalProtocolError("a client is observed from before it connects")
         observers = connection.inbound.observers
         observers.append(observer)
@@ -380,7 +380,7 @@ class Client:
     def lost(self) -> MCPError | None:
         """The error that ended the connection; ``None``: open, or closed by us."""
         connection = self._connection
-        if connection.is_open or not connection.is_active:
+        if connection.is_open or not connection.is_entered:
             return None
         return connection.not_connected_error()
 
@@ -511,11 +511,11 @@ class Client:
             self._connection.inbound.features.url_elicitations.add_required(error)
             raise
         except (TransportError, RPCError) as error:
-            may_repeat = self._is_idempotent(name, idempotent)
+            may_repeat = self._may_repeat(name, idempotent)
             options = Options(deadline, meta, on_progress, headers, None, may_repeat)
             raw = await requests.perform_again(error, "tools/call", params, options)
         if raw.get("resultType", "complete") != "complete":
-            may_repeat = self._is_idempotent(name, idempotent)
+            may_repeat = self._may_repeat(name, idempotent)
             options = Options(deadline, meta, on_progress, headers, None, may_repeat)
             raw = await requests.finish("tools/call", params, raw, options)
         result = decode(CallToolResult, raw)
@@ -523,7 +523,7 @@ class Client:
             await self._validate(name, result, validate)
         return result.raise_for_error() if check else result
 
-    def _is_idempotent(self, name: str, idempotent: bool | None) -> bool | None:  # noqa: FBT001 - as it came
+    def _may_repeat(self, name: str, idempotent: bool | None) -> bool | None:  # noqa: FBT001 - as it came
         """Return the caller's value, or that of the tool's annotations if omitted."""
         if idempotent is None and tool_allows_repeat(self._known_tools.get(name)):
             return True
@@ -575,7 +575,7 @@ class Client:
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
             params["arguments"] = as_object(arguments)
-        options["idempotent"] = self._is_idempotent(name, options.get("idempotent"))
+        options["idempotent"] = self._may_repeat(name, options.get("idempotent"))
 
         async def call(handle: CallHandle) -> CallToolResult:
             raw = await self._requests.request(
@@ -686,7 +686,7 @@ class Client:
         Raises:
             LocalProtocolError: The negotiated revision has no `server/discover`.
         """
-        if not self._connection.is_active:
+        if not self._connection.is_entered:
             raise self._connection.not_connected_error()
         if self._connection.profile.era is not Era.STATELESS:
             raise LocalProtocolError(

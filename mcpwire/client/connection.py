@@ -174,7 +174,7 @@ class Connection:
         self.pauser = opener.pauser
         self.settings = settings
         self.time: Callable[[], float] = monotonic
-        self.is_active = False  # connected and not closed by us since, even if lost
+        self.is_entered = False  # connected and not closed by us since, even if lost
         self.channel: OpenChannel | None = None
         self._current: OpenChannel | None = None  # until it is closed and counted
         self.serial = 0  # number of the current connection
@@ -266,7 +266,7 @@ class Connection:
                 stderr_tail=getattr(channel, "stderr_tail", ""),
                 sent=False,
             )
-        if self.is_active:
+        if self.is_entered:
             return ConnectionClosed(
                 f"the connection to {self._target} was lost and is not open again",
                 target=self._target,
@@ -349,7 +349,7 @@ class Connection:
                 self._loop = loop
                 self.time = loop.time
                 # A connection in use before stays wanted if a waiting call gives up.
-                self._is_in_use = self.is_active
+                self._is_in_use = self.is_entered
                 self._opening = loop.create_task(self._open(), name="mcpwire-connect")
                 self._opening.add_done_callback(self._on_task_done)
             await self._shared.wait(self._opening, self._cancel_opening)
@@ -384,7 +384,7 @@ class Connection:
         if self.is_open:
             return
         self._check_loop()
-        if not self.is_active or not self._can_reopen():
+        if not self.is_entered or not self._can_reopen():
             raise self.not_connected_error()
         await self._reconnector.reconnect(method, deadline)
 
@@ -396,7 +396,7 @@ class Connection:
         """
         loop = self._check_loop()
         if self._closing is None:
-            self.is_active = False
+            self.is_entered = False
             ending = [*self.inbound.close(), *self._reconnector.close()]
             busy = (self._current, self._opening, ending, self._background)
             if not any((*busy, self._discarding)):
@@ -436,17 +436,17 @@ class Connection:
         self._wake()
         self.inbound.wake()
         self.log_level = None
-        self.subscriptions.forget()
+        self.subscriptions.clear()
         self._loop = None
 
     @property
     def needs_loop(self) -> bool:
         """Whether it is open, opening, closing or to be reopened: it needs its loop."""
-        return self.is_active or (self._opening or self._closing) is not None
+        return self.is_entered or (self._opening or self._closing) is not None
 
     def abandon(self) -> bool:
         """Discard the connection now, from any thread; return whether it was open."""
-        was_open, self.is_active = self.is_active, False
+        was_open, self.is_entered = self.is_entered, False
         opening, self._opening = self._opening, None
         self._closing = None  # an interrupted loop may not finish these tasks
         channel, self._current, self.channel = self._current, None, None
@@ -489,7 +489,7 @@ class Connection:
             self._discarding.clear()
             self._wakeup = asyncio.Event()
             self.log_level = None
-            self.subscriptions.forget()
+            self.subscriptions.clear()
             self._loop = None
         return loop
 
@@ -565,7 +565,7 @@ class Connection:
         # for the process, or the URL, and probed again when that fails.
         allowed = self.settings.allowed
         memory = self._opener.memory
-        is_session_server = self.profile.era is Era.SESSION and self.is_active
+        is_session_server = self.profile.era is Era.SESSION and self.is_entered
         if memory is not None:
             is_session_server = memory.era is Era.SESSION
         if is_session_server and not self._must_probe_era:
@@ -611,7 +611,7 @@ class Connection:
         self.inbound.missed()
         self.channel = channel
         self.serial += 1
-        self.is_active = self._closing is None  # else `aclose` came first
+        self.is_entered = self._closing is None  # else `aclose` came first
         self._warn_of_noise(channel)
         self._reconnector.record_open(channel)
         if self._trace is not None:
@@ -700,7 +700,7 @@ class Connection:
 
         Returns early at the time `until`, and when `aclose` is called.
         """
-        while not event.is_set() and self.is_active:
+        while not event.is_set() and self.is_entered:
             left = None if until is None else until - self.time()
             if left is not None and left <= 0:
                 return
@@ -730,7 +730,7 @@ class Connection:
             self._trace("lost", error)
         if self._pinging is not None:
             self._pinging.cancel()
-        if self.is_active and self._current is not None:
+        if self.is_entered and self._current is not None:
             self._reconnector.record_loss(self._current)
             if self._can_reopen() and self.subscriptions.has_consumers():
                 self._reconnector.start()
@@ -822,7 +822,7 @@ class Reconnector:
                 with pause_for_login(connection.pauser, scope, deadline):
                     while self._task is not None and self._task.cancelling():
                         await asyncio.wait([self._task])  # cancelled by its last waiter
-                    if not connection.is_active:
+                    if not connection.is_entered:
                         raise connection.not_connected_error()
                     await self._shared.wait(self.start(), self._cancel_unless_needed)
         except TimeoutError as error:

@@ -187,7 +187,7 @@ def pause_for_login(
     if pauser is None:
         yield
         return
-    with pauser.pause_timeout(scope), pauser.pause_deadline(deadline):
+    with pauser.register_timeout(scope), pauser.register_deadline(deadline):
         yield
 
 

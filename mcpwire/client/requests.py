@@ -213,7 +213,7 @@ class Requests:
     ) -> dict[str, Any]:
         cache, generation = self.cache, None
         if cache is not None:
-            if not self._connection.is_active:  # a closed client uses no cache
+            if not self._connection.is_entered:  # a closed client uses no cache
                 raise self._connection.not_connected_error()
             cached = cache.get(method, params, self._connection.time())
             if cached is not None:
@@ -433,7 +433,7 @@ class Requests:
             attempt += 1
             if seconds:
                 await self._connection.sleep(seconds)
-                if not self._connection.is_active:  # closed during the sleep
+                if not self._connection.is_entered:  # closed during the sleep
                     break
             try:
                 await self._connection.reconnect(method, options.deadline)
@@ -481,7 +481,7 @@ class Requests:
 
     def _can_repeat(self, error: TransportError) -> bool:
         connection = self._connection
-        if not connection.is_active:
+        if not connection.is_entered:
             return False
         recovery = connection.settings.recovery
         if isinstance(error, SessionExpired):

@@ -49,7 +49,7 @@ class EventStream:
         self._signal = asyncio.Event()
         self._subscribed: Filter | None = None
         self._is_closed = False
-        self._has_begun = connection.is_active
+        self._has_started = connection.is_entered
         connection.inbound.listeners.add(self)
         connection.open_server_stream()
 
@@ -67,9 +67,9 @@ class EventStream:
 
     def changed(self) -> None:
         """Look at the connection: it is lost, open again, or closed."""
-        if self._connection.is_active:
-            self._has_begun = True
-        elif self._has_begun:
+        if self._connection.is_entered:
+            self._has_started = True
+        elif self._has_started:
             self._is_closed = True
             self._subscribed = None  # the connection removed the subscription
         self._signal.set()
@@ -130,7 +130,7 @@ class EventStream:
         return None
 
     def _has_ended(self) -> bool:
-        return self._is_closed or not self._connection.is_active
+        return self._is_closed or not self._connection.is_entered
 
     async def _subscribe_once(self) -> None:
         """Subscribe to the notifications at the server, once."""

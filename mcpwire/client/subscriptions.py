@@ -59,12 +59,12 @@ class ListenRequest:
         """Whether the subscription is open."""
         return self.outcome is None and self._channel.lost is None
 
-    def open(self, stamp: Mapping[str, Any] | None) -> None:
+    def open(self, meta: Mapping[str, Any] | None) -> None:
         """Send the request, without waiting for its acknowledgement."""
         self._connection.open_call(
             self._channel,
             LISTEN,
-            {"notifications": self.requested.as_params(), "_meta": dict(stamp or {})},
+            {"notifications": self.requested.as_params(), "_meta": dict(meta or {})},
             handle=self._handle,
             on_notification=self._on_notification,
             on_end=self._on_end,
@@ -159,10 +159,10 @@ class Subscriptions:
 
     def discard(self, selected: Filter) -> None:
         """Remove a filter here; the next change removes it at the server."""
-        with contextlib.suppress(ValueError):  # already removed by `forget`
+        with contextlib.suppress(ValueError):  # already removed by `clear`
             self.counts.remove(selected)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Remove all subscriptions after the client was closed."""
         self.counts = SubscriptionCounts()
         self._lock = asyncio.Lock()  # the old one may belong to a closed loop
@@ -238,7 +238,7 @@ class Subscriptions:
             return
         channel.open_server_stream(needed=True)
         is_known = asyncio.Event()
-        seconds = channel.on_server_stream_known(is_known.set)
+        seconds = channel.watch_server_stream(is_known.set)
         left = connection.remaining(deadline)
         if left is not None:
             seconds = min(seconds, left / 2)
@@ -260,20 +260,20 @@ class Subscriptions:
     @contextlib.asynccontextmanager
     async def _lock_changes(self, deadline: Deadline | None) -> AsyncIterator[None]:
         """Yield while holding the lock on changes, acquired within the deadline."""
-        connection, changing = self._connection, self._lock
+        connection, lock = self._connection, self._lock
         try:
             async with asyncio.timeout(connection.remaining(deadline)):
-                await changing.acquire()
+                await lock.acquire()
         except TimeoutError:
             assert deadline is not None
             detail = "others were before it"
             raise deadline.error(LISTEN, connection.time(), detail) from None
         try:
-            if not connection.is_active:  # closed while waiting
+            if not connection.is_entered:  # closed while waiting
                 raise connection.not_connected_error()
             yield
         finally:
-            changing.release()
+            lock.release()
 
     async def _apply(self, selected: Filter, options: Options) -> Filter:
         """Apply `counts` at the server; return the accepted part of `selected`.

@@ -209,7 +209,7 @@ def _revision(client: Client, method: str) -> Revision:
     """Return the negotiated revision; raise if it or the server lacks the method."""
     connection = _connection(client)
     profile = connection.profile
-    if profile.agreement is None or not connection.is_active:
+    if profile.agreement is None or not connection.is_entered:
         raise connection.not_connected_error()
     if method in profile.disabled:
         raise profile.refusal(method)
@@ -289,7 +289,7 @@ async def drive_steps(
     try:
         result: dict[str, Any] = await requests.drive("tools/call", steps, options)
     except LocalProtocolError as error:
-        if connection.is_active:
+        if connection.is_entered:
             raise
         raise ConnectionClosed("closed by this side", sent=True) from error
     return result

@@ -231,7 +231,7 @@ class SuspendedCalls:
     def seal_state(self, state: Any, request: RequestContext) -> str:
         """Seal a server's `requestState` for the client of the request."""
         return self.limits.sealer.seal_state(
-            request, round=1, asked={}, answers={}, kept={"state": state}
+            request, round=1, digests={}, answers={}, stored={"state": state}
         )
 
     def open_state(self, request: RequestContext) -> Any:
@@ -351,9 +351,9 @@ class SuspendedCall:
         state = limits.sealer.seal_state(
             self._call.request,
             round=self.round,
-            asked={key: each.digest for key, each in self._requests.items()},
+            digests={key: each.digest for key, each in self._requests.items()},
             answers={},
-            kept={"call": self.id},
+            stored={"call": self.id},
         )
         self.is_awaited = False
         loop = asyncio.get_running_loop()

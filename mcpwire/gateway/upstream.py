@@ -563,7 +563,7 @@ class RelayClient(Client):
         name = params.get("name")
         if method != "tools/call" or type(name) is not str:
             return None
-        return self._is_idempotent(name, None)
+        return self._may_repeat(name, None)
 
     async def subscribe_to(self, requested: Filter) -> Filter:
         """Subscribe to more notifications; return those that the server accepts."""

@@ -217,10 +217,10 @@ class Subschema:
     in_place: list[Subschema] = attrs.field(factory=list)
     """The subschemas that it applies to the same value."""
 
-    one_member: list[Subschema] = attrs.field(factory=list)
+    member_schemas: list[Subschema] = attrs.field(factory=list)
     """The subschemas that it applies to one member each."""
 
-    any_member: list[Subschema] = attrs.field(factory=list)
+    all_members_schemas: list[Subschema] = attrs.field(factory=list)
     """The subschemas that it applies to any member."""
 
     number: int = 0
@@ -353,9 +353,9 @@ class _SchemaLinker:
                 elif keyword in _DEFINITIONS:
                     continue
                 elif place is None or keyword == "patternProperties":
-                    outer.any_member.append(inner)
+                    outer.all_members_schemas.append(inner)
                 else:
-                    outer.one_member.append(inner)
+                    outer.member_schemas.append(inner)
 
     def _add_references(self, subschema: Subschema) -> None:
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):

@@ -235,7 +235,7 @@ class _WorkBound:
         for item in index.subschemas:
             units = sum(_TIERS.get(tiers[text], 0) for text in _patterns(item.raw))
             # Patterns for names are matched with each name, at the members' depth.
-            for applied in (item, *item.any_member):
+            for applied in (item, *item.all_members_schemas):
                 characters[applied.number] += units
         self._characters = _LevelCosts(index, characters)
         self._steps = _LevelCosts(
@@ -245,7 +245,9 @@ class _WorkBound:
         is_deep: list[bool] = []
         for item in index.subschemas:
             inner = any(is_deep[applied.number] for applied in item.in_place)
-            is_deep.append(bool(item.one_member or item.any_member) or inner)
+            is_deep.append(
+                bool(item.member_schemas or item.all_members_schemas) or inner
+            )
             if _has_keyword(item, "anyOf", "oneOf"):
                 errors = self._steps.costs[item.number]
                 self._branches = max(self._branches, errors)
@@ -300,8 +302,8 @@ class _LevelCosts:
         self._root_costs = [self.costs[self._root]]
         edges = (
             len(subschema.in_place)
-            + len(subschema.one_member)
-            + len(subschema.any_member)
+            + len(subschema.member_schemas)
+            + len(subschema.all_members_schemas)
             for subschema in index.subschemas
         )
         self._max_levels = MAX_BOUND_STEPS // (len(index.subschemas) + sum(edges))
@@ -328,9 +330,11 @@ class _LevelCosts:
         return self._root_costs[min(depth, len(self._root_costs) - 1)]
 
     def _member_cost(self, item: Subschema) -> int:
-        by_name = (self.costs[subschema.number] for subschema in item.one_member)
-        any_member = sum(self.costs[subschema.number] for subschema in item.any_member)
-        return max(by_name, default=0) + any_member
+        costs = (self.costs[subschema.number] for subschema in item.member_schemas)
+        all_members_cost = sum(
+            self.costs[subschema.number] for subschema in item.all_members_schemas
+        )
+        return max(costs, default=0) + all_members_cost
 
 
 # --- error messages

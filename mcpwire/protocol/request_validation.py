@@ -277,12 +277,12 @@ def _check_header(fields: HeaderFields, name: str, body: Json) -> None:
 def _mismatch(name: str, value: str | None, body: Json) -> HeaderMismatch:
     if value is None:
         return HeaderMismatch(f"the header {name} is missing")
-    shown_header = _shown(value)
+    shown_header = _excerpt(value)
     if body is None:
         return HeaderMismatch(
             f"the header {name} is {shown_header}, the body has no such value"
         )
-    shown_body = _shown(body) if isinstance(body, str) else "something else"
+    shown_body = _excerpt(body) if isinstance(body, str) else "something else"
     return HeaderMismatch(
         f"the header {name} is {shown_header}, the body has {shown_body}"
     )
@@ -328,11 +328,11 @@ class OriginPolicy:
     ) -> str | None:
         """Return why a request is refused, or ``None``."""
         if not self._allows_host(host, listen_host):
-            shown = "is missing" if host is None else f"{_shown(host)} is not allowed"
+            shown = "is missing" if host is None else f"{_excerpt(host)} is not allowed"
             return f"the Host {shown}; it must be in allowed_hosts of the server"
         if origin is not None and not self._allows_origin(origin, host):
             return (
-                f"the Origin {_shown(origin)} is not allowed; add the origin to "
+                f"the Origin {_excerpt(origin)} is not allowed; add the origin to "
                 "allowed_origins of the server"
             )
         return None
@@ -402,5 +402,5 @@ def _parse_origin(text: str) -> Url | None:
         return None
 
 
-def _shown(value: str) -> str:
+def _excerpt(value: str) -> str:
     return repr(value[:_MAX_SHOWN])

@@ -189,17 +189,17 @@ def _join_atoms(atoms: Iterable[_Atom]) -> Filter:
     return Filter(**fields)
 
 
-def is_within(uri: str, whole: str) -> bool:
-    """Return whether a resource is equal to `whole`, or may be a part of it.
+def is_within(uri: str, parent: str) -> bool:
+    """Return whether a resource is equal to `parent`, or may be a part of it.
 
     2026-07-28 schema, ResourceUpdatedNotificationParams: the URI may belong to a
     sub-resource. The specification does not define sub-resources; here they are longer
     paths, queries and fragments.
     """
-    return uri.startswith(whole) and (
-        len(uri) == len(whole)
-        or whole.endswith(_SUB_RESOURCE)
-        or uri.startswith(_SUB_RESOURCE, len(whole))
+    return uri.startswith(parent) and (
+        len(uri) == len(parent)
+        or parent.endswith(_SUB_RESOURCE)
+        or uri.startswith(_SUB_RESOURCE, len(parent))
     )
 
 

@@ -129,10 +129,10 @@ class PreparedCall:
 class SlotPool:
     """A number of slots for concurrent calls on one loop, shared fairly by clients."""
 
-    def __init__(self, number: int, *, keeps_room: bool) -> None:
+    def __init__(self, number: int, *, reserves_slots: bool) -> None:
         self.unlimited = anyio.CapacityLimiter(math.inf)
         self._free = number
-        self._keeps_room = keeps_room
+        self._reserves_slots = reserves_slots
         self._used: Counter[Owner] = Counter()
         self._waiting: dict[Owner, deque[asyncio.Future[None]]] = {}
 
@@ -168,7 +168,7 @@ class SlotPool:
                 self._waiting[owner] = queue
 
     def _can_acquire(self, owner: Owner) -> bool:
-        reserved = self._used[owner] if self._keeps_room and owner else 0
+        reserved = self._used[owner] if self._reserves_slots and owner else 0
         return self._free > reserved
 
     def _take(self, owner: Owner) -> None:
@@ -185,9 +185,9 @@ class SlotPool:
 class Slots:
     """One `SlotPool` per loop: a thread that outlives its loop blocks no other loop."""
 
-    def __init__(self, number: int, *, keeps_room: bool = False) -> None:
+    def __init__(self, number: int, *, reserves_slots: bool = False) -> None:
         self._number = number
-        self._keeps_room = keeps_room
+        self._reserves_slots = reserves_slots
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, SlotPool] = (
             WeakKeyDictionary()
         )
@@ -198,7 +198,7 @@ class Slots:
         pool = self._by_loop.get(loop)
         if pool is None:
             pool = self._by_loop[loop] = SlotPool(
-                self._number, keeps_room=self._keeps_room
+                self._number, reserves_slots=self._reserves_slots
             )
         return pool
 
@@ -210,7 +210,7 @@ class FunctionCaller:
         self, context_of: Callable[[RequestContext], Context], *, thread_limit: int
     ) -> None:
         self.context_of = context_of
-        self._threads = Slots(thread_limit, keeps_room=True)
+        self._threads = Slots(thread_limit, reserves_slots=True)
 
     async def invoke(
         self,

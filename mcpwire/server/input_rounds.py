@@ -145,18 +145,18 @@ class StateSealer:
         request: RequestContext,
         *,
         round: int,
-        asked: Mapping[str, str],
+        digests: Mapping[str, str],
         answers: Mapping[str, RecordedAnswer],
-        kept: Mapping[str, Json],
+        stored: Mapping[str, Json],
     ) -> str:
         """Return the sealed state of a call that continues with another request."""
         state = CallState(
             round=round,
             nonce=client_key(secrets.token_urlsafe(16), request.info.owner),
             expires_at=int(self._clock() + self._lifetime),
-            digests=asked,
+            digests=digests,
             answers=answers,
-            stored=kept,
+            stored=stored,
         )
         return seal(state, _binding(request), self._keys[0])
 
@@ -345,9 +345,9 @@ class InputRounds:
         state = self._sealer.seal_state(
             request,
             round=number,
-            asked={key: digest for key, (_, digest) in self._questions.items()},
+            digests={key: digest for key, (_, digest) in self._questions.items()},
             answers=self._answers,
-            kept=self._stored,
+            stored=self._stored,
         )
         return {
             "resultType": INPUT_REQUIRED,

@@ -4,7 +4,7 @@ A user is a connection, or an HTTP application. The context managers run in a ta
 their own, so that they are exited in the task that entered them, whatever users do.
 
 If serving is the main work of a process, handlers that still run in threads must not
-keep it alive: call `arm_exit_timer` before the loop ends, `join_threads` after.
+keep it alive: call `arm_exit_timer` before the loop ends, `join_threads_or_exit` after.
 """
 
 from __future__ import annotations
@@ -197,7 +197,9 @@ def arm_exit_timer(code: int) -> list[threading.Timer]:
     return [timer]
 
 
-def join_threads(known_threads: Collection[threading.Thread], code: int) -> None:
+def join_threads_or_exit(
+    known_threads: Collection[threading.Thread], code: int
+) -> None:
     """End the process with that exit code if threads other than these do not end.
 
     The interpreter itself would wait for them without limit.

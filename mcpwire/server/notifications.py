@@ -380,9 +380,11 @@ class Throttle:
         else:
             self._delayed_progress = values
             if self._timer is None:
-                self._timer = self._loop.call_later(self._progress.pause, self._expire)
+                self._timer = self._loop.call_later(
+                    self._progress.pause, self._send_delayed
+                )
 
-    def _expire(self) -> None:
+    def _send_delayed(self) -> None:
         self._timer = None
         delayed, self._delayed_progress = self._delayed_progress, None
         if delayed is not None:

@@ -23,7 +23,11 @@ from mcpwire.server.connection import (
     CANCEL_GRACE_S,
     ServerConnection,
 )
-from mcpwire.server.lifespan import arm_exit_timer, join_threads, refuse_running_loop
+from mcpwire.server.lifespan import (
+    arm_exit_timer,
+    join_threads_or_exit,
+    refuse_running_loop,
+)
 from mcpwire.transports.duplex import PipeDuplex
 
 if TYPE_CHECKING:
@@ -165,7 +169,7 @@ def run_stdio(dispatcher: Dispatcher, *, around: Around = nullcontext) -> int:
     finally:
         for timer in exit_timers:
             timer.cancel()
-    join_threads(known_threads, code)
+    join_threads_or_exit(known_threads, code)
     return code
 
 

@@ -377,7 +377,7 @@ class Runner:
         rest.add_done_callback(lambda _: loop.stop())
         loop.run_forever()
 
-    def post_to_caller(self) -> Callable[..., None] | None:
+    def caller_post(self) -> Callable[..., None] | None:
         """Return the `post` method of the current task's call; ``None``: no call."""
         task = asyncio.current_task()
         calls = (

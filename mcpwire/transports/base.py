@@ -506,7 +506,7 @@ class TwoWayChannel(BaseChannel):
     def open_server_stream(self, *, needed: bool) -> None:
         """Do nothing: the server's own messages arrive on the same stream."""
 
-    def on_server_stream_known(self, callback: Callable[[], object]) -> float:
+    def watch_server_stream(self, callback: Callable[[], object]) -> float:
         """Return zero seconds to wait: the server can always send messages."""
         del callback
         return 0.0

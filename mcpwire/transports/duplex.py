@@ -247,7 +247,7 @@ class Duplex(TwoWayChannel):
             self._gathered.append(data)
         elif len(self._calls) > 1 or self._peer.unanswered:
             self._gathered.append(data)
-            self._loop.call_soon(self._end_iteration)
+            self._loop.call_soon(self._on_iteration_end)
         else:
             self._write(data)
             if self._trace is not None:
@@ -265,7 +265,7 @@ class Duplex(TwoWayChannel):
                 target=self.target,
             )
 
-    def _end_iteration(self) -> None:
+    def _on_iteration_end(self) -> None:
         self._flush()
 
     def _flush(self) -> None:

@@ -51,7 +51,7 @@ logger = logging.getLogger("mcpwire")
 class BlockingRunner(Protocol):
     """The threads that run a loop by their blocking calls."""
 
-    def post_to_caller(self) -> Callable[..., None] | None:
+    def caller_post(self) -> Callable[..., None] | None:
         """Return a function that posts calls to the thread waiting for this task."""
 
     def run_until_done(self, task: asyncio.Task[Any]) -> None:
@@ -94,7 +94,7 @@ def invoke(function: Callable[..., Any], *args: Any) -> Any:
 def _bind_to_caller(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that calls `function` in the thread waiting for this task."""
     runner = _blocking_runner()
-    post = None if runner is None else runner.post_to_caller()
+    post = None if runner is None else runner.caller_post()
     if post is None or iscoroutinefunction(function):
         return function
 
@@ -172,21 +172,21 @@ class NewestQueue:
     def __init__(self, limit: int, room: int) -> None:
         self._items: deque[tuple[Any, ...]] = deque()
         self._limit = limit
-        self._free = room
+        self._chars_left = room
         self.dropped = 0
 
     def put(self, *item: Any) -> None:
         """Add an item."""
         self._items.append(item)
-        self._free -= _text_length(item)
-        while len(self._items) > self._limit or self._free < 0:
+        self._chars_left -= _text_length(item)
+        while len(self._items) > self._limit or self._chars_left < 0:
             self.pop()
             self.dropped += 1
 
     def pop(self) -> tuple[Any, ...]:
         """Remove and return the oldest item."""
         item = self._items.popleft()
-        self._free += _text_length(item)
+        self._chars_left += _text_length(item)
         return item
 
     def clear(self) -> None:
@@ -351,12 +351,12 @@ class _Run:
 class InboundTasks:
     """The running and queued handlers of a connection, by request id."""
 
-    __slots__ = ("_backlog", "_free", "_limit", "_running", "_tasks", "_waiting")
+    __slots__ = ("_backlog", "_bytes_left", "_limit", "_running", "_tasks", "_waiting")
 
     def __init__(self, *, limit: int, backlog: int, room: float = inf) -> None:
         self._limit = limit
         self._backlog = backlog
-        self._free = room
+        self._bytes_left = room
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: dict[RequestId, _Run] = {}  # not answered yet
         self._waiting: dict[RequestId, _Run] = {}  # oldest first
@@ -381,8 +381,8 @@ class InboundTasks:
         self._forget_unstarted()
         if not self._waiting and len(self._tasks) < self._limit:
             self._run(run)
-        elif len(self._waiting) < self._backlog and size <= self._free:
-            self._free -= size
+        elif len(self._waiting) < self._backlog and size <= self._bytes_left:
+            self._bytes_left -= size
             run.context = copy_context()
             self._waiting[id] = run
         else:
@@ -417,7 +417,7 @@ class InboundTasks:
 
     def _pop_waiting(self, id: RequestId) -> _Run:
         run = self._waiting.pop(id)
-        self._free += run.size
+        self._bytes_left += run.size
         return run
 
     async def _run_and_reply(self, run: _Run) -> None:

@@ -39,7 +39,7 @@ class MemoryChannel(Duplex):
             if len(self._outgoing) == 1 and not self._is_delivering:
                 self._loop.call_soon(self._deliver_outgoing, self._other_end.deliver)
 
-    def _end_iteration(self) -> None:
+    def _on_iteration_end(self) -> None:
         self._is_delivering = True
         self._flush()
         self._is_delivering = False

@@ -176,7 +176,7 @@ def test_the_end_of_the_stream_ends_no_response_that_tells_its_length(name):
     data, place = SHORT[name]
     reader, taker = read(*bytewise(data))
     assert reader.phase == place
-    assert reader.has_begun == bool(data)
+    assert reader.has_started == bool(data)
     assert reader.eof() is False
     assert taker.ends == 0
     assert not reader.is_complete
@@ -261,7 +261,7 @@ def test_one_reader_reads_one_response_after_the_other():
         data = GOOD[name][0]
         taker = Taker()
         reader.expect(taker)
-        assert not reader.has_begun
+        assert not reader.has_started
         assert reader.phase == "before the response"
         for piece in [data] if at % 2 else bytewise(data):
             reader.feed(piece)

@@ -43,7 +43,7 @@ async def left(*tasks):
     [(1, [1, 0]), (2, [1, 1]), (3, [2, 1]), (8, [4, 2, 1, 1]), (64, [32, 16, 8, 4])],
 )
 async def test_a_client_takes_a_slot_while_more_are_free_than_it_holds(number, counts):
-    pool, got = SlotPool(number, keeps_room=True), []
+    pool, got = SlotPool(number, reserves_slots=True), []
     waiting = []
     for client in range(len(counts)):
         waiting += await take(pool, f"c{client}", got, number + 1)
@@ -51,9 +51,11 @@ async def test_a_client_takes_a_slot_while_more_are_free_than_it_holds(number, c
     await left(*waiting)
 
 
-@pytest.mark.parametrize(("owner", "keeps_room"), [("", True), ("a", False)])
-async def test_a_sole_client_takes_all_slots_of_a_pipe_or_of_a_tool(owner, keeps_room):
-    pool, got = SlotPool(4, keeps_room=keeps_room), []
+@pytest.mark.parametrize(("owner", "reserves_slots"), [("", True), ("a", False)])
+async def test_a_sole_client_takes_all_slots_of_a_pipe_or_of_a_tool(
+    owner, reserves_slots
+):
+    pool, got = SlotPool(4, reserves_slots=reserves_slots), []
     waiting = await take(pool, owner, got, 5)
     assert len(got) == 4
     pool.release(owner)
@@ -63,7 +65,7 @@ async def test_a_sole_client_takes_all_slots_of_a_pipe_or_of_a_tool(owner, keeps
 
 
 async def test_a_free_slot_goes_to_the_client_with_the_fewest_then_in_turn():
-    pool, got = SlotPool(2, keeps_room=False), []
+    pool, got = SlotPool(2, reserves_slots=False), []
     await take(pool, "a", got, 2)
     await take(pool, "a", got, 3)
     await take(pool, "b", got, 2)
@@ -78,7 +80,7 @@ async def test_a_free_slot_goes_to_the_client_with_the_fewest_then_in_turn():
 
 
 async def test_a_returned_slot_serves_all_that_it_makes_room_for():
-    pool, got = SlotPool(6, keeps_room=True), []
+    pool, got = SlotPool(6, reserves_slots=True), []
     waiting = [*await take(pool, "a", got, 5), *await take(pool, "b", got, 5)]
     assert (got.count("a"), got.count("b")) == (3, 2)
     pool.release("a")
@@ -96,7 +98,7 @@ async def test_a_returned_slot_serves_all_that_it_makes_room_for():
 
 
 async def test_a_client_that_may_take_none_holds_up_no_pipe():
-    pool, got = SlotPool(3, keeps_room=True), []
+    pool, got = SlotPool(3, reserves_slots=True), []
     waiting = [*await take(pool, "", got, 2), *await take(pool, "a", got, 2)]
     waiting += await take(pool, "", got)
     assert got == ["", "", "a"]
@@ -108,7 +110,7 @@ async def test_a_client_that_may_take_none_holds_up_no_pipe():
 
 
 async def test_a_client_that_stops_waiting_loses_no_slot():
-    pool, got = SlotPool(1, keeps_room=False), []
+    pool, got = SlotPool(1, reserves_slots=False), []
     await take(pool, "a", got)
     first, second = await take(pool, "b", got, 2)
     await left(first)

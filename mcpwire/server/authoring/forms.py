@@ -65,8 +65,8 @@ def form_schema(form_type: Any, revision: Revision) -> dict[str, Any]:
     return form
 
 
-def _field_error(name: object, why: str) -> LocalProtocolError:
-    return LocalProtocolError(f"the form's field {excerpt(name)}: {why}")
+def _field_error(name: object, reason: str) -> LocalProtocolError:
+    return LocalProtocolError(f"the form's field {excerpt(name)}: {reason}")
 
 
 # --- from types

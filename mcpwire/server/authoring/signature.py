@@ -525,15 +525,20 @@ def read_signature(
     try:
         _check_kind(function, target)
         hints = hints_of(target)
-        arguments, injected = _split_parameters(function, hints)
+        client_parameters, injected = _split_parameters(function, hints)
         dependencies = Dependencies(injected) if injected else None
         description, texts = read_docstring(inspect.getdoc(target))
         parameters: Parameters
         if input_schema is not None:
-            parameters = ExplicitParameters(input_schema, _single_parameter(arguments))
+            parameters = ExplicitParameters(
+                input_schema, _single_parameter(client_parameters)
+            )
         else:
             parameters = HintedParameters(
-                [_parameter(parameter, hints, texts) for parameter in arguments],
+                [
+                    _parameter(parameter, hints, texts)
+                    for parameter in client_parameters
+                ],
                 coerce=coerce,
             )
         returns = read_returns(
@@ -581,7 +586,7 @@ def _split_parameters(
     function: Callable[..., Any], hints: Mapping[str, Any]
 ) -> tuple[list[inspect.Parameter], dict[str, Injected]]:
     """Return the parameters that the client fills, and those that the server fills."""
-    arguments: list[inspect.Parameter] = []
+    client_parameters: list[inspect.Parameter] = []
     injected: dict[str, Injected] = {}
     for name, parameter in inspect.signature(function).parameters.items():
         injection = injection_of(parameter, hints.get(name))
@@ -590,13 +595,13 @@ def _split_parameters(
             continue
         if parameter.kind in _UNSUPPORTED:
             raise TypeError(f"the parameter {name!r} {_UNSUPPORTED[parameter.kind]}")
-        if name in {"self", "cls"} and not arguments and name not in hints:
+        if name in {"self", "cls"} and not client_parameters and name not in hints:
             raise TypeError(
                 f"the parameter {name!r}: register the method of an object, or a "
                 "function"
             )
-        arguments.append(parameter)
-    return arguments, injected
+        client_parameters.append(parameter)
+    return client_parameters, injected
 
 
 def _single_parameter(parameters: list[inspect.Parameter]) -> str | None:

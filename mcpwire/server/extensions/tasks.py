@@ -801,10 +801,13 @@ class Tasks:
     ) -> TaskRecord:
         """Create a task and store it (SEP-2663, "Task Creation")."""
         ttl = self._ttl
-        limit = tasks.read_ttl(params) if request.revision.era is Era.SESSION else None
-        if limit is not None:
-            limit = max(limit, self._poll_interval)  # time to fetch the result once
-            ttl = limit if ttl is None else min(limit, ttl)
+        requested_ttl = (
+            tasks.read_ttl(params) if request.revision.era is Era.SESSION else None
+        )
+        if requested_ttl is not None:
+            # Time to fetch the result once.
+            requested_ttl = max(requested_ttl, self._poll_interval)
+            ttl = requested_ttl if ttl is None else min(requested_ttl, ttl)
         await self._open()
         now = self._clock()
         await self._save_ended(now)

@@ -397,7 +397,7 @@ class HttpSession:
     def finish(self, answers: Answers) -> None:
         """Discard the state of a POST that is fully answered."""
         if self._sessions.is_stateless:
-            self._sessions.posts.discard(self)
+            self._sessions.stateless_sessions.discard(self)
         stream = answers.stream
         if stream is None:
             return
@@ -527,7 +527,8 @@ class Sessions:
         self.is_stateless = stateless
         timeouts = (ask_timeout, dispatcher.ask_timeout)
         self.ask_timeout = min((t for t in timeouts if t is not None), default=None)
-        self.posts: set[HttpSession] = set()  # one per running POST in stateless mode
+        # One per running POST in stateless mode.
+        self.stateless_sessions: set[HttpSession] = set()
         self._revisions = {
             r.name: r for r in dispatcher.revisions if r.era is Era.SESSION
         }
@@ -548,7 +549,7 @@ class Sessions:
         return len(self._sessions)
 
     def __iter__(self) -> Iterator[HttpSession]:
-        return iter((*self._sessions.values(), *self.posts))
+        return iter((*self._sessions.values(), *self.stateless_sessions))
 
     # POST
 
@@ -566,7 +567,7 @@ class Sessions:
                 # Only the revision of the client is known.
                 new_session = Session(revision, {}, {}, is_initialized=True)
                 session = HttpSession(self, new_session, "")
-                self.posts.add(session)
+                self.stateless_sessions.add(session)
             else:
                 session = await self._find_session(exchange)
             answers = self._handle_messages(exchange, session, body)
@@ -909,7 +910,7 @@ class Sessions:
             session.reset()
         self._sessions.clear()
         self._pool.clear()
-        self.posts.clear()
+        self.stateless_sessions.clear()
         self._timer = None
 
     async def aclose(self) -> None:
@@ -924,9 +925,9 @@ class Sessions:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for session in list(self.posts):
+        for session in list(self.stateless_sessions):
             self._stop(session)
-        self.posts.clear()
+        self.stateless_sessions.clear()
         if self._tasks:
             _, unfinished = await asyncio.wait(self._tasks, timeout=CLOSE_GRACE_S)
             for unfinished_task in unfinished:

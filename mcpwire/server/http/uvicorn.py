@@ -45,7 +45,11 @@ from mcpwire.errors import LocalProtocolError
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.http.app import access_log_on_stderr
 from mcpwire.server.http.exchange import UNREAD, TimerQueue, UnreadAccount
-from mcpwire.server.lifespan import arm_exit_timer, join_threads, refuse_running_loop
+from mcpwire.server.lifespan import (
+    arm_exit_timer,
+    join_threads_or_exit,
+    refuse_running_loop,
+)
 from mcpwire.server.log_limit import LimitedLogger, error_kind
 from mcpwire.wire.urls import address_class, is_loopback, network_of
 
@@ -147,7 +151,7 @@ class HttpConnection(asyncio.Protocol):
         app_state: dict[str, Any],
     ) -> None:
         self.owner = ""  # the network of the client's address
-        self.connections = connections
+        self.registry = connections
         self.config = config
         self.state = state  # uvicorn's: connections, tasks, default header fields
         # Done when the client has read enough; ``None`` if writing is possible.
@@ -191,10 +195,8 @@ class HttpConnection(asyncio.Protocol):
         )
         if transport.get_extra_info("sslcontext"):
             self._scheme = "https"
-        if not self.connections.add(self):
-            logger.warning(
-                "too many connections: refused one", kind=id(self.connections)
-            )
+        if not self.registry.add(self):
+            logger.warning("too many connections: refused one", kind=id(self.registry))
             self._is_ended = True
             self._transport.write(BUSY_RESPONSE)
             self._transport.close()
@@ -206,7 +208,7 @@ class HttpConnection(asyncio.Protocol):
         """Discard the connection and notify its requests."""
         self._is_ended = True
         self.state.connections.discard(self)
-        self.connections.pool.discard(self)
+        self.registry.pool.discard(self)
         self.resume_writing()
         self._stop_stall_timer()
         self._set_timeout(None)
@@ -239,12 +241,12 @@ class HttpConnection(asyncio.Protocol):
     def _start_stall_timer(self) -> None:
         """Count the unread bytes and start the timer of the stall timeout."""
         self._stall_size = self.unread
-        self.connections.stall_timers.add(self._check_stall)
-        self.connections.unread.count(self)
+        self.registry.stall_timers.add(self._check_stall)
+        self.registry.unread.count(self)
 
     def _stop_stall_timer(self) -> None:
-        self.connections.unread.discard(self)
-        self.connections.stall_timers.discard(self._check_stall)
+        self.registry.unread.discard(self)
+        self.registry.stall_timers.discard(self._check_stall)
 
     def _check_stall(self) -> None:
         """Abort unless the client has read enough since the last check."""
@@ -269,7 +271,7 @@ class HttpConnection(asyncio.Protocol):
             logger.debug("an invalid HTTP request", exc_info=error)
             self._refuse("invalid HTTP request")
             return
-        limit = self.connections.limits.head
+        limit = self.registry.limits.head
         if self._framing_size > limit:
             self._refuse(f"the head is over {limit} bytes")
         elif self._is_in_head:
@@ -316,18 +318,18 @@ class HttpConnection(asyncio.Protocol):
 
     def _start_head_timeout(self) -> None:
         """Limit the time for a head, or for a body that the application ignores."""
-        if self._timers is not self.connections.head_timers:
-            self._set_timeout(self.connections.head_timers)
+        if self._timers is not self.registry.head_timers:
+            self._set_timeout(self.registry.head_timers)
 
     def _stop_head_timeout(self) -> None:
-        if self._timers is self.connections.head_timers:
+        if self._timers is self.registry.head_timers:
             self._set_timeout(None)
 
     def _expire(self) -> None:
         self._timers = None
         if self._is_ended and self.unread:
             # Until `_check_stall` aborts.
-            self._set_timeout(self.connections.linger_timers)
+            self._set_timeout(self.registry.linger_timers)
         elif self._is_ended or self.unread:
             self.abort()
         else:
@@ -339,7 +341,7 @@ class HttpConnection(asyncio.Protocol):
         """Start to parse a head."""
         self._url = b""
         self._fields = []
-        self._room = self.connections.limits.head
+        self._room = self.registry.limits.head
         self._is_in_head = not self._is_ended
 
     def on_url(self, url: bytes) -> None:
@@ -387,7 +389,7 @@ class HttpConnection(asyncio.Protocol):
             "server": self._server,
             "client": self._client,
             "state": self._app_state.copy(),
-            "extensions": self.connections.extensions,
+            "extensions": self.registry.extensions,
         }
         is_1_1 = version == "1.1"
         expect = dict(self._fields).get(b"expect", b"")
@@ -423,15 +425,15 @@ class HttpConnection(asyncio.Protocol):
         if not request.keep_alive:
             self._is_ended = True  # the following data is no request
         elif self._request is None and not self._is_ended:
-            self._set_timeout(self.connections.idle_timers)
+            self._set_timeout(self.registry.idle_timers)
 
     # Running requests
 
     def _start_request(self, request: HttpRequest) -> None:
         self._request = request
-        if self._timers is not self.connections.head_timers:
+        if self._timers is not self.registry.head_timers:
             self._set_timeout(None)
-        self.connections.pool.touch(self)
+        self.registry.pool.touch(self)
         config, state = self.config, self.state
         limit = config.limit_concurrency
         app = config.loaded_app
@@ -456,14 +458,14 @@ class HttpConnection(asyncio.Protocol):
         elif self._reading is request:
             self._start_head_timeout()
         elif not self._is_in_head:
-            self._set_timeout(self.connections.idle_timers)
+            self._set_timeout(self.registry.idle_timers)
         self.resume_reading()
 
     def _refuse(self, reason: str) -> None:
         """Answer with 400, unless an earlier request is still to be answered."""
         if self._is_ended:
             return
-        logger.warning("refused a connection: %s", reason, kind=id(self.connections))
+        logger.warning("refused a connection: %s", reason, kind=id(self.registry))
         self._is_ended = True
         self._stop_head_timeout()
         self._waiting.clear()
@@ -495,14 +497,14 @@ class HttpConnection(asyncio.Protocol):
         """
         self._is_ended = True
         self._waiting.clear()
-        if (is_all_read and not self.connections.is_draining) or not (
+        if (is_all_read and not self.registry.is_draining) or not (
             self._transport.can_write_eof()
         ):
             self._transport.close()
         elif not self._transport.is_closing():
             self._transport.write_eof()
             self.resume_reading()
-            self._set_timeout(self.connections.linger_timers)
+            self._set_timeout(self.registry.linger_timers)
         if self.unread and self.writable is None:
             self._start_stall_timer()
 
@@ -678,7 +680,7 @@ class HttpRequest:
         # RFC 9110, 10.1.1: a client that waits for 100 may omit the body; its next
         # request would be read as the body.
         awaits_continue = self._expects_continue and not self.is_complete
-        if awaits_continue or connection.connections.is_draining:
+        if awaits_continue or connection.registry.is_draining:
             self.keep_alive = False
         if not (self.keep_alive or is_closing):
             lines.append(b"connection: close\r\n")
@@ -872,7 +874,7 @@ def run_http(
         timers = asyncio.run(serve())
     for timer in timers:
         timer.cancel()
-    join_threads(known_threads, 0)
+    join_threads_or_exit(known_threads, 0)
 
 
 async def serve_http(

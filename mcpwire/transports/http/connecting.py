@@ -56,7 +56,7 @@ async def connect(target: Http) -> socket.socket:
                 f"cannot connect to {authority!r}: it has no public address",
                 target=str(target),
             )
-    return await _connect_first(addresses)
+    return await _race_connections(addresses)
 
 
 def _is_public(address: Address) -> bool:
@@ -72,7 +72,7 @@ def interleave(addresses: Iterable[Address]) -> list[Address]:
     return [address for group in rounds for address in group if address is not None]
 
 
-async def _connect_first(addresses: Sequence[Address]) -> socket.socket:
+async def _race_connections(addresses: Sequence[Address]) -> socket.socket:
     """Return the socket of the first successful connection attempt.
 
     RFC 8305 section 5: the next one starts after `ATTEMPT_DELAY_S`, or after a failure.
@@ -160,9 +160,11 @@ def connect_error(target: Http, error: BaseException) -> ConnectError:
         failed = "dns"
         detail = getattr(error, "strerror", None) or error
         message = f"cannot resolve {url.host!r}: {detail}"
-    elif verdict := getattr(error, "verify_message", None):
+    elif verify_message := getattr(error, "verify_message", None):
         failed = "tls"
-        message = f"TLS: cannot trust {url.authority!r}: {verdict.removesuffix('.')}"
+        message = (
+            f"TLS: cannot trust {url.authority!r}: {verify_message.removesuffix('.')}"
+        )
     elif reason:
         failed = "tls"
         detail = reason.lower().replace("_", " ")

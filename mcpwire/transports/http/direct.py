@@ -529,13 +529,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def _end_error(self, error: BaseException | None, reason: str) -> MCPError:
         if error is not None:
-            if not self.reader.has_begun and is_certificate_refusal(error):
+            if not self.reader.has_started and is_certificate_refusal(error):
                 refused = connect_error(self._engine.http, error)
                 refused.__cause__ = error
                 return refused
             reason = f"the connection broke ({describe_error(error)})"
         reason = f"{reason} {self.reader.phase}"
-        if not self.reader.has_begun:
+        if not self.reader.has_started:
             reason += ": the request may have run"
         closed = self._engine.closed_error(reason, sent=True)
         closed.__cause__ = error

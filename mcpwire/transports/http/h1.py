@@ -83,7 +83,7 @@ class ResponseReader:
         """Whether the expected response is complete; also true before the first."""
         self.may_reuse = True
         """Whether another request may follow once the response is complete."""
-        self.has_begun = False
+        self.has_started = False
         """Whether any byte of the expected response was received."""
         self.keep_alive_s = inf
         """Idle timeout in seconds by the ``Keep-Alive`` field; infinite without it."""
@@ -101,12 +101,12 @@ class ResponseReader:
     def expect(self, sink: ResponseSink) -> None:
         """Expect a response, and pass it to a sink."""
         self._sink = sink
-        self.is_complete = self.has_begun = self._is_head_done = False
+        self.is_complete = self.has_started = self._is_head_done = False
 
     @property
     def phase(self) -> str:
         """The progress of the response, for error messages."""
-        if not self.has_begun:
+        if not self.has_started:
             return "before the response"
         return "within the body" if self._is_head_done else "within the head"
 
@@ -118,7 +118,7 @@ class ResponseReader:
         if self.is_complete:  # no bytes may follow, not even an empty line
             self.may_reuse = False
             return
-        if not self.has_begun:
+        if not self.has_started:
             self._begin(data)
         self._overhead += len(data)
         if self._overhead > self._head_max and not self._is_head_done:
@@ -141,7 +141,7 @@ class ResponseReader:
             self.is_complete = True
 
     def _begin(self, data: bytes | memoryview) -> None:
-        self.has_begun = True
+        self.has_started = True
         self._overhead = 0
         if data[0] != 0x48:  # "H": llhttp also accepts RTSP/, ICE/ and empty lines
             self.may_reuse = False

@@ -228,7 +228,7 @@ class HttpxEngine:
 class _Exchange:
     """One request, and the task that passes its response to the reply.
 
-    `is_shared`: the connection is HTTP/2. `has_begun`: sending has started; only known
+    `is_shared`: the connection is HTTP/2. `has_started`: sending has started; only known
     if the exchange `is_traced`, which means that the transport reports trace events.
     """
 
@@ -240,7 +240,7 @@ class _Exchange:
         self.reply = reply
         self.finished: asyncio.Future[None] = loop.create_future()
         self.stream: Any = None
-        self.is_traced = self.is_shared = self.has_begun = self.has_head = False
+        self.is_traced = self.is_shared = self.has_started = self.has_head = False
         self._request = request
         self.destination: Destination | None = None
         self._opening: Any = None  # a new connection, before its first request
@@ -254,7 +254,7 @@ class _Exchange:
     @property
     def may_be_sent(self) -> bool:
         """Whether the server may have received the request."""
-        return self.has_begun or not self.is_traced
+        return self.has_started or not self.is_traced
 
     # Called by the engine
 
@@ -275,7 +275,7 @@ class _Exchange:
         self._is_ending = True
         # If one of several requests that wait for a new HTTP/2 connection is cancelled,
         # httpcore drops the connection for all of them.
-        waits = not self.has_begun and (self.is_shared or self.engine.http.http2)
+        waits = not self.has_started and (self.is_shared or self.engine.http.http2)
         if not (waits or self._is_writing):
             self.task.cancel()
 
@@ -373,7 +373,7 @@ class _Exchange:
             self._opening = None
             if self._is_ending:
                 raise _ExchangeEndedError
-            self.has_begun = True
+            self.has_started = True
 
     async def write(self, write: Callable[..., Any], buffer: bytes, *args: Any) -> None:
         """Write to an HTTP/2 connection; `end` cancels before or after the write only.
@@ -386,7 +386,7 @@ class _Exchange:
             await write(buffer, *args)
         finally:
             self._is_writing = False
-        if self._is_ending and self.has_begun:
+        if self._is_ending and self.has_started:
             raise asyncio.CancelledError
 
 

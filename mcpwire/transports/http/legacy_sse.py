@@ -161,7 +161,7 @@ class LegacyChannel(Sender, Duplex):
         """Pause the deadline of a call in the block while a user logs in."""
         if self._pauser is None:
             return contextlib.nullcontext()
-        return self._pauser.pause_deadline(deadline, self._timeouts.arm)
+        return self._pauser.register_deadline(deadline, self._timeouts.arm)
 
     async def notify(
         self,

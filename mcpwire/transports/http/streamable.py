@@ -85,7 +85,7 @@ CLOSE_TIMEOUT_S: Final = 2.0
 MAX_OUTBOX: Final = 4_096
 """Maximum responses and cancellations that are queued for a slow server."""
 
-STATEFUL_METHODS: Final = frozenset({"initialize", "tools/list"})
+LEARNED_METHODS: Final = frozenset({"initialize", "tools/list"})
 """Requests with results that affect later requests."""
 
 STREAM_OPEN_TIMEOUT_S: Final = 1.0
@@ -223,7 +223,7 @@ class HttpChannel(Sender, BaseChannel):
             self.remove_exchange(reply.id, reply)
             if reply.pauses:
                 self._timeouts.release(reply)
-        return self._learn(reply, result) if method in STATEFUL_METHODS else result
+        return self._learn(reply, result) if method in LEARNED_METHODS else result
 
     def remove_exchange(self, key: int, reply: Reply) -> None:
         """Remove an exchange that is over, and cancel its timer."""
@@ -820,7 +820,7 @@ class HttpChannel(Sender, BaseChannel):
 
     # Messages of the server
 
-    def on_server_stream_known(self, callback: Callable[[], object]) -> float:
+    def watch_server_stream(self, callback: Callable[[], object]) -> float:
         """Call `callback` when the server's own stream is open, or known not to exist.
 
         Returns the maximum seconds to wait for that. 0: this is known, the stream was

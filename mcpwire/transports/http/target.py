@@ -232,13 +232,13 @@ class Http:
         return f"Http({', '.join(shown)})"
 
 
-def _show_headers(headers: Any) -> str:
+def _repr_headers(headers: Any) -> str:
     if callable(headers):
         return f"<{getattr(headers, '__qualname__', type(headers).__qualname__)}>"
     return repr(sorted(headers))
 
 
-def _show_kind(value: object) -> str:
+def _repr_kind(value: object) -> str:
     return f"<{type(value).__name__}>"
 
 
@@ -246,11 +246,11 @@ _FORMATTERS: Final[dict[str, Callable[[Any], str]]] = {
     "auth": lambda auth: repr(
         "***" if isinstance(auth, str) and auth != "oauth" else auth
     ),
-    "headers": _show_headers,
+    "headers": _repr_headers,
     "client_cert": lambda cert: repr(cert if isinstance(cert, str) else cert[:2]),
     "proxy": lambda url: repr(mask_url(url)),
-    "ssl": _show_kind,
-    "http_client": _show_kind,
+    "ssl": _repr_kind,
+    "http_client": _repr_kind,
 }
 """Formatters of options that may contain secrets, or have no readable repr."""
 

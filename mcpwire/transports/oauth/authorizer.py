@@ -314,20 +314,20 @@ def _reraise_copy(error: Exception) -> NoReturn:
 class Credential:
     """A token in use; its times are monotonic, because the wall clock may be set."""
 
-    def __init__(self, record: Record, how: str) -> None:
+    def __init__(self, record: Record, source: str) -> None:
         tokens = record.tokens
         assert tokens is not None, "no tokens"
         self.record = record
         self.tokens = tokens
         self.token = tokens.access_token
-        self.how = how  # the way it was obtained; see `TokenResult`
+        self.source = source  # the way it was obtained; see `TokenResult`
         self.renew_at = self.expires_at = inf
         if tokens.expires_at is not None:
             left = tokens.expires_at - wall_time()
             self.expires_at = monotonic() + left
             # Half its time at most: a short token would be renewed for each request.
             self.renew_at = self.expires_at - (
-                min(RENEWAL_LEAD_S, left / 2) if how != "stored" else RENEWAL_LEAD_S
+                min(RENEWAL_LEAD_S, left / 2) if source != "stored" else RENEWAL_LEAD_S
             )
         self.prover: Any = None
         self.line = b""  # the header line, if it is the same for every request
@@ -350,10 +350,10 @@ class Attempt:
         self.nonce: str | None = None  # the nonce that the server required last
         self.required: frozenset[str] | None = None  # the scopes it required last
 
-    def record_method(self, how: str) -> None:
+    def record_source(self, source: str) -> None:
         """Record how the next token was obtained."""
-        self.has_refreshed = self.has_refreshed or how == "refreshed"
-        self.has_logged_in = self.has_logged_in or how == "logged-in"
+        self.has_refreshed = self.has_refreshed or source == "refreshed"
+        self.has_logged_in = self.has_logged_in or source == "logged-in"
 
 
 class AuthSession:
@@ -560,7 +560,7 @@ class DeadlinePauser:
                 for _, resume in limits:
                     resume()
 
-    def pause_deadline(
+    def register_deadline(
         self,
         deadline: Deadline | None,
         rearm: Callable[[float], object] | None = None,
@@ -580,7 +580,7 @@ class DeadlinePauser:
 
         return self._register(pause, resume)
 
-    def pause_timeout(self, scope: asyncio.Timeout) -> AbstractContextManager[None]:
+    def register_timeout(self, scope: asyncio.Timeout) -> AbstractContextManager[None]:
         """Return a context in which logins pause an `asyncio.timeout`."""
         time = asyncio.get_running_loop().time
         left: float | None = None

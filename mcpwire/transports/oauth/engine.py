@@ -98,7 +98,7 @@ class AuthEngine:
             )
             attempt = filtered.attempt
             assert attempt is not None, "a token request without a denial"
-            attempt.record_method(credential.how)
+            attempt.record_source(credential.source)
 
     async def _wait_for_token(
         self,
@@ -115,7 +115,7 @@ class AuthEngine:
         aborted: asyncio.Future[Any] = loop.create_future()
         self._waiting[reply] = (task, aborted)
         try:
-            with self.pauser.pause_deadline(deadline, self.rearm):
+            with self.pauser.register_deadline(deadline, self.rearm):
                 await asyncio.wait([task, aborted], return_when=FIRST_COMPLETED)
         finally:
             task.cancel()

@@ -293,7 +293,7 @@ class FileStorage:
             raise self._error("this Python comes without sqlite3") from error
         attempt = 1
         while True:
-            file = None
+            id_before = None
             try:
                 if missing is not None and file_id(self.path) is None:
                     return missing
@@ -308,11 +308,11 @@ class FileStorage:
                     if is_present and file_id(self.path) is None:
                         continue  # set aside meanwhile
                     make_file(self.path)
-                    file = file_id(self.path)
+                    id_before = file_id(self.path)
                     begin = "begin immediate" if missing is None else "begin"
                     outcome = self._transact(begin, work, args)
             except (sqlite3.Error, OSError, UnicodeEncodeError) as error:
-                self._recover(error, file, is_last=attempt == MAX_ATTEMPTS)
+                self._recover(error, id_before, is_last=attempt == MAX_ATTEMPTS)
                 attempt += 1
             else:
                 if missing is None:
@@ -355,16 +355,16 @@ class FileStorage:
         database.execute("commit")
 
     def _recover(
-        self, error: Exception, file: tuple[int, int] | None, *, is_last: bool
+        self, error: Exception, id_before: tuple[int, int] | None, *, is_last: bool
     ) -> None:
         """Return if the transaction may be tried again, else raise `StorageError`."""
         is_broken = getattr(error, "sqlite_errorcode", 0) & 0xFF in BROKEN_CODES
         try:
-            is_same = file_id(self.path) == file
+            is_same = file_id(self.path) == id_before
             if is_last or (is_same and not is_broken):
                 raise self._error(error) from error
-            if is_same and file is not None:
-                self._set_aside(file, error)
+            if is_same and id_before is not None:
+                self._set_aside(id_before, error)
         except OSError as other:
             raise self._error(other) from other
 

@@ -352,7 +352,7 @@ async def test_without_sessions_each_post_stands_alone():
         for other in (hand.get(), hand.delete()):
             await other.done()
             assert (other.status, other.headers["allow"]) == (405, "POST")
-        assert not bench.sessions.posts
+        assert not bench.sessions.stateless_sessions
 
 
 async def test_without_sessions_a_call_may_outlive_its_client_and_not_the_server():
@@ -363,4 +363,4 @@ async def test_without_sessions_a_call_may_outlive_its_client_and_not_the_server
         assert running(bench.sessions) == 1
     assert (await visit.done()).json == failure(1, -32603, ENDED)
     assert work.outcomes == ["cancelled"]
-    assert not bench.sessions.posts
+    assert not bench.sessions.stateless_sessions
