@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SLICES = 3
 WIDTHS = (1, 8, 32, 64, 512)
 UP_TO_64 = WIDTHS[:-1]
-MODERN = ", 2026-07-28"
+MODERN_SUFFIX = ", 2026-07-28"
 SCRIPT = Path(__file__).resolve().parent / "clients/typescript_client.cjs"
 
 
@@ -35,9 +35,9 @@ LEGS = {
     "stdio": "stdio --legacy",
     "JSON": "json --legacy",
     "SSE": "sse --legacy",
-    "stdio" + MODERN: "stdio --modern",
-    "JSON" + MODERN: "json --modern",
-    "SSE" + MODERN: "sse --modern",
+    "stdio" + MODERN_SUFFIX: "stdio --modern",
+    "JSON" + MODERN_SUFFIX: "json --modern",
+    "SSE" + MODERN_SUFFIX: "sse --modern",
 }
 
 
@@ -65,7 +65,7 @@ class Peer:
 
     def supports(self, leg: str) -> bool:
         """Return whether the client is installed and supports the leg."""
-        return self.needs.exists() and (self.is_modern or MODERN not in leg)
+        return self.needs.exists() and (self.is_modern or MODERN_SUFFIX not in leg)
 
 
 def python_peer(peer: str, module: str, **fields: Any) -> Peer:
@@ -173,7 +173,7 @@ PAIRS = [
     (f"{leg}: {name}", f"{leg}: mcpwire")
     for leg in LEGS
     for name, peer in CLIENTS.items()
-    if peer.is_modern or MODERN not in leg
+    if peer.is_modern or MODERN_SUFFIX not in leg
 ]
 LIMITS = {"stdio": (10, 20), "json": (15, 20), "sse": (20, 25)}
 """By shape: the required ratios to the Python SDK, less CPU per call and more calls

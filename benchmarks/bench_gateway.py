@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mcpwire import Stdio
 
 FOLDER = Path(__file__).resolve().parent / "gateway"
-MODERN = ", 2026-07-28"
+MODERN_SUFFIX = ", 2026-07-28"
 SLICES = 2
 WIDTHS = (32,)
 DIRECT, OURS = "direct", "mcpwire"
@@ -64,7 +64,7 @@ REMARKS = {
 
 
 TO_STDIO, TO_HTTP = "HTTP to stdio", "stdio to HTTP"
-LEGS = {TO_STDIO: SESSION, TO_STDIO + MODERN: STATELESS, TO_HTTP: SESSION}
+LEGS = {TO_STDIO: SESSION, TO_STDIO + MODERN_SUFFIX: STATELESS, TO_HTTP: SESSION}
 """The protocol version of each direction."""
 
 ERAS = {SESSION: "--legacy", STATELESS: "--modern"}
@@ -73,7 +73,7 @@ ERAS = {SESSION: "--legacy", STATELESS: "--modern"}
 
 def supports(name: str, leg: str) -> bool:
     """Return whether a gateway supports a leg."""
-    return name != "mcp-proxy" or MODERN not in leg
+    return name != "mcp-proxy" or MODERN_SUFFIX not in leg
 
 
 # Targets...

@@ -265,8 +265,8 @@ def with_growth(variants: Sequence[Variant | ServedProgram], results: Round) -> 
     for variant in variants:
         if variant.name in growths:
             growth = growths[variant.name]
-            figures = {"value": growth, "ratio": growth / growths[variant.baseline]}
-            results[variant.name][GROWTH] = figures
+            figure = {"value": growth, "ratio": growth / growths[variant.baseline]}
+            results[variant.name][GROWTH] = figure
     return results
 
 

@@ -97,14 +97,14 @@ HTTP = {
 """Programs by name of variant."""
 
 SESSION, STATELESS = "2025-11-25", "2026-07-28"
-LATER_STDIO, LATER_HTTP = (
+MODERN_STDIO, MODERN_HTTP = (
     f"{transport}, {STATELESS}" for transport in ("stdio", "HTTP")
 )
 LEGS = {
     "stdio": (STDIO, SESSION),
-    LATER_STDIO: (STDIO, STATELESS),
+    MODERN_STDIO: (STDIO, STATELESS),
     "HTTP": (HTTP, SESSION),
-    LATER_HTTP: (HTTP, STATELESS),
+    MODERN_HTTP: (HTTP, STATELESS),
 }
 """Programs and protocol version by leg."""
 
@@ -136,7 +136,7 @@ PAIRS = [
     for peer in ("Python SDK", "FastMCP", "TypeScript SDK")
 ]
 BUDGETS = [
-    *(Budget(f"{leg}: mcpwire", "cpu_us", 1.6) for leg in ("stdio", LATER_STDIO)),
+    *(Budget(f"{leg}: mcpwire", "cpu_us", 1.6) for leg in ("stdio", MODERN_STDIO)),
     *(
         Budget(
             f"{leg}: {peer}", "cpu_us", times, at_least=True, against=f"{leg}: mcpwire"
@@ -152,7 +152,7 @@ BUDGETS = [
             at_least=True,
             against=f"{leg}: Python SDK",
         )
-        for leg in ("HTTP", LATER_HTTP)
+        for leg in ("HTTP", MODERN_HTTP)
     ),
     *(PeerBudget(own, against=peer) for peer, own in PAIRS),
 ]

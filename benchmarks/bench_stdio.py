@@ -13,14 +13,14 @@ from harness.figures import Budget
 from harness.rounds import Variant
 from null import build
 
-SESSION, LATER = "stdio --legacy", "stdio --modern"
+SESSION, MODERN = "stdio --legacy", "stdio --modern"
 VARIANTS = {
     "floor": ("floor:connect", SESSION, "floor"),
     # Measured twice: the deviation of the ratio from 1 is the machine's noise.
     "floor, again": ("floor:connect", SESSION, "floor"),
-    "floor, 2026-07-28": ("floor:connect", LATER, "floor, 2026-07-28"),
+    "floor, 2026-07-28": ("floor:connect", MODERN, "floor, 2026-07-28"),
     "call_tool": ("mcpwire_variants:typed", SESSION, "floor"),
-    "call_tool, 2026-07-28": ("mcpwire_variants:typed", LATER, "floor, 2026-07-28"),
+    "call_tool, 2026-07-28": ("mcpwire_variants:typed", MODERN, "floor, 2026-07-28"),
     "request": ("mcpwire_variants:raw", SESSION, "floor"),
 }
 BUDGETS = [

@@ -18,15 +18,15 @@ from harness.rounds import Variant
 from harness.servers import interpreter, peer_python
 from null import build
 
-APART, LATER = "stdio --legacy apart", "stdio --modern apart"
+APART, MODERN = "stdio --legacy apart", "stdio --modern apart"
 TOGETHER = "stdio --legacy together"
 VARIANTS = {
     "floor": ("floor_blocking:connect", APART, "floor"),
     # Measured twice: the deviation of the ratio from 1 is the machine's noise.
     "floor, again": ("floor_blocking:connect", APART, "floor"),
-    "floor, 2026-07-28": ("floor_blocking:connect", LATER, "floor, 2026-07-28"),
+    "floor, 2026-07-28": ("floor_blocking:connect", MODERN, "floor, 2026-07-28"),
     "call_tool": ("mcpwire_variants:blocking", APART, "floor"),
-    "call_tool, 2026-07-28": ("mcpwire_variants:blocking", LATER, "floor, 2026-07-28"),
+    "call_tool, 2026-07-28": ("mcpwire_variants:blocking", MODERN, "floor, 2026-07-28"),
     "request": ("mcpwire_variants:raw_blocking", APART, "floor"),
     "floor, one core": ("floor_blocking:connect", TOGETHER, "floor, one core"),
     "call_tool, one core": ("mcpwire_variants:blocking", TOGETHER, "floor, one core"),

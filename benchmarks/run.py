@@ -177,7 +177,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tables.write(ROOT, PUBLISHED)
     print(f"\n{format_times(outcomes)}")
     failed = any(outcome.failure for outcome in outcomes)
-    return int(failed or (options.check and not all(map(report.is_kept, results))))
+    return int(
+        failed or (options.check and not all(map(report.are_budgets_met, results)))
+    )
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ async def initialize_of_objects(context: AttackContext) -> Outcome:
 async def send_trailers(
     context: AttackContext, begin: bytes, piece: bytes, max_bytes: int
 ) -> Outcome:
-    """Send trailers until the server closes, `most` bytes are sent, or time is up."""
+    """Send trailers until the server closes, `max_bytes` are sent, or time is up."""
     connection = await context.connect()
     sent = 0
     deadline = time.monotonic() + 3 * context.size.hold

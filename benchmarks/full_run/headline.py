@@ -100,7 +100,7 @@ def spread_of(result: Result, budget: Mapping[str, Any]) -> Spread:
         kind = "value" if budget.get("is_value") else "ratio"
         spread: Spread = result["summary"][variant][figure][kind]
         return spread
-    # An `Ahead` budget has no figure of its own.
+    # A `PeerBudget` has no figure of its own.
     ratio = budget["ratio"]
     constant: Spread = {"median": ratio, "min": ratio, "max": ratio}
     return (compare_variants(result["rounds"], variant, other) or {}).get(
@@ -108,7 +108,7 @@ def spread_of(result: Result, budget: Mapping[str, Any]) -> Spread:
     )
 
 
-def is_kept(budget: Mapping[str, Any], spread: Spread) -> str:
+def verdict_text(budget: Mapping[str, Any], spread: Spread) -> str:
     """Return as text whether the limit holds: in every round or in the median."""
     worst, best = spread["max"], spread["min"]
     if budget["at_least"]:
@@ -146,7 +146,7 @@ def render(results: Sequence[Result]) -> str:
                 line.ratio,
                 spread_cell(spread, digits(line.figure, plan)),
                 limit(budget),
-                is_kept(budget, spread),
+                verdict_text(budget, spread),
                 f"{plan['rounds']} of {plan['slices']}",
                 result["machine"]["date"],
             ]
@@ -154,7 +154,7 @@ def render(results: Sequence[Result]) -> str:
     return table(rows)
 
 
-def exceeded_budgets(results: Sequence[Result]) -> str:
+def missed_budgets(results: Sequence[Result]) -> str:
     """Return a line for each budget with a median over the limit."""
     lines = []
     for result in results:

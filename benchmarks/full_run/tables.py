@@ -32,7 +32,7 @@ BLOCK = re.compile(
 )
 
 ALL_RESULTS = {
-    "behind": headline.exceeded_budgets,
+    "behind": headline.missed_budgets,
     "headline": headline.render,
     "summary": report.summary_tables,
 }

@@ -56,7 +56,7 @@ class Effort:
 
 
 def decades(maximum: int, first: int = FIRST_CALLS) -> list[int]:
-    """Return `first` and its multiples by powers of ten, up to `most`."""
+    """Return `first` and its multiples by powers of ten, up to `maximum`."""
     points = [first]
     while points[-1] * 10 <= maximum:
         points.append(points[-1] * 10)
@@ -64,7 +64,7 @@ def decades(maximum: int, first: int = FIRST_CALLS) -> list[int]:
 
 
 def powers_of_two(maximum: int) -> list[int]:
-    """Return the powers of two up to `most`."""
+    """Return the powers of two up to `maximum`."""
     return [2**n for n in range(maximum.bit_length())]
 
 

@@ -34,7 +34,7 @@ class GroupSessions(Sessions):
         raise NotImplementedError("a group connects many at once")
 
     async def grow(self, servers: int) -> dict[str, float]:
-        """Connect servers until the group has `many`."""
+        """Connect servers until the group has `servers`."""
         import mcpwire
 
         raise_file_limit(servers)

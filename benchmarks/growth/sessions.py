@@ -55,7 +55,7 @@ class Sessions:
         return await self.calls[self.next_index]()
 
     async def grow(self, sessions: int) -> dict[str, float]:
-        """Open sessions until there are `many`."""
+        """Open sessions until there are `sessions`."""
         raise_file_limit(sessions)
         while missing := sessions - len(self.calls):
             count = min(MAX_OPENING, missing)

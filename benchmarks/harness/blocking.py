@@ -1,7 +1,7 @@
 """Measurement of a blocking variant; see `measure` for the others.
 
 Each call in flight has a thread here; all threads share the open variant. A variant
-without threads that is compared with these has an `in_flight` method of its own.
+without threads that is compared with these has a `measure_in_flight` method of its own.
 """
 
 from __future__ import annotations

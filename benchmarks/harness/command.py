@@ -176,4 +176,4 @@ def save_and_print(
             [report.section(result, in_full=True), *report.unmeasured_lines([result])]
         )
     )
-    return int(options.check and not report.is_kept(result))
+    return int(options.check and not report.are_budgets_met(result))

@@ -130,7 +130,7 @@ def table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def number(value: float, precision: int | None = 3) -> str:
-    """Format a number with `shown` significant digits; ``None`` for a count."""
+    """Format a number with `precision` significant digits; ``None`` for a count."""
     if not value:
         return "0"
     if precision is None:
@@ -189,7 +189,7 @@ def budget_text(budget: Mapping[str, Any]) -> str:
     return budget_subject(budget) + divisor
 
 
-def is_kept(result: Result) -> bool:
+def are_budgets_met(result: Result) -> bool:
     """Return whether all budgets of a result hold."""
     return all(budget["holds"] for budget in result.get("budgets", ()))
 

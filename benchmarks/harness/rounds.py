@@ -70,7 +70,8 @@ class Variant:
     def calls(self, plan: Plan, width: int | None) -> int:
         """Return the number of calls in a slice, at least one for each in flight.
 
-        Fast variants make `IN_TURN` calls for each: the common start has a cost, too.
+        Fast variants make `CALLS_PER_WIDTH` calls for each, because the common start
+        has a cost, too.
         """
         calls = max(plan.calls, CALLS_PER_WIDTH * (width or 0))
         return max(width or 1, calls // self.divisor)

@@ -96,7 +96,7 @@ class PointCalls:
         self.calls = calls
 
     async def measure(self, calls_by_point: dict[str, int]) -> dict[str, float]:
-        """Return CPU and wall time per call at each point; `wanted` has the numbers."""
+        """Return CPU and wall time per call, from a number of calls at each point."""
         figures = {}
         for name, calls in calls_by_point.items():
             call = self.calls[name]

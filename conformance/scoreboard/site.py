@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 NO_FACTS: Final = {"problem": "", "size": 0, "start": [], "caller": {}}
 
-_CRASHES: Final = (Verdict.CRASH, Verdict.HANG)
+_UNRESPONSIVE: Final = (Verdict.CRASH, Verdict.HANG)
 _COUNTED: Final = {
     "MUST": ((Verdict.FAIL,), Level.MUST),
-    "crash or hang": (_CRASHES, None),
+    "crash or hang": (_UNRESPONSIVE, None),
     "SHOULD": ((Verdict.WARN,), Level.SHOULD),
     "unrun": ((Verdict.UNRUN,), None),
 }
@@ -179,12 +179,12 @@ def _line(transport: str, report: Report, slug: str) -> TableLine:
         )
         for name, (verdicts, level) in _COUNTED.items()
     }
-    crashed_cells = {r.cell for r in report.results if r.verdict in _CRASHES}
+    unresponsive_cells = {r.cell for r in report.results if r.verdict in _UNRESPONSIVE}
     points, classes = {}, {}
     for cell, score in report.scores().items():
         points[cell.revision] = score.points
         holds = "pass" if score.must_passed == score.must else "warn"
-        classes[cell.revision] = "fail" if cell in crashed_cells else holds
+        classes[cell.revision] = "fail" if cell in unresponsive_cells else holds
     return TableLine(transport, report, slug, points, classes, findings)
 
 
@@ -198,7 +198,7 @@ def _shared(
             result.case
             for line in lines[subject.name]
             for result in line.report.results
-            if result.verdict in {*_CRASHES, Verdict.FAIL}
+            if result.verdict in {*_UNRESPONSIVE, Verdict.FAIL}
         }
         for case in failed_cases:
             servers_by_case.setdefault((subject.sdk, case), []).append(subject.name)

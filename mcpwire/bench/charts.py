@@ -125,7 +125,7 @@ def logarithmic_axis(
     name: str, values: Iterable[float], unit: str = "", *, max_ticks: int = _MAX_TICKS
 ) -> Axis:
     """Return a logarithmic axis that covers all values above zero."""
-    positives = sorted(at for at in values if at > 0) or [1.0]
+    positives = sorted(value for value in values if value > 0) or [1.0]
     size, unit = select_unit(unit, positives[-1])
     low, high = positives[0] / size, positives[-1] / size
     low, high = low * 0.9, max(high * 1.1, low * 2)
@@ -137,7 +137,7 @@ def logarithmic_axis(
         numbers = (1, 2, 5) if span * 3 <= max_ticks else (1,)
         powers = range(floor(log10(low)), ceil(log10(high)) + 1)
         steps = [n * 10.0**power for power in powers for n in numbers]
-    ticks = [(at * size, f"{at:,.9g}") for at in steps if low <= at <= high]
+    ticks = [(tick * size, f"{tick:,.9g}") for tick in steps if low <= tick <= high]
     return Axis(
         label=_axis_label(name, unit),
         low=low * size,

@@ -161,7 +161,7 @@ async def _run(
     with tempfile.TemporaryDirectory(prefix="mcpwire-bench-") as folder:
         client = _Client(command, Path(folder))
         null_options = [*options, "--record", str(client.record)]
-        has_server = False
+        includes_server_cpu = False
         try:
             async with asyncio.timeout(timeout):
                 if http:
@@ -170,7 +170,7 @@ async def _run(
                 else:
                     result = await client.run(null_command("--stdio", *null_options))
                     # The client's CPU time has only processes that it has waited for.
-                    has_server = not client.is_server_running
+                    includes_server_cpu = not client.is_server_running
                     await client.wait_for_server()
         except TimeoutError:
             raise RequestTimeout(
@@ -179,7 +179,7 @@ async def _run(
                 elapsed=time.monotonic() - began,
                 detail=f"it did not end by itself and was stopped; {client.summary()}",
             ) from None
-        return client.figures(result, has_server=has_server)
+        return client.figures(result, includes_server_cpu=includes_server_cpu)
 
 
 class _Client:
@@ -278,12 +278,14 @@ class _Client:
         ]
         return f"it sent {', '.join(counts) or 'no request'}"
 
-    def figures(self, result: dict[str, Any], *, has_server: bool) -> ClientRun:
+    def figures(
+        self, result: dict[str, Any], *, includes_server_cpu: bool
+    ) -> ClientRun:
         """Return the figures of a finished run.
 
         Args:
             result: The result of `run`.
-            has_server: Whether its CPU time includes the null server's.
+            includes_server_cpu: Whether its CPU time includes the null server's.
 
         Raises:
             ConnectError: The client sent no `tools/call`.
@@ -306,7 +308,9 @@ class _Client:
         first_cpu, last_cpu = record["client_cpu_ns"]
         cpu_ns = last_cpu - first_cpu
         own_cpu_s = (
-            sum(record["cpu_ns"] for record in records) / 1e9 if has_server else 0.0
+            sum(record["cpu_ns"] for record in records) / 1e9
+            if includes_server_cpu
+            else 0.0
         )
         is_sequential = record["overlapping"] <= MAX_OVERLAP * record["reads"]
         p50, p99 = record["turnaround_ns"] if is_sequential else (None, None)

@@ -27,7 +27,7 @@ class Request(NamedTuple):
 
     number: int
     user: int
-    method: str
+    operation: str
     arguments: tuple[Any, ...]
 
 
@@ -68,16 +68,16 @@ class Clients:
         return Answer(request.number, seconds, _octets(result), result, error)
 
     async def _perform(self, request: Request) -> Any:
-        if request.method == "connect":
+        if request.operation == "connect":
             target, options = request.arguments
             client = self._clients[request.user] = Client(target, **options)
             return await client.connect()
-        if request.method == "aclose":
+        if request.operation == "aclose":
             closing = self._clients.pop(request.user, None)
             return None if closing is None else await closing.aclose()
         if request.user not in self._clients:
             raise LocalProtocolError("this user is not connected")
-        return await getattr(self._clients[request.user], request.method)(
+        return await getattr(self._clients[request.user], request.operation)(
             *request.arguments
         )
 

@@ -162,7 +162,7 @@ class Record:
         self.client_cpu_ns: dict[int, int] = {}
         self.cpu_ns = [0, 0]
 
-    def start_read(self) -> None:
+    def record_read(self) -> None:
         """Record the time of a read."""
         self.received_ns = time.monotonic_ns()
         self.is_call = False
@@ -191,7 +191,7 @@ class Record:
             self.client_cpu_ns[pid] = max(before, process_cpu_ns(pid))
         return sum(self.client_cpu_ns.values())
 
-    def check_overlap(self, requests: int, poller: select.poll) -> None:
+    def record_overlap(self, requests: int, poller: select.poll) -> None:
         """Record, before responses are written, whether calls overlap."""
         if not self.is_call:
             self.written_ns = 0
@@ -202,7 +202,7 @@ class Record:
         elif self.written_ns:
             self.turnaround.append(self.received_ns - self.written_ns)
 
-    def finish_write(self) -> None:
+    def record_written(self) -> None:
         """Record when responses to calls were written."""
         if self.is_call:
             self.written_ns = time.monotonic_ns()
@@ -328,12 +328,12 @@ class NullServer:
     def send(self, fd: int, output: list[bytes], poller: select.poll) -> None:
         """Write all responses to one read together."""
         if self.record:
-            self.record.check_overlap(len(output), poller)
+            self.record.record_overlap(len(output), poller)
         rest = b"".join(output)
         while rest:
             rest = rest[os.write(fd, rest) :]
         if self.record:
-            self.record.finish_write()
+            self.record.record_written()
 
 
 def serve_stdio(server: NullServer) -> None:
@@ -343,7 +343,7 @@ def serve_stdio(server: NullServer) -> None:
     chunks: list[bytes] = []
     while data := os.read(0, READ_SIZE):
         if server.record:
-            server.record.start_read()
+            server.record.record_read()
         chunks.append(data)
         if b"\n" not in data:
             continue
@@ -368,7 +368,7 @@ class Connection:
         try:
             data = os.read(fd, READ_SIZE)
             if self.server.record:
-                self.server.record.start_read()
+                self.server.record.record_read()
             self.is_open = bool(data)
             self.buffer += data
             if output := self.answer_requests():

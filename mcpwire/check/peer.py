@@ -245,7 +245,7 @@ class Response:
         text: The first octets of an event stream, for checks of its form.
         last_event_id: The id to resume an event stream from; "" without one.
         retry_ms: The last reconnection time of an event stream, in milliseconds.
-        data_received: Set once any octet was received, such as those of 100 Continue.
+        first_data: Set once any octet was received, such as those of 100 Continue.
         ended: Set at the end of the response.
         problem: Why the response is incomplete; "" if it is complete.
     """
@@ -264,7 +264,7 @@ class Response:
         self.text = bytearray()
         self.last_event_id = ""
         self.retry_ms: int | None = None
-        self.data_received = asyncio.Event()
+        self.first_data = asyncio.Event()
         self.head_received = asyncio.Event()
         self.ended = asyncio.Event()
         self.problem = ""
@@ -339,7 +339,7 @@ class Response:
         """Mark the response as ended; `problem`: why it is incomplete."""
         if not self.ended.is_set():
             self.problem = problem
-            self.data_received.set()
+            self.first_data.set()
             self.head_received.set()
             self.ended.set()
             self._on_change()
@@ -458,7 +458,7 @@ class HttpPeer:
                     h1.eof()
                     break
                 self._transcript.add("received", chunk, response.number)
-                response.data_received.set()
+                response.first_data.set()
                 h1.feed(chunk)
             response.finish("" if h1.is_complete else "the connection ended early")
         except Exception as error:  # noqa: BLE001 - any bad response is a finding

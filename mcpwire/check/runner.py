@@ -389,8 +389,8 @@ class _Run:
         if has_concurrent_starts and not self._first_start_s:
             raise NoAnswer("an answer to server/discover", "no answer")
         legacy = {**subject.initialize_params(), "protocolVersion": LATEST_SESSION.name}
-        hello = {"jsonrpc": "2.0", "id": subject.next_id(), "method": "initialize"}
-        await subject.send({**hello, "params": legacy})
+        request = {"jsonrpc": "2.0", "id": subject.next_id(), "method": "initialize"}
+        await subject.send({**request, "params": legacy})
         await subject.wait_for(lambda m: m.is_answer, "any answer")
         await subject.wait_answer(id, timeout=_PROBE_TIMEOUT_S)
         await subject.close()  # an `initialize` is not part of this revision
@@ -399,16 +399,16 @@ class _Run:
         return await subject.handshake()
 
     async def _read_facts(self, subject: Subject, revision: Revision) -> Facts:
-        hello = await self._time_handshake(subject)
-        if hello.result is None:
-            raise Broken("a result", printable(hello.message.raw))
+        answer = await self._time_handshake(subject)
+        if answer.result is None:
+            raise Broken("a result", printable(answer.message.raw))
         if subject.is_modern:
-            versions = hello.result.get("supportedVersions")
+            versions = answer.result.get("supportedVersions")
         else:
-            versions = [hello.result.get("protocolVersion")]
+            versions = [answer.result.get("protocolVersion")]
         if not isinstance(versions, list) or revision.name not in versions:
             raise Broken(revision.name, f"it supports {printable(versions)}")
-        facts = subject.facts = Facts(revision, hello.result)
+        facts = subject.facts = Facts(revision, answer.result)
         facts.tokens = dict(self._options.tokens)
         for name in ("name", "version"):
             if isinstance(facts.server_info.get(name), str):
@@ -416,14 +416,14 @@ class _Run:
         # A server may build its lists at startup or on the first request for them.
         list_timeout = subject.bound_s + subject.start_s
         await self._choose_barrier(subject, list_timeout)
-        for listed in LISTS:
-            if facts.declares(listed.capability):
+        for kind in LISTS:
+            if facts.declares(kind.capability):
                 items = [
                     item
-                    for page in await fetch_pages(subject, listed, timeout=list_timeout)
+                    for page in await fetch_pages(subject, kind, timeout=list_timeout)
                     for item in page.items
                 ]
-                setattr(facts, listed.plural, items)
+                setattr(facts, kind.plural, items)
         facts.callable_tools = callable_tools(facts.tools, self._options.allow_calls)
         facts.roles = find_roles(facts.tools, facts.callable_tools, self._options.roles)
         return facts

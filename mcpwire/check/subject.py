@@ -308,7 +308,7 @@ class Facts:
     """Declared capabilities and listed items of a server, and data for the cases."""
 
     revision: Revision
-    hello: dict[str, Any] = attrs.field(factory=dict)
+    handshake: dict[str, Any] = attrs.field(factory=dict)
     """The result of `initialize`, or of `server/discover`."""
     tools: list[dict[str, Any]] = attrs.field(factory=list)
     resources: list[dict[str, Any]] = attrs.field(factory=list)
@@ -329,14 +329,14 @@ class Facts:
     @property
     def capabilities(self) -> dict[str, Any]:
         """The capabilities that the server declares."""
-        capabilities = self.hello.get("capabilities")
+        capabilities = self.handshake.get("capabilities")
         return capabilities if isinstance(capabilities, dict) else {}
 
     @property
     def server_info(self) -> dict[str, Any]:
         """Name and version of the server."""
-        meta = self.hello.get("_meta")
-        info = self.hello.get("serverInfo") or (
+        meta = self.handshake.get("_meta")
+        info = self.handshake.get("serverInfo") or (
             meta.get(META + "serverInfo") if isinstance(meta, dict) else None
         )
         return info if isinstance(info, dict) else {}

@@ -167,7 +167,7 @@ SERVER_GROUPS: Final = (
 )
 CLIENT_GROUPS: Final = (*COMMON_GROUPS, *SERVER_GROUPS)
 BENCH_GROUPS: Final = (*COMMON_GROUPS, o.Config, o.Process, o.Url, o.Mode)
-CALL_GROUPS: Final = (o.ServerRequests, o.CallOptions)
+CALL_GROUPS: Final = (o.ServerRequests, o.ServerMessages)
 LOGIN_GROUPS: Final = (o.Config, o.Url, o.Login)
 
 COMMANDS: Final[dict[str, Command]] = {

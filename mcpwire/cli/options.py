@@ -319,7 +319,7 @@ class ServerRequests(Group):
     may_ask: bool = option("--no-ask", "tell the server that it cannot ask questions")
 
 
-class CallOptions(Group, title="while the server works"):
+class ServerMessages(Group, title="while the server works"):
     progress: bool | None = option(
         "--progress", "show progress, a line each where stderr is no terminal; or never"
     )
@@ -799,7 +799,7 @@ class Options(
     UserTime,
     Verbose,
     ServerRequests,
-    CallOptions,
+    ServerMessages,
     Timing,
     Reading,
     Check,

@@ -63,15 +63,15 @@ def _function(
     return {
         "name": name,
         "description": description,
-        "parameters": _remove_refused_keywords(parameters)
+        "parameters": _to_accepted_schema(parameters)
         if strict_form is None
         else strict_form,
         "strict": strict_form is not None,
     }
 
 
-def _remove_refused_keywords(schema: JsonObject) -> JsonObject:
-    """Return a schema without keywords that are refused in non-strict mode."""
+def _to_accepted_schema(schema: JsonObject) -> JsonObject:
+    """Return a schema in the form that non-strict mode accepts."""
     accepted: JsonObject = map_schemas(schema, _add_items)
     # "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not'
     # at the top level", and "object schema missing properties".

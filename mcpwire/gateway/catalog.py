@@ -342,8 +342,8 @@ class ServerList:
                         )
                     step = steps.send(result)
         except StopIteration as done:
-            pages_: list[Json] = done.value
-            return pages_
+            fetched: list[Json] = done.value
+            return fetched
 
     def _extras(self) -> list[Json]:
         """Return the tools that the gateway adds to the server's own."""

@@ -228,13 +228,13 @@ class SuspendedCalls:
 
     # States of stateless servers
 
-    def seal_state(self, state: Any, request: RequestContext) -> str:
+    def seal_server_state(self, state: Any, request: RequestContext) -> str:
         """Seal a server's `requestState` for the client of the request."""
         return self.limits.sealer.seal_state(
             request, round=1, digests={}, answers={}, stored={"state": state}
         )
 
-    def open_state(self, request: RequestContext) -> Any:
+    def unseal_server_state(self, request: RequestContext) -> Any:
         """Return the server's `requestState` from the sealed state in a request."""
         state = self.limits.sealer.unseal_state(request.params["requestState"], request)
         return state.stored.get("state")

@@ -161,13 +161,13 @@ async def _stateless_to_stateless(relayed: RelayedRequest) -> Json:
     if level is not None:
         relayed.add_meta(LOG_LEVEL, level)
     if "requestState" in params:
-        params["requestState"] = downstream.suspended.open_state(request)
+        params["requestState"] = downstream.suspended.unseal_server_state(request)
     raw = await relayed.send(params)
     kind = raw.get("resultType")
     if kind == TASK:
         return downstream.tasks.record_task(relayed.upstream.name, raw)
     if kind == INPUT_REQUIRED and "requestState" in raw:
-        state = downstream.suspended.seal_state(raw["requestState"], request)
+        state = downstream.suspended.seal_server_state(raw["requestState"], request)
         return {**raw, "requestState": state}
     return raw
 
@@ -402,8 +402,8 @@ def check_header_names(
         raise ValueError(f"the names of headers are a collection, got {names!r}")
     refused = NEVER_FORWARDED.union(map(str.lower, private))
     checked: dict[str, None] = {}
-    untyped: Iterable[Any] = names
-    for name in untyped:
+    candidates: Iterable[Any] = names
+    for name in candidates:
         lower = name.lower() if isinstance(name, str) else ""
         if lower in refused or lower.startswith("mcp-"):
             raise ValueError(f"the header {name!r} is never forwarded")
@@ -426,7 +426,7 @@ def pick_headers(fields: Mapping[str, str], names: Iterable[str]) -> dict[str, s
 
 
 _current_request: ContextVar[tuple[RequestContext, Mapping[str, str]] | None] = (
-    ContextVar("mcpwire_gateway_causing", default=None)
+    ContextVar("mcpwire_gateway_current_request", default=None)
 )
 
 

@@ -107,8 +107,8 @@ class SealedIds:
     ) -> None:
         from mcpwire.auth.jwt import import_sealing_key
 
-        untyped: object = keys
-        if isinstance(untyped, bytes | str):
+        given_keys: object = keys
+        if isinstance(given_keys, bytes | str):
             raise ValueError("keys are a list of keys, the newest first")
         self._keys = [import_sealing_key(key) for key in keys]
         if not self._keys:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.server.request import RequestContext, Session
 
-    Subscribed = list[tuple[Upstream, str, str]]
+    ServerSubscriptions = list[tuple[Upstream, str, str]]
     """Subscribed resources: the server, the URI there, and the URI for the client."""
 
 logger = logging.getLogger("mcpwire")
@@ -86,14 +86,17 @@ async def _listen(
 ) -> dict[str, Any]:
     raw_filter = params.get("notifications")
     fields = raw_filter if type(raw_filter) is dict else {}
-    subscribed: Subscribed = []
+    server_subscriptions: ServerSubscriptions = []
     tasks = WatchedTasks()
     try:
         uris = _parse_texts(fields.get(RESOURCES_FIELD))
         await asyncio.gather(
-            *(_subscribe_at_server(uri, upstreams, subscribed) for uri in uris)
+            *(
+                _subscribe_at_server(uri, upstreams, server_subscriptions)
+                for uri in uris
+            )
         )
-        accepted = {name for _, _, name in subscribed}
+        accepted = {name for _, _, name in server_subscriptions}
         subscriptions = Subscriptions(
             upstreams.hub,
             subscriptions=upstreams.gateway.listens,
@@ -109,7 +112,7 @@ async def _listen(
         return await subscriptions.listen_until(ended, params, request)
     finally:
         # In tasks of their own: a cancelled caller cannot await them.
-        for upstream, raw, name in subscribed:
+        for upstream, raw, name in server_subscriptions:
             # The server may have been replaced by one with renewed subscriptions.
             upstream = upstreams.members.get(upstream.name, upstream)  # noqa: PLW2901 - as said
             upstream.spawn(upstream.unsubscribe(raw, name))
@@ -128,9 +131,9 @@ def _parse_texts(value: Any) -> list[str]:
 
 
 async def _subscribe_at_server(
-    uri: str, upstreams: Upstreams, subscribed: Subscribed
+    uri: str, upstreams: Upstreams, server_subscriptions: ServerSubscriptions
 ) -> None:
-    """Subscribe to a resource at its server; on success, append it to `subscribed`."""
+    """Subscribe to a resource at its server; on success, append it to the list."""
     owner = await upstreams.catalog.owner_of_uri(uri)
     if owner is None:
         return
@@ -140,7 +143,7 @@ async def _subscribe_at_server(
     except MCPError as error:
         logger.debug("%r refused a subscription: %s", upstream.name, error)
     else:
-        subscribed.append((upstream, raw, uri))
+        server_subscriptions.append((upstream, raw, uri))
 
 
 async def move_subscriptions(
@@ -163,10 +166,10 @@ async def move_subscriptions(
 
 
 async def _resubscribe(upstreams: Upstreams, uri: str, count: int) -> None:
-    subscribed: Subscribed = []
+    server_subscriptions: ServerSubscriptions = []
     for _ in range(count):  # one request; `Client` counts the subscriptions
-        await _subscribe_at_server(uri, upstreams, subscribed)
-    if not subscribed:
+        await _subscribe_at_server(uri, upstreams, server_subscriptions)
+    if not server_subscriptions:
         for session in upstreams.hub.sessions():
             session.subscribed -= {uri}
 

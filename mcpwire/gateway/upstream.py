@@ -251,8 +251,8 @@ class Upstream:
     def _relay_resource_update(self, params: dict[str, Any]) -> None:
         # 2025-11-25 server/resources, "Subscriptions": the URI may be that of a part
         # of a subscribed resource; the client knows only the latter's URI.
-        for subscribed, names in self.subscriptions.items():
-            if Filter(uris=frozenset((subscribed,))).matches(UPDATED, params):
+        for uri, names in self.subscriptions.items():
+            if Filter(uris=frozenset((uri,))).matches(UPDATED, params):
                 for name in names:
                     self.change_throttle.notify(UPDATED, name)
 

@@ -388,10 +388,10 @@ class UpstreamPool:
     def _end_set(self, upstreams: Upstreams) -> None:
         """Close a set, and end the sessions that use it."""
         self.discard(upstreams)
-        session = upstreams.downstream.session
-        for ending in upstreams.sessions.copy() if session is None else (session,):
-            if ending.end is not None:
-                ending.end()
+        own = upstreams.downstream.session
+        for session in upstreams.sessions.copy() if own is None else (own,):
+            if session.end is not None:
+                session.end()
         if not upstreams.is_closed:
             self._close(upstreams)
 

@@ -73,7 +73,7 @@ class GroupBase(Generic[ClientT]):
         self._own_handlers: dict[str, dict[str, Any]] = {}
         self._members: dict[str, Member] = {}
         self._entries: dict[str, ManagedServer] = {}
-        self._left: dict[str, float] = {}  # when each known server left the group
+        self._left_at: dict[str, float] = {}  # when each known server left the group
         self._report = Report()
         self._add_members(servers)
 
@@ -118,7 +118,7 @@ class GroupBase(Generic[ClientT]):
         """Return a server's client for short use: it may be closed when idle."""
         entry = self._entries.get(name)
         if entry is None or not entry.is_in_group:
-            raise self._not_connected(name)
+            raise self._not_connected_error(name)
         return cast("ClientT", entry.client)
 
     def __contains__(self, name: object) -> bool:
@@ -161,7 +161,9 @@ class GroupBase(Generic[ClientT]):
         for name in tuple(self._members):
             entry = self._entries.get(name)
             yield (
-                ServerStatus(server=name, state="idle", since=self._left.get(name, 0.0))
+                ServerStatus(
+                    server=name, state="idle", since=self._left_at.get(name, 0.0)
+                )
                 if entry is None
                 else entry.status()
             )
@@ -187,7 +189,7 @@ class GroupBase(Generic[ClientT]):
         """
         client: Any = self.client_of(server)
         if client.protocol_version is None:
-            raise self._not_connected(server)
+            raise self._not_connected_error(server)
         info = {
             "protocolVersion": client.protocol_version,
             "serverInfo": client.server_info,
@@ -282,7 +284,7 @@ class GroupBase(Generic[ClientT]):
             **self._own_handlers.get(name, {}),
         }
 
-    def _check_not_connected(self, name: str) -> None:
+    def _check_can_connect(self, name: str) -> None:
         entry = self._entries.get(name)
         if entry is not None and (entry.is_connecting or entry.state == "ready"):
             raise already_connected(name)
@@ -291,7 +293,7 @@ class GroupBase(Generic[ClientT]):
         entry = self._entries.get(name)
         return entry is not None and entry.state == "ready"
 
-    def _not_connected(self, server: str) -> MCPError:
+    def _not_connected_error(self, server: str) -> MCPError:
         if server not in self._members:
             return UnknownServer(server, known=self._members)
         entry = self._entries.get(server)

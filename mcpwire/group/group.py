@@ -179,7 +179,7 @@ class Group(GroupBase[Client]):
         self._check_loop()
         if servers is not None:
             for name in servers:
-                self._check_not_connected(name)
+                self._check_can_connect(name)
             self._add_members(servers)
         names = tuple(self._members if servers is None else servers)
         # A server in the group keeps its entry, unless `servers` gives a new target.
@@ -242,7 +242,7 @@ class Group(GroupBase[Client]):
                 await self._connect_server(entry)
                 return entry.client
         if not replace:
-            self._check_not_connected(name)
+            self._check_can_connect(name)
         if target is None:
             member = self._members.get(name)
             if member is None:
@@ -369,8 +369,10 @@ class Group(GroupBase[Client]):
         Returns the server's complete result, also if the tool failed (`is_error`).
         """
         given = None if arguments is None else as_object(arguments)
-        sent = {**options, "check": check, "validate": validate}
-        call = self._request(server, "call_tool", (tool, given), sent, tool=tool)
+        call_options = {**options, "check": check, "validate": validate}
+        call = self._request(
+            server, "call_tool", (tool, given), call_options, tool=tool
+        )
         if logger.isEnabledFor(logging.DEBUG):
             call = _log_call(call, server, tool)
         result: CallToolResult = await call
@@ -531,7 +533,7 @@ class Group(GroupBase[Client]):
     async def _request(
         self,
         server: str,
-        method: str,
+        operation: str,
         args: tuple[Any, ...],
         options: Mapping[str, Any],
         **details: str,
@@ -539,21 +541,21 @@ class Group(GroupBase[Client]):
         try:
             entry = self._entry(server)
         except MCPError as error:
-            warn(method, server, error, **details)
+            warn(operation, server, error, **details)
             raise
         entry.begin()
         answered = False
         try:
             if entry.needs_opening:
-                options = await self._connect_for_call(entry, method, options)
-            result = await getattr(entry.client, method)(*args, **options)
+                options = await self._connect_for_call(entry, operation, options)
+            result = await getattr(entry.client, operation)(*args, **options)
             answered = True
-            entry.is_logging = entry.is_logging or method == "set_log_level"
+            entry.is_logging = entry.is_logging or operation == "set_log_level"
         except (asyncio.CancelledError, ToolError):
             raise  # not a failure: a cancelled caller, or a result under `check`
         except Exception as error:
             reported = error_for_caller(server, error, has_left=entry.is_closed)
-            warn(method, server, reported, **details)
+            warn(operation, server, reported, **details)
             if reported is error:
                 raise
             raise reported from error
@@ -562,7 +564,7 @@ class Group(GroupBase[Client]):
         return result
 
     async def _connect_for_call(
-        self, entry: ManagedServer, method: str, options: Mapping[str, Any]
+        self, entry: ManagedServer, operation: str, options: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Connect a server for a call; return the options with the remaining time."""
         timeout = options.get("timeout", UNSET)
@@ -577,7 +579,7 @@ class Group(GroupBase[Client]):
             if isinstance(error, MCPError) or not scope.expired() or limit is None:
                 raise
             raise RequestTimeout(
-                method=method,
+                method=operation,
                 timeout=limit,
                 elapsed=monotonic() - started,
                 detail="the server was being connected",
@@ -707,7 +709,7 @@ class Group(GroupBase[Client]):
         old = self._entries.get(name)
         if old is not None:
             old.leave()
-            entry.replaced = self._spawn(old.close_quietly(), "replace")
+            entry.closing_replaced = self._spawn(old.close_quietly(), "replace")
         self._entries[name] = entry
         return entry
 
@@ -720,14 +722,14 @@ class Group(GroupBase[Client]):
     def _remove_server(self, entry: ManagedServer) -> None:
         """Remove a server from the group at once."""
         del self._entries[entry.name]
-        self._left[entry.name] = monotonic()
+        self._left_at[entry.name] = monotonic()
         entry.leave()
         self.source.notify(entry.name)
 
     def _entry(self, server: str) -> ManagedServer:
         entry = self._entries.get(server)
         if entry is None or not (entry.is_in_group or entry.is_connecting):
-            raise self._not_connected(server)
+            raise self._not_connected_error(server)
         if self._loop is None:
             self._check_loop()
         return entry

@@ -68,7 +68,7 @@ class ManagedServer:
         self.has_connected = False  # was connected, and not closed since
         self.seconds = 0.0  # duration of the last attempt to connect
         # The closing of the replaced server.
-        self.replaced: asyncio.Task[Any] | None = None
+        self.closing_replaced: asyncio.Task[Any] | None = None
         self._group = group
         self.state: ServerState = "idle"
         self._since = monotonic()
@@ -180,10 +180,10 @@ class ManagedServer:
 
     async def _connect(self, cancelled: asyncio.Task[None] | None) -> None:
         try:
-            for task in (cancelled, self._closing_idle, self.replaced):
+            for task in (cancelled, self._closing_idle, self.closing_replaced):
                 if task is not None:
                     await asyncio.wait([task])
-            self.replaced = None
+            self.closing_replaced = None
             self._stop_restarting()
             if not self.client.is_connected:
                 self._set_state("connecting")
@@ -349,7 +349,8 @@ class ManagedServer:
 
     def forget_loop(self) -> None:
         """Discard the tasks of a closed event loop, as the client does with its own."""
-        self._connecting = self._restarting = self._closing_idle = self.replaced = None
+        self._connecting = self._restarting = None
+        self._closing_idle = self.closing_replaced = None
         self._timer = None
         self._waiters = self._claims = self._in_flight = 0
         self.has_connected = False

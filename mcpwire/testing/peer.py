@@ -309,10 +309,10 @@ class ScriptedPeer:
         Raises:
             AssertionError: No message within `timeout`, or the connection has ended.
         """
-        what = "message" if method is None else repr(method)
+        expected = "message" if method is None else repr(method)
         return await self._expect(
             lambda message: method is None or message.method == method,
-            what,
+            expected,
             timeout,
             is_over=self._is_over,
         )
@@ -356,7 +356,7 @@ class ScriptedPeer:
     async def _expect(
         self,
         matches: Callable[[Message], bool],
-        what: str,
+        expected: str,
         timeout: float,
         *,
         is_over: Callable[[], bool],
@@ -370,15 +370,15 @@ class ScriptedPeer:
                 matched.append(match[1])
             elif is_over():
                 raise AssertionError(
-                    f"no {what} came before the end: {self._describe_received()}"
+                    f"no {expected} came before the end: {self._describe_received()}"
                 )
             return match is not None
 
-        await self._wait(take_match, what, timeout)
+        await self._wait(take_match, expected, timeout)
         return matched[0]
 
     async def _wait(
-        self, is_met: Callable[[], bool], what: str, timeout: float
+        self, is_met: Callable[[], bool], expected: str, timeout: float
     ) -> None:
         try:
             async with asyncio.timeout(timeout):
@@ -388,7 +388,7 @@ class ScriptedPeer:
                     await waiter
         except TimeoutError:
             raise AssertionError(
-                f"no {what} came within {timeout:g} s: {self._describe_received()}"
+                f"no {expected} came within {timeout:g} s: {self._describe_received()}"
             ) from None
 
     def _is_over(self) -> bool:

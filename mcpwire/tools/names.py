@@ -225,8 +225,12 @@ class NamePolicy:
                 all_owners = (*reserved_owner, *claimants)
                 # A name with its whole hash stays, and the other tool's name changes:
                 # no server may block the names of others.
-                whole = [o for o in claimants if level[o] == len(HASH_LENGTHS)]
-                is_fatal = len(whole) > 1 or bool(whole and reserved_owner)
+                full_hash_owners = [
+                    o for o in claimants if level[o] == len(HASH_LENGTHS)
+                ]
+                is_fatal = len(full_hash_owners) > 1 or bool(
+                    full_hash_owners and reserved_owner
+                )
                 if self.on_collision == "raise" or is_fatal:
                     raise NameCollision(name, owners=all_owners)
                 collisions.append(Collision(name, all_owners, self.on_collision))
@@ -235,7 +239,7 @@ class NamePolicy:
                         del names[owner]
                     continue
                 for owner in claimants:
-                    if owner not in whole:
+                    if owner not in full_hash_owners:
                         level[owner] += 1
                         names[owner] = self._fit(full[owner], owner, level[owner])
         limit = self.max_length

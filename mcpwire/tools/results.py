@@ -188,8 +188,8 @@ def describe_block(block: ContentBlock) -> str:
     if isinstance(block, (ImageContent, AudioContent)):
         return f"[{block.type} {block.mime_type}, {_decoded_size(block.data)} bytes]"
     if isinstance(block, ResourceLink):
-        mime_type = "" if block.mime_type is None else f" ({block.mime_type})"
-        return f"[resource {block.uri}{mime_type}: {block.title or block.name}]"
+        suffix = "" if block.mime_type is None else f" ({block.mime_type})"
+        return f"[resource {block.uri}{suffix}: {block.title or block.name}]"
     if isinstance(block, EmbeddedResource):
         inner = block.resource
         kind = inner.mime_type or "application/octet-stream"
@@ -278,7 +278,7 @@ class Extra:
     """The required capability of the server: resources or prompts."""
 
     tool: Tool
-    method: str
+    operation: str
     """The name of the client's method."""
 
     parameters: tuple[str, ...]

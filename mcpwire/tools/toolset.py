@@ -637,7 +637,7 @@ class ToolSet(ReadOnlyToolSet):
             if not isinstance(given.get(name), ARGUMENT_TYPES[kind]):
                 raise LocalProtocolError(f"the tool needs {name!r}, which is: {kind}")
         values = [given.get(name) for name in extra.parameters]
-        request = getattr(group, extra.method)
+        request = getattr(group, extra.operation)
         return extra.result(await request(view.server, *values, **options))
 
 

@@ -169,7 +169,7 @@ def test_a_summary_has_every_budget_and_peer(benchmark_module):
     # Three times the CPU is three times worse, three times the calls is better.
     assert "| 3.0 " in peer
     assert "not repeated: 0.33, calls/s, 32 in flight" in peer
-    assert not report.is_kept(one)
+    assert not report.are_budgets_met(one)
 
 
 def test_what_is_printed_has_the_figures_that_are_not_published(benchmark_module):
@@ -269,7 +269,7 @@ def test_a_figure_of_few_slices_has_no_third_digit(benchmark_module):
 
 
 def test_where_no_line_is_missed_that_is_said(benchmark_module):
-    told = benchmark_module("full_run.headline").exceeded_budgets([])
+    told = benchmark_module("full_run.headline").missed_budgets([])
     assert told == "Every line is kept in the median."
 
 
@@ -307,7 +307,7 @@ def test_a_line_is_kept_in_every_round_or_in_the_median(
     headline = benchmark_module("full_run.headline")
     spread = {"median": 2.0, "min": 1.5, "max": 2.4}
     budget = {"at_least": at_least, "limit": limit}
-    assert headline.is_kept(budget, spread) == expected
+    assert headline.verdict_text(budget, spread) == expected
 
 
 def test_every_line_for_people_is_a_budget_of_its_question(benchmark_module):

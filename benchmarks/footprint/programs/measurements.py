@@ -28,7 +28,7 @@ def report_import():
 
 
 async def measure_calls(call, repeats="0"):
-    """Call once and report the memory; with `many` also what many calls leave."""
+    """Call once and report the memory; with `repeats` also what many calls leave."""
     await call()
     print_figures(call_modules=len(sys.modules), call_rss_kib=rss_kib())
     if repeats := int(repeats):

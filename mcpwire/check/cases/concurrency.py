@@ -114,15 +114,17 @@ async def equal_tokens(subject: Subject) -> None:
         messages = messages_on(connection, response) if response is not None else []
         return sum(each.method == "notifications/progress" for each in messages)
 
-    alone = await count_reports(await subject.open_another(), 1)
-    if not alone:
+    single_count = await count_reports(await subject.open_another(), 1)
+    if not single_count:
         subject.raise_absent("progress notification on the response to a call")
     sessions = [await subject.open_another(), await subject.open_another()]
     counts = await asyncio.gather(
         *(count_reports(connection, 1) for connection in sessions)
     )
     subject.expect(
-        counts == [alone, alone], f"{alone} notifications in each", f"{counts}"
+        counts == [single_count, single_count],
+        f"{single_count} notifications in each",
+        f"{counts}",
     )
 
 

@@ -225,8 +225,8 @@ def _modern_only(versions: Any) -> set[str]:
 
 async def _initialize(subject: Subject) -> Answer:
     """Send the `initialize` request of a client of the session era."""
-    hello = {**subject.initialize_params(), "protocolVersion": LEGACY[-1]}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    params = {**subject.initialize_params(), "protocolVersion": LEGACY[-1]}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
     return await subject.wait_answer(
         1, await subject.send(message, headers=_NO_HEADERS)
     )
@@ -242,7 +242,7 @@ async def _initialize(subject: Subject) -> Answer:
     why="older clients cannot tell their users why they fail",
 )
 async def initialize_is_explained(subject: Subject) -> None:
-    versions = subject.facts.hello.get("supportedVersions") or []
+    versions = subject.facts.handshake.get("supportedVersions") or []
     if set(versions) & set(LEGACY):
         subject.raise_absent("server without earlier revisions")
     answer = await _initialize(subject)
@@ -267,7 +267,7 @@ _NO_HEADERS: Final = {
     why="older clients cannot connect, although the server lists their version",
 )
 async def both_eras(subject: Subject) -> None:
-    versions = subject.facts.hello.get("supportedVersions") or []
+    versions = subject.facts.handshake.get("supportedVersions") or []
     if LEGACY[-1] not in versions:
         subject.raise_absent("2025-11-25 in `supportedVersions`")
     answer = await _initialize(subject)

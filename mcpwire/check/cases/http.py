@@ -509,7 +509,7 @@ async def expect_100_continue(subject: Subject) -> None:
     expected = "100 Continue, or a final status"
     try:
         async with asyncio.timeout(subject.bound_s):
-            await response.data_received.wait()
+            await response.first_data.wait()
     except TimeoutError:
         await http.close_exchange(response)
         subject.raise_broken(expected, "nothing, while the client waits")

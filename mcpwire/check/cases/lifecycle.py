@@ -58,13 +58,17 @@ async def _initialize(subject: Subject, params: Mapping[str, Any] | None) -> Ans
     why="clients refuse the connection",
 )
 async def result_is_complete(subject: Subject) -> None:
-    hello = subject.facts.hello
-    subject.expect(isinstance(hello.get("protocolVersion"), str), "a version", hello)
-    subject.expect(isinstance(hello.get("capabilities"), dict), "capabilities", hello)
-    info = hello.get("serverInfo")
+    handshake = subject.facts.handshake
+    subject.expect(
+        isinstance(handshake.get("protocolVersion"), str), "a version", handshake
+    )
+    subject.expect(
+        isinstance(handshake.get("capabilities"), dict), "capabilities", handshake
+    )
+    info = handshake.get("serverInfo")
     for name in ("name", "version"):
         is_text = isinstance(info, dict) and isinstance(info.get(name), str)
-        subject.expect(is_text, f"serverInfo.{name}", hello)
+        subject.expect(is_text, f"serverInfo.{name}", handshake)
 
 
 @case.robust(
@@ -219,8 +223,8 @@ async def early_request(subject: Subject) -> None:
         answer = await _http_answer(subject, id, response)
         if answer is None:
             return
-    hello = await _initialize(subject, subject.initialize_params())
-    subject.expect(hello.result is not None, "a result of `initialize`", hello)
+    handshake = await _initialize(subject, subject.initialize_params())
+    subject.expect(handshake.result is not None, "a result of `initialize`", handshake)
     try:
         early = await subject.wait_answer(id, response)
     except NoAnswer:
@@ -252,8 +256,8 @@ async def _http_answer(subject: Subject, id: int, response: Any) -> Answer | Non
 async def early_ping(subject: Subject) -> None:
     id = subject.next_id()
     await subject.send(subject.message("ping", id=id))
-    hello = await _initialize(subject, subject.initialize_params())
-    subject.expect(hello.result is not None, "a result of `initialize`", hello)
+    handshake = await _initialize(subject, subject.initialize_params())
+    subject.expect(handshake.result is not None, "a result of `initialize`", handshake)
     try:
         ping = await subject.wait_answer(id)  # a server may answer out of order
     except NoAnswer as error:

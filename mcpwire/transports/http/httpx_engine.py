@@ -228,8 +228,8 @@ class HttpxEngine:
 class _Exchange:
     """One request, and the task that passes its response to the reply.
 
-    `is_shared`: the connection is HTTP/2. `has_started`: sending has started; only known
-    if the exchange `is_traced`, which means that the transport reports trace events.
+    `is_shared`: the connection is HTTP/2. `has_started`: sending has started; only
+    known if the exchange `is_traced`: the transport reports trace events.
     """
 
     def __init__(
