@@ -20,6 +20,8 @@ from harness.rounds import Variant
 from harness.servers import NODE_MODULES, ROOT, interpreter, node, peer_python, versions
 from null import build
 
+from mcpwire.bench.client_code import CHILD
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -53,8 +55,8 @@ class Peer:
     interpreter: tuple[str, ...]
     target: str
     needs: Path
-    divisors: Mapping[str, int]
-    """The divisor of the number of calls in a slice, by shape."""
+    program: str = CHILD
+    """The program that the interpreter runs."""
     environment: Mapping[str, str] = field(default_factory=dict)
     is_modern: bool = True
     """Whether the client supports 2026-07-28."""
@@ -74,31 +76,26 @@ def python_peer(peer: str, module: str, **fields: Any) -> Peer:
     return Peer(interpreter(peer), target, peer_python(peer), **fields)
 
 
-SLOW = {"stdio": 5, "json": 10, "sse": 10}
 HANGS_UP = "hangs up on an event stream that has answered: a connection for each call"
 CLIENTS = {
-    "Python SDK": python_peer(
-        "python-sdk", "python_sdk", divisors=SLOW, remark=HANGS_UP
-    ),
+    "Python SDK": python_peer("python-sdk", "python_sdk", remark=HANGS_UP),
     "FastMCP": python_peer(
         "fastmcp",
         "fastmcp_client",
-        divisors=SLOW,
         remark=HANGS_UP,
         # By default FastMCP looks for a newer version over the network at each start.
         environment={"FASTMCP_CHECK_FOR_UPDATES": "off"},
     ),
     "TypeScript SDK": Peer(
-        (node(), str(SCRIPT)),
+        (node(),),
         "-",
         NODE_MODULES / "@modelcontextprotocol/client",
-        divisors={"stdio": 1, "json": 5, "sse": 5},
+        str(SCRIPT),
         environment={"NODE_PATH": str(NODE_MODULES), "NODE_ENV": "production"},
     ),
     "mcp-use": python_peer(
         "mcp-use",
         "mcp_use_client",
-        divisors=SLOW,
         # By default mcp-use sends telemetry.
         environment={"MCP_USE_ANONYMIZED_TELEMETRY": "false"},
         is_modern=False,
@@ -112,7 +109,6 @@ CLIENTS = {
     "chuk-mcp": python_peer(
         "chuk-mcp",
         "chuk_mcp_client",
-        divisors={"stdio": 5, "json": 100, "sse": 100},
         is_modern=False,
         widths={"stdio": UP_TO_64, "json": (1,), "sse": (1,)},
         remark=(
@@ -145,8 +141,8 @@ def variants() -> Iterator[Variant]:
                     peer.target,
                     argument,
                     base,
-                    peer.divisors[shape],
                     peer.interpreter,
+                    peer.program,
                     peer.environment,
                     leg,
                     peer.widths.get(shape),

@@ -7,19 +7,22 @@ a core each: most of the time of a call is then the wake-up of the other side.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from harness import machine
-from harness.blocking import pin_process, start_on_server_core
 from harness.command import create_parser, print_progress, save_and_print
 from harness.figures import Budget
-from harness.rounds import Plan, Variant, open_variant
+from harness.placement import pin_process, start_on_server_core
+from harness.rounds import Plan
 from null import build
 
+from mcpwire.bench import ClientCode, CodeProcess
 from mcpwire.bench.floor import floor_loop
+from mcpwire.bench.null import percentile
 
 if TYPE_CHECKING:
     from harness.rounds import Round
@@ -40,22 +43,35 @@ BUDGETS = [
 ]
 
 
-def measure_placement(place: str, program: str, plan: Plan) -> tuple[Values, Values]:
+async def measure_placement(
+    place: str, program: str, plan: Plan
+) -> tuple[Values, Values]:
     """Return the figures of both loops, measured in alternating slices."""
-    variant = Variant(f"C, {place}", "-", "-", "", interpreter=(program,))
-    with ExitStack() as stack:
+    in_c = ClientCode("pipe_loop", "-", interpreter=(), program=program)
+    latencies: list[int] = []
+    cpu_ns = 0
+    async with AsyncExitStack() as stack:
         with start_on_server_core(PLACEMENTS[place]):
             loop = stack.enter_context(floor_loop("pipe"))
-            child = stack.enter_context(open_variant(variant, ()))
-        pin_process(child.process.pid, PLACEMENTS[place], 0)
-        cpu_us = []
+            child = await stack.enter_async_context(CodeProcess(in_c))
+        pin_process(child.pid, PLACEMENTS[place], 0)
         for _ in range(plan.slices):
             loop.measure(plan.calls)
-            cpu_us.append(child.request(calls=plan.calls)["cpu_us"])
-        in_c, floor = child.request(), loop.floor()
+            answer = await child.request(users=1, calls=plan.calls)
+            cpu_ns += answer["cpu"]
+            latencies += answer["latencies"]
+        floor = loop.floor()
+    latencies.sort()
+    shares = {"p50_us": 0.5, "p99_us": 0.99}
     return (
         {"cpu_us": floor.client_cpu_us, "p50_us": floor.p50_us, "p99_us": floor.p99_us},
-        {**in_c, "cpu_us": sum(cpu_us) / len(cpu_us)},
+        {
+            "cpu_us": cpu_ns / len(latencies) / 1e3,
+            **{
+                name: (percentile(latencies, share) or 0) / 1e3
+                for name, share in shares.items()
+            },
+        },
     )
 
 
@@ -63,7 +79,7 @@ def measure_round(program: str, plan: Plan) -> Round:
     """Return the figures of both placements, and their ratios to C."""
     round_figures: Round = {}
     for place in PLACEMENTS:
-        in_python, in_c = measure_placement(place, program, plan)
+        in_python, in_c = asyncio.run(measure_placement(place, program, plan))
         for name, values in (("Python", in_python), ("C", in_c)):
             figures = {
                 figure: {"value": value, "ratio": value / in_c[figure]}

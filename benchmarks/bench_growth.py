@@ -8,6 +8,7 @@ all sessions in turn the floor slows down, too: the CPU caches do not hold them 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from dataclasses import replace
@@ -94,22 +95,23 @@ def budgets(calls: int, sessions: int, in_flight: int) -> list[Budget]:
     return budgets
 
 
-def measure_path(
+async def measure_path(
     path: MeasuredPath, effort: Effort, options: argparse.Namespace
 ) -> dict[str, list[dict[str, Point]]]:
     """Return each round's figures of one path and of its floor."""
     # One slice suffices within one process, and for the floor.
     one_slice = replace(effort, slices=1)
     print_progress(f"{path.name}: calls")
-    own = [measure_calls_made(path, effort, options.most_calls)]
+    own = [await measure_calls_made(path, effort, options.most_calls)]
     print_progress(f"{path.name}: in flight")
-    own.append(measure_in_flight(path.variant, one_slice, options.most_in_flight))
-    floor = [measure_in_flight(path.floor, one_slice, options.most_in_flight)]
+    most_in_flight = options.most_in_flight
+    own.append(await measure_in_flight(path.variant, one_slice, most_in_flight))
+    floor = [await measure_in_flight(path.floor, one_slice, most_in_flight)]
     if path.max_sessions > 1:
         print_progress(f"{path.name}: sessions")
         maximum = options.most_sessions
-        own.append(measure_sessions(path.variant, path, effort, maximum))
-        floor.append(measure_sessions(path.floor, path, one_slice, maximum))
+        own.append(await measure_sessions(path.variant, path, effort, maximum))
+        floor.append(await measure_sessions(path.floor, path, one_slice, maximum))
     return {path.name: join_rounds(*own), path.floor.name: join_rounds(*floor)}
 
 
@@ -143,7 +145,7 @@ def main() -> int:
     )
     by_variant = {}
     for path in selected:
-        by_variant |= measure_path(path, effort, options)
+        by_variant |= asyncio.run(measure_path(path, effort, options))
     rounds = [
         {name: variant_rounds[number] for name, variant_rounds in by_variant.items()}
         for number in range(options.rounds)

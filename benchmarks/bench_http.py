@@ -18,9 +18,6 @@ from null import build
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-HTTPX_DIVISOR = 20
-"""The divisor of the number of calls with httpx, which takes much longer."""
-
 LEGS = {
     "JSON": "json --legacy",
     "JSON, 2026-07-28": "json --modern",
@@ -44,24 +41,18 @@ BUDGETS = [
 
 
 def http_variants(
-    table: Mapping[str, tuple[str, str]], legs: Mapping[str, str], httpx_divisor: int
+    table: Mapping[str, tuple[str, str]], legs: Mapping[str, str]
 ) -> list[Variant]:
     """Return the variants of a table, with the floor of the leg as baseline."""
     return [
-        Variant(
-            name,
-            target,
-            build.leg_argument(legs[leg]),
-            f"floor, {leg}",
-            divisor=httpx_divisor if "httpx" in target else 1,
-        )
+        Variant(name, target, build.leg_argument(legs[leg]), f"floor, {leg}")
         for name, (target, leg) in table.items()
     ]
 
 
 def main() -> int:
     with build.exit_on_compile_error("http") as notes:
-        variants = http_variants(VARIANTS, LEGS, HTTPX_DIVISOR)
+        variants = http_variants(VARIANTS, LEGS)
     return run("http", variants, BUDGETS, notes=notes, widths=(8, 32))
 
 

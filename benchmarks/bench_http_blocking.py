@@ -23,7 +23,6 @@ LEGS = {
     "SSE": "sse --legacy apart",
     "JSON, one core": "json --legacy together",
 }
-HTTPX_DIVISOR = 10
 VARIANTS = {
     **{f"floor, {leg}": ("floor_blocking:connect", leg) for leg in LEGS},
     # Measured twice: the deviation of the ratio from 1 is the machine's noise.
@@ -31,7 +30,6 @@ VARIANTS = {
     **{leg: ("mcpwire_variants:blocking", leg) for leg in LEGS},
     "JSON by httpx": ("mcpwire_variants:blocking_httpx", "JSON"),
 }
-PEER_DIVISOR = 10
 PEERS = {f"Python SDK, asyncio, {leg}": leg for leg in ("JSON", "SSE")}
 """The leg of each peer, also the name of mcpwire's variant to compare with."""
 
@@ -52,7 +50,6 @@ def peers() -> list[Variant]:
             "clients.python_sdk:connect",
             build.leg_argument(LEGS[leg]),
             f"floor, {leg}",
-            divisor=PEER_DIVISOR,
             interpreter=interpreter("python-sdk"),
         )
         for name, leg in PEERS.items()
@@ -61,7 +58,7 @@ def peers() -> list[Variant]:
 
 def main() -> int:
     with build.exit_on_compile_error("http_blocking") as notes:
-        variants = http_variants(VARIANTS, LEGS, HTTPX_DIVISOR)
+        variants = http_variants(VARIANTS, LEGS)
         variants += peers()
     return run(
         "http_blocking",

@@ -11,8 +11,9 @@ for each call, and the kernel faults them in page by page.
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,18 +33,18 @@ from harness.programs import (
     open_programs,
     slice_values,
 )
-from harness.rounds import Plan, Variant, add_figures, open_variant, summarize_round
+from harness.rounds import Plan, Variant, summarize_round
 from harness.servers import Program, peer_python
 from large.points import BY_NAME, KIB, LARGE, LISTS, SMALL, TEXTS, format_argument
 from leg import NAME as TOOL
 from null import build
 
-from mcpwire.bench import Call, Load
+from mcpwire.bench import Call, CodeProcess, Load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.rounds import Child, Round, Slices
+    from harness.rounds import Round, Slices
     from large.points import Point
 
     from mcpwire import Client
@@ -143,9 +144,7 @@ def variants() -> list[Variant | ServedProgram]:
                     target,
                     format_argument(server, points_of(name, transport)),
                     f"{transport.name}: {FLOOR}",
-                    interpreter=(str(SDK), "-m", "harness.child")
-                    if program == PEER
-                    else (),
+                    interpreter=(str(SDK) if program == PEER else sys.executable,),
                 )
             )
     return variants
@@ -184,27 +183,32 @@ def calls_by_point(name: str, points: Sequence[Point], calls: int) -> dict[str, 
     }
 
 
-def measure(transport: Transport, variants: Sequence[Variant], plan: Plan) -> Round:
+async def measure(
+    transport: Transport, variants: Sequence[Variant], plan: Plan
+) -> Round:
     """Return the figures of one transport: slices of all its variants, in turn."""
     slices: Slices = {variant.name: {} for variant in variants}
     points = {variant.name: points_of(variant.name, transport) for variant in variants}
-    with ExitStack() as stack:
+    async with AsyncExitStack() as stack:
         children = [
-            stack.enter_context(open_variant(variant, ())) for variant in variants
+            (
+                variant.name,
+                await stack.enter_async_context(CodeProcess(variant.code())),
+            )
+            for variant in variants
         ]
         for _ in range(plan.slices):
             children.append(children.pop(0))
-            for child in children:
-                name = child.variant.name
-                measure_child(
-                    child,
-                    slices,
-                    "measure",
-                    calls_by_point(name, points[name], plan.calls),
+            for name, child in children:
+                calls = calls_by_point(name, points[name], plan.calls)
+                figures = await child.request(
+                    method="measure", argument=calls, timeout=None
                 )
-        for child in children:
-            if BY_NAME[LARGE] in points[child.variant.name]:
-                measure_child(child, slices, "peak", [LARGE])
+                add_figures(slices[name], figures)
+        for name, child in children:
+            if BY_NAME[LARGE] in points[name]:
+                figures = await child.request(method="peak", argument=[LARGE])
+                add_figures(slices[name], figures)
     return with_growth(variants, summarize_round(variants, slices))
 
 
@@ -235,6 +239,12 @@ def measure_servers(servers: Sequence[ServedProgram], plan: Plan) -> Round:
     return with_growth(servers, summarize_round(servers, slices))
 
 
+def add_figures(values: dict[str, list[float]], figures: dict[str, float]) -> None:
+    """Append the figures of one slice."""
+    for name, value in figures.items():
+        values.setdefault(name, []).append(value)
+
+
 def load_of(point: Point, plan: Plan) -> Load:
     """Return the load of one user with results of this size."""
     return Load(
@@ -243,13 +253,6 @@ def load_of(point: Point, plan: Plan) -> Load:
         rounds=1,
         warm_up=LOAD_S / 2,
         mode=SESSION,
-    )
-
-
-def measure_child(child: Child, slices: Slices, method: str, argument: Any) -> None:
-    """Add the figures that a variant's own method returns."""
-    add_figures(
-        slices[child.variant.name], child.request(**{"do": method, "with": argument})
     )
 
 
@@ -298,7 +301,7 @@ def run(options: Any) -> int:
                 each for each in selected if each.name.startswith(f"{transport.name}: ")
             ]
             if clients := [each for each in own if isinstance(each, Variant)]:
-                results |= measure(transport, clients, plan)
+                results |= asyncio.run(measure(transport, clients, plan))
             if servers := [each for each in own if isinstance(each, ServedProgram)]:
                 results |= measure_servers(servers, plan)
         rounds.append(results)

@@ -21,7 +21,7 @@ from harness.servers import Program
 from null import build
 
 UVLOOP = ", uvloop"
-UVLOOP_MODULE = "loops.under_uvloop"
+UVLOOP_RUNNER = bench_server.HERE / "loops/under_uvloop.py"
 
 CLIENTS = {
     "stdio": "stdio --legacy",
@@ -47,13 +47,13 @@ def on_uvloop(name: str) -> Program:
     """Return a program of `bench_server` that runs on uvloop."""
     program = bench_server.PROGRAMS[name]
     python, *words = program.command
-    runner = str(bench_server.HERE / "loops/under_uvloop.py")
-    return Program((python, runner, *words), environment=program.environment)
+    command = (python, str(UVLOOP_RUNNER), *words)
+    return Program(command, environment=program.environment)
 
 
 def client_variants() -> list[Variant]:
     """Return floor and client of each leg on both loops."""
-    interpreter = (sys.executable, "-m", UVLOOP_MODULE, "harness.child")
+    interpreter = (sys.executable, str(UVLOOP_RUNNER))
     variants = []
     for leg, words in CLIENTS.items():
         argument = build.leg_argument(words)

@@ -8,6 +8,7 @@ sessions. Memory is that of the measured process alone, without its children.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import time
@@ -21,15 +22,17 @@ from harness.command import (
     save_and_print,
     select_variants,
 )
-from harness.rounds import Child, Plan, Variant, open_variant
+from harness.rounds import Plan, Variant
 from null import build
+
+from mcpwire.bench import CodeProcess
 
 if TYPE_CHECKING:
     from harness.rounds import Round
 
 MANY = 1_000
 FLOOR, SERVER = "floor, children", "server, sessions"
-MS = 1e3
+MS = US = 1e3
 
 
 def variants() -> list[Variant]:
@@ -43,35 +46,37 @@ def variants() -> list[Variant]:
     ]
 
 
-def process_resources(child: Child) -> dict[str, float]:
+async def process_resources(child: CodeProcess) -> dict[str, float]:
     """Return the memory and the open files of a variant's process."""
-    return child.request(**{"do": "memory", "with": 0}) | child.request(
-        **{"do": "files", "with": 0}
-    )
+    memory = await child.request(method="memory", argument=0)
+    return memory | await child.request(method="files", argument=0)
 
 
-def measure_variant(variant: Variant, count: int) -> dict[str, float]:
+async def measure_variant(variant: Variant, count: int) -> dict[str, float]:
     """Return the cost of each server or session after the first."""
     added = count - 1
-    with open_variant(variant, ()) as child:
-        before = process_resources(child)
+    async with CodeProcess(variant.code()) as child:
+        before = await process_resources(child)
         start = time.perf_counter()
-        child.request(**{"do": "grow", "with": count})
+        await child.request(method="grow", argument=count, timeout=None)
         seconds = time.perf_counter() - start
-        child.request(**{"do": "take_turns", "with": count})
-        cpu = child.request(calls=count, width=1)["cpu_us@1"]
-        after = process_resources(child)
+        await child.request(method="take_turns", argument=count)
+        calls = await child.request(users=1, calls=count, timeout=None)
+        after = await process_resources(child)
     return {
         "each_kib": (after["rss_kib"] - before["rss_kib"]) / added,
         "files_each": (after["files"] - before["files"]) / added,
         "opening_ms": seconds / added * MS,
-        "cpu_us": cpu,
+        "cpu_us": calls["cpu"] / count / US,
     }
 
 
 def measure_round(variants: list[Variant], many: int) -> Round:
     """Return the figures of one round, with ratios to the baselines."""
-    figures = {variant.name: measure_variant(variant, many) for variant in variants}
+    figures = {
+        variant.name: asyncio.run(measure_variant(variant, many))
+        for variant in variants
+    }
     return {
         variant.name: {
             name: {
@@ -88,7 +93,7 @@ def main() -> int:
     if not hasattr(os, "sched_setaffinity"):
         print("bench_many.py: memory is read as Linux gives it; left out")
         return 0
-    parser = create_parser("many")
+    parser = create_parser("many", counts_calls=False)
     parser.set_defaults(rounds=3)
     text = f"servers, or sessions ({MANY})"
     parser.add_argument("--many", type=positive_int, default=MANY, help=text)

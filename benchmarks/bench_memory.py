@@ -15,7 +15,7 @@ from bench_server import peer_versions
 from harness.command import run
 from harness.figures import Budget
 from harness.rounds import Variant
-from harness.servers import PEERS, ROOT
+from harness.servers import ROOT, interpreter, peer_python
 
 ERAS = {"session": "", "stateless": ", 2026-07-28"}
 """The suffix of a variant's name, by era."""
@@ -39,9 +39,6 @@ FOREIGN_PEERS = {
 SESSION_ONLY = frozenset({"floor, again", "bare task", "request"})
 """The variants that are measured in the session era only."""
 
-SLOW_DIVISOR = 10
-"""The divisor of the number of calls of much slower variants."""
-
 WIDTHS = (1, 8, 32, 64, 512)
 SLICES = 5
 PLACED = "client and server in one thread, unpinned"
@@ -57,19 +54,16 @@ def variants() -> list[Variant]:
         floor = f"floor{suffix}"
         for name, target in OURS.items():
             if not (suffix and name in SESSION_ONLY):
-                divisor = SLOW_DIVISOR if name == "AsgiTransport" else 1
-                variants.append(Variant(name + suffix, target, era, floor, divisor))
+                variants.append(Variant(name + suffix, target, era, floor))
         for name, (environment, target) in FOREIGN_PEERS.items():
-            python = PEERS / environment / "bin/python"
-            if python.exists():
+            if peer_python(environment).exists():
                 variants.append(
                     Variant(
                         name + suffix,
                         target,
                         era,
                         floor,
-                        SLOW_DIVISOR,
-                        interpreter=(str(python), "-m", "harness.child"),
+                        interpreter=interpreter(environment),
                         environment=ENVIRONMENT,
                     )
                 )
@@ -95,7 +89,7 @@ BUDGETS = [
 
 def main() -> int:
     for name, (environment, _) in FOREIGN_PEERS.items():
-        python = PEERS / environment / "bin/python"
+        python = peer_python(environment)
         if not python.exists():
             missing = python.relative_to(ROOT)
             print(f"{name} is left out: no {missing}; `make peers`", file=sys.stderr)

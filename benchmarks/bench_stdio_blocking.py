@@ -31,7 +31,7 @@ VARIANTS = {
     "floor, one core": ("floor_blocking:connect", TOGETHER, "floor, one core"),
     "call_tool, one core": ("mcpwire_variants:blocking", TOGETHER, "floor, one core"),
 }
-PEER, PEER_DIVISOR = "Python SDK, asyncio", 4
+PEER = "Python SDK, asyncio"
 BUDGETS = [Budget(PEER, "p50_us", 1.6, at_least=True, against="call_tool")]
 
 
@@ -46,7 +46,6 @@ def peers() -> list[Variant]:
             "clients.python_sdk:connect",
             build.leg_argument(APART),
             "floor",
-            divisor=PEER_DIVISOR,
             interpreter=interpreter("python-sdk"),
         )
     ]

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 WIDTHS = (1, 2, 8, 32)
 SLICES = 6
-SLOW_DIVISOR = 5
 PLACED = (
     "client and server with a core each, or on one core where it says so; "
     "calls in flight are threads, but tasks in mcpwire's asyncio client"
@@ -46,9 +45,9 @@ LEGS = {
 ONE_THREAD = "mcpwire, one thread"
 OURS = {
     "mcpwire": ("mcpwire_variants:blocking", tuple(LEGS)),
-    ONE_THREAD: ("mcpwire_variants:one_thread", ("stdio", "stdio, one core", "JSON")),
+    ONE_THREAD: ("mcpwire_variants:blocking", ("stdio", "stdio, one core", "JSON")),
     "mcpwire on asyncio": (
-        "mcpwire_variants:on_loop",
+        "mcpwire_variants:typed",
         ("stdio", "stdio, one core", "JSON", "SSE"),
     ),
 }
@@ -79,7 +78,6 @@ def peer_variants(leg: str, argument: str) -> list[Variant]:
             target,
             argument,
             f"{leg}: floor",
-            divisor=SLOW_DIVISOR,
             interpreter=interpreter(environment),
         )
         for name, (target, environment) in PEERS.items()
@@ -95,7 +93,13 @@ def variants() -> list[Variant]:
         base = f"{leg}: floor"
         variants.append(Variant(base, "floor_blocking:shared", argument, base))
         variants += [
-            Variant(f"{leg}: {name}", target, argument, base)
+            Variant(
+                f"{leg}: {name}",
+                target,
+                argument,
+                base,
+                max_users=1 if name == ONE_THREAD else None,
+            )
             for name, (target, legs) in OURS.items()
             if leg in legs
         ]

@@ -19,15 +19,16 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from floor import READ_SIZE, check
 from floor_http import head, params
-from harness.blocking import pin_cores
+from harness.placement import pin_cores
 from leg import parse_leg
 from null.server import run_null_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from harness.blocking import Call
     from leg import Leg
+
+    Call = Callable[[], Any]
 
 
 def connect(argument: str) -> Any:

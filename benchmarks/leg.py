@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from harness.blocking import pin_cores, start_on_server_core
+from harness.placement import pin_cores, start_on_server_core
 from null.server import run_null_server
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Leg(NamedTuple):
     era: str
     """The era as an option of the null server."""
     placement: str
-    """The placement on cores: one of `harness.blocking`, or ``anywhere``."""
+    """The placement on cores: one of `harness.placement`, or ``anywhere``."""
     server: str
     """The path of the null server."""
 

@@ -11,13 +11,12 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from harness.blocking import pin_process
+from harness.placement import pin_process
 from leg import parse_leg
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from harness.blocking import Call
 
 OPEN_TIMEOUT_S = 60.0
 
@@ -56,7 +55,7 @@ class Portal:
         asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(OPEN_TIMEOUT_S)
 
     @contextmanager
-    def run(self) -> Iterator[Call]:
+    def run(self) -> Iterator[Callable[[], Any]]:
         self.thread.start()
         try:
             self.wait_for(self.open())

@@ -6,7 +6,7 @@ from contextlib import ExitStack, asynccontextmanager
 from leg import ARGUMENTS, NAME, parse_leg
 from mcp_use import MCPClient
 
-# mcp-use logs to stdout, which carries the figures.
+# mcp-use logs each call.
 logging.getLogger("mcp_use").setLevel(logging.CRITICAL)
 
 

@@ -2,8 +2,8 @@
  *
  *   node typescript_client.cjs TARGET "SHAPE ERA PLACEMENT SERVER"
  *
- * Answers and measures what harness/child.py and harness/measure.py do, line by line of
- * JSON; TARGET means nothing here. NODE_PATH says where the SDK is installed.
+ * Answers lines of JSON as mcpwire/bench/code_child.py does. TARGET has no meaning here;
+ * NODE_PATH is the folder of the SDK.
  */
 const { spawn } = require("node:child_process");
 const { createInterface } = require("node:readline");
@@ -14,76 +14,42 @@ const CALL = { name: "echo", arguments: { text: "hi" } };
 const ANSWER = "hello";
 const VERSIONS = { "--legacy": "2025-11-25", "--modern": "2026-07-28" };
 const MODES = { "--legacy": "legacy", "--modern": "auto" };
-const WARM_UP_CALLS = 50;
-const WARM_UP_SHARE = 2;
 // After so many calls V8 has compiled what runs often; over HTTP a call does more.
 const COMPILED_CALLS = { stdio: 2000, json: 1000, sse: 1000 };
-const PERCENTILES = { p50_us: 0.5, p99_us: 0.99, p999_us: 0.999 };
 
-// What is measured...
+// Measurement...
 
-function cpuMicroseconds() {
+function cpuNanoseconds() {
     const { user, system } = process.cpuUsage();
-    return user + system;
+    return 1000 * (user + system);
 }
 
-const warmUpCalls = (calls) => Math.min(WARM_UP_CALLS, WARM_UP_SHARE * calls);
+const now = () => Number(process.hrtime.bigint());
 
-async function repeat(call, calls) {
-    for (let turn = 0; turn < calls; turn++) await call();
-}
-
-async function oneAtATime(call, calls) {
-    await repeat(call, warmUpCalls(calls));
-    const before = cpuMicroseconds();
-    await repeat(call, calls);
-    return { cpu_us: (cpuMicroseconds() - before) / calls };
-}
-
-async function timeCalls(call, calls, latencies) {
-    await repeat(call, warmUpCalls(calls));
-    for (let turn = 0; turn < calls; turn++) {
-        const start = process.hrtime.bigint();
-        await call();
-        latencies.push(Number(process.hrtime.bigint() - start));
+async function measure(call, { users, seconds, calls }) {
+    let remaining = calls ?? Infinity;
+    const latencies = [];
+    const [began, cpu] = [now(), cpuNanoseconds()];
+    const end = seconds === undefined ? Infinity : began + 1e9 * seconds;
+    async function runUser() {
+        let start = now();
+        while (remaining-- > 0) {
+            await call();
+            const answered = now();
+            latencies.push(answered - start);
+            if (answered >= end) return;
+            start = answered;
+        }
     }
-}
-
-function percentiles(latencies) {
-    const ordered = [...latencies].sort((a, b) => a - b);
-    const at = (share) => Math.max(0, Math.ceil(share * ordered.length) - 1);
-    return Object.fromEntries(
-        Object.entries(PERCENTILES).map(([name, share]) => [name, ordered[at(share)] / 1e3]),
-    );
-}
-
-async function inFlight(call, calls, width) {
-    async function runCalls(count) {
-        let turns = count;
-        const work = async () => {
-            while (turns-- > 0) await call();
-        };
-        await Promise.all(Array.from({ length: width }, work));
-    }
-    await runCalls(Math.max(width, warmUpCalls(calls)));
-    const [wall, cpu] = [process.hrtime.bigint(), cpuMicroseconds()];
-    await runCalls(calls);
-    const spent = cpuMicroseconds() - cpu;
+    await Promise.all(Array.from({ length: users }, runUser));
     return {
-        [`calls_per_s@${width}`]: (calls / Number(process.hrtime.bigint() - wall)) * 1e9,
-        [`cpu_us@${width}`]: spent / calls,
+        cpu: cpuNanoseconds() - cpu,
+        elapsed: now() - began,
+        latencies,
     };
 }
 
-async function handleRequest(call, { calls, width }, latencies) {
-    if (width) return inFlight(call, calls, width);
-    if (!calls) return percentiles(latencies);
-    const figures = await oneAtATime(call, calls);
-    await timeCalls(call, calls, latencies);
-    return figures;
-}
-
-// What is called...
+// Calls...
 
 async function listening(server, options) {
     const child = spawn(server, options, { stdio: ["pipe", "pipe", "inherit"] });
@@ -126,11 +92,11 @@ async function connect(argument) {
 
 async function main() {
     const [call, close] = await connect(process.argv[3]);
-    const latencies = [];
-    await repeat(call, COMPILED_CALLS[process.argv[3].split(" ")[0]]);
+    const calls = COMPILED_CALLS[process.argv[3].split(" ")[0]];
+    await measure(call, { users: 1, calls });
     console.log("{}");
     for await (const line of createInterface({ input: process.stdin }))
-        console.log(JSON.stringify(await handleRequest(call, JSON.parse(line), latencies)));
+        console.log(JSON.stringify(await measure(call, JSON.parse(line))));
     await close();
     process.exit(0); // a keep-alive connection is no reason to stay
 }

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from harness.child import load
 from harness.rounds import FOLDER
 
 MARK = "sched_yield"
@@ -77,7 +77,7 @@ def count_between_marks(lines: list[str]) -> int:
 
 async def make_calls(target: str, argument: str, calls: int) -> None:
     """Make the calls, one at a time."""
-    async with load(target)(argument) as call:
+    async with pkgutil.resolve_name(target)(argument) as call:
         for _ in range(WARM_UP_CALLS):
             await call()
         os.sched_yield()
@@ -88,7 +88,7 @@ async def make_calls(target: str, argument: str, calls: int) -> None:
 
 def make_blocking_calls(target: str, argument: str, calls: int) -> None:
     """Make the calls of a blocking variant."""
-    with load(target)(argument) as call:
+    with pkgutil.resolve_name(target)(argument) as call:
         for _ in range(WARM_UP_CALLS):
             call()
         os.sched_yield()

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pkgutil
 import signal
 import sys
 import tracemalloc
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
-
-from harness.child import load
 
 from footprint.programs.measurements import print_figures, rss_kib
 
@@ -47,7 +46,7 @@ async def open_sessions(
     """Open a number of sessions; return the call of the last one."""
     call = None
     for _ in range(count):
-        call = await stack.enter_async_context(load(target)(argument))
+        call = await stack.enter_async_context(pkgutil.resolve_name(target)(argument))
     return call
 
 
@@ -64,7 +63,7 @@ async def session_kib(target: str, argument: str, sessions: int) -> float:
 
 async def in_flight_kib(target: str, argument: str, calls: int) -> float:
     """Return the memory of one more call in flight in KiB, with its connection."""
-    async with load(target)(argument) as call:
+    async with pkgutil.resolve_name(target)(argument) as call:
         for _ in range(WARM_UP_DIVISOR):
             await call()
         signal_children(signal.SIGSTOP)

@@ -8,16 +8,17 @@ not need a floor: their slices are adjacent in one process.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from harness.measure import WARM_UP_CALLS
-from harness.rounds import Child, Variant, open_variant
+from mcpwire.bench import CodeProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from harness.rounds import Variant
 
 Point = dict[str, float]
 """`value` and `ratio` of one figure."""
@@ -27,8 +28,8 @@ FIRST_SLICES = 2
 WIDTH = 32
 """Calls in flight between two points, when nothing is measured."""
 
-SINGLE_WIDTH = 1
-CPU = "cpu_us@1"
+WARM_UP_CALLS = 50
+"""Calls before each slice: the CPU caches hold the data of other variants."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +69,33 @@ def powers_of_two(maximum: int) -> list[int]:
     return [2**n for n in range(maximum.bit_length())]
 
 
-def cpu(child: Child, calls: int, width: int = SINGLE_WIDTH) -> float:
+async def open_code(
+    variant: Variant, path: MeasuredPath, stack: AsyncExitStack
+) -> CodeProcess:
+    """Open a variant of a path, on the path's core, until the stack closes."""
+    return await stack.enter_async_context(CodeProcess(variant.code(path.prefix)))
+
+
+async def make_calls(child: CodeProcess, calls: int, width: int) -> int:
+    """Make a number of calls; return their CPU time in nanoseconds."""
+    answer = await child.request(users=width, calls=calls, timed=False, timeout=None)
+    return int(answer["cpu"])
+
+
+async def cpu(child: CodeProcess, calls: int, width: int = 1) -> float:
     """Return the CPU time per call of one slice, in microseconds."""
-    return child.request(calls=calls, width=width)[f"cpu_us@{width}"]
+    await make_calls(child, max(width, WARM_UP_CALLS), width)
+    return await make_calls(child, calls, width) / calls / 1e3
 
 
-def measure_beside_floor(child: Child, floor: Child, slices: int, calls: int) -> Point:
+async def measure_beside_floor(
+    child: CodeProcess, floor: CodeProcess, slices: int, calls: int
+) -> Point:
     """Return the medians of a round of slices that alternate with the floor's."""
     pairs = []
     for number in range(slices):
         order = (child, floor) if number % 2 else (floor, child)
-        cpu_by_child = {process: cpu(process, calls) for process in order}
+        cpu_by_child = {process: await cpu(process, calls) for process in order}
         pairs.append((cpu_by_child[child], cpu_by_child[floor]))
     return {
         "value": median(own for own, _ in pairs),
@@ -104,18 +121,13 @@ def relative_to_first(
     ]
 
 
-def memory(child: Child) -> Point:
+async def memory(child: CodeProcess) -> Point:
     """Return the resident memory of a variant's process."""
-    value = child.request(**{"do": "memory", "with": 0})["rss_kib"]
+    value = (await child.request(method="memory", argument=0))["rss_kib"]
     return {"value": value, "ratio": value}
 
 
-def call_method(child: Child, method: str, number: int) -> None:
-    """Call a method of the variant itself."""
-    child.request(**{"do": method, "with": number})
-
-
-def measure_calls_made(
+async def measure_calls_made(
     path: MeasuredPath, effort: Effort, maximum: int
 ) -> list[dict[str, Point]]:
     """Measure one session after growing numbers of calls.
@@ -126,56 +138,58 @@ def measure_calls_made(
     points: dict[str, list[Point]] = {}
     first, *later_points = decades(min(maximum, path.max_calls))
     young = min(effort.calls, FIRST_CALLS * 9 // FIRST_SLICES - WARM_UP_CALLS)
-    with ExitStack() as stack:
-        floor = stack.enter_context(open_variant(path.floor, path.prefix))
+    async with AsyncExitStack() as stack:
+        floor = await open_code(path.floor, path, stack)
         first_points, sizes = [], []
         for _ in range(effort.rounds):
-            child_stack = stack.enter_context(ExitStack())
-            child = child_stack.enter_context(open_variant(path.variant, path.prefix))
-            child.request(calls=first, width=WIDTH)
-            first_points.append(measure_beside_floor(child, floor, FIRST_SLICES, young))
-            sizes.append(memory(child))
+            child_stack = await stack.enter_async_context(AsyncExitStack())
+            child = await open_code(path.variant, path, child_stack)
+            await make_calls(child, first, WIDTH)
+            first_points.append(
+                await measure_beside_floor(child, floor, FIRST_SLICES, young)
+            )
+            sizes.append(await memory(child))
             if len(first_points) < effort.rounds:
-                child_stack.close()
+                await child_stack.aclose()
         points[str(first)] = first_points
         memory_points = {str(first): sizes}
         calls_made = first + FIRST_SLICES * (young + WARM_UP_CALLS)
         for calls in later_points:
-            child.request(calls=max(1, calls - calls_made), width=WIDTH)
+            await make_calls(child, max(1, calls - calls_made), WIDTH)
             points[str(calls)] = [
-                measure_beside_floor(child, floor, effort.slices, effort.calls)
+                await measure_beside_floor(child, floor, effort.slices, effort.calls)
                 for _ in range(effort.rounds)
             ]
             calls_made = calls + effort.rounds * effort.slices * (
                 effort.calls + WARM_UP_CALLS
             )
-            memory_points[str(calls)] = [memory(child)] * effort.rounds
+            memory_points[str(calls)] = [await memory(child)] * effort.rounds
     return join_rounds(
         relative_to_first("cpu_us@calls=", points),
         relative_to_first("rss_kib@calls=", memory_points),
     )
 
 
-def measure_sessions(
+async def measure_sessions(
     variant: Variant, path: MeasuredPath, effort: Effort, maximum: int
 ) -> list[dict[str, Point]]:
     """Measure growing numbers of open sessions: calls to one, then to all in turn."""
     alone: dict[str, list[Point]] = {}
     in_turn: dict[str, list[Point]] = {}
     memory_points: dict[str, list[Point]] = {}
-    with ExitStack() as stack:
-        floor = stack.enter_context(open_variant(path.floor, path.prefix))
-        child = stack.enter_context(open_variant(variant, path.prefix))
+    async with AsyncExitStack() as stack:
+        floor = await open_code(path.floor, path, stack)
+        child = await open_code(variant, path, stack)
         for sessions in decades(min(maximum, path.max_sessions), first=1):
-            call_method(child, "grow", sessions)
+            await child.request(method="grow", argument=sessions, timeout=None)
             for turns, points in ((1, alone), (sessions, in_turn)):
-                call_method(child, "take_turns", turns)
+                await child.request(method="take_turns", argument=turns)
                 calls = max(effort.calls, turns)
                 points[str(sessions)] = [
-                    measure_beside_floor(child, floor, effort.slices, calls)
+                    await measure_beside_floor(child, floor, effort.slices, calls)
                     for _ in range(effort.rounds)
                 ]
-            memory_points[str(sessions)] = [memory(child)] * effort.rounds
+            memory_points[str(sessions)] = [await memory(child)] * effort.rounds
     return join_rounds(
         relative_to_first("cpu_us@sessions=", alone),
         relative_to_first("cpu_us@turns=", in_turn),
@@ -183,18 +197,18 @@ def measure_sessions(
     )
 
 
-def measure_in_flight(
+async def measure_in_flight(
     variant: Variant, effort: Effort, maximum: int
 ) -> list[dict[str, Point]]:
     """Measure growing numbers of calls in flight."""
     rounds = []
-    with open_variant(variant, ()) as child:
+    async with CodeProcess(variant.code()) as child:
         for width in powers_of_two(maximum):  # opens the connections
-            child.request(calls=2 * width, width=width)
+            await make_calls(child, 2 * width, width)
         for _ in range(effort.rounds):
             slices = [
                 {
-                    w: cpu(child, max(effort.calls, 2 * w), w)
+                    w: await cpu(child, max(effort.calls, 2 * w), w)
                     for w in powers_of_two(maximum)
                 }
                 for _ in range(effort.slices)

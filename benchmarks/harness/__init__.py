@@ -1,10 +1,9 @@
 """Measurement, statistics and reports of the benchmarks in the parent folder.
 
-measure   measurement of one variant                (in the child interpreter)
-blocking  measurement of a blocking variant         (in the child interpreter)
-child     entry point of the child interpreter
-rounds    interleaved rounds, pinned and unpinned   (in the parent)
-programs  servers and gateways, by `mcpwire.bench`  (in the parent)
+rounds    interleaved rounds of clients, by `mcpwire.bench.measure_code`
+programs  servers and gateways, by `mcpwire.bench.run`
+placement cores of a client and its server
+servers   servers of other environments, and their processes
 machine   description of the machine, without names or paths
 figures   medians, ratios to the baseline, spread, budgets
 report    result files and tables

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from harness import machine, report
 from harness.figures import Budget, compare_variants, summarise
 from harness.programs import ServedProgram
-from harness.rounds import FOLDER, Plan, Variant, run_rounds
+from harness.rounds import FOLDER, SLICE_S, Plan, Variant, run_rounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -114,8 +114,7 @@ def run(
     """
     if widths is None:
         widths = () if is_blocking else WIDTHS
-    counts_calls = any(isinstance(variant, Variant) for variant in variants)
-    parser = create_parser(name, widths, slices, counts_calls=counts_calls)
+    parser = create_parser(name, widths, slices, counts_calls=False)
     options = parser.parse_args(arguments)
     variants = select_variants(variants, options.only)
     plan = Plan(
@@ -124,6 +123,7 @@ def run(
         options.calls,
         options.widths,
         pinned=not (is_blocking or is_placed),
+        slice=describe_slices(variants),
     )
     if not variants:
         sys.exit(f"no variant is named like {options.only!r}")
@@ -136,6 +136,17 @@ def run(
     return save_and_print(
         options, plan, machine_facts, rounds, baselines, budgets, pairs
     )
+
+
+def describe_slices(variants: Sequence[Variant | ServedProgram]) -> str:
+    """Return the time of a slice in words."""
+    words = {
+        "half a second"
+        if isinstance(variant, ServedProgram)
+        else f"{SLICE_S * 1e3:g} ms"
+        for variant in variants
+    }
+    return " or ".join(sorted(words))
 
 
 def save_and_print(

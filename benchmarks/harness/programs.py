@@ -34,12 +34,8 @@ SLICE_S: Final = 0.5
 WARM_UP_S: Final = 0.5
 """Long enough for V8 to compile the hot code."""
 
-SINGLE_FIGURES: Final = {
-    "cpu_us": "cpu",
-    "p50_us": "p50",
-    "p99_us": "p99",
-    "p999_us": "p99.9",
-}
+PERCENTILES: Final = {"p50_us": "p50", "p99_us": "p99", "p999_us": "p99.9"}
+SINGLE_FIGURES: Final = {"cpu_us": "cpu"}
 IN_FLIGHT_FIGURES: Final = {"calls_per_s": "rate", "cpu_us": "cpu"}
 """The figures of `mcpwire.bench` by their names here."""
 
@@ -151,12 +147,21 @@ def measure_in_turns(
 
 
 def add_slices(name: str, subject: Subject, width: int | None, slices: Slices) -> None:
-    """Add the figures of each slice of a program."""
+    """Add the figures of each slice; for one call at a time, also the percentiles."""
     figures = SINGLE_FIGURES if width is None else IN_FLIGHT_FIGURES
     suffix = "" if width is None else f"@{width}"
     for figure, bench_figure in figures.items():
         values = slice_values(name, subject, bench_figure)
         slices[name].setdefault(figure + suffix, []).extend(values)
+    if width is None:
+        add_percentiles(name, subject, suffix, slices)
+
+
+def add_percentiles(name: str, subject: Subject, suffix: str, slices: Slices) -> None:
+    """Add the percentiles of a call over all slices."""
+    figures = subject.figures()
+    for figure, bench_figure in PERCENTILES.items():
+        slices[name].setdefault(figure + suffix, []).append(figures[bench_figure])
 
 
 def slice_values(name: str, subject: Subject, figure: str) -> list[float]:

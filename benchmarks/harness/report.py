@@ -210,7 +210,8 @@ def describe_setting(result: dict[str, Any]) -> str:
     pinning = "pinned to one core" if machine["pinned"] else "unpinned"
     unpinned = ", calls in flight unpinned" if plan["widths"] else ""
     placement = machine.get("placed", f"one call at a time {pinning}{unpinned}")
-    amount = f"{plan['calls']} calls" if plan["calls"] else "half a second"
+    calls = plan["calls"]
+    amount = f"{calls} calls" if calls else plan.get("slice", "half a second")
     return (
         f"{', '.join(facts)}\n"
         f"{plan['rounds']} rounds of {plan['slices']} x {amount}; {placement}"

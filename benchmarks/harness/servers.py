@@ -74,8 +74,8 @@ def peer_python(environment: str) -> Path:
 
 
 def interpreter(environment: str) -> tuple[str, ...]:
-    """Return the measuring command of a peer's environment."""
-    return (str(peer_python(environment)), "-m", "harness.child")
+    """Return the interpreter of a peer's environment, for a variant."""
+    return (str(peer_python(environment)),)
 
 
 def version_of(environment: str, package: str) -> str | None:

@@ -1,7 +1,6 @@
 """Run an unmodified program with uvloop as asyncio's event loop.
 
-python -m loops.under_uvloop harness.child ARGUMENT...
-python loops/under_uvloop.py server.py ARGUMENT...
+python loops/under_uvloop.py program.py ARGUMENT...
 """
 
 from __future__ import annotations
@@ -20,13 +19,9 @@ def main() -> None:
     warnings.simplefilter("ignore", DeprecationWarning)
     uvloop.install()
     del sys.argv[0]
-    program = sys.argv[0]
-    if program.endswith(".py"):
-        # As `python FILE` does, so that modules in its folder are found.
-        sys.path.insert(0, str(Path(program).parent))
-        runpy.run_path(program, run_name="__main__")
-    else:
-        runpy.run_module(program, run_name="__main__")
+    # As `python FILE` does, so that modules in its folder are found.
+    sys.path[0] = str(Path(sys.argv[0]).parent)
+    runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-/* pipe_loop: the least loop in C over two pipes, measured as harness/child.py measures.
+/* pipe_loop: the least loop in C over two pipes, measured as client code is.
  *
  *   pipe_loop NAME "SERVER ..."
  *
  * It starts the server, a command line without quotes or "-" for one that answers
- * each read with fixed octets, and says "{}". Each line of
- * standard input with "calls": N makes so many calls, one at a time, and gets the CPU
- * time of this process per call; a line without gets the percentiles of all. It ends
- * with standard input. NAME means nothing here. POSIX only.
+ * each read with fixed octets, and prints "{}". Each line of standard input with
+ * "calls": N makes so many calls, one at a time, and is answered as
+ * mcpwire/bench/code_child.py answers. It ends with standard input. NAME has no
+ * meaning here. POSIX only.
  */
 #include <signal.h>
 #include <stdint.h>
@@ -27,8 +27,6 @@ static const char fixed[] =
     "[{\"type\":\"text\",\"text\":\"hi\"}]}}\n";
 static char answer[READ_SIZE];
 static int to_server, from_server;
-static int64_t *laps;
-static size_t lap_count, lap_capacity;
 
 static void die(const char *message)
 {
@@ -83,42 +81,22 @@ static void start(char *command)
 
 static void measure(size_t calls)
 {
+    int64_t *times = malloc((calls + 1) * sizeof *times);
+    if (!times) die("out of memory");
     for (size_t i = 0; i < WARM_UP_CALLS; i++) call();
     int64_t cpu = now(CLOCK_PROCESS_CPUTIME_ID);
-    for (size_t i = 0; i < calls; i++) call();
-    cpu = now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-    for (size_t i = 0; i < WARM_UP_CALLS; i++) call();
-    if (lap_count + calls > lap_capacity) {
-        lap_capacity = 2 * (lap_count + calls);
-        if (!(laps = realloc(laps, lap_capacity * sizeof *laps))) die("out of memory");
-    }
-    for (size_t i = 0; i < calls; i++) {
-        int64_t before = now(CLOCK_MONOTONIC);
+    times[0] = now(CLOCK_MONOTONIC);
+    for (size_t i = 1; i <= calls; i++) {
         call();
-        laps[lap_count++] = now(CLOCK_MONOTONIC) - before;
+        times[i] = now(CLOCK_MONOTONIC);
     }
-    printf("{\"cpu_us\": %.4f}\n", (double)cpu / (double)calls / 1e3);
-}
-
-static int compare(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* The nearest rank, as in harness/measure.py. */
-static double rank(double share)
-{
-    double exact = share * (double)lap_count;
-    size_t above = (size_t)exact + ((double)(size_t)exact < exact);
-    return (double)laps[above ? above - 1 : 0] / 1e3;
-}
-
-static void sum_up(void)
-{
-    if (!lap_count) die("nothing was measured");
-    qsort(laps, lap_count, sizeof *laps, compare);
-    printf("{\"p50_us\": %.3f, \"p99_us\": %.3f, \"p999_us\": %.3f}\n", rank(0.5), rank(0.99), rank(0.999));
+    cpu = now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+    printf("{\"cpu\": %lld, \"elapsed\": %lld, \"latencies\": [",
+           (long long)cpu, (long long)(times[calls] - times[0]));
+    for (size_t i = 0; i < calls; i++)
+        printf("%s%lld", i ? ", " : "", (long long)(times[i + 1] - times[i]));
+    printf("]}\n");
+    free(times);
 }
 
 int main(int argc, char **argv)
@@ -131,8 +109,8 @@ int main(int argc, char **argv)
     fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
         const char *calls = strstr(line, "\"calls\":");
-        if (calls) measure((size_t)strtoul(calls + 8, NULL, 10));
-        else sum_up();
+        if (!calls) die("a request needs \"calls\"");
+        measure((size_t)strtoul(calls + 8, NULL, 10));
         fflush(stdout);
     }
     close(to_server);

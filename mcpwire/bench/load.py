@@ -20,6 +20,9 @@ Shape = Literal["constant", "ramp", "spike"]
 MAX_RATE: Final = 1_000_000
 """Highest rate that is accepted; no machine reaches it."""
 
+CLIENT_CODE: Final = "client code"
+"""The method in place of a request's, if client code makes the calls."""
+
 _ROUNDING: Final = 1e-6
 _RAMP_START: Final = 0.05
 _SPIKE_BASE: Final = 0.2

@@ -11,7 +11,7 @@ import attrs
 from mcpwire.bench import charts
 from mcpwire.bench.compare import differences
 from mcpwire.bench.histogram import percentiles
-from mcpwire.bench.load import Load
+from mcpwire.bench.load import CLIENT_CODE, Load
 from mcpwire.bench.reports import figure_rows, format_amount, step_rows, verdict_rows
 from mcpwire.bench.results import step_name
 from mcpwire.errors import LocalProtocolError
@@ -113,6 +113,9 @@ def _repeat_command(result: Result) -> str:
     if len(result.targets) > 2 and result.highest is None:
         return ""
     load, defaults = result.load, attrs.asdict(Load())
+    calls = load.get("calls", ())
+    if calls and calls[0]["method"] == CLIENT_CODE:
+        return ""
     words = ["mcpwire", "bench"]
     if result.highest is not None:
         words += ["--find-max", "CONDITION"]
@@ -134,7 +137,6 @@ def _repeat_command(result: Result) -> str:
     first, *others = result.targets
     if others and result.highest is None:
         words += ["--against", others[0].target]
-    calls = load.get("calls", ())
     arguments: list[str] = []
     if len(calls) > 1:
         words += ["--mix", "FILE"]

@@ -68,9 +68,10 @@ def to_text(result: Result) -> str:
 def _server_lines(result: Result) -> Iterable[str]:
     for subject in result.targets[:1] if result.highest is not None else result.targets:
         server = subject.server
-        title = f"{server['name']} {server['version']}".strip()
+        title = f"{server['name']} {server['version']}".strip() or subject.target
         name = "target" if result.highest is not None else subject.name
-        yield f"{name}: {title or subject.target}, {server['revision']}"
+        facts = (title, server["revision"], subject.load)
+        yield f"{name}: {', '.join(filter(None, facts))}"
 
 
 def figure_rows(result: Result) -> Sequence[Sequence[str]]:

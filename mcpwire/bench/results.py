@@ -124,6 +124,9 @@ class Subject:
     """Name, version and negotiated protocol revision."""
 
     slices: tuple[Slice, ...]
+    load: str = ""
+    """A short description of its load; empty if it is that of the result."""
+
     samples: tuple[Sample, ...] = ()
     connects: tuple[float, ...] = ()
     """The connection time of each session, in microseconds."""
@@ -278,9 +281,12 @@ def _percentile(percent: float) -> Callable[[Subject], float | None]:
     return compute
 
 
-def _p99_of(kind: str) -> Callable[[Subject], float]:
-    def compute(subject: Subject) -> float:
-        value: int = subject.latencies(kind).get_value_at_percentile(99)
+def _p99_of(kind: str) -> Callable[[Subject], float | None]:
+    def compute(subject: Subject) -> float | None:
+        histogram = subject.latencies(kind)
+        if not histogram.total_count:
+            return None
+        value: int = histogram.get_value_at_percentile(99)
         return value / 1_000
 
     return compute
@@ -374,7 +380,9 @@ FIGURES: Final[dict[str, Figure]] = {
     "cpu": Figure("us", _server_cpu),
     "generator cpu": Figure(
         "us",
-        lambda subject: _per_call(subject, subject.total("generator_cpu") / 1_000),
+        lambda subject: _per_call(
+            subject, subject.total("generator_cpu") / 1_000 or None
+        ),
         is_compared=False,
     ),
     "generator lag p99": Figure("us", _p99_of("lag"), is_compared=False),
@@ -395,7 +403,7 @@ FIGURES: Final[dict[str, Figure]] = {
     ),
     "bytes sent": Figure(
         "B",
-        lambda subject: _per_call(subject, subject.total("bytes_sent")),
+        lambda subject: _per_call(subject, subject.total("bytes_sent") or None),
         is_compared=False,
     ),
     "bytes received": Figure(

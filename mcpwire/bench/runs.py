@@ -1,4 +1,4 @@
-"""Runs: measure servers and the floor in turns, or search for the highest rate."""
+"""Runs: measure servers or client code in turns, or search for the highest rate."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import platform
 from datetime import UTC, datetime
 from math import ceil
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import attrs
 
 from mcpwire._package import __version__
-from mcpwire.bench.load import MAX_RATE, Call, Load
+from mcpwire.bench.client_code import ClientCode, CodeProcess
+from mcpwire.bench.histogram import histogram
+from mcpwire.bench.load import CLIENT_CODE, MAX_RATE, Call, Load
 from mcpwire.bench.null_process import null_command, null_http
 from mcpwire.bench.results import Result, Subject, step_name
 from mcpwire.bench.worker_group import WorkerGroup
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
     from mcpwire.bench.results import Slice
     from mcpwire.bench.thresholds import Threshold
+
+    _Report = Callable[["_SubjectRecord[Any]", Slice], None]
 
 _SLICE_S: Final = 0.5
 MAX_SLICE_S: Final = 10.0
@@ -66,12 +70,15 @@ class Progress:
     slice: Slice
 
 
+_Target = TypeVar("_Target")
+
+
 @attrs.define
-class _SubjectRecord:
-    """The measurements of one server during a run."""
+class _SubjectRecord(Generic[_Target]):
+    """The measurements of one server, or of client code, during a run."""
 
     name: str
-    target: Stdio | Http
+    target: _Target
     load: Load
     processes: Collection[int] = ()
     server: dict[str, str] = attrs.field(factory=dict)
@@ -82,13 +89,15 @@ class _SubjectRecord:
     phases_under_load: dict[str, float] = attrs.field(factory=dict)
     counts: dict[str, float] = attrs.field(factory=dict)
 
-    def subject(self) -> Subject:
-        """Return the measurements as a `Subject`."""
+    def subject(self, main_load: Load) -> Subject:
+        """Return the measurements as a `Subject`; `main_load` is the result's load."""
+        has_own_load = self.name != "floor" and self.load.title != main_load.title
         return Subject(
             name=self.name,
             target=str(self.target),
             server=self.server,
             slices=tuple(self.slices),
+            load=self.load.title if has_own_load else "",
             samples=tuple(self.samples),
             connects=tuple(self.connects),
             phases=self.phases,
@@ -122,8 +131,7 @@ async def run(
             names in the result.
         against_load: The load of the other servers, or a load for each name, so that
             one server can be measured under several loads. Time, rounds, warm-up and
-            shape are taken from `load`. The result and `differences` do not record
-            that the loads differ.
+            shape are taken from `load`.
         with_floor: Whether to measure the floor too.
         with_details: Whether to count the messages and system calls of a call, and to
             measure its phases.
@@ -157,11 +165,15 @@ async def run(
                 _floor_target(records[0].target)
             )
             records.insert(0, _SubjectRecord("floor", floor_target, _floor_load(load)))
+        slices = _slices_of_round(load)
+        report = _progress_reporter(records, load.seconds, on_progress)
         for number in range(load.rounds):
             async with contextlib.AsyncExitStack() as round_stack:
                 groups = await _start(records, load, round_stack)
                 if not only_counts:
-                    await _measure(groups, load, number, on_progress)
+                    await _measure(groups, load, number, slices, report)
+                    for record, group in groups:
+                        record.samples += group.samples
                 is_last = number == load.rounds - 1
                 if is_last and (with_details or only_counts):
                     await _measure_details(groups, with_phases=not only_counts)
@@ -172,7 +184,7 @@ def _other_servers(
     against: Mapping[str, Stdio | Http | str],
     loads: Load | Mapping[str, Load],
     main_load: Load,
-) -> Iterator[_SubjectRecord]:
+) -> Iterator[_SubjectRecord[Stdio | Http]]:
     """Yield the servers to compare the target with, each with its load."""
     if isinstance(loads, Load):
         loads = dict.fromkeys(against, loads)
@@ -216,8 +228,10 @@ def _floor_load(load: Load) -> Load:
 
 
 async def _start(
-    records: Sequence[_SubjectRecord], load: Load, stack: contextlib.AsyncExitStack
-) -> list[tuple[_SubjectRecord, WorkerGroup]]:
+    records: Sequence[_SubjectRecord[Stdio | Http]],
+    load: Load,
+    stack: contextlib.AsyncExitStack,
+) -> list[tuple[_SubjectRecord[Stdio | Http], WorkerGroup]]:
     """Start and warm up all servers with their workers."""
     groups = []
     for record in records:
@@ -230,32 +244,48 @@ async def _start(
 
 
 async def _measure(
-    groups: Sequence[tuple[_SubjectRecord, WorkerGroup]],
+    groups: Sequence[tuple[_SubjectRecord[Any], WorkerGroup | CodeProcess]],
     load: Load,
     number: int,
-    on_progress: Callable[[Progress], None] | None,
+    slices: int,
+    report: _Report,
 ) -> None:
-    """Measure all servers of a round in turns."""
+    """Measure all subjects of a round in turns, each in a number of slices."""
+    share = load.seconds / load.rounds
+    order = list(groups)
+    for step in range(slices):
+        order.append(order.pop(0))  # rotate the order of the subjects
+        at = number * share + step * share / slices
+        for record, group in order:
+            slice = await group.measure(number, at, share / slices)
+            record.slices.append(slice)
+            report(record, slice)
+
+
+def _slices_of_round(load: Load) -> int:
+    """Return the number of slices of each server in a round."""
     share = load.seconds / load.rounds
     slice_seconds = _SLICE_S if load.shape == "constant" else MAX_SLICE_S
-    count = max(1, round(share / min(max(slice_seconds, share / 20), MAX_SLICE_S)))
-    total = load.seconds * len(groups)
-    order = list(groups)
-    for step in range(count):
-        order.append(order.pop(0))  # rotate the order of the servers
-        at = number * share + step * share / count
-        for record, group in order:
-            slice = await group.measure(number, at, share / count)
-            record.slices.append(slice)
-            if on_progress is not None:
-                done = sum(s.seconds for r, _ in groups for s in r.slices)
-                on_progress(Progress(done, total, record.name, slice))
-    for record, group in groups:
-        record.samples += group.samples
+    return max(1, round(share / min(max(slice_seconds, share / 20), MAX_SLICE_S)))
+
+
+def _progress_reporter(
+    records: Sequence[_SubjectRecord[Any]],
+    seconds: float,
+    on_progress: Callable[[Progress], None] | None,
+) -> _Report:
+    """Return a function that reports the progress of all records after a slice."""
+
+    def report(record: _SubjectRecord[Any], slice: Slice) -> None:
+        if on_progress is not None:
+            done = sum(s.seconds for each in records for s in each.slices)
+            on_progress(Progress(done, seconds * len(records), record.name, slice))
+
+    return report
 
 
 async def _measure_details(
-    groups: Sequence[tuple[_SubjectRecord, WorkerGroup]], *, with_phases: bool
+    groups: Sequence[tuple[_SubjectRecord[Any], WorkerGroup]], *, with_phases: bool
 ) -> None:
     """Count the messages and system calls of a call and measure its phases."""
     for record, group in groups:
@@ -272,12 +302,12 @@ async def _measure_details(
 
 def _result(
     load: Load,
-    records: Sequence[_SubjectRecord],
+    records: Sequence[_SubjectRecord[Any]],
     started: datetime,
     began: float,
     **fields: Any,
 ) -> Result:
-    subjects = tuple(record.subject() for record in records)
+    subjects = tuple(record.subject(load) for record in records)
     return Result(
         load=attrs.asdict(load),
         title=load.title,
@@ -325,6 +355,90 @@ def _notes(subjects: Sequence[Subject], percent: int) -> Sequence[str]:
     return notes
 
 
+async def measure_code(
+    code: Mapping[str, ClientCode],
+    *,
+    users: Sequence[int] = (1,),
+    seconds: float = 5.0,
+    rounds: int = 5,
+    warm_up: float = 0.02,
+    slice_seconds: float = 0.1,
+    on_users: Callable[[int, Mapping[str, int]], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> list[Result]:
+    """Measure calls by client code, from inside the process of each client.
+
+    Each round starts a process for each name. All are connected at the same time, and
+    measured in turns in short slices. A call that fails ends the measurement.
+
+    Args:
+        code: The code to measure, by the name of its subject in the results. The
+            subject ``floor`` is the floor of a result.
+        users: The numbers of calls in flight to measure, in order.
+        seconds: The total time for which each code is measured with each number of
+            users; it is divided among the rounds.
+        rounds: The number of rounds.
+        warm_up: Seconds of calls before each slice that are not measured, because the
+            CPU caches hold the data of the other code.
+        slice_seconds: The length of a slice.
+        on_users: Called in each round before the slices with a number of users, with
+            its position in `users` and the process id of each code; to choose the
+            processes' cores, for example.
+        on_progress: Called after each slice.
+
+    Returns:
+        A result for each number of users.
+
+    Raises:
+        GeneratorFailed: The code raised an exception (it is on standard error), or does
+            not answer.
+        LocalProtocolError: The package hdrhistogram is not installed.
+        ValueError: A number is not above zero.
+
+        Safe to cancel: started processes are ended.
+    """
+    histogram()  # raises now if hdrhistogram is missing
+    if slice_seconds <= 0:
+        raise ValueError(f"slice_seconds must be above zero, got {slice_seconds!r}")
+    started, began = datetime.now(UTC), monotonic()
+    call = (Call(CLIENT_CODE),)
+    load = Load(calls=call, seconds=seconds, rounds=rounds, warm_up=warm_up)
+    loads = [attrs.evolve(load, users=number) for number in users]
+    records = [
+        [_code_record(name, each, load) for name, each in code.items()]
+        for load in loads
+    ]
+    everything = [record for of_load in records for record in of_load]
+    report = _progress_reporter(everything, seconds, on_progress)
+    slices = max(1, round(seconds / rounds / slice_seconds))
+    for number in range(rounds):
+        async with contextlib.AsyncExitStack() as stack:
+            processes = {
+                name: await stack.enter_async_context(CodeProcess(each, name))
+                for name, each in code.items()
+            }
+            for position, load in enumerate(loads):
+                if on_users is not None:
+                    pids = {name: process.pid for name, process in processes.items()}
+                    on_users(position, pids)
+                for process in processes.values():
+                    process.set_load(load.users, warm_up)
+                groups = [
+                    (record, processes[record.name]) for record in records[position]
+                ]
+                await _measure(groups, load, number, slices, report)
+    return [
+        _result(load, of_load, started, began)
+        for load, of_load in zip(loads, records, strict=True)
+    ]
+
+
+def _code_record(name: str, code: ClientCode, load: Load) -> _SubjectRecord[ClientCode]:
+    users = min(load.users, code.max_users or load.users)
+    server = dict.fromkeys(("name", "version", "revision"), "")
+    return _SubjectRecord(name, code, attrs.evolve(load, users=users), server=server)
+
+
 async def find_max(
     target: Stdio | Http | str,
     load: Load,
@@ -353,7 +467,7 @@ async def find_max(
     if load.rate is None:
         raise ValueError("the search for the highest rate needs a rate to begin with")
     started, began = datetime.now(UTC), monotonic()
-    records: list[_SubjectRecord] = []
+    records: list[_SubjectRecord[Stdio | Http]] = []
     good, bad, rate = 0.0, None, load.rate
     async with WorkerGroup(as_target(target), load, processes) as group:
         await group.warm_up(load.warm_up)
@@ -371,7 +485,7 @@ async def find_max(
                 if on_progress is not None:
                     done = load.seconds * (len(records) - 1) + at + slice.seconds
                     on_progress(Progress(done, None, record.name, slice))
-            if _meets_condition(record.subject(), condition):
+            if _meets_condition(record.subject(load), condition):
                 good = rate
             else:
                 bad = rate

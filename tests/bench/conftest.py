@@ -9,6 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 MEASURED = {
+    "test_client_code.py",
     "test_gateway_run.py",
     "test_locust.py",
     "test_runs.py",

@@ -93,14 +93,16 @@ def test_the_loop_in_c_answers_as_a_measuring_child_does(server):
         pytest.skip(built.stderr.strip())
     assert built.stderr == "", "the compiler warned"
     command = [built.stdout.strip(), "-", server]
-    requests = '{"calls": 20, "width": null}\n{"calls": 20}\n{}\n'
+    requests = '{"users": 1, "calls": 20}\n{"calls": 30}\n'
     done = subprocess.run(
         command, input=requests, capture_output=True, text=True, check=True, timeout=50
     )
-    opened, *slices, all_calls = map(json.loads, done.stdout.splitlines())
+    opened, *slices = map(json.loads, done.stdout.splitlines())
     assert opened == {}
-    assert [list(each) for each in slices] == [["cpu_us"]] * 2
-    assert 0 < all_calls["p50_us"] <= all_calls["p99_us"] <= all_calls["p999_us"]
+    assert [len(each["latencies"]) for each in slices] == [20, 30]
+    for each in slices:
+        assert 0 < sum(each["latencies"]) == each["elapsed"]
+        assert each["cpu"] > 0
 
 
 async def test_it_ends_when_it_is_cancelled():

@@ -11,6 +11,7 @@ from mcpwire import ConnectError, Http, Stdio
 from mcpwire.bench import Call, Load, find_max, parse_condition, run, runs
 from mcpwire.bench.histogram import merge_histograms
 from mcpwire.bench.null_process import null_command, null_http
+from mcpwire.bench.reports import to_text
 from mcpwire.bench.worker import Generator, Job, Pacer
 from mcpwire.testing.procfs import descendants, is_alive
 
@@ -69,7 +70,11 @@ def test_one_server_is_measured_under_several_loads_in_turns():
             load = Load(**SHORT)
             return await run(url, load, against=others, against_load=loads)
 
-    alone, eight, same = asyncio.run(measured()).targets
+    result = asyncio.run(measured())
+    alone, eight, same = result.targets
+    assert [each.load for each in (alone, eight, same)] == ["", "ping, 8 users", ""]
+    assert to_text(result).count(", ping, 8 users\n") == 1
+    assert result.floor.load == ""
     assert [len(each.slices) for each in (alone, eight, same)] == [1, 1, 1]
     assert (len(eight.connects), len(same.connects)) == (1, 1)
     assert alone.counts == same.counts

@@ -2,17 +2,16 @@
 
 import os
 import subprocess
-from contextlib import ExitStack
 
 import pytest
 
-SINGLE = {"cpu_us"}
+from mcpwire.bench import measure_code
+
 ONE_LEG_EACH = {
     "Python SDK": "JSON, 2026-07-28",
     "FastMCP": "SSE",
     "TypeScript SDK": "stdio",
 }
-PERCENTILES = {"p50_us", "p99_us", "p999_us"}
 
 
 @pytest.fixture
@@ -20,9 +19,8 @@ def bench(compiled):
     return compiled("bench_clients")
 
 
-def test_clients_in_other_environments_are_measured_alike(bench, benchmark_module):
+async def test_clients_in_other_environments_are_measured_alike(bench):
     """Of those that tests use anyway, on one leg each: they start slowly."""
-    rounds = benchmark_module("harness.rounds")
     chosen = {}
     for variant in bench.variants():
         leg, _, name = variant.name.partition(": ")
@@ -30,24 +28,23 @@ def test_clients_in_other_environments_are_measured_alike(bench, benchmark_modul
             chosen[name] = variant
     if os.environ.get("CI"):
         assert chosen.keys() == ONE_LEG_EACH.keys(), "run `make peers`"
-    with ExitStack() as stack:
-        children = [
-            stack.enter_context(rounds.start_variant(v)) for v in chosen.values()
-        ]
-        for child in children:
-            child.read()
-            assert child.request(calls=2, width=None).keys() == SINGLE
-            widths = {"calls_per_s@3", "cpu_us@3"}
-            figures = child.request(calls=4, width=3)
-            assert figures.keys() == widths
-            assert min(figures.values()) > 0
-            assert child.request().keys() == PERCENTILES
+    results = await measure_code(
+        {name: variant.code() for name, variant in chosen.items()},
+        users=(1, 3),
+        seconds=0.02,
+        rounds=1,
+        warm_up=0.0,
+        slice_seconds=0.02,
+    )
+    for result in results:
+        for subject in result.targets:
+            figures = subject.figures()
+            assert min(figures["cpu"], figures["rate"], figures["p50"]) > 0
 
 
 @pytest.mark.parametrize("shape", ["stdio", "json", "sse"])
-def test_each_client_knows_how_much_it_can_be_asked_for(bench, shape):
+def test_each_client_has_numbers_of_calls_in_flight_that_are_measured(bench, shape):
     for peer in bench.CLIENTS.values():
-        assert peer.divisors[shape] >= 1
         assert set(peer.widths.get(shape, ())) <= set(bench.WIDTHS)
 
 

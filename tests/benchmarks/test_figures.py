@@ -1,6 +1,5 @@
 """The benchmarks' arithmetic: percentiles, ratios, budgets and verdicts."""
 
-import asyncio
 import json
 import platform
 from pathlib import Path
@@ -8,52 +7,6 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-
-
-def test_percentiles_are_nearest_rank(benchmark_module):
-    measure = benchmark_module("harness.measure")
-    laps = [n * 1000 for n in range(1000, 0, -1)]
-    assert measure.percentiles(laps) == {"p50_us": 500, "p99_us": 990, "p999_us": 999}
-    assert measure.percentiles([7000]) == {"p50_us": 7, "p99_us": 7, "p999_us": 7}
-
-
-def test_every_slice_makes_exactly_its_calls_with_its_width_in_flight(benchmark_module):
-    measure = benchmark_module("harness.measure")
-    calls = running = most = 0
-
-    async def call():
-        nonlocal calls, running, most
-        calls += 1
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0)
-        running -= 1
-
-    figures = asyncio.run(measure.measure_in_flight(call, 200, 8))
-    assert (calls, most) == (200 + measure.WARM_UP_CALLS, 8)
-    assert set(figures) == {"calls_per_s@8", "cpu_us@8"}
-    assert len(asyncio.run(measure.time_calls(call, 30))) == 30
-    assert set(asyncio.run(measure.measure_cpu(call, 30))) == {"cpu_us"}
-    assert calls == 230 + 3 * measure.WARM_UP_CALLS + 30
-
-
-@pytest.mark.parametrize(("calls", "expected"), [(1, 2), (24, 48), (25, 50), (500, 50)])
-def test_what_goes_before_is_no_more_than_twice_what_is_measured(
-    benchmark_module, calls, expected
-):
-    assert benchmark_module("harness.measure").warm_up_calls(calls) == expected
-
-
-def test_as_many_go_before_as_there_will_be_in_flight(benchmark_module):
-    measure = benchmark_module("harness.measure")
-    calls = 0
-
-    async def call():
-        nonlocal calls
-        calls += 1
-
-    asyncio.run(measure.measure_in_flight(call, 70, 64))
-    assert calls == 64 + 70
 
 
 def test_a_ratio_is_taken_slice_by_slice_and_not_from_medians(benchmark_module):

@@ -140,7 +140,7 @@ def result(name="clients", **figures):
         "format": 1,
         "benchmark": name,
         "machine": MACHINE,
-        "plan": {"rounds": 1, "slices": 2, "calls": 3, "widths": []},
+        "plan": {"rounds": 1, "slices": 2, "calls": 3, "slice": "", "widths": []},
         "baselines": dict.fromkeys(FACTORS, FLOOR),
         "summary": {variant: of(factor) for variant, factor in FACTORS.items()},
         "compared": [{"variant": OTHER, "against": OURS, "figures": thrice}],

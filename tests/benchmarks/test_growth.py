@@ -1,7 +1,7 @@
 """Growth: which points there are, and that a ratio is one to the first of them."""
 
 import asyncio
-from contextlib import contextmanager
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -22,36 +22,36 @@ class FakeChild:
         self.done = 0
         self.sessions = 1
         self.turns = 1
-        self.widths = []
 
-    def request(self, *, calls=0, width=1, **order):
-        if order:
-            what = order["do"]
-            if what == "memory":
-                return {"rss_kib": 1000 * self.sessions}
-            setattr(
-                self, {"grow": "sessions", "take_turns": "turns"}[what], order["with"]
-            )
+    async def request(
+        self, *, calls=0, users=1, method="", argument=0, timed=True, timeout=None
+    ):
+        if method == "memory":
+            return {"rss_kib": 1000 * self.sessions}
+        if method:
+            name = {"grow": "sessions", "take_turns": "turns"}[method]
+            setattr(self, name, argument)
             return {}
-        FakeChild.machine *= 1.07  # it gets slower all the time
+        FakeChild.machine *= 1.03  # it gets slower all the time
         cost = 10 if self.is_floor else 20 + self.done // 1000 + self.turns
         self.done += calls
-        self.widths.append(width)
-        return {f"cpu_us@{width}": cost * FakeChild.machine / width}
+        return {"cpu": 1_000 * calls * cost * FakeChild.machine / users}
 
 
 @pytest.fixture
 def path(benchmark_module, axes, monkeypatch):
     rounds = benchmark_module("harness.rounds")
 
-    @contextmanager
-    def open_variant(variant, prefix):
+    @asynccontextmanager
+    async def fake_process(code):
         FakeChild.opened += 1
-        yield FakeChild(is_floor=variant.name == "floor")
+        yield FakeChild(is_floor=code.argument == "floor")
 
-    monkeypatch.setattr(axes, "open_variant", open_variant)
+    monkeypatch.setattr(axes, "CodeProcess", fake_process)
     monkeypatch.setattr(FakeChild, "opened", 0)
-    mine, floor = (rounds.Variant(name, "m:f", "", name) for name in ("mine", "floor"))
+    mine, floor = (
+        rounds.Variant(name, "m:f", name, name) for name in ("mine", "floor")
+    )
     return axes.MeasuredPath("mine", mine, floor, max_calls=10_000, max_sessions=100)
 
 
@@ -62,11 +62,11 @@ def test_the_points_of_an_axis_are_powers(axes):
     assert axes.powers_of_two(512) == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
 
 
-def test_a_session_that_costs_more_with_each_call_is_seen_whatever_the_machine_does(
+async def test_a_session_that_costs_more_with_each_call_is_seen_on_any_machine(
     axes, path
 ):
     effort = axes.Effort(rounds=3, slices=2, calls=50)
-    rounds = axes.measure_calls_made(path, effort, 1_000_000)
+    rounds = await axes.measure_calls_made(path, effort, 1_000_000)
     assert len(rounds) == 3
     for each in rounds:
         assert each["cpu_us@calls=100"]["ratio"] == 1
@@ -77,18 +77,18 @@ def test_a_session_that_costs_more_with_each_call_is_seen_whatever_the_machine_d
     assert FakeChild.opened == 1 + 3
 
 
-def test_sessions_are_opened_one_is_called_and_then_all_in_turn(axes, path):
+async def test_sessions_are_opened_one_is_called_and_then_all_in_turn(axes, path):
     effort = axes.Effort(rounds=2, slices=2, calls=50)
-    first, _ = axes.measure_sessions(path.variant, path, effort, 1_000)
+    first, _ = await axes.measure_sessions(path.variant, path, effort, 1_000)
     assert first["cpu_us@sessions=100"]["ratio"] == pytest.approx(1, rel=0.15)
     assert first["cpu_us@turns=100"]["ratio"] > 4
     assert first["rss_kib@sessions=100"] == {"value": 100_000, "ratio": 100}
     assert "cpu_us@sessions=1000" not in first
 
 
-def test_calls_in_flight_are_divided_by_those_of_the_same_moment(axes, path):
+async def test_calls_in_flight_are_divided_by_those_of_the_same_moment(axes, path):
     effort = axes.Effort(rounds=2, slices=1, calls=5)
-    rounds = axes.measure_in_flight(path.floor, effort, 8)
+    rounds = await axes.measure_in_flight(path.floor, effort, 8)
     assert list(rounds[0]) == ["cpu_us@1", "cpu_us@2", "cpu_us@4", "cpu_us@8"]
     for each in rounds:
         assert each["cpu_us@1"]["ratio"] == 1
@@ -136,14 +136,3 @@ def test_every_path_has_a_line_for_the_end_of_each_axis(benchmark_module, monkey
     assert ("HTTP client", "cpu_us@sessions=1000") in lines
     assert ("stdio server", "cpu_us@512") in lines
     assert not any("stdio server" in who and "sess" in what for who, what in lines)
-
-
-def test_a_variant_does_what_it_is_told(benchmark_module):
-    child = benchmark_module("harness.child")
-
-    class Call:
-        async def grow(self, many):
-            return {"grown": many}
-
-    asked = child.handle_request(Call(), {"do": "grow", "with": 7}, [])
-    assert asyncio.run(asked) == {"grown": 7}

@@ -20,9 +20,9 @@ def test_each_is_divided_by_what_is_measured_too(bench):
 @pytest.mark.parametrize(
     ("name", "files"), [("Group, children", 4), ("gateway, a child each", 5)]
 )
-def test_each_of_a_few_takes_as_many_files_as_each_of_many(bench, name, files):
+async def test_each_of_a_few_takes_as_many_files_as_each_of_many(bench, name, files):
     variant = next(each for each in bench.variants() if each.name == name)
-    figures = bench.measure_variant(variant, 3)
+    figures = await bench.measure_variant(variant, 3)
     assert figures.keys() == {"each_kib", "files_each", "opening_ms", "cpu_us"}
     assert figures["files_each"] == files
     assert min(figures["opening_ms"], figures["cpu_us"]) > 0

@@ -34,7 +34,8 @@ def text_of(result):
     ],
 )
 def test_every_way_in_memory_does_the_same_work(benchmark_module, target, era):
-    make = benchmark_module("harness.child").load(target)
+    module, _, name = target.partition(":")
+    make = getattr(benchmark_module(module), name)
 
     async def results():
         async with asyncio.timeout(BOUND_S), make(era) as call:
@@ -58,7 +59,7 @@ def test_the_floor_shares_no_object_between_its_ends(benchmark_module):
 
 def test_what_is_not_installed_is_left_out_and_named(bench, monkeypatch, capsys):
     absent = bench.ROOT / ".absent"
-    monkeypatch.setattr(bench, "PEERS", absent)
+    monkeypatch.setattr(bench, "peer_python", lambda _: absent)
     ran = []
     monkeypatch.setattr(bench, "run", lambda _, found, *__, **___: ran.extend(found))
     bench.main()

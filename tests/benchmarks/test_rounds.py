@@ -1,21 +1,24 @@
-"""What is opened, where it runs and what is asked of it."""
+"""Rounds of clients: what is opened, on which cores, and which figures come of it."""
 
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-PATIENCE = 30
+from mcpwire.bench import CodeProcess
+
+WAIT_S = 30
 CHILD = """
 import json, os, sys
 print("{}", flush=True)
 for line in sys.stdin:
-    asked = json.loads(line)
-    told = {"words": len(sys.argv), "is_set": float(os.environ["MEASURED"]), **asked}
-    print(json.dumps(told), flush=True)
+    request = json.loads(line)
+    answer = {"words": sys.argv[1:], "value": os.environ["MEASURED"], **request}
+    print(json.dumps(answer), flush=True)
 """
 
 
@@ -24,80 +27,106 @@ def rounds(benchmark_module):
     return benchmark_module("harness.rounds")
 
 
-def test_a_variant_names_the_command_and_the_environment_that_measure_it(rounds):
+async def test_a_variant_has_the_command_and_the_environment_of_its_program(rounds):
     variant = rounds.Variant(
         "foreign",
         "module:function",
         "argument",
         "floor",
-        interpreter=(sys.executable, "-c", CHILD),
+        interpreter=(sys.executable, "-c"),
+        program=CHILD,
         environment={"MEASURED": "7"},
     )
-    with rounds.open_variant(variant, []) as child:
-        told = child.request(calls=3, width=None)
-    assert told == {"words": 3, "is_set": 7, "calls": 3, "width": None}
+    async with CodeProcess(variant.code()) as child:
+        answer = await child.request(users=1, calls=3)
+    assert answer == {
+        "words": ["module:function", "argument"],
+        "value": "7",
+        "users": 1,
+        "calls": 3,
+    }
 
 
-def test_a_variant_is_measured_by_this_interpreter_unless_it_says_otherwise(rounds):
+def test_a_variant_is_measured_by_this_interpreter_by_default(rounds):
     variant = rounds.Variant("floor", "no_such_module:f", "", "floor")
-    assert (variant.interpreter, variant.environment) == ((), {})
+    assert variant.code().interpreter == (sys.executable,)
+    assert variant.code(("pinned",)).interpreter == ("pinned", sys.executable)
+    assert variant.code().folder == rounds.FOLDER
     assert hash(variant) == hash(
         rounds.Variant("floor", "no_such_module:f", "", "floor")
     )
-    assert rounds.CHILD[0] == sys.executable
 
 
 @pytest.mark.parametrize(
-    ("calls", "divisor", "width", "expected"),
-    [
-        (500, 1, None, 500),
-        (500, 10, None, 50),
-        (500, 10, 32, 50),
-        (500, 10, 64, 64),
-        (200, 1, 512, 2048),
-        (200, 10, 512, 512),
-        (5, 10, None, 1),
-    ],
+    ("fields", "expected"),
+    [({}, None), ({"widths": (1, 8)}, 8), ({"max_users": 1}, 1)],
 )
-def test_a_slice_has_a_call_for_each_in_flight_at_least(
-    rounds, calls, divisor, width, expected
+def test_a_variant_gets_no_more_calls_in_flight_than_it_supports(
+    rounds, fields, expected
 ):
-    variant = rounds.Variant("slow", "m:f", "", "floor", divisor)
-    assert variant.calls(rounds.Plan(1, 1, calls, ()), width) == expected
+    variant = rounds.Variant("narrow", "m:f", "", "floor", **fields)
+    assert variant.code().max_users == expected
 
 
-def test_a_variant_is_measured_with_no_width_but_its_own(rounds):
-    plan = rounds.Plan(1, 2, 3, (8, 32))
-    asked = []
+def subject(figures):
+    """Return a subject of two slices with the same figures in each."""
+    return SimpleNamespace(
+        figures=lambda: figures,
+        figures_of_slices=lambda name: [figures[name]] * 2,
+        slices=(None, None),
+    )
 
-    class Child:
-        """Tells what it was asked."""
 
-        def __init__(self, name, widths):
-            self.variant = rounds.Variant(name, "m:f", "", "floor", widths=widths)
+@pytest.mark.parametrize("pinned", [True, False])
+def test_one_call_at_a_time_is_pinned_and_each_variant_has_its_own_widths(
+    rounds, monkeypatch, pinned
+):
+    figures = {"p50": 1.0, "p99": 2.0, "p99.9": 3.0, "cpu": 4.0, "rate": 5.0}
+    cores, pins = {3, 5}, []
 
-        def request(self, **request):
-            asked.append((self.variant.name, *request.values()))
-            return {"x": 1}
+    async def measure_code(codes, *, users, on_users, **_):
+        for position in range(len(users)):
+            on_users(position, dict.fromkeys(codes, 7))
+        return [
+            SimpleNamespace(subjects=[subject(figures) for _ in codes]) for _ in users
+        ]
 
-    children = [Child("floor", None), Child("narrow", (8,))]
+    monkeypatch.setattr(rounds, "measure_code", measure_code)
+    monkeypatch.setattr(rounds, "usable_cores", lambda: cores)
+    monkeypatch.setattr(rounds, "pin_processes", lambda *pin: pins.append(pin))
+    variants = [
+        rounds.Variant("floor", "m:f", "", "floor"),
+        rounds.Variant("narrow", "m:f", "", "floor", widths=(8,)),
+    ]
     slices = {"floor": {}, "narrow": {}}
-    rounds.measure_slices(children, plan, widths=(None, 8, 32), slices=slices)
-    mine = [request for name, *request in asked if name == "narrow"]
-    assert mine == [[3, None], [32, 8]] * 2 + [[]]
-    assert len(slices["floor"]["x"]) == 7
-    assert [name for name, *_ in asked[:6:2]] == ["narrow", "narrow", "floor"]
+    rounds.measure_leg(variants, rounds.Plan(1, 2, 0, (8, 32), pinned=pinned), slices)
+    assert pins == ([(7, {3})] * 2 + [(7, cores)] * 4 if pinned else [])
+    single = {"cpu_us": [4, 4], "p50_us": [1], "p99_us": [2], "p999_us": [3]}
+    at = {"p50_us": [1], "p99_us": [2], "p999_us": [3], "calls_per_s": [5, 5]}
+    at_8, at_32 = (
+        {
+            f"{name}@{width}": values
+            for name, values in (at | {"cpu_us": [4, 4]}).items()
+        }
+        for width in (8, 32)
+    )
+    assert slices == {"floor": single | at_8 | at_32, "narrow": single | at_8}
+
+
+def test_a_variant_that_fails_ends_the_run_with_one_line(rounds):
+    variant = rounds.Variant("x", "m:f", "", "x", interpreter=("/absent/program",))
+    with pytest.raises(SystemExit, match="cannot start the code 'x'"):
+        rounds.measure_leg([variant], rounds.Plan(1, 1, 0, ()), {"x": {}})
 
 
 def test_only_the_variants_of_a_leg_are_open_at_once(rounds, monkeypatch):
     opened = []
     monkeypatch.setattr(
-        rounds, "open_all", lambda leg, *_: opened.append([v.name for v in leg]) or []
+        rounds, "measure_leg", lambda leg, *_: opened.append([v.name for v in leg])
     )
-    monkeypatch.setattr(rounds, "measure_slices", lambda *_, widths, slices: None)
     legs = {"a": "stdio", "b": "http", "c": "stdio"}
     variants = [rounds.Variant(n, "m:f", "", "a", leg=leg) for n, leg in legs.items()]
-    rounds.run_rounds(variants, rounds.Plan(2, 1, 1, ()), len)
+    rounds.run_rounds(variants, rounds.Plan(2, 1, 0, ()), len)
     assert opened == [["a", "c"], ["b"]] * 2
 
 
@@ -108,7 +137,7 @@ import subprocess, sys, threading
 threading.Thread(target=sys.stdin.read, daemon=True).start()
 with subprocess.Popen(["cat"], stdin=subprocess.PIPE):
     print("there", flush=True)
-    threading.Event().wait({PATIENCE})
+    threading.Event().wait({WAIT_S})
 """
     cores = rounds.usable_cores()
     with subprocess.Popen(

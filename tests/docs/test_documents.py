@@ -99,12 +99,12 @@ def test_each_block_of_a_document_is_run_or_harmless(document):
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_each_file_of_a_document_is_used_by_a_command(document):
+def test_each_file_of_a_document_is_used_by_a_command_or_another_file(document):
     used = ""
     for block in reversed(blocks(document)):
         name = file_name(block)
         assert name is None or name in used or Path(name).stem in used, str(block)
-        used += block.text if block.language == "console" else ""
+        used += block.text if name or block.language == "console" else ""
 
 
 def test_the_documents_show_something():
