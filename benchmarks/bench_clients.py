@@ -76,13 +76,13 @@ def python_peer(peer: str, module: str, **fields: Any) -> Peer:
     return Peer(interpreter(peer), target, peer_python(peer), **fields)
 
 
-HANGS_UP = "hangs up on an event stream that has answered: a connection for each call"
+CLOSES = "closes the connection after each event stream, and opens one for each call"
 CLIENTS = {
-    "Python SDK": python_peer("python-sdk", "python_sdk", remark=HANGS_UP),
+    "Python SDK": python_peer("python-sdk", "python_sdk", remark=CLOSES),
     "FastMCP": python_peer(
         "fastmcp",
         "fastmcp_client",
-        remark=HANGS_UP,
+        remark=CLOSES,
         # By default FastMCP looks for a newer version over the network at each start.
         environment={"FASTMCP_CHECK_FOR_UPDATES": "off"},
     ),
@@ -101,9 +101,9 @@ CLIENTS = {
         is_modern=False,
         widths={"json": UP_TO_64, "sse": UP_TO_64},
         remark=(
-            "stands on version 1 of the Python SDK, which has sessions only and hangs "
-            "up on event streams, too; a call that waits 5 s for a "
-            "connection ends its session, and of 512 some do"
+            "uses version 1 of the Python SDK, which supports sessions only and also "
+            "closes the connection after each event stream; a call that waits 5 s for "
+            "a connection ends the session, which happens with 512 calls in flight"
         ),
     ),
     "chuk-mcp": python_peer(
@@ -112,10 +112,10 @@ CLIENTS = {
         is_modern=False,
         widths={"stdio": UP_TO_64, "json": (1,), "sse": (1,)},
         remark=(
-            "has sessions only, up to 2025-06-18; an answer goes to whichever call has "
-            "waited longest, and is thrown away where it is another's: it is asked for "
-            "no more in flight than goes well; over HTTP it makes one call after the "
-            "other, each on a new connection with a new TLS context"
+            "supports sessions only, up to 2025-06-18; it gives an answer to the call "
+            "that has waited longest, and drops the answer if that is another call's, "
+            "so over stdio it is measured with up to 64 calls in flight; over HTTP it "
+            "makes one call at a time, each on a new connection with a new TLS context"
         ),
     ),
 }

@@ -29,7 +29,7 @@ TITLES = {
     "p999_us": "p99.9",
     "calls_per_s": "calls/s",
     "mib_per_s": "MiB/s",
-    "memory_syscalls": "asked the kernel for memory in 10,000 calls",
+    "memory_syscalls": "system calls for memory in 10,000 calls",
 }
 UNITS = {"us": "us", "ms": "ms", "s": "s", "kib": "KiB", "mib": "MiB"}
 """Units by the suffix of a figure's name, for figures without an entry in `TITLES`."""
