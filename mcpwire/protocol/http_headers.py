@@ -345,8 +345,7 @@ class MirroredHeaders:
         # The method needs no encoding (2026-07-28, "Value Encoding").
         lines += f"mcp-name: {encode_value(name)}\r\n".encode("ascii")
         headers = self._headers_by_tool.get(name) if method == "tools/call" else None
-        arguments = params.get("arguments")
-        if headers and isinstance(arguments, dict):
+        if headers and isinstance(arguments := params.get("arguments"), dict):
             for header, value in mirror_params(headers, arguments):
                 lines += field_line(header.lower(), value)
         return lines

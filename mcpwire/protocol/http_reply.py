@@ -421,14 +421,11 @@ class Reply:
     success status. A ``"stream"`` is the stream of a GET, which belongs to no request.
     """
 
-    # Most replies never set these.
+    # Most replies neither set nor read these.
     headers: Mapping[str, str] | None = None  # the user's
     url: Url | None = None  # the requested URL, if it is not the target's
-    aborted: MCPError | None = None  # set from outside; engines check before waiting
-    openings = messages = pauses = questions = 0
-    resumption: Resumption | None = None
+    questions = 0
     is_resumed = False  # whether it continues an earlier stream
-    timer: Any = None  # limits the time for the body of an error
     backoff: StreamBackoff | None = None  # of a long-lived stream
     result: dict[str, Any] | None = None
     _malformed: InvalidMessage | None = None  # possibly a malformed response
@@ -450,6 +447,10 @@ class Reply:
         self.id = id
         self.handle = handle
         self.on_notification = on_notification
+        self.openings = self.messages = self.pauses = 0
+        self.aborted: MCPError | None = None  # set from outside
+        self.resumption: Resumption | None = None
+        self.timer: Any = None  # limits the time for the body of an error
         self.restart()
 
     def restart(self) -> None:
@@ -466,11 +467,6 @@ class Reply:
         self._body_kind: BodyKind = "other"
         self._decoder: SSEDecoder | None = None
         self._has_started = False  # whether messages were read without a decoder
-
-    @property
-    def method(self) -> str:
-        """The method of the request."""
-        return self.what
 
     @property
     def can_resume(self) -> bool:
@@ -510,19 +506,19 @@ class Reply:
             self._body_kind = kind
         elif kind == "stream":
             self._body_kind = kind
-            self._open_stream()
+            self.openings += 1
+            if self.kind != "call" or self.openings > 1 or self.what == LISTEN:
+                self._open_long_stream()
         else:
             self._process_head()
 
-    def _open_stream(self) -> None:
-        self.openings += 1
+    def _open_long_stream(self) -> None:
         if self.kind == "notification":
             self.is_over = True
             return
         if self.kind == "stream":
             self.is_resumed = self.can_resume
-        if self.kind == "stream" or self.openings > 1 or self.what == LISTEN:
-            self._owner.on_stream_open(self)
+        self._owner.on_stream_open(self)
 
     def _process_head(self) -> None:
         """Process a head without a stream and without a usable body."""
@@ -734,14 +730,14 @@ class Reply:
         if (
             type(message) is dict
             and len(message) == 3
-            and message.get("id") == self.id
-            and type(message["id"]) is int
+            and (id := message.get("id")) == self.id
+            and type(id) is int
             and self.kind == "call"
-            and type(message.get("result")) is dict
+            and type(result := message.get("result")) is dict
             and message.get("jsonrpc") == "2.0"
             and not self.is_over
         ):
-            self.result = message["result"]
+            self.result = result
             self.is_over = True
         elif type(message) is list:
             self._receive_batch(message, data)

@@ -287,10 +287,10 @@ def test_one_reader_reads_one_response_after_the_other():
 def test_how_long_the_server_keeps_idle_connections_is_read(field, seconds):
     head = OK + b"keep-alive: " + field + b"\r\ncontent-length: 0\r\n\r\n"
     reader, _ = read(head)
-    assert reader.keep_alive_s == seconds
+    assert reader.idle_s == seconds
     reader.expect(Taker())
     reader.feed(OK + b"content-length: 0\r\n\r\n")
-    assert reader.keep_alive_s == inf
+    assert reader.idle_s == inf
 
 
 PIECES = st.sampled_from(

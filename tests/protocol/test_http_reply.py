@@ -349,7 +349,7 @@ def test_a_reply_is_fed_anew_as_if_it_were_new():
     assert kept(reply) == 0
     feed(reply, 200, SSE, event(answer()))
     check(reply, RESULT)
-    assert reply.method == METHOD
+    assert reply.what == METHOD
 
 
 @given(st.lists(st.binary(max_size=40), max_size=8), st.sampled_from([200, 202, 404]))

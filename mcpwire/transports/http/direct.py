@@ -23,6 +23,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import ConnectError, ConnectionClosed, TransportError
+from mcpwire.transports.base import wait_at_most
 from mcpwire.transports.http.connecting import (
     connect,
     connect_error,
@@ -90,7 +91,7 @@ class DirectEngine:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
         self._is_closed = False
-        self._all_closed: asyncio.Future[None] | None = None
+        self._all_closed = asyncio.Event()
 
     def __repr__(self) -> str:
         return (
@@ -237,7 +238,7 @@ class DirectEngine:
             connection.abort()
             return
         self.idle.append(connection)
-        self.close_after(connection, min(IDLE_TIMEOUT_S, reader.keep_alive_s))
+        self.close_after(connection, reader.idle_s)
 
     def remove(self, connection: Connection) -> None:
         """Remove a connection that has ended."""
@@ -245,12 +246,8 @@ class DirectEngine:
             self.idle.remove(connection)
         self.connections.discard(connection)
         self.blocked.discard(connection)
-        if (
-            self._all_closed is not None
-            and not self.connections
-            and not self._all_closed.done()
-        ):
-            self._all_closed.set_result(None)
+        if not self.connections:
+            self._all_closed.set()
 
     # Timer
 
@@ -288,9 +285,8 @@ class DirectEngine:
                 connection.transport.close()
         try:
             if self.connections:
-                if self._all_closed is None:
-                    self._all_closed = asyncio.get_running_loop().create_future()
-                await asyncio.wait([self._all_closed], timeout=CLOSE_TIMEOUT_S)
+                self._all_closed.clear()
+                await wait_at_most(CLOSE_TIMEOUT_S, self._all_closed.wait())
         finally:
             for connection in list(self.connections):
                 connection.abort()
@@ -337,7 +333,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, engine: DirectEngine, sock: socket.socket) -> None:
         self.socket = sock
-        self.reader = ResponseReader(engine.limits)
+        self.reader = ResponseReader(engine.limits, IDLE_TIMEOUT_S)
         self.reply: ResponseSink | None = None  # ``None`` while idle
         self.waiter: asyncio.Future[None] | None = None
         self.close_at = 0.0  # when to close it, idle or in the rest of a body

@@ -78,18 +78,17 @@ class ResponseReader:
     chunk extensions and trailers.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, max_idle_s: float = inf) -> None:
         self.is_complete = True
         """Whether the expected response is complete; also true before the first."""
         self.may_reuse = True
         """Whether another request may follow once the response is complete."""
         self.has_started = False
         """Whether any byte of the expected response was received."""
-        self.keep_alive_s = inf
-        """Idle timeout in seconds by the ``Keep-Alive`` field; infinite without it."""
+        self.idle_s = self._max_idle_s = max_idle_s
+        """Seconds that the connection may be idle; less if ``Keep-Alive`` says so."""
         self._head_max = limits.head
         self._sink: ResponseSink | None = None
-        self._raised: BaseException | None = None
         self._fields: dict[bytes, bytes] = {}
         self._status = 0  # of a head that is not passed to the sink yet
         self._chunks: list[bytes] = []
@@ -101,6 +100,7 @@ class ResponseReader:
     def expect(self, sink: ResponseSink) -> None:
         """Expect a response, and pass it to a sink."""
         self._sink = sink
+        self._overhead = 0
         self.is_complete = self.has_started = self._is_head_done = False
 
     @property
@@ -119,7 +119,10 @@ class ResponseReader:
             self.may_reuse = False
             return
         if not self.has_started:
-            self._begin(data)
+            self.has_started = True
+            if data[0] != 0x48:  # "H": llhttp also accepts RTSP/, ICE/ and empty lines
+                self.may_reuse = False
+                raise _not_http_error(data)
         self._overhead += len(data)
         if self._overhead > self._head_max and not self._is_head_done:
             self._feed_over_limit(data)
@@ -140,16 +143,6 @@ class ResponseReader:
             self._sink = None
             self.is_complete = True
 
-    def _begin(self, data: bytes | memoryview) -> None:
-        self.has_started = True
-        self._overhead = 0
-        if data[0] != 0x48:  # "H": llhttp also accepts RTSP/, ICE/ and empty lines
-            self.may_reuse = False
-            raise RemoteProtocolError(
-                f"expected an HTTP/1.1 status line, got {bytes(data[:_SHOWN_BYTES])!r}",
-                hint=_HINTS.get(data[0]),
-            )
-
     def _feed_over_limit(self, data: bytes | memoryview) -> None:
         self._overhead -= len(data)
         room = self._head_max - self._overhead
@@ -166,8 +159,7 @@ class ResponseReader:
         if self.is_complete:  # the fault is in bytes after the response
             return None
         if isinstance(parser_error, HttpParserCallbackError):
-            # A `KeyboardInterrupt` is only in the context.
-            return self._raised or parser_error.__context__ or parser_error
+            return parser_error.__context__ or parser_error
         return RemoteProtocolError(
             f"the response is not acceptable HTTP: {parser_error}"
         )
@@ -175,12 +167,12 @@ class ResponseReader:
     def _pass_to_sink(self, sink: ResponseSink, refusal: BaseException | None) -> None:
         """Pass the collected parts to the sink, then raise `refusal`."""
         if self._status:
-            status, self._status = self._status, 0
-            sink.head(status, self._fields)
+            sink.head(self._status, self._fields)
+            self._status = 0
         chunks = self._chunks
         if chunks:
             self._overhead = 0
-            data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            data = b"".join(chunks)  # without a copy if it is one chunk
             chunks.clear()
             if not self._discards_body:
                 sink.data(data)
@@ -233,13 +225,7 @@ class ResponseReader:
 
     def on_headers_complete(self) -> None:
         """Check the head; keep a final head for the sink."""
-        try:
-            self._check_head(self._fields)
-        except RemoteProtocolError as error:
-            self._raised = error
-            raise
-
-    def _check_head(self, fields: dict[bytes, bytes]) -> None:
+        fields = self._fields
         keeps_alive = self._parser.should_keep_alive()
         version = "1.1"
         # RFC 9112 section 9.3: only HTTP/1.1 persists without that field. Reading the
@@ -257,11 +243,11 @@ class ResponseReader:
         self._discards_body = b"content-encoding" in fields and _is_unreadable(
             status, fields[b"content-encoding"]
         )
-        self.keep_alive_s = inf
+        self.idle_s = self._max_idle_s
         if b"keep-alive" in fields:
             match = _KEEP_ALIVE.search(fields[b"keep-alive"])
-            self.keep_alive_s = inf if match is None else float(match[1])
-        self.may_reuse = keeps_alive and self.keep_alive_s > 0
+            self.idle_s = min(self.idle_s, inf if match is None else float(match[1]))
+        self.may_reuse = keeps_alive and self.idle_s > 0
         self._is_head_done = True
         self._overhead = 0
         self._status = status
@@ -270,6 +256,13 @@ class ResponseReader:
         """Mark the response as complete, unless the message is an interim one."""
         if self._is_head_done:
             self.is_complete = True
+
+
+def _not_http_error(data: bytes | memoryview) -> RemoteProtocolError:
+    return RemoteProtocolError(
+        f"expected an HTTP/1.1 status line, got {bytes(data[:_SHOWN_BYTES])!r}",
+        hint=_HINTS.get(data[0]),
+    )
 
 
 def _check_interim(status: int) -> None:

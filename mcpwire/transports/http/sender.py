@@ -34,7 +34,6 @@ class Sender:
     """Base of a channel that sends its requests through an HTTP engine."""
 
     _error_body_s = MAX_ERROR_BODY_S
-    is_traced = False
     _trace: Trace | None
 
     def __init__(
@@ -43,13 +42,11 @@ class Sender:
         self._http = target
         self._engine = engine
         self._loop = loop
+        self.is_traced = False
         self._pauses: dict[Reply, asyncio.Timeout] = {}
-
-    def _exchange(self, reply: Reply, request: Request) -> Coroutine[Any, Any, None]:
-        """Send a request; follow redirects if the target allows them."""
-        if self._http.follow_redirects:
-            return self._follow_redirects(reply, request)
-        return self._send_once(reply, request)
+        self._exchange = (
+            self._follow_redirects if target.follow_redirects else self._send_once
+        )
 
     def _send_once(self, reply: Reply, request: Request) -> Coroutine[Any, Any, None]:
         if self._trace is not None:
