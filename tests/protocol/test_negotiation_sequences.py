@@ -1,4 +1,4 @@
-"""Whatever a server answers, in whatever order: the handshake ends, and as it may."""
+"""Random answers in random order: the handshake ends, and only in allowed ways."""
 
 import attrs
 import pytest
@@ -75,7 +75,7 @@ MODE = st.sampled_from([*MODES, *(r.name for r in REVISIONS)])
 
 @attrs.define
 class Shell:
-    """Keeps what is open, as a shell does, and checks each step against it."""
+    """Tracks the open requests, as a shell does, and checks each step against them."""
 
     allowed: tuple
     open: list = attrs.Factory(list)
@@ -105,7 +105,7 @@ class Shell:
         version = proposed_by(step)
         (revision,) = [r for r in self.allowed if r.name == version]
         if step.method == "initialize":
-            # After a proof of the modern era only what the server named is spoken.
+            # After a proof of the modern era only a named revision may be initialized.
             assert revision.era is Era.SESSION
             assert not self.is_modern or version in self.may_initialize
         else:
@@ -141,7 +141,7 @@ class Shell:
 
 
 def run(mode, draw):
-    """Negotiate with a server that answers as drawn; return what is to be judged."""
+    """Negotiate with a server that answers as drawn; return the data to check."""
     shell = Shell(parse_mode(mode))
     record = Negotiation()
     operation = negotiate(
