@@ -63,7 +63,7 @@ UNKNOWN = {"type": "object", "properties": {}}
 
 # Valid and invalid values
 
-GOOD = [
+VALID = [
     ({"type": "string"}, "", ""),
     ({"type": "string", "minLength": 2, "maxLength": 2}, "äö", "äö"),
     ({"type": "string", "maxLength": 1}, "\U0001f600", "\U0001f600"),
@@ -93,7 +93,7 @@ GOOD = [
     *((UNKNOWN, value, value) for value in ("a", 1, 1.5, True, ["a"], [])),
 ]
 
-BAD = [
+INVALID = [
     ({"type": "string"}, 1, "expected text, got 1"),
     ({"type": "string"}, b"a", "expected text, got a value of type bytes"),
     ({"type": "string", "minLength": 2}, "a", "1 characters, the minimum is 2"),
@@ -134,14 +134,14 @@ BAD = [
 
 
 @pytest.mark.rule("ELIC-20")
-@pytest.mark.parametrize(("schema", "value", "sent"), GOOD)
+@pytest.mark.parametrize(("schema", "value", "sent"), VALID)
 def test_valid_value_is_sent_as_its_plain_type(schema, value, sent):
     checked = check_value(field(**schema), value)
     assert (type(checked), checked) == (type(sent), sent)
 
 
 @pytest.mark.rule("ELIC-20")
-@pytest.mark.parametrize(("schema", "value", "reason"), BAD)
+@pytest.mark.parametrize(("schema", "value", "reason"), INVALID)
 def test_invalid_value_is_refused(schema, value, reason):
     with pytest.raises(ValueError) as caught:
         check_value(field(**schema), value)
@@ -401,7 +401,7 @@ DEFAULTED = st.dictionaries(
 
 @pytest.mark.rule("ELIC-06")
 @given(DEFAULTED, st.sampled_from(REVISIONS[2:]))
-def test_applied_defaults_fit_and_filling_twice_changes_nothing(properties, revision):
+def test_applied_defaults_fit_the_form_and_filling_is_idempotent(properties, revision):
     requested = form(properties)
     filled = fill_form(requested, {}, revision)
     assert fits(encode(requested), filled)

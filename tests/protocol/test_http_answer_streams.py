@@ -47,15 +47,15 @@ STREAMS = {
     # stream -> outcome, notifications, counters
     "the answer": (THE_ANSWER, RESULT, [], {}),
     "named": (event(answer(), name="message"), RESULT, [], {}),
-    "lines that end otherwise": (
+    "CRLF line ends": (
         THE_ANSWER.replace(b"\n", b"\r\n"), RESULT, [], {}),
-    "lines that end as of old": (THE_ANSWER.replace(b"\n", b"\r"), RESULT, [], {}),
+    "CR line ends": (THE_ANSWER.replace(b"\n", b"\r"), RESULT, [], {}),
     "a byte order mark": (b"\xef\xbb\xbf" + THE_ANSWER, RESULT, [], {}),
     "comments": (b": a\n\n:\n" + THE_ANSWER + b": b\n\n", RESULT, [], {}),
     "an event to begin with": (event(b"", id="1") + THE_ANSWER, RESULT, [], {}),
     "an empty event": (b"data\n\n" + THE_ANSWER, RESULT, [], {}),
     "blanks": (b"data:  \t\n\n" + THE_ANSWER, RESULT, [], {}),
-    "a time to come back": (b"retry: 5\n\n" + THE_ANSWER, RESULT, [], {}),
+    "a retry time": (b"retry: 5\n\n" + THE_ANSWER, RESULT, [], {}),
     "several lines of data": (
         event(b'{"jsonrpc":"2.0",\n"id":7,\n"result":{}}'), {}, [], {}),
     "other events": (
@@ -65,7 +65,7 @@ STREAMS = {
     "a notification behind": (THE_ANSWER + event(log(1)), RESULT, [1], {}),
     "its error": (event(failure()), OURS, [], {}),
     "an error, null for the id": (event(failure(id=None)), OURS, [], {}),
-    "an error, an id of nobody's": (event(failure(id="server-error")), OURS, [], {}),
+    "an error, an unknown id": (event(failure(id="server-error")), OURS, [], {}),
     "noise": (
         event(b"[DONE]") + event(b"ping") + THE_ANSWER, RESULT, [], {"noise": 2}),
     "an error event before it": (
@@ -119,7 +119,7 @@ STREAMS = {
         an(InvalidMessage, "Session not found", path="stream"), [], {"invalid": 1}),
     "a result without an id": (
         event({"jsonrpc": "2.0", "result": {}}), NO_ANSWER, [], {"invalid": 1}),
-    "unreadable, whose ever": (
+    "unreadable, without an id": (
         event(b'  {"jsonrpc":"2.0","result":'), NO_ANSWER, [], {"noise": 1}),
     "an error event": (
         event(b"out of memory", name="error"),
@@ -236,7 +236,7 @@ def test_event_over_the_limit_raises_and_earlier_events_count(way):
     check(fitting, RESULT)
 
 
-MANY = b"[" + b"{}," * 400_000 + b"{}]}"
+LARGE_LIST = b"[" + b"{}," * 400_000 + b"{}]}"
 
 
 @pytest.mark.attack("X12")
@@ -244,8 +244,8 @@ MANY = b"[" + b"{}," * 400_000 + b"{}]}"
 @pytest.mark.parametrize("way", ["whole", "pieces"])
 def test_event_of_too_many_values_fails_the_call_that_it_answers(way, is_traced):
     limits = Limits(values=600_000)
-    ours = b'{"jsonrpc":"2.0","id":%d,"result":' % ID + MANY
-    others = b'{"jsonrpc":"2.0","method":"x","params":' + MANY
+    ours = b'{"jsonrpc":"2.0","id":%d,"result":' % ID + LARGE_LIST
+    others = b'{"jsonrpc":"2.0","method":"x","params":' + LARGE_LIST
     for data, error in ((ours, an(MessageTooLarge, "Limits.values")), (others, None)):
         owner = Owner(limits=limits)
         owner.is_traced = is_traced
@@ -328,9 +328,9 @@ def test_noise_lines_are_kept_shortened_and_up_to_the_limit():
 def test_listen_stream_reports_each_opening():
     owner = Owner("2026-07-28")
     reply = call(owner, LISTEN)
-    for turn in (1, 2):
-        feed(reply, 200, SSE, event(log(turn)))
-        assert owner.opened_streams == reply.openings == turn
+    for opening in (1, 2):
+        feed(reply, 200, SSE, event(log(opening)))
+        assert owner.opened_streams == reply.openings == opening
         check(reply, NO_OUTCOME)
         reply.restart()
     assert owner.notes == [1, 2]
@@ -412,7 +412,7 @@ def test_stream_means_the_same_wherever_it_is_cut(events, end, places, is_resume
     events = [each.replace(b"\n", end) for each in events]
     stream = b"".join(events)
     single = [bytes([byte]) for byte in stream]
-    seen = []
+    states = []
     for chunks in ([stream], cut(stream, places), single, events):
         owner = Owner()
         reply = call(owner)
@@ -421,8 +421,8 @@ def test_stream_means_the_same_wherever_it_is_cut(events, end, places, is_resume
         for chunk in chunks:
             reply.data(chunk)
         reply.end()
-        seen.append(state_of(reply, owner))
-    assert seen[0] == seen[1] == seen[2] == seen[3]
+        states.append(state_of(reply, owner))
+    assert states[0] == states[1] == states[2] == states[3]
 
 
 def test_error_event_fails_the_call_only_where_resumption_is_off():

@@ -128,7 +128,7 @@ FOUND = {
     "no jsonrpc": NO_JSONRPC,
     "jsonrpc 1.0": {**NO_JSONRPC, "jsonrpc": "1.0"},
     "jsonrpc as a number": {**NO_JSONRPC, "jsonrpc": 2.0},
-    "an id that can be none": failure(id=[1]),
+    "an invalid id": failure(id=[1]),
     "a result beside it": {**failure(), "result": None},
     "a batch of one": [failure()],
 }
@@ -142,7 +142,7 @@ NOT_FOUND = {
     "a result": text(answer()),
     "a notification": text(log()),
     "a notification that has an error": text({**log(), "error": {"code": 1}}),
-    "a request gone wrong": text({**log(), "jsonrpc": 1, "error": failure()["error"]}),
+    "a malformed request": text({**log(), "jsonrpc": 1, "error": failure()["error"]}),
     "a batch of two": text([failure(), failure()]),
     "OAuth's": b'{"error": "invalid_token", "error_description": "no"}',
     "null for an error": b'{"jsonrpc": "2.0", "id": 7, "error": null}',

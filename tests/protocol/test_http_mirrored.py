@@ -104,7 +104,7 @@ def test_name_that_is_not_plain_ascii_is_encoded(mirrored, name, value):
 
 @pytest.mark.attack("S19")
 @pytest.mark.parametrize("method", ["x\r\ny: 1", "größe", " x"])
-def test_method_that_is_no_header_value_is_refused(mirrored, method):
+def test_method_invalid_as_a_header_value_is_refused(mirrored, method):
     with pytest.raises(LocalProtocolError, match="visible ASCII"):
         mirrored.lines(method, {})
 
@@ -211,7 +211,7 @@ def test_tool_of_an_earlier_page_stays_known(mirrored):
 @pytest.mark.system("U27")
 def test_number_of_remembered_annotations_is_bounded(mirrored, monkeypatch):
     monkeypatch.setattr(http_headers, "_MAX_HEADERS", 10)
-    for turn in range(3):
+    for repetition in range(3):
         for number in range(25):
             mirrored.add_tools({"tools": [tool(f"tool-{number}")]})
             known = [
@@ -219,4 +219,4 @@ def test_number_of_remembered_annotations_is_bounded(mirrored, monkeypatch):
             ]
             assert len(known) <= 10
             assert number in known
-        assert known == list(range(15, 25)), turn
+        assert known == list(range(15, 25)), repetition

@@ -164,7 +164,7 @@ def test_server_stream_opens_with_its_head_and_ends_with_its_body():
         (200, None, RemoteProtocolError),
     ],
 )
-def test_reply_that_is_no_event_stream_is_an_error_at_its_head(
+def test_reply_other_than_an_event_stream_is_an_error_at_its_head(
     status, content_type, cls
 ):
     owner = Owner()
@@ -250,8 +250,10 @@ def test_stateless_event_ids_neither_resume_nor_deduplicate():
     """A repeated listen request numbers its events anew."""
     owner = Owner("2026-07-28")
     reply = call(owner, LISTEN)
-    for turn in (1, 2):
-        body = event(log(turn), id="1") + b"retry: 9\n\n" + event(log(turn), id="2")
+    for opening in (1, 2):
+        body = (
+            event(log(opening), id="1") + b"retry: 9\n\n" + event(log(opening), id="2")
+        )
         feed(reply, 200, SSE, body)
         assert resume_point(reply) == ("", 9)
         reply.restart()
@@ -414,7 +416,7 @@ BODIES = {
     # body -> outcome, counters
     "the answer": (answer(), RESULT, {}),
     "an empty result": (answer(result={}), {}, {}),
-    "members nobody knows": (answer(x=1, _meta={}), RESULT, {}),
+    "unknown members": (answer(x=1, _meta={}), RESULT, {}),
     "white space": (b" \r\n\t" + text(answer()) + b"\n\n", RESULT, {}),
     "a byte order mark": (b"\xef\xbb\xbf" + text(answer()), RESULT, {}),
     "an error": (failure(), OURS, {}),
@@ -422,7 +424,7 @@ BODIES = {
     "an error, null for the id": (failure(id=None), OURS, {}),
     "an error without id": (
         {k: v for k, v in failure().items() if k != "id"}, OURS, {}),
-    "an error, an id of nobody's": (failure(id="server-error"), OURS, {}),
+    "an error, an unknown id": (failure(id="server-error"), OURS, {}),
     "an error, another's id": (failure(id=8), FOREIGN, {"unknown": 1}),
     "an error, the id as text": (failure(id="7"), RETYPED, {"unknown": 1}),
     "another's answer": (answer(8), FOREIGN, {"unknown": 1}),
@@ -491,7 +493,7 @@ BATCHES = {
     "its answer": ([answer()], RESULT, {}, []),
     "beside others": ([log(1), build_ping(), answer(), log(2)], RESULT, {}, [1, 2]),
     "two answers": ([answer(), answer(result={})], RESULT, {"unknown": 1}, []),
-    "behind what is none": ([{}, answer()], RESULT, {"invalid": 1}, []),
+    "after an invalid member": ([{}, answer()], RESULT, {"invalid": 1}, []),
     "not in it": ([log(1)], NO_ANSWER, {}, [1]),
     "an empty one": ([], NO_ANSWER, {"invalid": 1}, []),
     "one within it": ([[answer()]], None, {"invalid": 1}, []),

@@ -368,7 +368,7 @@ def test_walk_visits_each_schema():
         {"x": {}},
     ],
 )
-def test_map_and_walk_skip_values_that_are_no_schemas(schema):
+def test_map_and_walk_skip_values_other_than_schemas(schema):
     assert map_schemas(schema, lambda each: each) == schema
     assert list(walk(schema)) == [schema]
 

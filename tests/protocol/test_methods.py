@@ -153,9 +153,9 @@ def test_each_listen_filter_field_selects_one_notification(schema):
 @each_revision
 def test_every_capability_path_of_the_table_is_in_the_schema(schema, revision):
     for sender, other in (("client", "Server"), ("server", "Client")):
-        own = sender.capitalize()
+        sender_name = sender.capitalize()
         for spec in methods_of(revision, sender):
-            side = own if spec.kind is Kind.NOTIFICATION else other
+            side = sender_name if spec.kind is Kind.NOTIFICATION else other
             node = schema(revision)[f"{side}Capabilities"]
             for key in (spec.capability or "").split("."):
                 if key and not (key == "listChanged" and not node.get("properties")):

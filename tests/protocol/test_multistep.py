@@ -77,7 +77,7 @@ def test_a_long_result_type_is_shortened_in_the_error():
 
 
 @pytest.mark.rule("RPC-19")
-def test_an_extensions_result_type_is_known_only_where_the_extension_is_on():
+def test_extension_result_type_is_known_only_with_the_extension():
     task = {"resultType": "task", "taskId": "t"}
 
     assert result_kind(task, {TASKS}) == "task"
@@ -93,7 +93,7 @@ def test_an_extensions_result_type_is_known_only_where_the_extension_is_on():
 
 
 @pytest.mark.parametrize("result", [DONE, {"content": []}])
-def test_final_result_takes_no_step(result):
+def test_final_result_ends_the_operation_without_steps(result):
     assert rounds(result) == ([], result)
 
 

@@ -215,7 +215,7 @@ def test_revision_named_by_a_refused_initialize_is_proposed_once(row):
 
 @pytest.mark.rule("VER-03")
 @table(
-    Row("the probe is asked again", "auto",
+    Row("the probe is sent again", "auto",
         (probe_gets(refused(-32601)),
          initialize_gets(refused(-32022, "2026-07-28", "2025-06-18"), 2),
          probe_gets(MODERN, 3)),
@@ -223,14 +223,14 @@ def test_revision_named_by_a_refused_initialize_is_proposed_once(row):
         ("0 sent server/discover", "1 server/discover failed", "1 sent initialize",
          "2 initialize failed", "2 sent server/discover", "3 server/discover answered",
          "3 agreed")),
-    Row("the open probe is waited for", "auto",
+    Row("the open probe is awaited", "auto",
         (silence(), initialize_gets(refused(-32022, "2026-07-28"), 6),
          probe_gets(MODERN, 60)),
         (PROBE, "wait 5 s", INITIALIZE, "wait", "wait"), "2026-07-28",
         ("0 sent server/discover", "5 silence", "5 sent initialize",
          "6 initialize failed", "6 the server is modern", "60 server/discover answered",
          "60 agreed")),
-    Row("the open probe is waited for, whatever the modern code", "auto",
+    Row("the open probe is awaited, whatever the modern code", "auto",
         (silence(), initialize_gets(refused(-32020), 6), probe_gets(MODERN, 7)),
         (PROBE, "wait 5 s", INITIALIZE, "wait", "wait"), "2026-07-28"),
 )  # fmt: skip

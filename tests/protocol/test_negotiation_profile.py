@@ -35,7 +35,7 @@ def profile(revision, capabilities, identity=IDENTITY):
     )
 
 
-def test_empty_profile_adds_no_meta_and_disables_nothing():
+def test_empty_profile_adds_no_meta_and_disables_no_method():
     empty = Profile()
     assert not empty.offers("tools")
     assert (empty.era, empty.encoded_meta, empty.meta) == (None, None, None)

@@ -263,7 +263,7 @@ def test_number_and_size_of_patterns_are_bounded():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda n: "|".join(rf"\w{{{many}}}x{n}" for many in range(100)),  # too large
+        lambda n: "|".join(rf"\w{{{count}}}x{n}" for count in range(100)),  # too large
         lambda n: "(?i:\\w)" * 200 + str(n),
     ],
 )
@@ -463,7 +463,7 @@ def bound(schema, value):
         ({"multipleOf": 0.5}, 1, 1 + 200),
     ],
 )
-def test_work_bound_of_small_schemas(schema, value, expected):
+def test_work_bound_has_the_expected_value(schema, value, expected):
     assert bound(schema, value) == expected
 
 

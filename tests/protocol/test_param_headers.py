@@ -69,11 +69,11 @@ VALID = {
         ),
         [],
     ),
-    "under a keyword that nobody knows": (schema(a={"x-foo": mirrored("A")}), []),
+    "under an unknown keyword": (schema(a={"x-foo": mirrored("A")}), []),
     "a schema for anything": (schema(a=True), []),
     "no schema": (None, []),
     "a schema that is true": (True, []),
-    "properties that are none": ({"properties": [1]}, []),
+    "malformed properties": ({"properties": [1]}, []),
     "256 of them": (
         schema(**{f"p{n}": mirrored(f"P{n}") for n in range(256)}),
         [(f"Mcp-Param-P{n}", (f"p{n}",)) for n in range(256)],

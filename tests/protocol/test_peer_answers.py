@@ -81,9 +81,9 @@ def test_an_error_reaches_the_call_with_its_id(row):
     Row(name="error after the result",
         data=msg('"id":1,"result":{}') + msg('"id":1,"error":{"code":1,"message":""}'),
         events=(DONE,), stats={"unknown": 1}),
-    Row(name="before anything was asked", opens=(), data=msg('"id":1,"result":{}'),
+    Row(name="before any request", opens=(), data=msg('"id":1,"result":{}'),
         stats={"unknown": 1}),
-    Row(name="to the server's own kind of call", role="server", opens=(),
+    Row(name="to a server without calls", role="server", opens=(),
         data=msg('"id":1,"result":{}') + msg('"id":1,"error":{"code":1,"message":""}'),
         stats={"unknown": 2}),
 )  # fmt: skip
@@ -144,10 +144,10 @@ def retyped(spelling, got):
     retyped("1.0", "1.0"),
     Row(name="in an error", data=msg('"id":"1","error":{"code":1,"message":"m"}'),
         events=(("failed", 1, Error(InvalidMessage, path="response.id")),)),
-    Row(name="the call whose twin it is", opens=TWO, data=msg('"id":"2","result":{}'),
+    Row(name="the id of a call as text", opens=TWO, data=msg('"id":"2","result":{}'),
         events=(("failed", 2, Error(InvalidMessage, path="response.id")),),
         open_after=(1,)),
-    Row(name="the twin of an answered call", stats={"unknown": 1}, events=(DONE,),
+    Row(name="the id of an answered call as text", stats={"unknown": 1}, events=(DONE,),
         data=msg('"id":1,"result":{}') + msg('"id":"1","result":{}')),
 )  # fmt: skip
 def test_response_with_a_retyped_id_fails_the_call(row):

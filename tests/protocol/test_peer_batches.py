@@ -121,7 +121,7 @@ def test_client_reads_the_responses_of_a_batch(row):
           revisions=WITH_REFUSAL, data=data, stats={"noise": 1},
           sent=(Refusal(-32600),))
       for name, data in (("batch", batch(msg('"id":1', ASK))), ("empty", b"[]\n"))),
-    Row(name="batch of a client whose revision has no form for the answer",
+    Row(name="batch of a client at a revision without such an error",
         role="server", opens=(), revisions=WITHOUT_REFUSAL,
         data=batch(msg('"id":1', ASK)), stats={"noise": 1}),
     Row(name="batch of a server", revisions=(None, *ELSEWHERE), open_after=(1,),

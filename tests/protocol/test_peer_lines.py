@@ -57,7 +57,7 @@ def noise(name, *lines, revisions=ANY_REVISION):
     noise("scalars", b"1", b'"text"', b"true", b"null", b"-0.5"),
     noise("objects that are no messages", b"{}", b'{"level":"info"}', b'{"id":9}'),
     noise("logs that hold an id like ours", b'{"id":1,"msg":"m"}', b'{"id":"1"}'),
-    noise("nothing but a version", b'{"jsonrpc":"2.0"}'),
+    noise("only a version", b'{"jsonrpc":"2.0"}'),
     noise("half a message", b'{"jsonrpc":"2.0","method":"x","params":{'),
     noise("NUL bytes", b"\x00", b"\x00\x00{}"),
     noise("UTF-16", "{}".encode("utf-16-be")),
@@ -128,7 +128,7 @@ ASK = '"method":"tools/call"'
     Row(name="to a client inside a session", revisions=SESSION, open_after=(1,),
         data=msg('"id":1,"method":"roots/list"', params('{"a":NaN}')),
         sent=(Refusal(-32700, id=1),), stats={"invalid": 1}),
-    Row(name="to a client that answers nothing", revisions=STATELESS, open_after=(1,),
+    Row(name="to a stateless client", revisions=STATELESS, open_after=(1,),
         data=msg('"id":1,"method":"roots/list"', params('{"a":NaN}')),
         stats={"invalid": 1}),
     Row(name="in flight already", role="server", opens=(), answers=True,
@@ -234,14 +234,14 @@ def test_events_before_a_message_over_the_limit_are_delivered(size):
     assert owner.events == [DONE]
 
 
-MANY = b"[" + b"{}," * 400_000 + b"{}]"
-FEW = Limits(values=600_000)
+LARGE_LIST = b"[" + b"{}," * 400_000 + b"{}]"
+VALUE_LIMITS = Limits(values=600_000)
 
 
 @pytest.mark.attack("X12")
 def test_response_of_too_many_values_fails_only_its_call():
-    peer, owner = make_peer(opens=TWO, limits=FEW)
-    peer.receive(msg(f'"id":1,"result":{{"a":{MANY.decode()}}}') + RESULT)
+    peer, owner = make_peer(opens=TWO, limits=VALUE_LIMITS)
+    peer.receive(msg(f'"id":1,"result":{{"a":{LARGE_LIST.decode()}}}') + RESULT)
     peer.receive(msg('"id":2,"result":{}'))
     (kind, id, error), second = owner.events
     assert (kind, id, type(error)) == ("failed", 1, MessageTooLarge)
@@ -264,8 +264,8 @@ def test_response_of_too_many_values_fails_only_its_call():
     ],
 )
 def test_request_of_too_many_values_is_refused_and_the_next_accepted(role, head, id):
-    peer, owner = make_peer(role=role, revision="2025-11-25", limits=FEW)
-    peer.receive(msg(head + MANY.decode()))
+    peer, owner = make_peer(role=role, revision="2025-11-25", limits=VALUE_LIMITS)
+    peer.receive(msg(head + LARGE_LIST.decode()))
     peer.receive(msg('"id":2,"method":"ping","params":{}'))
     assert owner.events == [("requested", 2, "ping", {})]
     assert peer.stats.invalid == 1

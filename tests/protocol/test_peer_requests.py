@@ -174,7 +174,7 @@ def cancelled(spelling):
         data=msg('"id":1', ASK) + cancelled(1) * 2, events=(REQUEST, ("withdrawn", 1))),
     Row(name="of a client inside a session", revisions=SESSION, opens=(), answers=True,
         data=msg('"id":1', ASK) + cancelled(1), events=(REQUEST, ("withdrawn", 1))),
-    Row(name="asked again afterwards", role="server", opens=(), answers=False,
+    Row(name="requested again afterwards", role="server", opens=(), answers=False,
         data=msg('"id":1', ASK) + cancelled(1) + msg('"id":1', ASK),
         events=(REQUEST, ("withdrawn", 1), REQUEST)),
 )  # fmt: skip

@@ -186,11 +186,11 @@ def test_notification_is_one_line_without_an_id(params, members):
 
 
 def test_unanswered_requests_and_the_current_line_length_are_counted():
-    seen = []
+    line_lengths = []
 
     class Owner:
         def __getattr__(self, name):
-            return lambda *_: seen.append(peer.stats.line_bytes)
+            return lambda *_: line_lengths.append(peer.stats.line_bytes)
 
     peer = Peer(Owner(), role="client")
     peer.revision = LATEST
@@ -207,7 +207,7 @@ def test_unanswered_requests_and_the_current_line_length_are_counted():
     peer.receive(b'{"jsonrpc":"2.0","id":3,"result":{}}\n')
     peer.end()
     assert peer.stats.unanswered == 4
-    assert seen[0] == len(line.rstrip())
+    assert line_lengths[0] == len(line.rstrip())
 
 
 def test_too_many_questions_error_names_the_reason():

@@ -35,26 +35,26 @@ def row(name, failures, *events, at=0.0, chance=0.5, delay, marks=()):
 @pytest.mark.parametrize(
     ("failures", "events", "at", "chance", "delay"),
     [
-        row("the first opening waits for nothing", 0, at=5.0, chance=0.9, delay=0.0),
-        row("at once after one that answered a call", 3, (OPENED, 0.0),
+        row("no delay before the first opening", 0, at=5.0, chance=0.9, delay=0.0),
+        row("no delay after an answered call", 3, (OPENED, 0.0),
               (LOST, 0.1, True), at=0.1, chance=0.9, delay=0.0,
               marks=pytest.mark.pain("P04")),
-        row("one that stood less than the longest delay", 1, (OPENED, 100.0),
+        row("shorter than the longest delay", 1, (OPENED, 100.0),
               (LOST, 109.99), at=109.99, delay=1.0),
-        row("one that stood that long has lived", 1, (OPENED, 100.0), (LOST, 110.0),
+        row("as long as the longest delay", 1, (OPENED, 100.0), (LOST, 110.0),
               at=110.0, delay=0.0),
-        row("an answer on the connection before says nothing", 0, (OPENED, 0.0),
+        row("an answer on an earlier connection", 0, (OPENED, 0.0),
               (LOST, 1.0, True), (OPENED, 1.0), (LOST, 1.0), at=1.0, delay=0.5),
-        row("the loss of what does not stand", 1, (LOST, 0.0), (OPENED, 0.0),
+        row("a loss without a connection", 1, (LOST, 0.0), (OPENED, 0.0),
               (FAILED, 0.0), (LOST, 0.0), delay=1.0),
         *(row(f"{n} in vain, by {chance}", n, chance=chance, delay=bound * chance)
           for n, bound in enumerate((1.0, 2.0, 4.0, 8.0, 10.0), 1)
           for chance in (0.0, 0.25, ALMOST_ONE)),
-        row("none after so many", 6, chance=0.0, delay=None),
-        row("none however much later", 6, at=1e9, chance=0.0, delay=None),
-        row("until somebody connects", 6, (RESET,), chance=0.9, delay=0.0),
-        row("what has passed is not waited for", 3, at=1.5, delay=0.5),
-        row("all of it has passed", 3, at=3.0, delay=0.0),
+        row("None after the last attempt", 6, chance=0.0, delay=None),
+        row("None at any later time", 6, at=1e9, chance=0.0, delay=None),
+        row("reset by a connection", 6, (RESET,), chance=0.9, delay=0.0),
+        row("elapsed time is subtracted", 3, at=1.5, delay=0.5),
+        row("the whole delay has elapsed", 3, at=3.0, delay=0.0),
     ],
 )  # fmt: skip
 def test_delay_before_an_opening(failures, events, at, chance, delay):

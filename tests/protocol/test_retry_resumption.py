@@ -34,7 +34,7 @@ def test_empty_resumed_response_keeps_the_cursor(stream):
 
 @pytest.mark.attack("S19")
 @pytest.mark.parametrize("event_id", ["a\tb", "\x7f", "  ", "x" * 5_000, "\ud800"])
-def test_unsendable_id_is_no_cursor_but_is_deduplicated(stream, event_id):
+def test_unsendable_id_is_deduplicated_but_not_used_as_cursor(stream, event_id):
     assert stream.add_event(event_id)
     assert stream.cursor == "1"
     stream.record_end(0.0)

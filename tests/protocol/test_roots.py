@@ -25,14 +25,14 @@ def uris(*values):
 
 # URIs
 
-GOOD = [
+VALID = [
     *("file:///", "file:///home/ada", "file:///home/ada/", "file:///home//ada"),
     *("file://localhost/home", "file:///C:/Users/ada", "file:///a%20b/%C3%BC"),
     *("file:///a/.hidden/..b/c../...", "file:///a/%252e%252e/%252F"),
     "file:///!$&'()*+,;=:@-._~",
 ]
 
-BAD = [
+INVALID = [
     ("file:/home", "must begin with file://"),
     ("https://example.com/", "must begin with file://"),
     ("file://", "must be absolute"),
@@ -64,7 +64,7 @@ BAD = [
 
 
 @pytest.mark.rule("ROOT-04")
-@pytest.mark.parametrize("uri", GOOD)
+@pytest.mark.parametrize("uri", VALID)
 def test_file_uri_is_a_root_unchanged(uri):
     assert uris(uri) == [uri]
     root = Root(uri, name="A", meta={"k": 1})
@@ -72,9 +72,9 @@ def test_file_uri_is_a_root_unchanged(uri):
 
 
 @pytest.mark.rule("ROOT-04", "ROOT-06")
-@pytest.mark.parametrize(("uri", "reason"), BAD)
+@pytest.mark.parametrize(("uri", "reason"), INVALID)
 @pytest.mark.parametrize("wrap", [str, Root])
-def test_uri_that_is_no_plain_file_uri_is_refused(wrap, uri, reason):
+def test_uri_other_than_a_plain_file_uri_is_refused(wrap, uri, reason):
     with pytest.raises(ValueError, match=r"^roots\[1\]: ") as caught:
         as_roots(["file:///home", wrap(uri)])
     assert reason in str(caught.value)

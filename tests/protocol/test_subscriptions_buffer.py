@@ -70,12 +70,12 @@ def test_list_change_is_never_dropped(method):
 
 
 def test_wanted_update_stays_protected_after_it_is_unwanted():
-    wanted = set()
-    buffer = EventBuffer(1, wanted.__contains__)
+    wanted_uris = set()
+    buffer = EventBuffer(1, wanted_uris.__contains__)
     buffer.put(*updated("a:"))
-    wanted.add("a:")
+    wanted_uris.add("a:")
     buffer.put(*updated("a:", n=2))
-    wanted.clear()
+    wanted_uris.clear()
     buffer.put(*updated("a:", n=3))
     buffer.put(*log(1))
     buffer.put(*log(2))
@@ -237,11 +237,11 @@ def test_protected_events_do_not_count_and_are_trimmed_if_large():
 
 
 def test_event_that_becomes_protected_frees_its_bytes():
-    size, wanted = Sized(), set()
-    buffer = EventBuffer(10, wanted.__contains__, max_bytes=10, size=size)
+    size, wanted_uris = Sized(), set()
+    buffer = EventBuffer(10, wanted_uris.__contains__, max_bytes=10, size=size)
     size.bytes = 10
     buffer.put(*updated("a:"))
-    wanted.add("a:")
+    wanted_uris.add("a:")
     buffer.put(*updated("a:"))
     buffer.put(*log(1))
     assert drain(buffer) == [updated("a:"), log(1)]

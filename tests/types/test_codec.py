@@ -27,7 +27,7 @@ def test_error_names_path_expected_and_got():
     assert error.__suppress_context__
 
 
-def test_paths_quote_names_that_are_no_identifiers():
+def test_paths_quote_names_that_are_not_identifiers():
     value = {"type": "object", "properties": {}, "$schema": 1}
     with pytest.raises(
         InvalidMessage, match=r"^RequestedSchema\.\$schema: expected str"

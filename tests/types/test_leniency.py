@@ -41,7 +41,7 @@ def test_tolerated_fields_exist():
 
 @pytest.mark.system("A72")
 @pytest.mark.parametrize("input_schema", [{}, {"inputSchema": None}])
-def test_tool_without_an_input_schema_takes_an_object(input_schema):
+def test_tool_without_an_input_schema_accepts_an_object(input_schema):
     listed = decode(types.ListToolsResult, {"tools": [{"name": "a"} | input_schema]})
     [tool] = listed.tools
     assert tool.input_schema == {"type": "object"}
@@ -62,7 +62,7 @@ LOST_HINTS = {
         ["ToolAnnotations.title", "ToolAnnotations.idempotentHint"],
     ),
     "all of them": ("yes", None, ["Tool.annotations"]),
-    "what nobody knows": (
+    "with an unknown member": (
         {"x": 1, "openWorldHint": []},
         {"x": 1},
         ["ToolAnnotations.openWorldHint"],

@@ -80,7 +80,7 @@ def test_key_is_an_optional_prefix_and_a_name(key):
     ],
     ids=lambda key: ascii(key)[:12],
 )
-def test_other_text_is_no_key(key):
+def test_other_text_is_not_a_key(key):
     assert not is_meta_key(key)
 
 

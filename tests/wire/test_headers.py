@@ -129,7 +129,7 @@ def test_a_token_is_visible_ascii_without_delimiters(text):
 @pytest.mark.parametrize(
     "text", ["", " ", "a b", "a:", "a\n", "ü", "(", "a/b", '"', "\0"]
 )
-def test_other_text_is_no_token(text):
+def test_other_text_is_not_a_token(text):
     assert not is_token(text)
 
 

@@ -167,7 +167,7 @@ IN_A_CALL = {
     "key of a subclass": ({Text("a"): 1}, f"{ARGUMENT}[Text]: a key must be str, got"),
     "key with spaces": ({"a b": {1}}, f"{ARGUMENT}['a b']: a value of type set has no"),
     "integer beyond 64 bit": (2**64, f"{ARGUMENT}: an integer of 65 bits is too large"),
-    "one that str() refuses": (1 << 99_999, f"{ARGUMENT}: an integer of 100000 bits"),
+    "too large for str()": (1 << 99_999, f"{ARGUMENT}: an integer of 100000 bits"),
     "bytes": (b"x", f"{ARGUMENT}: a value of type bytes has no JSON form"),
     "set": ({"a": [0, {1}]}, f"{ARGUMENT}.a[1]: a value of type set has no JSON form"),
     "dataclass": (Record(), f"{ARGUMENT}: a value of type Record has no JSON form"),
@@ -181,7 +181,7 @@ IN_A_CALL = {
         f"{ARGUMENT}: a value of type Real has no JSON form",
     ),
     "deep lists": (nested(252), f"{ARGUMENT}{'[0]' * 13}...: nested deeper than 254"),
-    "within itself": (
+    "self-containing list": (
         self_containing(),
         f"{ARGUMENT}{'[0].again' * 6}[0]...: nested deeper than 254 levels",
     ),

@@ -60,7 +60,7 @@ FAILURES = {
         '{"jsonrpc":"2.0","id":"1","error":{"code":-32022,"message":"","data":[1]}}',
         ("1", UnsupportedVersion, -32022, "", [1]),
     ),
-    "with a code that nobody defined": (
+    "with an undefined code": (
         '{"jsonrpc":"2.0","id":1,"error":{"code":0,"message":"m","data":null}}',
         (1, RPCError, 0, "m", None),
     ),
@@ -355,7 +355,7 @@ def test_every_byte_is_returned_below_the_limit(stream, places):
     assert b"\n".join(lines) == stream.removeprefix(BOM).removesuffix(b"\n")
 
 
-def test_empty_chunk_changes_nothing():
+def test_empty_chunk_does_not_affect_the_lines():
     decoder = LineDecoder(LIMIT)
     chunks = [b"", b"\xef", b"", b"\xbb\xbf", b"", b"{", b"", b"}\n", b""]
     assert feed_all(decoder, chunks) == [b"{}"]

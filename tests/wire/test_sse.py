@@ -21,7 +21,7 @@ def message(data, *, event="message", id="", retry=None):
 STREAMS = {
     "one event": (b"data: {}\n\n", [message(b"{}")]),
     "named event": (b"event: x\ndata: 1\n\n", [message(b"1", event="x")]),
-    "a name without data is forgotten": (
+    "a name without data is dropped": (
         b"event: x\n\ndata: 2\n\n",
         [message(b"2")],
     ),
@@ -69,7 +69,7 @@ STREAMS = {
         b"retry: %s5\ndata: a\n\n" % (b"0" * 40),
         [message(b"a", retry=5)],
     ),
-    "retry beyond all clocks": (
+    "retry beyond the maximum": (
         b"retry: %s\ndata: a\n\nretry: 9999999999999\ndata: b\n\n" % (b"9" * 50),
         [message(b"a", retry=10**12), message(b"b", retry=10**12)],
     ),
@@ -100,7 +100,7 @@ STREAMS = {
         [message(b"1")],
     ),
     "two marks at the start": (BOM * 2 + b"data: 1\n\n", []),
-    "separators of other worlds": (
+    "other line separators": (
         "data: \u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\n\n".encode(),
         [message("\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e".encode())],
     ),
@@ -211,7 +211,7 @@ def test_event_over_the_limit_overflows_after_the_earlier_events(stream, size):
     assert decoder._data is None
 
 
-def test_many_heartbeats_are_no_events_and_no_overflow():
+def test_heartbeats_yield_no_events_and_do_not_overflow():
     decoder = SSEDecoder(LIMIT)
     assert feed_all(decoder, [b": ping\n\n", b":\n"] * 1000) == []
     assert not decoder.overflow

@@ -105,7 +105,7 @@ MATCHED = {
     "decoded once": ("a://{x}", "a://%2541", {"x": "%41"}),
     "raw letters of other alphabets": ("a://é/{x}", "a://%C3%A9/ü", {"x": "ü"}),
     "a plus sign": ("a://{x}", "a://b+c", {"x": "b+c"}),
-    "what is reserved": ("a://{x}", "a://b:c@d,e;f=g", {"x": "b:c@d,e;f=g"}),
+    "reserved characters": ("a://{x}", "a://b:c@d,e;f=g", {"x": "b:c@d,e;f=g"}),
     "a query": ("a://b{?x,y}", "a://b?y=2&x=1", {"x": "1", "y": "2"}),
     "some of a query": ("a://b{?x,y}", "a://b?y=2", {"y": "2"}),
     "no query": ("a://b{?x}", "a://b", {}),
@@ -121,7 +121,7 @@ MATCHED = {
     "a query begun": ("a://b?v=1&&w{&x}", "a://b?x=2&w&v=1", {"x": "2"}),
     "a query written out": ("a://?q={q}&n={n}", "a://?q=b&n=1", {"q": "b", "n": "1"}),
     "path and query": ("a://{x}{?y}", "a://1?y=2", {"x": "1", "y": "2"}),
-    "dots that lead nowhere": ("f:///{p*}", "f:///a..b/...", {"p": "a..b/..."}),
+    "harmless dots": ("f:///{p*}", "f:///a..b/...", {"p": "a..b/..."}),
 }
 
 
@@ -149,8 +149,8 @@ UNMATCHED = {
     "ends that overlap, slashes": ("aba{x*}/{y}aba", "aba"),
     "a slash": ("a://{x}", "a://b/c"),
     "a slash in front": ("a://{x}/d", "a://b/c/d"),
-    "a query that was not asked for": ("a://{x}", "a://b?c"),
-    "a fragment that was not asked for": ("a://{x}", "a://b#c"),
+    "an unexpected query": ("a://{x}", "a://b?c"),
+    "an unexpected fragment": ("a://{x}", "a://b#c"),
     "a query among segments": ("a://{x*}", "a://b/c?d"),
     "a fragment behind a query": ("a://b{?x}", "a://b?x=1#f"),
     "half an escape": ("a://{x}", "a://%4"),
