@@ -57,7 +57,9 @@ def row(name, failures, *events, at=0.0, chance=0.5, delay, marks=()):
         row("the whole delay has elapsed", 3, at=3.0, delay=0.0),
     ],
 )  # fmt: skip
-def test_delay_before_an_opening(failures, events, at, chance, delay):
+def test_delay_depends_on_failures_and_elapsed_time(
+    failures, events, at, chance, delay
+):
     backoff = backoff_after(failures=failures)
     for event, *args in events:
         getattr(backoff, event)(*args[:1], **({"answered": True} if args[1:] else {}))
