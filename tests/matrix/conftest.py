@@ -1,7 +1,7 @@
-"""One server behind every transport, at every revision that exists there.
+"""One server behind every transport, at every revision of that transport.
 
 A combination is transport, revision, engine and shell; `combo` is one of them, and
-`server` the same demonstration server each time.
+`target` connects to the same demonstration server each time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FIRST, *_ = REVISIONS
 
 
 class Combo(NamedTuple):
-    """Where a client meets the server."""
+    """The transport, revision, engine and shell of a client."""
 
     transport: str
     revision: str
@@ -66,14 +66,14 @@ def combo(request: pytest.FixtureRequest) -> Combo:
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """Give the command of the embedded server, which starts at once."""
+    """Give the command of the embedded server, which starts without delay."""
     with demo_command(tmp_path_factory) as command:
         yield command
 
 
 @pytest.fixture
 def target(combo: Combo, demo: list[str]) -> Iterator[Any]:
-    """Give what a client of that combination connects to."""
+    """Give the target that a client of that combination connects to."""
     with contextlib.ExitStack() as stack:
         if combo.transport == "memory":
             yield demo_dispatcher()
@@ -86,7 +86,7 @@ def target(combo: Combo, demo: list[str]) -> Iterator[Any]:
 
 @pytest.fixture
 def client_of(combo: Combo, target: Any) -> Iterator[Any]:
-    """Give what makes clients of that combination's shell."""
+    """Give the function that makes clients of that combination's shell."""
     shell = shells.SHELLS[combo.shell]()
 
     def make(**options: Any) -> Any:

@@ -1,6 +1,6 @@
 """Both clients with one interface: the methods of the asyncio client, as coroutines.
 
-The blocking client runs in threads behind it, one for each call that waits.
+The blocking client runs in threads, one for each call that waits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import mcpwire
 import mcpwire.sync
 
 THREADS = 128
-"""More than any test has calls in flight."""
+"""More than the calls in flight of any test."""
 
 
 class AsyncioShell:
@@ -23,7 +23,7 @@ class AsyncioShell:
         return mcpwire.Client(target, **options)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: this shell holds no resources."""
 
 
 class BlockingShell:
@@ -36,12 +36,12 @@ class BlockingShell:
         return Threaded(mcpwire.sync.Client(target, **options), self._threads)
 
     def close(self) -> None:
-        """End the threads; a call that still hangs is a failed test."""
+        """End the threads; a call that still hangs fails the test."""
         self._threads.shutdown()
 
 
 class Threaded:
-    """A blocking client with methods that are awaited."""
+    """A blocking client whose methods are coroutines."""
 
     def __init__(self, client: Any, threads: ThreadPoolExecutor) -> None:
         self.blocking = client

@@ -1,7 +1,7 @@
-"""The same client, whatever is between it and the server.
+"""The same client over every transport to the server.
 
 Each test runs over memory, stdio, Streamable HTTP with JSON and with event streams, and
-HTTP+SSE, at each revision that exists there, with both engines and in both shells.
+HTTP+SSE, at each revision of that transport, with both engines and in both shells.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from mcpwire import types
 
 
 @pytest.mark.system("L-R1")
-async def test_a_client_agrees_and_finds_what_the_server_has(client_of, combo):
+async def test_client_negotiates_and_lists_the_server_features(client_of, combo):
     async with client_of() as client:
         blocking = getattr(client, "blocking", client)
         assert blocking.protocol_version == combo.revision
@@ -24,15 +24,15 @@ async def test_a_client_agrees_and_finds_what_the_server_has(client_of, combo):
         [template] = await client.list_resource_templates()
         assert template.uri_template == "demo://greeting/{name}"
         [prompt] = await client.list_prompts()
-        told = await client.get_prompt(prompt.name, {"name": "Ada"})
-        assert "greets Ada" in told.messages[0].content.text
+        prompt_result = await client.get_prompt(prompt.name, {"name": "Ada"})
+        assert "greets Ada" in prompt_result.messages[0].content.text
         found = await client.complete(types.PromptReference("greet"), "name", "A")
         assert all(value.startswith("A") for value in found.completion.values)
         assert await client.ping() >= 0
 
 
 @pytest.mark.system("L-R5")
-async def test_calls_bring_what_they_are_asked_for(client_of, combo):
+async def test_calls_return_their_results(client_of, combo):
     long = "ä\u2028\U0001f600\n" * 10_000
     async with client_of() as client:
         result = await client.call_tool("echo", {"message": long})
@@ -48,27 +48,27 @@ async def test_calls_bring_what_they_are_asked_for(client_of, combo):
         assert [result.text for result in await asyncio.gather(*calls)] == expected
 
 
-async def test_progress_and_logs_come_while_a_call_runs(client_of, combo):
-    seen, logged = [], []
+async def test_progress_and_logs_arrive_while_a_call_runs(client_of, combo):
+    progress, logged = [], []
 
-    def hear(notification):
+    def on_notification(notification):
         if notification.method == "notifications/message":
             logged.append(notification.params.data)
 
-    async with client_of(on_notification=hear) as client:
+    async with client_of(on_notification=on_notification) as client:
         await client.set_log_level("debug")
         await client.call_tool(
             "slow",
             {"steps": 3, "seconds": 0},
-            on_progress=lambda *step: seen.append(step[0]),
+            on_progress=lambda *step: progress.append(step[0]),
         )
-        assert seen == [1, 2, 3]
+        assert progress == [1, 2, 3]
         while len(logged) < 3:
             await client.ping()
     assert logged == [f"step {step} is done" for step in (1, 2, 3)]
 
 
-async def test_a_server_asks_and_is_answered(client_of, combo):
+async def test_server_requests_are_answered_by_the_handlers(client_of, combo):
     def sample(_):
         content = types.TextContent("An old silent pond")
         return types.CreateMessageResult(
@@ -86,7 +86,7 @@ async def test_a_server_asks_and_is_answered(client_of, combo):
             assert result.text == "2 x tea, without sugar"
 
 
-async def test_a_call_that_is_given_up_leaves_the_next_one_alone(client_of, combo):
+async def test_timeout_or_cancellation_does_not_affect_later_calls(client_of, combo):
     async with client_of() as client:
         with pytest.raises(mcpwire.RequestTimeout):
             await client.call_tool("slow", {"seconds": 60}, timeout=0.05)
@@ -98,7 +98,7 @@ async def test_a_call_that_is_given_up_leaves_the_next_one_alone(client_of, comb
         assert (await client.call_tool("echo", {"message": "on"})).text == "on"
 
 
-async def test_a_client_closes_twice_and_connects_again(client_of, combo):
+async def test_client_can_close_twice_and_connect_again(client_of, combo):
     client = client_of()
     for _ in range(2):
         async with client:

@@ -1,4 +1,4 @@
-"""Lets the tests of the protocol find the helper modules beside them."""
+"""Puts the helper modules of this folder on the import path of its tests."""
 
 from __future__ import annotations
 

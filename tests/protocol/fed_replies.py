@@ -1,7 +1,7 @@
-"""Replies fed by hand, as an engine feeds them, and an owner that writes all down.
+"""Replies fed by hand, as an HTTP engine feeds them, and an owner that records events.
 
-Each body is delivered three times: whole, byte by byte, and with more of it behind what
-counts. The outcome must be the same each time.
+Each body is delivered three times: whole, byte by byte, and with more data behind the
+part that counts. The outcome must be the same each time.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def log(data: Any = "x") -> dict[str, Any]:
     }
 
 
-def asks(id: Any = "s1", method: str = "ping") -> dict[str, Any]:
-    """Return a request of the server's."""
+def build_ping(id: Any = "s1", method: str = "ping") -> dict[str, Any]:
+    """Return a ping of the server."""
     return {"jsonrpc": "2.0", "id": id, "method": method}
 
 
@@ -76,7 +76,7 @@ def event(message: Any, *, id: str | None = None, name: str | None = None) -> by
 
 
 class Owner:
-    """Writes down what it is told, one tuple for each event."""
+    """Records each event it receives, as one tuple."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Owner:
         self.stats = PeerStats()
         self.revision = find_revision(revision)
         self.is_traced = is_traced
-        self.told: list[tuple[Any, ...]] = []
+        self.events: list[tuple[Any, ...]] = []
         self.opened_streams = 0
         self.error_bodies: list[Reply] = []
         self.redirects: Any = "it leads to another origin"
@@ -108,25 +108,25 @@ class Owner:
         self.opened_streams += 1
 
     def trace_head(self, reply: Reply) -> None:
-        self.told.append(("head", reply.status))
+        self.events.append(("head", reply.status))
 
     def trace_message(self, data: bytes) -> None:
         assert type(data) is bytes
-        self.told.append(("message", data))
+        self.events.append(("message", data))
 
     def on_notification(self, reply: Reply, method: str, params: Any) -> None:
-        self.told.append(("notified", method, (params or {}).get("data")))
+        self.events.append(("notified", method, (params or {}).get("data")))
 
     def on_request(self, reply: Reply, id: Any, method: str, params: Any) -> None:
-        self.told.append(("requested", id, method))
+        self.events.append(("requested", id, method))
 
     @property
     def notes(self) -> list[Any]:
         """The data of the notifications, in their order."""
-        return [entry[2] for entry in self.told if entry[0] == "notified"]
+        return [entry[2] for entry in self.events if entry[0] == "notified"]
 
     def counted(self) -> dict[str, int]:
-        """Return what was counted beside plain messages."""
+        """Return the counters that are not zero, apart from that of messages."""
         names = ("noise", "invalid", "unknown")
         counts = {name: getattr(self.stats, name) for name in names}
         return {name: count for name, count in counts.items() if count}
@@ -159,7 +159,7 @@ def fields(content_type: str | None, **others: str) -> dict[bytes, bytes]:
 
 
 def chunks(body: bytes, way: str, more: bytes = b"") -> list[bytes]:
-    """Return a body in pieces, as one of `DELIVERIES` has them."""
+    """Return a body in pieces, as one of `DELIVERIES` asks for."""
     if way == "byte by byte":
         return [body[index : index + 1] for index in range(len(body))]
     whole = body + more if way == "with more behind" else body
@@ -177,7 +177,7 @@ def feed(
     ends: bool = True,
     **others: str,
 ) -> None:
-    """Feed a whole answer, as an engine does: also what comes after it is over."""
+    """Feed a whole reply, as an engine does: also the bytes that follow its end."""
     if more is None:
         more = b": more\n\n" if content_type == SSE else b" \r\n"
     reply.head(status, fields(content_type, **others))
@@ -193,7 +193,7 @@ class Is:
     """Equal to errors of exactly that class, with these attributes and these words.
 
     Attributes:
-        words: What the text holds, in any case.
+        words: Words that the text must contain, in any case.
     """
 
     cls: type[MCPError]
@@ -202,8 +202,10 @@ class Is:
 
     def check(self, error: Any) -> None:
         assert type(error) is self.cls, repr(error)
-        said = str(error).lower()
-        assert [word for word in self.words if word.lower() not in said] == [], said
+        message = str(error).lower()
+        assert [word for word in self.words if word.lower() not in message] == [], (
+            message
+        )
         found = {name: getattr(error, name) for name in self.attributes}
         assert found == self.attributes
 
@@ -220,14 +222,14 @@ def check(reply: Reply, expected: Any) -> None:
     else:
         assert reply.error is None, repr(reply.error)
         assert reply.result == expected
-    assert kept(reply) == 0
+    assert kept_bytes(reply) == 0
 
 
-def kept(reply: Reply) -> int:
+def kept_bytes(reply: Reply) -> int:
     """Return how many bytes of a body a reply still holds."""
     return len(reply._body)
 
 
-def in_three_ways(function: Any) -> Any:
+def in_each_delivery(function: Any) -> Any:
     """Run a test with each way of delivery, as `way`."""
     return pytest.mark.parametrize("way", DELIVERIES)(function)

@@ -1,6 +1,6 @@
-"""Drives a negotiation by a script: the answers and when they come, then the verdict.
+"""Drives a negotiation by a script: the answers and their times, then the verdict.
 
-Steps, verdicts and records are spelled as short lines, so that a row of the transition
+Steps, verdicts and records are written as short lines, so that a row of the transition
 table reads like a transcript.
 """
 
@@ -76,7 +76,7 @@ def silence(at: float = PROBE_TIMEOUT) -> ReceiveTimeout:
 
 @attrs.frozen
 class Played:
-    """What came of a script."""
+    """The result of a played script."""
 
     steps: list[Any]
     agreement: Any
@@ -119,9 +119,9 @@ def play(
     over_http: bool = False,
     endpoint: MCPError | None = None,
 ) -> Played:
-    """Negotiate; each wait gets the next line of the script, which must be used up.
+    """Negotiate; each wait gets the next entry of the script, which must be used up.
 
-    `endpoint` is why there is no HTTP+SSE, where it is asked for and there is none.
+    `endpoint` is the error of opening HTTP+SSE, where a downgrade finds no endpoint.
     """
     record = Negotiation()
     operation = negotiate(
@@ -131,7 +131,7 @@ def play(
         record=record,
         over_http=over_http,
     )
-    left = iter(script)
+    remaining = iter(script)
     steps: list[Any] = []
     agreement = error = None
     try:
@@ -139,7 +139,7 @@ def play(
         while True:
             steps.append(step)
             assert len(steps) <= MOST_STEPS
-            outcome = next(left) if type(step) is Receive else None
+            outcome = next(remaining) if type(step) is Receive else None
             if type(step) is Downgrade:
                 outcome = endpoint
             step = operation.send(outcome)
@@ -147,7 +147,7 @@ def play(
         agreement = done.value
     except MCPError as raised:
         error = raised
-    assert list(left) == []
+    assert list(remaining) == []
     return Played(steps, agreement, error, record)
 
 
@@ -156,8 +156,8 @@ class Row:
     """One line of the transition table.
 
     Attributes:
-        script: What each wait gets.
-        steps: What is asked of the shell, as `spell` writes it.
+        script: The outcome of each wait.
+        steps: The steps that the shell must perform, as `spell` writes them.
         verdict: The revision agreed on, or the error, as `wire_tables.Error`.
         record: Time and event of each step in the record.
     """
@@ -176,7 +176,7 @@ def table(*rows: Row) -> pytest.MarkDecorator:
 
 
 def check(row: Row) -> None:
-    """Play a row and compare everything that came of it."""
+    """Play a row and compare its steps, verdict and record."""
     played = play(row.mode, *row.script)
     assert played.transcript == list(row.steps)
     if isinstance(row.verdict, str):

@@ -4,12 +4,12 @@ from mcpwire.protocol.multistep import Call, HandleInput
 
 
 def drive(operation, *results):
-    """Perform an operation; return its steps and what it ends with.
+    """Perform an operation; return its steps and its final result.
 
     A question is answered by its key, `tasks/update` by an empty result, and any other
     call by the next of `results`, which must be used up.
     """
-    left = iter(results)
+    remaining = iter(results)
     steps, outcome = [], None
     try:
         while True:
@@ -19,7 +19,7 @@ def drive(operation, *results):
             if type(step) is HandleInput:
                 outcome = {"answer to": step.key}
             elif type(step) is Call:
-                outcome = {} if step.method == "tasks/update" else next(left)
+                outcome = {} if step.method == "tasks/update" else next(remaining)
     except StopIteration as done:
-        assert next(left, None) is None
+        assert next(remaining, None) is None
         return steps, done.value

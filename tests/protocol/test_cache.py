@@ -1,4 +1,4 @@
-"""Results that may be used again: which, for how long, by whom, and until when."""
+"""Cached results: which are kept, for how long, for which partition, until when."""
 
 import sys
 from threading import Thread
@@ -19,17 +19,17 @@ PRIVATE = {"resultType": "complete", "ttlMs": 1_000, "cacheScope": "private"}
 PUBLIC = {**PRIVATE, "cacheScope": "public"}
 
 
-def keep(cache, method="tools/list", params=None, result=PRIVATE, at=0.0):
-    """Send a request, as it were, and hand in what came."""
+def put(cache, method="tools/list", params=None, result=PRIVATE, at=0.0):
+    """Simulate a request: take the generation, then store its result."""
     generation = cache.generation(method, params)
     return cache.put(method, params, result, at, generation)
 
 
 @pytest.mark.parametrize("method", CACHEABLE)
-def test_a_result_is_used_again_while_it_is_fresh(method):
+def test_fresh_result_is_served_from_the_cache(method):
     cache = ResponseCache()
     assert cache.get(method, {"cursor": "a"}, 0.0) is None
-    assert keep(cache, method, {"cursor": "a"}, {**PRIVATE, "x": [1, {"y": None}]})
+    assert put(cache, method, {"cursor": "a"}, {**PRIVATE, "x": [1, {"y": None}]})
     found = cache.get(method, {"cursor": "a"}, 0.5)
     assert found == {**PRIVATE, "x": [1, {"y": None}]}
     assert list(found) == [*PRIVATE, "x"]
@@ -37,14 +37,14 @@ def test_a_result_is_used_again_while_it_is_fresh(method):
 
 
 @pytest.mark.parametrize("method", [*OTHERS, "x/unknown"])
-def test_other_methods_are_neither_kept_nor_counted(method):
+def test_other_methods_are_neither_cached_nor_counted(method):
     cache = ResponseCache()
-    assert not keep(cache, method)
+    assert not put(cache, method)
     assert cache.get(method, None, 0.0) is None
     assert (cache.misses, cache.stores) == (0, 0)
 
 
-# --- the key
+# --- the cache key
 
 
 @pytest.mark.rule("CACHE-04")
@@ -61,14 +61,14 @@ def test_other_methods_are_neither_kept_nor_counted(method):
         ("tools/list", {"a": 1, "b": [1, 2], "c": None}),
     ],
 )
-def test_a_result_answers_no_other_question(method, params):
+def test_result_is_not_served_for_another_request(method, params):
     cache = ResponseCache()
-    keep(cache, "tools/list", {"a": 1, "b": [1, 2]})
+    put(cache, "tools/list", {"a": 1, "b": [1, 2]})
     assert cache.get(method, params, 0.0) is None
 
 
 @pytest.mark.parametrize(
-    ("asked", "again"),
+    ("params", "same_params"),
     [
         (None, {}),
         ({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"d": 3, "c": 2}, "a": 1}),
@@ -77,23 +77,21 @@ def test_a_result_answers_no_other_question(method, params):
         ({}, {"_meta": object()}),
     ],
 )
-def test_the_same_question_may_be_put_in_another_way(asked, again):
+def test_equivalent_params_share_one_cache_entry(params, same_params):
     cache = ResponseCache()
-    keep(cache, params=asked)
-    assert cache.get("tools/list", again, 0.0) == PRIVATE
+    put(cache, params=params)
+    assert cache.get("tools/list", same_params, 0.0) == PRIVATE
 
 
 @pytest.mark.rule("CACHE-05")
 @pytest.mark.parametrize("member", ["inputResponses", "requestState"])
 @pytest.mark.parametrize("value", [None, "", {}, "state"])
-def test_the_answer_to_a_later_round_is_never_kept_and_the_round_always_sent(
-    member, value
-):
+def test_input_round_is_neither_stored_nor_served(member, value):
     cache = ResponseCache()
     params = {"uri": "a:"}
-    assert not keep(cache, "resources/read", {**params, member: value})
+    assert not put(cache, "resources/read", {**params, member: value})
     assert cache.get("resources/read", params, 0.0) is None
-    keep(cache, "resources/read", params)
+    put(cache, "resources/read", params)
     assert cache.get("resources/read", {**params, member: value}, 0.0) is None
 
 
@@ -106,13 +104,13 @@ def endless():
 @pytest.mark.parametrize(
     "params", [{"a": object()}, {"a": {1: 2, "x": 3}}, endless(), {"a": float("nan")}]
 )
-def test_what_cannot_be_sent_is_not_asked_for_in_the_cache(params):
+def test_unencodable_params_bypass_the_cache(params):
     cache = ResponseCache()
-    assert not keep(cache, params=params)
+    assert not put(cache, params=params)
     assert cache.get("tools/list", params, 0.0) is None
 
 
-# --- how long
+# --- freshness
 
 
 @pytest.mark.rule("CACHE-06")
@@ -127,41 +125,41 @@ def test_what_cannot_be_sent_is_not_asked_for_in_the_cache(params):
         (1e300, MAX_TTL_S - 1, MAX_TTL_S),
     ],
 )
-def test_a_result_is_fresh_for_as_long_as_its_server_says(ttl, fresh_at, stale_at):
+def test_result_is_fresh_for_its_ttl(ttl, fresh_at, stale_at):
     cache = ResponseCache()
-    assert keep(cache, result={**PRIVATE, "ttlMs": ttl}, at=100.0)
+    assert put(cache, result={**PRIVATE, "ttlMs": ttl}, at=100.0)
     assert cache.get("tools/list", None, 100.0 + fresh_at) is not None
     assert cache.get("tools/list", None, 100.0 + stale_at) is None
 
 
 @pytest.mark.rule("CACHE-06")
 @pytest.mark.parametrize("ttl", [0, -1, -0.5, None, "1000", True, [1000], ...])
-def test_without_a_time_to_live_a_result_is_stale_at_once(ttl):
+def test_result_without_a_positive_ttl_is_not_stored(ttl):
     result = {**PRIVATE, "ttlMs": ttl}
     if ttl is ...:
         del result["ttlMs"]
     cache = ResponseCache()
-    assert not keep(cache, result=result)
+    assert not put(cache, result=result)
     assert len(cache) == 0
 
 
 @pytest.mark.rule("CACHE-06")
-def test_the_newest_answer_counts_also_where_it_may_not_be_kept():
+def test_uncacheable_result_removes_the_older_entry():
     cache = ResponseCache()
-    keep(cache)
-    keep(cache, result={**PRIVATE, "ttlMs": 0})
+    put(cache)
+    put(cache, result={**PRIVATE, "ttlMs": 0})
     assert cache.get("tools/list", None, 0.0) is None
 
 
 @pytest.mark.rule("CACHE-07", "CACHE-08")
-def test_a_stale_result_is_forgotten_and_nobody_fetches_another():
-    """Our choice: none is served while a refetch fails, and nothing is polled."""
+def test_stale_result_is_dropped_and_not_refetched():
+    """Our choice: no stale result is served while a refetch fails, and no polling."""
     cache = ResponseCache()
-    keep(cache)
+    put(cache)
     assert cache.get("tools/list", None, 1.0) is None
     assert len(cache) == 0
     assert cache.get("tools/list", None, 0.5) is None
-    # The cache is told the time and what came; it is given nothing that could fetch.
+    # The cache receives times and results; it has no means to fetch.
     names = {name for name in dir(cache) if not name.startswith("_")}
     assert names == {
         *("get", "put", "generation", "invalidate", "drop_list", "clear"),
@@ -170,29 +168,27 @@ def test_a_stale_result_is_forgotten_and_nobody_fetches_another():
 
 
 @pytest.mark.parametrize("kind", ["input_required", "task", None])
-def test_what_is_not_complete_is_not_kept(kind):
+def test_incomplete_result_is_not_stored(kind):
     cache = ResponseCache()
-    assert not keep(
+    assert not put(
         cache, "resources/read", {"uri": "a:"}, {**PUBLIC, "resultType": kind}
     )
-    assert keep(cache, "resources/read", {"uri": "a:"}, {"ttlMs": 1})
+    assert put(cache, "resources/read", {"uri": "a:"}, {"ttlMs": 1})
 
 
-# --- for whom
+# --- scopes and partitions
 
 
 @pytest.mark.rule("CACHE-09")
 @pytest.mark.parametrize("share_public", [False, True])
 @pytest.mark.parametrize("scope", ["private", None, "Public", "shared", 1, ...])
-def test_what_is_not_public_stays_with_the_authorization_it_was_given_to(
-    scope, share_public
-):
+def test_non_public_result_stays_in_its_partition(scope, share_public):
     result = {**PRIVATE, "cacheScope": scope}
     if scope is ...:
         del result["cacheScope"]
     one = ResponseCache(share_public=share_public)
     other = one.partition("other")
-    keep(one, result=result)
+    put(one, result=result)
     assert other.get("tools/list", None, 0.0) is None
     assert one.get("tools/list", None, 0.0) == result
     assert one.partition("other").get("tools/list", None, 0.0) is None
@@ -201,38 +197,38 @@ def test_what_is_not_public_stays_with_the_authorization_it_was_given_to(
 
 @pytest.mark.rule("CACHE-09")
 @pytest.mark.parametrize("share_public", [False, True])
-def test_what_is_public_is_shared_only_where_that_was_asked_for(share_public):
+def test_public_result_is_shared_only_with_share_public(share_public):
     one = ResponseCache(share_public=share_public)
     other = one.partition("other")
-    keep(one, result=PUBLIC)
+    put(one, result=PUBLIC)
     assert (other.get("tools/list", None, 0.0) is not None) is share_public
 
 
 @pytest.mark.rule("CACHE-09")
-def test_a_private_answer_goes_before_a_public_one_and_the_newest_before_both():
+def test_private_result_wins_over_public_and_the_newest_over_both():
     one = ResponseCache(share_public=True)
     other = one.partition("other")
-    keep(one, result={**PUBLIC, "n": 1})
-    keep(other, result={**PRIVATE, "n": 2})
+    put(one, result={**PUBLIC, "n": 1})
+    put(other, result={**PRIVATE, "n": 2})
     assert other.get("tools/list", None, 0.0)["n"] == 2
     assert one.get("tools/list", None, 0.0) is None
-    keep(one, result={**PUBLIC, "n": 3})
+    put(one, result={**PUBLIC, "n": 3})
     assert one.get("tools/list", None, 0.0)["n"] == 3
 
 
-def test_who_changes_a_result_changes_it_for_nobody_else():
+def test_changing_a_result_does_not_change_the_cached_copy():
     cache = ResponseCache()
     result = {**PRIVATE, "tools": [{"name": "a"}]}
-    keep(cache, result=result)
+    put(cache, result=result)
     result["tools"].clear()
     first = cache.get("tools/list", None, 0.0)
     first["tools"][0]["name"] = "evil"
     assert cache.get("tools/list", None, 0.0)["tools"] == [{"name": "a"}]
 
 
-# --- until when
+# --- invalidation
 
-KEPT = [
+ENTRIES = [
     ("tools/list", {}),
     ("tools/list", {"cursor": "2"}),
     ("prompts/list", {}),
@@ -245,23 +241,23 @@ KEPT = [
 ]
 
 
-def left_after(method, params):
+def remaining(method, params):
     cache = ResponseCache()
-    for name, asked in KEPT:
-        keep(cache, name, asked)
-        keep(cache.partition("other"), name, asked)
+    for name, entry_params in ENTRIES:
+        put(cache, name, entry_params)
+        put(cache.partition("other"), name, entry_params)
     cache.invalidate(method, params)
     views = (cache, cache.partition("other"))
     return [
         number
-        for number, (name, asked) in enumerate(KEPT)
-        if any(view.get(name, asked, 0.0) is not None for view in views)
+        for number, (name, entry_params) in enumerate(ENTRIES)
+        if any(view.get(name, entry_params, 0.0) is not None for view in views)
     ]
 
 
 @pytest.mark.rule("CACHE-10")
 @pytest.mark.parametrize(
-    ("method", "params", "gone"),
+    ("method", "params", "removed"),
     [
         ("notifications/tools/list_changed", None, {0, 1}),
         ("notifications/prompts/list_changed", {}, {2}),
@@ -277,8 +273,10 @@ def left_after(method, params):
         ("notifications/message", {"level": "info", "data": 1}, set()),
     ],
 )
-def test_a_notification_ends_what_it_is_about_for_everybody(method, params, gone):
-    assert left_after(method, params) == [n for n in range(len(KEPT)) if n not in gone]
+def test_notification_removes_its_entries_in_all_partitions(method, params, removed):
+    assert remaining(method, params) == [
+        n for n in range(len(ENTRIES)) if n not in removed
+    ]
 
 
 @pytest.mark.rule("CACHE-10")
@@ -292,9 +290,7 @@ def test_a_notification_ends_what_it_is_about_for_everybody(method, params, gone
         ("resources/read", {"uri": "a:/b"}, (UPDATED, {"uri": "a:/b/c"})),
     ],
 )
-def test_what_was_asked_for_before_an_invalidation_is_not_kept_after_it(
-    method, params, event
-):
+def test_request_started_before_an_invalidation_is_not_stored(method, params, event):
     cache = ResponseCache()
     before = cache.generation(method, params)
     cache.invalidate(*event)
@@ -306,7 +302,7 @@ def test_what_was_asked_for_before_an_invalidation_is_not_kept_after_it(
     assert cache.get(method, params, 0.0) == PRIVATE
 
 
-def test_an_invalidation_of_something_else_is_none_of_a_request_s_business():
+def test_unrelated_invalidation_does_not_affect_a_pending_request():
     cache = ResponseCache()
     before = cache.generation("tools/list", None)
     cache.invalidate(LISTS, None)
@@ -315,7 +311,7 @@ def test_an_invalidation_of_something_else_is_none_of_a_request_s_business():
 
 
 @pytest.mark.parametrize("others", [1, 1_024])
-def test_a_read_under_way_is_kept_though_other_resources_change(others):
+def test_pending_read_is_stored_after_updates_of_other_resources(others):
     cache = ResponseCache()
     one, part = {"uri": "a:/one"}, {"uri": "a:/one/part"}
     cache.invalidate(UPDATED, part)
@@ -329,32 +325,32 @@ def test_a_read_under_way_is_kept_though_other_resources_change(others):
 
 
 @pytest.mark.parametrize("uris", [range(1_025), ["x" * 5_000]], ids=["many", "long"])
-def test_changes_that_are_not_remembered_might_be_of_any_resource(uris):
+def test_untracked_updates_invalidate_every_pending_read(uris):
     cache = ResponseCache()
     before = cache.generation("resources/read", {"uri": "b:"})
     for uri in uris:
         cache.invalidate(UPDATED, {"uri": f"a:/{uri}"})
     assert not cache.put("resources/read", {"uri": "b:"}, PRIVATE, 0.0, before)
-    assert keep(cache, "resources/read", {"uri": "b:"})
+    assert put(cache, "resources/read", {"uri": "b:"})
 
 
-def test_what_is_cleared_is_gone_for_everybody_and_does_not_come_back():
+def test_clear_removes_all_entries_and_rejects_pending_ones():
     cache = ResponseCache()
     before = cache.generation("tools/list", None)
-    keep(cache.partition("other"))
+    put(cache.partition("other"))
     cache.clear()
     assert not cache.put("tools/list", None, PRIVATE, 0.0, before)
     assert len(cache) == 0
-    assert keep(cache)
+    assert put(cache)
 
 
 @pytest.mark.rule("CACHE-11")
-def test_each_page_has_its_own_time_and_all_go_when_a_cursor_is_refused():
+def test_pages_expire_separately_and_drop_list_removes_all_pages():
     cache = ResponseCache()
-    keep(cache, params={}, result={**PRIVATE, "ttlMs": 5_000}, at=0.0)
-    keep(cache, params={"cursor": ""}, result={**PRIVATE, "ttlMs": 1_000}, at=1.0)
-    keep(cache, params={"cursor": "2"}, result={**PRIVATE, "ttlMs": 5_000}, at=1.0)
-    keep(cache, "prompts/list", {}, {**PRIVATE, "ttlMs": 5_000})
+    put(cache, params={}, result={**PRIVATE, "ttlMs": 5_000}, at=0.0)
+    put(cache, params={"cursor": ""}, result={**PRIVATE, "ttlMs": 1_000}, at=1.0)
+    put(cache, params={"cursor": "2"}, result={**PRIVATE, "ttlMs": 5_000}, at=1.0)
+    put(cache, "prompts/list", {}, {**PRIVATE, "ttlMs": 5_000})
     assert cache.get("tools/list", {"cursor": ""}, 2.0) is None
     assert cache.get("tools/list", {}, 2.0) is not None
     assert cache.get("tools/list", {"cursor": "2"}, 2.0) is not None
@@ -369,12 +365,12 @@ def test_each_page_has_its_own_time_and_all_go_when_a_cursor_is_refused():
 # --- bounds
 
 
-def test_beyond_so_many_results_those_not_used_for_longest_are_forgotten():
+def test_least_recently_used_result_is_evicted_at_max_entries():
     cache = ResponseCache(10)
     for number in range(10):
-        keep(cache, params={"cursor": str(number)})
+        put(cache, params={"cursor": str(number)})
     cache.get("tools/list", {"cursor": "0"}, 0.0)
-    keep(cache, params={"cursor": "10"})
+    put(cache, params={"cursor": "10"})
     left = [
         n
         for n in range(11)
@@ -383,42 +379,42 @@ def test_beyond_so_many_results_those_not_used_for_longest_are_forgotten():
     assert left == [0, *range(2, 11)]
 
 
-def test_beyond_so_many_bytes_too():
+def test_least_recently_used_result_is_evicted_at_max_bytes():
     cache = ResponseCache(max_bytes=10_000)
     for number in range(100):
-        assert keep(cache, params={"n": number}, result={**PRIVATE, "x": "x" * 1_000})
+        assert put(cache, params={"n": number}, result={**PRIVATE, "x": "x" * 1_000})
         assert cache._store.bytes <= 10_000
     assert len(cache) == 9
-    assert not keep(cache, params={"n": -1}, result={**PRIVATE, "x": "x" * 10_000})
+    assert not put(cache, params={"n": -1}, result={**PRIVATE, "x": "x" * 10_000})
     assert len(cache) == 9
 
 
-def test_what_cannot_be_written_again_is_not_kept():
+def test_result_too_deep_to_encode_is_not_stored():
     value = 1
     for _ in range(300):
         value = [value]
-    assert not keep(ResponseCache(), result={**PRIVATE, "x": value})
+    assert not put(ResponseCache(), result={**PRIVATE, "x": value})
 
 
 @pytest.mark.parametrize("name", ["max_entries", "max_bytes"])
 @pytest.mark.parametrize("bound", [0, -1])
-def test_a_cache_without_room_is_refused(name, bound):
+def test_cache_size_must_be_positive(name, bound):
     with pytest.raises(ValueError, match=f"{name} must be above zero, got {bound}"):
         ResponseCache(**{name: bound})
 
 
-def test_a_cache_is_one_readable_line():
+def test_repr_is_one_readable_line():
     cache = ResponseCache()
-    keep(cache)
+    put(cache)
     cache.get("tools/list", None, 0.0)
     size = len(b'{"resultType":"complete","ttlMs":1000,"cacheScope":"private"}')
     assert repr(cache) == f"<ResponseCache: 1 results, {size} bytes, 1 hits, 0 misses>"
 
 
-def test_a_flood_of_notifications_leaves_nothing_behind():
+def test_flood_of_notifications_keeps_bounded_state():
     cache = ResponseCache()
     for number in range(1_000):
-        keep(cache, "resources/read", {"uri": f"file:///{number}"})
+        put(cache, "resources/read", {"uri": f"file:///{number}"})
     for number in range(1_100):
         cache.invalidate(UPDATED, {"uri": f"file:///d/{number}/x/y"})
         cache.invalidate("notifications/tools/list_changed", None)
@@ -427,12 +423,12 @@ def test_a_flood_of_notifications_leaves_nothing_behind():
     assert len(cache._store._updated) == 1_024
 
 
-def test_an_update_costs_the_same_with_few_results_and_with_many():
+def test_update_cost_does_not_depend_on_the_number_of_results():
     counts = []
     for size in (10, 1_000):
         cache = ResponseCache()
         for number in range(size):
-            keep(cache, "resources/read", {"uri": f"file:///{number}"})
+            put(cache, "resources/read", {"uri": f"file:///{number}"})
         counts.append(calls(cache.invalidate, UPDATED, {"uri": "file:///d/x"}))
     assert counts[0] == counts[1]
 
@@ -441,12 +437,12 @@ URIS = st.text("ab/?#", max_size=6)
 
 
 @given(st.sets(URIS, max_size=20), URIS, st.sampled_from(["", "c" * 300]))
-def test_an_update_drops_a_resource_and_those_it_is_a_part_of(kept, changed, start):
+def test_update_drops_the_resource_and_its_parents(stored, changed, start):
     cache = ResponseCache()
-    for uri in kept:
-        keep(cache, "resources/read", {"uri": start + uri})
+    for uri in stored:
+        put(cache, "resources/read", {"uri": start + uri})
     cache.invalidate(UPDATED, {"uri": start + changed})
-    for uri in kept:
+    for uri in stored:
         found = cache.get("resources/read", {"uri": start + uri}, 0.0)
         rest = changed.removeprefix(uri)
         is_part = changed.startswith(uri) and (
@@ -464,17 +460,17 @@ OPERATIONS = st.one_of(
 
 
 @given(st.lists(OPERATIONS, max_size=40))
-def test_the_size_stays_true_in_any_sequence(operations):
+def test_size_is_correct_after_any_sequence_of_operations(operations):
     cache = ResponseCache(4, max_bytes=400, share_public=True)
-    for what, number, is_public in operations:
+    for action, number, is_public in operations:
         view = cache.partition("other") if is_public else cache
         params = {"uri": f"a:/{number}"}
-        if what == "put":
+        if action == "put":
             result = {**(PUBLIC if is_public else PRIVATE), "x": "x" * number * 20}
-            keep(view, "resources/read", params, result)
-        elif what == "get":
+            put(view, "resources/read", params, result)
+        elif action == "get":
             view.get("resources/read", params, number / 3)
-        elif what == "drop":
+        elif action == "drop":
             view.invalidate(UPDATED, params)
         else:
             view.drop_list("resources/read")
@@ -485,7 +481,7 @@ def test_the_size_stays_true_in_any_sequence(operations):
 
 
 def in_threads(use):
-    """Call this in four threads, between which Python goes to and fro."""
+    """Run this in four threads that Python switches between very often."""
     threads = [Thread(target=use, args=(name,)) for name in range(4)]
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -498,17 +494,17 @@ def in_threads(use):
         sys.setswitchinterval(interval)
 
 
-def test_of_two_results_kept_at_once_one_is_left_and_counted_once():
+def test_nested_put_leaves_one_result_counted_once():
     cache = ResponseCache()
 
     class Overtaken(dict):
-        """A result; while it is looked at, another one for the same request is kept."""
+        """A result that, while it is read, stores another one for the same request."""
 
         def get(self, name, default=None):
-            keep(cache)
+            put(cache)
             return super().get(name, default)
 
-    assert keep(cache, result=Overtaken(PUBLIC, n=1))
+    assert put(cache, result=Overtaken(PUBLIC, n=1))
     assert cache.get("tools/list", None, 0.0) == {**PUBLIC, "n": 1}
     cache.clear()
     assert ": 0 results, 0 bytes," in repr(cache)
@@ -525,7 +521,7 @@ def test_several_threads_may_use_one_cache():
                 if number % 7 == 0:
                     cache.invalidate(UPDATED, params)
                 elif (found := cache.get("resources/read", params, 0.0)) is None:
-                    keep(cache, "resources/read", params, {**PRIVATE, "x": params})
+                    put(cache, "resources/read", params, {**PRIVATE, "x": params})
                 elif found["x"] != params:
                     wrong.append((name, found))
             except Exception as error:  # noqa: BLE001 - the test tells of any

@@ -1,4 +1,4 @@
-"""The table of handlers: what it declares, and that only this is answered."""
+"""Client features: the capabilities they declare and the requests they answer."""
 
 import pytest
 import wirecheck
@@ -22,7 +22,7 @@ NOV_2024, MAR_2025, JUN_2025, NOV_2025, JUL_2026 = REVISIONS
 
 each_revision = pytest.mark.parametrize("revision", REVISIONS, ids=str)
 
-ASKED = {
+REQUESTS = {
     "sampling/createMessage": {"messages": [], "maxTokens": 5},
     "elicitation/create": {
         "message": "Who?",
@@ -45,11 +45,11 @@ def everything(**more):
     )
 
 
-# What is declared
+# Declared capabilities
 
 
 @each_revision
-def test_without_handlers_nothing_is_declared(revision):
+def test_without_handlers_no_capability_is_declared(revision):
     assert ClientFeatures().capabilities(revision) == {}
 
 
@@ -95,7 +95,7 @@ def test_each_revision_has_its_own_capabilities(revision, declared):
         ({"url": handler}, {}, {"elicitation": {"url": {}}}),
     ],
 )
-def test_a_mode_is_declared_by_its_handler_and_the_empty_capability_means_forms(
+def test_mode_is_declared_by_its_handler_and_empty_means_form(
     modes, at_june, since_november
 ):
     features = ClientFeatures(elicitation=Elicitation(**modes))
@@ -115,7 +115,7 @@ def test_a_mode_is_declared_by_its_handler_and_the_empty_capability_means_forms(
         (Sampling(handler, context=True), {"context": {}}),
     ],
 )
-def test_sampling_declares_what_was_switched_on(given, declared):
+def test_sampling_declares_its_enabled_options(given, declared):
     features = ClientFeatures(sampling=given)
     assert features.capabilities(NOV_2025) == {"sampling": declared}
     assert features.capabilities(JUN_2025) == {"sampling": {}}
@@ -123,7 +123,7 @@ def test_sampling_declares_what_was_switched_on(given, declared):
 
 @each_revision
 @pytest.mark.parametrize("revised", [everything, ClientFeatures])
-def test_what_is_declared_fits_the_schema(revision, revised, spec_dir):
+def test_declared_capabilities_fit_the_schema(revision, revised, spec_dir):
     schema = wirecheck.load(spec_dir)[revision.name]
     declared = revised(extensions={"com.example/a": {"deep": [1]}}).capabilities(
         revision
@@ -131,7 +131,7 @@ def test_what_is_declared_fits_the_schema(revision, revised, spec_dir):
     assert list(schema.problems("ClientCapabilities", declared)) == []
 
 
-def test_what_is_declared_is_a_new_value_each_time():
+def test_capabilities_are_a_new_value_each_time():
     features = ClientFeatures(extensions={"com.example/a": {"on": 1}})
     features.capabilities(LATEST)["extensions"]["com.example/a"]["on"] = 2
     assert features.capabilities(LATEST) == {"extensions": {"com.example/a": {"on": 1}}}
@@ -142,7 +142,7 @@ def test_what_is_declared_is_a_new_value_each_time():
 
 @pytest.mark.rule("EXT-03")
 @each_revision
-def test_no_extension_is_on_by_itself(revision):
+def test_no_extension_is_enabled_by_default(revision):
     features = everything()
     assert features.extensions == frozenset()
     assert "extensions" not in features.capabilities(revision)
@@ -162,7 +162,7 @@ def test_no_extension_is_on_by_itself(revision):
         ),
     ],
 )
-def test_any_well_formed_extension_can_be_switched_on(given, declared):
+def test_any_well_formed_extension_can_be_enabled(given, declared):
     features = ClientFeatures(extensions=given)
     assert features.extensions == frozenset(declared)
     assert features.capabilities(LATEST) == {"extensions": declared}
@@ -178,14 +178,14 @@ def test_any_well_formed_extension_can_be_switched_on(given, declared):
         *(3, None, ["a/b"], b"a/b"),
     ],
 )
-def test_a_bad_extension_id_is_refused_by_name(id):
+def test_invalid_extension_id_is_refused_by_name(id):
     with pytest.raises(ValueError, match=r"^extensions: ") as caught:
         ClientFeatures(extensions=[id])
     if isinstance(id, str):
         assert repr(id) in str(caught.value)
 
 
-# What was given
+# Arguments
 
 
 SEVERAL = "extensions must be ids, or a mapping"
@@ -203,64 +203,62 @@ SETTINGS = "extensions: the settings of 'a/b' must be"
         *(("experimental", value, "experimental") for value in (["a"], "a", {"a": 1})),
     ],
 )
-def test_what_cannot_be_given_is_refused_by_the_argument_s_name(
-    argument, value, problem
-):
+def test_invalid_argument_is_refused_by_its_name(argument, value, problem):
     with pytest.raises(ValueError, match=f"^{problem}"):
         ClientFeatures(**{argument: value})
 
 
-# What is answered
+# Requests that are answered
 
 
 @pytest.mark.rule("ROOT-05", "SAMP-01", "ELIC-01")
 @pytest.mark.attack("S28")
 @each_revision
-@pytest.mark.parametrize("method", ASKED)
-def test_what_was_not_declared_is_not_answered(method, revision):
+@pytest.mark.parametrize("method", REQUESTS)
+def test_request_for_an_undeclared_feature_is_method_not_found(method, revision):
     with pytest.raises(MethodNotFound) as caught:
-        ClientFeatures(extensions=[TASKS]).prepare(method, ASKED[method], revision)
+        ClientFeatures(extensions=[TASKS]).prepare(method, REQUESTS[method], revision)
     assert caught.value.code == -32601
     assert caught.value.method == method
 
 
 @each_revision
-@pytest.mark.parametrize("method", ASKED)
-def test_what_was_declared_is_answered_where_the_revision_has_it(method, revision):
+@pytest.mark.parametrize("method", REQUESTS)
+def test_declared_request_is_prepared_if_the_revision_has_it(method, revision):
     features = everything()
     if available_method(method, revision, "server") is None:
         with pytest.raises(MethodNotFound):
-            features.prepare(method, ASKED[method], revision)
+            features.prepare(method, REQUESTS[method], revision)
     else:
-        question = features.prepare(method, ASKED[method], revision)
+        question = features.prepare(method, REQUESTS[method], revision)
         assert callable(question.finish)
 
 
-def test_a_url_handler_alone_answers_nothing_where_there_are_only_forms():
+def test_url_handler_alone_answers_no_request_at_2025_06_18():
     features = ClientFeatures(elicitation=Elicitation(url=handler))
     with pytest.raises(MethodNotFound):
-        features.prepare("elicitation/create", ASKED["elicitation/create"], JUN_2025)
+        features.prepare("elicitation/create", REQUESTS["elicitation/create"], JUN_2025)
 
 
 @each_revision
 @pytest.mark.parametrize(
     "method", ["", "ping", "tools/call", "Roots/list", "x" * 10**6]
 )
-def test_other_methods_are_not_found_in_a_short_sentence(method, revision):
+def test_unknown_method_is_refused_with_a_short_message(method, revision):
     with pytest.raises(MethodNotFound) as caught:
         everything().prepare(method, {}, revision)
     assert len(caught.value.message) < 100
 
 
-def test_the_table_answers_all_that_the_protocol_lets_a_server_ask():
-    asked = {
+def test_table_covers_every_request_a_server_may_send():
+    methods = {
         spec.name
         for spec in METHODS
         if "server" in spec.senders
         and "client" not in spec.senders
         and spec.kind is not Kind.NOTIFICATION
     }
-    assert asked == set(ASKED)
+    assert methods == set(REQUESTS)
 
 
 @each_revision
@@ -284,7 +282,7 @@ def test_malformed_params_are_refused_with_their_path(method, params, path, revi
     assert caught.value.code == -32602
 
 
-def test_handlers_are_replaced_by_name_all_or_none():
+def test_replace_changes_all_handlers_or_none():
     features = ClientFeatures(roots=["/a"])
     features.replace({"roots": None, "sampling": lambda _: None})
     assert sorted(features.capabilities(LATEST)) == ["sampling"]
@@ -296,6 +294,6 @@ def test_handlers_are_replaced_by_name_all_or_none():
 @pytest.mark.parametrize(
     "roots", [None, [3], [types.Root(3)], [types.Root("a", meta="x")]]
 )
-def test_an_answer_is_read_as_the_server_will(roots):
+def test_invalid_answer_is_refused_before_sending(roots):
     with pytest.raises(LocalProtocolError):
         encode_answer(types.ListRootsResult(roots), LATEST, "roots")

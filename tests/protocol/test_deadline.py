@@ -1,4 +1,4 @@
-"""Deadlines: absolute, extended by progress, stopped while a person is asked."""
+"""Deadlines: absolute, extended by progress, paused while a person answers."""
 
 from math import inf
 
@@ -20,7 +20,7 @@ def test_a_deadline_expires_exactly_when_its_timeout_has_passed():
     assert deadline.timeout == 30.0
 
 
-def test_the_rest_shrinks_with_the_time_and_never_goes_below_zero():
+def test_remaining_time_shrinks_and_never_goes_below_zero():
     deadline = Deadline(START, 30.0)
 
     assert deadline.remaining(START) == 30.0
@@ -28,7 +28,7 @@ def test_the_rest_shrinks_with_the_time_and_never_goes_below_zero():
     assert deadline.remaining(START + 31.0) == 0.0
 
 
-def test_elapsed_counts_from_the_start_with_pauses():
+def test_elapsed_time_includes_pauses():
     deadline = Deadline(START, 30.0)
     deadline.pause(START + 1.0)
     deadline.resume(START + 6.0)
@@ -37,7 +37,7 @@ def test_elapsed_counts_from_the_start_with_pauses():
     assert deadline.started == START
 
 
-def test_without_a_timeout_nothing_expires():
+def test_deadline_without_a_timeout_never_expires():
     deadline = Deadline(START, None)
     deadline.extend(START + 5.0)
     deadline.pause(START + 5.0)
@@ -55,39 +55,39 @@ P08 = pytest.mark.pain("P08")
 X08 = pytest.mark.attack("X08")
 
 
-def moved(name, timeout, maximum, *moves, marks=()):
-    """Make a row of moves: what, at which second, a pause's bound; then the end."""
+def moves_row(name, timeout, maximum, *moves, marks=()):
+    """Make a row of moves: method, second, a pause's bound; then the expected end."""
     return pytest.param(timeout, maximum, moves, id=name, marks=marks)
 
 
 @pytest.mark.parametrize(
     ("timeout", "maximum", "moves"),
     [
-        moved("progress starts the timeout again", 30, None, ("extend", 20, 50),
+        moves_row("progress starts the timeout again", 30, None, ("extend", 20, 50),
               marks=LIFE_15),
-        moved("no progress goes beyond the maximum", 30, 60, ("extend", 20, 50),
+        moves_row("progress does not exceed the maximum", 30, 60, ("extend", 20, 50),
               ("extend", 40, 60), ("extend", 59, 60), marks=[LIFE_15, P08]),
-        moved("a maximum alone", None, 10, ("extend", 9, 10)),
-        moved("two pauses need two resumes", 30, None, ("pause", 10, inf),
+        moves_row("a maximum alone", None, 10, ("extend", 9, 10)),
+        moves_row("two pauses need two resumes", 30, None, ("pause", 10, inf),
               ("pause", 20, inf), ("resume", 30, inf), ("resume", 40, 60), marks=P08),
-        moved("pauses do not count against the maximum", 30, 40, ("pause", 5, inf),
+        moves_row("pauses do not count against the maximum", 30, 40, ("pause", 5, inf),
               ("resume", 105, 130), ("extend", 120, 140)),
-        moved("progress in a pause counts when the clock runs again", 30, None,
+        moves_row("progress in a pause counts when the clock runs again", 30, None,
               ("pause", 10, inf), ("extend", 20, inf), ("resume", 50, 80)),
-        moved("all bounded pauses share one bound", 4, None, ("pause", 0, 10, 14),
+        moves_row("all bounded pauses share one bound", 4, None, ("pause", 0, 10, 14),
               ("resume", 7, 11), ("pause", 8, 10, 14), ("resume", 18, 14),
               ("pause", 19, 10, 14), marks=X08),
-        moved("a pause without a bound takes nothing of it", 4, None,
+        moves_row("an unbounded pause uses no bound", 4, None,
               ("pause", 0, inf), ("resume", 100, 104), ("pause", 100, 10, 114)),
-        moved("a bounded pause within one without counts from its start", 4, None,
+        moves_row("a bounded pause inside an unbounded one", 4, None,
               ("pause", 0, inf), ("pause", 1, 10, 14), ("resume", 2, 14),
               ("resume", 3, 7)),
-        moved("progress in a bounded pause counts from what the clock shows", 4, 20,
+        moves_row("progress in a bounded pause", 4, 20,
               ("pause", 1, 10, 14), ("extend", 5, 15),
-              ("extend", 13, 17),  # it runs again since two seconds
+              ("extend", 13, 17),  # the clock has run again for two seconds
               ("resume", 14, 17),
-              ("extend", 29, 30)),  # the maximum and what it stood still
-        moved("a bounded pause without a timeout has no end", None, None,
+              ("extend", 29, 30)),  # the maximum plus the time of the pause
+        moves_row("a bounded pause without a timeout has no end", None, None,
               ("pause", 0, 10, inf), ("resume", 99, inf)),
     ],
 )  # fmt: skip
@@ -99,7 +99,7 @@ def test_the_end_moves_with_progress_and_pauses(timeout, maximum, moves):
 
 
 @pytest.mark.pain("P08")
-def test_the_error_can_name_the_limit_that_ran_out():
+def test_error_names_the_limit_that_ran_out():
     deadline = Deadline(START, 30.0, maximum=45.0)
     assert deadline.timeout == 30.0
 
@@ -117,7 +117,7 @@ def test_a_maximum_below_the_timeout_is_the_limit_from_the_start():
     assert deadline.timeout == 10.0
 
 
-def test_resuming_what_was_not_paused_is_our_own_bug():
+def test_resume_without_pause_is_an_assertion_error():
     with pytest.raises(AssertionError):
         Deadline(START, 30.0).resume(START)
 
@@ -130,7 +130,7 @@ def test_resuming_what_was_not_paused_is_our_own_bug():
         (0.5, True, "<Deadline 0.5 s, paused>"),
     ],
 )
-def test_a_deadline_shows_its_limit(timeout, paused, text):
+def test_repr_shows_the_limit(timeout, paused, text):
     deadline = Deadline(START, timeout)
     if paused:
         deadline.pause(START)
@@ -145,13 +145,13 @@ MOVES = st.lists(
 
 
 @given(MOVES)
-def test_the_peers_own_time_never_exceeds_the_maximum(moves):
+def test_unpaused_time_never_exceeds_the_maximum(moves):
     deadline = Deadline(0.0, 30.0, maximum=100.0)
     now = running = 0.0
     pauses = 0
 
     for move, seconds in moves:
-        # The shell acts as soon as it has expired, so no move comes later.
+        # The shell acts as soon as the deadline has expired, so no move comes later.
         step = seconds if pauses else min(seconds, deadline.remaining(now))
         now += step
         running += 0 if pauses else step
@@ -163,9 +163,9 @@ def test_the_peers_own_time_never_exceeds_the_maximum(moves):
         elif pauses:
             deadline.resume(now)
             pauses -= 1
-        left = deadline.remaining(now)
-        assert 0.0 <= left <= 30.0
-        assert running + left <= 100.0 + 1e-9
+        remaining = deadline.remaining(now)
+        assert 0.0 <= remaining <= 30.0
+        assert running + remaining <= 100.0 + 1e-9
         assert (deadline.at == inf) == bool(pauses)
 
 
@@ -186,16 +186,16 @@ def test_a_bounded_pause_moves_the_end_by_its_bound_and_no_further():
 
 
 @pytest.mark.attack("X08")
-def test_the_error_names_the_bound_where_that_was_reached():
+def test_error_names_the_question_bound_once_it_is_reached():
     deadline = Deadline(START, 4.0)
     plain = deadline.error("tools/call", START + 4.0, "noise")
     assert str(plain) == "tools/call: no answer within 4 s (after 4 s); noise"
     assert plain.detail == "noise"
     deadline.pause(START, 10.0)
-    held = (
+    pause_detail = (
         "its clock stood still for 10 s while questions of the server were answered, "
         "and does for no longer (Limits.question_time)"
     )
-    assert deadline.error("x", START + 14.0).detail == held
+    assert deadline.error("x", START + 14.0).detail == pause_detail
     deadline.resume(START + 12.0)
-    assert deadline.error("x", START + 14.0, "noise").detail == f"{held}; noise"
+    assert deadline.error("x", START + 14.0, "noise").detail == f"{pause_detail}; noise"

@@ -1,4 +1,4 @@
-"""Elicitation: which modes are taken, what reaches a handler, what may be answered."""
+"""Elicitation: accepted modes, what reaches a handler, what may be answered."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ SCHEMA = {
 }
 FORM = {"message": "Who are you?", "requestedSchema": SCHEMA}
 URL = "https://example.com/connect?x=1#there"
-VISIT = {"mode": "url", "message": "Please", "url": URL, "elicitationId": "e1"}
+URL_PARAMS = {"mode": "url", "message": "Please", "url": URL, "elicitationId": "e1"}
 
 
 def form_handler(_):
@@ -44,14 +44,14 @@ def url_handler(_):
 BOTH = Elicitation(form_handler, url_handler)
 
 
-def ask(params, revision=JUL_2026, feature=BOTH):
+def prepare(params, revision=JUL_2026, feature=BOTH):
     features = ClientFeatures(elicitation=feature)
     return features.prepare("elicitation/create", params, revision)
 
 
 def refusal(*args):
     with pytest.raises(InvalidParams) as caught:
-        ask(*args)
+        prepare(*args)
     assert caught.value.code == -32602
     assert caught.value.method == "elicitation/create"
     return caught.value.message
@@ -63,8 +63,8 @@ def refusal(*args):
 @pytest.mark.rule("ELIC-04")
 @with_forms
 @pytest.mark.parametrize("mode", [{}, {"mode": "form"}, {"mode": None}])
-def test_a_request_that_names_no_mode_is_a_form(mode, revision):
-    question = ask(FORM | mode, revision)
+def test_request_without_a_mode_is_a_form(mode, revision):
+    question = prepare(FORM | mode, revision)
     assert question.handler is form_handler
     assert type(question.params) is ElicitRequestFormParams
     assert question.params.requested_schema.properties["age"].default == 30
@@ -72,8 +72,8 @@ def test_a_request_that_names_no_mode_is_a_form(mode, revision):
 
 @pytest.mark.system("L-A6")
 @with_urls
-def test_a_url_reaches_its_handler_in_full(revision):
-    question = ask(VISIT, revision)
+def test_url_reaches_its_handler_in_full(revision):
+    question = prepare(URL_PARAMS, revision)
     assert question.handler is url_handler
     assert type(question.params) is ElicitRequestURLParams
     assert question.params.url == URL
@@ -84,8 +84,8 @@ def test_a_url_reaches_its_handler_in_full(revision):
 @pytest.mark.parametrize(
     ("feature", "params", "mode"),
     [
-        (Elicitation(form=form_handler), VISIT, "'url'"),
-        (form_handler, VISIT, "'url'"),
+        (Elicitation(form=form_handler), URL_PARAMS, "'url'"),
+        (form_handler, URL_PARAMS, "'url'"),
         (Elicitation(url=url_handler), FORM, "'form'"),
         (Elicitation(url=url_handler), FORM | {"mode": "form"}, "'form'"),
         (BOTH, FORM | {"mode": "voice"}, "'voice'"),
@@ -95,15 +95,15 @@ def test_a_url_reaches_its_handler_in_full(revision):
         (BOTH, FORM | {"mode": ""}, "''"),
     ],
 )
-def test_a_mode_that_was_not_declared_is_refused(feature, params, mode, revision):
+def test_undeclared_mode_is_refused(feature, params, mode, revision):
     assert refusal(params, revision, feature) == (
         f"this client did not declare the elicitation mode {mode}"
     )
 
 
 @pytest.mark.rule("ELIC-25")
-def test_urls_are_refused_where_there_are_only_forms():
-    assert "'url'" in refusal(VISIT, JUN_2025)
+def test_url_mode_is_refused_at_2025_06_18():
+    assert "'url'" in refusal(URL_PARAMS, JUN_2025)
 
 
 @with_forms
@@ -122,12 +122,12 @@ def test_a_malformed_form_is_refused_with_its_path(params, text, revision):
     assert text in refusal(params, revision)
 
 
-def test_a_url_needs_an_id_where_its_end_can_be_told():
-    params = {k: v for k, v in VISIT.items() if k != "elicitationId"}
+def test_url_needs_an_id_at_revisions_with_completion():
+    params = {k: v for k, v in URL_PARAMS.items() if k != "elicitationId"}
     assert refusal(params, NOV_2025) == (
         "ElicitRequestURLParams.elicitationId: expected str, got nothing"
     )
-    assert ask(params, JUL_2026).params.elicitation_id is None
+    assert prepare(params, JUL_2026).params.elicitation_id is None
 
 
 # The URL guard; its rules are tested in test_visits.py
@@ -138,17 +138,17 @@ def test_a_url_needs_an_id_where_its_end_can_be_told():
 @pytest.mark.parametrize(
     "url", ["javascript:alert(1)", "http://example.com/", "https://u:p@example.com/"]
 )
-def test_a_url_that_must_not_be_shown_never_reaches_the_handler(url, revision):
-    message = refusal(VISIT | {"url": url}, revision)
+def test_unsafe_url_never_reaches_the_handler(url, revision):
+    message = refusal(URL_PARAMS | {"url": url}, revision)
     assert message.startswith("ElicitRequestURLParams.url: ")
     assert "u:p" not in message
 
 
 @with_urls
-def test_plain_http_reaches_the_handler_where_the_user_asked_for_it(revision):
+def test_plain_http_reaches_the_handler_if_enabled(revision):
     feature = Elicitation(url=url_handler, plain_http=True)
-    params = VISIT | {"url": "http://example.com/"}
-    assert ask(params, revision, feature).params.url == "http://example.com/"
+    params = URL_PARAMS | {"url": "http://example.com/"}
+    assert prepare(params, revision, feature).params.url == "http://example.com/"
 
 
 WATCHED = """
@@ -181,8 +181,8 @@ print(seen, sorted(loaded))
 
 
 @pytest.mark.rule("ELIC-12", "ELIC-13")
-def test_nothing_opens_or_fetches_a_url():
-    """Only the handler does, after it asked; what is loaded has no means to."""
+def test_url_is_neither_opened_nor_fetched():
+    """Only the handler may do so, with consent; no imported module has the means."""
     done = subprocess.run(
         [sys.executable, "-c", WATCHED],
         capture_output=True,
@@ -207,7 +207,7 @@ def test_nothing_opens_or_fetches_a_url():
     ],
 )
 def test_an_accepted_form_is_sent_with_its_defaults(value, revision, spec_dir):
-    raw = ask(FORM, revision).finish(value)
+    raw = prepare(FORM, revision).finish(value)
     assert raw == {"action": "accept", "content": {"name": "Ada", "age": 30}}
     schema = wirecheck.load(spec_dir)[revision.name]
     assert list(schema.problems("ElicitResult", raw)) == []
@@ -215,15 +215,15 @@ def test_an_accepted_form_is_sent_with_its_defaults(value, revision, spec_dir):
 
 def test_the_handler_s_own_value_is_not_changed():
     value = ElicitResult("accept", {"name": "Ada"})
-    ask(FORM).finish(value)
+    prepare(FORM).finish(value)
     assert value == ElicitResult("accept", {"name": "Ada"})
 
 
 @pytest.mark.rule("ELIC-08")
 @pytest.mark.parametrize("value", ["accept", {}, ElicitResult("accept")])
-def test_a_form_can_be_accepted_by_its_defaults_alone(value):
+def test_form_can_be_accepted_with_its_defaults_alone(value):
     schema = {"type": "object", "properties": {"age": SCHEMA["properties"]["age"]}}
-    raw = ask({"message": "?", "requestedSchema": schema}).finish(value)
+    raw = prepare({"message": "?", "requestedSchema": schema}).finish(value)
     assert raw == {"action": "accept", "content": {"age": 30}}
 
 
@@ -238,35 +238,35 @@ def test_a_form_can_be_accepted_by_its_defaults_alone(value):
         ({"name": "Ada", "nickname": "A"}, "content.nickname: the form has no such"),
     ],
 )
-def test_content_that_does_not_fit_is_refused(content, text, revision):
+def test_invalid_content_is_refused(content, text, revision):
     for value in (content, ElicitResult("accept", content)):
         with pytest.raises(LocalProtocolError) as caught:
-            ask(FORM, revision).finish(value)
+            prepare(FORM, revision).finish(value)
         assert f"elicitation {text}" in str(caught.value)
 
 
 @pytest.mark.system("A52")
 @pytest.mark.rule("ELIC-08")
-@pytest.mark.parametrize("params", [FORM, VISIT])
+@pytest.mark.parametrize("params", [FORM, URL_PARAMS])
 @with_urls
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_declining_carries_no_content(action, params, revision, spec_dir):
+def test_decline_and_cancel_carry_no_content(action, params, revision, spec_dir):
     for value in (action, ElicitResult(action), ElicitResult(action, {})):
-        raw = ask(params, revision).finish(value)
+        raw = prepare(params, revision).finish(value)
         assert raw == {"action": action}
         schema = wirecheck.load(spec_dir)[revision.name]
         assert list(schema.problems("ElicitResult", raw)) == []
     with pytest.raises(LocalProtocolError, match="content must be left out where"):
-        ask(params, revision).finish(ElicitResult(action, {"name": "Ada"}))
+        prepare(params, revision).finish(ElicitResult(action, {"name": "Ada"}))
 
 
 @pytest.mark.rule("ELIC-08")
 @with_urls
-def test_agreeing_to_a_visit_carries_no_content(revision):
+def test_accepted_url_elicitation_carries_no_content(revision):
     for value in ("accept", ElicitResult("accept"), ElicitResult("accept", {})):
-        assert ask(VISIT, revision).finish(value) == {"action": "accept"}
+        assert prepare(URL_PARAMS, revision).finish(value) == {"action": "accept"}
     with pytest.raises(LocalProtocolError, match="content must be left out where"):
-        ask(VISIT, revision).finish(ElicitResult("accept", {"name": "Ada"}))
+        prepare(URL_PARAMS, revision).finish(ElicitResult("accept", {"name": "Ada"}))
 
 
 @pytest.mark.system("A52")
@@ -280,25 +280,25 @@ def test_agreeing_to_a_visit_carries_no_content(revision):
         (FORM, ElicitResult(["accept"]), "got a value of type list"),
         (FORM, ElicitResult("accept", ["a"]), "expected a mapping, got list"),
         (FORM, ElicitResult("decline", meta=3), "ElicitResult._meta: expected object"),
-        (VISIT, {}, "expected ElicitResult or an action, got dict"),
-        (VISIT, None, "expected ElicitResult or an action, got NoneType"),
-        (VISIT, "open", "the action must be one of accept, decline, cancel"),
+        (URL_PARAMS, {}, "expected ElicitResult or an action, got dict"),
+        (URL_PARAMS, None, "expected ElicitResult or an action, got NoneType"),
+        (URL_PARAMS, "open", "the action must be one of accept, decline, cancel"),
     ],
 )
-def test_what_is_no_answer_is_refused(params, value, text):
+def test_invalid_answer_is_refused(params, value, text):
     with pytest.raises(LocalProtocolError) as caught:
-        ask(params, NOV_2025).finish(value)
+        prepare(params, NOV_2025).finish(value)
     assert text in str(caught.value)
 
 
-def test_meta_is_sent_where_the_revision_has_it():
+def test_meta_is_sent_only_at_revisions_that_have_it():
     value = ElicitResult("decline", meta={"k": 1}, extra={"x": 2})
-    assert ask(FORM, NOV_2025).finish(value) == {
+    assert prepare(FORM, NOV_2025).finish(value) == {
         "action": "decline",
         "_meta": {"k": 1},
         "x": 2,
     }
-    assert ask(FORM, JUL_2026).finish(value) == {"action": "decline", "x": 2}
+    assert prepare(FORM, JUL_2026).finish(value) == {"action": "decline", "x": 2}
 
 
 # The conformance suite's scenario of SEP-1034
@@ -320,35 +320,35 @@ def test_all_defaults_of_a_form_are_filled_in(revision):
         "verified": {"type": "boolean", "default": True},
     }
     form = {"type": "object", "properties": properties, "required": []}
-    raw = ask({"message": "?", "requestedSchema": form}, revision).finish({})
+    raw = prepare({"message": "?", "requestedSchema": form}, revision).finish({})
     assert raw["content"] == {
         name: field["default"] for name, field in properties.items()
     }
     assert type(raw["content"]["age"]) is int
 
 
-# The ends of visits
+# Completion of URL elicitations
 
 
-def visit(features, id="e1", revision=NOV_2025):
-    params = VISIT | {"elicitationId": id}
+def prepare_url(features, id="e1", revision=NOV_2025):
+    params = URL_PARAMS | {"elicitationId": id}
     return features.prepare("elicitation/create", params, revision)
 
 
 @pytest.mark.rule("ELIC-23")
-def test_only_an_open_visit_can_be_completed_and_only_once():
+def test_only_an_open_url_elicitation_completes_and_only_once():
     features = ClientFeatures(elicitation=BOTH)
     assert not features.url_elicitations.complete({"elicitationId": "e1"})
-    visit(features).finish("accept")
+    prepare_url(features).finish("accept")
     assert not features.url_elicitations.complete({"elicitationId": "e2"})
     assert features.url_elicitations.complete({"elicitationId": "e1"})
     assert not features.url_elicitations.complete({"elicitationId": "e1"})
 
 
 @pytest.mark.rule("ELIC-23")
-def test_a_visit_can_be_completed_before_its_handler_is_done():
+def test_url_elicitation_can_complete_before_its_handler_returns():
     features = ClientFeatures(elicitation=BOTH)
-    question = visit(features)
+    question = prepare_url(features)
     assert features.url_elicitations.complete({"elicitationId": "e1"})
     assert question.finish("accept") == {"action": "accept"}
     assert not features.url_elicitations.complete({"elicitationId": "e1"})
@@ -356,38 +356,38 @@ def test_a_visit_can_be_completed_before_its_handler_is_done():
 
 @pytest.mark.rule("ELIC-23")
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_a_visit_that_the_user_did_not_agree_to_is_over(action):
+def test_declined_url_elicitation_is_no_longer_open(action):
     features = ClientFeatures(elicitation=BOTH)
-    visit(features).finish(action)
+    prepare_url(features).finish(action)
     assert not features.url_elicitations.complete({"elicitationId": "e1"})
 
 
 @pytest.mark.rule("ELIC-23")
 @pytest.mark.parametrize("value", [{}, "open", ElicitResult("accept", {"a": "b"})])
-def test_a_visit_that_was_answered_against_the_rules_is_over(value):
+def test_url_elicitation_with_an_invalid_answer_is_no_longer_open(value):
     features = ClientFeatures(elicitation=BOTH)
     with pytest.raises(LocalProtocolError):
-        visit(features).finish(value)
+        prepare_url(features).finish(value)
     assert not features.url_elicitations.complete({"elicitationId": "e1"})
 
 
-def test_visits_of_the_newest_revision_are_not_waited_for():
+def test_url_elicitation_at_2026_07_28_is_not_tracked():
     features = ClientFeatures(elicitation=BOTH)
-    question = visit(features, revision=JUL_2026)
+    question = prepare_url(features, revision=JUL_2026)
     assert len(features.url_elicitations) == 0
     assert question.finish("decline") == {"action": "decline"}
 
 
-def test_a_refused_visit_is_not_open():
+def test_refused_url_elicitation_is_not_open():
     features = ClientFeatures(elicitation=BOTH)
     with pytest.raises(InvalidParams):
         features.prepare(
-            "elicitation/create", VISIT | {"url": "file:///etc/passwd"}, NOV_2025
+            "elicitation/create", URL_PARAMS | {"url": "file:///etc/passwd"}, NOV_2025
         )
     assert not features.url_elicitations.complete({"elicitationId": "e1"})
 
 
-# What was given
+# Arguments
 
 
 def test_an_elicitation_needs_a_handler():
@@ -396,12 +396,12 @@ def test_an_elicitation_needs_a_handler():
 
 
 @pytest.mark.parametrize("mode", ["form", "url"])
-def test_a_handler_is_a_function(mode):
+def test_handler_must_be_a_function(mode):
     with pytest.raises(ValueError, match=f"^elicitation: {mode} must be a function"):
         Elicitation(**{mode: "yes"})
 
 
-# Which may still be completed
+# Open URL elicitations
 
 
 @pytest.mark.rule("ELIC-23")
@@ -412,7 +412,7 @@ def test_a_handler_is_a_function(mode):
         *({"elicitationId": None}, {"elicitationId": 1}, {"elicitationId": ["a"]}),
     ],
 )
-def test_what_names_no_open_visit_is_ignored(params):
+def test_completion_of_an_unknown_elicitation_is_ignored(params):
     open_urls = UrlElicitations()
     open_urls.add("a")
     assert open_urls.complete(params) is False
@@ -420,7 +420,7 @@ def test_what_names_no_open_visit_is_ignored(params):
 
 
 @pytest.mark.attack("S28")
-def test_the_oldest_visit_is_forgotten_where_there_are_too_many():
+def test_oldest_url_elicitation_is_dropped_beyond_the_limit():
     open_urls = UrlElicitations()
     for id in ("a", "b", "b", *map(str, range(1023))):
         open_urls.add(id)
@@ -429,7 +429,7 @@ def test_the_oldest_visit_is_forgotten_where_there_are_too_many():
     assert completed == [False, True, True]
 
 
-def test_what_is_discarded_is_over_and_unknown_ids_do_not_matter():
+def test_discarded_elicitation_is_closed_and_unknown_ids_are_ignored():
     open_urls = UrlElicitations()
     open_urls.add("a")
     for id in ("a", "b", None):
@@ -450,7 +450,7 @@ def test_what_is_discarded_is_over_and_unknown_ids_do_not_matter():
         ({"elicitations": [{"elicitationId": "a"}, {"elicitationId": "b"}]}, 2),
     ],
 )
-def test_the_urls_that_a_call_failed_for_are_open(data, count):
+def test_elicitations_required_by_a_failed_call_are_open(data, count):
     open_urls = UrlElicitations()
     open_urls.add_required(UrlElicitationRequired("visit first", data=data))
     assert len(open_urls) == count

@@ -1,4 +1,4 @@
-"""Forms: what fits a field and a format, which defaults apply, what is refused."""
+"""Forms: values that fit a field or a format, defaults, and refusals."""
 
 import contextlib
 import enum
@@ -46,7 +46,7 @@ class Size(enum.IntEnum):
     SMALL = 1
 
 
-class Own(float):
+class FloatSubclass(float):
     pass
 
 
@@ -61,9 +61,9 @@ ONE_OF_TWO = [UNTITLED, LEGACY, TITLED]
 SOME_OF_TWO = [SEVERAL, SEVERAL_TITLED]
 UNKNOWN = {"type": "object", "properties": {}}
 
-# What fits
+# Valid and invalid values
 
-GOOD = [
+VALID = [
     ({"type": "string"}, "", ""),
     ({"type": "string", "minLength": 2, "maxLength": 2}, "äö", "äö"),
     ({"type": "string", "maxLength": 1}, "\U0001f600", "\U0001f600"),
@@ -74,7 +74,7 @@ GOOD = [
     ({"type": "number"}, 1.5, 1.5),
     ({"type": "number"}, 3, 3),
     ({"type": "number"}, 3.0, 3.0),
-    ({"type": "number"}, Own(1.5), 1.5),
+    ({"type": "number"}, FloatSubclass(1.5), 1.5),
     ({"type": "number", "minimum": 1, "maximum": 1}, 1, 1),
     ({"type": "integer"}, 3, 3),
     ({"type": "integer"}, 3.0, 3),
@@ -93,7 +93,7 @@ GOOD = [
     *((UNKNOWN, value, value) for value in ("a", 1, 1.5, True, ["a"], [])),
 ]
 
-BAD = [
+INVALID = [
     ({"type": "string"}, 1, "expected text, got 1"),
     ({"type": "string"}, b"a", "expected text, got a value of type bytes"),
     ({"type": "string", "minLength": 2}, "a", "1 characters, the minimum is 2"),
@@ -134,15 +134,15 @@ BAD = [
 
 
 @pytest.mark.rule("ELIC-20")
-@pytest.mark.parametrize(("schema", "value", "sent"), GOOD)
-def test_a_value_that_fits_is_sent_in_its_plain_type(schema, value, sent):
+@pytest.mark.parametrize(("schema", "value", "sent"), VALID)
+def test_valid_value_is_sent_as_its_plain_type(schema, value, sent):
     checked = check_value(field(**schema), value)
     assert (type(checked), checked) == (type(sent), sent)
 
 
 @pytest.mark.rule("ELIC-20")
-@pytest.mark.parametrize(("schema", "value", "reason"), BAD)
-def test_a_value_that_does_not_fit_is_refused(schema, value, reason):
+@pytest.mark.parametrize(("schema", "value", "reason"), INVALID)
+def test_invalid_value_is_refused(schema, value, reason):
     with pytest.raises(ValueError) as caught:
         check_value(field(**schema), value)
     assert str(caught.value).startswith(reason)
@@ -150,7 +150,7 @@ def test_a_value_that_does_not_fit_is_refused(schema, value, reason):
     assert message.startswith(f"elicitation content.a: {reason}")
 
 
-def test_many_choices_are_not_all_repeated():
+def test_error_does_not_repeat_a_long_list_of_choices():
     with pytest.raises(ValueError) as caught:
         check_value(field(type="string", enum=[f"{n}" * 99 for n in range(99)]), "x")
     assert len(str(caught.value)) < 500
@@ -250,22 +250,22 @@ DEFAULTS = [
 
 @pytest.mark.rule("ELIC-06")
 @pytest.mark.parametrize(("schema", "default"), DEFAULTS)
-def test_a_field_that_was_left_out_gets_its_default(schema, default):
-    wanted = form({"a": schema | {"default": default}}, required=["a"])
-    filled = fill_form(wanted, {}, LATEST)
+def test_omitted_field_gets_its_default(schema, default):
+    requested = form({"a": schema | {"default": default}}, required=["a"])
+    filled = fill_form(requested, {}, LATEST)
     assert filled == {"a": default}
     assert type(filled["a"]) is type(default)
-    assert form_defaults(wanted) == {"a": default}
+    assert form_defaults(requested) == {"a": default}
 
 
 @pytest.mark.system("U35")
 @pytest.mark.rule("ELIC-06")
-def test_a_default_never_replaces_what_was_filled_in():
+def test_default_never_replaces_a_given_value():
     properties = {"a": {"type": "boolean", "default": True}}
     assert fill_form(form(properties), {"a": False}, LATEST) == {"a": False}
 
 
-def test_a_field_that_was_emptied_on_purpose_stays_out():
+def test_field_set_to_none_is_left_out():
     properties = {"a": {"type": "string", "default": "x"}}
     assert fill_form(form(properties), {"a": None}, LATEST) == {}
     assert refusal(properties, {"a": None}, required=["a"]).endswith(
@@ -285,26 +285,26 @@ def test_a_field_that_was_emptied_on_purpose_stays_out():
         {"type": "string", "default": None},
     ],
 )
-def test_a_default_that_does_not_fit_is_left_out(schema):
+def test_invalid_default_is_left_out(schema):
     assert form_defaults(form({"a": schema})) == {}
     assert fill_form(form({"a": schema}), {}, LATEST) == {}
     assert "it is required" in refusal({"a": schema}, {}, required=["a"])
 
 
-# Lists came with 2025-11-25
+# Lists exist since 2025-11-25
 
 
-def test_lists_are_refused_before_there_were_any():
+def test_lists_are_refused_before_2025_11_25():
     assert refusal({"a": SEVERAL}, {"a": ["red"]}, JUN_2025) == (
         "elicitation content.a: lists exist since 2025-11-25, not at 2025-06-18"
     )
     assert fill_form(form({"a": SEVERAL}), {"a": ["red"]}, NOV_2025) == {"a": ["red"]}
 
 
-def test_defaults_that_are_lists_are_left_out_before_there_were_any():
-    wanted = form({"a": SEVERAL | {"default": ["red"]}})
-    assert fill_form(wanted, {}, JUN_2025) == {}
-    assert fill_form(wanted, {}, NOV_2025) == {"a": ["red"]}
+def test_list_defaults_are_left_out_before_2025_11_25():
+    requested = form({"a": SEVERAL | {"default": ["red"]}})
+    assert fill_form(requested, {}, JUN_2025) == {}
+    assert fill_form(requested, {}, NOV_2025) == {"a": ["red"]}
 
 
 # The whole form
@@ -318,7 +318,7 @@ def test_a_required_field_must_be_there():
     )
 
 
-def test_of_a_required_field_without_a_kind_only_presence_is_checked():
+def test_required_field_without_a_schema_is_checked_for_presence_only():
     assert "content.b: it is required" in refusal({}, {}, required=["b"])
     assert fill_form(form({}, required=["b"]), {"b": [" "]}, LATEST) == {"b": [" "]}
 
@@ -336,7 +336,7 @@ def test_of_a_required_field_without_a_kind_only_presence_is_checked():
     ],
 )
 @pytest.mark.parametrize("more", [{}, {"additionalProperties": False}])
-def test_a_field_that_the_form_does_not_have_is_refused(name, path, more):
+def test_unknown_field_is_refused(name, path, more):
     assert refusal({}, {name: "v"}, **more) == (
         f"elicitation content{path}: the form has no such field"
     )
@@ -344,8 +344,8 @@ def test_a_field_that_the_form_does_not_have_is_refused(name, path, more):
 
 @pytest.mark.parametrize("allowed", [True, {}, {"type": "string"}])
 def test_a_form_may_allow_further_fields(allowed):
-    wanted = form({}, additionalProperties=allowed)
-    assert fill_form(wanted, {"x": "v"}, LATEST) == {"x": "v"}
+    requested = form({}, additionalProperties=allowed)
+    assert fill_form(requested, {"x": "v"}, LATEST) == {"x": "v"}
     assert "content[3]: the form has no" in refusal(
         {}, {3: "v"}, additionalProperties=allowed
     )
@@ -354,11 +354,11 @@ def test_a_form_may_allow_further_fields(allowed):
     )
 
 
-def test_the_content_is_in_the_form_s_order():
+def test_content_is_sent_in_the_order_of_the_form():
     properties = {"b": {"type": "string", "default": "x"}, "a": {"type": "string"}}
-    wanted = form(properties, additionalProperties=True)
+    requested = form(properties, additionalProperties=True)
     content = {"z": "3", "a": "1"}
-    assert list(fill_form(wanted, content, LATEST)) == ["b", "a", "z"]
+    assert list(fill_form(requested, content, LATEST)) == ["b", "a", "z"]
     assert content == {"z": "3", "a": "1"}
 
 
@@ -377,8 +377,8 @@ FORMS = st.builds(
 
 @pytest.mark.rule("ELIC-20")
 @given(FORMS, st.dictionaries(NAMES, VALUES.filter(lambda v: v is not None)))
-def test_what_is_sent_fits_the_form_as_json_schema_reads_it(schema, content):
-    # Required fields beyond the form's own are the one thing that no content fits.
+def test_sent_content_fits_the_form_as_json_schema_reads_it(schema, content):
+    # No content fits a form that requires a field it does not have.
     schema["required"] = [n for n in schema["required"] if n in schema["properties"]]
     try:
         filled = fill_form(decode(RequestedSchema, schema), content, LATEST)
@@ -401,13 +401,11 @@ DEFAULTED = st.dictionaries(
 
 @pytest.mark.rule("ELIC-06")
 @given(DEFAULTED, st.sampled_from(REVISIONS[2:]))
-def test_defaults_fit_or_are_left_out_and_filling_twice_changes_nothing(
-    properties, revision
-):
-    wanted = form(properties)
-    filled = fill_form(wanted, {}, revision)
-    assert fits(encode(wanted), filled)
-    assert fill_form(wanted, filled, revision) == filled
+def test_applied_defaults_fit_the_form_and_filling_is_idempotent(properties, revision):
+    requested = form(properties)
+    filled = fill_form(requested, {}, revision)
+    assert fits(encode(requested), filled)
+    assert fill_form(requested, filled, revision) == filled
     assert filled.items() <= {n: p["default"] for n, p in properties.items()}.items()
 
 
@@ -419,14 +417,14 @@ ANYTHING = st.recursive(
 
 
 @given(FORMS, st.dictionaries(NAMES | st.integers() | st.none(), ANYTHING))
-def test_whatever_a_handler_returns_is_sent_plainly_or_refused(schema, content):
+def test_any_handler_content_is_sent_as_plain_types_or_refused(schema, content):
     filled = {}
     with contextlib.suppress(LocalProtocolError):
         filled = fill_form(decode(RequestedSchema, schema), content, LATEST)
     assert {type(value) for value in filled.values()} <= {str, int, float, bool, list}
 
 
-# Formats of text...
+# Text formats...
 
 FITTING = {
     "email": [
@@ -497,19 +495,19 @@ def cases(table):
 
 
 @pytest.mark.parametrize(("format", "text"), cases(FITTING))
-def test_what_fits_a_format_passes(format, text):
+def test_valid_text_passes_its_format(format, text):
     assert format_problem(text, format) is None
 
 
 @pytest.mark.parametrize(("format", "text"), cases(UNFIT))
-def test_what_does_not_fit_a_format_is_named(format, text):
+def test_invalid_text_is_refused_with_the_format_name(format, text):
     expected = format_problem(text, format)
     assert expected is not None
     assert expected.startswith(("a ", "an "))
 
 
 @pytest.mark.parametrize("format", [None, "", "uuid", "idn-email", "EMAIL"])
-def test_a_format_that_nobody_knows_says_nothing(format):
+def test_unknown_format_is_not_checked(format):
     assert format_problem("anything", format) is None
 
 
@@ -531,7 +529,7 @@ def test_long_texts_take_linear_time(format, text):
 
 
 @given(st.datetimes(timezones=st.timezones()))
-def test_times_that_python_writes_fit(moment):
+def test_isoformat_of_python_datetimes_is_valid(moment):
     offset = moment.utcoffset()
     text = moment.isoformat()
     if offset.total_seconds() % 60 == 0:

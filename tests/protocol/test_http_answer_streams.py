@@ -1,4 +1,4 @@
-"""What comes back to a request as a stream: messages, its own answer among them."""
+"""Event streams in reply to a request: messages, its own response among them."""
 
 import sys
 
@@ -14,15 +14,15 @@ from fed_replies import (
     Owner,
     an,
     answer,
-    asks,
+    build_ping,
     call,
     check,
     event,
     failure,
     feed,
     fields,
-    in_three_ways,
-    kept,
+    in_each_delivery,
+    kept_bytes,
     log,
     text,
 )
@@ -34,7 +34,7 @@ from mcpwire.limits import Limits, Recovery
 from mcpwire.protocol.methods import LISTEN
 
 HINT = "changed the type of the request's id"
-CUT_OFF = None  # neither a result nor an error: whoever owns it knows what follows
+NO_OUTCOME = None  # neither a result nor an error: the owner knows what follows
 NO_ANSWER = an(InvalidMessage, METHOD, path="stream")
 UNREADABLE = an(InvalidMessage, METHOD, "JSON in UTF-8", path="message")
 FOREIGN = an(InvalidMessage, path="response.id", expected="the integer 7")
@@ -44,18 +44,18 @@ OURS = an(RPCError, METHOD, code=-32000, status=None, method=METHOD)
 THE_ANSWER = event(answer())
 
 STREAMS = {
-    # stream -> outcome, notifications, what is counted
+    # stream -> outcome, notifications, counters
     "the answer": (THE_ANSWER, RESULT, [], {}),
     "named": (event(answer(), name="message"), RESULT, [], {}),
-    "lines that end otherwise": (
+    "CRLF line ends": (
         THE_ANSWER.replace(b"\n", b"\r\n"), RESULT, [], {}),
-    "lines that end as of old": (THE_ANSWER.replace(b"\n", b"\r"), RESULT, [], {}),
+    "CR line ends": (THE_ANSWER.replace(b"\n", b"\r"), RESULT, [], {}),
     "a byte order mark": (b"\xef\xbb\xbf" + THE_ANSWER, RESULT, [], {}),
     "comments": (b": a\n\n:\n" + THE_ANSWER + b": b\n\n", RESULT, [], {}),
     "an event to begin with": (event(b"", id="1") + THE_ANSWER, RESULT, [], {}),
     "an empty event": (b"data\n\n" + THE_ANSWER, RESULT, [], {}),
     "blanks": (b"data:  \t\n\n" + THE_ANSWER, RESULT, [], {}),
-    "a time to come back": (b"retry: 5\n\n" + THE_ANSWER, RESULT, [], {}),
+    "a retry time": (b"retry: 5\n\n" + THE_ANSWER, RESULT, [], {}),
     "several lines of data": (
         event(b'{"jsonrpc":"2.0",\n"id":7,\n"result":{}}'), {}, [], {}),
     "other events": (
@@ -65,12 +65,12 @@ STREAMS = {
     "a notification behind": (THE_ANSWER + event(log(1)), RESULT, [1], {}),
     "its error": (event(failure()), OURS, [], {}),
     "an error, null for the id": (event(failure(id=None)), OURS, [], {}),
-    "an error, an id of nobody's": (event(failure(id="server-error")), OURS, [], {}),
+    "an error, an unknown id": (event(failure(id="server-error")), OURS, [], {}),
     "noise": (
         event(b"[DONE]") + event(b"ping") + THE_ANSWER, RESULT, [], {"noise": 2}),
     "an error event before it": (
         event(b"oh no", name="error") + THE_ANSWER, RESULT, [], {}),
-    # Answers to something else...
+    # Responses to other requests...
     "another's answer": (event(answer(8)) + THE_ANSWER, FOREIGN, [], {"unknown": 2}),
     "another's error": (event(failure(id=8)), FOREIGN, [], {"unknown": 1}),
     "the id as text": (event(answer("7")), RETYPED, [], {"unknown": 1}),
@@ -81,7 +81,7 @@ STREAMS = {
         THE_ANSWER + event(answer(8)), RESULT, [], {"unknown": 1}),
     "an answer behind its error": (
         event(failure()) + THE_ANSWER, OURS, [], {"unknown": 1}),
-    # What is no message...
+    # Invalid messages...
     "malformed, by its id": (
         event(answer(result=[])),
         an(InvalidMessage, path="message.result"), [], {"invalid": 1}),
@@ -104,22 +104,22 @@ STREAMS = {
     "unreadable calls": (
         event(b'{"jsonrpc":"2.0","id":7,"method":"x","params":NaN}') + THE_ANSWER,
         RESULT, [], {"noise": 1}),
-    # No answer at all...
-    "nothing": (b"", CUT_OFF, [], {}),
-    "comments alone": (b": a\n\n", CUT_OFF, [], {}),
-    "notifications alone": (event(log(1)), CUT_OFF, [1], {}),
-    "an event without its end": (THE_ANSWER[:-1], CUT_OFF, [], {}),
-    "noise alone": (event(b"[DONE]") + event(b"hi"), CUT_OFF, [], {"noise": 2}),
-    "a heartbeat": (event({"type": "ping"}), CUT_OFF, [], {"invalid": 1}),
-    "values": (event(b"1") + event(b"null"), CUT_OFF, [], {"invalid": 2}),
+    # No response at all...
+    "nothing": (b"", NO_OUTCOME, [], {}),
+    "comments alone": (b": a\n\n", NO_OUTCOME, [], {}),
+    "notifications alone": (event(log(1)), NO_OUTCOME, [1], {}),
+    "an event without its end": (THE_ANSWER[:-1], NO_OUTCOME, [], {}),
+    "noise alone": (event(b"[DONE]") + event(b"hi"), NO_OUTCOME, [], {"noise": 2}),
+    "a heartbeat": (event({"type": "ping"}), NO_OUTCOME, [], {"invalid": 1}),
+    "values": (event(b"1") + event(b"null"), NO_OUTCOME, [], {"invalid": 2}),
     "a malformed notification": (
-        event({"jsonrpc": "2.0", "method": 1}), CUT_OFF, [], {"invalid": 1}),
+        event({"jsonrpc": "2.0", "method": 1}), NO_OUTCOME, [], {"invalid": 1}),
     "an error that is no JSON-RPC": (
         event({"error": "Session not found"}),
         an(InvalidMessage, "Session not found", path="stream"), [], {"invalid": 1}),
     "a result without an id": (
         event({"jsonrpc": "2.0", "result": {}}), NO_ANSWER, [], {"invalid": 1}),
-    "unreadable, whose ever": (
+    "unreadable, without an id": (
         event(b'  {"jsonrpc":"2.0","result":'), NO_ANSWER, [], {"noise": 1}),
     "an error event": (
         event(b"out of memory", name="error"),
@@ -135,14 +135,14 @@ def more_of(stream):
     return b"" if stream == THE_ANSWER[:-1] else b": more\n\n: and"
 
 
-@in_three_ways
+@in_each_delivery
 @pytest.mark.parametrize("is_traced", [False, True], ids=["", "watched"])
 @pytest.mark.parametrize("case", STREAMS)
 @pytest.mark.attack("S31")
 @pytest.mark.fault("F14", "F30", "F31")
 @pytest.mark.pain("P19")
 @pytest.mark.rule("TR-HTTP-13", "TR-HTTP-20")
-def test_a_stream_brings_its_own_answer_or_says_what_stood_there(case, is_traced, way):
+def test_stream_yields_its_answer_or_an_error_with_its_content(case, is_traced, way):
     stream, expected, notes, counted = STREAMS[case]
     owner = Owner(is_traced=is_traced)
     reply = call(owner)
@@ -153,30 +153,37 @@ def test_a_stream_brings_its_own_answer_or_says_what_stood_there(case, is_traced
     assert reply.openings == 1
 
 
-@in_three_ways
-def test_whoever_looks_on_sees_head_and_messages_as_they_came(way):
+@in_each_delivery
+def test_trace_receives_head_and_messages_unchanged(way):
     owner = Owner(is_traced=True)
     events = event(b"", id="1") + event(b"hi") + THE_ANSWER
     feed(call(owner), 200, SSE, events, way)
-    assert owner.told == [
+    assert owner.events == [
         ("head", 200),
         ("message", b"hi"),
         ("message", text(answer())),
     ]
-    owner.told.clear()
+    owner.events.clear()
     feed(call(owner), 200, JSON, text(answer()), way, more=b"")
-    assert owner.told == [("head", 200), ("message", text(answer()))]
+    assert owner.events == [("head", 200), ("message", text(answer()))]
 
 
-@in_three_ways
+@in_each_delivery
 @pytest.mark.rule("LHTTP-11")
-def test_what_the_server_starts_is_told_in_its_order(way):
+def test_server_messages_reach_the_owner_in_order(way):
     owner = Owner()
     reply = call(owner)
-    events = (log(1), asks("s1"), asks(7), log(2), answer(), asks("s2"))
+    events = (
+        log(1),
+        build_ping("s1"),
+        build_ping(7),
+        log(2),
+        answer(),
+        build_ping("s2"),
+    )
     feed(reply, 200, SSE, b"".join(map(event, events)), way)
     check(reply, RESULT)
-    assert owner.told == [
+    assert owner.events == [
         ("notified", LOG, 1),
         ("requested", "s1", "ping"),
         ("requested", 7, "ping"),
@@ -184,12 +191,12 @@ def test_what_the_server_starts_is_told_in_its_order(way):
         ("requested", "s2", "ping"),
     ]
     assert owner.stats.messages == 6
-    assert owner.stats.line_bytes == len(text(asks("s2")))
+    assert owner.stats.line_bytes == len(text(build_ping("s2")))
 
 
 @pytest.mark.system("U21")
 @pytest.mark.parametrize("content_type", [JSON, SSE])
-def test_it_is_over_with_its_answer_and_not_with_the_end_of_the_stream(content_type):
+def test_event_stream_is_over_with_its_answer_and_json_with_its_end(content_type):
     reply = call(Owner())
     reply.head(200, fields(content_type))
     for byte in event(log()) + THE_ANSWER if content_type == SSE else text(answer()):
@@ -202,7 +209,7 @@ def test_it_is_over_with_its_answer_and_not_with_the_end_of_the_stream(content_t
 
 @pytest.mark.attack("S31")
 @pytest.mark.fault("F14")
-def test_one_call_s_answer_on_the_stream_of_another_fails_only_that_one():
+def test_answer_on_the_wrong_stream_fails_only_that_call():
     owner = Owner()
     first, second = call(owner, id=1), call(owner, id=2)
     feed(first, 200, SSE, event(answer(2)))
@@ -216,7 +223,7 @@ def test_one_call_s_answer_on_the_stream_of_another_fails_only_that_one():
 
 @pytest.mark.attack("S15")
 @pytest.mark.parametrize("way", ["whole", "byte by byte"])
-def test_an_event_over_the_limit_ends_it_and_what_came_before_counts(way):
+def test_event_over_the_limit_raises_and_earlier_events_count(way):
     owner = Owner(limits=Limits(message=200))
     reply = call(owner)
     with pytest.raises(MessageTooLarge, match="an event") as caught:
@@ -229,16 +236,16 @@ def test_an_event_over_the_limit_ends_it_and_what_came_before_counts(way):
     check(fitting, RESULT)
 
 
-MANY = b"[" + b"{}," * 400_000 + b"{}]}"
+LARGE_LIST = b"[" + b"{}," * 400_000 + b"{}]}"
 
 
 @pytest.mark.attack("X12")
 @pytest.mark.parametrize("is_traced", [False, True])
 @pytest.mark.parametrize("way", ["whole", "pieces"])
-def test_an_event_of_too_many_values_fails_the_call_that_it_answers(way, is_traced):
+def test_event_of_too_many_values_fails_the_call_that_it_answers(way, is_traced):
     limits = Limits(values=600_000)
-    ours = b'{"jsonrpc":"2.0","id":%d,"result":' % ID + MANY
-    others = b'{"jsonrpc":"2.0","method":"x","params":' + MANY
+    ours = b'{"jsonrpc":"2.0","id":%d,"result":' % ID + LARGE_LIST
+    others = b'{"jsonrpc":"2.0","method":"x","params":' + LARGE_LIST
     for data, error in ((ours, an(MessageTooLarge, "Limits.values")), (others, None)):
         owner = Owner(limits=limits)
         owner.is_traced = is_traced
@@ -252,7 +259,7 @@ def test_an_event_of_too_many_values_fails_the_call_that_it_answers(way, is_trac
 
 
 @pytest.mark.attack("S15")
-def test_a_piece_that_is_one_message_has_the_same_limit():
+def test_piece_that_is_one_message_has_the_same_limit():
     for spare, is_refused in ((0, False), (-1, True)):
         owner = Owner(limits=Limits(message=len(text(answer())) + spare))
         reply = call(owner)
@@ -266,7 +273,7 @@ def test_a_piece_that_is_one_message_has_the_same_limit():
 
 @pytest.mark.attack("S15")
 @pytest.mark.parametrize("way", ["whole", "byte by byte"])
-def test_an_answer_counts_though_what_follows_is_over_the_limit(way):
+def test_answer_counts_if_an_event_over_the_limit_follows(way):
     owner = Owner(limits=Limits(message=200))
     reply = call(owner)
     feed(reply, 200, SSE, THE_ANSWER + event(b"x" * 201) + event(log(1)), way)
@@ -275,7 +282,7 @@ def test_an_answer_counts_though_what_follows_is_over_the_limit(way):
 
 
 @pytest.mark.attack("S15")
-def test_who_keeps_the_error_does_not_keep_the_message():
+def test_error_does_not_keep_the_message_alive():
     for content_type in (JSON, SSE):
         body = text(answer(result=[0] * 100))
         chunk = body if content_type == JSON else b"data: " + body + b"\n\n"
@@ -292,21 +299,21 @@ def test_who_keeps_the_error_does_not_keep_the_message():
 
 
 @pytest.mark.attack("S15")
-def test_what_a_reply_holds_is_let_go_of_when_it_is_over():
+def test_reply_releases_its_body_when_it_is_over():
     for status, content_type in ((200, JSON), (500, JSON), (200, "text/html")):
         reply = call(Owner())
         reply.head(status, fields(content_type))
         reply.data(b"x" * 100)
         reply.data(b"x" * 50)
-        assert kept(reply) == 150
+        assert kept_bytes(reply) == 150
         reply.end()
-        assert kept(reply) == 0
+        assert kept_bytes(reply) == 0
         reply.data(b"x" * 100)
-        assert kept(reply) == 0
+        assert kept_bytes(reply) == 0
 
 
 @pytest.mark.attack("S15")
-def test_noise_is_kept_for_diagnosis_and_no_more_of_it_than_allowed():
+def test_noise_lines_are_kept_shortened_and_up_to_the_limit():
     owner = Owner(limits=Limits(noise_lines=2))
     stream = b"".join(event(b"noise %d" % n + b"x" * 999) for n in range(5))
     feed(call(owner), 200, SSE, stream)
@@ -315,16 +322,16 @@ def test_noise_is_kept_for_diagnosis_and_no_more_of_it_than_allowed():
     assert {len(line) for line in owner.stats.noise_lines} == {200}
 
 
-# The one stream that is to last...
+# The long-lived listen stream...
 
 
-def test_a_stream_that_is_to_last_is_told_each_time_it_opens():
+def test_listen_stream_reports_each_opening():
     owner = Owner("2026-07-28")
     reply = call(owner, LISTEN)
-    for turn in (1, 2):
-        feed(reply, 200, SSE, event(log(turn)))
-        assert owner.opened_streams == reply.openings == turn
-        check(reply, CUT_OFF)
+    for opening in (1, 2):
+        feed(reply, 200, SSE, event(log(opening)))
+        assert owner.opened_streams == reply.openings == opening
+        check(reply, NO_OUTCOME)
         reply.restart()
     assert owner.notes == [1, 2]
     plain = call(owner)
@@ -332,10 +339,10 @@ def test_a_stream_that_is_to_last_is_told_each_time_it_opens():
     assert owner.opened_streams == 2
 
 
-def test_what_stood_on_it_does_not_end_a_stream_that_is_asked_for_again():
+def test_error_event_does_not_fail_a_reconnecting_listen_stream():
     reply = call(Owner("2026-07-28"), LISTEN)
     feed(reply, 200, SSE, event({"error": "restarting"}))
-    check(reply, CUT_OFF)
+    check(reply, NO_OUTCOME)
 
 
 # Any stream, cut anywhere...
@@ -346,7 +353,7 @@ MESSAGES = st.sampled_from(
         event(log("ä\r\nö"), id="1"),
         event(log(2), id="2", name="message"),
         event(b"", id="3"),
-        event(asks("s"), name="message"),
+        event(build_ping("s"), name="message"),
         event(answer(8)),
         event(answer("7")),
         event(failure()),
@@ -365,8 +372,8 @@ MESSAGES = st.sampled_from(
 )
 
 
-def all_of(reply, owner):
-    """Return all that a fed reply and its owner know."""
+def state_of(reply, owner):
+    """Return the complete state of a fed reply and its owner."""
     place = reply.resumption
     error = reply.error
     return (
@@ -374,7 +381,7 @@ def all_of(reply, owner):
         None if error is None else (type(error), str(error)),
         reply.is_over,
         None if place is None else (place.cursor, place.retry_ms),
-        owner.told,
+        owner.events,
         owner.counted(),
         owner.stats.messages,
         owner.stats.noise_lines,
@@ -393,7 +400,7 @@ def all_of(reply, owner):
     places=[],
     is_resumed=False,
 )
-@example(  # a byte order mark amid the stream is a part of a field's name
+@example(  # a byte order mark inside the stream is part of a field's name
     events=[event(log(1)), b"\xef\xbb\xbf", event(log(2))],
     end=b"\n",
     places=[],
@@ -401,11 +408,11 @@ def all_of(reply, owner):
 )
 @pytest.mark.fault("F30")
 @pytest.mark.pain("P19")
-def test_any_stream_means_the_same_wherever_it_is_cut(events, end, places, is_resumed):
+def test_stream_means_the_same_wherever_it_is_cut(events, end, places, is_resumed):
     events = [each.replace(b"\n", end) for each in events]
     stream = b"".join(events)
     single = [bytes([byte]) for byte in stream]
-    seen = []
+    states = []
     for chunks in ([stream], cut(stream, places), single, events):
         owner = Owner()
         reply = call(owner)
@@ -414,13 +421,13 @@ def test_any_stream_means_the_same_wherever_it_is_cut(events, end, places, is_re
         for chunk in chunks:
             reply.data(chunk)
         reply.end()
-        seen.append(all_of(reply, owner))
-    assert seen[0] == seen[1] == seen[2] == seen[3]
+        states.append(state_of(reply, owner))
+    assert states[0] == states[1] == states[2] == states[3]
 
 
-def test_recovery_that_resumes_nothing_says_at_once_what_stood_there():
+def test_error_event_fails_the_call_only_where_resumption_is_off():
     for recovery, expected in (
-        (Recovery(), CUT_OFF),
+        (Recovery(), NO_OUTCOME),
         (Recovery(resume=False), NO_ANSWER),
     ):
         reply = call(Owner(recovery=recovery))

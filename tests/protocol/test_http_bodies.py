@@ -1,4 +1,4 @@
-"""What an answer that can complete nothing means, and what it says of the session."""
+"""Errors made of replies that complete no request, and the error bodies they carry."""
 
 import copy
 import pickle
@@ -27,8 +27,8 @@ STATUSES = (400, 401, 403, 404, 405, 406, 409, 410, 413, 415, 421, 429, 431, 500
 TARGET = "http://127.0.0.1:1/mcp"
 
 
-def judge(status, body=b"", content_type=None, *, detail="", **others):
-    given = fields(content_type, **others)
+def error_of(status, body=b"", content_type=None, *, detail="", **headers):
+    given = fields(content_type, **headers)
     return unusable_answer(
         "tools/call", status, given, body, target=TARGET, detail=detail
     )
@@ -59,7 +59,7 @@ def judge(status, body=b"", content_type=None, *, detail="", **others):
         (None, "other"),
     ],
 )
-def test_the_content_type_says_what_a_body_is_in_whatever_case(content_type, kind):
+def test_content_type_is_matched_ignoring_case_and_parameters(content_type, kind):
     assert http_reply.body_kind(fields(content_type)) == kind
 
 
@@ -83,12 +83,12 @@ MIXED = [
 
 @pytest.mark.fault("F30")
 @pytest.mark.parametrize("piece", LONE)
-def test_a_piece_that_is_one_message_needs_no_decoder(piece):
+def test_piece_that_is_one_message_needs_no_decoder(piece):
     assert http_reply.single_message(piece) == piece[piece.index(b"{") : -2].strip()
 
 
 @pytest.mark.parametrize("piece", MIXED)
-def test_any_other_piece_needs_one(piece):
+def test_any_other_piece_needs_a_decoder(piece):
     assert http_reply.single_message(piece) is None
 
 
@@ -106,13 +106,13 @@ PARTS = st.sampled_from(
     st.lists(PARTS, max_size=6).map(b"".join),
     st.sampled_from([b"", b"}\n\n", b"}\r\n\r\n"]),
 )
-def test_what_it_says_is_what_a_decoder_would(start, middle, end):
+def test_single_message_agrees_with_the_decoder(start, middle, end):
     piece = start + middle + end
     data = http_reply.single_message(piece)
     if data is not None:
         decoder = SSEDecoder(10**6)
         assert decoder.feed(piece) == [SSEEvent("message", data, "", None)]
-        # Nothing of it waits for more.
+        # No part of it waits for more input.
         assert decoder.feed(b"data: 1\n\n") == [SSEEvent("message", b"1", "", None)]
 
 
@@ -128,7 +128,7 @@ FOUND = {
     "no jsonrpc": NO_JSONRPC,
     "jsonrpc 1.0": {**NO_JSONRPC, "jsonrpc": "1.0"},
     "jsonrpc as a number": {**NO_JSONRPC, "jsonrpc": 2.0},
-    "an id that can be none": failure(id=[1]),
+    "an invalid id": failure(id=[1]),
     "a result beside it": {**failure(), "result": None},
     "a batch of one": [failure()],
 }
@@ -142,7 +142,7 @@ NOT_FOUND = {
     "a result": text(answer()),
     "a notification": text(log()),
     "a notification that has an error": text({**log(), "error": {"code": 1}}),
-    "a request gone wrong": text({**log(), "jsonrpc": 1, "error": failure()["error"]}),
+    "a malformed request": text({**log(), "jsonrpc": 1, "error": failure()["error"]}),
     "a batch of two": text([failure(), failure()]),
     "OAuth's": b'{"error": "invalid_token", "error_description": "no"}',
     "null for an error": b'{"jsonrpc": "2.0", "id": 7, "error": null}',
@@ -154,13 +154,13 @@ NOT_FOUND = {
 
 @pytest.mark.parametrize("case", FOUND)
 @pytest.mark.fault("F26")
-def test_an_error_in_the_body_wins_whatever_id_it_names_and_keeps_its_status(case):
+def test_json_rpc_error_wins_whatever_its_id_and_keeps_the_status(case):
     for status, content_type in product(STATUSES, ("application/json", HTML, None)):
-        error = judge(status, text(FOUND[case]), content_type, x_why="so")
+        error = error_of(status, text(FOUND[case]), content_type, x_why="so")
         expected = an(RPCError, METHOD, code=-32000, message="no", data=None)
         expected.check(error)
         assert (error.status, error.method) == (status, METHOD)
-        # What it came with is not lost: a challenge, a time to come back.
+        # Its HTTP error stays: it may hold a challenge or Retry-After.
         assert type(error.__cause__) is HTTPError
         assert error.__cause__.status == status
         assert error.__cause__.headers["x-why"] == "so"
@@ -168,11 +168,11 @@ def test_an_error_in_the_body_wins_whatever_id_it_names_and_keeps_its_status(cas
 
 @pytest.mark.parametrize("case", NOT_FOUND)
 @pytest.mark.fault("F26")
-def test_whatever_else_is_in_the_body_the_status_is_told(case):
+def test_any_other_error_body_becomes_an_http_error(case):
     body = NOT_FOUND[case]
     headers = {"retry-after": "3", "content-type": HTML}
     for status in STATUSES:
-        error = judge(status, body, HTML, retry_after="3")
+        error = error_of(status, body, HTML, retry_after="3")
         expected = an(
             HTTPError, METHOD, TARGET, str(status), HTML, body=body, target=TARGET
         )
@@ -187,37 +187,39 @@ def test_whatever_else_is_in_the_body_the_status_is_told(case):
     ("code", "cls"),
     [(-32601, MethodNotFound), (-32020, HeaderMismatch), (-32600, InvalidRequest)],
 )
-def test_an_error_in_the_body_has_its_class_and_its_data(code, cls):
+def test_error_in_the_body_has_its_class_and_its_data(code, cls):
     body = text([failure(code, data={"a": [1]})])
-    an(cls, code=code, data={"a": [1]}, status=400).check(judge(400, body))
+    an(cls, code=code, data={"a": [1]}, status=400).check(error_of(400, body))
 
 
-def test_a_code_of_its_own_counts_where_it_is_no_status():
+def test_code_outside_the_status_range_counts_without_an_envelope():
     for code in (1, 99, 600, -404):
         body = text({"error": {"code": code, "message": "no"}})
-        assert judge(404, body).code == code
-    whole = text(failure(404))  # in an envelope of JSON-RPC any code is one
-    assert type(judge(404, whole)) is RPCError
+        assert error_of(404, body).code == code
+    whole = text(failure(404))  # in a JSON-RPC envelope any code counts
+    assert type(error_of(404, whole)) is RPCError
 
 
 @pytest.mark.parametrize("remake", [copy.copy, lambda e: pickle.loads(pickle.dumps(e))])
-def test_the_status_stays_with_an_error_that_travels(remake):
-    error = remake(judge(429, text(failure(-32603, data=1))))
+def test_status_survives_copy_and_pickle(remake):
+    error = remake(error_of(429, text(failure(-32603, data=1))))
     an(InternalError, code=-32603, data=1, status=429, method="tools/call").check(error)
 
 
-# Successes that complete nothing...
+# Successes without a usable answer...
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 206, 299])
 @pytest.mark.fault("F24", "F25")
-def test_a_success_that_completes_nothing_breaks_the_rules(status):
-    error = judge(status, text(failure()), "text/plain", detail=": no answer can come")
+def test_success_without_an_answer_is_a_protocol_error(status):
+    error = error_of(
+        status, text(failure()), "text/plain", detail=": no answer can come"
+    )
     an(RemoteProtocolError, "tools/call", TARGET, str(status), "text/plain",
        '"message": "no"', "no answer can come").check(error)  # fmt: skip
 
 
-def test_a_target_that_is_not_known_is_the_server():
+def test_unknown_target_is_called_the_server():
     assert (
         str(unusable_answer("GET", 405, {}, b"", target=None))
         == "GET: the server answered 405"
@@ -225,7 +227,7 @@ def test_a_target_that_is_not_known_is_the_server():
 
 
 @pytest.mark.parametrize(
-    ("content_type", "body", "said"),
+    ("content_type", "body", "message"),
     [
         (None, b"", "answered 500"),
         (None, b"x", "answered 500 (no content type): 'x'"),
@@ -235,25 +237,23 @@ def test_a_target_that_is_not_known_is_the_server():
         ("x" * 999, b"", f"answered 500 ({'x' * 80})"),
     ],
 )
-def test_the_content_type_is_told_so_that_no_terminal_obeys_it(
-    content_type, body, said
-):
-    assert str(judge(500, body, content_type)).endswith(said)
+def test_content_type_is_shown_without_control_characters(content_type, body, message):
+    assert str(error_of(500, body, content_type)).endswith(message)
 
 
-# Snippets...
+# Excerpts...
 
 
 @pytest.mark.attack("S15")
-def test_of_a_large_body_the_beginning_is_kept_and_less_is_shown():
-    error = judge(500, b"x" * 100_000)
+def test_large_body_is_kept_and_shown_shortened():
+    error = error_of(500, b"x" * 100_000)
     assert error.body == b"x" * 2000
     assert str(error).count("x") == 200
     assert "'" + "x" * 200 + "'" in str(error)
 
 
 SECRET = "s3cr3t-VALUE"
-HOLDERS = [
+SNIPPETS = [
     *("Authorization: {}", "Authorization: Bearer {}"),
     *('{{"authorization": "Basic {}"}}', "bearer {} is no good", "your token={}&x=1"),
     *("access_token: {}", "'client_secret': '{}'", '{{"X-Api-Key":"{}"}}'),
@@ -263,19 +263,19 @@ HOLDERS = [
 ]
 
 
-@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize("snippet", SNIPPETS)
 @pytest.mark.parametrize("before", ["", "x" * 170 + " ", "x" * 1980 + " "])
-def test_secrets_that_a_body_repeats_are_not_in_the_message(holder, before):
-    """Not even where the message cuts them in two."""
-    said = str(judge(400, (before + holder.format(SECRET)).encode()))
-    assert SECRET[:6] not in said
+def test_secrets_in_a_body_are_masked_in_the_message(snippet, before):
+    """Not even where shortening would cut them in two."""
+    message = str(error_of(400, (before + snippet.format(SECRET)).encode()))
+    assert SECRET[:6] not in message
     if not before:
-        assert "***" in said
+        assert "***" in message
 
 
-@given(st.text(max_size=40), st.sampled_from(HOLDERS), st.text("abc =:'", max_size=40))
-def test_no_neighbour_of_a_secret_uncovers_it(before, holder, after):
-    body = f"{before} {holder.format(SECRET)} {after}".encode("utf-8", "replace")
+@given(st.text(max_size=40), st.sampled_from(SNIPPETS), st.text("abc =:'", max_size=40))
+def test_text_around_a_secret_does_not_unmask_it(before, snippet, after):
+    body = f"{before} {snippet.format(SECRET)} {after}".encode("utf-8", "replace")
     assert SECRET not in http_reply.body_excerpt(body)
 
 
@@ -288,17 +288,17 @@ def test_no_neighbour_of_a_secret_uncovers_it(before, holder, after):
         "basic rules apply",
     ],
 )
-def test_words_that_are_no_secrets_are_shown(words):
+def test_harmless_words_are_shown(words):
     assert http_reply.body_excerpt(words.encode()) == repr(words)
 
 
 @given(st.binary(max_size=400))
-def test_a_snippet_is_short_printable_and_quoted(body):
-    said = http_reply.body_excerpt(body)
-    assert said.isprintable()
-    assert said[0] == said[-1]
-    assert said[0] in "'\""
-    assert len(eval(said)) <= 200
+def test_excerpt_is_short_printable_and_quoted(body):
+    message = http_reply.body_excerpt(body)
+    assert message.isprintable()
+    assert message[0] == message[-1]
+    assert message[0] in "'\""
+    assert len(eval(message)) <= 200
 
 
 def test_masking_takes_linear_time():

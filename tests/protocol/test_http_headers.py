@@ -1,4 +1,4 @@
-"""The heads of our requests: which fields go out, and how engines read them."""
+"""The heads of our requests: the fields they carry, and how engines read them."""
 
 import attrs
 import pytest
@@ -36,7 +36,7 @@ def fields_of(start):
 
 @pytest.mark.system("U10", "L-V4")
 @pytest.mark.rule("LHTTP-02", "TR-HTTP-07")
-def test_a_post_accepts_both_kinds_of_reply():
+def test_post_accepts_json_and_event_streams():
     start = RequestHeaders(URL).post()
     assert start.startswith(b"POST /a/mcp?tenant=7 HTTP/1.1\r\nhost: mcp.example:8443")
     assert start.endswith(b"\r\n")
@@ -45,20 +45,20 @@ def test_a_post_accepts_both_kinds_of_reply():
 
 
 @pytest.mark.rule("LHTTP-14")
-def test_a_get_accepts_an_event_stream_only():
+def test_get_accepts_event_streams_only():
     start = RequestHeaders(URL).get()
     assert start.startswith(b"GET /a/mcp?tenant=7 HTTP/1.1\r\n")
     assert fields_of(start) == GET
 
 
-def test_a_delete_says_nothing_of_a_body():
+def test_delete_has_no_body_fields():
     start = RequestHeaders(URL).delete()
     assert start.startswith(b"DELETE /a/mcp?tenant=7 HTTP/1.1\r\n")
     assert fields_of(start) == COMMON
 
 
 @pytest.mark.rule("LHTTP-24")
-def test_a_session_goes_with_every_request_until_it_is_gone():
+def test_session_id_is_sent_with_every_request_until_removed():
     heads = RequestHeaders(URL)
     heads.session_id = "s-1"
     assert heads.session_id == "s-1"
@@ -73,7 +73,7 @@ def test_a_session_goes_with_every_request_until_it_is_gone():
 @pytest.mark.pain("P26")
 @pytest.mark.rule("LHTTP-29", "TR-HTTP-25")
 @pytest.mark.parametrize("revision", REVISIONS, ids=str)
-def test_the_revision_goes_with_every_request_once_it_is_agreed_and_never_before(
+def test_protocol_version_is_sent_only_after_the_agreement(
     revision,
 ):
     heads = RequestHeaders(URL)
@@ -87,7 +87,7 @@ def test_the_revision_goes_with_every_request_once_it_is_agreed_and_never_before
 
 
 @pytest.mark.pain("P26")
-def test_a_probe_names_its_revision_for_itself_only():
+def test_probe_version_applies_to_that_request_only():
     heads = RequestHeaders(URL)
     probe = heads.post([("Mcp-Method", "server/discover")], version=LATEST.name)
     assert fields_of(probe) == {
@@ -104,7 +104,7 @@ def test_a_probe_names_its_revision_for_itself_only():
 
 @pytest.mark.system("O80")
 @pytest.mark.pain("P27")
-def test_a_users_own_headers_go_with_every_request():
+def test_user_headers_are_sent_with_every_request():
     heads = RequestHeaders(URL, {"Authorization": "Bearer x", "User-Agent": "theirs"})
     for start in (heads.post(), heads.get(), heads.delete()):
         fields = fields_of(start)
@@ -113,7 +113,7 @@ def test_a_users_own_headers_go_with_every_request():
 
 
 @pytest.mark.pain("P27")
-def test_what_is_extra_replaces_an_earlier_field_for_that_request_only():
+def test_extra_field_replaces_an_earlier_one_for_that_request_only():
     heads = RequestHeaders(URL, {"Authorization": "Bearer one", "X-Tenant": "a"})
     extra = [("X-TENANT", "b"), ("authorization", "Bearer two"), ("x-tenant", "c")]
     for start in (heads.post(extra), heads.get(None, extra), heads.delete(extra)):
@@ -135,7 +135,7 @@ def test_what_is_extra_replaces_an_earlier_field_for_that_request_only():
         ("x" * 4096, b"x" * 4096),
     ],
 )
-def test_a_stream_is_resumed_by_the_id_of_its_last_event(event_id, sent):
+def test_stream_is_resumed_by_the_id_of_its_last_event(event_id, sent):
     assert can_resume_from(event_id)
     start = RequestHeaders(URL).get(event_id, [("x-a", "1")])
     fields = dict(Request(start).fields)
@@ -148,17 +148,17 @@ def test_a_stream_is_resumed_by_the_id_of_its_last_event(event_id, sent):
     "event_id",
     ["a\r\nx-evil: 1", "a\nb", "a\tb", "\x00", "\x7f", "  ", "x" * 4097, "\ud800"],
 )
-def test_an_event_id_that_cannot_travel_is_refused(event_id):
+def test_unsendable_event_id_is_refused(event_id):
     assert not can_resume_from(event_id)
     with pytest.raises(LocalProtocolError, match="the event id cannot travel"):
         RequestHeaders(URL).get(event_id)
 
 
-def test_no_event_id_is_nothing_to_resume_from():
+def test_empty_event_id_cannot_resume():
     assert not can_resume_from("")
 
 
-def test_another_target_keeps_everything_but_path_and_query():
+def test_with_target_changes_only_path_and_query():
     heads = RequestHeaders(URL, {"x-a": "1"})
     heads.session_id = "s"
     heads.revision = LATEST_SESSION
@@ -171,7 +171,7 @@ def test_another_target_keeps_everything_but_path_and_query():
 
 @pytest.mark.attack("S19")
 @pytest.mark.parametrize("target", ["", "b", "/a b", "/a\r\n", "/a#b", "/ä", "*"])
-def test_a_target_that_is_none_is_refused(target):
+def test_invalid_target_is_refused(target):
     with pytest.raises(LocalProtocolError, match="must be a path and query"):
         RequestHeaders(URL).with_target(target)
     with pytest.raises(LocalProtocolError, match="must be a path and query"):
@@ -180,14 +180,14 @@ def test_a_target_that_is_none_is_refused(target):
 
 @pytest.mark.attack("S19")
 @pytest.mark.parametrize("session_id", [" ", "a\r\nx: y", "ä", "\x7f"])
-def test_a_session_id_that_is_none_never_gets_into_a_head(session_id):
+def test_invalid_session_id_is_never_written(session_id):
     heads = RequestHeaders(URL)
     heads.session_id = session_id
     with pytest.raises(LocalProtocolError, match="visible ASCII"):
         heads.post()
 
 
-def test_a_users_headers_are_checked_once_and_come_in_lower_case():
+def test_user_headers_are_merged_and_lowercased():
     assert check_headers({"X-A": "1", "x-B": "", "x-a": "b c"}) == (
         ("x-a", "b c"),
         ("x-b", ""),
@@ -205,7 +205,7 @@ def test_a_users_headers_are_checked_once_and_come_in_lower_case():
         *("Mcp-Param-Region", "last-event-id"),
     ],
 )
-def test_what_mcpwire_writes_itself_is_no_users_header(name):
+def test_header_that_mcpwire_sets_is_refused(name):
     with pytest.raises(LocalProtocolError) as caught:
         check_headers({name: "s3cret"}, "headers of the call")
     assert str(caught.value) == (
@@ -229,7 +229,7 @@ def test_what_mcpwire_writes_itself_is_no_users_header(name):
         ([("x", "s3cret")], "headers must be a mapping of names to values, got list"),
     ],
 )
-def test_what_cannot_be_a_header_is_named_without_its_value(headers, message):
+def test_invalid_header_is_refused_without_showing_its_value(headers, message):
     with pytest.raises(LocalProtocolError) as caught:
         check_headers(headers)
     assert str(caught.value) == message
@@ -239,7 +239,7 @@ def test_what_cannot_be_a_header_is_named_without_its_value(headers, message):
 @pytest.mark.parametrize(
     "value", ["s3cret\n", "s3\r\ncret", "s3\0cret", " s3cret", "s3\tcret", "s3crét"]
 )
-def test_a_value_that_is_none_is_refused_and_never_shown(value):
+def test_invalid_value_is_refused_and_never_shown(value):
     message = "the value of 'X-Key' must be visible ASCII, with spaces only inside"
     with pytest.raises(LocalProtocolError) as caught:
         check_headers({"X-Key": value}, "headers of the target")
@@ -249,7 +249,7 @@ def test_a_value_that_is_none_is_refused_and_never_shown(value):
     assert "s3" not in str(caught.value)
 
 
-def test_an_extra_field_without_a_proper_name_is_refused():
+def test_extra_field_with_an_invalid_name_is_refused():
     with pytest.raises(LocalProtocolError, match="cannot be a header's name"):
         RequestHeaders(URL).post([("x\r\ny", "1")])
 
@@ -267,17 +267,17 @@ SAFE_LINE = frozenset(range(0x20, 0x7F)) | frozenset(range(0x80, 0x100))
     st.lists(st.tuples(NAME, ANY), max_size=2),
     st.just("/mcp") | ANY,
 )
-def test_no_control_character_gets_out_but_the_ends_of_our_own_lines(
-    own, session_id, event_id, extra, target
+def test_no_control_character_is_written_inside_a_line(
+    user_headers, session_id, event_id, extra, target
 ):
     try:
-        heads = RequestHeaders(URL, own)
+        heads = RequestHeaders(URL, user_headers)
     except LocalProtocolError:
         heads = RequestHeaders(URL)
     heads.session_id = session_id
     heads.revision = LATEST_SESSION
-    lines = 7 + len({name.lower() for name in own})
-    made = []
+    lines = 7 + len({name.lower() for name in user_headers})
+    written = []
     for make in (
         lambda: heads.with_target(target).delete(),
         lambda: heads.get(event_id),
@@ -288,10 +288,10 @@ def test_no_control_character_gets_out_but_the_ends_of_our_own_lines(
         heads.delete,
     ):
         try:
-            made.append(make())
+            written.append(make())
         except LocalProtocolError:
             continue
-    for start in made:
+    for start in written:
         head, *rest = start.split(b"\r\n")
         assert rest.pop() == b""
         assert len(rest) <= lines + len(extra) + 2
@@ -299,7 +299,7 @@ def test_no_control_character_gets_out_but_the_ends_of_our_own_lines(
         assert all(b": " in line for line in rest)
 
 
-def test_verb_target_and_fields_are_those_of_the_bytes():
+def test_verb_target_and_fields_are_parsed_from_the_bytes():
     request = Request(
         b"POST /mcp?a=b:c HTTP/1.1\r\nhost: [::1]:80\r\nx-empty:\r\n"
         b"x-odd: a: b\r\nx-two: 1\r\nx-two: 2\r\n",
@@ -317,7 +317,7 @@ def test_verb_target_and_fields_are_those_of_the_bytes():
 
 
 @pytest.mark.parametrize("kind", ["post", "get", "delete"])
-def test_what_heads_write_is_read_back(kind):
+def test_written_head_is_parsed_back(kind):
     heads = RequestHeaders(parse_url("https://example.com/mcp?key=1"), {"x-own": "a b"})
     start = heads.get("7") if kind == "get" else getattr(heads, kind)()
     request = Request(start)
@@ -331,7 +331,7 @@ def test_what_heads_write_is_read_back(kind):
 
 
 @pytest.mark.attack("S23")
-def test_a_request_shows_no_secret_of_it():
+def test_repr_of_a_request_shows_no_secret():
     start = b"POST /mcp?key=hush HTTP/1.1\r\nauthorization: Bearer hush\r\n"
     request = Request(start, b'{"password": "hush"}')
     assert repr(request) == str(request) == "<Request POST /mcp>"

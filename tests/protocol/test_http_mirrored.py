@@ -1,4 +1,4 @@
-"""What a request repeats in its head, and which tools are dropped over it."""
+"""What a request repeats in its head, and which tools are dropped because of it."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from mcpwire.protocol.methods import METHODS, Kind
 
 @pytest.fixture
 def dropped():
-    """Collect what `on_dropped` is told."""
+    """Collect the arguments of `on_dropped`."""
     return []
 
 
@@ -62,7 +62,7 @@ def test_every_message_names_its_method(mirrored, method):
         ("tasks/cancel", {"taskId": "t-1"}, "t-1"),
     ],
 )
-def test_a_request_about_something_names_it(mirrored, method, params, name):
+def test_request_names_its_tool_prompt_resource_or_task(mirrored, method, params, name):
     assert mirrored.lines(method, params) == (
         f"mcp-method: {method}\r\nmcp-name: {name}\r\n".encode()
     )
@@ -81,7 +81,7 @@ def test_a_request_about_something_names_it(mirrored, method, params, name):
         ("subscriptions/listen", {"name": "x"}),
     ],
 )
-def test_other_requests_and_names_that_are_none_have_no_name(mirrored, method, params):
+def test_requests_without_a_valid_name_have_no_name_header(mirrored, method, params):
     assert mirrored.lines(method, params) == b"mcp-method: %s\r\n" % method.encode()
 
 
@@ -97,25 +97,25 @@ def test_other_requests_and_names_that_are_none_have_no_name(mirrored, method, p
         ("=?base64?YQ==?=", "=?base64?PT9iYXNlNjQ/WVE9PT89?="),
     ],
 )
-def test_a_name_that_is_no_plain_text_is_encoded(mirrored, name, value):
+def test_name_that_is_not_plain_ascii_is_encoded(mirrored, name, value):
     lines = mirrored.lines("prompts/get", {"name": name})
     assert lines == b"mcp-method: prompts/get\r\nmcp-name: %s\r\n" % value.encode()
 
 
 @pytest.mark.attack("S19")
 @pytest.mark.parametrize("method", ["x\r\ny: 1", "größe", " x"])
-def test_a_method_that_no_header_can_name_is_refused(mirrored, method):
+def test_method_invalid_as_a_header_value_is_refused(mirrored, method):
     with pytest.raises(LocalProtocolError, match="visible ASCII"):
         mirrored.lines(method, {})
 
 
-def test_a_name_with_a_lone_surrogate_is_refused(mirrored):
+def test_name_with_a_lone_surrogate_is_refused(mirrored):
     with pytest.raises(LocalProtocolError, match="Unicode"):
         mirrored.lines("tools/call", {"name": "\ud800"})
 
 
 @pytest.mark.rule("HDR-05", "HDR-14")
-def test_the_arguments_that_a_listed_tool_marks_are_mirrored(mirrored):
+def test_annotated_arguments_of_a_listed_tool_are_mirrored(mirrored):
     mirrored.add_tools({"tools": [PLAIN, tool()]})
     call = {"name": "query", "arguments": {"region": "eu", "n": 1}}
     assert params(mirrored, "query", call["arguments"]) == [("mcp-param-region", "eu")]
@@ -129,20 +129,20 @@ def test_the_arguments_that_a_listed_tool_marks_are_mirrored(mirrored):
 
 @pytest.mark.rule("HDR-14", "HDR-15")
 @pytest.mark.parametrize("arguments", [{}, {"region": None}, None, [], "x"])
-def test_an_argument_that_is_not_there_or_null_has_no_field(mirrored, arguments):
+def test_missing_or_null_argument_has_no_header(mirrored, arguments):
     mirrored.add_tools({"tools": [tool()]})
     assert params(mirrored, "query", arguments) == []
 
 
 @pytest.mark.rule("HDR-30")
 @pytest.mark.parametrize("name", ["other", "", 7, None, ["query"]])
-def test_of_a_tool_that_no_list_has_shown_nothing_is_mirrored(mirrored, name):
+def test_arguments_of_an_unlisted_tool_are_not_mirrored(mirrored, name):
     assert params(mirrored, name, {"region": "eu"}) == []
     mirrored.add_tools({"tools": [tool()]})
     assert params(mirrored, name, {"region": "eu"}) == []
 
 
-def test_only_calls_of_tools_mirror_arguments(mirrored):
+def test_only_tool_calls_mirror_arguments(mirrored):
     mirrored.add_tools({"tools": [tool()]})
     params = {"name": "query", "arguments": {"region": "eu"}}
     assert b"mcp-param" not in mirrored.lines("prompts/get", params)
@@ -185,13 +185,13 @@ def test_only_the_tool_with_an_invalid_annotation_is_dropped(
         {},
     ],
 )
-def test_a_list_that_loses_no_tool_is_handed_on_as_it_came(mirrored, dropped, result):
+def test_list_without_dropped_tools_is_returned_unchanged(mirrored, dropped, result):
     assert mirrored.add_tools(result) is result
     assert dropped == []
 
 
 @pytest.mark.rule("HDR-30")
-def test_the_newest_list_counts(mirrored):
+def test_newest_list_replaces_the_annotations(mirrored):
     mirrored.add_tools({"tools": [tool()]})
     mirrored.add_tools({"tools": [tool(header="Zone")]})
     assert params(mirrored, "query", {"region": "eu"}) == [("mcp-param-zone", "eu")]
@@ -202,16 +202,16 @@ def test_the_newest_list_counts(mirrored):
     assert params(mirrored, "query", {"region": "eu"}) == []
 
 
-def test_a_tool_of_an_earlier_page_stays_known(mirrored):
+def test_tool_of_an_earlier_page_stays_known(mirrored):
     mirrored.add_tools({"tools": [tool()], "nextCursor": "2"})
     mirrored.add_tools({"tools": [PLAIN]})
     assert params(mirrored, "query", {"region": "eu"}) != []
 
 
 @pytest.mark.system("U27")
-def test_a_server_cannot_fill_the_memory_with_annotations(mirrored, monkeypatch):
+def test_number_of_remembered_annotations_is_bounded(mirrored, monkeypatch):
     monkeypatch.setattr(http_headers, "_MAX_HEADERS", 10)
-    for turn in range(3):
+    for repetition in range(3):
         for number in range(25):
             mirrored.add_tools({"tools": [tool(f"tool-{number}")]})
             known = [
@@ -219,4 +219,4 @@ def test_a_server_cannot_fill_the_memory_with_annotations(mirrored, monkeypatch)
             ]
             assert len(known) <= 10
             assert number in known
-        assert known == list(range(15, 25)), turn
+        assert known == list(range(15, 25)), repetition

@@ -1,4 +1,4 @@
-"""Which redirects and endpoints our messages, and our secrets, may follow."""
+"""The redirects and endpoints that our messages, and our secrets, may follow."""
 
 import pytest
 from hypothesis import given
@@ -41,7 +41,7 @@ ELSEWHERE = {
 @pytest.mark.parametrize("allowed", [False, True])
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("case", ELSEWHERE)
-def test_no_redirect_leads_off_the_origin(case, status, allowed):
+def test_redirect_to_another_origin_is_refused(case, status, allowed):
     location, reason = ELSEWHERE[case]
     refusal = resolve_redirect(HERE, status, location, allowed=allowed)
     assert refusal.endswith(f" is not followed: {reason}")
@@ -52,7 +52,7 @@ def test_no_redirect_leads_off_the_origin(case, status, allowed):
 @pytest.mark.attack("S02")
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("case", SAME_ORIGIN)
-def test_without_being_asked_to_no_redirect_is_followed_at_all(case, status):
+def test_redirect_is_not_followed_by_default(case, status):
     location, _ = SAME_ORIGIN[case]
     assert isinstance(resolve_redirect(HERE, status, location, allowed=False), str)
 
@@ -60,26 +60,24 @@ def test_without_being_asked_to_no_redirect_is_followed_at_all(case, status):
 @pytest.mark.attack("S02")
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("case", SAME_ORIGIN)
-def test_on_request_one_that_keeps_the_request_is_followed_within_the_origin(
-    case, status
-):
+def test_same_origin_307_or_308_is_followed_if_allowed(case, status):
     location, target = SAME_ORIGIN[case]
-    there = resolve_redirect(HERE, status, location, allowed=True)
+    target_url = resolve_redirect(HERE, status, location, allowed=True)
     if status in {307, 308}:
-        assert same_origin(there, HERE)
-        assert there.target == target
+        assert same_origin(target_url, HERE)
+        assert target_url.target == target
     else:
-        assert there.endswith(f": HTTP {status} does not keep method and body")
+        assert target_url.endswith(f": HTTP {status} does not keep method and body")
 
 
 @pytest.mark.attack("S02")
-def test_not_even_from_http_to_https_of_the_same_host():
-    there = resolve_redirect(PLAIN, 308, "https://mcp.example/mcp", allowed=True)
-    assert isinstance(there, str)
+def test_redirect_from_http_to_https_of_the_same_host_is_refused():
+    target_url = resolve_redirect(PLAIN, 308, "https://mcp.example/mcp", allowed=True)
+    assert isinstance(target_url, str)
 
 
 @pytest.mark.parametrize("status", [300, 304, 305, 306, 399])
-def test_other_statuses_are_no_redirects_to_follow(status):
+def test_other_3xx_statuses_are_not_followed(status):
     assert isinstance(resolve_redirect(HERE, status, "/v2", allowed=True), str)
 
 
@@ -102,13 +100,11 @@ def test_other_statuses_are_no_redirects_to_follow(status):
         ),
     ],
 )
-def test_the_refusal_is_one_clause_that_names_the_masked_place(
-    status, location, refusal
-):
+def test_refusal_is_one_clause_with_the_masked_location(status, location, refusal):
     assert resolve_redirect(HERE, status, location, allowed=False) == refusal
 
 
-def test_a_request_is_not_led_about_without_end():
+def test_number_of_redirects_is_bounded():
     assert MAX_REDIRECTS == 5
 
 
@@ -117,13 +113,13 @@ def test_a_request_is_not_led_about_without_end():
     st.text(max_size=30)
     | st.from_regex(r"(https?:)?[/\\]{0,3}[a-z@:.\\]{0,9}mcp\.example[:@/0-9a-z]{0,9}")
 )
-def test_whatever_the_location_nothing_but_the_origin_comes_of_it(location):
+def test_any_followed_location_has_the_same_origin(location):
     for status in STATUSES:
-        there = resolve_redirect(HERE, status, location, allowed=True)
-        if not isinstance(there, str):
-            assert isinstance(there, Url)
-            assert same_origin(there, HERE)
-            assert there.userinfo is None
+        target_url = resolve_redirect(HERE, status, location, allowed=True)
+        if not isinstance(target_url, str):
+            assert isinstance(target_url, Url)
+            assert same_origin(target_url, HERE)
+            assert target_url.userinfo is None
 
 
 # The endpoint of an HTTP+SSE server...
@@ -150,7 +146,7 @@ SIX = parse_url("http://[::1]:8000/sse")
         (SIX, "/m", "/m"),
     ],
 )
-def test_a_path_or_a_url_of_the_same_origin_is_taken(stream, named, url):
+def test_endpoint_of_the_same_origin_is_accepted(stream, named, url):
     endpoint = resolve_endpoint(stream, named.encode())
     assert endpoint.target == url
     assert endpoint.origin == stream.origin
@@ -183,7 +179,7 @@ def test_a_path_or_a_url_of_the_same_origin_is_taken(stream, named, url):
         (SIX, b"http://127.0.0.1:8000/m"),
     ],
 )
-def test_anything_else_is_refused(stream, named):
+def test_invalid_or_foreign_endpoint_is_refused(stream, named):
     with pytest.raises(RemoteProtocolError, match="endpoint"):
         resolve_endpoint(stream, named)
 
@@ -208,7 +204,7 @@ def test_anything_else_is_refused(stream, named):
         ),
     ],
 )
-def test_the_error_names_it_without_its_secrets(named, shown, why):
+def test_error_names_the_endpoint_without_its_secrets(named, shown, why):
     with pytest.raises(RemoteProtocolError) as caught:
         resolve_endpoint(STREAM, named)
     assert str(caught.value) == f"the server's endpoint '{shown}' is refused: {why}"
@@ -216,7 +212,7 @@ def test_the_error_names_it_without_its_secrets(named, shown, why):
 
 @pytest.mark.attack("S27")
 @given(st.binary(max_size=40) | st.text("/\\@:?#.hts[]%mcp", max_size=24))
-def test_whatever_it_names_our_messages_stay_where_they_are(named):
+def test_any_accepted_endpoint_has_the_same_origin(named):
     data = named.encode() if isinstance(named, str) else named
     try:
         endpoint = resolve_endpoint(STREAM, data)

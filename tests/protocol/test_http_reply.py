@@ -1,4 +1,4 @@
-"""What comes back to a request, to a notification, and on the server's own stream."""
+"""Replies to a request, to a notification, and on the server's own stream."""
 
 from types import SimpleNamespace
 
@@ -15,15 +15,15 @@ from fed_replies import (
     Owner,
     an,
     answer,
-    asks,
+    build_ping,
     call,
     check,
     event,
     failure,
     feed,
     fields,
-    in_three_ways,
-    kept,
+    in_each_delivery,
+    kept_bytes,
     log,
     notice,
     stream,
@@ -47,44 +47,44 @@ from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.methods import LISTEN
 from mcpwire.wire.urls import parse_url
 
-# To a notification, or to an answer of ours...
+# Replies to a notification, or to a response of ours...
 
 
 @pytest.mark.fault("F24", "F25")
 @pytest.mark.rule("LHTTP-04", "TR-HTTP-10")
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 206, 299])
 @pytest.mark.parametrize("content_type", [None, JSON, HTML, SSE])
-def test_a_notification_is_accepted_by_any_success_with_its_head(status, content_type):
+def test_any_success_accepts_a_notification_with_its_head(status, content_type):
     owner = Owner()
     reply = notice(owner)
     reply.head(status, fields(content_type))
     assert reply.is_over
     assert reply.error is None
     reply.data(b"whatever")
-    assert kept(reply) == 0
+    assert kept_bytes(reply) == 0
     reply.end()
     assert reply.error is None
-    assert owner.told == []
+    assert owner.events == []
 
 
-@in_three_ways
-def test_what_stands_on_the_stream_of_a_notification_is_told_and_answers_nothing(way):
+@in_each_delivery
+def test_stream_after_a_notification_delivers_only_server_messages(way):
     owner = Owner()
     reply = notice(owner)
-    events = (log(1), asks("s"), answer(), failure())
+    events = (log(1), build_ping("s"), answer(), failure())
     feed(reply, 202, SSE, b"".join(map(event, events)), way)
-    assert owner.told == []  # 202 has no body that counts
+    assert owner.events == []  # the body of a 202 does not count
     feed(reply := notice(owner), 200, SSE, b"".join(map(event, events)), way)
-    assert owner.told == [("notified", LOG, 1), ("requested", "s", "ping")]
+    assert owner.events == [("notified", LOG, 1), ("requested", "s", "ping")]
     assert owner.counted() == {"unknown": 2}
     assert reply.error is None
 
 
-@in_three_ways
+@in_each_delivery
 @pytest.mark.parametrize("status", [400, 401, 404, 405, 429, 500, 503])
 @pytest.mark.fault("F26")
 @pytest.mark.rule("TR-HTTP-11")
-def test_a_notification_that_is_refused_has_its_error(status, way):
+def test_refused_notification_has_its_error(status, way):
     for content_type, body, expected in (
         (HTML, b"<html>", an(HTTPError, "notifications/x", URL, HTML, status=status)),
         (None, b"", an(HTTPError, str(status), status=status)),
@@ -95,11 +95,11 @@ def test_a_notification_that_is_refused_has_its_error(status, way):
         assert not reply.is_over
         feed(reply, status, content_type, body, way, more=b"")
         expected.check(reply.error)
-        assert kept(reply) == 0
+        assert kept_bytes(reply) == 0
 
 
 @pytest.mark.attack("S02")
-def test_a_redirect_of_a_notification_ends_it_and_says_why():
+def test_redirect_of_a_notification_ends_it_with_an_error():
     reply = notice(Owner())
     reply.head(308, fields(None, location="https://else.where/"))
     assert reply.is_over
@@ -107,7 +107,7 @@ def test_a_redirect_of_a_notification_ends_it_and_says_why():
 
 
 @pytest.mark.fault("F37")
-def test_a_notification_that_is_not_accepted_in_time_says_what_is_known():
+def test_notification_timeout_reports_what_was_received():
     reply = notice(Owner())
     error = reply.timeout_error(31.0)
     an(RequestTimeout, "notifications/x", "not accepted", timeout=30.0).check(error)
@@ -120,14 +120,14 @@ def test_a_notification_that_is_not_accepted_in_time_says_what_is_known():
 # The server's own stream...
 
 
-@in_three_ways
+@in_each_delivery
 @pytest.mark.rule("LHTTP-14", "LHTTP-16")
-def test_the_server_s_stream_tells_what_it_brings_and_answers_nothing(way):
+def test_server_stream_delivers_server_messages_and_no_answers(way):
     owner = Owner()
     reply = stream(owner)
-    events = (log(1), asks("s"), answer(), failure(), log(2), {}, [])
+    events = (log(1), build_ping("s"), answer(), failure(), log(2), {}, [])
     feed(reply, 200, SSE, b"".join(map(event, events)) + event(b"hi"), way)
-    assert owner.told == [
+    assert owner.events == [
         ("notified", LOG, 1),
         ("requested", "s", "ping"),
         ("notified", LOG, 2),
@@ -137,7 +137,7 @@ def test_the_server_s_stream_tells_what_it_brings_and_answers_nothing(way):
     assert (reply.messages, reply.openings, owner.opened_streams) == (8, 1, 1)
 
 
-def test_it_is_open_with_its_head_and_over_with_its_end():
+def test_server_stream_opens_with_its_head_and_ends_with_its_body():
     owner = Owner()
     reply = stream(owner)
     reply.head(200, fields(SSE))
@@ -164,7 +164,7 @@ def test_it_is_open_with_its_head_and_over_with_its_end():
         (200, None, RemoteProtocolError),
     ],
 )
-def test_whatever_else_comes_is_no_stream_and_says_so_with_its_head(
+def test_reply_other_than_an_event_stream_is_an_error_at_its_head(
     status, content_type, cls
 ):
     owner = Owner()
@@ -174,11 +174,11 @@ def test_whatever_else_comes_is_no_stream_and_says_so_with_its_head(
     an(cls, "GET", URL, str(status), content_type or "", "no stream").check(reply.error)
     reply.data(text(log()))
     reply.end()
-    assert (owner.told, owner.opened_streams, reply.openings) == ([], 0, 0)
+    assert (owner.events, owner.opened_streams, reply.openings) == ([], 0, 0)
 
 
 @pytest.mark.attack("S02")
-def test_a_redirect_of_the_stream_says_why_it_is_not_followed():
+def test_redirect_of_the_stream_is_refused_or_followed():
     owner = Owner()
     reply = stream(owner)
     reply.head(307, fields(None, location="/there"))
@@ -193,21 +193,21 @@ def test_a_redirect_of_the_stream_says_why_it_is_not_followed():
     assert (reply.openings, reply.error) == (1, None)
 
 
-def test_a_stream_has_no_time_of_its_own():
+def test_server_stream_has_no_deadline():
     an(RemoteProtocolError, "GET", "in time").check(stream(Owner()).timeout_error(9.0))
     reply = stream(Owner())
     assert reply.deadline is None
 
 
-# Where a stream goes on...
+# Resumption of a stream...
 
 
-def place(reply):
+def resume_point(reply):
     known = reply.resumption
     return None if known is None else (known.cursor, known.retry_ms)
 
 
-@in_three_ways
+@in_each_delivery
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -228,41 +228,43 @@ def place(reply):
 @pytest.mark.fault("F30", "F31")
 @pytest.mark.pain("P22")
 @pytest.mark.rule("LHTTP-06")
-def test_the_place_is_known_however_the_stream_ends(body, expected, way):
+def test_resumption_point_is_known_however_the_stream_ends(body, expected, way):
     for ends in ("end", "save_position"):
         for reply in (call(Owner()), stream(Owner())):
             feed(reply, 200, SSE, body, way, more=b": and", ends=False)
             getattr(reply, ends)()
-            assert place(reply) == expected
+            assert resume_point(reply) == expected
             assert reply.is_over == (ends == "end")
 
 
-def test_what_is_no_stream_has_no_place():
+def test_json_reply_has_no_resumption_point():
     reply = call(Owner())
     reply.head(200, fields(JSON))
     reply.data(b"id: 1\n\n")
     reply.save_position()
-    assert place(reply) is None
+    assert resume_point(reply) is None
 
 
 @pytest.mark.rule("TR-HTTP-21")
-def test_an_id_of_the_stateless_era_is_no_place_and_hides_nothing():
-    """A listen that is asked for anew is numbered anew."""
+def test_stateless_event_ids_neither_resume_nor_deduplicate():
+    """A repeated listen request numbers its events anew."""
     owner = Owner("2026-07-28")
     reply = call(owner, LISTEN)
-    for turn in (1, 2):
-        body = event(log(turn), id="1") + b"retry: 9\n\n" + event(log(turn), id="2")
+    for opening in (1, 2):
+        body = (
+            event(log(opening), id="1") + b"retry: 9\n\n" + event(log(opening), id="2")
+        )
         feed(reply, 200, SSE, body)
-        assert place(reply) == ("", 9)
+        assert resume_point(reply) == ("", 9)
         reply.restart()
     assert owner.notes == [1, 1, 2, 2]
 
 
-@in_three_ways
+@in_each_delivery
 @pytest.mark.fault("F33")
 @pytest.mark.pain("P22")
 @pytest.mark.rule("LHTTP-22")
-def test_what_is_replayed_is_told_once_and_answers_of_other_streams_are_passed_over(
+def test_replayed_events_are_delivered_once_and_foreign_answers_ignored(
     way,
 ):
     owner = Owner()
@@ -275,7 +277,7 @@ def test_what_is_replayed_is_told_once_and_answers_of_other_streams_are_passed_o
         replayed = event(log(1), id="1") + event(log(2), id="2")
         feed(reply, 200, SSE, replayed + event(answer(8), id="x"), way)
         check(reply, None)
-        assert place(reply) == ("x", None)
+        assert resume_point(reply) == ("x", None)
     reply.restart()
     others = event(answer(8)) + event(failure(id=9)) + event(log(3), id="3")
     feed(reply, 200, SSE, others + event(answer(), id="4"), way)
@@ -284,7 +286,7 @@ def test_what_is_replayed_is_told_once_and_answers_of_other_streams_are_passed_o
 
 
 @pytest.mark.pain("P22")
-def test_a_resumed_message_has_brought_something_though_that_has_no_id():
+def test_resumed_message_without_an_id_still_resets_the_backoff():
     delays = []
     for body in (event(log()), b": nothing\n\n"):
         reply = call(Owner())
@@ -299,7 +301,7 @@ def test_a_resumed_message_has_brought_something_though_that_has_no_id():
 
 
 @pytest.mark.fault("F33")
-def test_on_a_resumed_stream_its_own_id_as_text_is_still_diagnosed():
+def test_retyped_id_on_a_resumed_stream_is_diagnosed():
     reply = call(Owner())
     reply.is_resumed = True
     feed(reply, 200, SSE, event(answer("7")))
@@ -308,8 +310,8 @@ def test_on_a_resumed_stream_its_own_id_as_text_is_still_diagnosed():
 
 @pytest.mark.fault("F33")
 @pytest.mark.parametrize("make", [call, stream])
-def test_on_a_stream_of_its_own_no_id_makes_a_replay(make):
-    """Some servers number the kinds of their messages, or their answers."""
+def test_repeated_event_ids_on_a_fresh_stream_are_not_replays(make):
+    """Some servers number the kinds of their messages, or their responses."""
     owner = Owner()
     body = b"".join(event(log(n), id=id) for n, id in enumerate(["0", "1", "0", "1"]))
     feed(make(owner), 200, SSE, body)
@@ -318,7 +320,7 @@ def test_on_a_stream_of_its_own_no_id_makes_a_replay(make):
 
 @pytest.mark.fault("F33")
 @pytest.mark.rule("LHTTP-21")
-def test_the_server_s_stream_goes_on_where_it_was_if_it_has_a_place():
+def test_server_stream_with_a_resumption_point_skips_replayed_events():
     owner = Owner()
     first = stream(owner)
     feed(first, 200, SSE, event(log(1), id="1"))
@@ -327,8 +329,8 @@ def test_the_server_s_stream_goes_on_where_it_was_if_it_has_a_place():
     second.resumption.record_end(0.0)
     feed(second, 200, SSE, event(log(1), id="1") + event(log(2), id="2"))
     assert owner.notes == [1, 2]
-    assert place(second) == ("2", None)
-    # One without a place begins anew.
+    assert resume_point(second) == ("2", None)
+    # A stream without an event id begins anew.
     third, fourth = stream(owner), stream(owner)
     feed(third, 200, SSE, b"retry: 5\n\n" + event(log(3)))
     fourth.resumption = third.resumption
@@ -337,7 +339,7 @@ def test_the_server_s_stream_goes_on_where_it_was_if_it_has_a_place():
     assert owner.notes == [1, 2, 3, 4]
 
 
-def test_a_reply_is_fed_anew_as_if_it_were_new():
+def test_restarted_reply_behaves_like_a_new_one():
     reply = call(Owner())
     feed(reply, 503, HTML, b"<html>")
     assert type(reply.error) is HTTPError
@@ -346,7 +348,7 @@ def test_a_reply_is_fed_anew_as_if_it_were_new():
     reply.head(200, fields(JSON))
     reply.data(b"{")
     reply.restart()
-    assert kept(reply) == 0
+    assert kept_bytes(reply) == 0
     feed(reply, 200, SSE, event(answer()))
     check(reply, RESULT)
     assert reply.what == METHOD
@@ -354,7 +356,7 @@ def test_a_reply_is_fed_anew_as_if_it_were_new():
 
 @given(st.lists(st.binary(max_size=40), max_size=8), st.sampled_from([200, 202, 404]))
 @pytest.mark.attack("S15")
-def test_no_bytes_of_a_body_raise_or_hang(chunks, status):
+def test_any_body_bytes_neither_raise_nor_hang(chunks, status):
     for content_type in (JSON, SSE, HTML, None):
         owner = Owner()
         for reply in (call(owner), notice(owner), stream(owner)):
@@ -363,10 +365,10 @@ def test_no_bytes_of_a_body_raise_or_hang(chunks, status):
                 reply.data(chunk)
             reply.end()
             assert reply.is_over
-            assert kept(reply) == 0
+            assert kept_bytes(reply) == 0
 
 
-# A body that only says why...
+# Bodies that only explain an error...
 
 
 @pytest.mark.fault("F26", "F37")
@@ -374,7 +376,7 @@ def test_no_bytes_of_a_body_raise_or_hang(chunks, status):
     ("status", "content_type", "kind"),
     [(404, HTML, HTTPError), (500, JSON, HTTPError), (200, HTML, RemoteProtocolError)],
 )
-def test_an_answer_that_brings_nothing_may_be_cut_short(status, content_type, kind):
+def test_error_body_may_be_cut_short(status, content_type, kind):
     owner = Owner()
     reply = call(owner)
     reply.head(status, fields(content_type))
@@ -386,14 +388,14 @@ def test_an_answer_that_brings_nothing_may_be_cut_short(status, content_type, ki
     an(kind, str(status), "because", "not all of the body").check(reply.error)
 
 
-def test_an_answer_with_a_wanted_body_is_not_cut_short():
+def test_body_of_an_answer_is_not_cut_short():
     owner = Owner()
     reply = call(owner)
     feed(reply, 200, JSON, text(answer()))
     assert owner.error_bodies == []
 
 
-def test_what_is_fed_anew_is_not_cut_short_for_what_came_before():
+def test_restart_cancels_the_timer_of_the_error_body():
     cancelled = []
     reply = call(Owner())
     reply.head(503, fields(HTML))
@@ -411,10 +413,10 @@ RETYPED = an(InvalidMessage, HINT, path="response.id", expected="the integer 7")
 OURS = an(RPCError, METHOD, code=-32000, message="no", status=None, method=METHOD)
 
 BODIES = {
-    # body -> outcome, what is counted
+    # body -> outcome, counters
     "the answer": (answer(), RESULT, {}),
     "an empty result": (answer(result={}), {}, {}),
-    "members nobody knows": (answer(x=1, _meta={}), RESULT, {}),
+    "unknown members": (answer(x=1, _meta={}), RESULT, {}),
     "white space": (b" \r\n\t" + text(answer()) + b"\n\n", RESULT, {}),
     "a byte order mark": (b"\xef\xbb\xbf" + text(answer()), RESULT, {}),
     "an error": (failure(), OURS, {}),
@@ -422,7 +424,7 @@ BODIES = {
     "an error, null for the id": (failure(id=None), OURS, {}),
     "an error without id": (
         {k: v for k, v in failure().items() if k != "id"}, OURS, {}),
-    "an error, an id of nobody's": (failure(id="server-error"), OURS, {}),
+    "an error, an unknown id": (failure(id="server-error"), OURS, {}),
     "an error, another's id": (failure(id=8), FOREIGN, {"unknown": 1}),
     "an error, the id as text": (failure(id="7"), RETYPED, {"unknown": 1}),
     "another's answer": (answer(8), FOREIGN, {"unknown": 1}),
@@ -444,8 +446,8 @@ BODIES = {
     "a list for a result": (
         answer(result=[]), an(InvalidMessage, path="message.result"), {"invalid": 1}),
     "a notification": (log(), NO_ANSWER, {}),
-    "a request": (asks(), NO_ANSWER, {}),
-    "a request with that id": (asks(ID), NO_ANSWER, {}),
+    "a request": (build_ping(), NO_ANSWER, {}),
+    "a request with that id": (build_ping(ID), NO_ANSWER, {}),
     "an object": ({}, NO_ANSWER, {"invalid": 1}),
     "an object of no JSON-RPC": (
         b'{"status": "ok"}', an(InvalidMessage, '{"status": "ok"}'), {"invalid": 1}),
@@ -471,12 +473,12 @@ def as_bytes(body):
     return body if type(body) is bytes else text(body)
 
 
-@in_three_ways
+@in_each_delivery
 @pytest.mark.parametrize("is_traced", [False, True], ids=["", "watched"])
 @pytest.mark.parametrize("case", BODIES)
 @pytest.mark.fault("F14", "F24")
 @pytest.mark.rule("TR-HTTP-13", "RPC-07")
-def test_a_body_is_the_answer_or_an_error_that_says_what_it_is(case, is_traced, way):
+def test_json_body_is_the_answer_or_a_precise_error(case, is_traced, way):
     body, expected, counted = BODIES[case]
     owner = Owner(is_traced=is_traced)
     reply = call(owner)
@@ -489,9 +491,9 @@ def test_a_body_is_the_answer_or_an_error_that_says_what_it_is(case, is_traced, 
 
 BATCHES = {
     "its answer": ([answer()], RESULT, {}, []),
-    "beside others": ([log(1), asks(), answer(), log(2)], RESULT, {}, [1, 2]),
+    "beside others": ([log(1), build_ping(), answer(), log(2)], RESULT, {}, [1, 2]),
     "two answers": ([answer(), answer(result={})], RESULT, {"unknown": 1}, []),
-    "behind what is none": ([{}, answer()], RESULT, {"invalid": 1}, []),
+    "after an invalid member": ([{}, answer()], RESULT, {"invalid": 1}, []),
     "not in it": ([log(1)], NO_ANSWER, {}, [1]),
     "an empty one": ([], NO_ANSWER, {"invalid": 1}, []),
     "one within it": ([[answer()]], None, {"invalid": 1}, []),
@@ -500,11 +502,11 @@ BATCHES = {
 }
 
 
-@in_three_ways
+@in_each_delivery
 @pytest.mark.parametrize("content_type", [JSON, SSE])
 @pytest.mark.parametrize("case", BATCHES)
 @pytest.mark.rule("RPC-13", "LHTTP-35")
-def test_a_batch_is_taken_apart_at_its_one_revision(case, content_type, way):
+def test_batch_is_split_at_its_one_revision(case, content_type, way):
     batch, expected, counted, notes = BATCHES[case]
     owner = Owner("2025-03-26")
     reply = call(owner)
@@ -525,20 +527,20 @@ def test_a_batch_is_taken_apart_at_its_one_revision(case, content_type, way):
     "revision", [None, "2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"]
 )
 @pytest.mark.rule("RPC-15")
-def test_elsewhere_a_batch_with_the_answer_fails_the_call(revision, content_type):
+def test_batch_at_another_revision_fails_the_call(revision, content_type):
     owner = Owner(revision)
     reply = call(owner)
     body = text([log(), answer()])
     feed(reply, 200, content_type, b"data: " + body + b"\n\n" if content_type == SSE
          else body)  # fmt: skip
     check(reply, an(InvalidMessage, "2025-03-26 only", expected="object", got="array"))
-    assert owner.told == []
+    assert owner.events == []
 
 
 @pytest.mark.parametrize("status", [201, 203])
 @pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", SSE])
 @pytest.mark.fault("F24")
-def test_an_answer_in_another_success_is_the_answer(status, content_type):
+def test_answer_with_status_201_or_203_is_accepted(status, content_type):
     reply = call(Owner())
     body = text(answer())
     feed(reply, status, content_type, b"data: " + body + b"\n\n" if content_type == SSE
@@ -546,14 +548,14 @@ def test_an_answer_in_another_success_is_the_answer(status, content_type):
     check(reply, RESULT)
 
 
-# Answers that complete nothing...
+# Replies that complete no request...
 
 
 @pytest.mark.parametrize("status", [202, 204, 205, 206, 207, 299])
 @pytest.mark.parametrize("content_type", [JSON, SSE, HTML, None])
 @pytest.mark.fault("F25")
 @pytest.mark.pain("P02")
-def test_an_acceptance_of_a_request_ends_it_with_its_head(status, content_type):
+def test_acceptance_of_a_request_is_an_error_at_its_head(status, content_type):
     reply = call(Owner())
     reply.head(status, fields(content_type))
     assert reply.is_over
@@ -564,17 +566,17 @@ def test_an_acceptance_of_a_request_ends_it_with_its_head(status, content_type):
 
 
 @pytest.mark.parametrize("status", [201, 203])
-def test_another_success_in_another_type_ends_it_too(status):
+def test_status_201_or_203_with_another_type_is_an_error(status):
     reply = call(Owner())
     reply.head(status, fields(HTML))
     check(reply, an(RemoteProtocolError, str(status), HTML))
 
 
-@in_three_ways
+@in_each_delivery
 @pytest.mark.parametrize("content_type", [HTML, "text/plain", "application/xml", None])
 @pytest.mark.parametrize("body", [b"", b"<html>no", text(answer())])
 @pytest.mark.fault("F24")
-def test_a_body_of_another_type_is_told_with_its_type(content_type, body, way):
+def test_body_of_another_type_is_an_error_that_names_the_type(content_type, body, way):
     reply = call(Owner())
     feed(reply, 200, content_type, body, way)
     kind = content_type or ("no content type" if body else "200")
@@ -584,7 +586,7 @@ def test_a_body_of_another_type_is_told_with_its_type(content_type, body, way):
 @pytest.mark.attack("S15")
 @pytest.mark.fault("F24")
 @pytest.mark.parametrize("way", ["whole", "byte by byte"])
-def test_no_more_of_it_is_waited_for_than_is_told(way):
+def test_unusable_body_is_read_only_as_far_as_it_is_shown(way):
     reply = call(Owner())
     feed(reply, 200, HTML, b"x" * 201, way, ends=False)
     assert reply.is_over
@@ -593,7 +595,7 @@ def test_no_more_of_it_is_waited_for_than_is_told(way):
 
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308, 399])
 @pytest.mark.attack("S02")
-def test_a_redirect_that_is_not_followed_ends_it_and_says_why(status):
+def test_refused_redirect_ends_the_call_with_an_error(status):
     reply = call(Owner())
     reply.head(status, fields(HTML, location="https://u:p@else.where/?key=1"))
     check(reply, an(HTTPError, str(status), "it leads to another origin", body=b""))
@@ -602,7 +604,7 @@ def test_a_redirect_that_is_not_followed_ends_it_and_says_why(status):
     assert reply.error.body == b""
 
 
-def test_a_redirect_that_is_followed_is_over_when_its_body_is_through():
+def test_followed_redirect_is_over_at_the_end_of_its_body():
     owner = Owner()
     owner.redirects = parse_url("http://127.0.0.1:1/there")
     reply = call(owner)
@@ -618,10 +620,10 @@ def test_a_redirect_that_is_followed_is_over_when_its_body_is_through():
     check(reply, RESULT)
 
 
-@in_three_ways
+@in_each_delivery
 @pytest.mark.parametrize("status", [400, 401, 404, 405, 410, 429, 500, 502, 503, 599])
 @pytest.mark.fault("F26")
-def test_an_error_is_over_when_its_body_has_told_why(status, way):
+def test_error_status_is_over_at_the_end_of_its_body(status, way):
     reply = call(Owner())
     reply.head(status, fields(JSON))
     assert not reply.is_over
@@ -635,7 +637,7 @@ def test_an_error_is_over_when_its_body_has_told_why(status, way):
 
 @pytest.mark.attack("S15")
 @pytest.mark.parametrize("message_limit", [64 * 2**20, 1000])
-def test_an_error_body_without_end_is_read_so_far_and_no_farther(message_limit):
+def test_endless_error_body_is_read_up_to_a_bound(message_limit):
     reply = call(Owner(limits=Limits(message=message_limit)))
     reply.head(500, fields(HTML))
     fed = 0
@@ -648,7 +650,7 @@ def test_an_error_body_without_end_is_read_so_far_and_no_farther(message_limit):
 
 @pytest.mark.attack("S15")
 @pytest.mark.parametrize("way", ["whole", "byte by byte"])
-def test_a_body_at_the_limit_is_read_and_one_over_it_is_refused(way):
+def test_body_at_the_limit_is_read_and_one_byte_more_refused(way):
     body = text(answer())
     owner = Owner(limits=Limits(message=len(body)))
     reply = call(owner)
@@ -664,13 +666,13 @@ def test_a_body_at_the_limit_is_read_and_one_over_it_is_refused(way):
 @pytest.mark.attack("X12")
 @pytest.mark.parametrize("is_traced", [False, True])
 @pytest.mark.parametrize("pieces", [1, 2])
-def test_a_body_of_too_many_values_fails_the_call(pieces, is_traced):
-    many = b'{"jsonrpc":"2.0","result":[' + b"{}," * 400_000 + b"{}]}"
+def test_body_of_too_many_values_fails_the_call(pieces, is_traced):
+    body = b'{"jsonrpc":"2.0","result":[' + b"{}," * 400_000 + b"{}]}"
     owner = Owner(limits=Limits(values=600_000))
     owner.is_traced = is_traced
     reply = call(owner)
     reply.head(200, fields(JSON))
-    for piece in (many,) if pieces == 1 else (many[:9], many[9:]):
+    for piece in (body,) if pieces == 1 else (body[:9], body[9:]):
         reply.data(piece)
     reply.end()
     check(reply, an(MessageTooLarge, "Limits.values", limit=600_000))
@@ -679,7 +681,7 @@ def test_a_body_of_too_many_values_fails_the_call(pieces, is_traced):
 
 
 @pytest.mark.attack("S15")
-def test_tiny_pieces_of_a_large_body_cost_no_more_than_the_body():
+def test_tiny_pieces_of_a_body_cost_no_more_than_the_body():
     import tracemalloc
 
     reply = call(Owner())
@@ -709,9 +711,7 @@ def test_tiny_pieces_of_a_large_body_cost_no_more_than_the_body():
         (400, JSON, an(HTTPError, "400", "'half", status=400)),
     ],
 )
-def test_when_time_is_over_it_is_told_what_has_come_so_far(
-    status, content_type, expected
-):
+def test_timeout_reports_what_was_received(status, content_type, expected):
     reply = call(Owner(), deadline=Deadline(0.0, 2.0))
     if status is not None:
         reply.head(status, fields(content_type))
@@ -722,8 +722,8 @@ def test_when_time_is_over_it_is_told_what_has_come_so_far(
         assert (error.method, error.timeout, error.elapsed) == (METHOD, 2.0, 2.5)
 
 
-def test_a_pause_between_two_streams_of_a_call_is_its_own_time():
-    """What the last GET was answered with is not the answer to the request."""
+def test_timeout_between_two_streams_is_a_plain_timeout():
+    """The reply to the last GET is not the answer to the request."""
     reply = call(Owner(), deadline=Deadline(0.0, 2.0))
     reply.is_resumed = True
     reply.head(503, fields(HTML))

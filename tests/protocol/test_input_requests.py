@@ -1,4 +1,4 @@
-"""What a server asks of a client, as each revision has it, and what it takes back."""
+"""Requests of a server to a client, in each revision, and the answers it accepts."""
 
 import pytest
 
@@ -39,13 +39,13 @@ def user(content):
     return SamplingMessage("user", content)
 
 
-# --- what a client can be asked
+# --- supported requests
 
 
 @pytest.mark.rule("MRTR-06", "ELIC-02", "SAMP-02")
 @pytest.mark.case("C07")
 @pytest.mark.parametrize(
-    ("what", "revision", "capabilities", "possible"),
+    ("capability", "revision", "capabilities", "possible"),
     [
         ("sampling", NOV_2024, {"sampling": {}}, True),
         ("sampling", JUL_2026, {"sampling": {}}, True),
@@ -74,22 +74,22 @@ def user(content):
         ("experimental.x", JUL_2026, {"experimental": {"x": {}}}, True),
     ],
 )
-def test_a_client_can_be_asked_what_it_declared_where_the_revision_has_it(
-    what, revision, capabilities, possible
+def test_request_is_supported_if_declared_and_in_the_revision(
+    capability, revision, capabilities, possible
 ):
-    assert is_supported(what, revision, capabilities) is possible
+    assert is_supported(capability, revision, capabilities) is possible
 
 
-def test_what_a_client_must_declare_is_an_object():
+def test_capability_path_becomes_a_nested_object():
     assert capability_object("sampling") == {"sampling": {}}
     assert capability_object("elicitation.url") == {"elicitation": {"url": {}}}
 
 
-# --- the user
+# --- elicitation
 
 
 @pytest.mark.rule("ELIC-03")
-def test_a_form_has_its_message_and_no_mode():
+def test_form_has_a_message_and_no_mode():
     schema = {"type": "object", "properties": {}}
     question = elicit_form("Who?", schema)
     assert question.params == {"message": "Who?", "requestedSchema": schema}
@@ -103,7 +103,7 @@ def test_a_form_has_its_message_and_no_mode():
 @pytest.mark.parametrize(
     ("revision", "more"), [(NOV_2025, {"elicitationId": "id-1"}), (JUL_2026, {})]
 )
-def test_a_visit_has_mode_message_and_url_and_an_id_where_there_are_ids(revision, more):
+def test_url_request_has_an_elicitation_id_only_at_2025_11_25(revision, more):
     question = elicit_url(
         "Pay", "https://example.com/pay?x=1", revision, elicitation_id="id-1"
     )
@@ -121,7 +121,7 @@ def test_a_visit_has_mode_message_and_url_and_an_id_where_there_are_ids(revision
     "url",
     ["", "pay", "ftp://example.com", "https://user:pw@example.com", "https://a b.com"],
 )
-def test_what_is_no_url_to_be_shown_is_not_asked(url):
+def test_unsafe_url_is_not_sent(url):
     with pytest.raises(LocalProtocolError, match="elicitation url"):
         elicit_url("Pay", url, JUL_2026, elicitation_id="id-1")
 
@@ -135,22 +135,22 @@ def test_what_is_no_url_to_be_shown_is_not_asked(url):
         {"action": "accept", "content": {"a": {"b": 1}}},
     ],
 )
-def test_what_is_no_answer_of_a_user_is_refused(answer):
+def test_invalid_elicitation_answer_is_refused(answer):
     with pytest.raises(InvalidMessage):
         elicit_form("Who?", {}).decode(answer)
 
 
-def test_an_answer_of_a_user_is_read():
+def test_elicitation_answer_is_decoded():
     answer = elicit_form("Who?", {}).decode(
         {"action": "accept", "content": {"name": "Ada"}}
     )
     assert (answer.action, answer.content) == ("accept", {"name": "Ada"})
 
 
-# --- the roots
+# --- roots
 
 
-def test_the_roots_are_asked_for_with_nothing_and_read():
+def test_roots_are_requested_without_params_and_decoded():
     question = list_roots()
     assert (question.method, question.params) == ("roots/list", {})
     [root] = question.decode({"roots": [{"uri": "file:///w"}]})
@@ -161,15 +161,15 @@ def test_the_roots_are_asked_for_with_nothing_and_read():
 @pytest.mark.parametrize(
     "answer", [{}, {"roots": {}}, {"roots": [{}]}, {"roots": [{"uri": "https://x"}]}]
 )
-def test_what_are_no_roots_is_refused(answer):
+def test_invalid_roots_answer_is_refused(answer):
     with pytest.raises(InvalidMessage):
         list_roots().decode(answer)
 
 
-# --- the model
+# --- sampling
 
 
-def test_a_conversation_is_sent_as_it_is():
+def test_conversation_is_sent_unchanged():
     question = create_message(
         conversation(user(TEXT), system_prompt="Be kind", temperature=0.5), JUL_2026, {}
     )
@@ -187,7 +187,7 @@ def test_a_conversation_is_sent_as_it_is():
 
 @pytest.mark.rule("SAMP-02")
 @pytest.mark.parametrize("more", [{"tools": [TOOL]}, {"tool_choice": ToolChoice()}])
-def test_tools_need_a_client_that_declared_them(more):
+def test_tools_require_the_sampling_tools_capability(more):
     question = create_message(conversation(user(TEXT), **more), JUL_2026, {})
     assert question.capability == "sampling.tools"
 
@@ -202,9 +202,9 @@ def test_tools_need_a_client_that_declared_them(more):
         (JUL_2026, {"sampling": {"context": {}}}, "thisServer"),
     ],
 )
-def test_context_is_asked_for_only_where_it_was_declared(revision, capabilities, sent):
-    wanted = conversation(user(TEXT), include_context="thisServer")
-    params = create_message(wanted, revision, capabilities).params
+def test_context_is_requested_only_where_it_was_declared(revision, capabilities, sent):
+    request_params = conversation(user(TEXT), include_context="thisServer")
+    params = create_message(request_params, revision, capabilities).params
     assert params.get("includeContext") == sent
 
 
@@ -215,7 +215,7 @@ def test_context_is_asked_for_only_where_it_was_declared(revision, capabilities,
         (JUN_2025, {"type": "text", "text": "hi"}),
     ],
 )
-def test_a_list_of_one_block_is_one_block_where_there_are_no_lists(revision, content):
+def test_single_block_list_is_unwrapped_for_older_revisions(revision, content):
     params = create_message(conversation(user([TEXT])), revision, {}).params
     assert params["messages"][0]["content"] == content
 
@@ -230,7 +230,7 @@ def test_a_list_of_one_block_is_one_block_where_there_are_no_lists(revision, con
         (JUL_2026, UnknownContent("hologram", {"type": "hologram"})),
     ],
 )
-def test_content_that_the_revision_does_not_have_is_not_sent(revision, content):
+def test_content_unknown_to_the_revision_is_not_sent(revision, content):
     with pytest.raises(LocalProtocolError, match="sampling"):
         create_message(conversation(user(content)), revision, {})
 
@@ -242,7 +242,7 @@ def test_content_that_the_revision_does_not_have_is_not_sent(revision, content):
         (MAR_2025, AudioContent("eA==", "audio/wav")),
     ],
 )
-def test_content_that_the_revision_has_is_sent(revision, content):
+def test_content_known_to_the_revision_is_sent(revision, content):
     question = create_message(conversation(user(content)), revision, {})
     assert question.params["messages"][0]["content"]["data"] == "eA=="
 
@@ -256,12 +256,12 @@ def test_content_that_the_revision_has_is_sent(revision, content):
         [user(TEXT), SamplingMessage("assistant", ToolUseContent("1", "add", {}))],
     ],
 )
-def test_tool_uses_without_their_results_are_not_sent(messages):
+def test_tool_uses_without_results_are_not_sent(messages):
     with pytest.raises(LocalProtocolError, match="messages"):
         create_message(conversation(*messages, tools=[TOOL]), JUL_2026, {})
 
 
-def test_an_answer_of_the_model_is_read():
+def test_sampling_answer_is_decoded():
     answer = create_message(conversation(user(TEXT)), JUL_2026, {}).decode(
         {"role": "assistant", "content": {"type": "text", "text": "ho"}, "model": "m"}
     )
@@ -282,7 +282,7 @@ def test_an_answer_of_the_model_is_read():
         },
     ],
 )
-def test_what_is_no_answer_of_a_model_is_refused(answer):
+def test_invalid_sampling_answer_is_refused(answer):
     question = create_message(conversation(user(TEXT)), JUL_2026, {})
     with pytest.raises((InvalidMessage, LocalProtocolError)):
         question.decode(answer)

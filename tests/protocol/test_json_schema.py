@@ -1,4 +1,4 @@
-"""What is found in a schema before any validator sees it, and what is refused."""
+"""JSON Schemas before validation: subschemas, references, dialects, bounds."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def nested(levels):
     return schema
 
 
-def test_subschemas_are_found_behind_every_keyword_that_has_some():
+def test_subschemas_are_found_under_every_keyword():
     schema = {
         "allOf": [{}],
         "anyOf": [{}, True],
@@ -66,9 +66,9 @@ def test_subschemas_are_found_behind_every_keyword_that_has_some():
 
 
 @pytest.mark.parametrize("keyword", ["allOf", "properties", "items", "not", "$defs"])
-@pytest.mark.parametrize("held", [None, 7, "x", [7], {"a": 7}])
-def test_what_is_no_schema_is_left_to_the_validator(keyword, held):
-    assert read_schema({keyword: held}).root.raw == {keyword: held}
+@pytest.mark.parametrize("value", [None, 7, "x", [7], {"a": 7}])
+def test_invalid_subschemas_are_left_to_the_validator(keyword, value):
+    assert read_schema({keyword: value}).root.raw == {keyword: value}
 
 
 @pytest.mark.rule("SCH-06", "SCH-09", "TOOL-20")
@@ -84,7 +84,7 @@ def test_what_is_no_schema_is_left_to_the_validator(keyword, held):
     ],
 )
 @pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])
-def test_a_reference_out_of_the_schema_is_refused_and_named(keyword, reference):
+def test_reference_out_of_the_schema_is_refused_by_name(keyword, reference):
     schema = {"type": "object", "x-list": [7], "$defs": {"a": {}}}
     unused = schema["$defs"]["unused"] = {"properties": {"a": {keyword: reference}}}
     with pytest.raises(RemoteProtocolError) as caught:
@@ -135,14 +135,14 @@ def test_a_reference_out_of_the_schema_is_refused_and_named(keyword, reference):
         ({"$ref": "#/x", "x": {"$ref": "#/y"}, "y": {}}, "/x"),
     ],
 )
-def test_a_reference_within_the_schema_is_followed(schema, pointer):
+def test_reference_within_the_schema_is_followed(schema, pointer):
     root = read_schema(schema).root
     if pointer is not None:
         assert root.in_place[0].raw is resolve_pointer(schema, f"#{pointer}")
         assert len(root.in_place) == 1
 
 
-def test_what_only_a_reference_leads_to_is_searched_for_references_too():
+def test_schema_reached_only_by_reference_is_searched_for_references():
     with pytest.raises(RemoteProtocolError, match="'https://h/x'"):
         read_schema({"$ref": "#/x", "x": {"items": {"$ref": "https://h/x"}}})
 
@@ -161,7 +161,7 @@ def test_what_only_a_reference_leads_to_is_searched_for_references_too():
         ({"$schema": DRAFT_04}, "id"),
     ],
 )
-def test_a_declared_dialect_is_recognised(declared, id_keyword):
+def test_declared_dialect_is_recognised(declared, id_keyword):
     read_schema({**declared, "$ref": "t", "definitions": {"x": {id_keyword: "t"}}})
 
 
@@ -179,7 +179,7 @@ def test_a_declared_dialect_is_recognised(declared, id_keyword):
         None,
     ],
 )
-def test_an_unsupported_dialect_is_an_error_that_names_it(declared, place):
+def test_unsupported_dialect_is_refused_by_name(declared, place):
     schema = {"$schema": declared}
     with pytest.raises(RemoteProtocolError) as caught:
         read_schema(schema if place == "root" else {"$defs": {"a": schema}})
@@ -188,26 +188,26 @@ def test_an_unsupported_dialect_is_an_error_that_names_it(declared, place):
 
 
 @pytest.mark.parametrize("schema", [None, True, 7, "{}", []])
-def test_what_is_no_object_is_no_schema_of_a_tool(schema):
+def test_tool_schema_must_be_an_object(schema):
     with pytest.raises(RemoteProtocolError, match="it is not an object"):
         read_schema(schema)
 
 
 # --- bounds
 
-at_most = pytest.mark.rule("SCH-10")
+bounded = pytest.mark.rule("SCH-10")
 
 
-@at_most
-def test_the_size_of_a_schema_is_bounded():
+@bounded
+def test_size_of_a_schema_is_bounded():
     read_schema({"description": "x" * (json_schema.MAX_BYTES - 100)})
     with pytest.raises(RemoteProtocolError, match=r"has \d+ bytes, more than 1048576"):
         read_schema({"description": "x" * json_schema.MAX_BYTES})
 
 
-@at_most
+@bounded
 @pytest.mark.attack("S14")
-def test_the_depth_of_a_schema_is_bounded(monkeypatch):
+def test_depth_of_a_schema_is_bounded(monkeypatch):
     monkeypatch.setattr(json_schema, "MAX_CHAIN", 1_000)
     read_schema(nested(json_schema.MAX_DEPTH - 1))
     with pytest.raises(RemoteProtocolError, match="deeper than 100 levels"):
@@ -216,15 +216,15 @@ def test_the_depth_of_a_schema_is_bounded(monkeypatch):
         read_schema(nested(1_000))
 
 
-@at_most
-def test_the_number_of_subschemas_is_bounded():
+@bounded
+def test_number_of_subschemas_is_bounded():
     read_schema({"anyOf": [{"const": n} for n in range(9_999)]})
     with pytest.raises(RemoteProtocolError, match="more than 10000 subschemas"):
         read_schema({"anyOf": [{"const": n} for n in range(10_000)]})
 
 
-@at_most
-def test_how_many_apply_to_one_value_behind_one_another_is_bounded():
+@bounded
+def test_chain_of_schemas_applied_to_one_value_is_bounded():
     read_schema(nested(json_schema.MAX_CHAIN - 1))
     with pytest.raises(RemoteProtocolError, match="more than 64 of its subschemas"):
         read_schema(nested(json_schema.MAX_CHAIN))
@@ -233,27 +233,27 @@ def test_how_many_apply_to_one_value_behind_one_another_is_bounded():
         read_schema({"$ref": "#/$defs/d0", "$defs": {**chain, "d5000": {}}})
 
 
-@at_most
-def test_the_length_of_uris_is_bounded():
+@bounded
+def test_length_of_uris_is_bounded():
     for schema in ({"$id": "x" * 2_049}, {"$ref": "#" + "x" * 2_049}):
         with pytest.raises(RemoteProtocolError, match="longer than 2048 characters"):
             read_schema(schema)
 
 
 @pytest.mark.parametrize("key", ["$id", "$ref"])
-def test_what_is_no_uri_is_refused(key):
+def test_invalid_uri_is_refused(key):
     with pytest.raises(RemoteProtocolError, match=r"'http://\[' is not a URI"):
         read_schema({"$id": "http://h/", "not": {key: "http://["}})
 
 
-def test_what_has_no_json_form_is_refused():
+def test_value_without_a_json_form_is_refused():
     with pytest.raises(
         RemoteProtocolError, match=r"used: \$\.const: nan has no JSON form"
     ):
         read_schema({"const": float("nan")})
 
 
-@at_most
+@bounded
 @pytest.mark.parametrize(
     "schema",
     [
@@ -264,7 +264,7 @@ def test_what_has_no_json_form_is_refused():
         {"$schema": DRAFT_2019, "$recursiveAnchor": True, "$recursiveRef": "#"},
     ],
 )
-def test_a_schema_that_applies_itself_to_the_same_value_is_refused(schema):
+def test_schema_that_applies_itself_to_the_same_value_is_refused(schema):
     with pytest.raises(RemoteProtocolError, match="refers to itself without going in"):
         read_schema(schema)
 
@@ -281,12 +281,12 @@ def test_a_schema_that_applies_itself_to_the_same_value_is_refused(schema):
         {"properties": {"a": {"$dynamicRef": "#/$defs/b"}}, "$defs": {"b": True}},
     ],
 )
-def test_a_schema_that_applies_itself_to_parts_of_the_value_is_none_of_these(schema):
+def test_schema_that_applies_itself_to_parts_of_the_value_is_allowed(schema):
     assert read_schema(schema).longest_chain <= 3
 
 
-@at_most
-def test_many_dynamic_references_to_many_anchors_stay_linear():
+@bounded
+def test_many_dynamic_references_and_anchors_stay_linear():
     schema = {
         "$defs": {str(n): {"$dynamicAnchor": "a"} for n in range(4_000)},
         "properties": {str(n): {"$dynamicRef": "#a"} for n in range(4_000)},
@@ -295,13 +295,13 @@ def test_many_dynamic_references_to_many_anchors_stay_linear():
     assert sum(len(subschema.in_place) for subschema in index.subschemas) == 8_000
 
 
-def test_of_what_a_peer_wrote_an_error_repeats_little():
+def test_error_shows_long_input_shortened():
     with pytest.raises(RemoteProtocolError) as caught:
         read_schema({"$schema": "x" * 100_000})
     assert len(str(caught.value)) < 400
 
 
-# --- looking at a schema, and changing it
+# --- reading and mapping a schema
 
 ROOT = {
     "$defs": {
@@ -330,15 +330,15 @@ REFERENCES = [
 
 
 @pytest.mark.parametrize(("reference", "target"), REFERENCES)
-def test_a_reference_leads_to_a_place_in_the_same_document(reference, target):
+def test_local_reference_is_resolved(reference, target):
     assert resolve_references({"$ref": reference}, ROOT) == target
 
 
-def test_a_change_visits_each_schema_the_inner_ones_first():
-    seen = []
+def test_map_schemas_visits_inner_schemas_first():
+    visited = []
 
     def visit(schema):
-        seen.append(schema.get("title"))
+        visited.append(schema.get("title"))
         return {**schema, "seen": True}
 
     schema = {
@@ -348,13 +348,13 @@ def test_a_change_visits_each_schema_the_inner_ones_first():
         "anyOf": [{"title": "first"}],
         "default": {"title": "no schema"},
     }
-    made = map_schemas(schema, visit)
-    assert seen == ["a", "items", "first", "root"]
-    assert made["default"] == {"title": "no schema"}
-    assert made["properties"] == {"a": {"title": "a", "seen": True}, "b": True}
+    mapped = map_schemas(schema, visit)
+    assert visited == ["a", "items", "first", "root"]
+    assert mapped["default"] == {"title": "no schema"}
+    assert mapped["properties"] == {"a": {"title": "a", "seen": True}, "b": True}
 
 
-def test_a_walk_comes_to_each_schema():
+def test_walk_visits_each_schema():
     schema = {"properties": {"a": {"title": "a"}, "b": True}, "items": [{"title": 0}]}
     assert [each.get("title") for each in walk(schema)] == [None, 0, "a"]
 
@@ -368,18 +368,18 @@ def test_a_walk_comes_to_each_schema():
         {"x": {}},
     ],
 )
-def test_what_is_no_schema_stays_as_it_is(schema):
+def test_map_and_walk_skip_values_other_than_schemas(schema):
     assert map_schemas(schema, lambda each: each) == schema
     assert list(walk(schema)) == [schema]
 
 
-def test_what_is_too_deep_to_change_may_be_anything():
-    made = map_schemas(nested(json_schema.MAX_DEPTH + 50), lambda each: each)
-    assert made == nested(json_schema.MAX_DEPTH)
+def test_map_schemas_cuts_below_the_maximum_depth():
+    mapped = map_schemas(nested(json_schema.MAX_DEPTH + 50), lambda each: each)
+    assert mapped == nested(json_schema.MAX_DEPTH)
 
 
-@pytest.mark.parametrize("odd", [None, 7, "x", {}])
-def test_what_is_none_of_a_keyword_counts_for_nothing(odd):
-    assert properties_of({"properties": odd or 7}) == {}
-    assert required_of({"required": odd}) == branches_of({"anyOf": odd}, "anyOf") == []
+@pytest.mark.parametrize("bad", [None, 7, "x", {}])
+def test_malformed_keyword_values_count_as_empty(bad):
+    assert properties_of({"properties": bad or 7}) == {}
+    assert required_of({"required": bad}) == branches_of({"anyOf": bad}, "anyOf") == []
     assert required_of({"required": ["b", 1, "a", "b"]}) == ["b", "a"]

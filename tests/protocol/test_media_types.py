@@ -1,4 +1,4 @@
-"""Content-Type and Accept, as they are met."""
+"""Content-Type and Accept headers as they occur in practice."""
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,7 @@ from mcpwire.protocol.request_validation import EVENT_STREAM, JSON, accepts, is_
 
 @pytest.mark.case("D02")
 @pytest.mark.parametrize(
-    ("content_type", "is_right"),
+    ("content_type", "expected"),
     [
         ("application/json", True),
         ("application/json; charset=utf-8", True),
@@ -27,14 +27,14 @@ from mcpwire.protocol.request_validation import EVENT_STREAM, JSON, accepts, is_
         (None, False),
     ],
 )
-def test_only_json_in_utf_8_is_json(content_type, is_right):
-    assert is_json(content_type) is is_right
+def test_only_json_in_utf_8_is_json(content_type, expected):
+    assert is_json(content_type) is expected
 
 
 @pytest.mark.system("O50")
 @pytest.mark.case("D01")
 @pytest.mark.parametrize(
-    ("accept", "is_enough"),
+    ("accept", "expected"),
     [
         ("application/json, text/event-stream", True),
         ("application/json;q=0.5, text/event-stream;q=1.0", True),
@@ -53,16 +53,16 @@ def test_only_json_in_utf_8_is_json(content_type, is_right):
         ("", False),
     ],
 )
-def test_both_formats_must_be_accepted(accept, is_enough):
-    assert accepts(accept, JSON, EVENT_STREAM) is is_enough
+def test_accept_must_cover_both_formats(accept, expected):
+    assert accepts(accept, JSON, EVENT_STREAM) is expected
 
 
-def test_one_format_may_be_enough():
+def test_one_required_format_is_enough():
     assert accepts("application/json", JSON)
     assert not accepts("application/json", EVENT_STREAM)
 
 
 @given(st.text(max_size=60))
-def test_no_text_is_too_strange(text):
+def test_any_text_is_parsed_without_an_error(text):
     assert accepts(text, JSON) in {True, False}
     assert is_json(text) in {True, False}

@@ -46,7 +46,7 @@ def schema(spec_dir):
 
 
 def union_members(definitions, union):
-    """Return the definitions that a union names, itself where it is none."""
+    """Return the definitions that a union names, or just itself if it is no union."""
     if union not in definitions:
         return {}
     members = definitions[union].get("anyOf")
@@ -94,7 +94,7 @@ def test_the_table_has_exactly_the_methods_of_the_schema(
 
 
 @each_revision
-def test_every_type_of_the_table_is_one_of_the_schema(schema, revision):
+def test_every_type_of_the_table_is_in_the_schema(schema, revision):
     known = IN_PLACE.union(*(schema(each) for each in REVISIONS))
     specs = (*methods_of(revision, "client"), *methods_of(revision, "server"))
     for spec in specs:
@@ -117,7 +117,7 @@ def test_the_params_type_is_the_one_the_schema_refers_to(schema, revision):
 
 
 @each_revision
-def test_a_list_is_what_has_a_next_cursor(schema, revision):
+def test_list_methods_are_those_with_a_next_cursor(schema, revision):
     for spec in core_requests(revision):
         result = schema(revision)[spec.result].get("properties", {})
         assert ("nextCursor" in result) == (spec.list_key is not None), spec.name
@@ -135,34 +135,34 @@ def test_the_result_type_is_the_one_the_schema_answers_with(schema):
         assert ("#/$defs/InputRequiredResult" in referred) == spec.may_need_input
 
 
-def test_cacheable_is_what_carries_cache_hints(schema):
+def test_cacheable_methods_are_those_with_cache_hints(schema):
     definitions = schema(LATEST)
     for spec in core_requests(LATEST):
         assert ("ttlMs" in definitions[spec.result]["properties"]) == spec.cacheable
 
 
-def test_each_field_of_a_listen_filter_asks_for_one_notification(schema):
+def test_each_listen_filter_field_selects_one_notification(schema):
     fields = schema(LATEST)["SubscriptionFilter"]["properties"]
     rows = [spec for spec in METHODS if spec.listen_filter is not None]
-    asked = [spec.listen_filter for spec in rows if spec.extension is None]
+    filters = [spec.listen_filter for spec in rows if spec.extension is None]
 
-    assert sorted(asked) == sorted(fields)
+    assert sorted(filters) == sorted(fields)
     assert all(spec.kind is Kind.NOTIFICATION for spec in rows)
 
 
 @each_revision
 def test_every_capability_path_of_the_table_is_in_the_schema(schema, revision):
     for sender, other in (("client", "Server"), ("server", "Client")):
-        own = sender.capitalize()
+        sender_name = sender.capitalize()
         for spec in methods_of(revision, sender):
-            side = own if spec.kind is Kind.NOTIFICATION else other
+            side = sender_name if spec.kind is Kind.NOTIFICATION else other
             node = schema(revision)[f"{side}Capabilities"]
             for key in (spec.capability or "").split("."):
                 if key and not (key == "listChanged" and not node.get("properties")):
                     node = node["properties"][key]
 
 
-# What the schema does not tell
+# Facts that the schema does not contain
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_completion_has_a_capability_from_its_second_revision_on():
     assert [spec.capability for spec in gates] == [None, *["completions"] * 4]
 
 
-def test_the_name_header_repeats_name_uri_or_task_id_and_nothing_else():
+def test_name_header_mirrors_name_uri_or_task_id_only():
     mirrored = {
         spec.name: spec.mirrored
         for spec in methods_of(LATEST, "client", {TASKS, SKILLS})
@@ -218,14 +218,14 @@ def test_the_name_header_repeats_name_uri_or_task_id_and_nothing_else():
     }
 
 
-def test_only_what_does_nothing_may_be_sent_twice():
-    once = {
+def test_only_methods_with_effects_are_not_repeatable():
+    not_repeatable = {
         spec.name
         for spec in METHODS
         if spec.kind is not Kind.NOTIFICATION and not spec.repeatable
     }
 
-    assert once == {
+    assert not_repeatable == {
         "initialize",
         "tools/call",
         "sampling/createMessage",
@@ -235,17 +235,17 @@ def test_only_what_does_nothing_may_be_sent_twice():
     }
 
 
-def test_only_the_handshake_cannot_be_cancelled():
+def test_only_initialize_is_not_cancellable():
     assert [spec.name for spec in METHODS if not spec.cancellable] == ["initialize"]
 
 
-def test_only_a_subscription_stays_open():
+def test_only_listen_is_long_lived():
     assert [spec.name for spec in METHODS if spec.long_lived] == [
         "subscriptions/listen"
     ]
 
 
-def test_tasks_stand_in_for_a_tool_call_and_in_2025_11_25_for_what_a_server_asks():
+def test_only_three_requests_are_task_capable():
     assert {(spec.name, spec.kind) for spec in METHODS if spec.task_capable} == {
         ("tools/call", Kind.REQUEST),
         ("sampling/createMessage", Kind.REQUEST),
@@ -256,7 +256,7 @@ def test_tasks_stand_in_for_a_tool_call_and_in_2025_11_25_for_what_a_server_asks
 # Extensions
 
 
-def test_extension_methods_exist_only_where_the_extension_is_on():
+def test_extension_methods_exist_only_with_the_extension():
     core = set(methods_of(LATEST, "client"))
 
     tasks = set(methods_of(LATEST, "client", {TASKS})) - core
@@ -280,13 +280,13 @@ def test_extension_methods_exist_only_where_the_extension_is_on():
 
 @pytest.mark.rule("TX-22")
 @each_revision
-def test_the_tasks_extension_is_unknown_to_session_revisions(revision):
+def test_tasks_extension_is_unknown_to_session_revisions(revision):
     spec = available_method("tasks/update", revision, "client", {TASKS})
 
     assert (spec is not None) == (revision.era is Era.STATELESS)
 
 
-def test_both_dialects_of_tasks_have_their_own_row():
+def test_each_tasks_dialect_has_its_own_row():
     core = available_method("tasks/get", LATEST_SESSION, "server", {TASKS})
     extension = available_method("tasks/get", LATEST, "client", {TASKS})
 
@@ -301,7 +301,7 @@ def test_both_dialects_of_tasks_have_their_own_row():
 # The functions
 
 
-def test_find_gives_the_newest_facts():
+def test_find_method_returns_the_newest_row():
     assert find_method("elicitation/create").kind is Kind.INPUT
     assert find_method("tasks/get").extension == TASKS
     assert find_method("initialize").until == LATEST_SESSION
@@ -340,7 +340,7 @@ def test_the_rows_of_one_method_never_overlap():
         ({"tasks": {"requests": {}}}, "tasks.requests.tools.call", False),
     ],
 )
-def test_a_capability_is_declared_by_being_there(capabilities, path, declared):
+def test_capability_is_declared_by_its_presence(capabilities, path, declared):
     assert is_capability_declared(capabilities, path) is declared
 
 
@@ -371,12 +371,12 @@ def test_empty_elicitation_means_form_mode_only(capabilities, form, url):
         (None, set()),
     ],
 )
-def test_an_extension_is_declared_with_its_settings(capabilities, names):
+def test_extension_is_declared_by_its_settings_object(capabilities, names):
     assert declared_extensions(capabilities) == names
 
 
 @pytest.mark.parametrize(
-    ("name", "sender", "capabilities", "on"),
+    ("name", "sender", "capabilities", "is_on"),
     [
         ("server/discover", "client", {}, True),
         ("tools/call", "client", {"tools": {}}, True),
@@ -401,14 +401,14 @@ def test_an_extension_is_declared_with_its_settings(capabilities, names):
         ),
     ],
 )
-def test_a_method_is_switched_on_by_what_is_declared(name, sender, capabilities, on):
+def test_method_is_enabled_by_declared_capabilities(name, sender, capabilities, is_on):
     spec = available_method(name, LATEST, sender, {TASKS, SKILLS})
 
-    assert is_declared(spec, capabilities) is on
+    assert is_declared(spec, capabilities) is is_on
 
 
 @pytest.mark.pain("P39")
-def test_the_table_imports_nothing_heavy():
+def test_method_table_imports_no_heavy_module():
     program = (
         "import sys, mcpwire.protocol.methods as m; "
         "print([name for name in ('orjson', 'asyncio', 'mcpwire.types')"
@@ -425,7 +425,7 @@ def test_the_table_imports_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-def test_every_type_the_table_names_is_one_of_ours():
+def test_every_type_in_the_table_is_exported():
     named = {
         name
         for spec in METHODS

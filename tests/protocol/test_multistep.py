@@ -1,4 +1,4 @@
-"""Input-required rounds: what is asked, what is sent back, and that they end."""
+"""Input-required rounds: the requests, the retries, and their limits."""
 
 import pytest
 from hypothesis import given
@@ -42,7 +42,7 @@ def calls(steps):
     return [step.params for step in steps if type(step) is Call]
 
 
-# What a result is
+# Kinds of results
 
 
 @pytest.mark.rule("RPC-17")
@@ -77,7 +77,7 @@ def test_a_long_result_type_is_shortened_in_the_error():
 
 
 @pytest.mark.rule("RPC-19")
-def test_an_extensions_result_type_is_known_only_where_the_extension_is_on():
+def test_extension_result_type_is_known_only_with_the_extension():
     task = {"resultType": "task", "taskId": "t"}
 
     assert result_kind(task, {TASKS}) == "task"
@@ -89,17 +89,17 @@ def test_an_extensions_result_type_is_known_only_where_the_extension_is_on():
     assert caught.value.expected == "'complete' or 'input_required' or 'task'"
 
 
-# What is sent back
+# Retried calls
 
 
 @pytest.mark.parametrize("result", [DONE, {"content": []}])
-def test_a_final_result_takes_no_step(result):
+def test_final_result_ends_the_operation_without_steps(result):
     assert rounds(result) == ([], result)
 
 
 @pytest.mark.system("U31")
 @pytest.mark.rule("MRTR-12", "MRTR-14", "MRTR-16")
-def test_the_answers_go_back_under_their_keys_with_the_original_params():
+def test_answers_are_sent_under_their_keys_with_the_original_params():
     requests = {"who": ELICIT, "text": SAMPLE, "where": ROOTS}
 
     steps, result = rounds(needs(requests), DONE)
@@ -129,7 +129,7 @@ def test_the_answers_go_back_under_their_keys_with_the_original_params():
 @pytest.mark.parametrize(
     "state", ["", " x ", "v1.é\u2028\x00", '{"a": 1.0}', "=" * 5_000]
 )
-def test_the_state_goes_back_exactly_as_it_came(requests, state):
+def test_request_state_is_sent_back_unchanged(requests, state):
     steps, _ = rounds(needs(requests, state), DONE)
 
     (sent,) = calls(steps)
@@ -155,7 +155,7 @@ def test_answers_and_state_of_earlier_rounds_are_not_sent_again():
 
 
 @pytest.mark.rule("MRTR-16")
-def test_members_of_an_earlier_round_in_the_callers_params_are_not_repeated():
+def test_input_members_in_the_caller_params_are_not_repeated():
     params = {"name": "a", "inputResponses": {"old": {}}, "requestState": "old"}
 
     steps, _ = rounds(needs({"new": ELICIT}), DONE, params=params)
@@ -175,7 +175,7 @@ def test_members_of_an_earlier_round_in_the_callers_params_are_not_repeated():
         max_size=5,
     )
 )
-def test_every_round_is_answered_under_exactly_its_own_keys(script):
+def test_every_round_is_answered_under_its_own_keys(script):
     results = [needs(requests, f"s{n}") for n, requests in enumerate(script)]
 
     steps, result = rounds(*results, DONE)
@@ -190,7 +190,7 @@ def test_every_round_is_answered_under_exactly_its_own_keys(script):
 
 
 @pytest.mark.rule("MRTR-15")
-def test_parallel_calls_never_see_each_others_answers_or_state():
+def test_parallel_calls_never_mix_answers_or_state():
     one = run_input_rounds(
         "tools/call", {"name": "one"}, needs({"k": ELICIT}, "state 1")
     )
@@ -213,7 +213,7 @@ def test_parallel_calls_never_see_each_others_answers_or_state():
 
 
 @pytest.mark.rule("MRTR-12")
-def test_a_handler_that_fails_ends_the_call_without_a_retry():
+def test_failing_handler_ends_the_call_without_a_retry():
     class Declined(Exception):
         pass
 
@@ -226,21 +226,21 @@ def test_a_handler_that_fails_ends_the_call_without_a_retry():
         operation.throw(Declined)
 
 
-# Waiting
+# Backoff
 
 
 @pytest.mark.rule("MRTR-21")
-def test_rounds_without_questions_wait_longer_each_time():
+def test_rounds_without_requests_back_off():
     recovery = Recovery(backoff_initial=1.0, backoff_max=5.0)
 
     steps, _ = rounds(*[needs(None, "s")] * 6, DONE, recovery=recovery)
 
-    waits = [step.seconds for step in steps if type(step) is Sleep]
+    delays = [step.seconds for step in steps if type(step) is Sleep]
     assert [type(step) for step in steps[:3]] == [Call, Sleep, Call]
-    assert waits == [1.0, 2.0, 4.0, 5.0, 5.0]
+    assert delays == [1.0, 2.0, 4.0, 5.0, 5.0]
 
 
-def test_a_question_ends_the_waiting():
+def test_input_request_resets_the_backoff():
     script = [needs(None, "s"), needs({"a": ELICIT}), needs(None, "s"), DONE]
 
     steps, _ = rounds(*script)
@@ -248,24 +248,24 @@ def test_a_question_ends_the_waiting():
     assert Sleep not in [type(step) for step in steps]
 
 
-def test_no_questions_beside_a_state_are_as_none():
+def test_empty_requests_with_a_state_count_as_no_requests():
     steps, _ = rounds(needs({}, "s"), needs({}, "s"), DONE)
 
     assert [type(step) for step in steps] == [Call, Sleep, Call]
     assert calls(steps) == [{**PARAMS, "requestState": "s"}] * 2
 
 
-def test_an_empty_map_of_questions_is_a_round_too():
+def test_empty_requests_alone_are_a_round():
     steps, _ = rounds(needs({}), DONE)
 
     assert calls(steps) == [PARAMS]
 
 
-# What is refused
+# Limits and refusals
 
 
 @pytest.mark.rule("MRTR-21")
-def test_the_rounds_of_one_call_are_capped():
+def test_rounds_of_one_call_are_limited():
     script = [needs({"a": ELICIT}, f"s{n}") for n in range(50)]
 
     with pytest.raises(RemoteProtocolError, match="after 10 rounds") as caught:
@@ -276,7 +276,7 @@ def test_the_rounds_of_one_call_are_capped():
 
 
 @pytest.mark.rule("MRTR-21")
-def test_exactly_as_many_rounds_as_the_limit_are_allowed():
+def test_number_of_rounds_may_reach_the_limit():
     script = [needs({"a": ELICIT})] * 3
 
     assert rounds(*script, DONE, max_rounds=3)[1] is DONE
@@ -285,7 +285,7 @@ def test_exactly_as_many_rounds_as_the_limit_are_allowed():
 
 
 @pytest.mark.attack("X08")
-def test_the_questions_of_all_rounds_have_a_bound():
+def test_input_requests_of_all_rounds_are_limited():
     script = [needs({"a": ELICIT, "b": ELICIT})] * 3
 
     assert rounds(*script[:2], DONE, max_requests=4)[1] is DONE
@@ -293,12 +293,12 @@ def test_the_questions_of_all_rounds_have_a_bound():
         rounds(*script, DONE, max_requests=5)
 
 
-def test_only_three_methods_may_need_input():
-    may = {"tools/call", "prompts/get", "resources/read"}
+def test_only_three_methods_may_require_input():
+    methods = {"tools/call", "prompts/get", "resources/read"}
     every = {spec.name for spec in methods_of(LATEST, "client", {TASKS})}
 
     for method in sorted(every | {"vendor/x"}):
-        if method in may:
+        if method in methods:
             assert rounds(needs(None, "s"), DONE, method=method)[1] is DONE
         else:
             with pytest.raises(RemoteProtocolError, match="cannot need") as caught:
@@ -347,7 +347,7 @@ def test_a_malformed_round_is_refused_with_its_path(result, path, expected, got)
     assert caught.value.got == got
 
 
-def test_nobody_is_asked_before_the_whole_round_is_checked():
+def test_whole_round_is_checked_before_any_handler_runs():
     operation = run_input_rounds(
         "tools/call", PARAMS, needs({"good": ELICIT, "bad": {"method": "x"}})
     )
@@ -356,7 +356,7 @@ def test_nobody_is_asked_before_the_whole_round_is_checked():
         next(operation)
 
 
-def test_a_question_may_look_like_a_request():
+def test_input_request_with_jsonrpc_members_is_accepted():
     question = {"jsonrpc": "2.0", "id": 1, **ROOTS, "params": {"_meta": {}}}
 
     steps, _ = rounds(needs({"a": question}), DONE)
@@ -368,7 +368,7 @@ def test_a_question_may_look_like_a_request():
 
 
 @pytest.mark.rule("RPC-19")
-def test_a_round_may_end_with_a_task_where_the_extension_is_on():
+def test_round_may_end_with_a_task_if_the_extension_is_enabled():
     task = {"resultType": "task", "taskId": "t"}
 
     assert rounds(needs({"a": ELICIT}), task, extensions={TASKS})[1] is task
@@ -377,7 +377,7 @@ def test_a_round_may_end_with_a_task_where_the_extension_is_on():
 
 
 @pytest.mark.rule("TX-03", "TX-22")
-def test_a_task_is_one_only_where_the_extension_can_be_spoken():
+def test_task_result_is_recognised_only_in_the_stateless_era():
     task = {"resultType": "task", "taskId": "t"}
 
     assert is_task(task, LATEST)
@@ -397,7 +397,7 @@ def test_only_a_tool_call_becomes_a_task(method):
 
 
 @pytest.mark.parametrize("kind", ["input_required", "task", "anything", 7])
-def test_before_the_stateless_era_a_result_type_means_nothing(kind):
+def test_result_type_is_ignored_in_the_session_era(kind):
     result = {"resultType": kind, "content": []}
 
     assert rounds(result, revision=LATEST_SESSION) == ([], result)

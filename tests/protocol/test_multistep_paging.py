@@ -1,4 +1,4 @@
-"""Walking through lists: opaque cursors, and an end to lists that have none."""
+"""Fetching all pages of a list: opaque cursors, and a limit for endless lists."""
 
 import pytest
 from hypothesis import example, given
@@ -18,7 +18,7 @@ def page(*names, **members):
 
 
 def drive(operation, answer):
-    """Perform an operation; `answer` gets each step's params."""
+    """Perform an operation; `answer` is called with each step."""
     try:
         step = next(operation)
         while True:
@@ -34,23 +34,23 @@ def drive(operation, answer):
 
 
 def scripted(*outcomes):
-    """Answer with these in turn; the params asked with stand in `.asked`."""
-    left = list(outcomes)
+    """Answer with these in turn; `.received` records the params of the steps."""
+    remaining = list(outcomes)
 
     def answer(step):
-        answer.asked.append(step.params)
-        outcome = left.pop(0)
+        answer.received.append(step.params)
+        outcome = remaining.pop(0)
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
-    answer.asked = []
+    answer.received = []
     return answer
 
 
 @pytest.mark.rule("PAGE-01", "PAGE-05")
 @pytest.mark.pain("P38")
-def test_pages_of_any_size_come_back_in_order():
+def test_pages_of_any_size_are_returned_in_order():
     script = [
         page("a", "b", "c", nextCursor="1"),
         page("d", nextCursor="2"),
@@ -59,19 +59,19 @@ def test_pages_of_any_size_come_back_in_order():
     answer = scripted(*script)
 
     assert drive(fetch_pages("tools/list", {}), answer) == script
-    assert answer.asked == [{}, {"cursor": "1"}, {"cursor": "2"}]
+    assert answer.received == [{}, {"cursor": "1"}, {"cursor": "2"}]
 
 
 @pytest.mark.rule("PAGE-01")
 @pytest.mark.fault("F48")
-def test_an_empty_page_with_a_cursor_is_not_the_end():
+def test_empty_page_with_a_cursor_is_not_the_end():
     script = [page(nextCursor="1"), page(nextCursor="2"), page("a")]
 
     assert drive(fetch_pages("tools/list", {}), scripted(*script)) == script
 
 
 @pytest.mark.rule("PAGE-03")
-def test_null_ends_the_list_like_a_missing_cursor():
+def test_null_cursor_ends_the_list():
     answer = scripted(page("a", nextCursor=None))
 
     assert len(drive(fetch_pages("tools/list", {}), answer)) == 1
@@ -80,37 +80,37 @@ def test_null_ends_the_list_like_a_missing_cursor():
 @pytest.mark.rule("PAGE-02", "PAGE-03")
 @example(["", "1"])
 @given(st.lists(st.text(max_size=20), unique=True, max_size=8))
-def test_every_cursor_goes_back_exactly_as_it_came(cursors):
+def test_every_cursor_is_sent_back_unchanged(cursors):
     script = [*(page("a", nextCursor=cursor) for cursor in cursors), page("z")]
     answer = scripted(*script)
 
     assert drive(fetch_pages("tools/list", {}), answer) == script
-    assert answer.asked == [{}, *({"cursor": cursor} for cursor in cursors)]
+    assert answer.received == [{}, *({"cursor": cursor} for cursor in cursors)]
 
 
-def test_the_other_params_are_sent_with_every_page():
+def test_other_params_are_sent_with_every_page():
     params = {"uri": "skill://a", "_meta": {"x": 1}}
     answer = scripted(page("a", nextCursor="1"), page("b"))
 
     drive(fetch_pages("resources/directory/read", params), answer)
 
-    assert answer.asked == [params, {**params, "cursor": "1"}]
+    assert answer.received == [params, {**params, "cursor": "1"}]
     assert params == {"uri": "skill://a", "_meta": {"x": 1}}
 
 
-def test_what_the_shell_adds_to_one_page_is_not_in_the_next():
+def test_params_changed_for_one_page_are_not_sent_with_the_next():
     script = [page(nextCursor="1"), page(nextCursor="2"), page()]
-    left = list(script)
-    asked = []
+    remaining = list(script)
+    received = []
 
     def stamping(step):
-        asked.append(dict(step.params))
-        step.params["_meta"] = {"stamp": len(asked)}
-        return left.pop(0)
+        received.append(dict(step.params))
+        step.params["_meta"] = {"stamp": len(received)}
+        return remaining.pop(0)
 
     drive(fetch_pages("tools/list", {}), stamping)
 
-    assert asked == [{}, {"cursor": "1"}, {"cursor": "2"}]
+    assert received == [{}, {"cursor": "1"}, {"cursor": "2"}]
 
 
 @pytest.mark.fault("F48")
@@ -118,7 +118,7 @@ def test_what_the_shell_adds_to_one_page_is_not_in_the_next():
     ("start", "cursors"),
     [({}, ["1", "1"]), ({}, ["1", "2", "1"]), ({}, ["", ""]), ({"cursor": "1"}, ["1"])],
 )
-def test_a_cursor_that_comes_twice_is_the_servers_fault(start, cursors):
+def test_repeated_cursor_is_a_protocol_error(start, cursors):
     answer = scripted(*(page("a", nextCursor=cursor) for cursor in cursors))
 
     with pytest.raises(RemoteProtocolError, match="is repeated") as caught:
@@ -128,7 +128,7 @@ def test_a_cursor_that_comes_twice_is_the_servers_fault(start, cursors):
 
 
 @pytest.mark.fault("F48")
-def test_a_long_repeated_cursor_is_shortened_in_the_error():
+def test_long_repeated_cursor_is_shortened_in_the_error():
     long = "c" * 100_000
     answer = scripted(page(nextCursor=long), page(nextCursor=long))
 
@@ -140,7 +140,7 @@ def test_a_long_repeated_cursor_is_shortened_in_the_error():
 
 @pytest.mark.fault("F48")
 @pytest.mark.pain("P38")
-def test_a_list_may_have_exactly_as_many_pages_as_the_limit():
+def test_number_of_pages_may_reach_the_limit():
     script = [page(nextCursor="1"), page(nextCursor="2"), page()]
 
     assert drive(fetch_pages("tools/list", {}, limit=3), scripted(*script)) == script
@@ -156,7 +156,7 @@ def test_a_list_may_have_exactly_as_many_pages_as_the_limit():
         (["a"], "list"),
     ],
 )
-def test_a_cursor_that_is_no_string_is_refused(cursor, got):
+def test_cursor_of_another_type_is_refused(cursor, got):
     with pytest.raises(InvalidMessage) as caught:
         drive(fetch_pages("tools/list", {}), scripted(page("a", nextCursor=cursor)))
 
@@ -165,7 +165,7 @@ def test_a_cursor_that_is_no_string_is_refused(cursor, got):
     assert caught.value.got == got
 
 
-def test_a_list_unknown_to_the_table_can_be_walked_too():
+def test_cursor_of_an_unknown_list_method_is_checked():
     with pytest.raises(InvalidMessage) as caught:
         next_cursor("vendor/list", {"nextCursor": 1})
 
@@ -174,7 +174,7 @@ def test_a_list_unknown_to_the_table_can_be_walked_too():
 
 @pytest.mark.rule("PAGE-04")
 @pytest.mark.fault("F48")
-def test_a_cursor_of_a_dead_session_starts_the_list_anew():
+def test_refused_cursor_restarts_the_list():
     answer = scripted(
         page("old", nextCursor="1"),
         InvalidParams("unknown cursor"),
@@ -185,10 +185,10 @@ def test_a_cursor_of_a_dead_session_starts_the_list_anew():
     found = drive(fetch_pages("tools/list", {}), answer)
 
     assert found == [page("a", nextCursor="1"), page("b")]
-    assert answer.asked == [{}, {"cursor": "1"}, {}, {"cursor": "1"}]
+    assert answer.received == [{}, {"cursor": "1"}, {}, {"cursor": "1"}]
 
 
-def test_a_list_starts_anew_only_once():
+def test_list_is_restarted_only_once():
     answer = scripted(
         page("a", nextCursor="1"),
         InvalidParams("first"),
@@ -200,12 +200,12 @@ def test_a_list_starts_anew_only_once():
         drive(fetch_pages("tools/list", {}), answer)
 
 
-def test_params_refused_on_the_first_page_are_the_callers_matter():
+def test_refused_params_of_the_first_page_are_raised():
     with pytest.raises(InvalidParams, match="no such list"):
         drive(fetch_pages("tools/list", {}), scripted(InvalidParams("no such list")))
 
 
-def test_other_errors_end_the_walk_at_once():
+def test_other_errors_are_raised_at_once():
     answer = scripted(page("a", nextCursor="1"), InternalError("down"))
 
     with pytest.raises(InternalError):

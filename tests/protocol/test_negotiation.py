@@ -1,4 +1,4 @@
-"""The handshake as a transition table: what is answered, what is sent, what is agreed.
+"""The handshake as a transition table: answers, sent messages, agreed revisions.
 
 2026-07-28 basic/versioning and basic/transports/stdio, "Backward Compatibility".
 """
@@ -55,12 +55,12 @@ def agreed(revision="2025-11-25"):
         "2026-07-28"),
     Row("pinned", "2026-07-28", (probe_gets(MODERN),), (PROBE, "wait"), "2026-07-28"),
 )  # fmt: skip
-def test_a_modern_server_is_agreed_with_by_its_answer_to_the_probe(row):
+def test_modern_server_is_agreed_by_its_probe_answer(row):
     check(row)
 
 
 def legacy(name, answer):
-    """Make the row of an answer to the probe that proves no era."""
+    """Make the row of a probe answer that proves no era."""
     return Row(
         name, "auto", (probe_gets(answer, 1.0), initialize_gets(initialized(), 2.0)),
         (PROBE, "wait 5 s", INITIALIZE, "wait", agreed()), "2025-11-25",
@@ -72,7 +72,7 @@ def legacy(name, answer):
 @table(
     *(legacy(str(code), refused(code))
       for code in (-32601, -32602, -32600, -32000, -32700, -32603, 0, 404, -32002)),
-    # Numbers of drafts, which must not be interpreted.
+    # Codes of drafts, which must not be interpreted.
     *(legacy(str(code), refused(code)) for code in (-32001, -32003, -32004)),
     legacy("-32602 that names modern revisions", refused(-32602, "2026-07-28")),
     legacy("an answer with another type of id", INVALID),
@@ -85,7 +85,7 @@ def legacy(name, answer):
     legacy("a resultType that is no text", discovered("2026-07-28", resultType=[1])),
     legacy("an InitializeResult", initialized("2026-07-28")),
 )  # fmt: skip
-def test_whatever_else_answers_the_probe_leads_to_initialize(row):
+def test_any_other_probe_answer_leads_to_initialize(row):
     check(row)
 
 
@@ -107,11 +107,11 @@ def test_whatever_else_answers_the_probe_leads_to_initialize(row):
         (INITIALIZE, "wait", "initialize 2025-03-26", "wait", agreed("2025-03-26")),
         "2025-03-26"),
 )  # fmt: skip
-def test_where_sessions_are_preferred_initialize_comes_first(row):
+def test_prefer_session_mode_sends_initialize_first(row):
     check(row)
 
 
-def test_where_sessions_are_preferred_a_server_without_both_fails():
+def test_prefer_session_mode_fails_if_both_requests_are_refused():
     played = play(
         "prefer-session",
         initialize_gets(refused(-32601), 1),
@@ -143,7 +143,7 @@ def test_a_discover_result_without_a_type_is_complete():
         (probe_gets(refused(-32022, "2026-07-28")), probe_gets(MODERN, 2)),
         (PROBE, "wait", PROBE, "wait"), "2026-07-28"),
 )  # fmt: skip
-def test_a_version_error_that_names_a_modern_revision_is_tried_with_it(row):
+def test_version_error_with_a_modern_revision_repeats_the_probe(row):
     check(row)
 
 
@@ -182,7 +182,7 @@ def test_a_version_error_that_names_a_modern_revision_is_tried_with_it(row):
         (PROBE, "wait 5 s", INITIALIZE, "wait", "wait", "initialize 2025-06-18", "wait",
          agreed("2025-06-18")), "2025-06-18"),
 )  # fmt: skip
-def test_where_only_legacy_revisions_are_mutual_the_newest_is_initialized(row):
+def test_newest_mutual_legacy_revision_is_initialized(row):
     check(row)
 
 
@@ -209,13 +209,13 @@ def test_where_only_legacy_revisions_are_mutual_the_newest_is_initialized(row):
         (PROBE, "wait 5 s", INITIALIZE, "wait", "initialize 2024-11-05", "wait",
          agreed("2024-11-05")), "2024-11-05"),
 )  # fmt: skip
-def test_another_revision_that_a_refused_initialize_names_is_proposed_once(row):
+def test_revision_named_by_a_refused_initialize_is_proposed_once(row):
     check(row)
 
 
 @pytest.mark.rule("VER-03")
 @table(
-    Row("the probe is asked again", "auto",
+    Row("the probe is sent again", "auto",
         (probe_gets(refused(-32601)),
          initialize_gets(refused(-32022, "2026-07-28", "2025-06-18"), 2),
          probe_gets(MODERN, 3)),
@@ -223,18 +223,18 @@ def test_another_revision_that_a_refused_initialize_names_is_proposed_once(row):
         ("0 sent server/discover", "1 server/discover failed", "1 sent initialize",
          "2 initialize failed", "2 sent server/discover", "3 server/discover answered",
          "3 agreed")),
-    Row("the open probe is waited for", "auto",
+    Row("the open probe is awaited", "auto",
         (silence(), initialize_gets(refused(-32022, "2026-07-28"), 6),
          probe_gets(MODERN, 60)),
         (PROBE, "wait 5 s", INITIALIZE, "wait", "wait"), "2026-07-28",
         ("0 sent server/discover", "5 silence", "5 sent initialize",
          "6 initialize failed", "6 the server is modern", "60 server/discover answered",
          "60 agreed")),
-    Row("the open probe is waited for, whatever the modern code", "auto",
+    Row("the open probe is awaited, whatever the modern code", "auto",
         (silence(), initialize_gets(refused(-32020), 6), probe_gets(MODERN, 7)),
         (PROBE, "wait 5 s", INITIALIZE, "wait", "wait"), "2026-07-28"),
 )  # fmt: skip
-def test_a_modern_error_to_initialize_means_modern_however_late(row):
+def test_modern_error_to_initialize_proves_the_modern_era(row):
     check(row)
 
 
@@ -259,7 +259,7 @@ def test_a_modern_error_to_initialize_means_modern_however_late(row):
         (silence(), initialize_gets({}, 6), probe_gets(MODERN, 7)),
         (PROBE, "wait 5 s", INITIALIZE, "wait", "wait"), "2026-07-28"),
 )  # fmt: skip
-def test_silence_decides_nothing_the_first_conclusive_answer_does(row):
+def test_first_conclusive_answer_decides_after_silence(row):
     check(row)
 
 
@@ -278,21 +278,21 @@ def test_silence_decides_nothing_the_first_conclusive_answer_does(row):
           (f"initialize {revision}", "wait", agreed(revision)), revision.name)
       for revision in REVISIONS if revision.era is Era.SESSION),
 )  # fmt: skip
-def test_a_session_is_opened_by_initialize_at_a_revision_both_know(row):
+def test_initialize_opens_a_session_at_a_common_revision(row):
     check(row)
 
 
-# What is sent...
+# Sent messages...
 
 
 @pytest.mark.rule("META-06", "META-07", "VER-01")
-def test_the_probe_carries_version_capabilities_and_who_we_are():
+def test_probe_carries_version_capabilities_and_client_info():
     step = play("auto", probe_gets(MODERN)).steps[0]
     assert step.params == {"_meta": request_meta(LATEST, IDENTITY)}
 
 
 @pytest.mark.rule("LIFE-02", "VER-14")
-def test_initialize_carries_version_capabilities_and_who_we_are():
+def test_initialize_carries_version_capabilities_and_client_info():
     step = play("session", initialize_gets(initialized())).steps[0]
     assert step.params == {
         "protocolVersion": "2025-11-25",
@@ -301,11 +301,11 @@ def test_initialize_carries_version_capabilities_and_who_we_are():
     }
 
 
-# What is agreed...
+# The agreement...
 
 
 def agreement_of(era, members):
-    """Return what is agreed when the server's result has these members."""
+    """Return the agreement when the server's result has these members."""
     if era is Era.STATELESS:
         return play("auto", probe_gets(discovered("2026-07-28") | members)).agreement
     return play("session", initialize_gets(initialized() | members)).agreement
@@ -315,7 +315,7 @@ ERAS = pytest.mark.parametrize("era", list(Era))
 
 
 @ERAS
-def test_the_agreement_holds_all_that_the_server_told(era):
+def test_agreement_holds_everything_the_server_declared(era):
     agreement = agreement_of(era, {"instructions": "Be kind.", "x": 1})
     assert agreement.server_info == INFO
     assert agreement.capabilities == {"tools": {}}
@@ -328,7 +328,7 @@ def test_the_agreement_holds_all_that_the_server_told(era):
 @pytest.mark.fault("F49")
 @ERAS
 @pytest.mark.parametrize("value", [None, 7, "text", [], True])
-def test_odd_instructions_and_server_info_are_left_out(era, value):
+def test_malformed_instructions_and_server_info_are_ignored(era, value):
     name = "serverInfo" if era is Era.SESSION else "_meta"
     agreement = agreement_of(era, {name: value, "instructions": value})
     assert agreement.server_info is None
@@ -336,14 +336,14 @@ def test_odd_instructions_and_server_info_are_left_out(era, value):
 
 
 @pytest.mark.fault("F49")
-def test_server_info_stands_in_the_metadata_of_the_stateless_era():
+def test_stateless_server_info_is_read_from_meta_only():
     members = {"serverInfo": {"name": "elsewhere"}, "_meta": {META + "serverInfo": 7}}
     assert agreement_of(Era.STATELESS, members).server_info is None
 
 
 @pytest.mark.fault("F49")
 @ERAS
-def test_absent_and_null_capabilities_offer_nothing(era):
+def test_absent_or_null_capabilities_are_empty(era):
     assert agreement_of(era, {"capabilities": None}).capabilities == {}
     result = discovered("2026-07-28") if era is Era.STATELESS else initialized()
     del result["capabilities"]
@@ -352,7 +352,7 @@ def test_absent_and_null_capabilities_offer_nothing(era):
     assert play(mode, gets(result)).agreement.capabilities == {}
 
 
-# How it fails...
+# Failures...
 
 AGREED = "notifications/initialized at 2025-11-25"
 CLOSED = ConnectionClosed("the peer closed it")
@@ -391,7 +391,7 @@ REFUSED = Error(NegotiationError, supported=())
     Row("an empty revision", "session", (initialize_gets(initialized("")),),
         (INITIALIZE, "wait"), Error(NegotiationError, supported=("",))),
 )  # fmt: skip
-def test_without_a_common_revision_the_error_names_what_the_server_speaks(row):
+def test_error_without_a_common_revision_names_the_server_versions(row):
     check(row)
 
 
@@ -412,11 +412,11 @@ def test_without_a_common_revision_the_error_names_what_the_server_speaks(row):
         (PROBE, "wait 5 s", INITIALIZE, "wait"),
         Error(NegotiationError, supported=("2026-07-28",))),
 )  # fmt: skip
-def test_a_modern_revision_in_answer_to_initialize_is_not_spoken(row):
+def test_modern_revision_in_an_initialize_result_is_refused(row):
     check(row)
 
 
-def test_the_errors_say_what_both_sides_speak():
+def test_error_messages_name_the_versions_of_both_sides():
     error = play("session", initialize_gets(initialized("2027-03-01"))).error
     assert str(error) == (
         "no common revision: we allow 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05; "
@@ -432,7 +432,7 @@ def test_the_errors_say_what_both_sides_speak():
     assert str(error).endswith("we allow 2026-07-28; the server speaks none")
 
 
-def test_a_server_that_names_much_gets_a_short_error():
+def test_error_for_very_long_server_data_is_short():
     names = [f"{number:0100}" for number in range(1_000)]
     error = play("auto", probe_gets(discovered(*names))).error
     assert len(error.supported) == 1_000
@@ -474,7 +474,7 @@ def test_a_server_that_names_much_gets_a_short_error():
     Row("to initialize, pinned", "2025-06-18", (initialize_gets(refused(-32021)),),
         ("initialize 2025-06-18", "wait"), REFUSED),
 )  # fmt: skip
-def test_after_a_modern_error_the_handshake_is_no_way_out(row):
+def test_modern_error_rules_out_initialize(row):
     check(row)
 
 
@@ -503,12 +503,12 @@ def test_after_a_modern_error_the_handshake_is_no_way_out(row):
     Row("initialize, with odd data", "session",
         (initialize_gets(refused(-32602, 7, None)),), (INITIALIZE, "wait"), REFUSED),
 )  # fmt: skip
-def test_a_server_that_refuses_everything_ends_the_handshake(row):
+def test_server_that_refuses_everything_ends_the_handshake(row):
     check(row)
 
 
 def broken(name, result, path, got):
-    """Make the row of a broken InitializeResult and where it is broken."""
+    """Make the row of a broken InitializeResult and the path of the fault."""
     return pytest.param(result, path, got, id=name)
 
 
@@ -530,9 +530,7 @@ VERSION = "InitializeResult.protocolVersion"
                "InitializeResult.capabilities", "True"),
     ],
 )  # fmt: skip
-def test_a_broken_initialize_result_ends_the_handshake_and_says_where(
-    result, path, got
-):
+def test_broken_initialize_result_ends_the_handshake_with_its_path(result, path, got):
     played = play("session", initialize_gets(result))
     assert played.transcript == [INITIALIZE, "wait"]
     assert played.error == Error(NegotiationError, supported=())
@@ -548,27 +546,27 @@ def test_a_broken_initialize_result_ends_the_handshake_and_says_where(
         (discovered("2026-07-28", resultType="x"), "DiscoverResult.resultType"),
     ],
 )
-def test_a_broken_discover_result_says_where(result, path):
+def test_broken_discover_result_is_refused_with_its_path(result, path):
     error = play("stateless", probe_gets(result)).error
     assert error.__cause__ == Error(InvalidMessage, path=path)
 
 
-def test_the_first_refusal_of_the_probe_does_not_hide_that_of_initialize():
+def test_refusal_of_initialize_is_the_cause_and_not_that_of_the_probe():
     error = play(
         "auto", probe_gets(refused(-32601)), initialize_gets(refused(-32603))
     ).error
     assert error.__cause__ == Error(type(refused(-32603)), code=-32603)
 
 
-# The connection ends...
+# Lost connections...
 
 
-def ends(name, mode, script, steps, verdict=CLOSED):
+def lost(name, mode, script, steps, verdict=CLOSED):
     return Row(name, mode, script, steps, Same(verdict))
 
 
 class Same:
-    """Equal to that very exception only."""
+    """Equal only to that very exception object."""
 
     __hash__ = None
 
@@ -581,27 +579,27 @@ class Same:
 
 @pytest.mark.rule("LIFE-17")
 @table(
-    ends("during the probe, in mode stateless", "stateless", (probe_gets(CLOSED),),
+    lost("during the probe, in mode stateless", "stateless", (probe_gets(CLOSED),),
          (PROBE, "wait")),
-    ends("during initialize, in mode session", "session", (initialize_gets(CLOSED),),
+    lost("during initialize, in mode session", "session", (initialize_gets(CLOSED),),
          (INITIALIZE, "wait")),
-    ends("pinned", "2024-11-05", (initialize_gets(CLOSED),),
+    lost("pinned", "2024-11-05", (initialize_gets(CLOSED),),
          ("initialize 2024-11-05", "wait")),
-    ends("twice", "auto", (probe_gets(CRASHED), initialize_gets(CLOSED)),
+    lost("twice", "auto", (probe_gets(CRASHED), initialize_gets(CLOSED)),
          (PROBE, "wait 5 s", "reopen", INITIALIZE, "wait")),
-    ends("after a modern error to the probe", "auto",
+    lost("after a modern error to the probe", "auto",
          (probe_gets(refused(-32022, "2026-07-28")), probe_gets(CLOSED, 2)),
          (PROBE, "wait 5 s", PROBE, "wait")),
-    ends("after a modern error to initialize", "auto",
+    lost("after a modern error to initialize", "auto",
          (silence(), initialize_gets(refused(-32022), 6), probe_gets(CLOSED, 7)),
          (PROBE, "wait 5 s", INITIALIZE, "wait", "wait")),
-    ends("after another revision was proposed on the new connection", "auto",
+    lost("after another revision was proposed on the new connection", "auto",
          (probe_gets(CRASHED), initialize_gets(refused(-32602, "2025-06-18"), 2),
           initialize_gets(CLOSED, 3)),
          (PROBE, "wait 5 s", "reopen", INITIALIZE, "wait", "initialize 2025-06-18",
           "wait")),
 )  # fmt: skip
-def test_a_lost_connection_is_raised_as_it_came(row):
+def test_lost_connection_error_is_raised_unchanged(row):
     check(row)
 
 
@@ -629,11 +627,11 @@ def test_a_lost_connection_is_raised_as_it_came(row):
          "initialize 2025-03-26", "wait", "notifications/initialized at 2025-03-26"),
         "2025-03-26"),
 )  # fmt: skip
-def test_a_connection_that_ends_is_reopened_once_for_initialize(row):
+def test_lost_connection_is_reopened_once_for_initialize(row):
     check(row)
 
 
-def test_what_is_wrong_with_our_own_request_is_raised_as_it_is():
+def test_error_in_our_own_request_is_raised_unchanged():
     error = LocalProtocolError("cannot send $.params.capabilities.x: no JSON")
     for mode, gets in (("auto", probe_gets), ("session", initialize_gets)):
         played = play(mode, gets(error))

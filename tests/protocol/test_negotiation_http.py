@@ -1,4 +1,4 @@
-"""The handshake over HTTP: what the probe, initialize and the GET are answered with."""
+"""The handshake over HTTP: replies to the probe, to initialize and to the GET."""
 
 import json
 
@@ -35,16 +35,16 @@ NO_ENDPOINT = ConnectError("no event stream")
 
 REFUSING = (400, 402, 404, 405, 406, 409, 410, 411, 413, 415, 418, 421, 422, 426, 431,
             451)  # fmt: skip
-SILENT_ON_ERAS = (301, 307, 401, 403, 407, 408, 425, 429, 500, 501, 502, 503, 504, 599)
+NEUTRAL_STATUS = (301, 307, 401, 403, 407, 408, 425, 429, 500, 501, 502, 503, 504, 599)
 
 
 def http(status, body=b""):
-    """Return what a status and a body make of a request."""
+    """Return the error that a status and a body become."""
     return unusable_answer("x", status, {}, body, target=None)
 
 
-def said(status, code, message="no"):
-    """Return a JSON-RPC error as it comes with a status."""
+def rpc(status, code, message="no"):
+    """Return a JSON-RPC error received with a status."""
     body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
     error = http(status, json.dumps(body).encode())
     assert (error.code, error.status) == (code, status)
@@ -58,13 +58,13 @@ def over_http(*script, mode="auto", endpoint=NO_ENDPOINT):
 UNLIKE_MODERN = {
     **{f"HTTP {status}": http(status) for status in REFUSING},
     "-32601": refused(-32601),
-    "-32601 with 404": said(404, -32601),
-    "-32601 with 500": said(500, -32601),
-    **{f"{code} with 500": said(500, code) for code in (-32000, -32603, -32600)},
+    "-32601 with 404": rpc(404, -32601),
+    "-32601 with 500": rpc(500, -32601),
+    **{f"{code} with 500": rpc(500, code) for code in (-32000, -32603, -32600)},
     "-32602": refused(-32602),
-    "-32000 with 400": said(400, -32000, "Bad Request: Server not initialized"),
-    "-32600 with 400": said(400, -32600, "Bad Request: Missing session ID"),
-    "-32001 with 404": said(404, -32001, "Session not found"),
+    "-32000 with 400": rpc(400, -32000, "Bad Request: Server not initialized"),
+    "-32600 with 400": rpc(400, -32600, "Bad Request: Missing session ID"),
+    "-32001 with 404": rpc(404, -32001, "Session not found"),
     "a text of 422": http(422, b"Unexpected message, expect initialize request"),
     "accepted": RemoteProtocolError("202"),
     "html": RemoteProtocolError("200 (text/html)"),
@@ -73,12 +73,12 @@ UNLIKE_MODERN = {
     "no DiscoverResult": {"tools": []},
     "another's result": initialized(),
 }
-SAYS_NOTHING = {
-    **{f"HTTP {status}": http(status) for status in SILENT_ON_ERAS},
+NEUTRAL = {
+    **{f"HTTP {status}": http(status) for status in NEUTRAL_STATUS},
     **{
-        f"{code} with {status}": said(status, code)
+        f"{code} with {status}": rpc(status, code)
         for code in (-32000, -32603, -32600)
-        for status in SILENT_ON_ERAS
+        for status in NEUTRAL_STATUS
         if status >= 400
     },
     "refused": ConnectError("refused", reason="refused"),
@@ -87,17 +87,17 @@ SAYS_NOTHING = {
     "closed before": ConnectionClosed("gone", sent=False),
 }
 
-TROUBLE = [
+NEUTRAL_CASES = [
     (case, mode)
-    for case in SAYS_NOTHING
+    for case in NEUTRAL
     for mode in ("auto", "stateless")
-    # Where `initialize` may be tried, it is.
+    # Cases in which `initialize` is tried are left out.
     if mode == "stateless" or case not in UNLIKE_MODERN
 ]
 
 
 def raised_for(error):
-    """Return what comes out: with the headers, where a body spoke beside them."""
+    """Return the raised error: the HTTP error if the body was a JSON-RPC error."""
     return error.__cause__ if isinstance(error.__cause__, HTTPError) else error
 
 
@@ -107,7 +107,7 @@ def raised_for(error):
 @pytest.mark.pain("P26")
 @pytest.mark.rule("VER-13")
 @pytest.mark.parametrize("case", UNLIKE_MODERN)
-def test_an_answer_that_no_modern_server_gives_leads_to_initialize(case):
+def test_answer_that_no_modern_server_gives_leads_to_initialize(case):
     played = over_http(probe_gets(UNLIKE_MODERN[case]), initialize_gets(initialized()))
     assert played.transcript == [PROBE, "wait 5 s", INITIALIZE, "wait", INITIALIZED]
     assert played.agreement.revision.name == "2025-11-25"
@@ -115,9 +115,9 @@ def test_an_answer_that_no_modern_server_gives_leads_to_initialize(case):
 
 @pytest.mark.pain("P26")
 @pytest.mark.fault("F26")
-@pytest.mark.parametrize(("case", "mode"), TROUBLE)
-def test_trouble_says_nothing_of_the_era_and_is_told_as_it_is(case, mode):
-    error = SAYS_NOTHING[case]
+@pytest.mark.parametrize(("case", "mode"), NEUTRAL_CASES)
+def test_neutral_failure_of_the_probe_is_raised_unchanged(case, mode):
+    error = NEUTRAL[case]
     played = over_http(probe_gets(error), mode=mode)
     assert played.transcript == [PROBE, "wait 5 s" if mode == "auto" else "wait"]
     assert played.error is raised_for(error)
@@ -129,8 +129,8 @@ def test_trouble_says_nothing_of_the_era_and_is_told_as_it_is(case, mode):
 @pytest.mark.rule("VER-03", "VER-13")
 @pytest.mark.parametrize("status", [None, 400, 404, 500])
 @pytest.mark.parametrize("code", [-32020, -32021, -32022])
-def test_an_error_that_only_modern_servers_know_never_leads_back(code, status):
-    error = refused(code) if status is None else said(status, code)
+def test_modern_error_code_never_leads_to_initialize(code, status):
+    error = refused(code) if status is None else rpc(status, code)
     played = over_http(probe_gets(error), endpoint=None)
     assert played.transcript == [PROBE, "wait 5 s"]
     assert type(played.error) is NegotiationError
@@ -138,7 +138,7 @@ def test_an_error_that_only_modern_servers_know_never_leads_back(code, status):
 
 
 @pytest.mark.rule("VER-03")
-def test_a_revision_that_a_modern_server_names_is_spoken():
+def test_revision_named_by_a_modern_server_is_initialized():
     error = rpc_error(-32022, "no", data={"supported": ["2025-06-18", "2024-11-05"]})
     error.status = 400
     played = over_http(probe_gets(error), initialize_gets(initialized("2025-06-18")))
@@ -150,18 +150,18 @@ def test_a_revision_that_a_modern_server_names_is_spoken():
 
 STATELESS_ONLY = {
     "-32601": refused(-32601),
-    "-32601 with 404": said(404, -32601, "Method not found: initialize"),
-    "-32601 with 400": said(400, -32601),
-    "-32022 with 400": said(400, -32022),
-    "-32020 with 400": said(400, -32020),
+    "-32601 with 404": rpc(404, -32601, "Method not found: initialize"),
+    "-32601 with 400": rpc(400, -32601),
+    "-32022 with 400": rpc(400, -32022),
+    "-32020 with 400": rpc(400, -32020),
 }
-NOT_AT_THAT_URL = {
+NOT_STREAMABLE = {
     **{f"HTTP {status}": http(status) for status in REFUSING},
-    "-32000 with 400": said(400, -32000),
-    "-32602 with 400": said(400, -32602),
+    "-32000 with 400": rpc(400, -32000),
+    "-32602 with 400": rpc(400, -32602),
     "its own stream": InvalidMessage("event", expected="'message'", got="'endpoint'"),
 }
-REFUSED_THERE = {
+REFUSED_INITIALIZE = {
     "-32602": refused(-32602),
     "-32000": refused(-32000),
     "html": RemoteProtocolError("200 (text/html)"),
@@ -171,16 +171,16 @@ REFUSED_THERE = {
 
 
 def modes_and_scripts(outcome):
-    """Yield each way that leads to initialize, which then has that outcome."""
-    gone = probe_gets(http(404))
-    yield "auto", [gone, initialize_gets(outcome)], [PROBE, "wait 5 s", INITIALIZE]
+    """Yield each mode that sends initialize, with its script and expected steps."""
+    not_found = probe_gets(http(404))
+    yield "auto", [not_found, initialize_gets(outcome)], [PROBE, "wait 5 s", INITIALIZE]
     yield "session", [initialize_gets(outcome)], [INITIALIZE]
 
 
 @pytest.mark.rule("LHTTP-34", "TR-HTTP-35")
-@pytest.mark.parametrize("case", NOT_AT_THAT_URL)
-def test_a_url_that_takes_no_post_may_be_one_of_the_transport_of_2024(case):
-    for mode, script, steps in modes_and_scripts(NOT_AT_THAT_URL[case]):
+@pytest.mark.parametrize("case", NOT_STREAMABLE)
+def test_url_that_refuses_post_falls_back_to_http_sse(case):
+    for mode, script, steps in modes_and_scripts(NOT_STREAMABLE[case]):
         script.append(initialize_gets(initialized("2024-11-05"), 3.0))
         played = over_http(*script, mode=mode, endpoint=None)
         assert played.transcript == [
@@ -196,19 +196,19 @@ def test_a_url_that_takes_no_post_may_be_one_of_the_transport_of_2024(case):
 
 
 @pytest.mark.rule("LHTTP-34", "TR-HTTP-35")
-@pytest.mark.parametrize("case", NOT_AT_THAT_URL)
-def test_where_there_is_no_endpoint_either_the_answer_to_the_post_is_told(case):
-    for mode, script, steps in modes_and_scripts(NOT_AT_THAT_URL[case]):
+@pytest.mark.parametrize("case", NOT_STREAMABLE)
+def test_failed_fallback_raises_the_error_of_the_post(case):
+    for mode, script, steps in modes_and_scripts(NOT_STREAMABLE[case]):
         played = over_http(*script, mode=mode)
         assert played.transcript == [*steps, "wait", "downgrade"]
         assert type(played.error) is NegotiationError
-        assert played.error.__cause__ is NOT_AT_THAT_URL[case]
+        assert played.error.__cause__ is NOT_STREAMABLE[case]
         assert played.record[-1] == "2 HTTP+SSE failed"
 
 
 @pytest.mark.rule("TR-HTTP-35")
 @pytest.mark.parametrize("case", STATELESS_ONLY)
-def test_a_server_that_has_no_initialize_any_more_is_none_of_2024(case):
+def test_server_without_initialize_is_not_tried_over_http_sse(case):
     for mode, script, steps in modes_and_scripts(STATELESS_ONLY[case]):
         played = over_http(*script, mode=mode, endpoint=None)
         assert played.transcript == [*steps, "wait"]
@@ -216,9 +216,9 @@ def test_a_server_that_has_no_initialize_any_more_is_none_of_2024(case):
         assert played.error.__cause__ is STATELESS_ONLY[case]
 
 
-@pytest.mark.parametrize("case", REFUSED_THERE)
-def test_a_refusal_without_a_status_of_4xx_is_the_end(case):
-    for mode, script, steps in modes_and_scripts(REFUSED_THERE[case]):
+@pytest.mark.parametrize("case", REFUSED_INITIALIZE)
+def test_refusal_without_a_4xx_status_is_final(case):
+    for mode, script, steps in modes_and_scripts(REFUSED_INITIALIZE[case]):
         played = over_http(*script, mode=mode, endpoint=None)
         assert played.transcript == [*steps, "wait"]
         assert type(played.error) is NegotiationError
@@ -226,31 +226,31 @@ def test_a_refusal_without_a_status_of_4xx_is_the_end(case):
 
 @pytest.mark.pain("P26")
 @pytest.mark.fault("F26")
-@pytest.mark.parametrize("case", SAYS_NOTHING)
-def test_trouble_at_initialize_is_told_as_it_is_too(case):
-    for mode, script, steps in modes_and_scripts(SAYS_NOTHING[case]):
+@pytest.mark.parametrize("case", NEUTRAL)
+def test_neutral_failure_of_initialize_is_raised_unchanged(case):
+    for mode, script, steps in modes_and_scripts(NEUTRAL[case]):
         played = over_http(*script, mode=mode, endpoint=None)
         assert played.transcript == [*steps, "wait"]
-        assert played.error is raised_for(SAYS_NOTHING[case])
+        assert played.error is raised_for(NEUTRAL[case])
 
 
-def test_a_server_that_named_its_revisions_is_none_of_2024():
+def test_server_that_named_its_revisions_is_not_tried_over_http_sse():
     answer = probe_gets(discovered("2025-11-25"))
     played = over_http(answer, initialize_gets(http(405)), endpoint=None)
     assert played.transcript == [PROBE, "wait 5 s", INITIALIZE, "wait"]
     assert played.error.__cause__.status == 405
 
 
-def test_the_transport_of_2024_is_tried_once():
+def test_http_sse_is_tried_only_once():
     played = over_http(
-        initialize_gets(http(405)), initialize_gets(said(400, -32000)), mode="session",
+        initialize_gets(http(405)), initialize_gets(rpc(400, -32000)), mode="session",
         endpoint=None,
     )  # fmt: skip
     assert played.transcript == [INITIALIZE, "wait", "downgrade", INITIALIZE, "wait"]
     assert played.error.__cause__.code == -32000
 
 
-def test_without_a_session_revision_there_is_no_way_back():
+def test_stateless_mode_does_not_fall_back():
     played = over_http(probe_gets(http(404)), mode="stateless", endpoint=None)
     assert played.transcript == [PROBE, "wait"]
     assert type(played.error) is NegotiationError
@@ -259,10 +259,10 @@ def test_without_a_session_revision_there_is_no_way_back():
 # Silence...
 
 
-@pytest.mark.parametrize("case", [*SAYS_NOTHING, "HTTP 404"])
-def test_the_late_failure_of_the_probe_leaves_initialize_its_chance(case):
-    """A gateway gives up the one request; the other stands for itself."""
-    error = {**SAYS_NOTHING, **UNLIKE_MODERN}[case]
+@pytest.mark.parametrize("case", [*NEUTRAL, "HTTP 404"])
+def test_late_failure_of_the_probe_does_not_fail_initialize(case):
+    """A gateway may give up one request; the other one is independent of it."""
+    error = {**NEUTRAL, **UNLIKE_MODERN}[case]
     played = over_http(
         silence(), probe_gets(error, 9.0), initialize_gets(initialized(), 9.1)
     )
@@ -276,7 +276,7 @@ def test_the_late_failure_of_the_probe_leaves_initialize_its_chance(case):
     ]
 
 
-def test_what_initialize_is_answered_then_is_what_is_told():
+def test_failure_of_initialize_after_a_failed_probe_is_raised():
     script = silence(), probe_gets(http(504), 9.0)
     played = over_http(*script, initialize_gets(http(401), 9.1), endpoint=None)
     assert played.error.status == 401
@@ -285,13 +285,13 @@ def test_what_initialize_is_answered_then_is_what_is_told():
     assert played.error.__cause__.status == 405
 
 
-def test_trouble_at_initialize_does_not_wait_for_a_silent_probe():
+def test_failure_of_initialize_does_not_wait_for_a_silent_probe():
     played = over_http(silence(), initialize_gets(http(401), 6.0))
     assert played.error.status == 401
     assert played.transcript[-1] == "wait"
 
 
-def test_the_probe_is_waited_for_where_initialize_is_refused():
+def test_pending_probe_is_awaited_if_initialize_is_refused():
     played = over_http(
         silence(),
         initialize_gets(http(405), 6.0),
@@ -301,8 +301,8 @@ def test_the_probe_is_waited_for_where_initialize_is_refused():
 
 
 @pytest.mark.fault("F50")
-def test_where_no_revision_is_left_nothing_is_asked():
-    """As where another client has remembered an era that this one may not speak."""
+def test_negotiation_without_allowed_revisions_sends_no_request():
+    """For example, another client remembered an era that this one may not speak."""
     record = Negotiation()
     identity = negotiation.Identity({"name": "c", "version": "1"}, {})
     steps = negotiation.negotiate(identity, (), probe_timeout=1, record=record)
@@ -312,7 +312,7 @@ def test_where_no_revision_is_left_nothing_is_asked():
 
 
 @pytest.mark.parametrize("mode", ["auto", "session", "stateless"])
-def test_authorization_that_fails_tells_of_no_era_and_is_raised_as_it_is(mode):
+def test_authorization_error_is_raised_unchanged(mode):
     error = AuthError("the resource is about another server")
     gets = initialize_gets if mode == "session" else probe_gets
     played = over_http(gets(error), mode=mode)

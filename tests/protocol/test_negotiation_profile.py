@@ -1,4 +1,4 @@
-"""What an agreement means for each request; modes, and the record of a handshake."""
+"""What an agreement means for requests; modes, and the record of a handshake."""
 
 import re
 
@@ -35,7 +35,7 @@ def profile(revision, capabilities, identity=IDENTITY):
     )
 
 
-def test_the_profile_of_no_connection_stamps_and_refuses_nothing():
+def test_empty_profile_adds_no_meta_and_disables_no_method():
     empty = Profile()
     assert not empty.offers("tools")
     assert (empty.era, empty.encoded_meta, empty.meta) == (None, None, None)
@@ -43,27 +43,27 @@ def test_the_profile_of_no_connection_stamps_and_refuses_nothing():
 
 
 @pytest.mark.parametrize("revision", REVISIONS[:-1], ids=str)
-def test_a_session_stamps_no_request(revision):
+def test_session_profile_adds_no_meta(revision):
     assert profile(revision, {}).encoded_meta is None
     assert profile(revision, {}).era is Era.SESSION
 
 
 @pytest.mark.rule("META-06", "META-07")
-def test_a_stateless_revision_stamps_each_with_version_capabilities_and_name():
-    made = profile(REVISIONS[-1], {})
-    assert made.era is Era.STATELESS
-    assert made.meta == {
+def test_stateless_profile_adds_version_capabilities_and_client_info():
+    active = profile(REVISIONS[-1], {})
+    assert active.era is Era.STATELESS
+    assert active.meta == {
         META + "protocolVersion": "2026-07-28",
         META + "clientCapabilities": {"roots": {}},
         META + "clientInfo": {"name": "me", "version": "1"},
     }
-    assert loads(encode({"_meta": made.encoded_meta})) == {"_meta": made.meta}
+    assert loads(encode({"_meta": active.encoded_meta})) == {"_meta": active.meta}
 
 
 @pytest.mark.rule("LIFE-11")
 @pytest.mark.parametrize("revision", REVISIONS, ids=str)
-def test_what_the_server_did_not_declare_is_refused_and_the_rest_is_not(revision):
-    nothing, everything = (
+def test_only_methods_without_a_declared_capability_are_disabled(revision):
+    without_capabilities, with_all = (
         profile(revision, {}),
         profile(
             revision,
@@ -78,50 +78,50 @@ def test_what_the_server_did_not_declare_is_refused_and_the_rest_is_not(revision
         ),
     )
     assert {"tools/list", "tools/call", "resources/read", "prompts/get"} <= (
-        nothing.disabled
+        without_capabilities.disabled
     )
-    assert not {"initialize", "server/discover", "ping"} & nothing.disabled
+    assert not {"initialize", "server/discover", "ping"} & without_capabilities.disabled
     core_tasks = {"tasks/get", "tasks/cancel"} if revision is REVISIONS[3] else set()
-    assert everything.disabled == {
+    assert with_all.disabled == {
         "skills/list", "skills/get", "resources/directory/read",
         "tasks/get", "tasks/update", "tasks/cancel",
     } - core_tasks  # fmt: skip
-    error = nothing.refusal("tools/call")
+    error = without_capabilities.refusal("tools/call")
     assert type(error) is LocalProtocolError
     assert "'tools'" in str(error)
 
 
 # --- extensions
 
-ON = Identity({"name": "me", "version": "1"}, {"extensions": {SKILLS: {}}})
-VERBS = {"skills/list", "skills/get", "resources/directory/read"}
+WITH_SKILLS = Identity({"name": "me", "version": "1"}, {"extensions": {SKILLS: {}}})
+SKILLS_METHODS = {"skills/list", "skills/get", "resources/directory/read"}
 
 
 @pytest.mark.rule("EXT-02", "EXT-03")
 @pytest.mark.parametrize(
-    ("settings", "identity", "refused"),
+    ("settings", "identity", "disabled"),
     [
-        ({}, ON, {"resources/directory/read"}),
-        ({"directoryRead": False}, ON, {"resources/directory/read"}),
-        ({"directoryRead": True}, ON, set()),
-        ({"directoryRead": True}, IDENTITY, VERBS),
-        (None, ON, VERBS),
+        ({}, WITH_SKILLS, {"resources/directory/read"}),
+        ({"directoryRead": False}, WITH_SKILLS, {"resources/directory/read"}),
+        ({"directoryRead": True}, WITH_SKILLS, set()),
+        ({"directoryRead": True}, IDENTITY, SKILLS_METHODS),
+        (None, WITH_SKILLS, SKILLS_METHODS),
     ],
 )
-def test_requests_of_an_extension_need_both_sides_to_name_it(
-    settings, identity, refused
+def test_extension_methods_require_both_sides_to_declare_it(
+    settings, identity, disabled
 ):
-    made = profile(REVISIONS[-1], {"extensions": {SKILLS: settings}}, identity)
-    assert made.disabled & VERBS == refused
+    active = profile(REVISIONS[-1], {"extensions": {SKILLS: settings}}, identity)
+    assert active.disabled & SKILLS_METHODS == disabled
 
 
 @pytest.mark.parametrize("revision", REVISIONS[:-1], ids=str)
-def test_a_session_refuses_the_requests_of_extensions(revision):
-    made = profile(revision, {"extensions": {SKILLS: {}}}, ON)
-    assert made.disabled >= VERBS
+def test_extension_methods_are_disabled_in_a_session(revision):
+    active = profile(revision, {"extensions": {SKILLS: {}}}, WITH_SKILLS)
+    assert active.disabled >= SKILLS_METHODS
 
 
-def test_the_tasks_of_a_session_are_no_extension():
+def test_session_tasks_do_not_need_an_extension():
     assert "tasks/get" not in profile(REVISIONS[3], {"tasks": {}}).disabled
     assert "tasks/get" in profile(REVISIONS[4], {"tasks": {}}).disabled
 
@@ -129,26 +129,32 @@ def test_the_tasks_of_a_session_are_no_extension():
 @pytest.mark.parametrize(
     ("revision", "settings", "identity", "method", "why"),
     [
-        (4, None, ON, "skills/list", f"the server did not declare '{SKILLS}'"),
+        (4, None, WITH_SKILLS, "skills/list", f"the server did not declare '{SKILLS}'"),
         (4, {}, IDENTITY, "skills/get", f"client was made without the .* '{SKILLS}'"),
-        (4, {}, ON, "resources/directory/read", "did not declare 'directoryRead'"),
-        (3, {}, ON, "skills/list", "speaks 2025-11-25, not 2026-07-28"),
+        (
+            4,
+            {},
+            WITH_SKILLS,
+            "resources/directory/read",
+            "did not declare 'directoryRead'",
+        ),
+        (3, {}, WITH_SKILLS, "skills/list", "speaks 2025-11-25, not 2026-07-28"),
     ],
 )
-def test_a_refusal_says_what_is_missing(revision, settings, identity, method, why):
-    made = profile(REVISIONS[revision], {"extensions": {SKILLS: settings}}, identity)
-    assert method in made.disabled
-    error = made.refusal(method)
+def test_refusal_names_missing_declaration(revision, settings, identity, method, why):
+    active = profile(REVISIONS[revision], {"extensions": {SKILLS: settings}}, identity)
+    assert method in active.disabled
+    error = active.refusal(method)
     assert isinstance(error, LocalProtocolError)
     assert re.search(f"{why}, which {method} needs", str(error))
 
 
-def test_the_log_level_is_asked_for_with_each_request_that_can_say_so():
-    def asked(revision):
-        made = Profile.of(profile(revision, {}).agreement, IDENTITY, log_level="info")
-        return (made.meta or {}).get(META + "logLevel")
+def test_log_level_is_sent_in_meta_only_in_the_stateless_era():
+    def log_level_at(revision):
+        active = Profile.of(profile(revision, {}).agreement, IDENTITY, log_level="info")
+        return (active.meta or {}).get(META + "logLevel")
 
-    assert [asked(revision) for revision in REVISIONS] == [None] * 4 + ["info"]
+    assert [log_level_at(revision) for revision in REVISIONS] == [None] * 4 + ["info"]
 
 
 @pytest.mark.parametrize(
@@ -164,12 +170,12 @@ def test_the_log_level_is_asked_for_with_each_request_that_can_say_so():
         *((r.name, [r.name]) for r in REVISIONS),
     ],
 )
-def test_a_mode_allows_revisions_of_one_era_after_the_other(mode, names):
+def test_mode_lists_revisions_of_one_era_after_the_other(mode, names):
     assert [revision.name for revision in parse_mode(mode)] == names
 
 
 @pytest.mark.parametrize("mode", ["", "Auto", "modern", "2026-07-29", "2026"])
-def test_an_unknown_mode_is_refused_by_name_and_with_the_choice(mode):
+def test_unknown_mode_is_refused_with_the_choices(mode):
     with pytest.raises(ValueError, match="mode must be one of") as raised:
         parse_mode(mode)
     assert repr(mode) in str(raised.value)
@@ -179,7 +185,7 @@ def test_an_unknown_mode_is_refused_by_name_and_with_the_choice(mode):
 # The record...
 
 
-def test_a_record_begins_without_a_verdict():
+def test_new_record_has_no_verdict():
     record = Negotiation()
     assert (record.steps, record.revision, record.era, record.reason) == (
         [],
@@ -190,7 +196,7 @@ def test_a_record_begins_without_a_verdict():
     assert str(record) == "no agreement"
 
 
-def test_a_record_reads_as_the_verdict_and_a_line_for_each_step():
+def test_record_is_shown_as_verdict_and_one_line_per_step():
     record = Negotiation()
     record.note(0.0, "sent initialize", "proposing 2025-11-25")
     record.note(0.0314, "initialize answered")
@@ -206,7 +212,7 @@ def test_a_record_reads_as_the_verdict_and_a_line_for_each_step():
     assert str(Negotiation(revision=LATEST)) == "2026-07-28"
 
 
-def test_a_record_keeps_no_long_texts():
+def test_record_shortens_long_details():
     record = Negotiation()
     record.note(0.0, "initialize failed", "x" * 100_000)
     assert len(record.steps[0].detail) < 300

@@ -1,4 +1,4 @@
-"""Whatever a server answers, in whatever order: the handshake ends, and as it may."""
+"""Random answers in random order: the handshake ends, and only in allowed ways."""
 
 import attrs
 import pytest
@@ -38,27 +38,27 @@ from mcpwire.versions import REVISIONS, Era
 
 MOST_STEPS = 16
 NAMES = st.sampled_from([*(r.name for r in REVISIONS), "2027-03-01", ""])
-ODD = st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.just([1])
+BAD = st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.just([1])
 DISCOVERED = st.builds(
-    lambda names, odd: discovered(*names) | odd,
+    lambda names, bad: discovered(*names) | bad,
     st.lists(NAMES, max_size=3),
     st.dictionaries(
         st.sampled_from(["supportedVersions", "capabilities", "resultType", "_meta"]),
-        ODD,
+        BAD,
         max_size=1,
     ),
 )
 INITIALIZED = st.builds(
-    lambda name, odd: initialized(name) | odd,
+    lambda name, bad: initialized(name) | bad,
     NAMES,
     st.dictionaries(
         st.sampled_from(["protocolVersion", "capabilities", "serverInfo"]),
-        ODD,
+        BAD,
         max_size=1,
     ),
 )
-DATA = ODD | st.fixed_dictionaries(
-    {"supported": ODD | st.lists(NAMES | ODD, max_size=3)}
+DATA = BAD | st.fixed_dictionaries(
+    {"supported": BAD | st.lists(NAMES | BAD, max_size=3)}
 )
 CODES = st.sampled_from([-32022, -32022, -32021, -32020, -32601, -32602, -32000, 0])
 ERRORS = st.builds(lambda code, data: rpc_error(code, "no", data=data), CODES, DATA)
@@ -66,7 +66,7 @@ OUTCOMES = (
     DISCOVERED
     | INITIALIZED
     | ERRORS
-    | st.dictionaries(st.text(max_size=3), ODD, max_size=2)
+    | st.dictionaries(st.text(max_size=3), BAD, max_size=2)
     | st.builds(ConnectionClosed, st.just("the peer closed it"))
     | st.just(InvalidMessage("message", expected="object", got="array"))
 )
@@ -75,7 +75,7 @@ MODE = st.sampled_from([*MODES, *(r.name for r in REVISIONS)])
 
 @attrs.define
 class Shell:
-    """Keeps what is open, as a shell does, and checks each step against it."""
+    """Tracks the open requests, as a shell does, and checks each step against them."""
 
     allowed: tuple
     open: list = attrs.Factory(list)
@@ -105,7 +105,7 @@ class Shell:
         version = proposed_by(step)
         (revision,) = [r for r in self.allowed if r.name == version]
         if step.method == "initialize":
-            # After a proof of the modern era only what the server named is spoken.
+            # After a proof of the modern era only a named revision may be initialized.
             assert revision.era is Era.SESSION
             assert not self.is_modern or version in self.may_initialize
         else:
@@ -141,7 +141,7 @@ class Shell:
 
 
 def run(mode, draw):
-    """Negotiate with a server that answers as drawn; return what is to be judged."""
+    """Negotiate with a server that answers as drawn; return the data to check."""
     shell = Shell(parse_mode(mode))
     record = Negotiation()
     operation = negotiate(

@@ -1,4 +1,4 @@
-"""Host and Origin: who may speak to a server from a browser."""
+"""Host and Origin headers: which browsers' pages may reach a server."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ DEFAULT = OriginPolicy()
         "127.0.0.2",
     ],
 )
-def test_the_names_of_the_machine_itself_are_allowed(host):
+def test_loopback_hosts_are_allowed_by_default(host):
     assert DEFAULT.refusal(host, None) is None
 
 
@@ -39,26 +39,26 @@ def test_the_names_of_the_machine_itself_are_allowed(host):
         *("localhost:99999", "localhost#", "localhost?", "[::1", "", " "),
     ],
 )
-def test_other_names_are_refused_with_the_option_that_allows_them(host):
+def test_other_hosts_are_refused_with_the_option_to_set(host):
     reason = DEFAULT.refusal(host, None)
     assert reason is not None
     assert repr(host) in reason
     assert "allowed_hosts" in reason
 
 
-def test_a_request_without_a_host_is_refused():
+def test_missing_host_is_refused():
     reason = "the Host is missing; it must be in allowed_hosts of the server"
     assert DEFAULT.refusal(None, None) == reason
 
 
-def test_the_address_that_the_request_came_to_is_allowed():
+def test_local_address_of_the_request_is_an_allowed_host():
     assert DEFAULT.refusal("10.0.0.7:8000", None, "10.0.0.7") is None
     assert DEFAULT.refusal("10.0.0.8:8000", None, "10.0.0.7") is not None
     assert DEFAULT.refusal("10.0.0.7:8000", None) is not None
 
 
 @pytest.mark.parametrize(
-    ("allowed", "host", "is_in"),
+    ("allowed", "host", "is_allowed"),
     [
         ("example.com", "example.com", True),
         ("example.com", "EXAMPLE.com:8443", True),
@@ -77,15 +77,15 @@ def test_the_address_that_the_request_came_to_is_allowed():
         ("*", None, True),
     ],
 )
-def test_hosts_can_be_given(allowed, host, is_in):
-    assert (OriginPolicy([allowed]).refusal(host, None) is None) is is_in
+def test_allowed_hosts_are_configurable(allowed, host, is_allowed):
+    assert (OriginPolicy([allowed]).refusal(host, None) is None) is is_allowed
 
 
 @pytest.mark.case("D06")
 @pytest.mark.attack("S11")
 @pytest.mark.rule("TR-HTTP-02")
 @pytest.mark.parametrize(
-    ("host", "origin", "is_in"),
+    ("host", "origin", "is_allowed"),
     [
         ("localhost:8000", "http://localhost:8000", True),
         ("localhost:8000", "http://localhost:5173", True),
@@ -104,16 +104,16 @@ def test_hosts_can_be_given(allowed, host, is_in):
         ("10.0.0.7", "https://10.0.0.7:444", False),
     ],
 )
-def test_pages_of_the_machine_itself_and_of_the_host_are_allowed(host, origin, is_in):
+def test_loopback_and_host_origins_are_allowed(host, origin, is_allowed):
     reason = DEFAULT.refusal(host, origin, "10.0.0.7")
-    assert (reason is None) is is_in
+    assert (reason is None) is is_allowed
     if reason is not None:
         assert repr(origin) in reason
         assert "allowed_origins" in reason
 
 
 @pytest.mark.parametrize(
-    ("allowed", "origin", "is_in"),
+    ("allowed", "origin", "is_allowed"),
     [
         ("https://example.com", "https://example.com", True),
         ("https://example.com", "https://EXAMPLE.com:443", True),
@@ -129,15 +129,15 @@ def test_pages_of_the_machine_itself_and_of_the_host_are_allowed(host, origin, i
         ("*", "null", True),
     ],
 )
-def test_origins_can_be_given(allowed, origin, is_in):
-    admission = OriginPolicy(origins=[allowed])
-    assert (admission.refusal("localhost", origin) is None) is is_in
+def test_allowed_origins_are_configurable(allowed, origin, is_allowed):
+    policy = OriginPolicy(origins=[allowed])
+    assert (policy.refusal("localhost", origin) is None) is is_allowed
 
 
 @pytest.mark.case("D06")
-def test_the_host_is_checked_whatever_the_origin():
-    admission = OriginPolicy(origins=["*"])
-    assert admission.refusal("evil.example", "http://localhost") is not None
+def test_host_is_checked_even_if_any_origin_is_allowed():
+    policy = OriginPolicy(origins=["*"])
+    assert policy.refusal("evil.example", "http://localhost") is not None
     hosts = OriginPolicy(["*"])
     assert hosts.refusal("a.example", "http://b.example") is not None
     assert hosts.refusal(None, "http://b.example") is not None
@@ -146,18 +146,18 @@ def test_the_host_is_checked_whatever_the_origin():
 
 
 @pytest.mark.parametrize("host", ["http://a.example", "a b", "", "a/b", "a:b"])
-def test_what_is_no_host_cannot_be_allowed(host):
+def test_invalid_allowed_host_is_a_value_error(host):
     with pytest.raises(ValueError, match="not a host name"):
         OriginPolicy([host])
 
 
 @pytest.mark.parametrize("origin", ["a.example", "https://a.example/", "ftp://a", ""])
-def test_what_is_no_origin_cannot_be_allowed(origin):
+def test_invalid_allowed_origin_is_a_value_error(origin):
     with pytest.raises(ValueError, match="not an origin"):
         OriginPolicy(origins=[origin])
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
-def test_no_text_is_too_strange_to_be_judged(host, origin):
+def test_any_header_text_is_accepted_or_refused_with_a_short_reason(host, origin):
     reason = DEFAULT.refusal(host, origin)
     assert reason is None or len(reason) < 1000

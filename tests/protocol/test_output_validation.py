@@ -1,4 +1,4 @@
-"""Structured output against the schema of its tool: right, and never at any price."""
+"""Validation of structured output against a tool's schema, within bounded cost."""
 
 import contextlib
 import resource
@@ -44,8 +44,8 @@ MIN = ": breaks minimum: 3"
 
 
 @pytest.fixture
-def frugal():
-    """Fail a test that takes much memory; what it bounds would else take it all."""
+def limited_memory():
+    """Fail a test that takes much memory: without the bound it would take all of it."""
     before = resource.getrusage(resource.RUSAGE_SELF)
     yield
     after = resource.getrusage(resource.RUSAGE_SELF)
@@ -55,7 +55,7 @@ def frugal():
 
 @pytest.mark.rule("TOOL-12")
 @pytest.mark.parametrize("value", [{"rows": []}, {"rows": [{"id": 1}], "unit": "km"}])
-def test_what_conforms_has_no_problem(value):
+def test_valid_value_has_no_problem(value):
     assert SchemaValidator(ROWS).check(value) is None
 
 
@@ -72,7 +72,7 @@ def test_what_conforms_has_no_problem(value):
         ({"rows": [], "x\n y": 1}, r"['x\n y']: is not allowed"),
     ],
 )
-def test_a_problem_names_the_place_and_the_rule(value, problem):
+def test_problem_names_the_path_and_the_rule(value, problem):
     assert SchemaValidator(ROWS).check(value) == f"structuredContent{problem}"
 
 
@@ -125,12 +125,12 @@ def test_a_problem_names_the_place_and_the_rule(value, problem):
         ),
     ],
 )
-def test_every_way_into_a_schema_leads_to_a_problem(schema, value, problem):
+def test_problem_is_found_under_every_keyword(schema, value, problem):
     assert SchemaValidator(schema).check(value) == f"structuredContent{problem}"
 
 
 @pytest.mark.rule("SCH-01")
-def test_without_a_word_a_schema_is_read_as_2020_12():
+def test_schema_without_a_dialect_is_read_as_2020_12():
     validator = SchemaValidator({"prefixItems": [{"type": "string"}]})
     assert validator.check([1]) is not None
 
@@ -145,7 +145,7 @@ def test_without_a_word_a_schema_is_read_as_2020_12():
         ({"$schema": "http://json-schema.org/draft-06/schema#", "const": 1}, 2),
     ],
 )
-def test_a_schema_is_read_in_its_declared_dialect(schema, value):
+def test_schema_is_read_in_its_declared_dialect(schema, value):
     assert SchemaValidator(schema).check(value) is not None
     for dialect in ("2020-12", "2019-09", "draft-07", "draft-06", "draft-04"):
         assert dialect in output_validation.__doc__
@@ -154,7 +154,7 @@ def test_a_schema_is_read_in_its_declared_dialect(schema, value):
 @pytest.mark.rule("SCH-06", "SCH-07", "TOOL-20")
 @pytest.mark.attack("S03")
 @pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])
-def test_nothing_is_fetched(keyword):
+def test_remote_references_are_not_fetched(keyword):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         host, port = listener.getsockname()
         listener.setblocking(False)
@@ -168,28 +168,28 @@ def test_nothing_is_fetched(keyword):
 
 
 @pytest.mark.parametrize("schema", [{"type": 7}, {"properties": []}, {"minimum": "x"}])
-def test_a_schema_against_its_own_rules_is_refused(schema):
+def test_schema_that_breaks_its_meta_schema_is_refused(schema):
     with pytest.raises(RemoteProtocolError, match=r"^the schema cannot be used: "):
         SchemaValidator(schema)
 
 
-def test_formats_are_annotations():
+def test_formats_are_not_validated():
     for dialect in ({}, {"$schema": DRAFT_07}):
         assert SchemaValidator({**dialect, "format": "ipv4"}).check("x") is None
 
 
-def test_a_missing_extra_is_one_sentence_that_names_it(monkeypatch):
+def test_missing_package_is_reported_by_its_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
     with pytest.raises(LocalProtocolError, match=r"pip install jsonschema-rs$"):
         SchemaValidator({})
 
 
-def test_a_value_that_is_no_json_is_a_problem_and_no_crash():
+def test_value_without_a_json_form_is_a_problem():
     validator = SchemaValidator({"type": "string"})
     assert validator.check("\ud800").startswith("structuredContent: cannot be checked")
     assert validator.check(object()).startswith("structuredContent: cannot be checked")
-    told = SchemaValidator(ROWS).check({"rows": [{"id": "\ud800"}]})
-    assert told.startswith("structuredContent: cannot be checked")
+    found = SchemaValidator(ROWS).check({"rows": [{"id": "\ud800"}]})
+    assert found.startswith("structuredContent: cannot be checked")
 
 
 # --- patterns
@@ -208,7 +208,7 @@ def test_a_value_that_is_no_json_is_a_problem_and_no_crash():
         "x" * 2_049,
     ],
 )
-def test_a_pattern_that_needs_more_than_linear_time_or_little_memory_is_refused(
+def test_pattern_that_needs_backtracking_or_much_memory_is_refused(
     pattern,
 ):
     for schema in ({"pattern": pattern}, {"patternProperties": {pattern: {}}}):
@@ -244,7 +244,7 @@ def test_a_pattern_that_needs_more_than_linear_time_or_little_memory_is_refused(
         ),
     ],
 )
-def test_a_foreign_pattern_that_is_not_supported_can_be_skipped(schema, passes, fails):
+def test_unsupported_pattern_can_be_skipped(schema, passes, fails):
     validator = SchemaValidator(schema, skip_patterns=True)
     assert len(validator.skipped) == 1
     assert validator.check(passes) is None
@@ -252,7 +252,7 @@ def test_a_foreign_pattern_that_is_not_supported_can_be_skipped(schema, passes, 
 
 
 @pytest.mark.rule("SCH-10")
-def test_the_number_and_the_size_of_patterns_are_bounded():
+def test_number_and_size_of_patterns_are_bounded():
     SchemaValidator({"anyOf": [{"pattern": f"^{n}$"} for n in range(200)]})
     with pytest.raises(RemoteProtocolError, match="more than 200 patterns"):
         SchemaValidator({"anyOf": [{"pattern": f"^{n}$"} for n in range(201)]})
@@ -263,11 +263,11 @@ def test_the_number_and_the_size_of_patterns_are_bounded():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda n: "|".join(rf"\w{{{many}}}x{n}" for many in range(100)),  # too large
+        lambda n: "|".join(rf"\w{{{count}}}x{n}" for count in range(100)),  # too large
         lambda n: "(?i:\\w)" * 200 + str(n),
     ],
 )
-def test_few_of_many_costly_patterns_are_compiled(make, monkeypatch):
+def test_only_a_few_of_many_costly_patterns_are_compiled(make, monkeypatch):
     compiled = set()
 
     def compile_(schema, **options):
@@ -292,28 +292,28 @@ def test_few_of_many_costly_patterns_are_compiled(make, monkeypatch):
         (r"(.*)*,(.*)*,(.*)*;", ",", ""),
     ],
 )
-def test_an_evil_pattern_takes_linear_time(pattern, letter, end):
+def test_evil_pattern_takes_linear_time(pattern, letter, end):
     texts = SchemaValidator({"pattern": pattern})
     names = SchemaValidator({"patternProperties": {pattern: False}})
 
     def checked(text):
-        told = texts.check(text)
-        assert told == f"structuredContent: breaks pattern: {pattern!r}"
+        found = texts.check(text)
+        assert found == f"structuredContent: breaks pattern: {pattern!r}"
         assert names.check({text: 1}) is None
 
     assert grows_in_proportion(checked, lambda size: letter * size + end, 100_000)
 
 
 @pytest.mark.rule("SCH-10")
-@pytest.mark.usefixtures("frugal")
-def test_the_larger_a_pattern_the_less_text_it_is_tried_on():
+@pytest.mark.usefixtures("limited_memory")
+def test_larger_pattern_is_tried_on_less_text():
     text = "ab" * 8_000
     for count, is_checked in ((100, True), (900, True), (999, False)):
         validator = SchemaValidator({"pattern": f"[ab]*a[ab]{{{count}}}c"})
         assert (validator.check(text) != TOO_MUCH) is is_checked
 
 
-# --- too much work
+# --- bounds of work
 
 
 def doubled(levels):
@@ -344,14 +344,14 @@ def doubled(levels):
         ({"type": "integer"}, [0] * 2_000_001),
     ],
 )
-@pytest.mark.usefixtures("frugal")
-def test_a_value_that_would_take_too_long_is_reported_and_not_checked(schema, value):
+@pytest.mark.usefixtures("limited_memory")
+def test_value_that_would_take_too_long_is_not_checked(schema, value):
     assert SchemaValidator(schema).check(value) == TOO_MUCH
 
 
 @pytest.mark.rule("SCH-10")
-@pytest.mark.usefixtures("frugal")
-def test_unevaluated_within_unevaluated_is_known_to_be_expensive():
+@pytest.mark.usefixtures("limited_memory")
+def test_nested_unevaluated_keywords_count_as_expensive():
     schema = {"properties": {"a": {"type": "integer"}}}
     for _ in range(20):
         schema = {"allOf": [schema], "unevaluatedProperties": {"type": "integer"}}
@@ -359,52 +359,52 @@ def test_unevaluated_within_unevaluated_is_known_to_be_expensive():
 
 
 @pytest.mark.rule("SCH-10")
-@pytest.mark.usefixtures("frugal")
-def test_a_fault_in_a_large_value_costs_no_copies_of_it():
+@pytest.mark.usefixtures("limited_memory")
+def test_problem_in_a_large_value_is_reported_without_copies():
     validator = SchemaValidator({"anyOf": [{"type": "string"}] * 1_000})
     assert validator.check([1]) == "structuredContent: breaks anyOf"
-    told = validator.check(list(range(100_000)))
-    assert told == "structuredContent: breaks its schema somewhere"
+    found = validator.check(list(range(100_000)))
+    assert found == "structuredContent: breaks its schema somewhere"
     validator = SchemaValidator({"items": {"type": "integer"}})
-    told = validator.check([*range(1_000_000), "x"])
-    assert told == "structuredContent[1000000]: expected type 'integer', got str"
+    found = validator.check([*range(1_000_000), "x"])
+    assert found == "structuredContent[1000000]: expected type 'integer', got str"
     optional = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
     validator = SchemaValidator({"items": {"properties": {"a": optional}}})
-    told = validator.check([*({"a": n} for n in range(20_000)), {"a": "x"}])
-    assert told == "structuredContent[20000].a: breaks anyOf"
+    found = validator.check([*({"a": n} for n in range(20_000)), {"a": "x"}])
+    assert found == "structuredContent[20000].a: breaks anyOf"
     lists = [{"items": {"type": kind}} for kind in ("string", "null", "array")]
     validator = SchemaValidator({"anyOf": lists})
     assert validator.check([1] * 1_000) == "structuredContent: breaks anyOf"
-    told = validator.check([1] * 100_000)
-    assert told == "structuredContent: breaks its schema somewhere"
-    told = SchemaValidator(doubled(16)).check(7)
-    assert told == "structuredContent: breaks its schema somewhere"
+    found = validator.check([1] * 100_000)
+    assert found == "structuredContent: breaks its schema somewhere"
+    found = SchemaValidator(doubled(16)).check(7)
+    assert found == "structuredContent: breaks its schema somewhere"
     deep = SchemaValidator({"items": {"$ref": "#"}, "type": "array"})
     value = 7
     for _ in range(200):
         value = [value]
-    told = deep.check(value)
-    assert told.startswith("structuredContent[0][0]")
-    assert len(told) < 300
+    found = deep.check(value)
+    assert found.startswith("structuredContent[0][0]")
+    assert len(found) < 300
     names = {"properties": {"n" * 150: {"$ref": "#"}}, "maximum": 1}
     assert SchemaValidator(names).check({"n" * 150: {"n" * 150: 2}}) == (
         f"structuredContent.{'n' * 150}.{'n' * 48}...: breaks maximum: 1"
     )
 
 
-def test_a_problem_is_short_whatever_is_in_value_and_schema():
+def test_problem_is_short_and_printable():
     name, text = "n" * 100_000, "\x1b]0;x\x07\n" * 1_000
     schema = {"properties": {name: {"const": text}}, "required": [name]}
     validator = SchemaValidator(schema)
     for value in ({}, {name: text + "x"}):
-        told = validator.check(value)
-        assert len(told) < 500
-        assert told.isprintable()
+        found = validator.check(value)
+        assert len(found) < 500
+        assert found.isprintable()
 
 
 @pytest.mark.rule("SCH-10")
-def test_a_bound_that_takes_too_long_to_find_counts_as_endless(monkeypatch):
-    # From one level of the value to the next it costs one more, so it never settles.
+def test_bound_that_takes_too_long_to_compute_counts_as_infinite(monkeypatch):
+    # Each level of the value adds one to the cost, so the bound never settles.
     schema = {
         "items": {"$ref": "#/$defs/a"},
         "$defs": {
@@ -424,7 +424,7 @@ def test_a_bound_that_takes_too_long_to_find_counts_as_endless(monkeypatch):
 
 
 @pytest.mark.rule("SCH-10")
-def test_the_depth_of_value_and_schema_together_is_bounded():
+def test_combined_depth_of_value_and_schema_is_bounded():
     chain = {"items": {"$ref": "#/items"}}
     for _ in range(30):
         chain = {"allOf": [chain]}
@@ -435,7 +435,7 @@ def test_the_depth_of_value_and_schema_together_is_bounded():
         assert (validator.check(value) == TOO_MUCH) is (depth + 2 > 4_096 // 32)
 
 
-# --- the bound against the validator itself, which is asked to count
+# --- the bound compared with the validator's own count
 
 
 def bound(schema, value):
@@ -450,7 +450,7 @@ def bound(schema, value):
     [
         ({"allOf": [{}, {}]}, 1, 3),
         ({"items": {}}, [1, 2, 3], 1 + 3),
-        # Names count as parts as deep as the members they name.
+        # Names count as parts, at the depth of the members they name.
         ({"properties": {"a": {}, "b": {}}}, {"a": 1, "b": 2}, 1 + 4),
         ({"properties": {"a": {}}, "additionalProperties": {}}, {"a": 1}, 1 + 4),
         ({"allOf": [{"items": {}}, {"items": {}}]}, [1], 3 + 2),
@@ -463,7 +463,7 @@ def bound(schema, value):
         ({"multipleOf": 0.5}, 1, 1 + 200),
     ],
 )
-def test_the_bound_counts(schema, value, expected):
+def test_work_bound_has_the_expected_value(schema, value, expected):
     assert bound(schema, value) == expected
 
 
@@ -495,7 +495,7 @@ VALUES = st.recursive(
 
 
 @given(SCHEMAS.filter(lambda schema: isinstance(schema, dict)), VALUES)
-def test_the_validator_never_does_more_than_the_bound(schema, value):
+def test_validator_never_exceeds_the_work_bound(schema, value):
     count = 0
 
     class Counter:
@@ -513,7 +513,7 @@ def test_the_validator_never_does_more_than_the_bound(schema, value):
     assert count <= bound(schema, value)
 
 
-def test_a_free_member_of_a_broad_schema_may_be_deep():
+def test_unconstrained_member_of_a_broad_schema_may_be_deep():
     def checked(schema_and_value):
         validator, value = schema_and_value
         assert validator.check(value) is None
@@ -525,7 +525,7 @@ def test_a_free_member_of_a_broad_schema_may_be_deep():
             value = {"a": value}
         return SchemaValidator({"properties": {**broad, "free": {}}}), {"free": value}
 
-    # Where each level of the value met each member, it were the square.
+    # If each level of the value met each member, the cost would be quadratic.
     assert grows_in_proportion(checked, make, 240)
 
 
@@ -548,63 +548,63 @@ def result(content=None, **options):
 
 @pytest.fixture
 def known():
-    made = KnownTools(lambda *_: None)
-    made.add([tool("plain"), tool("counts", SCHEMA)])
-    return made
+    tools = KnownTools(lambda *_: None)
+    tools.add([tool("plain"), tool("counts", SCHEMA)])
+    return tools
 
 
-def test_a_tool_is_known_from_the_list_that_told_of_it(known):
+def test_listed_tool_is_known(known):
     assert known.get("counts").output_schema == SCHEMA
     assert known.get("other") is None
 
 
-def test_a_result_that_keeps_its_promise_has_no_problem(known):
+def test_valid_structured_content_has_no_problem(known):
     for number in range(2):
         assert known.problem("counts", result({"count": number})) is None
 
 
-def test_a_result_that_breaks_its_promise_is_told(known):
+def test_invalid_structured_content_is_a_problem(known):
     assert "count" in known.problem("counts", result({"count": "many"}))
 
 
-def test_a_result_without_what_the_schema_demands_is_told(known):
+def test_missing_structured_content_is_a_problem(known):
     assert known.problem("counts", result()) == (
         "it has no structured content, which its output schema demands"
     )
 
 
 @pytest.mark.parametrize("name", ["plain", "other"])
-def test_who_promised_nothing_breaks_nothing(known, name):
+def test_tool_without_an_output_schema_has_no_problem(known, name):
     assert known.problem(name, result({"count": "many"})) is None
 
 
-def test_a_failure_is_bound_by_no_schema(known):
+def test_error_result_is_not_validated(known):
     assert known.problem("counts", result(is_error=True)) is None
 
 
-def test_a_tool_that_is_listed_again_promises_what_it_says_now(known):
+def test_relisted_tool_replaces_its_schema(known):
     assert known.problem("counts", result({"count": "many"})) is not None
     known.add([tool("counts", {"type": "object"})])
     assert known.problem("counts", result({"count": "many"})) is None
 
 
-def test_a_schema_that_cannot_be_used_says_why(known):
+def test_unusable_schema_raises_an_error(known):
     known.add([tool("odd", {"type": 7})])
     with pytest.raises(RemoteProtocolError):
         known.problem("odd", result({}))
 
 
-def test_when_the_tools_changed_nothing_is_known_any_more(known):
+def test_tools_list_changed_clears_the_known_tools(known):
     known.invalidate("notifications/resources/list_changed", None)
     assert known.get("plain") is not None
     known.invalidate("notifications/tools/list_changed", None)
     assert known.get("plain") is known.get("counts") is None
 
 
-def test_a_schema_with_patterns_that_are_skipped_says_so_once():
-    told = []
-    known = KnownTools(lambda *skipped: told.append(skipped))
+def test_skipped_patterns_are_reported_once():
+    reports = []
+    known = KnownTools(lambda *skipped: reports.append(skipped))
     known.add([tool("odd", {"pattern": "(?=a)b"})])
     for _ in range(2):
         assert known.problem("odd", result({})) is None
-    assert told == [("odd", ("(?=a)b",))]
+    assert reports == [("odd", ("(?=a)b",))]

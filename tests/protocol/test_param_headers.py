@@ -1,4 +1,4 @@
-"""Which of a tool's arguments are mirrored into headers, and how."""
+"""Which tool arguments are mirrored into headers, and how."""
 
 import pytest
 from hypothesis import given
@@ -69,11 +69,11 @@ VALID = {
         ),
         [],
     ),
-    "under a keyword that nobody knows": (schema(a={"x-foo": mirrored("A")}), []),
+    "under an unknown keyword": (schema(a={"x-foo": mirrored("A")}), []),
     "a schema for anything": (schema(a=True), []),
     "no schema": (None, []),
     "a schema that is true": (True, []),
-    "properties that are none": ({"properties": [1]}, []),
+    "malformed properties": ({"properties": [1]}, []),
     "256 of them": (
         schema(**{f"p{n}": mirrored(f"P{n}") for n in range(256)}),
         [(f"Mcp-Param-P{n}", (f"p{n}",)) for n in range(256)],
@@ -121,7 +121,7 @@ IN_A = {
 @pytest.mark.rule("HDR-06", "HDR-07", "HDR-08", "HDR-09", "HDR-10")
 @pytest.mark.attack("S19")
 @pytest.mark.parametrize(("annotated", "expected", "where"), IN_A.values(), ids=IN_A)
-def test_an_invalid_annotation_is_refused_by_place(annotated, expected, where):
+def test_invalid_annotation_is_refused_with_its_path(annotated, expected, where):
     with pytest.raises(InvalidMessage) as caught:
         find_param_headers(schema(taken=mirrored("Taken"), a=annotated))
     assert caught.value.expected == expected
@@ -129,19 +129,19 @@ def test_an_invalid_annotation_is_refused_by_place(annotated, expected, where):
 
 
 @pytest.mark.rule("HDR-10")
-def test_the_root_itself_cannot_be_annotated():
+def test_root_schema_cannot_be_annotated():
     with pytest.raises(InvalidMessage, match=CHAIN):
         find_param_headers(mirrored("A"))
 
 
 @pytest.mark.attack("S13", "S14")
-def test_a_hostile_schema_costs_no_more_than_its_size():
+def test_hostile_schema_costs_no_more_than_its_size():
     deep = mirrored("A")
     for _ in range(100):
         deep = schema(**{"n" * 50: deep})
     (header,) = find_param_headers(deep)
     assert len(header.path) == 100
-    assert find_param_headers(schema(n=deep)) == ()  # deeper than is looked
+    assert find_param_headers(schema(n=deep)) == ()  # deeper than the search goes
     wide = schema(**{f"p{n}": mirrored(f"P{n}") for n in range(257)})
     with pytest.raises(InvalidMessage, match="at most 256"):
         find_param_headers(wide)
@@ -167,7 +167,7 @@ JSON = st.recursive(
 
 @pytest.mark.attack("S12")
 @given(JSON)
-def test_any_json_as_a_schema_gives_headers_or_is_refused(value):
+def test_any_json_schema_gives_headers_or_is_refused(value):
     try:
         found = find_param_headers(value)
     except InvalidMessage:
@@ -195,7 +195,7 @@ MIRRORED = {
 
 @pytest.mark.rule("HDR-09", "HDR-16", "HDR-17", "HDR-19")
 @pytest.mark.parametrize(("value", "header"), MIRRORED.values(), ids=MIRRORED)
-def test_an_argument_is_mirrored_as_its_text(value, header):
+def test_argument_is_mirrored_as_its_text(value, header):
     assert mirror_params(headers_for(A=("a",)), {"a": value}) == [
         ("Mcp-Param-A", header)
     ]
@@ -206,7 +206,7 @@ def test_an_argument_is_mirrored_as_its_text(value, header):
 @pytest.mark.parametrize(
     "value", [2**53, -(2**53), 1.5, 1e300, float("inf"), float("nan"), [], {}, b""]
 )
-def test_an_argument_without_a_header_form_is_refused_by_name(value):
+def test_argument_without_a_header_form_is_refused_by_name(value):
     with pytest.raises(
         LocalProtocolError, match=r"argument f\.a is mirrored into Mcp-P"
     ):
@@ -214,7 +214,7 @@ def test_an_argument_without_a_header_form_is_refused_by_name(value):
 
 
 @pytest.mark.rule("HDR-14", "HDR-15")
-def test_a_value_is_read_at_its_exact_path_and_left_out_where_there_is_none():
+def test_value_is_read_at_its_exact_path_and_omitted_if_absent():
     found = headers_for(
         A=("a",), B=("f", "b"), C=("f", "c"), D=("s", "d"), E=("e", "e")
     )
@@ -228,6 +228,6 @@ def test_a_value_is_read_at_its_exact_path_and_left_out_where_there_is_none():
     | st.booleans()
     | st.integers(-(2**53) + 1, 2**53 - 1)
 )
-def test_what_a_client_mirrors_its_server_finds_in_the_body(value):
+def test_mirrored_header_matches_the_argument_in_the_body(value):
     ((name, header),) = mirror_params(headers_for(A=("a",)), {"a": value})
     assert header_matches(header, value, header=name)

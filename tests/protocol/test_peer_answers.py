@@ -1,4 +1,4 @@
-"""What comes in as an answer to a call of ours, and what the call's owner is told."""
+"""Responses to our calls, and the events that the owner of the calls receives."""
 
 import pytest
 from wire_tables import ALL, STATELESS, Error, Row, check, make_peer, msg, wire_table
@@ -21,7 +21,7 @@ def invalid(path, got, expected):
 
 
 def broken(name, line, path, got, expected):
-    """Make the row of an answer that breaks the rules and so fails its call."""
+    """Make the row of an invalid response that fails its call."""
     error = invalid(path, got, expected)
     events = (("failed", 1, error),)
     return Row(name=name, data=line, events=events, stats={"invalid": 1})
@@ -81,13 +81,13 @@ def test_an_error_reaches_the_call_with_its_id(row):
     Row(name="error after the result",
         data=msg('"id":1,"result":{}') + msg('"id":1,"error":{"code":1,"message":""}'),
         events=(DONE,), stats={"unknown": 1}),
-    Row(name="before anything was asked", opens=(), data=msg('"id":1,"result":{}'),
+    Row(name="before any request", opens=(), data=msg('"id":1,"result":{}'),
         stats={"unknown": 1}),
-    Row(name="to the server's own kind of call", role="server", opens=(),
+    Row(name="to a server without calls", role="server", opens=(),
         data=msg('"id":1,"result":{}') + msg('"id":1,"error":{"code":1,"message":""}'),
         stats={"unknown": 2}),
 )  # fmt: skip
-def test_an_answer_to_no_open_call_is_counted_and_disturbs_none(row):
+def test_response_without_an_open_call_is_only_counted(row):
     check(row)
 
 
@@ -108,7 +108,7 @@ def test_an_answer_to_no_open_call_is_counted_and_disturbs_none(row):
         data=msg('"id":1,"result":{}') + msg('"id":2,"result":{}'),
         events=(("answered", 2, {}),)),
 )  # fmt: skip
-def test_an_answer_to_a_cancelled_call_is_counted_as_late(row):
+def test_response_to_a_cancelled_call_is_counted_as_late(row):
     check(row)
 
 
@@ -144,13 +144,13 @@ def retyped(spelling, got):
     retyped("1.0", "1.0"),
     Row(name="in an error", data=msg('"id":"1","error":{"code":1,"message":"m"}'),
         events=(("failed", 1, Error(InvalidMessage, path="response.id")),)),
-    Row(name="the call whose twin it is", opens=TWO, data=msg('"id":"2","result":{}'),
+    Row(name="the id of a call as text", opens=TWO, data=msg('"id":"2","result":{}'),
         events=(("failed", 2, Error(InvalidMessage, path="response.id")),),
         open_after=(1,)),
-    Row(name="the twin of an answered call", stats={"unknown": 1}, events=(DONE,),
+    Row(name="the id of an answered call as text", stats={"unknown": 1}, events=(DONE,),
         data=msg('"id":1,"result":{}') + msg('"id":"1","result":{}')),
 )  # fmt: skip
-def test_an_id_that_changed_its_type_fails_the_call_at_once(row):
+def test_response_with_a_retyped_id_fails_the_call(row):
     check(row)
 
 
@@ -171,28 +171,28 @@ def unrelated(spelling, kind="invalid"):
     unrelated('"\u0661"', "unknown"),
     Row(name="no id", data=msg('"result":{}'), stats={"invalid": 1}, open_after=(1,)),
 )  # fmt: skip
-def test_an_id_that_only_resembles_ours_ends_no_call(row):
+def test_similar_id_does_not_end_the_call(row):
     check(row)
 
 
-NAMELESS = '"error":{"code":-32600,"message":"which?"}'
+NO_ID = '"error":{"code":-32600,"message":"which?"}'
 
 
 @pytest.mark.rule("RPC-08")
 @pytest.mark.pain("P18")
 @wire_table(
-    Row(name="without id, one open", data=msg(NAMELESS),
+    Row(name="without id, one open", data=msg(NO_ID),
         events=(("failed", 1, Error(InvalidRequest, code=-32600,
                                     method="tools/call")),)),
-    Row(name="id null, one open", data=msg('"id":null', NAMELESS),
+    Row(name="id null, one open", data=msg('"id":null', NO_ID),
         events=(("failed", 1, Error(InvalidRequest, code=-32600,
                                     method="tools/call")),)),
-    Row(name="without id, several open", opens=TWO, data=msg(NAMELESS),
+    Row(name="without id, several open", opens=TWO, data=msg(NO_ID),
         stats={"unknown": 1}, open_after=(1, 2)),
-    Row(name="without id, none open", opens=(), data=msg(NAMELESS),
+    Row(name="without id, none open", opens=(), data=msg(NO_ID),
         stats={"unknown": 1}),
     Row(name="without id, one of two answered before", opens=TWO,
-        data=msg('"id":1,"result":{}') + msg(NAMELESS),
+        data=msg('"id":1,"result":{}') + msg(NO_ID),
         events=(DONE, ("failed", 2, Error(InvalidRequest)))),
 )  # fmt: skip
 def test_an_error_without_id_fails_the_only_open_call(row):
@@ -215,11 +215,11 @@ def test_an_error_without_id_fails_the_only_open_call(row):
     broken("jsonrpc is missing", b'{"id":1,"result":{}}\n',
            "message.jsonrpc", "nothing", "'2.0'"),
 )  # fmt: skip
-def test_an_answer_against_the_rules_fails_its_call_and_says_where(row):
+def test_invalid_response_fails_its_call_with_a_path(row):
     check(row)
 
 
-def test_a_broken_answer_shows_the_first_200_bytes_of_its_line():
+def test_error_of_a_broken_response_holds_200_bytes_of_its_line():
     peer, owner = make_peer(opens=("tools/call",))
     line = msg('"id":1,"result":[{}]'.format(",".join(["0"] * 200)))
     peer.receive(line)
@@ -235,5 +235,5 @@ def test_a_broken_answer_shows_the_first_200_bytes_of_its_line():
         data=msg('"id":1,"method":"ping"'), events=(("requested", 1, "ping", None),),
         open_after=(1,)),
 )  # fmt: skip
-def test_a_request_with_the_id_of_our_call_does_not_end_it(row):
+def test_request_with_the_id_of_our_call_does_not_end_it(row):
     check(row)

@@ -1,4 +1,4 @@
-"""Batches: received at 2025-03-26, refused everywhere else, never sent as requests."""
+"""Batches: received at 2025-03-26, refused at every other revision, never requested."""
 
 import pytest
 from wire_tables import (
@@ -28,11 +28,11 @@ TWO = ("tools/call", "tools/list")
 
 
 def batch(*messages):
-    """Return the line of a batch of messages, each as `msg` or another JSON text."""
+    """Return the line of a batch of messages, each from `msg` or another JSON text."""
     return b"[" + b",".join(message.rstrip(b"\n") for message in messages) + b"]\n"
 
 
-def asked(id):
+def called(id):
     return ("requested", id, "ask", None)
 
 
@@ -40,33 +40,33 @@ def cancelled(id):
     return msg('"method":"notifications/cancelled"', params(f'{{"requestId":{id}}}'))
 
 
-def server_row(name, *messages, **facts):
+def server_row(name, *messages, **options):
     return Row(name=name, role="server", revisions=BATCHES, opens=(), answers=True,
-               data=batch(*messages), **facts)  # fmt: skip
+               data=batch(*messages), **options)  # fmt: skip
 
 
 @pytest.mark.rule("RPC-13")
 @pytest.mark.fault("F12")
 @wire_table(
-    server_row("one request", msg('"id":1', ASK), events=(asked(1),),
+    server_row("one request", msg('"id":1', ASK), events=(called(1),),
                sent=([answered(1)],)),
     server_row("two requests", msg('"id":1', ASK), msg('"id":"b"', ASK),
-               events=(asked(1), asked("b")), sent=([answered(1), answered("b")],)),
+               events=(called(1), called("b")), sent=([answered(1), answered("b")],)),
     server_row("request and notification", msg('"id":1', ASK), msg('"method":"note"'),
-               events=(asked(1), ("notified", "note", None, None)),
+               events=(called(1), ("notified", "note", None, None)),
                sent=([answered(1)],)),
     server_row("an answer only", msg('"id":7,"result":{}'), stats={"unknown": 1}),
     server_row("a broken request among good ones", msg('"id":1', ASK),
                msg('"id":2', ASK, params("[]")), msg('"id":3', ASK),
-               events=(asked(1), asked(3)), stats={"invalid": 1},
+               events=(called(1), called(3)), stats={"invalid": 1},
                sent=([Refusal(-32600, id=2), answered(1), answered(3)],)),
     server_row("members that are no objects", b"1", b"[]", b"null", msg('"id":1', ASK),
-               events=(asked(1),), stats={"invalid": 3}, sent=([answered(1)],)),
+               events=(called(1),), stats={"invalid": 3}, sent=([answered(1)],)),
     server_row("the same id twice", msg('"id":1', ASK), msg('"id":1', ASK),
-               events=(asked(1),), stats={"invalid": 1}, sent=([answered(1)],)),
+               events=(called(1),), stats={"invalid": 1}, sent=([answered(1)],)),
     server_row("empty", stats={"invalid": 1}),
 )  # fmt: skip
-def test_a_servers_answers_to_a_batch_leave_together_as_one_batch(row):
+def test_server_answers_a_batch_with_one_batch(row):
     check(row)
 
 
@@ -74,7 +74,7 @@ def test_a_servers_answers_to_a_batch_leave_together_as_one_batch(row):
 @wire_table(
     server_row("alone", msg('"id":1', INITIALIZE), sent=([Refusal(-32600, id=1)],)),
     server_row("beside a request", msg('"id":1', INITIALIZE), msg('"id":2', ASK),
-               events=(asked(2),), sent=([Refusal(-32600, id=1), answered(2)],)),
+               events=(called(2),), sent=([Refusal(-32600, id=1), answered(2)],)),
 )  # fmt: skip
 def test_initialize_in_a_batch_is_refused_in_the_batch(row):
     check(row)
@@ -83,13 +83,13 @@ def test_initialize_in_a_batch_is_refused_in_the_batch(row):
 @pytest.mark.rule("CAN-05", "RPC-13")
 @wire_table(
     server_row("one of two", msg('"id":1', ASK), msg('"id":2', ASK), cancelled(1),
-               events=(asked(1), asked(2), ("withdrawn", 1)), sent=([answered(2)],)),
+               events=(called(1), called(2), ("withdrawn", 1)), sent=([answered(2)],)),
     server_row("all", msg('"id":1', ASK), cancelled(1),
-               events=(asked(1), ("withdrawn", 1))),
-    server_row("before it comes", cancelled(1), msg('"id":1', ASK), events=(asked(1),),
+               events=(called(1), ("withdrawn", 1))),
+    server_row("before it comes", cancelled(1), msg('"id":1', ASK), events=(called(1),),
                sent=([answered(1)],)),
 )  # fmt: skip
-def test_a_member_taken_back_in_its_own_batch_is_not_answered(row):
+def test_request_cancelled_in_its_own_batch_is_not_answered(row):
     check(row)
 
 
@@ -106,12 +106,12 @@ def test_a_member_taken_back_in_its_own_batch_is_not_answered(row):
                 ("answered", 2, {})), stats={"invalid": 1}),
     Row(name="an answer and a request", revisions=BATCHES, answers=True,
         data=batch(msg('"id":1,"result":{}'), msg('"id":9', ASK)),
-        events=(("answered", 1, {}), asked(9)), sent=([answered(9)],)),
+        events=(("answered", 1, {}), called(9)), sent=([answered(9)],)),
     Row(name="empty", revisions=BATCHES, data=b"[]\n", stats={"invalid": 1},
         open_after=(1,)),
 )  # fmt: skip
 @pytest.mark.case("B07")
-def test_a_client_takes_the_answers_out_of_a_batch(row):
+def test_client_reads_the_responses_of_a_batch(row):
     check(row)
 
 
@@ -121,27 +121,27 @@ def test_a_client_takes_the_answers_out_of_a_batch(row):
           revisions=WITH_REFUSAL, data=data, stats={"noise": 1},
           sent=(Refusal(-32600),))
       for name, data in (("batch", batch(msg('"id":1', ASK))), ("empty", b"[]\n"))),
-    Row(name="batch of a client whose revision has no form for the answer",
+    Row(name="batch of a client at a revision without such an error",
         role="server", opens=(), revisions=WITHOUT_REFUSAL,
         data=batch(msg('"id":1', ASK)), stats={"noise": 1}),
     Row(name="batch of a server", revisions=(None, *ELSEWHERE), open_after=(1,),
         data=batch(msg('"id":1,"result":{}')), stats={"noise": 1}),
 )  # fmt: skip
-def test_a_batch_elsewhere_is_refused_whole(row):
+def test_batch_at_another_revision_is_refused_as_a_whole(row):
     check(row)
 
 
-# Answered while more happens...
+# Answered in the middle of other events...
 
 
 def in_flight(*ids):
-    """Return a server's peer that waits for its own answers to a batch."""
+    """Return a server's peer with unanswered requests of one batch."""
     peer, owner = make_peer("server", *BATCHES)
     peer.receive(batch(*(msg(f'"id":{id}', ASK) for id in ids)))
     return peer, owner
 
 
-def test_the_batch_leaves_with_its_last_answer_in_the_order_they_were_given():
+def test_batch_is_sent_with_its_last_answer_in_answer_order():
     peer, owner = in_flight(1, 2, 3)
     assert peer.answer(3, {"n": 3}) is None
     assert peer.refuse(1, InternalError("no")) is None
@@ -152,7 +152,7 @@ def test_the_batch_leaves_with_its_last_answer_in_the_order_they_were_given():
 
 
 @pytest.mark.rule("CAN-05")
-def test_taking_back_the_last_member_lets_the_others_answers_leave():
+def test_cancelling_the_last_request_sends_the_other_answers():
     peer, owner = in_flight(1, 2)
     peer.answer(1, {})
     peer.receive(cancelled(2))
@@ -163,15 +163,15 @@ def test_taking_back_the_last_member_lets_the_others_answers_leave():
     assert peer.answer(2, {}) is None
 
 
-def test_an_owner_may_answer_at_once():
+def test_requests_may_be_answered_inside_on_request():
     peer, owner = make_peer("server", *BATCHES)
-    owner.on_request = lambda *about: owner.events.append(peer.answer(about[0], {}))
+    owner.on_request = lambda *args: owner.events.append(peer.answer(args[0], {}))
     peer.receive(batch(msg('"id":1', ASK), msg('"id":2', ASK)))
     assert owner.events == [None, None]
     assert [answer["id"] for answer in one_message(owner.transmitted[0])] == [1, 2]
 
 
-def test_an_answer_that_is_no_json_leaves_the_batch_waiting():
+def test_unencodable_answer_leaves_the_batch_pending():
     peer, _ = in_flight(1, 2)
     peer.answer(1, {})
     with pytest.raises(LocalProtocolError):
@@ -180,7 +180,7 @@ def test_an_answer_that_is_no_json_leaves_the_batch_waiting():
     assert len(one_message(peer.refuse(2, InternalError("no")))) == 2
 
 
-def test_an_answer_as_deep_as_can_be_sent_alone_can_be_sent_in_a_batch():
+def test_answer_of_the_maximum_depth_fits_into_a_batch():
     deep = []
     for _ in range(251):
         deep = [deep]
@@ -191,7 +191,7 @@ def test_an_answer_as_deep_as_can_be_sent_alone_can_be_sent_in_a_batch():
 
 
 @pytest.mark.attack("S13")
-def test_a_batch_over_the_limit_is_refused_and_told_to_nobody():
+def test_batch_over_the_limit_is_refused_without_events():
     peer, owner = make_peer("server", *BATCHES, limits=Limits(batch=4))
     calls = [msg(f'"id":{id}', ASK) for id in ("1", "null", '"b"', "4", "5")]
     peer.receive(batch(*calls))
@@ -205,4 +205,4 @@ def test_a_batch_over_the_limit_is_refused_and_told_to_nobody():
     assert len(owner.transmitted) == 1
     assert peer.stats.invalid == 2
     peer.receive(batch(*calls[:1]))
-    assert owner.events == [asked(1)]
+    assert owner.events == [called(1)]

@@ -1,4 +1,4 @@
-"""How a peer takes in bytes: noise, damage, marks, line ends, limits, the end."""
+"""How a peer reads bytes: noise, damage, BOMs, line ends, limits, end of stream."""
 
 import json
 from collections import deque
@@ -29,14 +29,14 @@ from mcpwire.limits import Limits
 
 DONE = ("answered", 1, {})
 RESULT = msg('"id":1,"result":{}')
-UNAGREED_TOO = (None, *ALL)
-NOT_BATCHING = tuple(name for name in UNAGREED_TOO if name not in BATCHES)
+ANY_REVISION = (None, *ALL)
+NOT_BATCHING = tuple(name for name in ANY_REVISION if name not in BATCHES)
 TWO = ("tools/call", "tools/list")
 DEEP = "[" * 2_000 + "]" * 2_000
 
 
-def noise(name, *lines, revisions=UNAGREED_TOO):
-    """Make the row of lines that are no messages, before the answer to call 1."""
+def noise(name, *lines, revisions=ANY_REVISION):
+    """Make the row of noise lines before the response to call 1."""
     data = b"".join(line + b"\n" for line in lines)
     noisy = sum(bool(line.strip()) for line in lines)
     return Row(
@@ -57,14 +57,14 @@ def noise(name, *lines, revisions=UNAGREED_TOO):
     noise("scalars", b"1", b'"text"', b"true", b"null", b"-0.5"),
     noise("objects that are no messages", b"{}", b'{"level":"info"}', b'{"id":9}'),
     noise("logs that hold an id like ours", b'{"id":1,"msg":"m"}', b'{"id":"1"}'),
-    noise("nothing but a version", b'{"jsonrpc":"2.0"}'),
+    noise("only a version", b'{"jsonrpc":"2.0"}'),
     noise("half a message", b'{"jsonrpc":"2.0","method":"x","params":{'),
     noise("NUL bytes", b"\x00", b"\x00\x00{}"),
     noise("UTF-16", "{}".encode("utf-16-be")),
     noise("a batch elsewhere", b"[" + RESULT.strip() + b"]", revisions=NOT_BATCHING),
     noise("an empty array elsewhere", b"[]", revisions=NOT_BATCHING),
 )
-def test_noise_from_a_server_is_counted_and_the_next_answer_arrives(row):
+def test_noise_is_counted_and_the_next_response_arrives(row):
     check(row)
 
 
@@ -73,11 +73,11 @@ def answer_holding(text, encoding="utf-8"):
 
 
 def unreadable(name, line):
-    """Make the row of a damaged answer to call 1, before a good one to call 2."""
+    """Make the row of a damaged response to call 1, before a valid one to call 2."""
     error = Error(InvalidMessage, path="message", expected="JSON in UTF-8")
     events = (("failed", 1, error), ("answered", 2, {}))
     data = line + msg('"id":2,"result":{}')
-    return Row(name=name, opens=TWO, revisions=UNAGREED_TOO, data=data, events=events)
+    return Row(name=name, opens=TWO, revisions=ANY_REVISION, data=data, events=events)
 
 
 @pytest.mark.pain("P17")
@@ -93,21 +93,21 @@ def unreadable(name, line):
     unreadable("a number beyond all floats", answer_holding("1e999")),
     unreadable("a raw control character", answer_holding('"\x01"')),
     unreadable("too deep", answer_holding(DEEP)),
-    Row(name="an unknown call's answer", revisions=UNAGREED_TOO, events=(DONE,),
+    Row(name="an unknown call's answer", revisions=ANY_REVISION, events=(DONE,),
         data=msg('"id":9,"result":{"a":NaN}') + RESULT, stats={"noise": 1}),
-    Row(name="the only answer's id in another type", revisions=UNAGREED_TOO,
+    Row(name="the only answer's id in another type", revisions=ANY_REVISION,
         data=msg('"id":"1","result":{"a":NaN}') + RESULT, events=(DONE,),
         stats={"noise": 1}),
-    Row(name="a notification", revisions=UNAGREED_TOO, events=(DONE,),
+    Row(name="a notification", revisions=ANY_REVISION, events=(DONE,),
         data=msg('"method":"notifications/message"', params('{"a":NaN}')) + RESULT,
         stats={"noise": 1}),
 )  # fmt: skip
-def test_one_unreadable_answer_fails_its_call_and_no_other(row):
+def test_unreadable_response_fails_only_its_call(row):
     check(row)
 
 
 def refused_request(name, id, line, revisions):
-    """Make the row of a damaged request whose id can be read."""
+    """Make the row of a damaged request with a readable id."""
     sent = (Refusal(-32700, id=id),)
     stats = {"invalid": 1}
     return Row(name=name, role="server", opens=(), revisions=revisions, data=line,
@@ -120,15 +120,15 @@ ASK = '"method":"tools/call"'
 @pytest.mark.pain("P17")
 @pytest.mark.rule("RPC-08")
 @wire_table(
-    refused_request("NaN", 7, msg('"id":7', ASK, params('{"a":NaN}')), UNAGREED_TOO),
+    refused_request("NaN", 7, msg('"id":7', ASK, params('{"a":NaN}')), ANY_REVISION),
     refused_request("no UTF-8", "a-1", msg('"id":"a-1"', ASK, params('{"a":"?"}'))
-                    .replace(b"?", b"\xff"), UNAGREED_TOO),
+                    .replace(b"?", b"\xff"), ANY_REVISION),
     refused_request("too deep", 0, msg('"id":0', ASK, params(f'{{"a":{DEEP}}}')),
-                    UNAGREED_TOO),
+                    ANY_REVISION),
     Row(name="to a client inside a session", revisions=SESSION, open_after=(1,),
         data=msg('"id":1,"method":"roots/list"', params('{"a":NaN}')),
         sent=(Refusal(-32700, id=1),), stats={"invalid": 1}),
-    Row(name="to a client that answers nothing", revisions=STATELESS, open_after=(1,),
+    Row(name="to a stateless client", revisions=STATELESS, open_after=(1,),
         data=msg('"id":1,"method":"roots/list"', params('{"a":NaN}')),
         stats={"invalid": 1}),
     Row(name="in flight already", role="server", opens=(), answers=True,
@@ -136,15 +136,15 @@ ASK = '"method":"tools/call"'
         events=(("requested", 7, "tools/call", None),), stats={"invalid": 1},
         sent=({"jsonrpc": "2.0", "id": 7, "result": {"to": [7, "tools/call"]}},)),
 )  # fmt: skip
-def test_an_unreadable_request_is_refused_by_its_id_where_that_is_certain(row):
+def test_unreadable_request_is_refused_by_its_id(row):
     check(row)
 
 
 DAMAGED = '"a":NaN'
 
 
-def nameless(name, line, code, counted):
-    """Make two rows: with the one form of an error without id, and where it lacks."""
+def no_id(name, line, code, counted):
+    """Make two rows: for revisions with errors without an id, and for the others."""
     shared = {"role": "server", "opens": (), "data": line, "stats": counted}
     return (
         Row(name=f"{name}, answered", revisions=ERRORS_WITHOUT_ID,
@@ -155,31 +155,31 @@ def nameless(name, line, code, counted):
 
 @pytest.mark.rule("RPC-08")
 @wire_table(
-    *nameless("text", b"GET / HTTP/1.1\n", -32700, {"noise": 1}),
-    *nameless("scalar", b"42\n", -32600, {"noise": 1}),
-    *nameless("no members", b"{}\n", -32600, {"noise": 1}),
-    *nameless("no method", msg(params("{}")), -32600, {"noise": 1}),
-    *nameless("damaged, no id", msg(ASK, DAMAGED), -32700, {"noise": 1}),
-    *nameless("damaged, id true", msg('"id":true', ASK, DAMAGED), -32700, {"noise": 1}),
-    *nameless("damaged, id beyond 64 bit", msg(f'"id":{2**64}', ASK, DAMAGED), -32700,
+    *no_id("text", b"GET / HTTP/1.1\n", -32700, {"noise": 1}),
+    *no_id("scalar", b"42\n", -32600, {"noise": 1}),
+    *no_id("no members", b"{}\n", -32600, {"noise": 1}),
+    *no_id("no method", msg(params("{}")), -32600, {"noise": 1}),
+    *no_id("damaged, no id", msg(ASK, DAMAGED), -32700, {"noise": 1}),
+    *no_id("damaged, id true", msg('"id":true', ASK, DAMAGED), -32700, {"noise": 1}),
+    *no_id("damaged, id beyond 64 bit", msg(f'"id":{2**64}', ASK, DAMAGED), -32700,
               {"noise": 1}),
-    *nameless("damaged in the id", msg('"id":"?"', ASK).replace(b"?", b"\xff"), -32700,
+    *no_id("damaged in the id", msg('"id":"?"', ASK).replace(b"?", b"\xff"), -32700,
               {"noise": 1}),
-    *nameless("surrogate in the id", msg('"id":"\\ud800"', ASK), -32700, {"noise": 1}),
-    *nameless("id null", msg('"id":null', ASK), -32600, {"invalid": 1}),
-    *nameless("id 1.0", msg('"id":1.0', ASK), -32600, {"invalid": 1}),
-    *nameless("id true", msg('"id":true', ASK), -32600, {"invalid": 1}),
-    *nameless("id an array", msg('"id":[]', ASK), -32600, {"invalid": 1}),
+    *no_id("surrogate in the id", msg('"id":"\\ud800"', ASK), -32700, {"noise": 1}),
+    *no_id("id null", msg('"id":null', ASK), -32600, {"invalid": 1}),
+    *no_id("id 1.0", msg('"id":1.0', ASK), -32600, {"invalid": 1}),
+    *no_id("id true", msg('"id":true', ASK), -32600, {"invalid": 1}),
+    *no_id("id an array", msg('"id":[]', ASK), -32600, {"invalid": 1}),
 )  # fmt: skip
-def test_what_has_no_readable_id_is_refused_only_where_errors_may_lack_one(row):
+def test_message_without_a_readable_id_is_refused_if_the_revision_can(row):
     check(row)
 
 
 @wire_table(
-    *(Row(name=spelling, revisions=UNAGREED_TOO, open_after=(1,), stats={"invalid": 1},
+    *(Row(name=spelling, revisions=ANY_REVISION, open_after=(1,), stats={"invalid": 1},
           data=msg(f'"id":{spelling}', ASK)) for spelling in ("null", "1.0", "true")),
 )  # fmt: skip
-def test_a_client_never_refuses_what_has_no_readable_id(row):
+def test_client_never_refuses_a_message_without_a_readable_id(row):
     check(row)
 
 
@@ -211,15 +211,15 @@ WHITE = "\u000b\u000c\u001c\u001d\u001e\r"
     Row(name="a second mark is no mark", data=b"\n\xef\xbb\xbf{}\n" + RESULT,
         events=(DONE,), stats={"messages": 2, "noise": 1}),
 )  # fmt: skip
-def test_lines_end_at_a_newline_only_and_text_arrives_as_it_was_sent(row):
+def test_only_a_newline_ends_a_line_and_text_is_preserved(row):
     check(row)
 
 
-# Limits and diagnosis...
+# Limits and diagnostics...
 
 
 @pytest.mark.parametrize("size", [1, 7, 4_096])
-def test_what_came_before_a_message_over_the_limit_is_delivered(size):
+def test_events_before_a_message_over_the_limit_are_delivered(size):
     peer, owner = make_peer(opens=TWO, limits=Limits(message=64))
     data = RESULT + msg('"id":2,"result":{{"a":"{}"}}'.format("x" * 64)) + RESULT
     chunks = [data[start : start + size] for start in range(0, len(data), size)]
@@ -234,19 +234,19 @@ def test_what_came_before_a_message_over_the_limit_is_delivered(size):
     assert owner.events == [DONE]
 
 
-MANY = b"[" + b"{}," * 400_000 + b"{}]"
-FEW = Limits(values=600_000)
+LARGE_LIST = b"[" + b"{}," * 400_000 + b"{}]"
+VALUE_LIMITS = Limits(values=600_000)
 
 
 @pytest.mark.attack("X12")
-def test_an_answer_of_too_many_values_fails_its_call_alone():
-    peer, owner = make_peer(opens=TWO, limits=FEW)
-    peer.receive(msg(f'"id":1,"result":{{"a":{MANY.decode()}}}') + RESULT)
+def test_response_of_too_many_values_fails_only_its_call():
+    peer, owner = make_peer(opens=TWO, limits=VALUE_LIMITS)
+    peer.receive(msg(f'"id":1,"result":{{"a":{LARGE_LIST.decode()}}}') + RESULT)
     peer.receive(msg('"id":2,"result":{}'))
     (kind, id, error), second = owner.events
     assert (kind, id, type(error)) == ("failed", 1, MessageTooLarge)
     assert error.limit == 600_000
-    assert error.__traceback__ is None  # whoever keeps it keeps no message
+    assert error.__traceback__ is None  # a stored error does not keep the message
     assert "holds more than 600000 values (Limits.values)" in str(error)
     assert second == ("answered", 2, {})
     assert (peer.stats.messages, peer.stats.invalid, peer.stats.noise) == (3, 1, 0)
@@ -263,9 +263,9 @@ def test_an_answer_of_too_many_values_fails_its_call_alone():
         ('"id":9,"result":', None),
     ],
 )
-def test_a_request_of_too_many_values_is_refused_and_the_next_is_taken(role, head, id):
-    peer, owner = make_peer(role=role, revision="2025-11-25", limits=FEW)
-    peer.receive(msg(head + MANY.decode()))
+def test_request_of_too_many_values_is_refused_and_the_next_accepted(role, head, id):
+    peer, owner = make_peer(role=role, revision="2025-11-25", limits=VALUE_LIMITS)
+    peer.receive(msg(head + LARGE_LIST.decode()))
     peer.receive(msg('"id":2,"method":"ping","params":{}'))
     assert owner.events == [("requested", 2, "ping", {})]
     assert peer.stats.invalid == 1
@@ -278,7 +278,7 @@ def test_a_request_of_too_many_values_is_refused_and_the_next_is_taken(role, hea
         assert "Limits.values" in answer["error"]["message"]
 
 
-def test_a_message_as_long_as_the_limit_is_taken():
+def test_message_of_exactly_the_limit_is_accepted():
     line = msg('"id":1,"result":{"a":"xx"}')
     peer, owner = make_peer(opens=TWO, limits=Limits(message=len(line) - 1))
     peer.receive(line)
@@ -286,18 +286,18 @@ def test_a_message_as_long_as_the_limit_is_taken():
 
 
 @pytest.mark.pain("P15")
-def test_the_first_noise_is_kept_shortened_and_readable():
+def test_first_noise_lines_are_kept_shortened_and_decoded():
     peer, _ = make_peer(limits=Limits(noise_lines=2))
     peer.receive(b"  hello\xff \r\n" + b"y" * 500 + b"\nthird\n")
     assert peer.stats.noise == 3
     assert peer.stats.noise_lines == ["hello\ufffd", "y" * 200]
 
 
-# The end...
+# End of stream...
 
 
 @pytest.mark.pain("P14")
-def test_the_end_delivers_an_unterminated_last_line():
+def test_end_delivers_an_unterminated_last_line():
     peer, owner = make_peer(opens=TWO)
     peer.receive(RESULT[:-1])
     assert owner.events == []
@@ -306,7 +306,7 @@ def test_the_end_delivers_an_unterminated_last_line():
     assert (peer.stats.messages, peer.outstanding) == (1, {})
 
 
-def test_the_end_counts_half_a_message_as_noise_and_a_blank_not_at_all():
+def test_end_counts_a_partial_message_as_noise_and_ignores_blanks():
     peer, owner = make_peer(opens=TWO)
     peer.receive(RESULT[:-4])
     assert [call.number for call in peer.end()] == [1, 2]
@@ -318,7 +318,7 @@ def test_the_end_counts_half_a_message_as_noise_and_a_blank_not_at_all():
     assert peer.stats.messages == 0
 
 
-def test_after_the_end_no_answer_leaves():
+def test_end_discards_unanswered_requests():
     peer, owner = make_peer("server")
     peer.receive(msg('"id":1,"method":"ping"'))
     assert 1 in peer.unanswered
@@ -329,7 +329,7 @@ def test_after_the_end_no_answer_leaves():
 
 
 @pytest.mark.parametrize("rest", [b"", b"garbage\n", b'"scalar"\n'])
-def test_an_end_amid_a_read_silences_what_follows_in_it(rest):
+def test_ending_the_peer_inside_receive_drops_the_rest(rest):
     # An owner that cannot write ends the peer from inside `transmit`.
     peer, owner = make_peer("server", None)
     owner.transmit = lambda data: peer.end()
@@ -339,7 +339,7 @@ def test_an_end_amid_a_read_silences_what_follows_in_it(rest):
     assert peer.stats.noise == 1
 
 
-# Anything...
+# Random input...
 
 
 @pytest.mark.fault("F13", "F11")
@@ -348,9 +348,7 @@ def test_an_end_amid_a_read_silences_what_follows_in_it(rest):
     st.sampled_from(["client", "server"]),
     st.sampled_from([None, *ALL]),
 )
-def test_arbitrary_bytes_are_received_or_too_large_and_nothing_else(
-    chunks, role, revision
-):
+def test_arbitrary_bytes_are_received_or_too_large(chunks, role, revision):
     peer, owner = make_peer(role, revision, limits=Limits(message=100))
     try:
         for chunk in chunks:
@@ -402,7 +400,7 @@ def test_any_mixture_of_members_is_received(lines, role, revision):
 
 
 @pytest.mark.parametrize("half", [b"{", b"[", b"7", b'{"jsonrpc":"2.0","id":1,'])
-def test_a_half_line_at_the_end_is_answered_to_nobody(half):
+def test_partial_line_at_the_end_is_not_answered(half):
     peer, owner = make_peer("server")
     peer.receive(half)
     owner.transmit = lambda data: pytest.fail(f"answered {data!r}")

@@ -1,7 +1,7 @@
-"""Two peers joined by bytes that arrive in any pieces, at any time: what always holds.
+"""Two peers joined by bytes that arrive in any pieces, at any time: the invariants.
 
-Every call ends exactly once, at most one answer to an id leaves, what was taken back
-is never told as answered, ids are used once, and both sides know what is open.
+Every call ends exactly once, at most one response to an id is sent, a cancelled call
+is never reported as answered, ids are used once, and both sides know the open calls.
 """
 
 import json
@@ -31,7 +31,7 @@ CODE = -32001
 
 
 class Call:
-    """A call of a side's, and how it ended."""
+    """A call of one side, and how it ended."""
 
     def __init__(self, method):
         self.method = method
@@ -40,7 +40,7 @@ class Call:
 
 
 class Side:
-    """One end: a real peer, the record of what must hold, and its outgoing bytes."""
+    """One end: a real peer, the record of the invariants, and its outgoing bytes."""
 
     def __init__(self, role, revision):
         self.role = role
@@ -58,7 +58,7 @@ class Side:
     def requests_in(self, *states):
         return [id for id, (_, state) in self.requests.items() if state in states]
 
-    # What the peer tells...
+    # Events of the peer...
 
     def on_result(self, call, result):
         assert call.state == "open"
@@ -90,7 +90,7 @@ class Side:
     def transmit(self, data):
         self.send(data)
 
-    # What leaves and arrives...
+    # Sending and receiving...
 
     def send(self, line):
         assert line.endswith(b"\n")
@@ -104,7 +104,7 @@ class Side:
         self.lines.append(line)
 
     def settle(self, id, line):
-        """Note that a request was answered; in a batch its line leaves later."""
+        """Note that a request was answered; in a batch its line is sent later."""
         method, state = self.requests[id]
         if state != "in flight":
             assert line is None
@@ -115,16 +115,16 @@ class Side:
 
     def take(self, size):
         """Return the next bytes that arrive at the other end."""
-        taken = bytearray()
-        while self.lines and len(taken) < size:
+        piece_bytes = bytearray()
+        while self.lines and len(piece_bytes) < size:
             line = self.lines[0]
-            piece = line[self.offset : self.offset + size - len(taken)]
-            taken += piece
+            piece = line[self.offset : self.offset + size - len(piece_bytes)]
+            piece_bytes += piece
             self.offset += len(piece)
             if self.offset == len(line):
                 self.lines.popleft()
                 self.offset = 0
-        return bytes(taken)
+        return bytes(piece_bytes)
 
 
 SIDE = st.integers(0, 1)
@@ -136,7 +136,7 @@ def choose(options, choice):
 
 
 class TwoPeers(RuleBasedStateMachine):
-    """A connection and what may happen on it."""
+    """A connection and everything that may happen on it."""
 
     def __init__(self):
         super().__init__()
@@ -163,7 +163,7 @@ class TwoPeers(RuleBasedStateMachine):
 
     @rule(at=SIDE, choice=CHOICE)
     def drop_request(self, at, choice):
-        # What never left is the last line, and nothing of it has arrived.
+        # A request that was never sent is the last line, and none of it has arrived.
         side = self.sides[at]
         newest = side.peer.requests_sent
         if not side.lines or newest not in side.with_state("open"):
@@ -192,7 +192,7 @@ class TwoPeers(RuleBasedStateMachine):
             side.settle(id, side.peer.refuse(id, error))
 
     @rule(at=SIDE, choice=CHOICE)
-    def answer_what_is_no_json(self, at, choice):
+    def send_unencodable_answer(self, at, choice):
         side = self.sides[at]
         id = choose(side.requests_in("in flight"), choice)
         if id is not None:
@@ -223,8 +223,8 @@ class TwoPeers(RuleBasedStateMachine):
     @rule(choice=CHOICE)
     def end_subscription(self, choice):
         server = self.sides[1]
-        heard = server.requests.items()
-        id = choose([id for id, (method, _) in heard if method == LISTEN], choice)
+        requests = server.requests.items()
+        id = choose([id for id, (method, _) in requests if method == LISTEN], choice)
         if id is not None:
             line = server.peer.notify("notifications/cancelled", {"requestId": id})
             server.send(line)
@@ -267,7 +267,7 @@ class TwoPeers(RuleBasedStateMachine):
         self.connect(self.revision)
 
     @invariant()
-    def both_know_what_is_open(self):
+    def both_know_the_open_calls(self):
         for side in getattr(self, "sides", ()):
             assert list(side.peer.outstanding) == side.with_state("open")
             for id, (_, state) in side.requests.items():
@@ -293,5 +293,5 @@ class TwoPeers(RuleBasedStateMachine):
 @pytest.mark.rule("RPC-05", "RPC-06", "CAN-05", "CAN-07", "CAN-08", "TR-STDIO-11")
 @pytest.mark.fault("F14", "F15")
 @pytest.mark.attack("S31")
-def test_whatever_two_peers_do_every_call_ends_exactly_once():
+def test_every_call_of_two_peers_ends_exactly_once():
     run_state_machine_as_test(TwoPeers, settings=settings(stateful_step_count=40))

@@ -1,4 +1,4 @@
-"""What leaves a peer: our requests, cancellations and notifications."""
+"""What a peer sends: requests, cancellations and notifications."""
 
 from types import SimpleNamespace
 
@@ -7,7 +7,7 @@ from wire_tables import (
     ALL,
     SESSION,
     STATELESS,
-    Mine,
+    Call,
     make_peer,
     msg,
     one_message,
@@ -21,7 +21,7 @@ from mcpwire.versions import LATEST, find_revision
 
 @pytest.mark.system("V20")
 @pytest.mark.rule("RPC-01", "RPC-03", "TR-STDIO-01", "TR-STDIO-03")
-def test_a_request_is_one_line_with_the_next_id():
+def test_request_is_one_line_with_the_next_id():
     peer, _ = make_peer()
     id, line = open_call(peer, "ping")
     assert id == 1
@@ -68,9 +68,7 @@ def test_ids_are_never_used_twice():
         ),
     ],
 )
-def test_progress_is_asked_for_with_the_id_and_the_params_given_stay_as_they_are(
-    params, sent
-):
+def test_progress_token_is_the_id_and_the_given_params_stay_unchanged(params, sent):
     peer, _ = make_peer()
     before = repr(params)
     _, line = open_call(peer, "m", params, progress=True)
@@ -78,10 +76,10 @@ def test_progress_is_asked_for_with_the_id_and_the_params_given_stay_as_they_are
     assert repr(params) == before
 
 
-def test_a_request_that_is_no_json_changes_nothing():
+def test_unencodable_request_changes_no_state():
     peer, _ = make_peer()
     with pytest.raises(LocalProtocolError) as raised:
-        peer.start_request("tools/call", {"a": {"b": [...]}}, Mine("tools/call"))
+        peer.start_request("tools/call", {"a": {"b": [...]}}, Call("tools/call"))
     assert "$.params.a.b[0]" in str(raised.value)
     assert (peer.outstanding, peer.requests_sent) == ({}, 0)
     assert open_call(peer)[0] == 1
@@ -89,28 +87,28 @@ def test_a_request_that_is_no_json_changes_nothing():
 
 @pytest.mark.rule("RPC-20", "TR-STDIO-07")
 @pytest.mark.parametrize("revision", [None, *STATELESS])
-def test_a_server_may_ask_nothing_outside_a_session(revision):
+def test_server_may_send_no_request_outside_a_session(revision):
     peer, _ = make_peer("server", revision)
     with pytest.raises(LocalProtocolError) as raised:
-        peer.start_request("sampling/createMessage", {}, Mine("sampling/createMessage"))
+        peer.start_request("sampling/createMessage", {}, Call("sampling/createMessage"))
     assert "'sampling/createMessage'" in str(raised.value)
     assert (peer.outstanding, peer.requests_sent) == ({}, 0)
 
 
 @pytest.mark.parametrize("revision", SESSION)
-def test_a_server_may_ask_inside_a_session(revision):
+def test_server_may_send_requests_inside_a_session(revision):
     peer, owner = make_peer("server", revision)
     assert open_call(peer, "roots/list")[0] == 1
     peer.receive(msg('"id":1,"result":{"roots":[]}'))
     assert owner.events == [("answered", 1, {"roots": []})]
 
 
-# Giving up...
+# Cancelling...
 
 
 @pytest.mark.rule("CAN-01", "CAN-02", "CAN-12", "TR-STDIO-10", "LIFE-14")
 @pytest.mark.parametrize("revision", ALL)
-def test_a_cancelled_call_is_over_and_the_peer_is_told_its_id(revision):
+def test_cancelled_call_is_closed_and_its_id_is_sent_to_the_peer(revision):
     peer, owner = make_peer(revision=revision, opens=("tools/call", "tools/call"))
     assert one_message(peer.cancel(2, "no longer needed")) == {
         "jsonrpc": "2.0",
@@ -123,7 +121,7 @@ def test_a_cancelled_call_is_over_and_the_peer_is_told_its_id(revision):
 
 @pytest.mark.system("A31")
 @pytest.mark.rule("CAN-01", "CAN-02")
-def test_a_call_that_is_not_open_cannot_be_cancelled():
+def test_call_that_is_not_open_cannot_be_cancelled():
     peer, _ = make_peer(opens=("tools/call",))
     assert peer.cancel(7, "unknown") is None
     peer.receive(msg('"id":1,"result":{}'))
@@ -142,7 +140,7 @@ def test_initialize_is_never_cancelled(revision):
 
 
 @pytest.mark.rule("LIFE-05")
-def test_before_a_revision_is_agreed_no_cancellation_leaves():
+def test_cancellation_is_not_sent_before_the_agreement():
     peer, owner = make_peer(revision=None, opens=("server/discover", "tools/call"))
     assert peer.cancel(1, "timeout") is None
     peer.revision = find_revision("2025-11-25")
@@ -151,7 +149,7 @@ def test_before_a_revision_is_agreed_no_cancellation_leaves():
     assert (owner.events, peer.stats.late, peer.stats.unknown) == ([], 1, 0)
 
 
-def test_a_cancellation_that_is_no_json_leaves_the_call_open():
+def test_unencodable_cancellation_leaves_the_call_open():
     peer, owner = make_peer(opens=("tools/call",))
     with pytest.raises(LocalProtocolError):
         peer.cancel(1, "\ud800")
@@ -160,7 +158,7 @@ def test_a_cancellation_that_is_no_json_leaves_the_call_open():
     assert owner.events == [("answered", 1, {})]
 
 
-def test_a_forgotten_call_is_told_to_nobody():
+def test_dropped_call_receives_no_event():
     peer, owner = make_peer(opens=("tools/call", "tools/call"))
     peer.drop_request(1)
     peer.drop_request(1)
@@ -177,7 +175,7 @@ def test_a_forgotten_call_is_told_to_nobody():
     ("params", "members"),
     [(None, {}), ({}, {"params": {}}), ({"a": "\n"}, {"params": {"a": "\n"}})],
 )
-def test_a_notification_is_one_line_without_an_id(params, members):
+def test_notification_is_one_line_without_an_id(params, members):
     peer, _ = make_peer()
     line = peer.notify("notifications/x", params)
     assert one_message(line) == {
@@ -187,12 +185,12 @@ def test_a_notification_is_one_line_without_an_id(params, members):
     }
 
 
-def test_requests_that_get_no_answer_are_counted_and_so_is_the_line_being_told():
-    seen = []
+def test_unanswered_requests_and_the_current_line_length_are_counted():
+    line_lengths = []
 
     class Owner:
         def __getattr__(self, name):
-            return lambda *_: seen.append(peer.stats.line_bytes)
+            return lambda *_: line_lengths.append(peer.stats.line_bytes)
 
     peer = Peer(Owner(), role="client")
     peer.revision = LATEST
@@ -209,10 +207,10 @@ def test_requests_that_get_no_answer_are_counted_and_so_is_the_line_being_told()
     peer.receive(b'{"jsonrpc":"2.0","id":3,"result":{}}\n')
     peer.end()
     assert peer.stats.unanswered == 4
-    assert seen[0] == len(line.rstrip())
+    assert line_lengths[0] == len(line.rstrip())
 
 
-def test_a_question_after_too_many_is_refused_with_the_reason():
+def test_too_many_questions_error_names_the_reason():
     error = too_many_questions()
     assert error.code == -32600
     assert error.message.endswith(f": {TOO_MANY_REASON}")

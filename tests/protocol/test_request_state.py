@@ -1,4 +1,4 @@
-"""What a client keeps for us between rounds: as it was made, for whom and for what."""
+"""Request state that a client keeps between rounds: integrity, binding, expiry."""
 
 import base64
 import json
@@ -41,7 +41,7 @@ leaves = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_
 values = leaves | st.lists(leaves, max_size=3) | st.dictionaries(st.text(), leaves)
 
 
-def refused(given, binding=BINDING, keys=(KEY,), now=0.0):
+def refusal_of(given, binding=BINDING, keys=(KEY,), now=0.0):
     with pytest.raises(InvalidParams) as caught:
         unseal(given, binding, keys, now)
     return caught.value.message
@@ -52,46 +52,46 @@ def refused(given, binding=BINDING, keys=(KEY,), now=0.0):
     st.dictionaries(st.text(), values, max_size=3),
     st.dictionaries(st.text(), values, max_size=3),
 )
-def test_what_was_sealed_comes_back_as_it_was(answer, kept):
+def test_sealed_state_is_restored(answer, stored):
     state = attrs.evolve(
-        STATE, answers={"one": RecordedAnswer("roots/list", answer)}, stored=kept
+        STATE, answers={"one": RecordedAnswer("roots/list", answer)}, stored=stored
     )
     assert unseal(seal(state, BINDING, KEY), BINDING, [KEY], 0.0) == state
 
 
-def test_a_state_is_read_until_the_second_in_which_it_ends():
+def test_state_is_valid_until_its_last_second():
     assert unseal(SEALED, BINDING, [KEY], 999.9) == STATE
 
 
 @pytest.mark.rule("MRTR-09")
 @pytest.mark.case("F16")
-def test_a_state_that_is_too_old_is_refused_and_that_is_said():
-    assert "too old" in refused(SEALED, now=1000.0)
+def test_expired_state_is_refused_as_too_old():
+    assert "too old" in refusal_of(SEALED, now=1000.0)
 
 
-def test_a_forged_state_is_never_said_to_be_too_old():
-    assert refused(SEALED, now=1000.0, keys=[OTHER_KEY]) == refused("x")
+def test_forged_state_is_not_called_too_old():
+    assert refusal_of(SEALED, now=1000.0, keys=[OTHER_KEY]) == refusal_of("x")
 
 
 @pytest.mark.rule("MRTR-08")
 @given(st.data())
-def test_no_flipped_bit_is_accepted(data):
+def test_state_with_a_flipped_bit_is_refused(data):
     raw = bytearray(SEALED.encode())
     position = data.draw(st.integers(0, len(raw) - 1))
     raw[position] ^= 1 << data.draw(st.integers(0, 6))
-    refused(raw.decode())
+    refusal_of(raw.decode())
 
 
 @pytest.mark.rule("MRTR-07", "MRTR-08")
 @given(st.integers(0, len(SEALED) - 1))
-def test_no_truncated_state_is_accepted(length):
-    refused(SEALED[:length])
-    refused(SEALED[length + 1 :])
+def test_truncated_state_is_refused(length):
+    refusal_of(SEALED[:length])
+    refusal_of(SEALED[length + 1 :])
 
 
 @pytest.mark.rule("MRTR-07")
 @pytest.mark.parametrize(
-    "given",
+    "sealed",
     [
         None,
         7,
@@ -111,14 +111,14 @@ def test_no_truncated_state_is_accepted(length):
         "a" * (MAX_STATE_BYTES + 1),
     ],
 )
-def test_whatever_is_no_state_is_refused_alike(given):
-    assert refused(given) == refused("x")
+def test_invalid_states_are_refused_with_the_same_message(sealed):
+    assert refusal_of(sealed) == refusal_of("x")
 
 
 @pytest.mark.rule("MRTR-07")
 @given(st.text())
-def test_no_text_is_taken_for_a_state(text):
-    refused(text)
+def test_random_text_is_refused(text):
+    refusal_of(text)
 
 
 @pytest.mark.rule("MRTR-09", "ELIC-17")
@@ -137,12 +137,12 @@ def test_no_text_is_taken_for_a_state(text):
         (OWNER, "tools/call", {}),
     ],
 )
-def test_a_state_is_good_for_its_owner_and_its_request_only(owner, method, params):
-    refused(SEALED, state_binding(owner, method, params))
+def test_state_is_valid_only_for_its_owner_and_request(owner, method, params):
+    refusal_of(SEALED, state_binding(owner, method, params))
 
 
 @pytest.mark.rule("MRTR-09")
-def test_fields_of_the_owner_do_not_run_into_each_other():
+def test_fields_of_the_owner_are_separated_in_the_binding():
     assert state_binding(("a", "b", None), "m", {}) != state_binding(
         ("ab", "", None), "m", {}
     )
@@ -151,8 +151,8 @@ def test_fields_of_the_owner_do_not_run_into_each_other():
     )
 
 
-def test_what_differs_from_round_to_round_is_not_bound():
-    again = {
+def test_binding_ignores_members_that_change_between_rounds():
+    params = {
         "arguments": {"to": ["a", {"b": None}], "amount": 5},
         "name": "pay",
         "_meta": {"progressToken": 9},
@@ -160,7 +160,7 @@ def test_what_differs_from_round_to_round_is_not_bound():
         "requestState": SEALED,
     }
     assert (
-        unseal(SEALED, state_binding(OWNER, "tools/call", again), [KEY], 0.0) == STATE
+        unseal(SEALED, state_binding(OWNER, "tools/call", params), [KEY], 0.0) == STATE
     )
 
 
@@ -177,53 +177,53 @@ def test_params_of_any_depth_are_bound_or_refused():
     assert state_binding(OWNER, "tools/call", {"arguments": at_the_bound})
 
 
-def test_an_older_key_is_read_and_the_newest_one_signs():
+def test_older_keys_still_unseal():
     assert unseal(SEALED, BINDING, [OTHER_KEY, KEY], 0.0) == STATE
-    refused(SEALED, keys=[OTHER_KEY])
-    refused(SEALED, keys=[])
+    refusal_of(SEALED, keys=[OTHER_KEY])
+    refusal_of(SEALED, keys=[])
 
 
-def test_a_state_of_another_purpose_with_the_same_key_is_refused():
-    """What is signed names its purpose, so that no other signature passes for it."""
+def test_signature_made_for_another_purpose_is_refused():
+    """The signed text names its purpose, so that no other signature passes for it."""
     import hmac
 
     text = SEALED.rpartition(".")[0]
     signature = hmac.digest(KEY, BINDING + text.encode(), "sha256")
     spelled = base64.urlsafe_b64encode(signature).rstrip(b"=").decode()
-    refused(f"{text}.{spelled}")
+    refusal_of(f"{text}.{spelled}")
 
 
-def test_the_client_can_read_a_state():
-    """The docstring promises no secrecy; nobody is to rely on one."""
+def test_sealed_state_is_readable_by_the_client():
+    """The docstring promises no secrecy; nobody should rely on it."""
     payload = SEALED.split(".")[1]
     members = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
     assert members["k"] == {"order": {"id": 7}}
 
 
-@pytest.mark.parametrize("kept", [{"a": "x" * MAX_STATE_BYTES}, {"a": float("nan")}])
-def test_a_state_that_cannot_be_sent_is_not_made(kept):
+@pytest.mark.parametrize("stored", [{"a": "x" * MAX_STATE_BYTES}, {"a": float("nan")}])
+def test_state_too_large_or_unencodable_is_not_sealed(stored):
     with pytest.raises(LocalProtocolError):
-        seal(attrs.evolve(STATE, stored=kept), BINDING, KEY)
+        seal(attrs.evolve(STATE, stored=stored), BINDING, KEY)
 
 
 @pytest.mark.parametrize("key", [b"", b"k" * 15, "k" * 32, None, bytearray(32)])
-def test_a_key_that_is_none_is_refused(key):
+def test_invalid_key_is_refused(key):
     with pytest.raises(ValueError, match="at least 16 random bytes"):
         check_key(key)
 
 
-def test_a_key_is_taken_as_it_is():
+def test_valid_key_is_returned_unchanged():
     assert check_key(KEY) is KEY
 
 
-def test_a_key_that_the_author_chose_stands_for_the_question_however_worded():
+def test_named_request_has_a_digest_independent_of_its_params():
     assert request_digest("roots/list", {}, is_named=True) == "roots/list"
     assert request_digest(
         "elicitation/create", {"a": 1}, is_named=True
     ) == request_digest("elicitation/create", {"a": 2}, is_named=True)
 
 
-def test_a_key_that_was_counted_stands_for_one_text_only():
+def test_unnamed_request_has_a_digest_of_its_params():
     def mark(method="elicitation/create", **params):
         return request_digest(method, params, is_named=False)
 

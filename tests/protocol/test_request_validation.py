@@ -1,4 +1,4 @@
-"""What of a POST is looked at, and what each fault is answered with."""
+"""Which parts of a POST are checked, and the error that answers each fault."""
 
 import contextlib
 
@@ -35,7 +35,7 @@ NEW = "2026-07-28"
 
 
 class Fields:
-    """Header fields; a list as value stands for a field that came several times."""
+    """Header fields; a list as value is a field that was sent several times."""
 
     def __init__(self, **fields):
         self.fields = {name.replace("_", "-"): value for name, value in fields.items()}
@@ -56,7 +56,7 @@ def head(version=NEW, method="tools/call", name="echo", **params):
     return fields
 
 
-def test_formats_that_fit_are_not_spoken_of():
+def test_matching_formats_pass():
     formats = ("application/json", "identity", None)
     assert check_formats(*formats, is_json_only=False) is None
 
@@ -72,14 +72,14 @@ def test_formats_that_fit_are_not_spoken_of():
         ({"content_type": "application/json", "accept": "text/html"}, 406),
     ],
 )
-def test_formats_that_do_not_fit_are_refused(fields, status):
+def test_unsupported_formats_are_refused(fields, status):
     names = ("content_type", "content_encoding", "accept")
     refused = check_formats(*map(fields.get, names), is_json_only=False)
     assert refused is not None
     assert refused[0] == status
 
 
-def test_who_answers_json_only_asks_for_no_more():
+def test_json_only_server_requires_only_json_in_accept():
     formats = ("application/json", None, "application/json")
     assert check_formats(*formats, is_json_only=True) is None
 
@@ -96,7 +96,7 @@ def test_who_answers_json_only_asks_for_no_more():
         b"\xef\xbb\xbf{}",
     ],
 )
-def test_what_is_no_json_is_a_parse_error_without_an_id(body):
+def test_invalid_json_is_a_parse_error_without_an_id(body):
     with pytest.raises(UnreadableMessage) as caught:
         read_json(body, 100)
     assert type(caught.value.error) is ParseError
@@ -112,7 +112,7 @@ def test_what_is_no_json_is_a_parse_error_without_an_id(body):
         (b'"id": 7, "result"', None),
     ],
 )
-def test_json_of_too_many_values_is_refused_before_it_is_decoded(head, id):
+def test_json_of_too_many_values_is_refused_before_decoding(head, id):
     body = b'{"jsonrpc": "2.0", ' + head + b": [" + b"{}," * 400_000 + b"{}]}"
     assert type(read_json(body, 900_000)) is dict
     with pytest.raises(UnreadableMessage) as caught:
@@ -141,7 +141,7 @@ def test_json_of_too_many_values_is_refused_before_it_is_decoded(head, id):
         ({"jsonrpc": "2.0", "id": 1, "result": {}, "error": {}}, None),
     ],
 )
-def test_what_is_no_message_is_an_invalid_request(value, id):
+def test_invalid_message_is_an_invalid_request(value, id):
     with pytest.raises(UnreadableMessage) as caught:
         read_message(value)
     assert type(caught.value.error) is InvalidRequest
@@ -150,7 +150,7 @@ def test_what_is_no_message_is_an_invalid_request(value, id):
 
 
 @pytest.mark.parametrize(
-    ("version", "spoken", "expected"),
+    ("version", "supported", "expected"),
     [
         (NEW, REVISIONS, True),
         (None, REVISIONS, False),
@@ -162,12 +162,12 @@ def test_what_is_no_message_is_an_invalid_request(value, id):
         (None, REVISIONS[:-1], False),
     ],
 )
-def test_the_head_shows_the_stateless_era(version, spoken, expected):
+def test_head_shows_the_stateless_era(version, supported, expected):
     fields = Fields(**({"mcp_protocol_version": version} if version else {}))
-    assert is_stateless(fields, spoken) is expected
+    assert is_stateless(fields, supported) is expected
 
 
-def test_a_head_that_says_what_the_body_says_passes():
+def test_matching_head_passes():
     check_head(head(), "tools/call", {"_meta": {KEY: NEW}})
 
 
@@ -186,7 +186,7 @@ def test_a_head_that_says_what_the_body_says_passes():
         head(method=["tools/call", "tools/call"]),
     ],
 )
-def test_a_head_that_says_something_else_is_a_mismatch(fields):
+def test_mismatching_head_is_refused(fields):
     with pytest.raises(HeaderMismatch):
         check_head(fields, "tools/call", {"_meta": {KEY: NEW}})
 
@@ -196,12 +196,12 @@ def test_a_head_that_says_something_else_is_a_mismatch(fields):
     "params",
     [None, {}, {"_meta": None}, {"_meta": []}, {"_meta": {}}, {"_meta": {KEY: 5}}],
 )
-def test_a_body_that_names_no_version_lacks_a_parameter(params):
+def test_missing_version_in_the_body_is_invalid_params(params):
     with pytest.raises(InvalidParams):
         check_head(head(), "tools/call", params)
 
 
-def test_a_head_without_a_version_is_the_first_fault():
+def test_missing_version_in_the_head_is_reported_first():
     with pytest.raises(HeaderMismatch):
         check_head(head(version=None), "tools/call", None)
 
@@ -218,14 +218,14 @@ def test_a_head_without_a_version_is_the_first_fault():
         ("tools/call", {}, None),
     ],
 )
-def test_a_name_that_the_head_repeats_passes(method, params, name):
+def test_matching_name_header_passes(method, params, name):
     check_mirrored(head(name=name), method, params)
 
 
 @pytest.mark.case("D13")
 @pytest.mark.rule("HDR-20", "HDR-21", "HDR-22", "HDR-23")
 @pytest.mark.parametrize(
-    ("said", "name", "passes"),
+    ("sent", "name", "passes"),
     [
         ("=?base64?w6k=?=", "é", True),
         ("", "", True),
@@ -240,13 +240,13 @@ def test_a_name_that_the_head_repeats_passes(method, params, name):
         ("echo", {"a": 1}, False),
     ],
 )
-def test_a_name_is_compared_as_it_is_meant(said, name, passes):
+def test_name_header_is_compared_after_decoding(sent, name, passes):
     params = {} if name is None else {"name": name}
     if passes:
-        check_mirrored(head(name=said), "tools/call", params)
+        check_mirrored(head(name=sent), "tools/call", params)
         return
     with pytest.raises(HeaderMismatch) as caught:
-        check_mirrored(head(name=said), "tools/call", params)
+        check_mirrored(head(name=sent), "tools/call", params)
     assert len(caught.value.message) < 400
     assert "Mcp-Name" in caught.value.message
 
@@ -258,7 +258,7 @@ COUNT = (ParamHeader("Mcp-Param-Count", ("count",)),)
 @pytest.mark.case("D13")
 @pytest.mark.rule("HDR-20", "HDR-21", "HDR-23", "HDR-24", "HDR-25", "HDR-26", "HDR-28")
 @pytest.mark.parametrize(
-    ("headers", "said", "arguments", "passes"),
+    ("headers", "sent", "arguments", "passes"),
     [
         (CITY, "Bonn", {"where": {"city": "Bonn"}}, True),
         (CITY, "=?base64?Qm9ubg==?=", {"where": {"city": "Bonn"}}, True),
@@ -278,9 +278,9 @@ COUNT = (ParamHeader("Mcp-Param-Count", ("count",)),)
         (COUNT, ["1", "1"], {"count": 1}, False),
     ],
 )
-def test_arguments_are_compared_as_they_are_meant(headers, said, arguments, passes):
+def test_argument_headers_are_compared_after_decoding(headers, sent, arguments, passes):
     fields = head()
-    fields.fields[headers[0].name.lower()] = said
+    fields.fields[headers[0].name.lower()] = sent
     params = {"name": "echo", "arguments": arguments}
     if passes:
         check_mirrored(fields, "tools/call", params, headers)
@@ -290,9 +290,9 @@ def test_arguments_are_compared_as_they_are_meant(headers, said, arguments, pass
 
 
 @given(st.text(st.characters(max_codepoint=255), max_size=30), st.text(max_size=30))
-def test_no_field_is_too_strange_to_be_compared(said, name):
+def test_any_name_header_matches_or_is_a_mismatch(sent, name):
     with contextlib.suppress(HeaderMismatch):
-        check_mirrored(head(name=said), "tools/call", {"name": name})
+        check_mirrored(head(name=sent), "tools/call", {"name": name})
 
 
 @pytest.mark.rule("TR-HTTP-27", "TR-HTTP-28")
@@ -314,5 +314,5 @@ def test_no_field_is_too_strange_to_be_compared(said, name):
         (HeaderMismatch(""), True, 400),
     ],
 )
-def test_errors_have_the_status_of_who_found_them(error, is_admitted, status):
+def test_http_status_depends_on_admission(error, is_admitted, status):
     assert http_status(error, is_admitted=is_admitted) == status

@@ -26,8 +26,8 @@ NOW = 784_111_777.0 - 3.0
 CALL, READ = "tools/call", "resources/read"
 
 
-def wait(error, method=CALL, *, idempotent=None, attempt=1, chance=0.5):
-    """Return the verdict on a failure."""
+def delay_of(error, method=CALL, *, idempotent=None, attempt=1, chance=0.5):
+    """Return the delay before a retry, or None."""
     return retry_delay(
         error,
         method,
@@ -40,12 +40,12 @@ def wait(error, method=CALL, *, idempotent=None, attempt=1, chance=0.5):
 
 
 def http(status, retry_after=None):
-    """Return the error of an answer without a JSON-RPC body."""
+    """Return the error of an HTTP response without a JSON-RPC body."""
     headers = {} if retry_after is None else {"retry-after": retry_after}
     return HTTPError(f"HTTP {status}", status=status, headers=headers)
 
 
-# What each failure allows: any request, or only one that may be repeated, or none.
+# Failures after which any request, only a repeatable one, or none is sent again.
 ANY = [
     ConnectError("refused", reason="refused"),
     ConnectError("no such host", reason="dns"),
@@ -87,15 +87,13 @@ NONE = [
 @pytest.mark.parametrize("idempotent", [None, False, True])
 @pytest.mark.parametrize("method", [CALL, READ, "x/own"])
 @pytest.mark.parametrize("error", ANY, ids=repr)
-def test_what_the_server_did_not_take_up_is_sent_again_whatever_it_is(
-    error, method, idempotent
-):
-    assert wait(error, method, idempotent=idempotent) is not None
+def test_unprocessed_request_is_always_retried(error, method, idempotent):
+    assert delay_of(error, method, idempotent=idempotent) is not None
 
 
 @pytest.mark.pain("P24")
 @pytest.mark.parametrize(
-    ("method", "idempotent", "again"),
+    ("method", "idempotent", "is_retried"),
     [
         (CALL, None, False),
         (CALL, False, False),
@@ -110,41 +108,41 @@ def test_what_the_server_did_not_take_up_is_sent_again_whatever_it_is(
     ],
 )
 @pytest.mark.parametrize("error", REPEATABLE, ids=repr)
-def test_what_may_have_run_is_sent_again_only_if_that_does_no_more(
-    error, method, idempotent, again
+def test_possibly_executed_request_is_retried_only_if_repeatable(
+    error, method, idempotent, is_retried
 ):
-    assert (wait(error, method, idempotent=idempotent) is not None) == again
+    assert (delay_of(error, method, idempotent=idempotent) is not None) == is_retried
 
 
 @pytest.mark.system("L-O6")
 @pytest.mark.pain("P24")
 @pytest.mark.parametrize("error", NONE, ids=repr)
-def test_other_failures_are_final(error):
+def test_other_failures_are_not_retried(error):
     for method in (CALL, READ):
-        assert wait(error, method, idempotent=True) is None
+        assert delay_of(error, method, idempotent=True) is None
 
 
 @pytest.mark.pain("P24")
 @pytest.mark.parametrize(
     ("attempt", "bound"), [(1, 1.0), (2, 2.0), (3, 4.0), (4, 6.0), (5, None), (9, None)]
 )
-def test_each_attempt_waits_longer_and_after_so_many_it_is_enough(attempt, bound):
+def test_each_attempt_waits_longer_until_the_attempts_are_used_up(attempt, bound):
     refused = ConnectError("refused", reason="refused")
     if bound is None:
-        assert wait(refused, attempt=attempt) is None
+        assert delay_of(refused, attempt=attempt) is None
     else:
-        assert wait(refused, attempt=attempt) == bound / 2
-        assert wait(refused, attempt=attempt, chance=0.0) == 0.0
-        assert wait(refused, attempt=attempt, chance=ALMOST_ONE) < bound
+        assert delay_of(refused, attempt=attempt) == bound / 2
+        assert delay_of(refused, attempt=attempt, chance=0.0) == 0.0
+        assert delay_of(refused, attempt=attempt, chance=ALMOST_ONE) < bound
 
 
 @pytest.mark.fault("F23")
-def test_a_connection_that_had_ended_before_is_replaced_at_once_but_not_for_ever():
+def test_closed_idle_connection_is_replaced_at_once_but_not_forever():
     ended = ConnectionClosed("idle connection was closed", sent=False)
-    assert wait(ended) == 0.0
-    assert wait(ended, attempt=2) == 1.0
-    assert wait(ended, attempt=5) is None
-    assert wait(ConnectionClosed("cut off", sent=True), READ) == 0.5
+    assert delay_of(ended) == 0.0
+    assert delay_of(ended, attempt=2) == 1.0
+    assert delay_of(ended, attempt=5) is None
+    assert delay_of(ConnectionClosed("cut off", sent=True), READ) == 0.5
 
 
 @pytest.mark.fault("F36")
@@ -154,40 +152,40 @@ def test_a_connection_that_had_ended_before_is_replaced_at_once_but_not_for_ever
     [("0", 0.0), ("2", 2.0), (DATE, 3.0), ("soon", 0.0), ("-1", 0.0), ("9" * 10, 1e9)],
 )
 @pytest.mark.parametrize("status", [429, 503])
-def test_the_time_to_come_back_is_honoured_and_nonsense_is_backed_off_from(
+def test_retry_after_is_a_lower_bound_and_nonsense_is_ignored(
     status, retry_after, least
 ):
     error = http(status, retry_after)
-    assert wait(error, chance=0.0) == least
-    assert wait(error, chance=0.5, attempt=2) == least + 1.0
+    assert delay_of(error, chance=0.0) == least
+    assert delay_of(error, chance=0.5, attempt=2) == least + 1.0
 
 
-def test_a_gateway_that_names_a_time_is_waited_for_too():
-    assert wait(http(502, "7"), READ, chance=0.0) == 7.0
+def test_retry_after_of_a_gateway_error_is_honoured():
+    assert delay_of(http(502, "7"), READ, chance=0.0) == 7.0
 
 
-def json_error(status, *, came_with=True):
+def json_error(status, *, with_cause=True):
     error = RPCError("busy", code=-32000)
     error.status = status
-    if came_with:
+    if with_cause:
         error.__cause__ = HTTPError("no", status=status, headers={"retry-after": "1"})
     return error
 
 
 @pytest.mark.fault("F36")
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
-def test_a_json_rpc_error_is_turned_away_as_its_http_error_says(status):
+def test_json_rpc_error_with_a_retry_status_becomes_its_http_error(status):
     error = json_error(status)
-    turned_away = declined_error(error)
-    assert turned_away.rpc_error is error
-    assert turned_away.status == status
-    assert turned_away.headers == {"retry-after": "1"}
+    declined = declined_error(error)
+    assert declined.rpc_error is error
+    assert declined.status == status
+    assert declined.headers == {"retry-after": "1"}
 
 
 @pytest.mark.parametrize("status", [None, 400, 404, 500])
-def test_any_other_json_rpc_error_is_the_servers_answer(status):
+def test_json_rpc_error_with_another_status_is_final(status):
     assert declined_error(json_error(status)) is None
 
 
-def test_a_json_rpc_error_without_its_http_error_is_the_servers_answer():
-    assert declined_error(json_error(503, came_with=False)) is None
+def test_json_rpc_error_without_its_http_error_is_final():
+    assert declined_error(json_error(503, with_cause=False)) is None

@@ -1,4 +1,4 @@
-"""When a lost connection is opened again, and what is sent on it once more."""
+"""When a lost connection is opened again, and which requests are sent again on it."""
 
 import pytest
 from hypothesis import given
@@ -16,80 +16,82 @@ RECOVERY = Recovery(backoff_initial=1.0, backoff_max=10.0, attempts=6)
 ALMOST_ONE = 1 - 2**-53
 
 
-def restarts(*, in_vain=0, now=0.0, recovery=RECOVERY):
-    """Return a state with so many openings in vain, the last of them now."""
-    made = RestartBackoff.of(recovery)
-    for _ in range(in_vain):
-        made.record_failure(now)
-    return made
+def backoff_after(*, failures=0, now=0.0, recovery=RECOVERY):
+    """Return the backoff after so many failed openings, the last of them now."""
+    backoff = RestartBackoff.of(recovery)
+    for _ in range(failures):
+        backoff.record_failure(now)
+    return backoff
 
 
 OPENED, FAILED, LOST, RESET = "record_open", "record_failure", "record_loss", "reset"
 
 
-def after(name, in_vain, *events, at=0.0, chance=0.5, delay, marks=()):
-    """Make the row of events after some openings in vain, and of the delay then."""
-    return pytest.param(in_vain, events, at, chance, delay, id=name, marks=marks)
+def row(name, failures, *events, at=0.0, chance=0.5, delay, marks=()):
+    """Make the row of events after some failed openings, and of the expected delay."""
+    return pytest.param(failures, events, at, chance, delay, id=name, marks=marks)
 
 
 @pytest.mark.parametrize(
-    ("in_vain", "events", "at", "chance", "delay"),
+    ("failures", "events", "at", "chance", "delay"),
     [
-        after("the first opening waits for nothing", 0, at=5.0, chance=0.9, delay=0.0),
-        after("at once after one that answered a call", 3, (OPENED, 0.0),
+        row("no delay before the first opening", 0, at=5.0, chance=0.9, delay=0.0),
+        row("no delay after an answered call", 3, (OPENED, 0.0),
               (LOST, 0.1, True), at=0.1, chance=0.9, delay=0.0,
               marks=pytest.mark.pain("P04")),
-        after("one that stood less than the longest delay", 1, (OPENED, 100.0),
+        row("shorter than the longest delay", 1, (OPENED, 100.0),
               (LOST, 109.99), at=109.99, delay=1.0),
-        after("one that stood that long has lived", 1, (OPENED, 100.0), (LOST, 110.0),
+        row("as long as the longest delay", 1, (OPENED, 100.0), (LOST, 110.0),
               at=110.0, delay=0.0),
-        after("an answer on the connection before says nothing", 0, (OPENED, 0.0),
+        row("an answer on an earlier connection", 0, (OPENED, 0.0),
               (LOST, 1.0, True), (OPENED, 1.0), (LOST, 1.0), at=1.0, delay=0.5),
-        after("the loss of what does not stand", 1, (LOST, 0.0), (OPENED, 0.0),
+        row("a loss without a connection", 1, (LOST, 0.0), (OPENED, 0.0),
               (FAILED, 0.0), (LOST, 0.0), delay=1.0),
-        *(after(f"{n} in vain, by {chance}", n, chance=chance, delay=bound * chance)
+        *(row(f"{n} in vain, by {chance}", n, chance=chance, delay=bound * chance)
           for n, bound in enumerate((1.0, 2.0, 4.0, 8.0, 10.0), 1)
           for chance in (0.0, 0.25, ALMOST_ONE)),
-        after("none after so many", 6, chance=0.0, delay=None),
-        after("none however much later", 6, at=1e9, chance=0.0, delay=None),
-        after("until somebody connects", 6, (RESET,), chance=0.9, delay=0.0),
-        after("what has passed is not waited for", 3, at=1.5, delay=0.5),
-        after("all of it has passed", 3, at=3.0, delay=0.0),
+        row("None after the last attempt", 6, chance=0.0, delay=None),
+        row("None at any later time", 6, at=1e9, chance=0.0, delay=None),
+        row("reset by a connection", 6, (RESET,), chance=0.9, delay=0.0),
+        row("elapsed time is subtracted", 3, at=1.5, delay=0.5),
+        row("the whole delay has elapsed", 3, at=3.0, delay=0.0),
     ],
 )  # fmt: skip
-def test_how_long_an_opening_waits(in_vain, events, at, chance, delay):
-    made = restarts(in_vain=in_vain)
-    for event, *when in events:
-        getattr(made, event)(*when[:1], **({"answered": True} if when[1:] else {}))
-    assert made.delay(at, chance) == delay
+def test_delay_depends_on_failures_and_elapsed_time(
+    failures, events, at, chance, delay
+):
+    backoff = backoff_after(failures=failures)
+    for event, *args in events:
+        getattr(backoff, event)(*args[:1], **({"answered": True} if args[1:] else {}))
+    assert backoff.delay(at, chance) == delay
 
 
-def test_surviving_the_handshake_is_not_living():
-    made = restarts()
-    for turn in range(RECOVERY.attempts):
-        assert made.delay(turn, 0.0) == 0.0
-        made.record_open(turn)
-        made.record_loss(turn)
-    assert made.delay(99.0, 0.0) is None
+def test_connection_lost_without_an_answer_counts_as_failed():
+    backoff = backoff_after()
+    for attempt in range(RECOVERY.attempts):
+        assert backoff.delay(attempt, 0.0) == 0.0
+        backoff.record_open(attempt)
+        backoff.record_loss(attempt)
+    assert backoff.delay(99.0, 0.0) is None
 
 
-def test_a_million_attempts_still_have_a_finite_delay():
-    made = restarts(in_vain=5_000, recovery=Recovery(attempts=1_000_000))
-    assert made.delay(0.0, 0.5) == 15.0
+def test_delay_after_very_many_failures_is_finite():
+    backoff = backoff_after(failures=5_000, recovery=Recovery(attempts=1_000_000))
+    assert backoff.delay(0.0, 0.5) == 15.0
 
 
 @given(
     st.lists(st.sampled_from([OPENED, FAILED, LOST, "answered"]), max_size=30),
     st.floats(0, ALMOST_ONE),
 )
-def test_no_order_of_events_gives_a_delay_out_of_bounds(events, chance):
-    made = RestartBackoff.of(RECOVERY)
+def test_delay_is_within_bounds_for_any_order_of_events(events, chance):
+    backoff = RestartBackoff.of(RECOVERY)
     for now, event in enumerate(events):
         if event == "answered":
-            made.record_loss(now, answered=True)
+            backoff.record_loss(now, answered=True)
         else:
-            getattr(made, event)(now)
-        delay = made.delay(now, chance)
+            getattr(backoff, event)(now)
+        delay = backoff.delay(now, chance)
         assert delay is None or 0.0 <= delay <= RECOVERY.backoff_max
 
 
@@ -109,9 +111,7 @@ def test_no_order_of_events_gives_a_delay_out_of_bounds(events, chance):
         ("x/unknown", False),
     ],
 )
-def test_what_may_have_run_is_sent_again_only_where_that_does_no_more(
-    method, is_repeated
-):
+def test_sent_request_is_repeated_only_if_its_method_allows_it(method, is_repeated):
     assert may_repeat(method, sent=True) is is_repeated
 
 
@@ -129,12 +129,12 @@ def test_what_may_have_run_is_sent_again_only_where_that_does_no_more(
         ({"destructiveHint": False, "openWorldHint": False}, False),
     ],
 )
-def test_a_tool_may_be_called_again_only_if_it_says_so(annotations, is_allowed):
+def test_tool_call_is_repeated_only_if_its_hints_allow_it(annotations, is_allowed):
     raw = {"name": "t", "inputSchema": {"type": "object"}}
     if annotations is not None:
         raw["annotations"] = annotations
     assert tool_allows_repeat(types.decode(types.Tool, raw)) is is_allowed
 
 
-def test_a_tool_nobody_knows_promises_nothing():
+def test_unknown_tool_is_not_repeated():
     assert not tool_allows_repeat(None)

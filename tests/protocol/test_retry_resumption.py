@@ -1,4 +1,4 @@
-"""One event stream over many HTTP messages: its place, its replays, its rounds."""
+"""One event stream over many HTTP responses: its cursor, replays and delays."""
 
 import sys
 
@@ -15,15 +15,15 @@ ALMOST_ONE = 1 - 2**-53
 
 @pytest.fixture
 def stream():
-    """Give a stream that has brought one event with an id, and ended."""
-    made = Resumption(RECOVERY)
-    assert made.add_event("1")
-    made.record_end(100.0)
-    return made
+    """Give a stream that has delivered one event with an id, and ended."""
+    resumption = Resumption(RECOVERY)
+    assert resumption.add_event("1")
+    resumption.record_end(100.0)
+    return resumption
 
 
 @pytest.mark.pain("P22")
-def test_a_resumed_message_that_dies_empty_does_not_lose_the_place(stream):
+def test_empty_resumed_response_keeps_the_cursor(stream):
     for now in range(101, 140):
         stream.record_end(now)
         stream.add_event("1")
@@ -34,9 +34,7 @@ def test_a_resumed_message_that_dies_empty_does_not_lose_the_place(stream):
 
 @pytest.mark.attack("S19")
 @pytest.mark.parametrize("event_id", ["a\tb", "\x7f", "  ", "x" * 5_000, "\ud800"])
-def test_an_id_that_cannot_travel_is_no_place_but_comes_once_all_the_same(
-    stream, event_id
-):
+def test_unsendable_id_is_deduplicated_but_not_used_as_cursor(stream, event_id):
     assert stream.add_event(event_id)
     assert stream.cursor == "1"
     stream.record_end(0.0)
@@ -46,7 +44,7 @@ def test_an_id_that_cannot_travel_is_no_place_but_comes_once_all_the_same(
 @pytest.mark.system("U23")
 @pytest.mark.rule("LHTTP-08")
 @pytest.mark.parametrize(
-    ("retry_ms", "wait"),
+    ("retry_ms", "expected"),
     [
         (None, 0.1),
         (0, 0.1),
@@ -57,15 +55,15 @@ def test_an_id_that_cannot_travel_is_no_place_but_comes_once_all_the_same(
         (10**12, 60.0),
     ],
 )
-def test_the_servers_reconnection_time_is_kept_within_bounds(stream, retry_ms, wait):
+def test_reconnection_time_of_the_server_is_bounded(stream, retry_ms, expected):
     stream.retry_ms = retry_ms
-    assert stream.delay(100.0, ALMOST_ONE) == pytest.approx(wait)
-    assert stream.delay(100.0 + wait / 2, 0.0) == pytest.approx(wait / 2)
+    assert stream.delay(100.0, ALMOST_ONE) == pytest.approx(expected)
+    assert stream.delay(100.0 + expected / 2, 0.0) == pytest.approx(expected / 2)
     assert stream.delay(200.0, 0.0) == 0.0
 
 
 @pytest.mark.rule("LHTTP-08")
-def test_an_id_alone_is_something_brought():
+def test_event_with_only_an_id_counts_as_delivered():
     stream = Resumption(RECOVERY)
     stream.retry_ms = 500
     stream.add_event("primed")
@@ -74,14 +72,14 @@ def test_an_id_alone_is_something_brought():
 
 
 @pytest.mark.fault("F31")
-def test_without_any_id_there_is_nothing_to_resume():
+def test_stream_without_ids_cannot_be_resumed():
     stream = Resumption(RECOVERY)
     stream.add_event("")
     stream.record_end(0.0)
     assert stream.delay(0.0, 0.0) is None
 
 
-def test_nothing_is_resumed_where_that_is_switched_off():
+def test_stream_is_not_resumed_if_resumption_is_off():
     stream = Resumption(Recovery(resume=False))
     stream.add_event("1")
     stream.record_end(0.0)
@@ -90,7 +88,7 @@ def test_nothing_is_resumed_where_that_is_switched_off():
 
 @pytest.mark.fault("F32")
 @pytest.mark.pain("P22")
-def test_hundreds_of_rounds_that_bring_something_are_one_stream_in_constant_memory():
+def test_thousands_of_productive_rounds_take_constant_memory():
     stream = Resumption(RECOVERY)
     stream.retry_ms = 0
     sizes = set()
@@ -105,7 +103,7 @@ def test_hundreds_of_rounds_that_bring_something_are_one_stream_in_constant_memo
     assert max(size for _, size in sizes) < 200_000
 
 
-def test_the_ids_of_a_hostile_stream_take_no_more_room_than_others():
+def test_long_ids_take_no_more_memory_than_short_ones():
     stream = Resumption(RECOVERY)
     for number in range(1_030):
         assert stream.add_event(f"{number:0100000}")
@@ -115,9 +113,7 @@ def test_the_ids_of_a_hostile_stream_take_no_more_room_than_others():
 
 
 @pytest.mark.parametrize("event_id", ["2", ""])
-def test_empty_rounds_wait_longer_and_longer_and_are_no_reason_to_give_up(
-    stream, event_id
-):
+def test_empty_rounds_back_off_and_are_never_given_up(stream, event_id):
     bounds = []
     for _ in range(50):
         stream.record_end(100.0)
@@ -130,7 +126,7 @@ def test_empty_rounds_wait_longer_and_longer_and_are_no_reason_to_give_up(
 
 
 @pytest.mark.pain("P21", "P24")
-def test_failures_in_a_row_wait_longer_and_are_the_end_at_last(stream):
+def test_consecutive_failures_back_off_and_are_given_up(stream):
     stream.record_end(100.0, failed=True)
     assert stream.delay(100.0, 0.5) == pytest.approx(0.1 + 0.5)
     stream.record_end(100.0, failed=True)
@@ -140,7 +136,7 @@ def test_failures_in_a_row_wait_longer_and_are_the_end_at_last(stream):
     assert stream.cursor == "1"
 
 
-def test_a_stream_that_came_about_ends_the_row_of_failures(stream):
+def test_opened_stream_resets_the_count_of_failures(stream):
     for _ in range(20):
         stream.record_end(100.0, failed=True)
         stream.record_end(100.0, failed=True)
@@ -148,7 +144,7 @@ def test_a_stream_that_came_about_ends_the_row_of_failures(stream):
     assert stream.delay(100.0, 0.5) == pytest.approx(0.1 + 5.0)
 
 
-def test_a_message_that_breaks_off_after_it_brought_something_is_no_failure(stream):
+def test_failure_after_an_event_does_not_count_as_failure(stream):
     for cycle in range(20):
         stream.add_event(f"c-{cycle}")
         stream.record_end(100.0 + cycle, failed=True)
@@ -156,7 +152,7 @@ def test_a_message_that_breaks_off_after_it_brought_something_is_no_failure(stre
 
 
 @pytest.mark.fault("F36")
-def test_what_a_refusal_says_of_the_time_counts_once(stream):
+def test_retry_after_of_a_refusal_applies_once(stream):
     stream.record_end(100.0, failed=True, retry_after=7.0)
     assert stream.delay(100.0, 0.5) == pytest.approx(7.0 + 0.5)
     stream.record_end(200.0, failed=True, retry_after=0.01)
@@ -173,8 +169,8 @@ EVENTS = st.one_of(
 )
 
 
-def taken(*messages):
-    """Return the events of messages, each of which ends."""
+def steps_of(*messages):
+    """Return the steps of some responses, each of which ends."""
     return [
         step
         for ids in messages
@@ -185,31 +181,31 @@ def taken(*messages):
 @pytest.mark.fault("F33")
 @pytest.mark.pain("P22")
 @pytest.mark.rule("LHTTP-21")
-@example(taken("1234", "2345", "2"), 0.0)  # what is replayed is taken once
-@example(taken("1", "1"), 0.0)  # as is the newest, in the next message
-@example(taken("56567"), 0.0)  # a replay and the live event are one event
-@example(taken(["", "", *"1112"], ["", "1", "1"]), 0.0)  # no ids of their own
-@example(taken(["1", "größe", ""]), 0.0)  # an empty id does not lose the place
+@example(steps_of("1234", "2345", "2"), 0.0)  # replayed events are accepted once
+@example(steps_of("1", "1"), 0.0)  # also the newest one, in the next response
+@example(steps_of("56567"), 0.0)  # a replay and the live event are one event
+@example(steps_of(["", "", *"1112"], ["", "1", "1"]), 0.0)  # no ids of their own
+@example(steps_of(["1", "größe", ""]), 0.0)  # an empty id keeps the cursor
 @given(st.lists(EVENTS, max_size=40), st.floats(0, ALMOST_ONE))
-def test_no_order_of_events_loses_the_place_or_waits_too_short(events, chance):
+def test_cursor_and_delay_are_correct_for_any_order_of_events(events, chance):
     stream = Resumption(RECOVERY)
-    place, seen, last = "", set(), ""
-    for now, (event, *given_) in enumerate(events):
+    cursor, seen_ids, last = "", set(), ""
+    for now, (event, *event_args) in enumerate(events):
         if event == "take":
-            (event_id,) = given_
-            is_new = event_id not in seen
+            (event_id,) = event_args
+            is_new = event_id not in seen_ids
             assert stream.add_event(event_id) == (is_new or event_id in {"", last})
-            seen.add(event_id)
+            seen_ids.add(event_id)
             last = event_id or last
             if event_id and is_new and "\t" not in event_id:
-                place = event_id
+                cursor = event_id
         elif event == "ended":
-            stream.record_end(now, failed=given_[0], retry_after=given_[1])
+            stream.record_end(now, failed=event_args[0], retry_after=event_args[1])
             last = ""
         else:
-            stream.retry_ms = given_[0]
-        assert stream.cursor == place
+            stream.retry_ms = event_args[0]
+        assert stream.cursor == cursor
         if event == "ended":
             delay = stream.delay(now, chance)
             assert delay is None or 0.099 <= delay <= 110.0
-            assert delay is None or place
+            assert delay is None or cursor

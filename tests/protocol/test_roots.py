@@ -1,4 +1,4 @@
-"""Roots: which URIs and paths are one, and how they are answered."""
+"""Roots: accepted URIs and paths, and the answers to roots/list."""
 
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -15,7 +15,7 @@ from mcpwire.versions import LATEST, REVISIONS
 each_revision = pytest.mark.parametrize("revision", REVISIONS, ids=str)
 
 
-def ask(roots, revision=LATEST, params=None):
+def prepare(roots, revision=LATEST, params=None):
     return ClientFeatures(roots=roots).prepare("roots/list", params, revision)
 
 
@@ -25,14 +25,14 @@ def uris(*values):
 
 # URIs
 
-GOOD = [
+VALID = [
     *("file:///", "file:///home/ada", "file:///home/ada/", "file:///home//ada"),
     *("file://localhost/home", "file:///C:/Users/ada", "file:///a%20b/%C3%BC"),
     *("file:///a/.hidden/..b/c../...", "file:///a/%252e%252e/%252F"),
     "file:///!$&'()*+,;=:@-._~",
 ]
 
-BAD = [
+INVALID = [
     ("file:/home", "must begin with file://"),
     ("https://example.com/", "must begin with file://"),
     ("file://", "must be absolute"),
@@ -64,23 +64,23 @@ BAD = [
 
 
 @pytest.mark.rule("ROOT-04")
-@pytest.mark.parametrize("uri", GOOD)
-def test_a_file_uri_is_a_root_as_it_is(uri):
+@pytest.mark.parametrize("uri", VALID)
+def test_file_uri_is_a_root_unchanged(uri):
     assert uris(uri) == [uri]
     root = Root(uri, name="A", meta={"k": 1})
     assert as_roots([root]) == [root]
 
 
 @pytest.mark.rule("ROOT-04", "ROOT-06")
-@pytest.mark.parametrize(("uri", "reason"), BAD)
+@pytest.mark.parametrize(("uri", "reason"), INVALID)
 @pytest.mark.parametrize("wrap", [str, Root])
-def test_what_is_no_plain_file_uri_is_refused(wrap, uri, reason):
+def test_uri_other_than_a_plain_file_uri_is_refused(wrap, uri, reason):
     with pytest.raises(ValueError, match=r"^roots\[1\]: ") as caught:
         as_roots(["file:///home", wrap(uri)])
     assert reason in str(caught.value)
 
 
-def test_a_long_uri_is_not_repeated_in_full():
+def test_long_uri_is_shortened_in_the_error():
     with pytest.raises(ValueError) as caught:
         as_roots(["https://" + "a" * 10**6])
     assert len(str(caught.value)) < 200
@@ -114,7 +114,7 @@ class Named:
         (Named("/a\udcff"), "file:///a%FF"),
     ],
 )
-def test_an_absolute_path_is_spelled_as_a_uri(path, uri):
+def test_absolute_path_becomes_a_file_uri(path, uri):
     assert uris(path) == [uri]
 
 
@@ -132,7 +132,7 @@ def test_an_absolute_path_is_spelled_as_a_uri(path, uri):
         PureWindowsPath("\\\\s\\h\\x"),
     ],
 )
-def test_a_relative_path_is_refused(path):
+def test_relative_path_is_refused(path):
     for given_path in [path, Named(path)] if isinstance(path, str) else [path]:
         with pytest.raises(ValueError, match=r"^roots\[0\]: .* is a relative path"):
             as_roots([given_path])
@@ -140,7 +140,7 @@ def test_a_relative_path_is_refused(path):
 
 @pytest.mark.rule("ROOT-04")
 @pytest.mark.parametrize("uri", ["", "/home/ada", "home"])
-def test_the_uri_of_a_root_is_no_path(uri):
+def test_root_uri_must_not_be_a_path(uri):
     with pytest.raises(ValueError, match="must begin with file://"):
         as_roots([Root(uri)])
 
@@ -150,12 +150,12 @@ def test_the_uri_of_a_root_is_no_path(uri):
     "path",
     [Path("/a/../b"), Named("/a/./b"), Named("/.."), Named("/a\0"), Named("/a\\b")],
 )
-def test_a_path_that_leads_elsewhere_is_refused(path):
+def test_path_with_dot_segments_or_invalid_characters_is_refused(path):
     with pytest.raises(ValueError, match=r"^roots\[0\]: "):
         as_roots([path])
 
 
-def test_a_path_that_no_file_can_have_is_refused():
+def test_path_with_a_lone_surrogate_is_refused():
     with pytest.raises(ValueError, match=r"^roots\[0\]: .* is not a path"):
         as_roots([Named("/a\ud800")])
 
@@ -164,33 +164,33 @@ NAMES = st.text(st.characters(exclude_characters="/\0\\", exclude_categories=["C
 
 
 @given(st.lists(NAMES, max_size=4))
-def test_paths_are_spelled_as_pathlib_spells_them(names):
+def test_path_uris_agree_with_pathlib(names):
     path = Path("/", *names)
     assume(".." not in path.parts)
     assert uris(path, str(path)) == [path.as_uri()] * 2
 
 
 @given(st.text("file:/.%2eEFf5cC\\abü?#", max_size=20).map("file:///".__add__))
-def test_a_root_that_passes_leads_nowhere_else_however_it_is_decoded(uri):
+def test_accepted_root_contains_no_dot_dot_after_decoding(uri):
     try:
         (passed,) = uris(uri)
     except ValueError:
         return
     path = passed.removeprefix("file://")
-    once = path.replace("%2e", ".").replace("%2E", ".").replace("%5C", "\\")
-    assert "\\" not in once
-    assert ".." not in once.split("/")
+    decoded = path.replace("%2e", ".").replace("%2E", ".").replace("%5C", "\\")
+    assert "\\" not in decoded
+    assert ".." not in decoded.split("/")
     assert path.startswith("/")
     assert uri == passed
 
 
-# What was given
+# Arguments
 
 
 @pytest.mark.parametrize(
     "values", ["file:///home", b"/home", Path("/home"), {"a": 1}, 3, True, Root("x")]
 )
-def test_roots_are_several(values):
+def test_roots_must_be_a_list_or_a_function(values):
     with pytest.raises(ValueError, match=r"^roots must be a list or a function, got "):
         as_roots(values)
 
@@ -203,21 +203,21 @@ def test_roots_are_several(values):
         *((root, "") for root in (Root(None), Root(3), Root("file:///", name=4))),
     ],
 )
-def test_an_entry_that_is_no_root_is_refused(value, problem):
+def test_entry_of_another_type_is_refused(value, problem):
     with pytest.raises(ValueError, match=rf"^roots\[0\]: {problem}"):
         as_roots([value])
 
 
 @pytest.mark.rule("ROOT-06")
-def test_bad_roots_are_refused_when_they_are_given():
+def test_invalid_roots_are_refused_by_the_constructor():
     with pytest.raises(ValueError, match=r"^roots\[0\]: "):
         ClientFeatures(roots=["home"])
 
 
-# What is answered
+# Answers
 
 
-def answered(question):
+def answer_of(question):
     return question.finish(question.handler(question.params))
 
 
@@ -227,9 +227,9 @@ ROOTS = [Root("file:///a", name="A", meta={"k": 1}), "file:///b", PurePosixPath(
 @pytest.mark.rule("ROOT-04")
 @each_revision
 @pytest.mark.parametrize("make", [list, tuple, iter])
-def test_given_roots_are_answered_without_asking_anybody(make, revision, spec_dir):
-    question = ask(make(ROOTS), revision)
-    answers = [answered(question), answered(question)]
+def test_list_of_roots_is_sent_as_the_answer(make, revision, spec_dir):
+    question = prepare(make(ROOTS), revision)
+    answers = [answer_of(question), answer_of(question)]
     assert answers[0] == answers[1]
     assert [root["uri"] for root in answers[0]["roots"]] == [
         "file:///a",
@@ -242,20 +242,20 @@ def test_given_roots_are_answered_without_asking_anybody(make, revision, spec_di
     assert list(schema.problems("ListRootsResult", answers[0])) == []
 
 
-def test_a_list_that_changes_is_answered_as_it_is_then():
+def test_later_changes_of_the_list_are_sent():
     roots = []
-    question = ask(roots)
+    question = prepare(roots)
     roots.append("file:///a")
-    assert answered(question) == {"roots": [{"uri": "file:///a"}]}
+    assert answer_of(question) == {"roots": [{"uri": "file:///a"}]}
     roots.append("b")
     with pytest.raises(
         LocalProtocolError, match=r"^roots\[1\]: 'b' is a relative path"
     ):
-        answered(question)
+        answer_of(question)
 
 
 @each_revision
-def test_a_function_is_asked_each_time(revision):
+def test_roots_function_is_called_for_each_request(revision):
     calls = []
 
     def roots():
@@ -266,15 +266,15 @@ def test_a_function_is_asked_each_time(revision):
     assert calls == []
     for number in (1, 2):
         question = features.prepare("roots/list", {}, revision)
-        raw = answered(question)
+        raw = answer_of(question)
         assert raw == {"roots": [{"uri": f"file:///{number}"}]}
 
 
-async def test_an_async_function_is_handed_on_to_be_awaited():
+async def test_coroutine_of_an_async_roots_function_is_returned():
     async def roots():
         return (PurePosixPath("/a"),)
 
-    question = ask(roots)
+    question = prepare(roots)
     raw = question.finish(await question.handler(question.params))
     assert raw == {"roots": [{"uri": "file:///a"}]}
 
@@ -282,17 +282,17 @@ async def test_an_async_function_is_handed_on_to_be_awaited():
 @pytest.mark.system("A51")
 @pytest.mark.rule("ROOT-04", "ROOT-06")
 @pytest.mark.parametrize("value", [None, "file:///a", ["a"], [Path("a")], [3], {}])
-def test_what_a_function_must_not_return_is_refused(value):
+def test_invalid_return_value_of_a_roots_function_is_refused(value):
     with pytest.raises(LocalProtocolError, match=r"^roots"):
-        ask(lambda: value).finish(value)
+        prepare(lambda: value).finish(value)
 
 
-def test_a_root_with_malformed_meta_is_refused_with_its_path():
+def test_root_with_malformed_meta_is_refused_with_its_path():
     with pytest.raises(LocalProtocolError, match=r"roots\[0\]\._meta: expected object"):
-        answered(ask([Root("file:///a", meta=3)]))
+        answer_of(prepare([Root("file:///a", meta=3)]))
 
 
 @each_revision
-def test_params_may_be_absent_or_hold_meta_only(revision):
+def test_params_may_be_absent_or_hold_only_meta(revision):
     for params in (None, {}, {"_meta": {"k": 1}}):
-        assert answered(ask([], revision, params)) == {"roots": []}
+        assert answer_of(prepare([], revision, params)) == {"roots": []}

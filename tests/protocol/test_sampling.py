@@ -1,4 +1,4 @@
-"""Sampling: the conversation a server sends, the answer a handler gives."""
+"""Sampling: the conversation of a server, and the answer of a handler."""
 
 import pytest
 import wirecheck
@@ -50,7 +50,7 @@ def handler(_):
     return None
 
 
-def ask(params=None, revision=JUL_2026, *, messages=(), tools=True):
+def prepare(params=None, revision=JUL_2026, *, messages=(), tools=True):
     features = ClientFeatures(sampling=Sampling(handler, tools=tools))
     params = {"messages": list(messages), "maxTokens": 5, **(params or {})}
     return features.prepare("sampling/createMessage", params, revision)
@@ -58,7 +58,7 @@ def ask(params=None, revision=JUL_2026, *, messages=(), tools=True):
 
 def refusal(*args, **options):
     with pytest.raises(InvalidParams) as caught:
-        ask(*args, **options)
+        prepare(*args, **options)
     assert caught.value.code == -32602
     assert caught.value.method == "sampling/createMessage"
     return caught.value.message
@@ -68,13 +68,13 @@ def answer(content, **more):
     return CreateMessageResult("assistant", content, "model", **more)
 
 
-# What is asked
+# Requests
 
 
 @each_revision
-def test_the_handler_gets_the_typed_request(revision):
+def test_handler_receives_the_typed_request(revision):
     message = {"role": "user", "content": TEXT}
-    question = ask({"systemPrompt": "be brief"}, revision, messages=[message])
+    question = prepare({"systemPrompt": "be brief"}, revision, messages=[message])
     assert question.handler is handler
     assert question.params.messages[0].content == TextContent("hi")
     assert question.params.system_prompt == "be brief"
@@ -84,7 +84,7 @@ def test_the_handler_gets_the_typed_request(revision):
 @pytest.mark.rule("SAMP-03")
 @each_revision
 @pytest.mark.parametrize(
-    "asked",
+    "extra",
     [
         {"tools": [TOOL]},
         {"tools": []},
@@ -92,29 +92,29 @@ def test_the_handler_gets_the_typed_request(revision):
         {"tools": [TOOL], "toolChoice": {}},
     ],
 )
-def test_tools_that_were_not_declared_are_refused(asked, revision):
-    message = refusal(asked, revision, tools=False)
+def test_undeclared_tools_are_refused(extra, revision):
+    message = refusal(extra, revision, tools=False)
     assert "did not declare sampling.tools" in message
-    assert next(iter(asked)) in message
+    assert next(iter(extra)) in message
 
 
 @pytest.mark.rule("SAMP-03")
 @before_tools
-def test_tools_are_refused_before_they_could_be_declared(revision):
+def test_tools_are_refused_before_2025_11_25(revision):
     assert "CreateMessageRequestParams.tools" in refusal({"tools": [TOOL]}, revision)
 
 
 @pytest.mark.system("L-A6")
 @with_tools
-@pytest.mark.parametrize("asked", [{"tools": [TOOL]}, {"toolChoice": {"mode": "none"}}])
-def test_tools_that_were_declared_reach_the_handler(asked, revision):
-    argument = ask(asked, revision).params
-    assert (argument.tools is None) == ("tools" not in asked)
+@pytest.mark.parametrize("extra", [{"tools": [TOOL]}, {"toolChoice": {"mode": "none"}}])
+def test_declared_tools_reach_the_handler(extra, revision):
+    argument = prepare(extra, revision).params
+    assert (argument.tools is None) == ("tools" not in extra)
 
 
 @with_tools
-def test_absent_tools_spelled_as_null_are_no_tools(revision):
-    assert ask({"tools": None, "toolChoice": None}, revision, tools=False)
+def test_null_tools_count_as_absent(revision):
+    assert prepare({"tools": None, "toolChoice": None}, revision, tools=False)
 
 
 # The balance of tool uses and results
@@ -129,7 +129,7 @@ BALANCED = [
         {"role": "assistant", "content": use("a")},
         {"role": "user", "content": result("a")},
     ],
-    # The same id again, once its first use has its result.
+    # The same id again, after its first use has its result.
     [assistant(use("a")), user(result("a")), assistant(use("a")), user(result("a"))],
 ]
 
@@ -174,7 +174,9 @@ UNBALANCED = [
 @with_tools
 @pytest.mark.parametrize("messages", BALANCED)
 def test_a_balanced_conversation_reaches_the_handler(messages, revision):
-    assert len(ask(None, revision, messages=messages).params.messages) == len(messages)
+    assert len(prepare(None, revision, messages=messages).params.messages) == len(
+        messages
+    )
 
 
 @pytest.mark.rule("SAMP-05", "SAMP-06", "SAMP-07")
@@ -186,7 +188,7 @@ def test_an_unbalanced_conversation_is_refused(rule, messages, index, text, revi
     assert text in message
 
 
-def test_a_long_id_is_not_repeated_in_full():
+def test_long_id_is_shortened_in_the_error():
     assert len(refusal(messages=[assistant(use("x" * 10**6))])) < 200
 
 
@@ -194,28 +196,28 @@ IDS = st.lists(st.sampled_from("abcd"), max_size=4, unique=True)
 
 
 @given(IDS, IDS)
-def test_a_conversation_is_balanced_exactly_when_uses_and_results_agree(uses, results):
+def test_conversation_is_balanced_if_uses_and_results_match(uses, results):
     messages = [assistant(*map(use, uses)), user(*map(result, results))]
     if sorted(uses) == sorted(results):
-        assert ask(messages=messages)
+        assert prepare(messages=messages)
     else:
         assert refusal(messages=messages)
 
 
-def test_the_meta_of_tool_blocks_reaches_the_handler():
+def test_meta_of_tool_blocks_reaches_the_handler():
     """2025-11-25 schema, ToolUseContent: clients SHOULD preserve it."""
     messages = [
         assistant(use("a", _meta={"cache": 1})),
         user(result("a", _meta={"cache": 2})),
     ]
-    first, second = ask(messages=messages).params.messages
+    first, second = prepare(messages=messages).params.messages
     assert first.blocks[0].meta == {"cache": 1}
     assert second.blocks[0].meta == {"cache": 2}
 
 
 @pytest.mark.rule("SAMP-07")
-def test_a_rejection_is_what_the_handler_raises():
-    """The shells answer with an RPCError that a handler raises."""
+def test_rejection_error_of_the_handler_is_raised():
+    """The client answers with the RPCError that a handler raises."""
 
     def reject(_):
         raise RPCError("the user rejected it", code=USER_REJECTED)
@@ -228,7 +230,7 @@ def test_a_rejection_is_what_the_handler_raises():
     assert caught.value.code == -1
 
 
-# What is answered
+# Answers
 
 BLOCKS = {
     "text": TextContent("hi"),
@@ -241,46 +243,46 @@ SINCE = {"text": 0, "image": 0, "audio": 1, "tool_use": 3}
 
 @each_revision
 @pytest.mark.parametrize("kind", BLOCKS)
-def test_an_answer_holds_what_its_revision_knows(kind, revision, spec_dir):
+def test_answer_content_must_exist_in_the_revision(kind, revision, spec_dir):
     is_known = REVISIONS.index(revision) >= SINCE[kind]
     tools = {"tools": [TOOL]} if revision >= NOV_2025 else {}
-    question = ask(tools, revision)
-    given = answer(BLOCKS[kind], stop_reason="endTurn", meta={"k": 1})
+    question = prepare(tools, revision)
+    value = answer(BLOCKS[kind], stop_reason="endTurn", meta={"k": 1})
     if not is_known:
         with pytest.raises(LocalProtocolError, match=f"{kind!r} exists since"):
-            question.finish(given)
+            question.finish(value)
         return
-    raw = question.finish(given)
+    raw = question.finish(value)
     assert raw["content"]["type"] == kind
     assert raw["stopReason"] == "endTurn"
     schema = wirecheck.load(spec_dir)[revision.name]
     assert list(schema.problems("CreateMessageResult", raw)) == []
-    assert decode(CreateMessageResult, raw) == given
+    assert decode(CreateMessageResult, raw) == value
 
 
 @pytest.mark.rule("SAMP-10")
 @before_tools
 @pytest.mark.parametrize("make", [list, tuple])
 def test_a_single_block_in_a_list_is_unwrapped(make, revision):
-    given = answer(make([TextContent("hi")]))
-    raw = ask(None, revision).finish(given)
+    value = answer(make([TextContent("hi")]))
+    raw = prepare(None, revision).finish(value)
     assert raw == {"role": "assistant", "model": "model", "content": TEXT}
-    assert given.content == make([TextContent("hi")])
+    assert value.content == make([TextContent("hi")])
 
 
 @pytest.mark.rule("SAMP-10")
 @before_tools
 @pytest.mark.parametrize("count", [0, 2])
-def test_several_blocks_are_refused_before_there_could_be_several(count, revision):
+def test_several_blocks_are_refused_before_2025_11_25(count, revision):
     with pytest.raises(LocalProtocolError, match=r"content must be one block at 202\d"):
-        ask(None, revision).finish(answer([TextContent("hi")] * count))
+        prepare(None, revision).finish(answer([TextContent("hi")] * count))
 
 
 @with_tools
 @pytest.mark.parametrize("make", [list, tuple])
 @pytest.mark.parametrize("count", [0, 1, 2])
-def test_several_blocks_are_sent_as_they_are(count, make, revision, spec_dir):
-    raw = ask(None, revision).finish(answer(make([TextContent("hi")] * count)))
+def test_several_blocks_are_sent_unchanged(count, make, revision, spec_dir):
+    raw = prepare(None, revision).finish(answer(make([TextContent("hi")] * count)))
     assert raw["content"] == [TEXT] * count
     schema = wirecheck.load(spec_dir)[revision.name]
     assert list(schema.problems("CreateMessageResult", raw)) == []
@@ -288,7 +290,7 @@ def test_several_blocks_are_sent_as_they_are(count, make, revision, spec_dir):
 
 @with_tools
 @pytest.mark.parametrize(
-    ("asked", "reason"),
+    ("extra", "reason"),
     [
         ({}, "offers no tools"),
         ({"tools": []}, "offers no tools"),
@@ -296,18 +298,18 @@ def test_several_blocks_are_sent_as_they_are(count, make, revision, spec_dir):
     ],
 )
 @pytest.mark.parametrize("make", [list, lambda blocks: blocks[0]])
-def test_a_tool_use_that_nobody_asked_for_is_refused(asked, reason, make, revision):
-    given = answer(make([ToolUseContent("a", "add", {})]))
+def test_unrequested_tool_use_is_refused(extra, reason, make, revision):
+    value = answer(make([ToolUseContent("a", "add", {})]))
     with pytest.raises(LocalProtocolError, match=f"^sampling answer: .*{reason}"):
-        ask(asked, revision).finish(given)
+        prepare(extra, revision).finish(value)
 
 
 @with_tools
 @pytest.mark.parametrize("choice", [{}, {"mode": "auto"}, {"mode": "required"}])
-def test_a_tool_use_that_the_server_asked_for_is_sent(choice, revision):
-    question = ask({"tools": [TOOL], "toolChoice": choice}, revision)
-    given = answer([ToolUseContent("a", "add", {}, meta={"k": 1})])
-    assert question.finish(given)["content"] == [use("a", _meta={"k": 1})]
+def test_requested_tool_use_is_sent(choice, revision):
+    question = prepare({"tools": [TOOL], "toolChoice": choice}, revision)
+    value = answer([ToolUseContent("a", "add", {}, meta={"k": 1})])
+    assert question.finish(value)["content"] == [use("a", _meta={"k": 1})]
 
 
 @each_revision
@@ -319,9 +321,9 @@ def test_a_tool_use_that_the_server_asked_for_is_sent(choice, revision):
         UnknownContent("x", {}),
     ],
 )
-def test_content_that_no_model_answers_with_is_refused(content, revision):
+def test_invalid_answer_content_is_refused(content, revision):
     with pytest.raises(LocalProtocolError, match=r"^sampling answer: "):
-        ask(None, revision).finish(answer(content))
+        prepare(None, revision).finish(answer(content))
 
 
 @each_revision
@@ -344,13 +346,13 @@ def test_content_that_no_model_answers_with_is_refused(content, revision):
         ),
     ],
 )
-def test_what_is_no_answer_is_refused_with_its_path(value, text, revision):
+def test_invalid_answer_is_refused_with_its_path(value, text, revision):
     with pytest.raises(LocalProtocolError) as caught:
-        ask(None, revision).finish(value)
+        prepare(None, revision).finish(value)
     assert text in str(caught.value)
 
 
 @pytest.mark.parametrize("value", [None, "fn", 3])
-def test_sampling_needs_a_function(value):
+def test_sampling_handler_must_be_a_function(value):
     with pytest.raises(ValueError, match=r"^sampling: handler must be a function"):
         Sampling(value)

@@ -1,4 +1,4 @@
-"""What a server says of a skill, and whether its files are that (SEP-2640)."""
+"""Skill entries of a server, and whether its files match them (SEP-2640)."""
 
 import contextlib
 import copy
@@ -35,7 +35,7 @@ DOCUMENT = b"---\nname: pdf\ndescription: Fills forms\n---\n\nDo it.\n"
 FORM = b"A form.\n"
 
 
-def listed(uri, data):
+def file_entry(uri, data):
     return {
         "uri": uri,
         "digest": f"sha256:{sha256(data).hexdigest()}",
@@ -46,7 +46,7 @@ def listed(uri, data):
 ENTRY = {
     "uri": URI,
     "frontmatter": {"name": "pdf", "description": "Fills forms"},
-    "resources": [listed(URI, DOCUMENT), listed(FORMS, FORM)],
+    "resources": [file_entry(URI, DOCUMENT), file_entry(FORMS, FORM)],
 }
 
 
@@ -58,16 +58,16 @@ def files(*more):
     return [*ENTRY["resources"], *more]
 
 
-def at(root, name="pdf"):
-    """Return the entry of a skill in another place."""
+def entry_at(root, name="pdf"):
+    """Return the entry of a skill at another root."""
     return skill(
         uri=f"{root}/SKILL.md",
         frontmatter={"name": name, "description": "x"},
-        resources=[listed(f"{root}/SKILL.md", DOCUMENT)],
+        resources=[file_entry(f"{root}/SKILL.md", DOCUMENT)],
     )
 
 
-def refused(function, *arguments):
+def skill_error(function, *arguments):
     with pytest.raises(SkillError) as caught:
         function(*arguments)
     return caught.value
@@ -87,34 +87,34 @@ def refused(function, *arguments):
         "skill://7",
     ],
 )
-def test_an_entry_that_keeps_the_rules_is_taken(root):
-    check_entry(at(root, root.rpartition("/")[2]))
+def test_valid_entry_is_accepted(root):
+    check_entry(entry_at(root, root.rpartition("/")[2]))
 
 
 @pytest.mark.parametrize(
     "name",
     ["", "PDF", "p_f", "-pdf", "pdf-", "p--f", "a" * 65, "pdf\n", "pdé", "p f", "."],
 )
-def test_a_name_keeps_the_rules_of_names(name):
-    error = refused(check_entry, at(f"skill://{name}", name))
+def test_invalid_name_is_refused(name):
+    error = skill_error(check_entry, entry_at(f"skill://{name}", name))
     assert error.rule in {"name", "uri"}
 
 
 @pytest.mark.parametrize("frontmatter", [{}, {"name": None}, {"name": ["pdf"]}])
-def test_a_skill_has_a_name(frontmatter):
-    assert refused(check_entry, skill(frontmatter=frontmatter)).rule == "name"
+def test_missing_name_is_refused(frontmatter):
+    assert skill_error(check_entry, skill(frontmatter=frontmatter)).rule == "name"
 
 
 @pytest.mark.parametrize("root", ["skill://other", "skill://pdf/x", "skill://pdf2"])
-def test_a_skill_is_in_the_folder_of_its_name(root):
-    error = refused(check_entry, at(root))
+def test_folder_must_be_named_like_the_skill(root):
+    error = skill_error(check_entry, entry_at(root))
     assert (error.rule, error.uri) == ("name", f"{root}/SKILL.md")
 
 
 @pytest.mark.parametrize("description", [None, "", " \n", 7])
-def test_a_skill_says_what_it_is_for(description):
+def test_missing_description_is_refused(description):
     frontmatter = {"name": "pdf", "description": description}
-    error = refused(check_entry, skill(frontmatter=frontmatter))
+    error = skill_error(check_entry, skill(frontmatter=frontmatter))
     assert error.rule == "description"
 
 
@@ -129,8 +129,8 @@ def test_a_skill_says_what_it_is_for(description):
         "skill://pdf/SKILL.md\n",
     ],
 )
-def test_a_skill_is_named_by_a_document_in_a_folder(uri):
-    error = refused(check_entry, skill(uri=uri))
+def test_uri_must_name_a_skill_document_in_a_folder(uri):
+    error = skill_error(check_entry, skill(uri=uri))
     assert (error.rule, error.skill) == ("uri", uri)
 
 
@@ -157,20 +157,20 @@ def test_a_skill_is_named_by_a_document_in_a_folder(uri):
         f"{ROOT}/é",
     ],
 )
-def test_a_file_lies_within_its_skill(uri):
-    error = refused(check_entry, skill(resources=files(listed(uri, FORM))))
+def test_file_outside_the_skill_is_refused(uri):
+    error = skill_error(check_entry, skill(resources=files(file_entry(uri, FORM))))
     assert (error.rule, error.uri, error.skill) == ("files", uri, URI)
 
 
 @pytest.mark.parametrize("uri", [FORMS, URI, f"{ROOT}/references/%46ORMS.md"])
-def test_a_file_is_named_once(uri):
-    error = refused(check_entry, skill(resources=files(listed(uri, FORM))))
+def test_file_listed_twice_is_refused(uri):
+    error = skill_error(check_entry, skill(resources=files(file_entry(uri, FORM))))
     assert (error.rule, error.uri) == ("files", uri)
 
 
-def test_the_document_is_one_of_the_files():
-    for resources in ([], [listed(FORMS, FORM)]):
-        assert refused(check_entry, skill(resources=resources)).rule == "files"
+def test_document_must_be_one_of_the_files():
+    for resources in ([], [file_entry(FORMS, FORM)]):
+        assert skill_error(check_entry, skill(resources=resources)).rule == "files"
 
 
 @pytest.mark.parametrize(
@@ -185,30 +185,32 @@ def test_the_document_is_one_of_the_files():
         "sha512:" + "0" * 64,
     ],
 )
-def test_a_digest_is_one_of_sha_256(digest):
-    bad = {**listed(f"{ROOT}/x", FORM), "digest": digest}
-    error = refused(check_entry, skill(resources=files(bad)))
+def test_digest_must_be_sha_256(digest):
+    invalid = {**file_entry(f"{ROOT}/x", FORM), "digest": digest}
+    error = skill_error(check_entry, skill(resources=files(invalid)))
     assert (error.rule, error.uri) == ("format", f"{ROOT}/x")
 
 
-def test_a_size_is_not_negative():
-    bad = {**listed(f"{ROOT}/x", FORM), "size": -1}
-    assert refused(check_entry, skill(resources=files(bad))).rule == "format"
+def test_negative_size_is_refused():
+    invalid = {**file_entry(f"{ROOT}/x", FORM), "size": -1}
+    assert skill_error(check_entry, skill(resources=files(invalid))).rule == "format"
 
 
-def test_a_skill_has_so_many_files_and_no_more():
-    many = [listed(f"{ROOT}/{i}", b"") for i in range(MAX_FILES - 2)]
-    check_entry(skill(resources=files(*many)))
-    error = refused(check_entry, skill(resources=files(*many, listed("skill://", b""))))
+def test_number_of_files_is_limited():
+    entries = [file_entry(f"{ROOT}/{i}", b"") for i in range(MAX_FILES - 2)]
+    check_entry(skill(resources=files(*entries)))
+    error = skill_error(
+        check_entry, skill(resources=files(*entries, file_entry("skill://", b"")))
+    )
     assert error.rule == "limit"
 
 
-def test_a_skill_has_so_many_bytes_and_no_more():
-    big = listed(f"{ROOT}/big", b"")
+def test_total_size_is_limited():
+    big = file_entry(f"{ROOT}/big", b"")
     big["size"] = MAX_BYTES - len(DOCUMENT) - len(FORM)
     check_entry(skill(resources=files(big)))
     big["size"] += 1
-    assert refused(check_entry, skill(resources=files(big))).rule == "limit"
+    assert skill_error(check_entry, skill(resources=files(big))).rule == "limit"
 
 
 # --- its files
@@ -218,15 +220,15 @@ def test_a_skill_has_so_many_bytes_and_no_more():
     "path", [FORMS, "references/FORMS.md", "./references/FORMS.md"]
 )
 @pytest.mark.parametrize("resources", [ENTRY["resources"], "dynamic"])
-def test_a_file_is_found_by_its_path(path, resources):
+def test_file_is_found_by_its_path(path, resources):
     assert find_file_uri(skill(resources=resources), path) == FORMS
 
 
 @pytest.mark.parametrize("path", ["a b/é.md", "a%20b/%C3%A9.md"])
 @pytest.mark.parametrize("is_dynamic", [False, True])
-def test_a_path_may_be_written_as_people_write_it(path, is_dynamic):
+def test_unencoded_path_is_found(path, is_dynamic):
     uri = f"{ROOT}/a%20b/%C3%A9.md"
-    entry = skill(resources="dynamic" if is_dynamic else files(listed(uri, FORM)))
+    entry = skill(resources="dynamic" if is_dynamic else files(file_entry(uri, FORM)))
     assert find_file_uri(entry, path) == uri
 
 
@@ -238,12 +240,12 @@ def test_a_path_may_be_written_as_people_write_it(path, is_dynamic):
         *("file:///etc/passwd", "skill://pdf2/x", "skill://pdf/../x", "x?y"),
     ],
 )
-def test_what_is_no_file_of_the_skill_is_not_asked_for(path, resources):
+def test_path_outside_the_skill_is_refused(path, resources):
     entry = skill(resources=resources)
     if path == "x?y" and resources == "dynamic":
         assert find_file_uri(entry, path) == f"{ROOT}/x%3Fy"
         return
-    error = refused(find_file_uri, entry, path)
+    error = skill_error(find_file_uri, entry, path)
     assert (error.rule, error.skill, error.uri) == ("files", URI, path)
 
 
@@ -251,16 +253,16 @@ def read(*contents):
     return decode(ReadResourceResult, {"contents": list(contents)})
 
 
-def test_a_file_is_one_content_of_text_or_bytes():
+def test_file_has_exactly_one_content_of_text_or_bytes():
     text, blob = {"uri": URI, "text": "é"}, {"uri": URI, "blob": "/w=="}
     assert file_bytes(skill(), URI, read(text)) == "é".encode()
     assert file_bytes(skill(), URI, read(blob)) == b"\xff"
     for contents in ((), (text, text)):
-        error = refused(file_bytes, skill(), FORMS, read(*contents))
+        error = skill_error(file_bytes, skill(), FORMS, read(*contents))
         assert (error.rule, error.uri) == ("contents", FORMS)
 
 
-def test_files_that_are_what_was_said_are_taken():
+def test_files_that_match_the_entry_are_accepted():
     check_file(skill(), URI, DOCUMENT)
     check_file(skill(), FORMS, FORM)
     assert split_document(DOCUMENT) == (
@@ -279,14 +281,14 @@ def test_files_that_are_what_was_said_are_taken():
         (b"B form.\n", "digest"),
     ],
 )
-def test_another_file_is_refused_by_size_and_then_by_digest(data, rule):
-    error = refused(check_file, skill(), FORMS, data)
+def test_changed_file_is_refused_by_size_and_then_by_digest(data, rule):
+    error = skill_error(check_file, skill(), FORMS, data)
     assert (error.rule, error.uri, error.skill) == (rule, FORMS, URI)
 
 
-def documented(data):
+def with_document(data):
     """Return an entry whose document has these bytes."""
-    return skill(resources=[listed(URI, data)])
+    return skill(resources=[file_entry(URI, data)])
 
 
 @pytest.mark.rule("EXT-05")
@@ -301,36 +303,36 @@ def documented(data):
         (DOCUMENT + b"\xff", "not UTF-8"),
     ],
 )
-def test_a_document_with_another_frontmatter_is_refused(data, why):
-    for entry in (documented(data), skill(resources="dynamic")):
-        error = refused(check_file, entry, URI, data)
+def test_document_with_another_frontmatter_is_refused(data, why):
+    for entry in (with_document(data), skill(resources="dynamic")):
+        error = skill_error(check_file, entry, URI, data)
         assert (error.rule, error.uri) == ("frontmatter", URI)
         assert why in str(error)
 
 
-def test_a_digest_is_checked_before_the_frontmatter():
+def test_digest_is_checked_before_the_frontmatter():
     data = DOCUMENT.replace(b"Fills forms", b"Sends forms")
-    assert refused(check_file, skill(), URI, data).rule == "digest"
+    assert skill_error(check_file, skill(), URI, data).rule == "digest"
 
 
-def test_files_of_a_dynamic_skill_have_a_limit_and_nothing_else():
+def test_only_the_size_limit_applies_to_dynamic_skill_files():
     entry = skill(resources="dynamic")
     check_entry(entry)
     check_file(entry, URI, DOCUMENT)
     check_file(entry, FORMS, b"anything")
     check_file(entry, FORMS, bytes(MAX_BYTES))
-    error = refused(check_file, entry, FORMS, bytes(MAX_BYTES + 1))
+    error = skill_error(check_file, entry, FORMS, bytes(MAX_BYTES + 1))
     assert (error.rule, error.uri) == ("limit", FORMS)
 
 
-def test_an_error_says_which_file_and_which_rule_and_travels():
-    error = refused(check_file, skill(), FORMS, b"")
+def test_error_names_file_and_rule_and_can_be_pickled():
+    error = skill_error(check_file, skill(), FORMS, b"")
     assert isinstance(error, RemoteProtocolError)
     assert str(error) == (
         f"'{FORMS}' is refused: it has 0 bytes, and should have {len(FORM)}"
     )
-    again = pickle.loads(pickle.dumps(error))
-    assert (again.rule, again.uri, again.skill) == ("size", FORMS, URI)
+    copied = pickle.loads(pickle.dumps(error))
+    assert (copied.rule, copied.uri, copied.skill) == ("size", FORMS, URI)
 
 
 # --- its frontmatter
@@ -349,7 +351,7 @@ def test_an_error_says_which_file_and_which_rule_and_travels():
         ("---\na: '---'\n --- \n----\n---\n", "a: '---'\n --- \n----\n", ""),
     ],
 )
-def test_a_head_stands_between_two_lines(text, head, rest):
+def test_frontmatter_is_between_two_marker_lines(text, head, rest):
     assert split_document(text.encode()) == (head, rest)
 
 
@@ -357,14 +359,14 @@ def test_a_head_stands_between_two_lines(text, head, rest):
     "text",
     ["", "body", "\n---\na: 1\n---\n", "---\na: 1\n", "--- a: 1\n---\n", "---a\n---\n"],
 )
-def test_a_document_without_a_head_is_refused(text):
+def test_document_without_frontmatter_is_refused(text):
     with pytest.raises(FrontmatterError, match="is not there"):
         split_document(text.encode())
 
 
 @pytest.mark.parametrize("end", ["---\n", "", "x" * 1_000_000])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_a_head_ends_within_its_limit(mark, end):
+def test_length_of_the_frontmatter_is_limited(mark, end):
     longest = "a" * (MAX_FRONTMATTER - 1) + "\n"
     assert split_document(f"{mark}---\n{longest}---\n".encode()) == (longest, "")
     with pytest.raises(
@@ -373,12 +375,12 @@ def test_a_head_ends_within_its_limit(mark, end):
         split_document(f"{mark}---\na{longest}{end}".encode())
 
 
-def agrees(head, said):
-    return find_difference(read_frontmatter(head), said)
+def difference(head, frontmatter):
+    return find_difference(read_frontmatter(head), frontmatter)
 
 
 @pytest.mark.parametrize(
-    ("head", "said"),
+    ("head", "frontmatter"),
     [
         ("name: pdf", {"name": "pdf"}),
         ("a: 'x'\nb: [1, {c: 2.5}]", {"a": "x", "b": [1, {"c": 2.5}]}),
@@ -391,12 +393,12 @@ def agrees(head, said):
         ("a: !!str 5", {"a": "5"}),
     ],
 )
-def test_what_was_said_is_what_stands_there(head, said):
-    assert agrees(head, said) is None
+def test_equal_frontmatter_has_no_difference(head, frontmatter):
+    assert difference(head, frontmatter) is None
 
 
 @pytest.mark.parametrize(
-    ("head", "said", "field"),
+    ("head", "frontmatter", "field"),
     [
         ("a: x", {"a": "y"}, "a"),
         ("a: x", {}, "a"),
@@ -418,8 +420,8 @@ def test_what_was_said_is_what_stands_there(head, said):
         ("a: 2026-07-28", {"a": "2026-07-29"}, "a"),
     ],
 )
-def test_the_first_field_that_is_another_is_named(head, said, field):
-    assert agrees(head, said) == field
+def test_first_different_field_is_named(head, frontmatter, field):
+    assert difference(head, frontmatter) == field
 
 
 @pytest.mark.rule("EXT-05")
@@ -449,7 +451,7 @@ def test_the_first_field_that_is_another_is_named(head, said, field):
         ("a: [" + "1," * MAX_NODES + "]", f"has more than {MAX_NODES} keys"),
     ],
 )
-def test_anything_but_plain_data_is_refused(head, why):
+def test_frontmatter_with_other_than_plain_data_is_refused(head, why):
     with pytest.raises(FrontmatterError) as caught:
         read_frontmatter(head)
     assert why in str(caught.value)
@@ -480,11 +482,11 @@ def read_or_refuse(head):
 
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
-def test_no_head_costs_more_than_its_length(bomb):
+def test_frontmatter_cost_is_linear_in_its_length(bomb):
     assert grows_in_proportion(read_or_refuse, bomb, MAX_FRONTMATTER // 4)
 
 
-def test_without_pyyaml_one_sentence_says_what_to_install(monkeypatch):
+def test_missing_pyyaml_is_reported_with_an_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
     with pytest.raises(LocalProtocolError, match=r"pip install PyYAML$"):
         read_frontmatter("a: 1")

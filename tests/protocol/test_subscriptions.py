@@ -1,4 +1,4 @@
-"""Filters of notifications, how many want what, and notifications with types."""
+"""Notification filters, subscription counts, and typed notifications."""
 
 from collections import Counter
 
@@ -42,7 +42,7 @@ FILTERS = st.builds(
 
 
 @pytest.mark.rule("SUB-01")
-def test_a_filter_is_asked_for_in_the_words_of_the_specification():
+def test_filter_params_have_the_names_of_the_specification():
     assert ALL.as_params() == ALL_PARAMS
     assert types.decode(types.SubscriptionFilter, ALL_PARAMS).extra is None
     named = {spec.listen_filter for spec in METHODS} - {None}
@@ -50,19 +50,19 @@ def test_a_filter_is_asked_for_in_the_words_of_the_specification():
 
 
 @pytest.mark.rule("SUB-01")
-def test_what_is_not_wanted_is_not_named():
+def test_unwanted_notifications_are_absent_from_the_params():
     assert Filter().as_params() == {}
     assert Filter(prompts=True, uris=()).as_params() == {"promptsListChanged": True}
 
 
 @given(FILTERS)
-def test_what_is_asked_for_reads_back(wanted):
-    assert Filter.of(wanted.as_params()) == wanted
+def test_filter_params_are_parsed_back(wanted_filter):
+    assert Filter.of(wanted_filter.as_params()) == wanted_filter
 
 
 @pytest.mark.rule("SUB-08")
 @pytest.mark.parametrize(
-    ("raw", "read"),
+    ("raw", "expected"),
     [
         (None, Filter()),
         ([], Filter()),
@@ -75,12 +75,12 @@ def test_what_is_asked_for_reads_back(wanted):
         ({"resourceSubscriptions": ["a:", 7, None, "a:"]}, Filter(uris=["a:"])),
     ],
 )
-def test_an_acknowledgement_promises_only_what_it_says_clearly(raw, read):
-    assert Filter.of(raw) == read
+def test_only_well_formed_members_of_an_acknowledgement_count(raw, expected):
+    assert Filter.of(raw) == expected
 
 
 @pytest.mark.rule("SUB-08")
-def test_what_was_asked_for_and_not_acknowledged_is_the_difference():
+def test_minus_returns_the_unacknowledged_part():
     honoured = Filter.of({"toolsListChanged": True, "resourceSubscriptions": ["a:"]})
     assert ALL.minus(honoured) == Filter(
         prompts=True, resources=True, uris=["b:"], task_ids=["t"]
@@ -89,7 +89,7 @@ def test_what_was_asked_for_and_not_acknowledged_is_the_difference():
 
 
 @pytest.mark.parametrize(
-    ("capabilities", "left"),
+    ("capabilities", "restricted"),
     [
         (None, Filter()),
         ({}, Filter()),
@@ -102,12 +102,12 @@ def test_what_was_asked_for_and_not_acknowledged_is_the_difference():
         ({"tasks": {}}, Filter()),
     ],
 )
-def test_a_server_honours_what_it_declared(capabilities, left):
-    assert ALL.restricted(capabilities) == left
+def test_filter_is_restricted_to_the_declared_capabilities(capabilities, restricted):
+    assert ALL.restricted(capabilities) == restricted
 
 
 @pytest.mark.parametrize(
-    ("method", "params", "wanted"),
+    ("method", "params", "wanted_filter"),
     [
         (TOOLS, None, Filter(tools=True)),
         (PROMPTS, {}, Filter(prompts=True)),
@@ -116,10 +116,10 @@ def test_a_server_honours_what_it_declared(capabilities, left):
         (TASK, {"taskId": "t"}, Filter(task_ids=["t"])),
     ],
 )
-def test_a_notification_is_in_the_filters_that_name_it(method, params, wanted):
-    assert wanted.matches(method, params)
+def test_notification_matches_the_filter_that_names_it(method, params, wanted_filter):
+    assert wanted_filter.matches(method, params)
     assert ALL.matches(method, params)
-    assert not ALL.minus(wanted).matches(method, params)
+    assert not ALL.minus(wanted_filter).matches(method, params)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_notification_is_in_the_filters_that_name_it(method, params, wanted):
         (TASK, {"taskId": "t/1"}),
     ],
 )
-def test_other_notifications_are_in_no_filter(method, params):
+def test_other_notifications_match_no_filter(method, params):
     assert not ALL.matches(method, params)
 
 
@@ -153,18 +153,18 @@ def test_other_notifications_are_in_no_filter(method, params):
         ("x://", False),
     ],
 )
-def test_an_update_of_a_sub_resource_is_an_update_of_the_resource(uri, is_matched):
-    wanted = Filter(uris=["file:///d", "x:///"])
-    assert wanted.matches(UPDATED, {"uri": uri}) is is_matched
+def test_update_of_a_sub_resource_matches_the_resource(uri, is_matched):
+    wanted_filter = Filter(uris=["file:///d", "x:///"])
+    assert wanted_filter.matches(UPDATED, {"uri": uri}) is is_matched
 
 
-def test_one_string_is_no_collection_of_them():
+def test_single_string_is_refused_as_a_collection():
     with pytest.raises(ValueError, match="'file:///a'"):
         Filter(uris="file:///a")
 
 
 @given(FILTERS, FILTERS)
-def test_filters_are_sets(one, other):
+def test_filters_behave_like_sets(one, other):
     assert one | other == other | one
     assert (one | other).minus(other) == one.minus(other)
     assert one.minus(other) | (one.minus(one.minus(other))) == one
@@ -172,7 +172,7 @@ def test_filters_are_sets(one, other):
     assert hash(one) == hash(one | one)
 
 
-def test_what_was_never_added_cannot_be_removed_and_nothing_else_is():
+def test_removing_an_unknown_subscription_changes_no_count():
     counts = SubscriptionCounts()
     counts.add(Filter(tools=True))
     with pytest.raises(ValueError, match=r"wants \{'promptsListChanged': True\}$"):
@@ -183,45 +183,45 @@ def test_what_was_never_added_cannot_be_removed_and_nothing_else_is():
         counts.remove(Filter(tools=True))
 
 
-TWO_WANTS, ANOTHER = Filter(tools=True, uris=["a:"]), Filter(uris=["a:", "b:"])
+FIRST, SECOND = Filter(tools=True, uris=["a:"]), Filter(uris=["a:", "b:"])
 
 
-def wants(wanted):
-    """Return the single wants of a filter as the model counts them."""
+def atoms_of(wanted_filter):
+    """Return the single subscriptions of a filter, as the model counts them."""
     return {
         (name, subject)
-        for name, value in wanted.as_params().items()
+        for name, value in wanted_filter.as_params().items()
         for subject in (value if isinstance(value, list) else [True])
     }
 
 
 @example(
     [
-        *((True, wanted) for wanted in (TWO_WANTS, ANOTHER)),
-        *((False, wanted) for wanted in (TWO_WANTS, ANOTHER)),
+        *((True, wanted_filter) for wanted_filter in (FIRST, SECOND)),
+        *((False, wanted_filter) for wanted_filter in (FIRST, SECOND)),
     ]
 )
 @given(st.lists(st.tuples(st.booleans(), FILTERS), max_size=20))
-def test_counts_are_a_multiset_of_single_wants(steps):
+def test_counts_are_a_multiset_of_single_subscriptions(steps):
     counts, model = SubscriptionCounts(), Counter()
-    for is_added, wanted in steps:
-        atoms, before = wants(wanted), set(+model)
+    for is_added, wanted_filter in steps:
+        atoms, before = atoms_of(wanted_filter), set(+model)
         if is_added:
             model.update(atoms)
-            assert wants(counts.add(wanted)) == atoms - before
+            assert atoms_of(counts.add(wanted_filter)) == atoms - before
         elif atoms <= before:
             model.subtract(atoms)
-            assert wants(counts.remove(wanted)) == before - set(+model)
+            assert atoms_of(counts.remove(wanted_filter)) == before - set(+model)
         else:
             with pytest.raises(ValueError, match="nobody wants"):
-                counts.remove(wanted)
-        assert wants(counts.current) == set(+model)
+                counts.remove(wanted_filter)
+        assert atoms_of(counts.current) == set(+model)
 
 
-# Notifications as users see them...
+# Notifications decoded for users...
 
 NAMES = sorted({spec.name for spec in METHODS if spec.kind is Kind.NOTIFICATION})
-STANDING = {
+TASK_STATE = {
     "taskId": "t",
     "status": "working",
     "createdAt": "2025-11-25T10:00:00Z",
@@ -234,19 +234,19 @@ PARAMS = {
     "progress": {"progressToken": "p", "progress": 0.5},
     "resources/updated": {"uri": "file:///a"},
     "subscriptions/acknowledged": {"notifications": {"toolsListChanged": True}},
-    "tasks": {**STANDING, "ttlMs": None},
-    "tasks/status": {**STANDING, "ttl": None},
+    "tasks": {**TASK_STATE, "ttlMs": None},
+    "tasks/status": {**TASK_STATE, "ttl": None},
 }
 META_KEY = "io.modelcontextprotocol/subscriptionId"
 
 
 def params_of(name):
-    """Return the smallest params that a method may have."""
+    """Return the smallest valid params of a method."""
     return PARAMS.get(name.removeprefix("notifications/"), {})
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_known_notification_has_the_params_its_row_names(name):
+def test_known_notification_has_the_params_type_of_its_row(name):
     params = params_of(name)
     notification = decode_notification(name, params)
     named = {spec.params for spec in METHODS if spec.name == name}
@@ -256,11 +256,11 @@ def test_a_known_notification_has_the_params_its_row_names(name):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not params_of(name)])
-def test_a_notification_that_needs_no_params_may_come_without(name):
+def test_optional_params_may_be_absent(name):
     assert decode_notification(name, None) == decode_notification(name, {})
 
 
-def test_typed_params_hold_what_was_sent():
+def test_typed_params_hold_all_sent_members():
     params = PARAMS["message"] | {"logger": "db", "x": 1, "_meta": {META_KEY: 3}}
     before = repr(params)
     typed = decode_notification("notifications/message", params).params
@@ -276,7 +276,7 @@ def test_typed_params_hold_what_was_sent():
     ["notifications/x", "x", "", "notifications/tools/list", "tools/call", "ping"],
 )
 @pytest.mark.parametrize("params", [None, {}, {"name": 7}, {"_meta": "odd"}])
-def test_an_unknown_notification_keeps_its_params_as_they_came(name, params):
+def test_unknown_notification_keeps_its_params(name, params):
     assert decode_notification(name, params) == Notification(name, params)
 
 
@@ -288,7 +288,7 @@ def test_an_unknown_notification_keeps_its_params_as_they_came(name, params):
         ("tools/list_changed", {"_meta": 1}, "NotificationParams._meta"),
     ],
 )  # fmt: skip
-def test_params_against_the_rules_are_refused_with_their_path(name, params, path):
+def test_invalid_params_are_refused_with_their_path(name, params, path):
     with pytest.raises(InvalidMessage) as raised:
         decode_notification(f"notifications/{name}", params)
     assert raised.value.path == path

@@ -1,4 +1,4 @@
-"""What waits for one consumer: in order, coalesced, kept, bounded."""
+"""The event buffer of one consumer: ordered, coalesced, bounded."""
 
 import pytest
 from hypothesis import example, given
@@ -13,8 +13,8 @@ UPDATED = "notifications/resources/updated"
 LISTS = sorted(spec.name for spec in METHODS if spec.name.endswith("/list_changed"))
 
 
-def taken(buffer):
-    """Take out all that waits."""
+def drain(buffer):
+    """Remove and return all buffered events."""
     return [buffer.pop() for _ in range(len(buffer))]
 
 
@@ -30,7 +30,7 @@ def is_kept(uri):
     return uri.startswith("kept:")
 
 
-def test_nothing_can_be_taken_from_an_empty_buffer():
+def test_pop_from_an_empty_buffer_is_an_index_error():
     with pytest.raises(IndexError, match="no notification waits"):
         EventBuffer(1).pop()
 
@@ -45,7 +45,7 @@ def test_nothing_can_be_taken_from_an_empty_buffer():
         ("notifications/elicitation/complete", {"elicitationId": "e"}),
     ],
 )
-def test_one_entry_waits_for_each_subject_with_the_newest_params_at_its_place(event):
+def test_events_of_one_subject_are_coalesced_with_the_newest_params(event):
     method, params = event
     newest = {**(params or {}), "_meta": {"n": 2}}
     buffer = EventBuffer(10)
@@ -53,33 +53,33 @@ def test_one_entry_waits_for_each_subject_with_the_newest_params_at_its_place(ev
     buffer.put(*log(1))
     assert buffer.put(method, newest) is False
     assert buffer
-    assert taken(buffer) == [(method, newest), log(1)]
+    assert drain(buffer) == [(method, newest), log(1)]
     assert not buffer
     assert buffer.put(*event) is True
 
 
 @pytest.mark.system("L-A10")
 @pytest.mark.parametrize("method", LISTS)
-def test_a_changed_list_is_never_lost(method):
+def test_list_change_is_never_dropped(method):
     buffer = EventBuffer(2)
     buffer.put(method, None)
     for number in range(50):
         buffer.put(*log(number))
-    assert taken(buffer) == [(method, None), log(48), log(49)]
+    assert drain(buffer) == [(method, None), log(48), log(49)]
     assert buffer.dropped == 48
 
 
-def test_an_update_that_waits_is_kept_from_when_the_consumer_wants_it_and_on():
-    wanted = set()
-    buffer = EventBuffer(1, wanted.__contains__)
+def test_wanted_update_stays_protected_after_it_is_unwanted():
+    wanted_uris = set()
+    buffer = EventBuffer(1, wanted_uris.__contains__)
     buffer.put(*updated("a:"))
-    wanted.add("a:")
+    wanted_uris.add("a:")
     buffer.put(*updated("a:", n=2))
-    wanted.clear()
+    wanted_uris.clear()
     buffer.put(*updated("a:", n=3))
     buffer.put(*log(1))
     buffer.put(*log(2))
-    assert taken(buffer) == [updated("a:", n=3), log(2)]
+    assert drain(buffer) == [updated("a:", n=3), log(2)]
 
 
 @pytest.mark.parametrize(
@@ -93,25 +93,25 @@ def test_an_update_that_waits_is_kept_from_when_the_consumer_wants_it_and_on():
         ("notifications/invented/list_changed", None),
     ],
 )
-def test_what_names_no_subject_or_no_list_we_know_is_ordinary(event):
+def test_event_without_a_known_subject_is_ordinary(event):
     buffer = EventBuffer(2, is_kept)
     for _ in range(3):
         assert buffer.put(*event) is True
-    assert taken(buffer) == [event] * 2
+    assert drain(buffer) == [event] * 2
     assert buffer.dropped == 1
 
 
-def test_what_is_cleared_is_gone_and_the_counters_stay():
+def test_clear_removes_events_and_keeps_the_counters():
     buffer = EventBuffer(1)
     for event in (log(1), log(2), (LISTS[0], None), (LISTS[0], None)):
         buffer.put(*event)
     buffer.clear()
     assert (len(buffer), buffer.dropped) == (0, 1)
     buffer.put(*log(3))
-    assert taken(buffer) == [log(3)]
+    assert drain(buffer) == [log(3)]
 
 
-def flooded(count, limit):
+def flooded_buffer(count, limit):
     """Return a buffer after so many events of all kinds."""
     buffer = EventBuffer(limit, {f"kept:{n}" for n in range(10)}.__contains__)
     kinds = (
@@ -127,16 +127,16 @@ def flooded(count, limit):
 
 
 @pytest.mark.fault("F16")
-def test_little_of_a_flood_of_any_kind_is_held():
-    buffer = flooded(20_000, 1_024)
+def test_flood_of_any_kind_is_bounded():
+    buffer = flooded_buffer(20_000, 1_024)
     assert len(buffer) <= 1_024 + 10 + 1
-    taken(buffer)
+    drain(buffer)
     assert not buffer._ordinary
 
 
-def test_an_event_costs_the_same_with_few_that_wait_and_with_many():
+def test_cost_of_an_event_does_not_depend_on_the_buffer_size():
     def put_and_take(count):
-        taken(flooded(count, count // 8))
+        drain(flooded_buffer(count, count // 8))
 
     assert grows_in_proportion(put_and_take, int, 40_000)
 
@@ -153,37 +153,37 @@ EVENTS = st.one_of(
 @example(0, [log(1), (LISTS[0], None)])
 @given(st.integers(0, 4), st.lists(st.one_of(EVENTS, st.none()), max_size=40))
 def test_order_bounds_and_counters_hold_in_any_sequence(limit, steps):
-    """A step is a notification that comes, or None: one is taken."""
+    """A step is a notification to put, or None to pop one."""
     buffer = EventBuffer(limit, is_kept)
     model = []  # (event, subject or None, is ordinary), oldest first
-    came = taken_out = coalesced = 0
+    put_count = pop_count = coalesced = 0
     for step in steps:
         if step is None:
             if model:
                 assert buffer.pop() == model.pop(0)[0]
-                taken_out += 1
+                pop_count += 1
             continue
-        came += 1
+        put_count += 1
         method, params = step
         subject = None if method == MESSAGE else (method, (params or {}).get("uri"))
-        kept = method in LISTS or is_kept((params or {}).get("uri") or "")
-        known = subject is not None and subject in [entry[1] for entry in model]
-        assert buffer.put(method, params) is not known
-        coalesced += known
-        if not known:
-            model.append((step, subject, not kept))
+        is_protected = method in LISTS or is_kept((params or {}).get("uri") or "")
+        is_coalesced = subject is not None and subject in [entry[1] for entry in model]
+        assert buffer.put(method, params) is not is_coalesced
+        coalesced += is_coalesced
+        if not is_coalesced:
+            model.append((step, subject, not is_protected))
             ordinary = [entry for entry in model if entry[2]]
             if len(ordinary) > limit:
                 model.remove(ordinary[0])
-    assert taken(buffer) == [entry[0] for entry in model]
-    assert came == taken_out + len(model) + buffer.dropped + coalesced
+    assert drain(buffer) == [entry[0] for entry in model]
+    assert put_count == pop_count + len(model) + buffer.dropped + coalesced
 
 
-# Room in bytes...
+# Limit in bytes...
 
 
 class Sized:
-    """Tells the size of what is put in next."""
+    """Returns the size of the next event."""
 
     def __init__(self):
         self.bytes = 0
@@ -192,13 +192,13 @@ class Sized:
         return self.bytes
 
 
-def test_beyond_the_room_the_oldest_ordinary_ones_are_dropped_until_it_fits():
+def test_oldest_ordinary_events_are_dropped_beyond_the_byte_limit():
     size = Sized()
     buffer = EventBuffer(1_000, max_bytes=100, size=size)
     for number, size.bytes in enumerate([40, 40, 20, 30]):
         buffer.put(*log(number))
     assert buffer.dropped == 1
-    assert taken(buffer) == [log(1), log(2), log(3)]
+    assert drain(buffer) == [log(1), log(2), log(3)]
     size.bytes = 101
     buffer.put(*log(9))
     assert (len(buffer), buffer.dropped) == (0, 2)
@@ -206,20 +206,20 @@ def test_beyond_the_room_the_oldest_ordinary_ones_are_dropped_until_it_fits():
     buffer.put(*log(10))
     buffer.clear()
     buffer.put(*log(11))
-    assert taken(buffer) == [log(11)]
+    assert drain(buffer) == [log(11)]
 
 
-def test_what_is_coalesced_takes_the_room_of_its_newest():
+def test_coalesced_event_counts_with_its_newest_size():
     size = Sized()
     buffer = EventBuffer(10, max_bytes=100, size=size)
     for size.bytes in (90, 10, 80):
         buffer.put(*updated("a:"))
     size.bytes = 20
     buffer.put(*log(1))
-    assert taken(buffer) == [updated("a:"), log(1)]
+    assert drain(buffer) == [updated("a:"), log(1)]
 
 
-def test_what_is_kept_takes_no_room_and_is_cut_where_it_is_large():
+def test_protected_events_do_not_count_and_are_trimmed_if_large():
     size = Sized()
     buffer = EventBuffer(10, is_kept, max_bytes=10, size=size)
     size.bytes = 100_000
@@ -228,7 +228,7 @@ def test_what_is_kept_takes_no_room_and_is_cut_where_it_is_large():
     size.bytes = 10
     buffer.put(*updated("kept:b", extra=1))
     buffer.put(*log(1))
-    assert taken(buffer) == [
+    assert drain(buffer) == [
         updated("kept:a"),
         (LISTS[0], None),
         updated("kept:b", extra=1),
@@ -236,12 +236,12 @@ def test_what_is_kept_takes_no_room_and_is_cut_where_it_is_large():
     ]
 
 
-def test_what_becomes_kept_gives_its_room_back():
-    size, wanted = Sized(), set()
-    buffer = EventBuffer(10, wanted.__contains__, max_bytes=10, size=size)
+def test_event_that_becomes_protected_frees_its_bytes():
+    size, wanted_uris = Sized(), set()
+    buffer = EventBuffer(10, wanted_uris.__contains__, max_bytes=10, size=size)
     size.bytes = 10
     buffer.put(*updated("a:"))
-    wanted.add("a:")
+    wanted_uris.add("a:")
     buffer.put(*updated("a:"))
     buffer.put(*log(1))
-    assert taken(buffer) == [updated("a:"), log(1)]
+    assert drain(buffer) == [updated("a:"), log(1)]

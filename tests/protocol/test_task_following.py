@@ -1,4 +1,4 @@
-"""Following tasks: what is asked and sent until they end, and what that gives."""
+"""Following tasks to their end: polling, input requests, and the outcome."""
 
 import pytest
 from hypothesis import given
@@ -36,13 +36,13 @@ ROOTS = {"method": "roots/list"}
 GET = Call("tasks/get", {"taskId": ID})
 WAIT = Sleep(0.5)
 
-STANDING = {
+TASK_TIMES = {
     "taskId": ID,
     "createdAt": "2026-08-01T10:00:00Z",
     "lastUpdatedAt": "2026-08-01T10:00:00Z",
     "ttlMs": None,
 }
-STANDING_IN_SESSION = {
+SESSION_TASK = {
     "taskId": ID,
     "createdAt": "2025-12-01T10:00:00Z",
     "lastUpdatedAt": "2025-12-01T10:00:01Z",
@@ -54,7 +54,7 @@ def task(status, **members):
     return {"taskId": ID, "status": status, "pollIntervalMs": 500, **members}
 
 
-def begun(status="working", **members):
+def created(status="working", **members):
     return {"resultType": "task", **task(status, **members)}
 
 
@@ -70,28 +70,28 @@ def update(*keys):
     return Call("tasks/update", {"taskId": ID, "inputResponses": answers})
 
 
-# The way to the end
+# Polling
 
 
 @pytest.mark.rule("TX-11")
-def test_a_task_is_looked_at_until_it_has_ended():
-    steps, ended = drive(follow_task(begun()), task("working"), DONE)
+def test_task_is_polled_until_it_ends():
+    steps, final = drive(follow_task(created()), task("working"), DONE)
 
     assert steps == [WAIT, GET, WAIT, GET]
-    assert ended is DONE
+    assert final is DONE
 
 
 @pytest.mark.parametrize(
-    "known", [ID, *map(begun, ("completed", "failed", "cancelled"))], ids=str
+    "known", [ID, *map(created, ("completed", "failed", "cancelled"))], ids=str
 )
-def test_a_task_that_may_have_ended_is_looked_at_at_once(known):
+def test_task_that_may_have_ended_is_polled_at_once(known):
     assert drive(follow_task(known), DONE) == ([GET], DONE)
 
 
 @pytest.mark.rule("TX-11")
-def test_the_pause_is_what_the_latest_answer_says():
+def test_poll_interval_of_the_latest_response_is_used():
     steps, _ = drive(
-        follow_task(begun(pollIntervalMs=20)),
+        follow_task(created(pollIntervalMs=20)),
         task("working", pollIntervalMs=30),
         task("working", pollIntervalMs=1_500),
         DONE,
@@ -110,26 +110,26 @@ def test_the_pause_is_what_the_latest_answer_says():
         (250.0, 0.25),
     ],
 )
-def test_no_server_makes_us_hurry_or_wait_beyond_measure(interval, seconds):
-    steps, _ = drive(follow_task(begun(pollIntervalMs=interval)), DONE)
+def test_poll_interval_is_bounded(interval, seconds):
+    steps, _ = drive(follow_task(created(pollIntervalMs=interval)), DONE)
 
     assert steps[0] == Sleep(seconds)
 
 
 @pytest.mark.parametrize("interval", ["500", True, [500]])
-def test_an_interval_that_is_no_number_is_refused(interval):
+def test_poll_interval_of_another_type_is_refused(interval):
     with pytest.raises(InvalidMessage) as caught:
-        drive(follow_task(begun(pollIntervalMs=interval)))
+        drive(follow_task(created(pollIntervalMs=interval)))
 
     assert caught.value.path == "DetailedTask.pollIntervalMs"
     assert caught.value.expected == "int"
 
 
-@pytest.mark.parametrize("answer", [{}, {"resultType": "complete"}, begun()])
-def test_what_answers_say_they_are_may_be_missing_or_as_in_the_draft(answer):
-    ended = {**answer, **DONE}
+@pytest.mark.parametrize("answer", [{}, {"resultType": "complete"}, created()])
+def test_result_type_may_be_missing_or_that_of_the_draft(answer):
+    final = {**answer, **DONE}
 
-    assert drive(follow_task(ID), ended)[1] is ended
+    assert drive(follow_task(ID), final)[1] is final
 
 
 @pytest.mark.parametrize(
@@ -149,25 +149,25 @@ def test_what_answers_say_they_are_may_be_missing_or_as_in_the_draft(answer):
         ),
     ],
 )
-def test_a_malformed_answer_is_refused_with_its_path(answer, path):
+def test_malformed_response_is_refused_with_its_path(answer, path):
     with pytest.raises(InvalidMessage) as caught:
         drive(follow_task(ID), answer)
 
     assert caught.value.path == path
 
 
-def test_a_refusal_shows_no_more_of_an_answer_than_can_be_read():
+def test_long_task_id_is_shortened_in_the_error():
     with pytest.raises(InvalidMessage) as caught:
         drive(follow_task(ID), {**DONE, "taskId": "x" * 100_000})
 
     assert len(str(caught.value)) < 300
 
 
-# What it asks for
+# Input requests
 
 
 @pytest.mark.rule("TX-12")
-def test_each_question_is_asked_once_however_long_the_server_shows_it():
+def test_repeated_input_request_is_handled_once():
     steps, _ = drive(
         follow_task(ID),
         needs(a=FORM),
@@ -188,14 +188,14 @@ def test_each_question_is_asked_once_however_long_the_server_shows_it():
 
 
 @pytest.mark.rule("TX-12")
-def test_all_that_is_asked_at_once_is_answered_at_once():
+def test_simultaneous_input_requests_are_answered_together():
     steps, _ = drive(follow_task(ID), needs(a=FORM, b=ROOTS), DONE)
 
     assert [step.key for step in steps[1:3]] == ["a", "b"]
     assert steps[3:] == [update("a", "b"), WAIT, GET]
 
 
-def test_nobody_is_asked_before_all_questions_are_checked():
+def test_all_input_requests_are_checked_before_any_is_handled():
     operation = follow_task(ID)
     next(operation)
 
@@ -204,7 +204,7 @@ def test_nobody_is_asked_before_all_questions_are_checked():
 
 
 @pytest.mark.rule("TX-13")
-def test_a_task_that_does_not_end_to_ask_is_stopped_as_a_call_is():
+def test_endless_input_rounds_end_with_an_error():
     endless = [needs(**{str(number): FORM}) for number in range(3)]
 
     with pytest.raises(RemoteProtocolError, match="after 2 rounds") as caught:
@@ -215,7 +215,7 @@ def test_a_task_that_does_not_end_to_ask_is_stopped_as_a_call_is():
 
 
 @pytest.mark.attack("X08")
-def test_a_task_may_ask_so_many_questions_and_no_more():
+def test_number_of_input_requests_is_limited():
     script = [needs(**{f"{n}": FORM, f"{n}b": FORM}) for n in range(3)]
 
     assert drive(follow_task(ID, max_requests=4), *script[:2], DONE)[1] is DONE
@@ -228,30 +228,30 @@ QUESTIONS = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from([FORM, RO
 
 @pytest.mark.rule("TX-12")
 @given(st.lists(QUESTIONS, max_size=8))
-def test_whatever_is_shown_no_key_is_asked_or_answered_twice(shown):
+def test_input_key_is_handled_and_answered_exactly_once(states):
     steps, _ = drive(
-        follow_task(ID), *(needs(**questions) for questions in shown), DONE
+        follow_task(ID), *(needs(**questions) for questions in states), DONE
     )
 
-    asked = [step.key for step in steps if type(step) is HandleInput]
+    handled = [step.key for step in steps if type(step) is HandleInput]
     answered = [
         key
         for step in steps
         if type(step) is Call and step.method == "tasks/update"
         for key in step.params["inputResponses"]
     ]
-    assert asked == answered
-    assert sorted(asked) == sorted({key for questions in shown for key in questions})
+    assert handled == answered
+    assert sorted(handled) == sorted({key for questions in states for key in questions})
 
 
-# What it gives
+# Outcomes
 
 
-def test_a_completed_task_gives_the_result_of_its_call():
+def test_completed_task_returns_the_result_of_its_call():
     assert read_outcome(DONE) is RESULT
 
 
-def test_a_failed_task_raises_the_error_of_its_call():
+def test_failed_task_raises_the_error_of_its_call():
     error = {"code": -32602, "message": "no such city", "data": {"city": "x"}}
 
     with pytest.raises(InvalidParams) as caught:
@@ -261,7 +261,7 @@ def test_a_failed_task_raises_the_error_of_its_call():
     assert caught.value.method == "tools/call"
 
 
-def test_a_task_that_failed_with_a_code_of_the_servers_own_says_it():
+def test_unknown_error_code_of_a_failed_task_is_kept():
     with pytest.raises(RPCError) as caught:
         read_outcome(task("failed", error={"code": 7, "message": "out of paper"}))
 
@@ -276,7 +276,7 @@ def test_a_task_that_failed_with_a_code_of_the_servers_own_says_it():
         ({"statusMessage": "the operator stopped it"}, "the operator stopped it"),
     ],
 )
-def test_a_cancelled_task_is_a_cancelled_call(members, reason):
+def test_cancelled_task_raises_call_cancelled(members, reason):
     with pytest.raises(CallCancelled) as caught:
         read_outcome(task("cancelled", **members))
 
@@ -284,7 +284,7 @@ def test_a_cancelled_task_is_a_cancelled_call(members, reason):
 
 
 @pytest.mark.parametrize(
-    ("ended", "path", "expected", "got"),
+    ("final", "path", "expected", "got"),
     [
         (task("completed"), "DetailedTask.result", "object", "nothing"),
         (task("completed", result=[]), "DetailedTask.result", "object", "list"),
@@ -303,9 +303,9 @@ def test_a_cancelled_task_is_a_cancelled_call(members, reason):
         ),
     ],
 )
-def test_an_end_that_gives_nothing_is_refused_with_its_path(ended, path, expected, got):
+def test_final_task_without_outcome_is_refused_with_path(final, path, expected, got):
     with pytest.raises(InvalidMessage) as caught:
-        read_outcome(ended)
+        read_outcome(final)
 
     assert (caught.value.path, caught.value.expected) == (path, expected)
     assert caught.value.got == got
@@ -315,7 +315,7 @@ def test_an_end_that_gives_nothing_is_refused_with_its_path(ended, path, expecte
 
 
 def in_session(status, **members):
-    return {**STANDING_IN_SESSION, "status": status, "pollInterval": 500, **members}
+    return {**SESSION_TASK, "status": status, "pollInterval": 500, **members}
 
 
 FETCH = Call("tasks/result", {"taskId": ID})
@@ -323,23 +323,23 @@ FETCH = Call("tasks/result", {"taskId": ID})
 
 @pytest.mark.rule("T11-08")
 @pytest.mark.parametrize("status", ["completed", "failed", "input_required"])
-def test_in_a_session_the_result_is_asked_for_when_there_is_one_or_input_is_needed(
+def test_session_result_is_fetched_at_the_end_or_for_input(
     status,
 ):
-    shown = [in_session("working"), in_session("working", pollInterval=20)]
+    states = [in_session("working"), in_session("working", pollInterval=20)]
 
-    steps, ended = drive(follow_session_task(ID), *shown, in_session(status), RESULT)
+    steps, final = drive(follow_session_task(ID), *states, in_session(status), RESULT)
 
     assert steps == [GET, WAIT, GET, Sleep(0.02), GET, FETCH]
-    assert ended is RESULT
+    assert final is RESULT
 
 
-def test_in_a_session_a_cancelled_task_has_no_result_to_ask_for():
+def test_cancelled_session_task_raises_call_cancelled():
     with pytest.raises(CallCancelled, match="the task was cancelled"):
         drive(follow_session_task(ID), in_session("cancelled"))
 
 
-def test_in_a_session_an_answer_about_another_task_is_refused():
+def test_session_response_about_another_task_is_refused():
     with pytest.raises(InvalidMessage) as caught:
         drive(follow_session_task(ID), in_session("working", taskId="t-2"))
 
@@ -353,7 +353,7 @@ def tool(support=None, *, has_execution=True):
 
 @pytest.mark.rule("T11-02", "T11-03")
 @pytest.mark.parametrize(
-    ("listed_tool", "asks"),
+    ("listed_tool", "expected"),
     [
         (tool("required"), True),
         (tool("optional"), True),
@@ -364,26 +364,26 @@ def tool(support=None, *, has_execution=True):
         (None, False),
     ],
 )
-def test_a_call_asks_to_be_a_task_where_the_tool_says_that_it_can(listed_tool, asks):
-    assert must_request_task(LATEST_SESSION, listed_tool, is_offered=True) is asks
+def test_call_requests_a_task_if_the_tool_supports_it(listed_tool, expected):
+    assert must_request_task(LATEST_SESSION, listed_tool, is_offered=True) is expected
 
 
 @pytest.mark.rule("T11-02")
-def test_no_call_asks_a_server_that_takes_no_tasks():
+def test_call_requests_no_task_from_a_server_without_tasks():
     assert not must_request_task(LATEST_SESSION, tool("required"), is_offered=False)
 
 
 @pytest.mark.rule("TX-22")
 @pytest.mark.parametrize("revision", [r for r in REVISIONS if r != LATEST_SESSION])
-def test_no_other_revision_has_calls_that_ask(revision):
+def test_other_revisions_never_request_a_task(revision):
     assert not must_request_task(revision, tool("required"), is_offered=True)
 
 
-# Both dialects for users
+# Both dialects decoded to the same types
 
 
-def test_a_created_task_looks_the_same_in_both_dialects():
-    answer = {**STANDING, "resultType": "task", "status": "working"}
+def test_created_tasks_of_both_dialects_have_the_same_fields():
+    answer = {**TASK_TIMES, "resultType": "task", "status": "working"}
     nested = {"task": in_session("working", statusMessage="so far", vendor=1)}
 
     new = read_created({**answer, "pollIntervalMs": 5}, LATEST)
@@ -409,16 +409,16 @@ def test_a_created_task_looks_the_same_in_both_dialects():
         ({"content": [], "resultType": "task"}, LATEST_SESSION),
     ],
 )
-def test_an_answer_that_is_no_task_is_a_result(answer, revision):
+def test_response_without_a_task_is_a_result(answer, revision):
     assert read_created(answer, revision) is None
 
 
-def test_how_a_task_stands_looks_the_same_in_both_dialects():
-    asks = {**STANDING, **needs(a=FORM)}
+def test_task_states_of_both_dialects_have_the_same_fields():
+    waiting = {**TASK_TIMES, **needs(a=FORM)}
     form = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}}
-    asks["inputRequests"]["a"] = {**FORM, "params": form}
+    waiting["inputRequests"]["a"] = {**FORM, "params": form}
 
-    new = read_detailed(asks, ID, LATEST)
+    new = read_detailed(waiting, ID, LATEST)
     old = read_detailed(in_session("input_required"), ID, LATEST_SESSION)
 
     assert new.input_requests["a"].params.message == "Who?"
@@ -427,14 +427,14 @@ def test_how_a_task_stands_looks_the_same_in_both_dialects():
 
 
 @pytest.mark.parametrize("revision", [LATEST, LATEST_SESSION])
-def test_how_another_task_stands_is_refused(revision):
+def test_state_of_another_task_is_refused(revision):
     with pytest.raises(InvalidMessage) as caught:
-        read_detailed({**STANDING, **STANDING_IN_SESSION, **DONE}, "t-2", revision)
+        read_detailed({**TASK_TIMES, **SESSION_TASK, **DONE}, "t-2", revision)
 
     assert caught.value.path == "DetailedTask.taskId"
 
 
-def test_a_page_of_tasks_is_shown_in_the_same_type():
+def test_listed_tasks_are_detailed_tasks():
     page = {"tasks": [in_session("working"), in_session("failed", taskId="t-2")]}
 
     found = read_listed(page)

@@ -1,4 +1,4 @@
-"""Tasks of a server: their steps, both dialects, and which calls run as tasks."""
+"""Tasks of a server: state changes, both dialects, and which calls run as tasks."""
 
 import attrs
 import pytest
@@ -34,7 +34,7 @@ def begin(**changes):
 
 
 @pytest.mark.rule("T11-06")
-def test_a_new_task_works():
+def test_new_task_is_working():
     record = begin()
     assert record == TaskRecord(
         id="t-1",
@@ -62,18 +62,18 @@ ENDS = {
 @pytest.mark.rule("T11-06")
 @pytest.mark.parametrize("second", ENDS)
 @pytest.mark.parametrize("first", ENDS)
-def test_a_task_that_has_ended_stays_as_it_is(first, second):
-    ended = ENDS[first](begin())
-    assert ended.is_final
-    assert ENDS[second](ended) is ended
+def test_final_task_never_changes(first, second):
+    final = ENDS[first](begin())
+    assert final.is_final
+    assert ENDS[second](final) is final
 
 
-def test_ends_keep_what_the_call_gave():
+def test_final_task_keeps_result_error_or_message():
     assert ENDS["completed"](begin()).result is RESULT
     failed = ENDS["failed"](begin())
     assert (failed.error, failed.status_message) == (ERROR, "it broke")
-    nameless = begin().fail({"code": 1}, now=105)
-    assert nameless.status_message == "the call failed"
+    without_message = begin().fail({"code": 1}, now=105)
+    assert without_message.status_message == "the call failed"
     interrupted = ENDS["interrupted"](begin())
     assert interrupted.status == "failed"
     assert interrupted.error == {
@@ -83,15 +83,15 @@ def test_ends_keep_what_the_call_gave():
     assert ENDS["cancelled"](begin()).status_message == "the client cancelled the task"
 
 
-def test_a_task_says_how_far_its_work_is_until_it_ends():
+def test_status_message_can_change_until_the_end():
     record = begin().describe("half of it", now=101)
     assert (record.status, record.status_message) == ("working", "half of it")
-    ended = record.complete(RESULT, now=102)
-    assert ended.status_message is None
-    assert ended.describe("more", now=103) is ended
+    final = record.complete(RESULT, now=102)
+    assert final.status_message is None
+    assert final.describe("more", now=103) is final
 
 
-def test_questions_wait_until_each_is_settled():
+def test_task_waits_for_input_until_each_request_is_settled():
     record, first = begin().ask("elicitation/create", {"a": 1}, now=101)
     record, second = record.ask("roots/list", {}, now=102)
     assert record.status == "input_required"
@@ -106,19 +106,19 @@ def test_questions_wait_until_each_is_settled():
     assert (record.status, record.inputs, record.updated_at) == ("working", {}, 105)
 
 
-def test_an_end_takes_the_open_questions_with_it():
+def test_end_of_a_task_drops_its_input_requests():
     record, _ = begin().ask("roots/list", {}, now=101)
     assert record.cancel(now=102).inputs == {}
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_task_that_has_ended_asks_nothing(end):
-    ended = ENDS[end](begin())
-    with pytest.raises(LocalProtocolError, match=f"the task is {ended.status} and"):
-        ended.ask("roots/list", {}, now=106)
+def test_final_task_cannot_request_input(end):
+    final = ENDS[end](begin())
+    with pytest.raises(LocalProtocolError, match=f"the task is {final.status} and"):
+        final.ask("roots/list", {}, now=106)
 
 
-def test_a_question_may_have_a_name_that_no_open_one_has():
+def test_input_request_may_have_an_unused_key():
     record, key = begin().ask("elicitation/create", {}, now=101, key="sure")
     assert (key, list(record.inputs)) == ("sure", ["sure"])
     with pytest.raises(LocalProtocolError, match="'sure' of the task is open"):
@@ -129,7 +129,7 @@ def test_a_question_may_have_a_name_that_no_open_one_has():
 
 @pytest.mark.rule("TX-14")
 @given(st.lists(st.sampled_from(["ask", "settle"]), max_size=30))
-def test_no_key_comes_twice_in_a_tasks_life(steps):
+def test_input_keys_of_a_task_are_unique(steps):
     record, keys = begin(), []
     for step in steps:
         if step == "ask":
@@ -140,7 +140,7 @@ def test_no_key_comes_twice_in_a_tasks_life(steps):
     assert len(set(keys)) == len(keys)
 
 
-def test_a_clock_that_was_set_back_makes_no_earlier_update():
+def test_update_time_never_goes_backwards():
     record, _ = begin().ask("roots/list", {}, now=50)
     assert record.updated_at == 100
 
@@ -149,18 +149,18 @@ def test_a_clock_that_was_set_back_makes_no_earlier_update():
     ("ttl", "now", "is_expired"),
     [(60.0, 159.9, False), (60.0, 160, True), (None, 1e12, False)],
 )
-def test_a_task_is_kept_for_its_time(ttl, now, is_expired):
+def test_task_expires_after_its_ttl(ttl, now, is_expired):
     record = begin(ttl=ttl)
     assert record.is_expired(now) is is_expired
     assert record.expires_at == (None if ttl is None else 160.0)
 
 
-def test_a_repr_shows_nothing_that_was_said():
+def test_repr_shows_no_payload():
     record = attrs.evolve(begin(), result={"secret": 1}, error={"secret": 1})
     assert "secret" not in repr(record)
 
 
-# What the two dialects write and read...
+# Encoding in the two dialects...
 
 RELATED = "io.modelcontextprotocol/related-task"
 
@@ -174,23 +174,23 @@ FLAT = {"taskId": "t-1", **TIMES, "ttlMs": 60_000, "pollIntervalMs": 500}
 LEGACY = {"taskId": "t-1", **TIMES, "ttl": 60_000, "pollInterval": 500}
 
 
-def early(**changes):
+def new_task(**changes):
     return begin(**{"created_at": 10.25, "poll_interval": 0.5, **changes})
 
 
 FORM = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}}
 
 
-def asking(*methods):
-    record = early()
+def waiting_for(*methods):
+    record = new_task()
     for method in methods:
         record, _ = record.ask(method, FORM, now=12)
     return record
 
 
 @pytest.mark.rule("TX-05", "TX-08")
-def test_the_extension_answers_a_call_with_a_flat_task():
-    created = tasks.write_created(early())
+def test_extension_answers_a_call_with_a_flat_task():
+    created = tasks.write_created(new_task())
     assert created == {
         **FLAT,
         "resultType": "task",
@@ -201,25 +201,25 @@ def test_the_extension_answers_a_call_with_a_flat_task():
 
 
 @pytest.mark.rule("T11-05", "T11-07")
-def test_the_old_dialect_answers_a_call_with_a_task_inside():
-    assert tasks.write_legacy_created(early()) == {
+def test_session_dialect_answers_a_call_with_a_nested_task():
+    assert tasks.write_legacy_created(new_task()) == {
         "task": {**LEGACY, "status": "working", "lastUpdatedAt": TIMES["createdAt"]},
         "_meta": {RELATED: {"taskId": "t-1"}},
     }
 
 
-COMPLETED = early().complete(RESULT, now=12)
-TOOL_FAILED = early().complete(FAILURE, now=12)
-FAILED = early().fail({"code": -32603, "message": "it broke"}, now=12)
-CANCELLED = early().cancel(now=12)
-ASKED = {"elicitation-1": {"method": "elicitation/create", "params": FORM}}
+COMPLETED = new_task().complete(RESULT, now=12)
+TOOL_FAILED = new_task().complete(FAILURE, now=12)
+FAILED = new_task().fail({"code": -32603, "message": "it broke"}, now=12)
+CANCELLED = new_task().cancel(now=12)
+INPUT_REQUESTS = {"elicitation-1": {"method": "elicitation/create", "params": FORM}}
 
 
 @pytest.mark.rule("TX-09", "TX-10")
 @pytest.mark.parametrize(
     ("record", "more"),
     [
-        (asking("elicitation/create"), {"inputRequests": ASKED}),
+        (waiting_for("elicitation/create"), {"inputRequests": INPUT_REQUESTS}),
         (COMPLETED, {"result": RESULT}),
         (TOOL_FAILED, {"result": FAILURE, "status": "completed"}),
         (
@@ -233,7 +233,7 @@ ASKED = {"elicitation-1": {"method": "elicitation/create", "params": FORM}}
     ],
     ids=["input_required", "completed", "isError", "failed", "cancelled"],
 )
-def test_the_extension_shows_what_each_status_brings(record, more):
+def test_extension_task_has_the_members_of_its_status(record, more):
     detailed = tasks.write_detailed(record)
     assert detailed == {**FLAT, "status": record.status, **more}
     assert types.decode(types.DetailedTask, detailed).status == record.status
@@ -243,7 +243,7 @@ def test_the_extension_shows_what_each_status_brings(record, more):
 @pytest.mark.parametrize(
     ("record", "more"),
     [
-        (asking("roots/list"), {"status": "input_required"}),
+        (waiting_for("roots/list"), {"status": "input_required"}),
         (COMPLETED, {"status": "completed"}),
         (
             TOOL_FAILED,
@@ -257,37 +257,37 @@ def test_the_extension_shows_what_each_status_brings(record, more):
     ],
     ids=["input_required", "completed", "isError", "failed", "cancelled"],
 )
-def test_the_old_dialect_shows_a_task_without_its_result(record, more):
+def test_session_task_is_encoded_without_its_result(record, more):
     task = tasks.write_legacy_task(record)
     assert task == {**LEGACY, **more}
     assert types.decode(types.Task, task).status == more["status"]
 
 
 @pytest.mark.rule("T11-07", "TX-08")
-def test_a_task_that_is_kept_for_ever_says_so():
-    record = early(ttl=None, poll_interval=0.0001)
+def test_task_without_expiry_has_a_null_ttl():
+    record = new_task(ttl=None, poll_interval=0.0001)
     assert tasks.write_created(record)["ttlMs"] is None
     assert tasks.write_legacy_task(record)["ttl"] is None
     assert tasks.write_created(record)["pollIntervalMs"] == 1
 
 
 @pytest.mark.rule("T11-10")
-def test_what_belongs_to_a_task_says_so_beside_what_it_says_already():
+def test_related_task_is_added_to_the_meta_of_a_message():
     message = {"a": 1, "_meta": {"b": 2}}
     expected = {"a": 1, "_meta": {"b": 2, RELATED: {"taskId": "t-1"}}}
     assert tasks.relate_to_task(message, "t-1") == expected
     assert message == {"a": 1, "_meta": {"b": 2}}
 
 
-# What is read...
+# Decoding...
 
 
-def test_a_task_is_named_by_a_string():
+def test_task_id_is_read_from_the_params():
     assert tasks.requested_task_id({"taskId": "t-1"}) == "t-1"
 
 
 @pytest.mark.parametrize("params", [{}, {"taskId": 1}, {"taskId": None}])
-def test_a_task_that_is_not_named_is_refused(params):
+def test_missing_or_invalid_task_id_is_refused(params):
     with pytest.raises(InvalidParams, match=r"params\.taskId must be a string"):
         tasks.requested_task_id(params)
 
@@ -296,14 +296,14 @@ def test_a_task_that_is_not_named_is_refused(params):
     ("task", "ttl"),
     [({}, None), ({"ttl": None}, None), ({"ttl": 1500}, 1.5), ({"ttl": 0}, 0)],
 )
-def test_a_client_may_say_how_long_to_keep_its_task(task, ttl):
+def test_requested_ttl_is_read_in_seconds(task, ttl):
     assert tasks.read_ttl({"task": task}) == ttl
 
 
 @pytest.mark.parametrize(
     "task", [None, 5, [], {"ttl": -1}, {"ttl": "1"}, {"ttl": 1.5}, {"ttl": True}]
 )
-def test_a_task_is_not_asked_for_in_any_other_way(task):
+def test_malformed_task_request_is_refused(task):
     with pytest.raises(InvalidParams, match=r"^params\.task"):
         tasks.read_ttl({"task": task})
 
@@ -318,7 +318,7 @@ SAMPLED = {
 
 @pytest.mark.rule("TX-15")
 @pytest.mark.parametrize(
-    ("given_", "taken"),
+    ("answers_given", "accepted_keys"),
     [
         ({}, []),
         ({"nobody's": 5}, []),
@@ -329,10 +329,10 @@ SAMPLED = {
         ),
     ],
 )
-def test_answers_are_taken_where_something_is_asked(given_, taken):
-    record = asking("elicitation/create", "roots/list", "sampling/createMessage")
-    answers = tasks.read_answers(record, {"inputResponses": given_})
-    assert answers == {key: given_[key] for key in taken}
+def test_only_answers_to_open_input_requests_are_read(answers_given, accepted_keys):
+    record = waiting_for("elicitation/create", "roots/list", "sampling/createMessage")
+    answers = tasks.read_answers(record, {"inputResponses": answers_given})
+    assert answers == {key: answers_given[key] for key in accepted_keys}
 
 
 @pytest.mark.parametrize(
@@ -344,8 +344,8 @@ def test_answers_are_taken_where_something_is_asked(given_, taken):
         ("sampling-3", {"role": "assistant"}),
     ],
 )
-def test_what_cannot_answer_a_question_is_refused(key, answer):
-    record = asking("elicitation/create", "roots/list", "sampling/createMessage")
+def test_answer_of_the_wrong_type_is_refused(key, answer):
+    record = waiting_for("elicitation/create", "roots/list", "sampling/createMessage")
     with pytest.raises(InvalidParams, match=rf"^params\.inputResponses\.{key}: "):
         tasks.read_answers(record, {"inputResponses": {key: answer}})
 
@@ -353,15 +353,15 @@ def test_what_cannot_answer_a_question_is_refused(key, answer):
 @pytest.mark.parametrize(
     "params", [{}, {"inputResponses": None}, {"inputResponses": []}]
 )
-def test_answers_come_in_an_object(params):
+def test_input_responses_must_be_an_object(params):
     with pytest.raises(InvalidParams, match=r"params\.inputResponses must be"):
-        tasks.read_answers(early(), params)
+        tasks.read_answers(new_task(), params)
 
 
 @pytest.mark.rule("T11-12")
-def test_a_cursor_names_the_task_that_its_page_comes_after():
+def test_cursor_holds_time_and_id_of_the_last_task():
     assert tasks.read_cursor({}) is None
-    cursor = tasks.cursor_after(early())
+    cursor = tasks.cursor_after(new_task())
     assert tasks.read_cursor({"cursor": cursor}) == (10.25, "t-1")
 
 
@@ -375,12 +375,12 @@ def test_a_cursor_names_the_task_that_its_page_comes_after():
 )
 @example("QUFB" * 1_000)
 @example("")
-def test_another_cursor_is_refused(cursor):
+def test_unknown_cursor_is_refused(cursor):
     with pytest.raises(InvalidParams, match="the cursor is unknown"):
         tasks.read_cursor({"cursor": cursor})
 
 
-def test_all_that_is_not_there_is_answered_alike():
+def test_unknown_task_error_is_always_the_same():
     assert tasks.unknown_task().code == -32602
     assert str(tasks.unknown_task()) == str(tasks.unknown_task())
 
@@ -392,7 +392,7 @@ DECLARED = {"extensions": {ID: {}}}
 NOV, JUL = find_revision("2025-11-25"), find_revision("2026-07-28")
 
 
-def decide(support, revision, capabilities=(), **params):
+def runs_as(support, revision, capabilities=(), **params):
     return runs_as_task(support, "slow", revision, dict(capabilities), params)
 
 
@@ -411,16 +411,16 @@ def decide(support, revision, capabilities=(), **params):
         ("forbidden", DECLARED, {"task": {}}, False),
     ],
 )
-def test_at_2026_07_28_the_declaration_on_the_call_decides(
+def test_declared_extension_decides_at_2026_07_28(
     support, capabilities, params, expected
 ):
-    assert decide(support, JUL, capabilities, **params) is expected
+    assert runs_as(support, JUL, capabilities, **params) is expected
 
 
 @pytest.mark.rule("TX-04")
-def test_a_tool_that_needs_a_task_is_refused_to_who_knows_none():
+def test_task_only_tool_requires_the_extension():
     with pytest.raises(MissingCapability, match="the tool 'slow' needs") as caught:
-        decide("required", JUL, {"tasks": {}})
+        runs_as("required", JUL, {"tasks": {}})
     assert caught.value.code == -32021
     assert caught.value.data == {"requiredCapabilities": {"extensions": {ID: {}}}}
 
@@ -434,8 +434,8 @@ def test_a_tool_that_needs_a_task_is_refused_to_who_knows_none():
         ("required", {"task": {}}, True),
     ],
 )
-def test_at_2025_11_25_the_call_asks_for_its_task(support, params, expected):
-    assert decide(support, NOV, DECLARED, **params) is expected
+def test_task_param_decides_at_2025_11_25(support, params, expected):
+    assert runs_as(support, NOV, DECLARED, **params) is expected
 
 
 @pytest.mark.parametrize(
@@ -455,21 +455,21 @@ def test_at_2025_11_25_the_call_asks_for_its_task(support, params, expected):
         ),
     ],
 )
-def test_at_2025_11_25_a_call_asks_as_its_tool_allows(support, params, message):
+def test_task_param_against_the_tool_is_refused_at_2025_11_25(support, params, message):
     with pytest.raises(MethodNotFound, match=message) as caught:
-        decide(support, NOV, **params)
+        runs_as(support, NOV, **params)
     assert caught.value.code == -32601
 
 
 @pytest.mark.rule("TX-22")
 @pytest.mark.parametrize("support", ["forbidden", "optional", "required"])
 @pytest.mark.parametrize("revision", REVISIONS[:3], ids=str)
-def test_revisions_without_tasks_run_every_call_at_once(revision, support):
-    assert decide(support, revision, DECLARED, task={}) is False
+def test_revisions_without_tasks_never_run_a_call_as_a_task(revision, support):
+    assert runs_as(support, revision, DECLARED, task={}) is False
 
 
 @pytest.mark.rule("TX-18")
-def test_who_declared_the_extension_may_use_it():
+def test_task_filter_requires_the_declared_extension():
     check_extension_declared(DECLARED, "'taskIds'")
     with pytest.raises(MissingCapability, match="'taskIds' needs the extension"):
         check_extension_declared({}, "'taskIds'")
@@ -479,7 +479,7 @@ def test_who_declared_the_extension_may_use_it():
     ("method", "revision"),
     [("elicitation/create", JUL), ("roots/list", JUL), ("elicitation/create", NOV)],
 )
-def test_a_task_asks_what_its_revision_lets_servers_ask(method, revision):
+def test_task_may_send_the_input_requests_of_its_revision(method, revision):
     check_task_can_ask(method, revision)
 
 
@@ -487,6 +487,6 @@ def test_a_task_asks_what_its_revision_lets_servers_ask(method, revision):
     ("method", "revision"),
     [("ping", JUL), ("tools/call", NOV), ("notifications/progress", JUL), ("x", NOV)],
 )
-def test_a_task_asks_nothing_else(method, revision):
+def test_task_may_send_no_other_request(method, revision):
     with pytest.raises(LocalProtocolError, match=f"no task can ask '{method}'"):
         check_task_can_ask(method, revision)

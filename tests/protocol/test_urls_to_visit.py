@@ -44,7 +44,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("url", SAFE)
-def test_a_url_that_may_be_shown_is_no_problem(url):
+def test_safe_url_has_no_problem(url):
     assert url_problem(url) is None
     assert describe_url(url)
 
@@ -52,7 +52,7 @@ def test_a_url_that_may_be_shown_is_no_problem(url):
 @pytest.mark.attack("S04")
 @pytest.mark.attack("S28")
 @pytest.mark.parametrize("url", HOSTILE)
-def test_a_hostile_url_is_refused_in_a_short_printable_sentence(url):
+def test_hostile_url_is_refused_with_a_short_printable_message(url):
     problem = url_problem(url)
     assert problem is not None
     assert problem.startswith("url: ")
@@ -63,13 +63,13 @@ def test_a_hostile_url_is_refused_in_a_short_printable_sentence(url):
 
 
 @pytest.mark.parametrize("length", [8192, 8193])
-def test_a_url_has_at_most_8_kib(length):
+def test_url_is_limited_to_8_kib(length):
     url = "https://example.com/".ljust(length, "a")
     assert (url_problem(url) is None) is (length == 8192)
 
 
 @pytest.mark.parametrize("url", ["http://example.com/", "http://10.0.0.1:8080/"])
-def test_plain_http_is_a_decision_of_its_own(url):
+def test_plain_http_must_be_enabled(url):
     assert url_problem(url) == (
         f"url: {url.rstrip('/')} must be https, as it is not this machine"
     )
@@ -77,11 +77,11 @@ def test_plain_http_is_a_decision_of_its_own(url):
     assert url_problem("ftp" + url.removeprefix("http"), plain_http=True) is not None
 
 
-# What a user should see
+# Description for the user
 
 
 @pytest.mark.rule("ELIC-15")
-def test_a_plain_url_is_described_without_warnings():
+def test_plain_url_is_described_without_warnings():
     assert describe_url("https://Example.COM/a?b") == UrlDescription(
         host="example.com",
         unicode_host="example.com",
@@ -92,7 +92,7 @@ def test_a_plain_url_is_described_without_warnings():
     )
 
 
-APPLE = "\u0430\u0440\u0440\u04cf\u0435.com"  # all of it is Cyrillic
+APPLE = "\u0430\u0440\u0440\u04cf\u0435.com"  # all letters are Cyrillic
 PUNYCODE = "the host has letters that may pass for others"
 MIXED = "the host mixes letters of different scripts"
 HTTP = "plain http: everybody in between can read and change everything"
@@ -109,7 +109,7 @@ HERE = "it leads to this machine"
         ("https://a.xn--bcher-kva.example/", "a.bücher.example", (PUNYCODE,)),
         ("https://xn--pypal-4ve.com/", "p\u0430ypal.com", (PUNYCODE, MIXED)),
         ("https://xn--r8jz45g.jp/", "例え.jp", (PUNYCODE,)),
-        # Not punycode at all, and one that would reverse the text that follows.
+        # Invalid punycode, and a label that would reverse the text after it.
         ("https://xn--9999999999999.com/", "xn--9999999999999.com", (PUNYCODE,)),
         ("https://xn--abc-7q0a.com/", "xn--abc-7q0a.com", (PUNYCODE,)),
         ("https://xn--ab-r13a.com/", "xn--ab-r13a.com", (PUNYCODE,)),
@@ -133,7 +133,7 @@ HERE = "it leads to this machine"
         ),
     ],
 )
-def test_what_is_odd_about_a_url_is_pointed_out(url, shown, warnings):
+def test_unusual_parts_of_a_url_are_warned_about(url, shown, warnings):
     description = describe_url(url)
     assert description.unicode_host == shown
     assert description.warnings == warnings
@@ -144,13 +144,13 @@ def test_what_is_odd_about_a_url_is_pointed_out(url, shown, warnings):
 
 
 @pytest.mark.parametrize("url", ["javascript:1", "https://a@b/", "nothing"])
-def test_what_should_not_be_shown_is_not_described(url):
+def test_unsafe_url_is_not_described(url):
     with pytest.raises(ValueError, match=r"^cannot use URL"):
         describe_url(url)
 
 
 @given(st.from_regex(r"xn--[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?", fullmatch=True))
-def test_a_shown_host_is_printable_and_has_the_labels_that_it_has(label):
+def test_shown_host_is_printable_and_keeps_its_labels(label):
     shown = describe_url(f"https://{label}.com/").unicode_host
     assert shown.isprintable()
     assert shown.count(".") == 1

@@ -1,4 +1,4 @@
-"""Rows of wire tables for a `Peer`: bytes in, what its owner is told, bytes out.
+"""Rows of wire tables for a `Peer`: bytes in, events of its owner, bytes out.
 
 Each row is delivered three times: whole, byte by byte, and with more bytes behind it
 in the same read. The outcome must be the same each time.
@@ -27,7 +27,7 @@ ERRORS_WITHOUT_ID = (None, "2025-11-25", "2026-07-28")
 NO_ERRORS_WITHOUT_ID = ("2024-11-05", "2025-03-26", "2025-06-18")
 
 AFTER = b'{"jsonrpc":"2.0","method":"after"}\n'
-TOLD_AFTER = ("notified", "after", None, None)
+AFTER_EVENT = ("notified", "after", None, None)
 DELIVERIES = ("whole", "byte by byte", "with trailing data")
 
 
@@ -41,8 +41,8 @@ def params(text: str) -> str:
 
 
 @attrs.define(eq=False)
-class Mine:
-    """A call of ours, as the owner keeps it."""
+class Call:
+    """A call of ours, as its owner keeps it."""
 
     method: str
     number: int | None = None
@@ -67,7 +67,7 @@ class Error:
 
 
 class Recorder:
-    """An owner that writes down what it is told, one tuple for each event."""
+    """An owner that records each event as one tuple."""
 
     def __init__(self) -> None:
         self.events: list[tuple[Any, ...]] = []
@@ -94,7 +94,7 @@ class Recorder:
 
 
 def make_peer(role="client", revision="2025-11-25", opens=(), limits=DEFAULT_LIMITS):
-    """Return a peer with calls open, and its owner."""
+    """Return a peer with open calls, and its owner."""
     owner = Recorder()
     peer = Peer(owner, role=role, limits=limits)
     peer.revision = find_revision(revision)
@@ -104,14 +104,14 @@ def make_peer(role="client", revision="2025-11-25", opens=(), limits=DEFAULT_LIM
 
 
 def open_call(peer, method="tools/call", params=None, **options):
-    """Open a call whose record knows its id; return the id and its line."""
-    call = Mine(method)
+    """Open a call whose record holds its id; return the id and its line."""
+    call = Call(method)
     call.number, line = peer.start_request(method, params, call, **options)
     return call.number, line
 
 
 def one_message(line: bytes) -> Any:
-    """Return the one message of a line; it must be exactly one line."""
+    """Return the single message of a line; there must be exactly one line."""
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     return json.loads(line)
@@ -122,11 +122,11 @@ class Row:
     """One line of a wire table.
 
     Attributes:
-        opens: The calls of ours that are open; their ids count from 1.
-        cancels: Those of them that we have given up before the bytes come.
-        answers: Whether the owner answers each request, after all bytes have come.
-        stats: The counts that are not zero; messages are counted by newlines else.
-        open_after: The ids of ours that are still open at the end.
+        opens: The methods of our open calls; their ids count from 1.
+        cancels: The ids of those that are cancelled before the bytes arrive.
+        answers: Whether the owner answers each request after all bytes have arrived.
+        stats: The counters that are not zero; the messages default to the newlines.
+        open_after: The ids of our calls that are still open at the end.
     """
 
     name: str
@@ -148,7 +148,7 @@ def wire_table(*rows: Row) -> pytest.MarkDecorator:
 
 
 def check(row: Row) -> None:
-    """Deliver a row in each of its revisions and manners; compare all it led to."""
+    """Deliver a row at each revision and in each way, and compare the outcome."""
     for revision in row.revisions:
         for delivery in DELIVERIES:
             assert (revision, delivery, deliver(row, revision, delivery)) == (
@@ -159,7 +159,7 @@ def check(row: Row) -> None:
 
 
 def deliver(row: Row, revision: str | None, delivery: str) -> dict[str, Any]:
-    """Return everything that came of one delivery of a row."""
+    """Return the events, messages, counters and open calls after one delivery."""
     peer, owner = make_peer(row.role, revision, row.opens)
     for id in row.cancels:
         peer.cancel(id, "test")
@@ -181,13 +181,13 @@ def deliver(row: Row, revision: str | None, delivery: str) -> dict[str, Any]:
 
 
 def expected_of(row: Row, delivery: str) -> dict[str, Any]:
-    """Return what a row says should come of it."""
+    """Return the outcome that a row expects."""
     has_more = delivery == "with trailing data"
     messages = row.data.count(b"\n")
     stats = {"messages": messages, **row.stats}
     stats["messages"] += has_more
     return {
-        "events": exact([*row.events, *[TOLD_AFTER] * has_more]),
+        "events": exact([*row.events, *[AFTER_EVENT] * has_more]),
         "sent": exact(list(row.sent)),
         "stats": stats,
         "open": list(row.open_after),
@@ -195,7 +195,7 @@ def expected_of(row: Row, delivery: str) -> dict[str, Any]:
 
 
 def exact(value: Any) -> Any:
-    """Return a value in which 1, 1.0 and true are three things, unlike in Python."""
+    """Return a value in which 1, 1.0 and true are different, unlike in Python."""
     if isinstance(value, dict):
         return {name: exact(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -203,23 +203,23 @@ def exact(value: Any) -> Any:
     return f"{value!r}" if isinstance(value, (bool, float)) else value
 
 
-def answer_all(peer: Peer[Mine], owner: Recorder) -> None:
-    """Answer each request that came in, with its id and method."""
-    for event, *about in owner.events:
+def answer_all(peer: Peer[Call], owner: Recorder) -> None:
+    """Answer each received request with its id and method."""
+    for event, *args in owner.events:
         if event == "requested":
-            id, method, _ = about
+            id, method, _ = args
             line = peer.answer(id, {"to": [id, method]})
             if line is not None:
                 owner.transmit(line)
 
 
 def answered(id: int | str, method: str = "ask") -> dict[str, Any]:
-    """Return the answer of `answer_all`."""
+    """Return the response that `answer_all` sends."""
     return {"jsonrpc": "2.0", "id": id, "result": {"to": [id, method]}}
 
 
 class Refusal:
-    """Equal to an error answer with that id and code, whatever its sentence."""
+    """Equal to an error response with that id and code, whatever its message."""
 
     __hash__ = None
 
@@ -244,7 +244,7 @@ class Refusal:
 
 
 def counts(stats: Any) -> dict[str, Any]:
-    """Return the counts of what came in that are not zero."""
+    """Return the counters of received messages that are not zero."""
     return {
         name: value
         for name, value in attrs.asdict(stats).items()

@@ -1,4 +1,4 @@
-"""What the tests of the types share: the schemas, and the folder on the path."""
+"""Shared by the tests of the types: the schemas, and the folder on the path."""
 
 from __future__ import annotations
 

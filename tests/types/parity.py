@@ -1,4 +1,4 @@
-"""Compare the classes' own specifications with the schema of a revision."""
+"""Compare the specifications of our classes with the schema of a revision."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mcpwire.types._codec import (
 
 @attrs.define
 class Comparison:
-    """One revision's schema, and what our classes lack or have too much."""
+    """One revision's schema, and the differences of our classes from it."""
 
     revision: str
     schema: dict[str, Any]
@@ -36,12 +36,12 @@ class Comparison:
 
     @property
     def definitions(self) -> dict[str, Any]:
-        """The schema's definitions; draft-07 has them under another name."""
+        """The schema's definitions; draft-07 calls them `definitions`."""
         found: dict[str, Any] = self.schema.get("$defs") or self.schema["definitions"]
         return found
 
     def report(self, where: str, text: str) -> None:
-        """Note a difference."""
+        """Record a difference."""
         self.findings.append(f"{self.revision} {where}: {text}")
 
     # --- definitions
@@ -54,7 +54,7 @@ class Comparison:
         return self.findings
 
     def definition(self, name: str, definition: dict[str, Any]) -> None:
-        """Compare one definition with what stands for it."""
+        """Compare one definition with our class or alias for it."""
         definition = self.merged(self.resolved(definition))
         cls = class_of(name)
         if cls is not None and "anyOf" not in definition:
@@ -70,7 +70,7 @@ class Comparison:
             self.report(name, f"no class of ours stands for it ({properties})")
 
     def message(self, name: str, definition: dict[str, Any]) -> None:
-        """Compare a message's params, which are all that we have of it."""
+        """Compare a message's params; we have no class for the message itself."""
         params = definition["properties"].get("params")
         cls = PARAMS.get(name) or class_of(f"{name}Params")
         if cls is None:
@@ -78,7 +78,7 @@ class Comparison:
             if union is None:
                 self.report(name, f"no class of ours is {name}Params")
             elif "$ref" not in params:
-                # 2025-06-18 knew one mode only.
+                # 2025-06-18 has one mode only.
                 self.object(types.ElicitRequestFormParams, params, name)
         elif params is not None:
             self.object(cls, self.merged(self.resolved(params)), f"{name}.params")
@@ -94,7 +94,7 @@ class Comparison:
                 self.report(name, f"{member} is no member of ours")
 
     def known(self, part: dict[str, Any], name: str) -> None:
-        """Check that we know the types that something refers to."""
+        """Check that we have classes for the types that a schema refers to."""
         for member in references(part):
             if class_of(member) is None:
                 self.report(name, f"no class of ours stands for {member}")
@@ -123,7 +123,7 @@ class Comparison:
                 self.report(f"{where}.{name}", f"only {cls.__name__} has it")
 
     def is_base_meta(self, cls: type, wire: str) -> bool:
-        """Tell whether only the schema's base of all messages spells `_meta` out."""
+        """Tell whether the schema has `_meta` only in the base of all messages."""
         params = cls.__name__.endswith("Params")
         return wire == "_meta" and params and self.revision < "2026-07-28"
 
@@ -137,27 +137,27 @@ class Comparison:
     ) -> None:
         """Compare a field with a property: its requiredness and its JSON types."""
         if required_in(field, self.revision) != required:
-            says = "required" if required else "optional"
-            self.report(path, f"the schema says it is {says}")
+            requiredness = "required" if required else "optional"
+            self.report(path, f"the schema says it is {requiredness}")
         if (cls.__name__, field.wire) in WIDER:
             return
-        theirs, ours = self.json_types(schema), json_types(field.kind)
+        allowed, ours = self.json_types(schema), json_types(field.kind)
         if field.nullable and field.kind is not ANY:
             ours = ours | {"null"}
-        if ours == theirs:
+        if ours == allowed:
             self.structure(field.kind, schema, path)
         else:
-            self.report(path, f"we take {sorted(ours)}, the schema {sorted(theirs)}")
+            self.report(path, f"we take {sorted(ours)}, the schema {sorted(allowed)}")
 
     # --- values
 
     def structure(self, kind: Kind, schema: dict[str, Any], path: str) -> None:
-        """Compare what is inside a value."""
+        """Compare the inner structure of a value."""
         match kind:
             case Leaf(known=choices) | StringEnum(choices):
-                theirs = {schema["const"]} if "const" in schema else schema.get("enum")
-                if set(choices) != set(theirs or ()):
-                    self.report(path, f"the schema knows {theirs}")
+                allowed = {schema["const"]} if "const" in schema else schema.get("enum")
+                if set(choices) != set(allowed or ()):
+                    self.report(path, f"the schema knows {allowed}")
             case Array(item):
                 self.item(item, schema["items"], f"{path}[]")
             case Map(item):
@@ -192,7 +192,7 @@ class Comparison:
         return schema
 
     def merged(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Put the parts of an `allOf` together."""
+        """Merge the parts of an `allOf`."""
         parts = [self.merged(self.resolved(part)) for part in schema.get("allOf", ())]
         if not parts:
             return schema
@@ -211,7 +211,7 @@ class Comparison:
         return found
 
     def json_types(self, schema: dict[str, Any]) -> set[str]:
-        """Return the JSON types that a schema takes; none means any."""
+        """Return the JSON types that a schema accepts; an empty set means any."""
         schema = self.resolved(schema)
         if "anyOf" in schema:
             return set().union(*(self.json_types(part) for part in schema["anyOf"]))
@@ -234,7 +234,7 @@ _JSON = {
 
 
 def json_types(kind: Kind) -> set[str]:
-    """Return the JSON types that a kind takes; none means any."""
+    """Return the JSON types that a kind accepts; an empty set means any."""
     match kind:
         case Leaf(types=kinds):
             found = {_JSON[each] for each in kinds}
@@ -249,7 +249,7 @@ def json_types(kind: Kind) -> set[str]:
 
 
 def class_of(name: str) -> type | None:
-    """Return the class that stands for a definition."""
+    """Return our class for a definition."""
     if name in RENAMED:
         return RENAMED[name]
     found = getattr(types, name, None)

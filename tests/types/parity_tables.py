@@ -1,4 +1,4 @@
-"""Where our classes and the schemas differ on purpose, each with its reason."""
+"""Intended differences between our classes and the schemas, each with its reason."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from mcpwire import types
 
-# --- which definitions have no class, and why
+# --- definitions without a class, and why
 
 ENVELOPE = "an envelope: mcpwire.wire.jsonrpc"
 ERROR = "a JSON-RPC error: mcpwire.errors"
@@ -68,7 +68,7 @@ EXCLUDED = {
     **dict.fromkeys(("JSONArray", "JSONObject", "JSONValue", "MetaObject"), OPEN),
 }
 
-# Definitions that are one of several types, under the name of our alias, or its like.
+# Unions: each is our alias of the same name, or the closest one.
 UNIONS: dict[str, Any] = {
     "ContentBlock": types.ContentBlock,
     "ElicitRequestParams": types.ElicitRequestParams,
@@ -90,7 +90,7 @@ RENAMED: dict[str, type] = {
     "Result": types.EmptyResult,
 }
 
-# The params of messages whose params are not named after them.
+# The params of messages whose params have another name.
 PARAMS: dict[str, type] = {
     "DiscoverRequest": types.RequestParams,
     "InitializedNotification": types.NotificationParams,
@@ -107,7 +107,7 @@ PARAMS: dict[str, type] = {
     "ToolListChangedNotification": types.NotificationParams,
 }
 
-# --- where a class may differ from the schema, and why
+# --- intended differences from the schema, and why
 
 WIDER = {
     (

@@ -1,4 +1,4 @@
-"""The codec itself: what is kept, what is shared, what is absent, what is compiled."""
+"""The codec: unknown members, shared values, absence and null, compiled decoders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXT = {"type": "text", "text": "hi"}
 TASK = {"taskId": "t", "status": "working", "createdAt": "", "lastUpdatedAt": ""}
 
 
-def test_the_issue_s_example_names_path_expectation_and_finding():
+def test_error_names_path_expected_and_got():
     with pytest.raises(InvalidMessage) as caught:
         decode(types.CallToolResult, {"content": [{"type": "text", "text": 5}]})
     error = caught.value
@@ -27,7 +27,7 @@ def test_the_issue_s_example_names_path_expectation_and_finding():
     assert error.__suppress_context__
 
 
-def test_paths_quote_names_that_are_no_identifiers():
+def test_paths_quote_names_that_are_not_identifiers():
     value = {"type": "object", "properties": {}, "$schema": 1}
     with pytest.raises(
         InvalidMessage, match=r"^RequestedSchema\.\$schema: expected str"
@@ -38,12 +38,12 @@ def test_paths_quote_names_that_are_no_identifiers():
     assert caught.value.path == 'ClientCapabilities.extensions["a/b"]'
 
 
-# --- what a decoded value holds
+# --- members of a decoded value
 
 
 @pytest.mark.rule("RPC-33")
 @pytest.mark.pain("P36")
-def test_unknown_members_are_kept_in_extra_and_written_again():
+def test_unknown_members_are_kept_in_extra_and_encoded_again():
     value = {"content": [TEXT | {"x": 1}], "later": {"a": 1}}
     result = decode(types.CallToolResult, value)
     assert result.extra == {"later": {"a": 1}}
@@ -51,7 +51,7 @@ def test_unknown_members_are_kept_in_extra_and_written_again():
     assert encode(result) == value
 
 
-def test_a_field_wins_over_an_unknown_member_of_its_name():
+def test_field_wins_over_an_extra_member_of_its_name():
     text = types.TextContent("field", extra={"text": "extra", "x": 1})
     assert encode(text) == {"type": "text", "text": "field", "x": 1}
 
@@ -64,21 +64,21 @@ def test_raw_is_the_decoded_object_itself_on_results_only():
     assert types.CallToolResult().raw is None
 
 
-def test_raw_is_neither_shown_nor_compared():
+def test_raw_is_neither_in_the_repr_nor_compared():
     result = decode(types.CallToolResult, {"content": [TEXT]})
-    made = types.CallToolResult([types.TextContent("hi")])
-    assert result == made
+    constructed = types.CallToolResult([types.TextContent("hi")])
+    assert result == constructed
     assert "raw" not in repr(result)
 
 
-def test_discriminators_are_of_the_class_and_not_of_the_constructor():
+def test_discriminator_is_a_class_attribute_and_no_argument():
     assert types.TextContent.type == "text"
     assert types.TextContent("a").type == "text"
     with pytest.raises(TypeError):
         types.TextContent("a", type="text")
 
 
-def test_values_are_compared_by_content_and_have_no_hash():
+def test_values_are_compared_by_content_and_unhashable():
     assert types.TextContent("a") == types.TextContent("a")
     assert types.TextContent("a") != types.TextContent("b")
     assert types.SubscribeRequestParams("x") != types.UnsubscribeRequestParams("x")
@@ -87,41 +87,41 @@ def test_values_are_compared_by_content_and_have_no_hash():
         hash(types.TextContent("a"))
 
 
-def test_fields_of_base_classes_stand_behind_a_type_s_own():
-    """Our choice: constructors, `repr` and the wire keep one order."""
+def test_base_class_fields_follow_the_own_fields():
+    """Our choice: constructors, `repr` and encoding have the same order."""
     names = [field.name for field in attrs.fields(types.ListToolsResult)]
     assert names == [
         *("tools", "next_cursor", "ttl_ms", "cache_scope"),
         *("result_type", "meta", "extra", "raw"),
     ]
-    hints = types.Annotations(priority=1)
-    assert types.TextContent("a", hints, {"m": 1}, {"x": 2}) == types.TextContent(
-        "a", annotations=hints, meta={"m": 1}, extra={"x": 2}
+    annotations = types.Annotations(priority=1)
+    assert types.TextContent("a", annotations, {"m": 1}, {"x": 2}) == types.TextContent(
+        "a", annotations=annotations, meta={"m": 1}, extra={"x": 2}
     )
     tool = types.Tool("a", annotations=types.ToolAnnotations(title="A"), icons=[])
     assert list(encode(tool)) == ["name", "inputSchema", "annotations", "icons"]
 
 
-# --- absent and null
+# --- absence and null
 
 
 @pytest.mark.rule("TOOL-13")
 @pytest.mark.parametrize("value", [None, 0, "", [], False, {}])
-def test_structured_content_tells_null_from_absence(value):
-    """Spec-mandated: any JSON value is a result since 2026-07-28."""
-    given = decode(types.CallToolResult, {"content": [], "structuredContent": value})
-    assert given.structured_content == value
-    assert given.structured_content is not UNSET
-    assert encode(given) == {"content": [], "structuredContent": value}
+def test_structured_content_distinguishes_null_from_absence(value):
+    """Required by the specification: since 2026-07-28 any JSON value is a result."""
+    decoded = decode(types.CallToolResult, {"content": [], "structuredContent": value})
+    assert decoded.structured_content == value
+    assert decoded.structured_content is not UNSET
+    assert encode(decoded) == {"content": [], "structuredContent": value}
     assert decode(types.CallToolResult, {}).structured_content is UNSET
 
 
-def test_unset_is_false_and_says_its_name():
+def test_unset_is_falsy_and_has_a_repr():
     assert not UNSET
     assert repr(UNSET) == "UNSET"
 
 
-def test_a_required_value_may_be_null_where_any_json_may():
+def test_required_field_of_any_json_may_be_null():
     params = decode(
         types.LoggingMessageNotificationParams, {"level": "info", "data": None}
     )
@@ -136,7 +136,7 @@ def test_a_required_value_may_be_null_where_any_json_may():
 
 
 @pytest.mark.rule("T11-07")
-def test_a_task_without_end_says_null():
+def test_task_without_expiry_has_a_null_ttl():
     task = decode(types.Task, TASK | {"ttl": None})
     assert task.ttl is None
     assert encode(task) == TASK | {"ttl": None}
@@ -155,17 +155,17 @@ def test_tokens_keep_their_type_and_may_be_falsy(token):
     assert type(params.progress_token) is type(token)
 
 
-# --- what a result says about itself
+# --- result types and defaults
 
 
 @pytest.mark.rule("RPC-17")
-def test_a_result_without_a_type_is_complete():
+def test_result_without_a_type_is_complete():
     assert decode(types.CallToolResult, {}).result_type == "complete"
     assert decode(types.InputRequiredResult, {}).result_type == "input_required"
 
 
-def test_what_the_peer_left_out_is_not_written_again():
-    """Our choice: a session-era result stays one when it is handed on."""
+def test_members_absent_in_the_input_are_not_encoded():
+    """Our choice: a session-era result stays one when it is forwarded."""
     value = {"content": []}
     result = decode(types.CallToolResult, value)
     assert encode(result) == value
@@ -175,7 +175,7 @@ def test_what_the_peer_left_out_is_not_written_again():
     assert encode(decode(types.CallToolResult, explicit)) == explicit
 
 
-def test_a_result_made_here_says_everything():
+def test_constructed_result_encodes_its_defaults():
     assert encode(types.CallToolResult()) == {
         "content": [],
         "isError": False,
@@ -184,7 +184,7 @@ def test_a_result_made_here_says_everything():
 
 
 @pytest.mark.rule("RPC-16", "CACHE-01")
-def test_a_result_made_here_has_what_2026_07_28_requires():
+def test_constructed_result_has_what_2026_07_28_requires():
     result = types.ListToolsResult([], ttl_ms=0, cache_scope="private")
     assert encoder(types.ListToolsResult)(result) == {
         "tools": [],
@@ -194,7 +194,7 @@ def test_a_result_made_here_has_what_2026_07_28_requires():
     }
 
 
-def test_a_revision_leaves_out_what_it_does_not_have():
+def test_fields_unknown_to_a_revision_are_not_encoded():
     tool = types.Tool("a", {"type": "object"}, title="A")
     result = types.ListToolsResult([tool], ttl_ms=0, cache_scope="private")
     assert encode(result, find_revision("2025-03-26")) == {
@@ -205,22 +205,22 @@ def test_a_revision_leaves_out_what_it_does_not_have():
 # --- numbers
 
 
-def test_an_integral_float_is_an_integer():
-    """Our choice (the table): JSON Schema says that 5.0 is one."""
+def test_integral_float_is_decoded_as_an_integer():
+    """Our choice (the table): JSON Schema counts 5.0 as an integer."""
     resource = decode(types.Resource, {"uri": "x", "name": "x", "size": 5.0})
     assert resource.size == 5
     assert type(resource.size) is int
 
 
 @pytest.mark.parametrize("size", [5.5, "5", True, float("inf"), float("nan")])
-def test_other_numbers_are_no_integers(size):
+def test_other_numbers_are_refused_as_integers(size):
     with pytest.raises(InvalidMessage) as caught:
         decode(types.Resource, {"uri": "x", "name": "x", "size": size})
     assert caught.value.expected == "int"
 
 
 @pytest.mark.parametrize("progress", [0, 1, 0.5, 10**30])
-def test_a_number_is_kept_as_it_came(progress):
+def test_number_keeps_its_type(progress):
     params = decode(
         types.ProgressNotificationParams, {"progressToken": 1, "progress": progress}
     )
@@ -232,8 +232,8 @@ def test_a_number_is_kept_as_it_came(progress):
 
 
 def calls_of(function, value):
-    """Count the Python functions that a call runs, itself included."""
-    function(value)  # compiles
+    """Count the Python functions that a call runs, including itself."""
+    function(value)  # compile first
     count = 0
 
     def profile(_frame, event, _argument):
@@ -241,7 +241,7 @@ def calls_of(function, value):
         count += event == "call"
 
     before = sys.getprofile()
-    gc.disable()  # what it finalises would be counted too
+    gc.disable()  # finalizers would be counted too
     sys.setprofile(profile)
     try:
         function(value)
@@ -292,8 +292,8 @@ def test_schemas_keep_every_keyword():
         types.SamplingMessage,
     ],
 )
-def test_what_a_class_says_of_its_fields_is_read_anew_as_it_was_read_before(cls):
-    # The first reading is kept, and anything may have been the first.
+def test_class_specification_is_the_same_when_read_again(cls):
+    # The first result is cached, and any other test may have made it.
     assert [field.wire for field in read_class(cls).fields] == [
         field.wire for field in spec_of(cls).fields
     ]

@@ -1,4 +1,4 @@
-"""`CallToolResult.as_`: structured content as the caller's own type."""
+"""`CallToolResult.as_`: structured content as a type of the caller."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_dataclasses_attrs_classes_and_typed_dicts_are_built():
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "made"),
+    ("kind", "value", "expected_value"),
     [
         (Any, {"a": 1}, {"a": 1}),
         (object, [1], [1]),
@@ -93,10 +93,10 @@ def test_dataclasses_attrs_classes_and_typed_dicts_are_built():
         (Colour, "red", Colour.RED),
     ],
 )
-def test_types_of_the_standard_library_are_built(kind, value, made):
+def test_types_of_the_standard_library_are_built(kind, value, expected_value):
     converted = result(value).as_(kind)
-    assert converted == made
-    assert type(converted) is type(made)
+    assert converted == expected_value
+    assert type(converted) is type(expected_value)
 
 
 @pytest.mark.parametrize(
@@ -125,14 +125,14 @@ def test_types_of_the_standard_library_are_built(kind, value, made):
         (Colour, "blue", "", "Colour", "str ('blue' is not a valid Colour)"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_its_path(kind, value, path, expected, got):
+def test_mismatching_value_is_refused_with_its_path(kind, value, path, expected, got):
     with pytest.raises(InvalidMessage) as caught:
         result(value).as_(kind)
     assert caught.value.path == f"CallToolResult.structuredContent{path}"
     assert (caught.value.expected, caught.value.got) == (expected, got)
 
 
-def test_a_result_without_structured_content_says_so():
+def test_missing_structured_content_is_refused():
     with pytest.raises(InvalidMessage) as caught:
         types.CallToolResult([]).as_(Place)
     assert str(caught.value) == (
@@ -151,12 +151,12 @@ class Opaque:
 
 
 @pytest.mark.parametrize("kind", [Opaque, bytes, "Place", collections.abc.Callable])
-def test_what_cannot_be_made_from_json_is_the_caller_s_mistake(kind):
+def test_unsupported_type_is_a_type_error(kind):
     with pytest.raises(TypeError, match="made from JSON"):
         result({}).as_(kind)
 
 
-def test_a_class_with_an_annotation_that_means_nothing_is_the_caller_s_mistake():
+def test_unresolvable_annotation_is_a_type_error():
     @dataclasses.dataclass
     class Broken:
         field: "Nowhere"  # noqa: F821, UP037 - that is the point
@@ -165,18 +165,18 @@ def test_a_class_with_an_annotation_that_means_nothing_is_the_caller_s_mistake()
         result({"field": 1}).as_(Broken)
 
 
-def test_a_type_statement_is_followed():
+def test_type_alias_statement_is_followed():
     class Alias:
         __value__ = list[int]
 
     assert result([1]).as_(Alias) == [1]
 
 
-# --- types that build themselves; stand-ins, as neither library is a dependency
+# --- types that build themselves; fakes, since neither library is a dependency
 
 
 class Model:
-    """Looks like a pydantic model."""
+    """Has the interface of a pydantic model."""
 
     def __init__(self, value):
         self.value = value
@@ -188,13 +188,13 @@ class Model:
         return cls(value)
 
 
-def test_a_pydantic_model_validates_itself():
+def test_pydantic_model_validates_itself():
     assert result({"a": 1}).as_(Model).value == {"a": 1}
     nested = result({"models": [{"a": 1}]}).as_(dict[str, list[Model]])
     assert nested["models"][0].value == {"a": 1}
 
 
-def test_a_pydantic_refusal_is_translated():
+def test_pydantic_error_becomes_an_invalid_message():
     with pytest.raises(InvalidMessage) as caught:
         result([{"bad": 1}]).as_(list[Model])
     assert str(caught.value) == (
@@ -205,12 +205,12 @@ def test_a_pydantic_refusal_is_translated():
 
 
 class Struct:
-    """Looks like a msgspec struct."""
+    """Has the interface of a msgspec struct."""
 
     __struct_fields__ = ("a",)
 
 
-def test_a_msgspec_struct_is_converted_by_its_library(monkeypatch):
+def test_msgspec_struct_is_converted_by_msgspec(monkeypatch):
     class ValidationError(Exception):
         pass
 

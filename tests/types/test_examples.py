@@ -18,13 +18,13 @@ EXAMPLES = 129
 
 BY_NAME = {cls.__name__: cls for cls in CLASSES}
 
-# The types of fields, shown as the value of the field.
+# Types of fields, whose examples are the value of the field.
 FIELDS = {
     "InputRequests": (types.InputRequiredResult, "inputRequests", {}),
     "InputResponses": (types.CallToolRequestParams, "inputResponses", {"name": "x"}),
 }
 
-# They are no wire types: `mcpwire.errors` has them.
+# No wire types: `mcpwire.errors` has them.
 ERRORS = {
     "HeaderMismatchError",
     "InternalError",
@@ -46,7 +46,7 @@ def examples(spec_dir):
 
 
 def part_of(folder, value):
-    """Return the type that a folder's examples are of, and the part that is of it."""
+    """Return the type of a folder's examples, and the part of that type."""
     if folder in BY_NAME:
         return BY_NAME[folder], value
     if folder in FIELDS:
@@ -58,14 +58,14 @@ def part_of(folder, value):
     return PARAMS.get(folder) or BY_NAME[f"{folder}Params"], message.params or {}
 
 
-def test_all_examples_are_there(spec_dir):
+def test_number_of_examples_is_as_expected(spec_dir):
     found = examples(spec_dir)
     assert len(found) == EXAMPLES
     assert len({folder for folder, _, _ in found}) == FOLDERS
 
 
 def test_each_example_survives_the_round_trip(spec_dir):
-    """Our choice: nothing that the specification shows is lost or changed."""
+    """Our choice: the round trip loses and changes nothing of the specification."""
     for folder, name, value in examples(spec_dir):
         if folder not in ERRORS:
             cls, part = part_of(folder, value)
@@ -73,7 +73,7 @@ def test_each_example_survives_the_round_trip(spec_dir):
 
 
 @pytest.mark.rule("RPC-09")
-def test_each_error_example_is_an_error_of_ours(spec_dir):
+def test_each_error_example_is_one_of_our_errors(spec_dir):
     for folder, name, value in examples(spec_dir):
         if folder in ERRORS:
             error = value.get("error", value)

@@ -1,4 +1,4 @@
-"""What the types do for their users beyond holding fields."""
+"""What the types offer their users besides fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BYTES = bytes(range(256))
 BASE64 = base64.b64encode(BYTES).decode()
 
 
-def test_the_text_of_a_result_is_its_text_blocks():
+def test_text_of_a_result_is_its_text_blocks():
     result = types.CallToolResult(
         [
             types.TextContent("a"),
@@ -28,7 +28,7 @@ def test_the_text_of_a_result_is_its_text_blocks():
 
 
 @pytest.mark.rule("TOOL-15")
-def test_raise_for_error_returns_a_result_that_is_none():
+def test_raise_for_error_returns_a_successful_result():
     result = types.CallToolResult([types.TextContent("a")])
     assert result.raise_for_error() is result
 
@@ -63,15 +63,15 @@ def test_raise_for_error_carries_text_and_result(content, message):
         types.BlobResourceContents("x", BASE64),
     ],
 )
-def test_bytes_are_decoded_when_asked_for(value):
+def test_bytes_are_decoded_on_access(value):
     assert value.bytes == BYTES
 
 
 @pytest.mark.parametrize(
     "text", ["a", "YQ", "YQ==YQ==", "Y Q==", "YQ==\n", "ä", "-_=="]
 )
-def test_what_is_no_base64_is_refused_when_asked_for(text):
-    """Our choice: a picture that is cut short is not silently another picture."""
+def test_invalid_base64_is_refused_on_access(text):
+    """Our choice: a truncated picture is an error, not another picture."""
     image = decode(
         types.ImageContent, {"type": "image", "data": text, "mimeType": "image/png"}
     )
@@ -97,28 +97,28 @@ PARTS = [
 ]
 
 
-def test_a_resource_s_text_is_its_text_parts():
+def test_text_of_a_resource_is_its_text_parts():
     assert types.ReadResourceResult(PARTS).text == "ä\nb"
     assert types.ReadResourceResult([]).text == ""
 
 
-def test_a_resource_s_bytes_are_all_parts():
+def test_bytes_of_a_resource_are_all_parts():
     assert types.ReadResourceResult(PARTS).bytes == "ä".encode() + b"\xff" + b"b"
 
 
-def test_a_prompt_message_has_text_where_it_is_text():
+def test_text_of_a_prompt_message_without_text_is_empty():
     assert types.PromptMessage("user", types.TextContent("a")).text == "a"
     image = types.ImageContent("", "image/png")
     assert types.PromptMessage("user", image).text == ""
 
 
-def test_an_answer_of_a_model_has_the_text_of_its_blocks():
+def test_text_of_a_sampling_result_is_its_text_blocks():
     blocks = [types.TextContent("a"), types.ToolUseContent("1", "add", {})]
     assert types.CreateMessageResult("assistant", blocks, "m").text == "a"
     assert types.CreateMessageResult("assistant", blocks[0], "m").text == "a"
 
 
-# --- names for people
+# --- display names
 
 
 @pytest.mark.rule("TOOL-23")
@@ -131,8 +131,8 @@ def test_an_answer_of_a_model_has_the_text_of_its_blocks():
         ({}, "n"),
     ],
 )
-def test_a_tool_is_shown_by_title_then_annotation_then_name(fields, name):
-    """Spec-mandated precedence."""
+def test_tool_is_displayed_by_title_then_annotation_then_name(fields, name):
+    """The order is required by the specification."""
     assert types.Tool("n", {"type": "object"}, **fields).display_name == name
 
 
@@ -144,16 +144,16 @@ def test_a_tool_is_shown_by_title_then_annotation_then_name(fields, name):
         types.Prompt("n"),
     ],
 )
-def test_others_are_shown_by_title_then_name(value):
+def test_other_types_are_displayed_by_title_then_name(value):
     assert value.display_name == "n"
     value.title = "T"
     assert value.display_name == "T"
 
 
-# --- one readable line
+# --- repr
 
 
-def test_a_repr_shows_what_is_set():
+def test_repr_shows_the_set_fields():
     result = types.CallToolResult([types.TextContent("3")], {"result": 3})
     assert repr(result) == (
         "CallToolResult(content=[TextContent(text='3')], "
@@ -165,7 +165,7 @@ def test_a_repr_shows_what_is_set():
     )
 
 
-def test_a_repr_elides_long_data():
+def test_repr_elides_long_data():
     image = types.ImageContent("A" * 10**6, "image/png")
     shown = repr(types.CallToolResult([image] * 1000))
     assert len(shown) < 1000
@@ -175,11 +175,11 @@ def test_a_repr_elides_long_data():
     assert "100 in all" in repr(tool)
 
 
-def test_a_repr_is_one_line_and_has_no_controls():
+def test_repr_is_one_line_without_control_characters():
     assert repr(types.TextContent("a\n\x1b[31m")) == r"TextContent(text='a\n\x1b[31m')"
 
 
-def test_a_repr_does_not_look_into_the_depth():
+def test_repr_does_not_descend_into_deep_json():
     """Regression: deep JSON must not end a log line in a RecursionError."""
     deep = {}
     for _ in range(5000):
@@ -190,14 +190,14 @@ def test_a_repr_does_not_look_into_the_depth():
 
 
 @pytest.mark.parametrize("uri", ["file:///d", "a:", "x-1.y+z:b", "HTTPS://h", "a:b c"])
-def test_a_link_may_have_any_uri_with_a_scheme(uri):
+def test_link_may_have_any_uri_with_a_scheme(uri):
     assert types.ResourceLink(uri, "d").uri == uri
 
 
 @pytest.mark.parametrize(
     "uri", ["d", "", ":", "/d", "1a:b", "a b:c", "ä:b", "+:b", "a/b:c", 5]
 )
-def test_a_link_without_a_scheme_is_refused_where_it_is_made(uri):
+def test_link_without_a_scheme_is_refused_by_the_constructor(uri):
     with pytest.raises(LocalProtocolError) as caught:
         types.ResourceLink(uri, "file:///d")
     assert str(caught.value) == (
@@ -206,6 +206,6 @@ def test_a_link_without_a_scheme_is_refused_where_it_is_made(uri):
     )
 
 
-def test_what_another_side_sends_is_read_all_the_same():
-    sent = {"type": "resource_link", "uri": "d", "name": "file:///d"}
-    assert types.decode(types.ResourceLink, sent).uri == "d"
+def test_received_link_without_a_scheme_is_decoded():
+    received = {"type": "resource_link", "uri": "d", "name": "file:///d"}
+    assert types.decode(types.ResourceLink, received).uri == "d"

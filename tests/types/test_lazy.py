@@ -1,4 +1,4 @@
-"""The package loads what is used, and no more."""
+"""The package imports only the modules in use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_importing_the_package_imports_no_types():
     assert loaded == {"mcpwire.types"}
 
 
-def test_each_name_is_at_home_where_it_is_looked_for():
+def test_each_name_is_defined_in_its_listed_module():
     for name, module in HOME.items():
         home = importlib.import_module(f"mcpwire.types.{module}")
         assert getattr(types, name) is getattr(home, name)
@@ -44,14 +44,14 @@ def public_names(module):
     return {name for name in (*names, *aliases) if not name.startswith("_")}
 
 
-def test_what_type_checkers_see_is_what_there_is():
+def test_names_for_type_checkers_match_the_lazy_names():
     tree = ast.parse(Path(types.__file__).read_text(encoding="utf-8"))
     guard = next(node for node in tree.body if isinstance(node, ast.If))
-    seen = {}
+    imported = {}
     for node in guard.body:
         for alias in node.names:
             star = public_names(node.module)
             names = star if alias.name == "*" else [alias.name]
-            seen |= dict.fromkeys(names, node.module)
-    assert seen == {name: f"mcpwire.types.{home}" for name, home in HOME.items()}
-    assert types.__all__ == sorted(seen) == dir(types)
+            imported |= dict.fromkeys(names, node.module)
+    assert imported == {name: f"mcpwire.types.{home}" for name, home in HOME.items()}
+    assert types.__all__ == sorted(imported) == dir(types)

@@ -1,4 +1,4 @@
-"""What is forgiven works, and nothing else is forgiven."""
+"""Tolerated deviations are accepted, and no others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SERVER = {"protocolVersion": "2025-11-25"}
 @pytest.mark.pain("P36")
 @pytest.mark.parametrize("content", [{}, {"content": None}])
 @pytest.mark.parametrize("rest", [{}, {"structuredContent": {"a": 1}}])
-def test_a_result_without_content_has_none(content, rest):
+def test_result_without_content_has_an_empty_list(content, rest):
     result = decode(types.CallToolResult, content | rest)
     assert result.content == []
     assert result.text == ""
@@ -28,21 +28,21 @@ def test_a_result_without_content_has_none(content, rest):
 
 @pytest.mark.fault("F49")
 @pytest.mark.parametrize("null", [{}, {"serverInfo": None, "capabilities": None}])
-def test_a_server_may_say_nothing_about_itself(null):
+def test_server_info_and_capabilities_may_be_absent(null):
     result = decode(types.InitializeResult, SERVER | null)
     assert result.server_info is None
     assert result.capabilities == types.ServerCapabilities()
 
 
-def test_what_is_forgiven_names_fields_that_exist():
+def test_tolerated_fields_exist():
     names = {field.name for cls in PLAIN for field in spec_of(cls).fields}
     assert names >= DEFAULTED_FIELDS | OMITTABLE_FIELDS
 
 
 @pytest.mark.system("A72")
-@pytest.mark.parametrize("said", [{}, {"inputSchema": None}])
-def test_a_tool_that_says_nothing_of_its_arguments_takes_an_object(said):
-    listed = decode(types.ListToolsResult, {"tools": [{"name": "a"} | said]})
+@pytest.mark.parametrize("input_schema", [{}, {"inputSchema": None}])
+def test_tool_without_an_input_schema_accepts_an_object(input_schema):
+    listed = decode(types.ListToolsResult, {"tools": [{"name": "a"} | input_schema]})
     [tool] = listed.tools
     assert tool.input_schema == {"type": "object"}
     assert types.encode(tool) == {"name": "a", "inputSchema": {"type": "object"}}
@@ -62,7 +62,7 @@ LOST_HINTS = {
         ["ToolAnnotations.title", "ToolAnnotations.idempotentHint"],
     ),
     "all of them": ("yes", None, ["Tool.annotations"]),
-    "what nobody knows": (
+    "with an unknown member": (
         {"x": 1, "openWorldHint": []},
         {"x": 1},
         ["ToolAnnotations.openWorldHint"],
@@ -70,14 +70,14 @@ LOST_HINTS = {
 }
 
 
-@pytest.mark.parametrize(("sent", "kept", "lost"), LOST_HINTS.values(), ids=LOST_HINTS)
-def test_a_tool_loses_the_hints_that_are_malformed(sent, kept, lost):
+@pytest.mark.parametrize(("sent", "valid", "lost"), LOST_HINTS.values(), ids=LOST_HINTS)
+def test_malformed_tool_annotations_are_dropped(sent, valid, lost):
     page = {"tools": [LISTED, LISTED | {"annotations": sent}], "x": 1}
     names = []
-    read = decode(types.ListToolsResult, page, names)
-    tool = LISTED if kept is None else LISTED | {"annotations": kept}
-    assert read == decode(types.ListToolsResult, {"tools": [LISTED, tool], "x": 1})
-    assert read.raw is page
+    decoded = decode(types.ListToolsResult, page, names)
+    tool = LISTED if valid is None else LISTED | {"annotations": valid}
+    assert decoded == decode(types.ListToolsResult, {"tools": [LISTED, tool], "x": 1})
+    assert decoded.raw is page
     assert names == lost
 
 
@@ -91,7 +91,7 @@ def test_a_tool_loses_the_hints_that_are_malformed(sent, kept, lost):
         ([], ""),
     ],
 )
-def test_what_is_wrong_elsewhere_is_refused_with_its_path(page, path):
+def test_other_faults_are_refused_with_their_path(page, path):
     with pytest.raises(InvalidMessage) as caught:
         decode(types.ListToolsResult, page, [])
     assert caught.value.path == f"ListToolsResult{path}"

@@ -1,4 +1,4 @@
-"""`_meta`: its typed forms, and the spelling of its keys."""
+"""`_meta`: its typed forms, and the syntax of its keys."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REQUEST = {
 
 
 @pytest.mark.rule("META-06")
-def test_a_request_s_meta_has_a_typed_form():
+def test_request_meta_has_a_typed_form():
     typed = decode(types.RequestMetaObject, REQUEST)
     assert typed.protocol_version == "2026-07-28"
     assert typed.client_capabilities.elicitation == types.ElicitationCapability()
@@ -34,7 +34,7 @@ def test_a_request_s_meta_has_a_typed_form():
 
 @pytest.mark.rule("SUB-06")
 @pytest.mark.parametrize("subscription", [5, "5", 0, ""])
-def test_a_subscription_is_named_by_the_id_of_its_request(subscription):
+def test_subscription_is_identified_by_its_request_id(subscription):
     value = {meta.SUBSCRIPTION_ID: subscription}
     for cls in (
         types.NotificationMetaObject,
@@ -47,7 +47,7 @@ def test_a_subscription_is_named_by_the_id_of_its_request(subscription):
 
 
 @pytest.mark.rule("META-03")
-def test_the_keys_of_the_protocol_are_spelled_right_and_reserved():
+def test_protocol_keys_are_valid_and_reserved():
     keys = [
         *(meta.PROTOCOL_VERSION, meta.CLIENT_CAPABILITIES, meta.CLIENT_INFO),
         *(meta.LOG_LEVEL, meta.SERVER_INFO, meta.SUBSCRIPTION_ID, meta.RELATED_TASK),
@@ -64,7 +64,7 @@ def test_the_keys_of_the_protocol_are_spelled_right_and_reserved():
         *("c0m/a.b", "a-b.c--d/e", "io.modelcontextprotocol/clientInfo"),
     ],
 )
-def test_a_key_is_an_optional_prefix_and_a_name(key):
+def test_key_is_an_optional_prefix_and_a_name(key):
     assert is_meta_key(key)
 
 
@@ -80,7 +80,7 @@ def test_a_key_is_an_optional_prefix_and_a_name(key):
     ],
     ids=lambda key: ascii(key)[:12],
 )
-def test_anything_else_is_no_key(key):
+def test_other_text_is_not_a_key(key):
     assert not is_meta_key(key)
 
 
@@ -91,5 +91,5 @@ def test_trace_keys_carry_no_prefix():
 
 
 @given(st.text())
-def test_any_text_is_judged(text):
+def test_any_text_is_a_key_or_not(text):
     assert is_meta_key(text) in {True, False}

@@ -1,4 +1,4 @@
-"""One thing wrong in a valid value: refused, with exactly its path, or forgiven."""
+"""One fault in a valid value: it is refused with its exact path, or tolerated."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ NAMES = {str: "str", int: "int", float: "number", bool: "bool", dict: "object"}
 
 @attrs.frozen
 class Place:
-    """A place in a value: where it is, and what belongs there."""
+    """A place in a value: its position, and the kind of value that belongs there."""
 
     keys: tuple[Any, ...]
     path: str
     kind: Any
     owner: str = ""
-    """The type whose field it is, and below what the field is like."""
+    """The type whose field it is; the attributes below describe that field."""
 
     wire: str = ""
     optional: bool = False
     nullable: bool = False
 
     def put(self, root, value):
-        """Return a copy of the whole value with another one at this place."""
+        """Return a copy of the whole value with another value at this place."""
         changed = copy.deepcopy(root)
         inside = changed
         for key in self.keys[:-1]:
@@ -66,7 +66,7 @@ class Place:
 
 
 def places(kind, keys, path):
-    """Yield all places below a value that `example` made."""
+    """Yield all places inside a value that `example` made."""
     match kind:
         case TypedObject(cls):
             yield from places_of(cls, keys, path)
@@ -79,7 +79,7 @@ def places(kind, keys, path):
         case OneOrArray(one, _):
             yield from places(one, keys, path)
         case TaggedUnion(key):
-            # Its tag decides on another type; each member is broken on its own.
+            # The tag selects another type; each member type is tested on its own.
             for place in places_of(kind.classes[0], keys, path):
                 if place.keys != (*keys, key):
                     yield place
@@ -97,15 +97,15 @@ def places_of(cls, keys, path):
         optional = (
             field.default is not attrs.NOTHING and field.spec.required is not True
         )
-        own = (*keys, field.wire)
+        inner = (*keys, field.wire)
         yield Place(
-            own, where, field.kind, cls.__name__, field.wire, optional, field.nullable
+            inner, where, field.kind, cls.__name__, field.wire, optional, field.nullable
         )
-        yield from places(field.kind, own, where)
+        yield from places(field.kind, inner, where)
 
 
 def accepted_types(kind):
-    """Return the names of the JSON types that a kind takes."""
+    """Return the names of the JSON types that a kind accepts."""
     match kind:
         case Leaf(types=kinds):
             found = {NAMES[each] for each in kinds} or set(VALUES)
@@ -120,25 +120,25 @@ def accepted_types(kind):
 
 
 def is_closed(kind):
-    """Tell whether an error shows a string that stands there instead."""
+    """Tell whether the error shows the wrong string itself."""
     return isinstance(kind.one if isinstance(kind, OneOrArray) else kind, StringEnum)
 
 
-def is_forgiven(place):
-    """Look into the table, and nowhere else."""
+def is_tolerated(place):
+    """Look only into the table of defaulted fields."""
     return f"{place.owner}.{place.wire}" in DEFAULTED_FIELDS
 
 
 def wrong_values(place):
-    """Yield each wrong value for a place, and whether it is accepted nevertheless."""
-    takes = accepted_types(place.kind)
+    """Yield each wrong value for a place, and whether it is accepted anyway."""
+    accepted_names = accepted_types(place.kind)
     for name, value in VALUES.items():
         if name == "null":
-            yield name, value, place.nullable or place.optional or is_forgiven(place)
-        elif name not in takes:
+            yield name, value, place.nullable or place.optional or is_tolerated(place)
+        elif name not in accepted_names:
             yield name, value, False
     if place.owner or isinstance(place.kind, StringEnum):
-        missing = place.optional or is_forgiven(place)
+        missing = place.optional or is_tolerated(place)
         yield "nothing", MISSING, missing
 
 
@@ -146,8 +146,8 @@ ROOTS = [pytest.param(cls, id=name_of(cls)) for cls in PLAIN]
 
 
 @pytest.mark.parametrize("cls", ROOTS)
-def test_a_wrong_value_is_refused_with_its_path_or_forgiven(cls):
-    """Our choice: everything that the table does not forgive is refused."""
+def test_wrong_value_is_refused_with_its_path_or_tolerated(cls):
+    """Our choice: every fault outside the table is refused."""
     root = full(cls)
     assert encode(decode(cls, root)) == root
     for place in places_of(cls, (), cls.__name__):
@@ -166,7 +166,7 @@ def test_a_wrong_value_is_refused_with_its_path_or_forgiven(cls):
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 1, 1.5, True])
-def test_what_is_no_object_is_refused_as_a_whole(value):
+def test_non_object_is_refused_as_a_whole(value):
     for cls in PLAIN:
         with pytest.raises(InvalidMessage) as caught:
             decode(cls, value)
@@ -176,7 +176,7 @@ def test_what_is_no_object_is_refused_as_a_whole(value):
 
 @pytest.mark.parametrize("cls", ROOTS)
 def test_null_for_an_optional_field_reads_as_absence(cls):
-    """Our choice (the table): models are often dumped with their unset members."""
+    """Our choice (the table): models are often serialized with unset members."""
     root = full(cls)
     for place in places_of(cls, (), cls.__name__):
         if place.optional and not place.nullable and len(place.keys) == 1:
@@ -186,10 +186,10 @@ def test_null_for_an_optional_field_reads_as_absence(cls):
 
 @pytest.mark.parametrize("cls", ROOTS)
 def test_unknown_members_survive_at_every_level(cls):
-    """Our choice: nothing that a newer peer sends is lost."""
+    """Our choice: members of newer peers are not lost."""
     root = full(cls) | {"x-later": {"a": [None]}}
-    again = encode(decode(cls, root))
-    assert again == root
+    encoded = encode(decode(cls, root))
+    assert encoded == root
     inner = [place for place in places_of(cls, (), cls.__name__) if is_object(place)]
     for place in inner:
         changed = place.put(root, example(place.kind) | {"x-later": 1})

@@ -1,4 +1,4 @@
-"""A value of ours that cannot be encoded is our error, with its path."""
+"""A value of ours that cannot be encoded is a local error with its path."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ TEXT = {"type": "text", "text": "hi"}
         (types.TextContent("a", extra=5), "TextContent.extra", "int"),
     ],
 )
-def test_a_field_with_the_wrong_type_is_our_error_with_its_path(value, path, got):
+def test_field_of_the_wrong_type_is_a_local_error_with_its_path(value, path, got):
     with pytest.raises(LocalProtocolError) as caught:
         encode(value)
     assert str(caught.value).startswith(f"{path}: expected ")
@@ -66,7 +66,7 @@ def test_a_field_with_the_wrong_type_is_our_error_with_its_path(value, path, got
     assert caught.value.__cause__ is not None
 
 
-def test_a_fault_that_no_field_explains_is_raised_as_it_is():
+def test_error_without_a_faulty_field_is_raised_unchanged():
     class Strange(str):
         __slots__ = ()
 
@@ -79,6 +79,6 @@ def test_a_fault_that_no_field_explains_is_raised_as_it_is():
     assert caught.value.__cause__ is None
 
 
-def test_a_tuple_will_do_for_a_list():
+def test_tuple_is_accepted_as_a_list():
     result = types.CallToolResult((types.TextContent("hi"),), is_error=True)
     assert encode(result)["content"] == [TEXT]

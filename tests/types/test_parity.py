@@ -1,4 +1,4 @@
-"""Our classes say what the schemas of all revisions say, no less and no more."""
+"""Our classes agree with the schemas of all revisions."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ NAMES = [revision.name for revision in REVISIONS]
 
 
 @pytest.mark.parametrize("revision", NAMES)
-def test_every_definition_and_property_has_its_place(schemas, revision):
-    """Spec-mandated: fields, revisions, requiredness and JSON types."""
+def test_every_definition_and_property_is_covered(schemas, revision):
+    """Required by the specification: fields, revisions, requiredness and JSON types."""
     assert Comparison(revision, schemas[revision]).run() == []
 
 
-def test_no_exclusion_is_left_over(schemas):
-    """Our choice: what no schema has, or what has a class, needs no reason."""
+def test_every_exclusion_is_needed(schemas):
+    """Our choice: no reasons for absent definitions, or for ones with a class."""
     defined = {name for s in schemas.values() for name in Comparison("", s).definitions}
     assert set(EXCLUDED) - defined == set()
     assert set(RENAMED) - defined == set()
@@ -33,10 +33,10 @@ def test_no_exclusion_is_left_over(schemas):
     assert excluded == []
 
 
-def test_every_class_stands_for_something(schemas):
-    """Our choice: a class that no schema knows is part of one, or named."""
+def test_every_class_is_in_a_schema_or_listed(schemas):
+    """Our choice: a class outside the schemas is part of a definition, or is listed."""
     defined = {name for s in schemas.values() for name in Comparison("", s).definitions}
-    # Parts without a name in the schema, and what the schemas do not cover.
+    # Parts without a name in the schema, and types that the schemas do not cover.
     anonymous = {
         "ClientTaskRequests", "ClientTasksCapability", "Completion",
         "CompletionArgument", "CompletionContext", "ElicitationCapability",
@@ -58,13 +58,13 @@ def test_every_class_stands_for_something(schemas):
     assert ours - defined - anonymous - extension - renamed == set()
 
 
-def test_every_deviation_is_of_a_field_that_exists():
+def test_every_deviation_is_of_an_existing_field():
     for name, wire in WIDER.keys() | OURS.keys():
         fields = {field.wire for field in spec_of(getattr(types, name)).fields}
         assert wire in fields
 
 
-def test_fields_only_name_revisions_that_exist():
+def test_fields_name_only_existing_revisions():
     for cls in PLAIN:
         for field in spec_of(cls).fields:
             spec = field.spec
@@ -72,21 +72,21 @@ def test_fields_only_name_revisions_that_exist():
             assert {spec.since, spec.until or spec.since, *named} <= set(NAMES)
 
 
-def test_opaque_types_are_the_unknown_ones():
+def test_opaque_types_are_the_unknown_types():
     assert all(cls.__name__.startswith("Unknown") for cls in OPAQUE)
 
 
-# --- a revision to come
+# --- a future revision
 
 
-def test_the_folder_has_no_revision_that_we_do_not_know(spec_dir):
-    """Our choice: a new schema in the folder fails here, naming what it adds."""
+def test_every_schema_revision_is_supported(spec_dir):
+    """Our choice: a new schema in the folder fails here, with its name."""
     found = {path.parent.name for path in spec_dir.glob("*/schema.json")}
     dates = {name for name in found if re.fullmatch(r"\d{4}-\d\d-\d\d", name)}
     assert dates == set(NAMES)
 
 
-def test_a_new_definition_and_a_new_property_are_found(schemas):
+def test_new_definitions_and_properties_are_reported(schemas):
     schema = copy.deepcopy(schemas["2026-07-28"])
     schema["$defs"]["Tool"]["properties"]["price"] = {"type": "number"}
     schema["$defs"]["Invoice"] = {"properties": {"total": {"type": "number"}}}
@@ -101,7 +101,7 @@ def test_a_new_definition_and_a_new_property_are_found(schemas):
     assert any("Icon.src" in each and "array" in each for each in findings)
 
 
-def test_a_property_that_went_away_is_found(schemas):
+def test_removed_property_is_reported(schemas):
     schema = copy.deepcopy(schemas["2026-07-28"])
     del schema["$defs"]["Tool"]["properties"]["title"]
     findings = Comparison("2026-07-28", schema).run()

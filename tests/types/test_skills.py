@@ -1,4 +1,4 @@
-"""The types of the skills extension, which no revision's schema has (SEP-2640)."""
+"""The types of the skills extension, which is in no revision's schema (SEP-2640)."""
 
 import pytest
 
@@ -22,7 +22,7 @@ ENTRY = {
 }
 
 
-def test_an_entry_has_what_the_server_said_of_the_skill():
+def test_entry_holds_what_the_server_sent():
     skill = decode(Skill, {**ENTRY, "x-more": 1})
     assert skill == Skill(
         URI,
@@ -35,7 +35,7 @@ def test_an_entry_has_what_the_server_said_of_the_skill():
     assert encode(skill) == {**ENTRY, "x-more": 1}
 
 
-def test_the_files_of_a_dynamic_skill_are_not_known():
+def test_dynamic_skill_has_no_file_list():
     skill = decode(Skill, {**ENTRY, "resources": "dynamic"})
     assert skill.resources == "dynamic"
     assert skill.is_dynamic
@@ -43,7 +43,7 @@ def test_the_files_of_a_dynamic_skill_are_not_known():
 
 
 @pytest.mark.parametrize("frontmatter", [{}, {"name": None, "description": 7}])
-def test_what_an_entry_does_not_say_is_empty(frontmatter):
+def test_missing_frontmatter_members_are_empty(frontmatter):
     skill = decode(Skill, {**ENTRY, "frontmatter": frontmatter})
     assert (skill.name, skill.description) == ("", "")
 
@@ -58,29 +58,29 @@ def test_what_an_entry_does_not_say_is_empty(frontmatter):
         ([{**FILE, "size": "3"}], "Skill.resources[0].size", "int", "str"),
     ],
 )
-def test_other_files_are_refused_with_their_place(resources, path, expected, got):
+def test_invalid_files_are_refused_with_their_path(resources, path, expected, got):
     with pytest.raises(InvalidMessage) as caught:
         decode(Skill, {**ENTRY, "resources": resources})
     error = caught.value
     assert (error.path, error.expected, error.got) == (path, expected, got)
 
 
-def test_an_entry_without_files_is_refused():
+def test_entry_without_files_is_refused():
     without = {key: ENTRY[key] for key in ("uri", "frontmatter")}
     with pytest.raises(InvalidMessage, match=r"skills\[0\]\.resources"):
         decode(ListSkillsResult, {"skills": [without]})
 
 
-def test_a_page_says_where_the_next_one_is_and_how_long_it_holds():
-    kept = {"resultType": "complete", "ttlMs": 5, "cacheScope": "public"}
-    page = decode(ListSkillsResult, {"skills": [ENTRY], "nextCursor": "2", **kept})
+def test_page_has_a_next_cursor_and_cache_hints():
+    hints = {"resultType": "complete", "ttlMs": 5, "cacheScope": "public"}
+    page = decode(ListSkillsResult, {"skills": [ENTRY], "nextCursor": "2", **hints})
     assert page.skills == [decode(Skill, ENTRY)]
     assert (page.next_cursor, page.ttl_ms, page.cache_scope) == ("2", 5, "public")
-    one = decode(GetSkillResult, {"skill": ENTRY, **kept})
+    one = decode(GetSkillResult, {"skill": ENTRY, **hints})
     assert (one.skill, one.ttl_ms) == (page.skills[0], 5)
 
 
-def test_a_directory_holds_resources():
+def test_directory_lists_resources():
     child = {"uri": "skill://pdf/a", "name": "a", "mimeType": "inode/directory"}
     page = decode(ReadResourceDirectoryResult, {"resources": [child]})
     (found,) = page.resources

@@ -1,4 +1,4 @@
-"""Unions: which member an object is, what unknown ones become, what is refused."""
+"""Unions: how the member is selected, unknown members, and refusals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def refusal(cls, value):
 
 
 @pytest.mark.pain("P36")
-def test_a_content_block_of_an_unknown_type_survives():
+def test_content_block_of_an_unknown_type_survives():
     value = {
         "content": [{"type": "hologram", "beam": [1]}, {"type": "text", "text": ""}]
     }
@@ -29,7 +29,7 @@ def test_a_content_block_of_an_unknown_type_survives():
 
 
 def test_unknown_types_are_not_remembered():
-    """Our choice: what a peer invents must not grow a table of ours."""
+    """Our choice: types that a peer invents must not grow a table of ours."""
     (table,) = [
         field.kind.members
         for field in spec_of(types.PromptMessage).fields
@@ -58,13 +58,13 @@ def test_unknown_types_are_not_remembered():
         ),
     ],
 )
-def test_a_broken_content_block_is_refused_with_its_path(block, path, expected, got):
+def test_invalid_content_block_is_refused_with_its_path(block, path, expected, got):
     value = {"content": [{"type": "text", "text": ""}, block]}
     found = refusal(types.CallToolResult, value)
     assert found == (f"CallToolResult.{path}", expected, got)
 
 
-def test_an_unknown_completion_reference_is_refused():
+def test_unknown_completion_reference_is_refused():
     value = {"ref": {"type": "ref/x"}, "argument": {"name": "", "value": ""}}
     assert refusal(types.CompleteRequestParams, value) == (
         "CompleteRequestParams.ref.type",
@@ -73,7 +73,7 @@ def test_an_unknown_completion_reference_is_refused():
     )
 
 
-def test_a_constant_that_is_another_string_is_shown_cut():
+def test_wrong_constant_is_shortened_in_the_error():
     path, expected, got = refusal(types.TextContent, {"type": "x" * 99, "text": ""})
     assert (path, expected) == ("TextContent.type", "'text'")
     assert got == repr("x" * 40 + "…")
@@ -92,7 +92,7 @@ def test_a_constant_that_is_another_string_is_shown_cut():
         ({"text": None, "blob": ""}, types.BlobResourceContents),
     ],
 )
-def test_contents_are_text_or_blob_by_the_member_that_is_there(members, cls):
+def test_contents_are_text_or_blob_by_the_present_member(members, cls):
     value = {"contents": [{"uri": "x", **members}]}
     assert type(decode(types.ReadResourceResult, value).contents[0]) is cls
 
@@ -106,7 +106,7 @@ def test_contents_are_text_or_blob_by_the_member_that_is_there(members, cls):
         ({"blob": 5}, ".blob", "str"),
     ],
 )
-def test_contents_without_either_are_refused(members, path, expected):
+def test_contents_with_neither_member_are_refused(members, path, expected):
     value = {"contents": [{"uri": "x", **members}]}
     found = refusal(types.ReadResourceResult, value)
     assert found[:2] == (f"ReadResourceResult.contents[0]{path}", expected)
@@ -119,13 +119,13 @@ FORM = {"message": "", "requestedSchema": {"type": "object", "properties": {}}}
 
 @pytest.mark.rule("ELIC-04")
 @pytest.mark.parametrize("mode", [{}, {"mode": None}, {"mode": "form"}])
-def test_a_request_without_a_mode_is_a_form(mode):
+def test_request_without_a_mode_is_a_form(mode):
     value = {"method": "elicitation/create", "params": FORM | mode}
     request = decode(types.ElicitRequest, value)
     assert type(request.params) is types.ElicitRequestFormParams
 
 
-def test_a_request_with_a_url_is_told_by_its_mode():
+def test_request_with_url_mode_is_a_url_request():
     params = {"mode": "url", "message": "", "url": "https://example.com/"}
     request = decode(
         types.ElicitRequest, {"method": "elicitation/create", "params": params}
@@ -135,7 +135,7 @@ def test_a_request_with_a_url_is_told_by_its_mode():
 
 
 @pytest.mark.parametrize("mode", ["video", 1, {}])
-def test_a_mode_that_is_neither_is_refused(mode):
+def test_unknown_mode_is_refused(mode):
     value = {"method": "elicitation/create", "params": FORM | {"mode": mode}}
     assert refusal(types.ElicitRequest, value) == (
         "ElicitRequest.params",
@@ -177,7 +177,7 @@ def test_a_mode_that_is_neither_is_refused(mode):
         ({"anyOf": []}, types.UnknownSchema),
     ],
 )
-def test_the_fields_of_a_form_are_told_apart_and_unknown_ones_survive(field, cls):
+def test_form_fields_are_distinguished_and_unknown_ones_survive(field, cls):
     value = {"type": "object", "properties": {"x": field}}
     form = decode(types.RequestedSchema, value)
     assert type(form.properties["x"]) is cls
@@ -210,14 +210,14 @@ def test_an_unknown_input_request_survives():
         ({"later": 1}, types.UnknownInputResponse),
     ],
 )
-def test_input_responses_are_told_apart_and_unknown_ones_survive(response, cls):
+def test_input_responses_are_distinguished_and_unknown_ones_survive(response, cls):
     value = {"name": "a", "inputResponses": {"k": response}}
     params = decode(types.CallToolRequestParams, value)
     assert type(params.input_responses["k"]) is cls
     assert encode(params) == value
 
 
-def test_a_broken_response_is_refused_with_its_path():
+def test_invalid_input_response_is_refused_with_its_path():
     value = {"name": "a", "inputResponses": {"a b": {"action": "maybe"}}}
     assert refusal(types.CallToolRequestParams, value) == (
         'CallToolRequestParams.inputResponses["a b"].action',
@@ -230,15 +230,15 @@ def test_a_broken_response_is_refused_with_its_path():
 
 
 @pytest.mark.rule("SAMP-09")
-def test_a_message_holds_one_block_or_several():
+def test_message_holds_one_block_or_several():
     text = {"type": "text", "text": "a"}
     one = decode(types.SamplingMessage, {"role": "user", "content": text})
-    many = decode(types.SamplingMessage, {"role": "user", "content": [text, text]})
+    several = decode(types.SamplingMessage, {"role": "user", "content": [text, text]})
     assert one.content == types.TextContent("a")
     assert one.blocks == [types.TextContent("a")]
-    assert many.blocks is many.content
+    assert several.blocks is several.content
     assert encode(one)["content"] == text
-    assert encode(many)["content"] == [text, text]
+    assert encode(several)["content"] == [text, text]
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_a_message_holds_one_block_or_several():
         ({"type": "text"}, "content.text", "str"),
     ],
 )
-def test_a_broken_block_in_a_message_is_refused(content, path, expected):
+def test_invalid_block_in_a_message_is_refused(content, path, expected):
     found = refusal(types.SamplingMessage, {"role": "user", "content": content})
     assert found[:2] == (f"SamplingMessage.{path}", expected)
 
@@ -267,7 +267,7 @@ def test_a_broken_block_in_a_message_is_refused(content, path, expected):
         (types.EmbeddedResource, {"type": "resource"}, "resource", "object"),
     ],
 )
-def test_a_missing_union_is_refused_with_all_that_it_may_be(cls, value, path, expected):
+def test_missing_union_is_refused_with_all_its_alternatives(cls, value, path, expected):
     assert refusal(cls, value) == (f"{cls.__name__}.{path}", expected, "nothing")
 
 
@@ -278,7 +278,7 @@ def test_a_missing_union_is_refused_with_all_that_it_may_be(cls, value, path, ex
         ([1], "ElicitResult.content.x[0]", "str"),
     ],
 )
-def test_a_form_holds_simple_values_and_lists_of_text(value, path, expected):
+def test_form_content_holds_simple_values_and_lists_of_text(value, path, expected):
     found = refusal(types.ElicitResult, {"action": "accept", "content": {"x": value}})
     assert found[:2] == (path, expected)
 
@@ -297,5 +297,5 @@ def test_a_form_holds_simple_values_and_lists_of_text(value, path, expected):
         (types.EmptyResult, {"resultType": "later"}),
     ],
 )
-def test_unknown_names_survive_where_a_set_is_open(cls, value):
+def test_unknown_names_survive_in_open_sets(cls, value):
     assert encode(decode(cls, value)) == value

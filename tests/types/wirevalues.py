@@ -1,4 +1,4 @@
-"""Walk the classes' own specifications: their list, and example values."""
+"""The list of our classes, and example values made from their specifications."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ RESULTS = [cls for cls in PLAIN if spec_of(cls).keeps_raw]
 
 
 def name_of(cls: type) -> str:
-    """Name a parametrized class."""
+    """Return the id of a parametrized class."""
     return cls.__name__
 
 
-# --- one value with everything in it
+# --- one value with every field
 
 _EXAMPLES: dict[type, Any] = {
     str: "text",

@@ -1,4 +1,4 @@
-"""Header values both ways, mirrored arguments, and the time to come back."""
+"""Header values both ways, mirrored arguments, and Retry-After."""
 
 import base64
 import email.utils
@@ -57,7 +57,7 @@ ENCODED = {
 @pytest.mark.rule("HDR-17", "HDR-18", "HDR-20")
 @pytest.mark.attack("S19")
 @pytest.mark.parametrize(("text", "value"), ENCODED.values(), ids=ENCODED)
-def test_other_text_travels_as_base64(text, value):
+def test_other_text_is_encoded_as_base64(text, value):
     assert encode_value(text) == value
     assert decode_value(value) == text
 
@@ -72,7 +72,7 @@ def test_other_text_travels_as_base64(text, value):
         st.sampled_from(["", "?="]),
     )
 )
-def test_any_text_comes_back_and_never_leaves_its_header(text):
+def test_any_text_is_restored_and_stays_within_its_header(text):
     value = encode_value(text)
     assert is_field_value(value)
     assert decode_value(value) == text
@@ -86,7 +86,7 @@ def test_a_lone_surrogate_has_no_header_form():
 
 @pytest.mark.rule("HDR-28")
 @pytest.mark.parametrize("value", ["a", " a", "a\t", " \t a \t"])
-def test_white_space_around_a_received_value_is_not_part_of_it(value):
+def test_white_space_around_a_received_value_is_stripped(value):
     assert decode_value(value) == "a"
 
 
@@ -105,7 +105,7 @@ UNDECODABLE = {
 
 @pytest.mark.attack("S19")
 @pytest.mark.parametrize("value", UNDECODABLE.values(), ids=UNDECODABLE)
-def test_a_broken_value_is_refused_by_its_headers_name(value):
+def test_undecodable_value_is_refused_by_its_header_name(value):
     with pytest.raises(InvalidMessage) as caught:
         decode_value(value, header="Mcp-Name")
     assert caught.value.path == "Mcp-Name"
@@ -129,7 +129,7 @@ def test_a_token_is_visible_ascii_without_delimiters(text):
 @pytest.mark.parametrize(
     "text", ["", " ", "a b", "a:", "a\n", "ü", "(", "a/b", '"', "\0"]
 )
-def test_anything_else_is_no_token(text):
+def test_other_text_is_not_a_token(text):
     assert not is_token(text)
 
 
@@ -161,7 +161,7 @@ def test_a_session_id_is_visible_ascii(text, allowed):
         (None, ""),
     ],
 )
-def test_the_media_type_is_told_without_its_parameters(content_type, kind):
+def test_media_type_is_lowercased_without_its_parameters(content_type, kind):
     assert media_type(content_type) == kind
 
 
@@ -207,13 +207,13 @@ def test_the_media_type_is_told_without_its_parameters(content_type, kind):
         ("{}", {}, False),
     ],
 )
-def test_a_header_says_what_the_body_says_or_not(value, body, same):
+def test_header_is_compared_with_the_value_in_the_body(value, body, same):
     if value is not None and not value.isascii():
         value = sentinel(value)
     assert header_matches(value, body) is same
 
 
-def test_a_header_that_cannot_be_read_says_nothing():
+def test_undecodable_header_is_an_invalid_message():
     with pytest.raises(InvalidMessage, match="Mcp-Param-A: expected Base64"):
         header_matches("=?base64?x?=", "x", header="Mcp-Param-A")
 
@@ -255,7 +255,7 @@ def test_a_header_that_cannot_be_read_says_nothing():
         ("Sun" * 100 + ":00:00", None),
     ],
 )
-def test_retry_after_says_seconds_or_a_date_or_nothing(value, seconds):
+def test_retry_after_is_read_as_seconds_or_a_date_or_ignored(value, seconds):
     assert parse_retry_after(value, 784_111_740.0) == seconds
 
 
@@ -265,8 +265,8 @@ def test_retry_after_says_seconds_or_a_date_or_nothing(value, seconds):
     st.text(max_size=20)
     | st.from_regex(r"[A-Z][a-z]{2}[A-Za-z0-9,: -]{0,20}:[0-9]{2}:[A-Za-z0-9 ]{0,9}"),
 )
-def test_no_retry_after_is_too_odd_to_read(date, odd):
+def test_any_retry_after_is_parsed_or_ignored(date, text_value):
     text = email.utils.formatdate(date, usegmt=True)
     assert parse_retry_after(text, date - 5.0) == 5.0
-    seconds = parse_retry_after(odd, 0.0)
+    seconds = parse_retry_after(text_value, 0.0)
     assert seconds is None or 0.0 <= seconds <= 1e9

@@ -1,4 +1,4 @@
-"""JSON: what is written, what is refused with its path, what is read, what is saved."""
+"""JSON: encoding, values refused with their path, decoding, damaged lines, limits."""
 
 import dataclasses
 import datetime as dt
@@ -93,14 +93,14 @@ def nested(depth, wrap=lambda inner: [inner]):
     return value
 
 
-def within_itself():
+def self_containing():
     value = []
     value.append({"again": value})
     return value
 
 
 @given(VALUES)
-def test_what_is_written_is_one_line_and_reads_back_equal_everywhere(value):
+def test_encoded_value_is_one_line_and_decodes_equal(value):
     line = encode_line(value)
     assert loads(line) == value
     assert line.endswith(b"\n")
@@ -144,7 +144,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize(("value", "text"), WRITTEN.values(), ids=WRITTEN)
-def test_plain_values_and_their_kin_are_written(value, text):
+def test_plain_values_and_their_subclasses_are_encoded(value, text):
     assert encode(value) == text
     assert encode_line(value) == text + b"\n"
 
@@ -167,7 +167,7 @@ IN_A_CALL = {
     "key of a subclass": ({Text("a"): 1}, f"{ARGUMENT}[Text]: a key must be str, got"),
     "key with spaces": ({"a b": {1}}, f"{ARGUMENT}['a b']: a value of type set has no"),
     "integer beyond 64 bit": (2**64, f"{ARGUMENT}: an integer of 65 bits is too large"),
-    "one that str() refuses": (1 << 99_999, f"{ARGUMENT}: an integer of 100000 bits"),
+    "too large for str()": (1 << 99_999, f"{ARGUMENT}: an integer of 100000 bits"),
     "bytes": (b"x", f"{ARGUMENT}: a value of type bytes has no JSON form"),
     "set": ({"a": [0, {1}]}, f"{ARGUMENT}.a[1]: a value of type set has no JSON form"),
     "dataclass": (Record(), f"{ARGUMENT}: a value of type Record has no JSON form"),
@@ -181,8 +181,8 @@ IN_A_CALL = {
         f"{ARGUMENT}: a value of type Real has no JSON form",
     ),
     "deep lists": (nested(252), f"{ARGUMENT}{'[0]' * 13}...: nested deeper than 254"),
-    "within itself": (
-        within_itself(),
+    "self-containing list": (
+        self_containing(),
         f"{ARGUMENT}{'[0].again' * 6}[0]...: nested deeper than 254 levels",
     ),
     "a key of great length": (
@@ -196,7 +196,7 @@ IN_A_CALL = {
 @pytest.mark.attack("S14")
 @pytest.mark.parametrize("write", [encode, encode_line])
 @pytest.mark.parametrize(("value", "message"), IN_A_CALL.values(), ids=IN_A_CALL)
-def test_what_has_no_json_form_is_refused_with_its_path(value, message, write):
+def test_value_without_a_json_form_is_refused_with_its_path(value, message, write):
     """Trap 8, and design D9: an error with the path, before a byte is written."""
     call = {"id": None, "params": {"name": "t", "arguments": {"a": [], "x": value}}}
     with pytest.raises(LocalProtocolError) as caught:
@@ -205,9 +205,7 @@ def test_what_has_no_json_form_is_refused_with_its_path(value, message, write):
 
 
 @pytest.mark.parametrize("write", [encode, encode_line])
-def test_an_offence_that_we_cannot_find_is_told_in_the_encoders_words(
-    write, monkeypatch
-):
+def test_unlocated_problem_is_reported_with_the_encoder_message(write, monkeypatch):
     monkeypatch.setattr("mcpwire.wire.json._find_problem", lambda *_: None)
     with pytest.raises(
         LocalProtocolError, match=r"cannot send \$: .*serializable: set"
@@ -217,14 +215,14 @@ def test_an_offence_that_we_cannot_find_is_told_in_the_encoders_words(
         write(math.nan)
 
 
-def test_parts_shared_without_end_are_refused_at_once():
+def test_exponentially_shared_parts_are_refused_at_once():
     """Written out, this value would have 2**300 parts."""
     with pytest.raises(LocalProtocolError, match="nested deeper"):
         encode(nested(300, lambda inner: [inner, inner]))
 
 
 @given(ANYTHING)
-def test_what_is_refused_is_what_the_search_for_its_place_finds(value):
+def test_problem_finder_agrees_with_the_encoder(value):
     if _find_problem(value) is None:
         encode_line(value)
     else:
@@ -232,15 +230,15 @@ def test_what_is_refused_is_what_the_search_for_its_place_finds(value):
             encode_line(value)
 
 
-# What comes in.
+# Decoding.
 
 
 @pytest.mark.attack("S18")
-def test_of_members_with_the_same_name_the_last_one_counts():
+def test_last_member_of_the_same_name_counts():
     assert loads(b'{"a":1,"a":2}') == {"a": 2}
 
 
-def test_incoming_integers_beyond_64_bit_become_floats():
+def test_decoded_integers_beyond_64_bit_become_floats():
     """Trap 8: documented, not forbidden."""
     assert type(loads(b"18446744073709551616")) is float
     assert loads(b"18446744073709551615") == 2**64 - 1
@@ -267,13 +265,13 @@ REFUSED = {
 @pytest.mark.fault("F13")
 @pytest.mark.attack("S14")
 @pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
-def test_what_is_no_json_is_refused_with_one_error(text):
-    """Trap 9 included: the depth is bounded."""
+def test_invalid_json_is_refused_with_one_error(text):
+    """Includes trap 9: the depth is bounded."""
     with pytest.raises(JSONDecodeError):
         loads(text)
 
 
-def test_the_depth_that_is_read():
+def test_depth_of_1024_levels_is_decoded():
     assert loads(b"[" * 1024 + b"]" * 1024) is not None
 
 
@@ -293,7 +291,7 @@ BROKEN = {
 @pytest.mark.fault("F13")
 @pytest.mark.attack("S14")
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-def test_a_broken_line_still_tells_whose_answer_it_was(broken):
+def test_id_of_a_damaged_line_is_still_readable(broken):
     for line in (
         b'{"jsonrpc":"2.0","id":7,"result":' + broken + b"}",
         b'\xef\xbb\xbf{"result":' + broken + b',"id":7,"jsonrpc":"2.0"}\r',
@@ -315,17 +313,17 @@ def test_a_broken_line_still_tells_whose_answer_it_was(broken):
     ],
     ids=lambda line: repr(line[:20]),
 )
-def test_a_line_beyond_help_gives_nothing(line):
+def test_hopeless_line_has_no_members(line):
     assert peek_members(line) == {}
 
 
 @given(st.binary())
 @example(b'{"":}}')
-def test_any_line_gives_members_or_nothing(line):
+def test_any_line_yields_members_or_an_empty_dict(line):
     assert isinstance(peek_members(line), dict)
 
 
-# --- values ----------------------------------------------------------------------
+# --- number of values ------------------------------------------------------------
 
 STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
@@ -335,7 +333,7 @@ STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 @given(VALUES, st.integers(0, 12))
 @example(["{[,", '\\",', {"\\\\": [{}, '"[']}], 3)
 @example(["\\" * 7 + '"' + "," * 70_000], 6)
-def test_values_are_counted_by_what_stands_outside_of_strings(pad, value, more):
+def test_values_are_counted_by_marks_outside_strings(pad, value, more):
     text = b" " * (pad + more) + encode(value)
     marks = len(re.findall(rb"[,[{]", STRING.sub(b"", text)))
     check_values(text, marks)
@@ -351,7 +349,7 @@ def test_values_are_counted_by_what_stands_outside_of_strings(pad, value, more):
 
 
 @pytest.mark.attack("X12")
-def test_quotes_that_no_values_need_count_as_too_many_values():
+def test_too_many_quotes_count_as_too_many_values():
     check_values(b'["a", "b,c,d"]', 3)
     with pytest.raises(MessageTooLarge):
         check_values(b'"' * 17 + b"," * 4, 3)
@@ -384,18 +382,18 @@ def test_quotes_that_no_values_need_count_as_too_many_values():
         (b"", {}),
     ],
 )
-def test_the_members_around_a_long_one_are_read_without_it(text, found):
+def test_members_around_a_long_one_are_read_without_it(text, found):
     assert peek_members(text) == found
     assert peek_members(bytearray(text)) == found
 
 
-def test_a_compact_copy_takes_no_more_than_its_text():
+def test_compact_copy_takes_no_more_memory_than_its_text():
     text = encode({"a": "b"})
     tracemalloc.start()
     try:
-        kept = [compact(text) for _ in range(100)]
-        held = tracemalloc.get_traced_memory()[0]
+        copies = [compact(text) for _ in range(100)]
+        traced_bytes = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert kept == [text] * 100
-    assert held / 100 < 200
+    assert copies == [text] * 100
+    assert traced_bytes / 100 < 200

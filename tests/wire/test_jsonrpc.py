@@ -1,4 +1,4 @@
-"""JSON-RPC messages, refused by place; lines of a stream, whatever the chunks."""
+"""JSON-RPC messages and their faults by path; lines of a stream, in any chunks."""
 
 import math
 import tracemalloc
@@ -42,7 +42,7 @@ def parse(text):
 
 @pytest.mark.rule("RPC-01", "RPC-03", "RPC-07", "RPC-11", "RPC-33")
 @pytest.mark.attack("S18")
-def test_members_may_come_in_any_order_beside_ones_that_nobody_knows():
+def test_members_may_be_in_any_order_beside_unknown_ones():
     text = '{"x":[1],"result":{},"id":-3,"jsonrpc":"2.0","Method":"a","param\u017f":1}'
     assert parse(text) == Success(-3, {})
 
@@ -60,7 +60,7 @@ FAILURES = {
         '{"jsonrpc":"2.0","id":"1","error":{"code":-32022,"message":"","data":[1]}}',
         ("1", UnsupportedVersion, -32022, "", [1]),
     ),
-    "with a code that nobody defined": (
+    "with an undefined code": (
         '{"jsonrpc":"2.0","id":1,"error":{"code":0,"message":"m","data":null}}',
         (1, RPCError, 0, "m", None),
     ),
@@ -69,7 +69,7 @@ FAILURES = {
 
 @pytest.mark.rule("RPC-08", "RPC-09")
 @pytest.mark.parametrize(("text", "expected"), FAILURES.values(), ids=FAILURES)
-def test_an_answer_with_an_error_carries_the_class_of_its_code(text, expected):
+def test_error_response_carries_the_class_of_its_code(text, expected):
     found = parse(text)
     assert type(found) is Failure
     reply_to, cls, code, message, data = expected
@@ -87,7 +87,7 @@ BOTH = "message: expected one of result and error, got both of them"
 SEVERAL = "message: expected one of method, result and error, got several of them"
 NEITHER = "message: expected method, result or error, got none of them"
 
-# The refusal, and the messages that get it.
+# The refusal, and the messages that are refused with it.
 INVALID = {
     "message: expected object, got array": ["[]"],
     "message: expected object, got 'hi'": ['"hi"'],
@@ -157,8 +157,8 @@ INVALID = {
     ("text", "refusal"),
     [(text, refusal) for refusal in INVALID for text in INVALID[refusal]],
 )
-def test_a_malformed_message_is_refused_by_place(text, refusal):
-    """Trap 7 is in here: no id is coerced, rounded or taken from a bool."""
+def test_malformed_message_is_refused_with_its_path(text, refusal):
+    """Includes trap 7: no id is coerced, rounded or taken from a bool."""
     with pytest.raises(InvalidMessage) as caught:
         parse(text.replace("{V", '{"jsonrpc":"2.0"'))
     assert str(caught.value) == refusal
@@ -187,7 +187,7 @@ NEARLY_A_MESSAGE = st.fixed_dictionaries(
 
 @pytest.mark.attack("S12")
 @given(NEARLY_A_MESSAGE | JSON)
-def test_any_json_is_a_message_or_an_invalid_one(value):
+def test_any_json_is_a_message_or_an_invalid_message(value):
     try:
         message = parse_message(value)
     except InvalidMessage:
@@ -197,16 +197,16 @@ def test_any_json_is_a_message_or_an_invalid_one(value):
 
 @pytest.mark.rule("RPC-01", "RPC-03", "RPC-07", "RPC-11")
 @given(IDS, METHODS, PARAMS)
-def test_what_is_built_is_what_the_peer_reads(id, method, params):
+def test_built_message_is_parsed_back(id, method, params):
     def over_the_wire(value):
         return parse(encode(value))
 
     assert over_the_wire(request(id, method, params)) == Request(id, method, params)
     assert over_the_wire(notification(method, params)) == Notification(method, params)
     assert over_the_wire(success(id, params or {})) == Success(id, params or {})
-    back = over_the_wire(failure(id, InvalidParams("no", data=params)))
-    assert type(back.error) is InvalidParams
-    assert (back.id, back.error.message, back.error.data) == (id, "no", params)
+    parsed = over_the_wire(failure(id, InvalidParams("no", data=params)))
+    assert type(parsed.error) is InvalidParams
+    assert (parsed.id, parsed.error.message, parsed.error.data) == (id, "no", params)
 
 
 BUILT = {
@@ -264,7 +264,7 @@ def test_built_messages_have_these_bytes(value, text):
         (7.0, 7),
     ],
 )
-def test_the_integer_that_an_id_of_another_type_means(id, intended):
+def test_integer_id_is_recovered_from_another_type(id, intended):
     assert intended_id(id) == intended
     assert type(intended_id(id)) is int
 
@@ -279,8 +279,8 @@ def test_the_integer_that_an_id_of_another_type_means(id, intended):
     ],
     ids=lambda value: ascii(value)[:12] if type(value) is str else type(value),
 )
-def test_only_the_one_decimal_spelling_means_an_integer(id):
-    """Trap 7: these all become 7 or 10 in some library."""
+def test_only_the_canonical_decimal_form_is_an_integer_id(id):
+    """Trap 7: some libraries convert each of these to 7 or 10."""
     assert intended_id(id) is None
 
 
@@ -288,7 +288,7 @@ LIMIT = 1024
 KIB = 1024
 BOM = b"\xef\xbb\xbf"
 
-# Everything that some line reader somewhere takes for the end of a line.
+# Every character that some line reader takes for the end of a line.
 SEPARATORS = ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\r"]
 
 STREAMS = {
@@ -317,17 +317,17 @@ STREAMS = {
 @pytest.mark.pain("P14", "P15")
 @pytest.mark.fault("F10", "F11", "F12", "F13")
 @pytest.mark.parametrize(("stream", "lines"), STREAMS.values(), ids=STREAMS)
-def test_a_stream_makes_the_same_lines_however_it_is_delivered(stream, lines):
-    ways = deliver_three_ways(
+def test_lines_are_the_same_for_every_delivery(stream, lines):
+    outcomes = deliver_three_ways(
         lambda: LineDecoder(LIMIT), stream, begun=b"[tr", ended=b"ue]\n"
     )
-    assert ways == dict.fromkeys(ways, lines)
+    assert outcomes == dict.fromkeys(outcomes, lines)
 
 
 @pytest.mark.pain("P14")
 @pytest.mark.parametrize("separator", SEPARATORS, ids=ascii)
-def test_separators_of_other_worlds_do_not_end_a_line_wherever_they_are_cut(separator):
-    """Trap 1: legal inside a JSON string, and a line's end to Python and Node."""
+def test_other_line_separators_do_not_end_a_line(separator):
+    """Trap 1: legal inside a JSON string, and a line end for Python and Node."""
     line = f'{{"text":"a{separator}😀b"}}'.encode()
     for place in range(len(line)):
         decoder = LineDecoder(LIMIT)
@@ -340,7 +340,7 @@ PLACES = st.lists(st.integers(0, 200))
 
 
 @given(STREAM, PLACES)
-def test_any_cut_makes_the_lines_of_the_whole(stream, places):
+def test_lines_do_not_depend_on_the_chunks(stream, places):
     whole, pieces = LineDecoder(20), LineDecoder(20)
     expected = [*whole.feed(stream), *whole.finish()]
     got = feed_all(pieces, cut(stream, places))
@@ -349,20 +349,20 @@ def test_any_cut_makes_the_lines_of_the_whole(stream, places):
 
 
 @given(STREAM, PLACES)
-def test_every_byte_comes_back_out_when_nothing_is_too_long(stream, places):
+def test_every_byte_is_returned_below_the_limit(stream, places):
     decoder = LineDecoder(10_000)
     lines = [*feed_all(decoder, cut(stream, places)), *decoder.finish()]
     assert b"\n".join(lines) == stream.removeprefix(BOM).removesuffix(b"\n")
 
 
-def test_an_empty_read_changes_nothing():
+def test_empty_chunk_does_not_affect_the_lines():
     decoder = LineDecoder(LIMIT)
     chunks = [b"", b"\xef", b"", b"\xbb\xbf", b"", b"{", b"", b"}\n", b""]
     assert feed_all(decoder, chunks) == [b"{}"]
 
 
 @pytest.mark.pain("P14")
-def test_an_unterminated_last_line_is_handed_out_at_the_end_once():
+def test_unterminated_last_line_is_returned_once_at_the_end():
     decoder = LineDecoder(LIMIT)
     assert decoder.feed(b"{}\n[]") == [b"{}"]
     assert list(decoder.finish()) == [b"[]"]
@@ -370,13 +370,13 @@ def test_an_unterminated_last_line_is_handed_out_at_the_end_once():
 
 
 @pytest.mark.parametrize("stream", [b"", BOM, b"{}\n", BOM + b"{}\n"])
-def test_a_stream_that_ends_between_lines_has_no_last_one(stream):
+def test_stream_that_ends_with_a_newline_has_no_last_line(stream):
     decoder = LineDecoder(LIMIT)
     decoder.feed(stream)
     assert list(decoder.finish()) == []
 
 
-def test_a_stream_that_ends_within_its_mark_shows_what_it_had():
+def test_stream_that_ends_within_its_bom_returns_those_bytes():
     decoder = LineDecoder(LIMIT)
     decoder.feed(BOM[:2])
     assert list(decoder.finish()) == [BOM[:2]]
@@ -385,7 +385,7 @@ def test_a_stream_that_ends_within_its_mark_shows_what_it_had():
 @pytest.mark.pain("P13")
 @pytest.mark.parametrize("size", [1, 7, LIMIT, LIMIT + 2, 5000])
 @pytest.mark.parametrize("prefix", [b"", b"{}\n"], ids=["first line", "later line"])
-def test_one_byte_over_the_limit_ends_it_and_not_the_limit_itself(size, prefix):
+def test_line_one_byte_over_the_limit_overflows(size, prefix):
     fits = prefix + b"x" * LIMIT + b"\n"
     over = prefix + b"x" * (LIMIT + 1) + b"\n"
     for stream, is_over in [(fits, False), (over, True)]:
@@ -399,7 +399,7 @@ def test_one_byte_over_the_limit_ends_it_and_not_the_limit_itself(size, prefix):
 
 @pytest.mark.pain("P13")
 @pytest.mark.attack("S15", "S16")
-def test_lines_before_an_overflow_in_the_same_chunk_are_still_returned():
+def test_lines_before_an_overflow_in_the_same_chunk_are_returned():
     decoder = LineDecoder(LIMIT)
     long = b"x" * (LIMIT + 1)
     assert decoder.feed(b"1\n2\n" + long + b"\n3\n") == [b"1", b"2"]
@@ -407,7 +407,7 @@ def test_lines_before_an_overflow_in_the_same_chunk_are_still_returned():
 
 
 @pytest.mark.attack("S16")
-def test_an_endless_line_is_given_up_without_waiting_for_its_end():
+def test_endless_line_overflows_without_waiting_for_its_end():
     decoder = LineDecoder(LIMIT)
     decoder.feed(b"1\n")
     assert feed_all(decoder, [b"x" * LIMIT]) == []
@@ -416,7 +416,7 @@ def test_an_endless_line_is_given_up_without_waiting_for_its_end():
     assert decoder.overflow
 
 
-def test_after_an_overflow_nothing_more_comes_and_nothing_is_kept():
+def test_decoder_returns_and_keeps_no_data_after_an_overflow():
     decoder = LineDecoder(4)
     decoder.feed(b"12345")
     assert [*decoder.feed(b"\n1\n"), *decoder.feed(b"1\n"), *decoder.finish()] == []
@@ -425,7 +425,7 @@ def test_after_an_overflow_nothing_more_comes_and_nothing_is_kept():
 
 
 class CountingBytes(bytes):
-    """Counts the bytes that somebody searches in it."""
+    """Counts the bytes that are searched in it."""
 
     searched = 0
 
@@ -440,18 +440,18 @@ class CountingBytes(bytes):
 
 @pytest.mark.pain("P13")
 @pytest.mark.fault("F11")
-def test_a_line_of_32_mib_costs_each_byte_a_constant():
-    """Linear by structure: no byte is searched again, and what is held only grows."""
+def test_line_of_32_mib_takes_linear_time():
+    """Linear by structure: no byte is searched twice, and the buffer only grows."""
     chunk = CountingBytes(b"x" * 64 * KIB)
     decoder = LineDecoder(64 * KIB * KIB)
     decoder.feed(b"{}\n")
     CountingBytes.searched = 0
-    held = decoder._partial
+    partial = decoder._partial
     tracemalloc.start()
     try:
         for _ in range(512):
             assert not decoder.feed(chunk)
-            assert decoder._partial is held
+            assert decoder._partial is partial
         (line,) = decoder.feed(CountingBytes(b"\n"))
         peak = tracemalloc.get_traced_memory()[1]
     finally:

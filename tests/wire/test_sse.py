@@ -1,4 +1,4 @@
-"""Server-sent events: the HTML standard's reading, on bytes, under a limit."""
+"""Server-sent events: read as the HTML standard says, on bytes, with a limit."""
 
 import tracemalloc
 
@@ -21,7 +21,7 @@ def message(data, *, event="message", id="", retry=None):
 STREAMS = {
     "one event": (b"data: {}\n\n", [message(b"{}")]),
     "named event": (b"event: x\ndata: 1\n\n", [message(b"1", event="x")]),
-    "a name without data is forgotten": (
+    "a name without data is dropped": (
         b"event: x\n\ndata: 2\n\n",
         [message(b"2")],
     ),
@@ -69,7 +69,7 @@ STREAMS = {
         b"retry: %s5\ndata: a\n\n" % (b"0" * 40),
         [message(b"a", retry=5)],
     ),
-    "retry beyond all clocks": (
+    "retry beyond the maximum": (
         b"retry: %s\ndata: a\n\nretry: 9999999999999\ndata: b\n\n" % (b"9" * 50),
         [message(b"a", retry=10**12), message(b"b", retry=10**12)],
     ),
@@ -100,7 +100,7 @@ STREAMS = {
         [message(b"1")],
     ),
     "two marks at the start": (BOM * 2 + b"data: 1\n\n", []),
-    "separators of other worlds": (
+    "other line separators": (
         "data: \u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\n\n".encode(),
         [message("\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e".encode())],
     ),
@@ -122,18 +122,18 @@ STREAMS = {
 @pytest.mark.pain("P14", "P19")
 @pytest.mark.fault("F30")
 @pytest.mark.parametrize(("stream", "events"), STREAMS.values(), ids=STREAMS)
-def test_a_stream_makes_the_same_events_however_it_is_delivered(stream, events):
-    """Traps 1 to 5 are in the table."""
-    ways = deliver_three_ways(
+def test_events_are_the_same_for_every_delivery(stream, events):
+    """The table contains traps 1 to 5."""
+    outcomes = deliver_three_ways(
         lambda: SSEDecoder(LIMIT), stream, begun=b": x\ndata: en", ended=b"d\n\n"
     )
-    assert ways == dict.fromkeys(ways, events)
+    assert outcomes == dict.fromkeys(outcomes, events)
 
 
 @pytest.mark.pain("P19")
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"], ids=["LF", "CR", "CRLF"])
 @pytest.mark.parametrize("mark", [b"", BOM], ids=["no mark", "mark"])
-def test_a_stream_may_be_cut_anywhere(end, mark):
+def test_stream_may_be_cut_anywhere(end, mark):
     lines = b"id: 1\nevent: e\ndata: a\n: c\ndata: b\n\ndata: c\n\n"
     stream = mark + lines.replace(b"\n", end)
     expected = [message(b"a\nb", event="e", id="1"), message(b"c", id="1")]
@@ -144,8 +144,8 @@ def test_a_stream_may_be_cut_anywhere(end, mark):
 
 
 @pytest.mark.pain("P19")
-def test_an_event_is_out_with_its_last_carriage_return():
-    """Waiting for a line feed that never comes would hold the answer back."""
+def test_event_is_returned_at_its_last_carriage_return():
+    """Waiting for a line feed that never comes would delay the event."""
     decoder = SSEDecoder(LIMIT)
     assert decoder.feed(b"data: a\r\n\r") == [message(b"a")]
     assert decoder.feed(b"") == []
@@ -155,24 +155,24 @@ def test_an_event_is_out_with_its_last_carriage_return():
 @pytest.mark.pain("P19")
 @pytest.mark.fault("F30")
 @pytest.mark.parametrize("tail", [b"data: 2", b"data: 2\n", b"id: 2\ndata: 2\n: c"])
-def test_what_the_end_of_the_stream_cuts_off_is_no_event(tail):
-    """Trap 4: its data may be incomplete, and its id was never reached."""
+def test_event_cut_off_by_the_end_of_the_stream_is_dropped(tail):
+    """Trap 4: its data may be incomplete, and its id does not count yet."""
     decoder = SSEDecoder(LIMIT)
     assert decoder.feed(b"id: 1\ndata: 1\n\n" + tail) == [message(b"1", id="1")]
     assert decoder.last_event_id == "1"
 
 
 @pytest.mark.pain("P22")
-def test_the_place_to_resume_from_is_the_newest_finished_id():
+def test_last_event_id_is_the_newest_id_of_a_finished_event():
     decoder = SSEDecoder(LIMIT)
-    seen = [decoder.last_event_id]
+    event_ids = [decoder.last_event_id]
     for block in [b"data: a\n\n", b"id: 1\ndata: a\n", b"\n", b"id: 2\n\n", b": c\n\n"]:
         decoder.feed(block)
-        seen.append(decoder.last_event_id)
-    assert seen == ["", "", "", "1", "2", "2"]
+        event_ids.append(decoder.last_event_id)
+    assert event_ids == ["", "", "", "1", "2", "2"]
 
 
-def test_a_reconnection_time_counts_at_once_and_without_an_event():
+def test_reconnection_time_applies_at_once_without_an_event():
     decoder = SSEDecoder(LIMIT)
     assert decoder.retry is None
     decoder.feed(b"retry: 10\n")
@@ -199,7 +199,7 @@ OVERFLOWS = {
 @pytest.mark.attack("S15")
 @pytest.mark.parametrize("size", [1, 3, 1000])
 @pytest.mark.parametrize("stream", OVERFLOWS.values(), ids=OVERFLOWS)
-def test_an_event_over_the_limit_ends_it_after_the_events_before(stream, size):
+def test_event_over_the_limit_overflows_after_the_earlier_events(stream, size):
     decoder = SSEDecoder(LIMIT)
     stream = b"id: 1\ndata: 1\n\n" + stream + b"\n\ndata: 2\n\n"
     chunks = cut(stream, range(0, len(stream), size))
@@ -211,17 +211,17 @@ def test_an_event_over_the_limit_ends_it_after_the_events_before(stream, size):
     assert decoder._data is None
 
 
-def test_heartbeats_without_number_are_no_event_and_no_overflow():
+def test_heartbeats_yield_no_events_and_do_not_overflow():
     decoder = SSEDecoder(LIMIT)
     assert feed_all(decoder, [b": ping\n\n", b":\n"] * 1000) == []
     assert not decoder.overflow
 
 
 class CountingBytes(bytes):
-    """Counts the bytes that somebody searches in it."""
+    """Counts the bytes that are searched in it."""
 
     searched = 0
-    split_up = 0
+    split_bytes = 0
 
     def __contains__(self, item):
         CountingBytes.searched += len(self)
@@ -233,41 +233,41 @@ class CountingBytes(bytes):
 
 
 @pytest.mark.pain("P13", "P19")
-def test_an_event_of_16_mib_in_one_line_costs_each_byte_a_constant():
-    """Linear by structure: no byte is searched again, and what is held only grows."""
+def test_event_of_16_mib_in_one_line_takes_linear_time():
+    """Linear by structure: no byte is searched twice, and the buffer only grows."""
     chunk = CountingBytes(b"x" * 65536)
     decoder = SSEDecoder(64 * 1024 * 1024)
     decoder.feed(b": \n\ndata: ")
     CountingBytes.searched = CountingBytes.split_up = 0
-    held = decoder._lines._partial
+    partial = decoder._lines._partial
     tracemalloc.start()
     try:
         for _ in range(256):
             assert decoder.feed(chunk) == []
-            assert decoder._lines._partial is held
-        del held
+            assert decoder._lines._partial is partial
+        del partial
         (event,) = decoder.feed(b"\n\n")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert len(event.data) == 256 * len(chunk)
-    # For a carriage return and for a line feed, once each.
+    # Once for a carriage return and once for a line feed.
     assert CountingBytes.searched == 2 * len(event.data)
     assert CountingBytes.split_up == 0
     assert peak < 2.3 * len(event.data)
 
 
 @pytest.mark.attack("S15")
-def test_empty_data_lines_cost_a_byte_each():
+def test_empty_data_lines_take_one_byte_each():
     decoder = SSEDecoder(10**7)
     tracemalloc.start()
     try:
         for _ in range(100):
             decoder.feed(b"data\n" * 200)
-        held = tracemalloc.get_traced_memory()[0]
+        traced_bytes = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert held < 60_000
+    assert traced_bytes < 60_000
     assert decoder.feed(b"\n") == [message(b"\n" * 19_999)]
 
 
@@ -278,7 +278,7 @@ PLACES = st.lists(st.integers(0, 300))
 
 @pytest.mark.pain("P19")
 @given(STREAM, PLACES)
-def test_any_cut_makes_the_events_of_the_whole(stream, places):
+def test_events_do_not_depend_on_the_chunks(stream, places):
     whole, pieces = SSEDecoder(5), SSEDecoder(5)
     assert feed_all(pieces, cut(stream, places)) == whole.feed(stream)
     assert pieces.overflow == whole.overflow
@@ -299,10 +299,10 @@ LINE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n
         )
     )
 )
-def test_what_is_encoded_is_what_the_peer_reads(given_events):
+def test_encoded_event_is_decoded_back(sent_events):
     decoder = SSEDecoder(10_000)
     last_id = ""
-    for data, event, id, retry in given_events:
+    for data, event, id, retry in sent_events:
         last_id = last_id if id is None else id
         stream = encode_comment(event or "") + encode_event(
             data, event=event, id=id, retry=retry
@@ -345,6 +345,6 @@ def test_encoded_events_have_these_bytes(event, text):
         (lambda: encode_comment("a\n\ndata: b"), "comment must be one line"),
     ],
 )
-def test_what_no_stream_can_say_is_refused(encode, message):
+def test_unencodable_event_is_refused(encode, message):
     with pytest.raises(LocalProtocolError, match=message):
         encode()

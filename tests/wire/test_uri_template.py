@@ -1,4 +1,4 @@
-"""URI templates: RFC 6570 read, and URIs matched in bounded work, with safe values."""
+"""URI templates: RFC 6570 parsing, and bounded matching with safe values."""
 
 import gc
 import re
@@ -20,7 +20,7 @@ from mcpwire.wire.uri_template import (
 )
 
 
-def test_what_no_uri_may_hold_is_encoded_in_literals():
+def test_characters_not_allowed_in_a_uri_are_encoded_in_literals():
     assert encode_literal("a b%20'[]") == "a%20b%20'[]"
     assert encode_literal("\u00e9/%20/%4") == "%C3%A9/%20/%254"
 
@@ -47,7 +47,7 @@ MALFORMED = {
 
 @pytest.mark.case("F13")
 @pytest.mark.parametrize("case", MALFORMED)
-def test_what_is_no_template_is_refused_with_its_place(case):
+def test_malformed_template_is_refused_with_its_position(case):
     text, position, problem = MALFORMED[case]
     with pytest.raises(TemplateError) as caught:
         UriTemplate(text)
@@ -56,7 +56,7 @@ def test_what_is_no_template_is_refused_with_its_place(case):
     assert len(str(caught.value)) < 250
 
 
-def test_a_template_tells_its_variables_once_each_in_their_order():
+def test_template_lists_its_variables_once_in_order():
     template = UriTemplate("a://{b}{/a*,b:3}{?c.d,%20}")
     assert template.names == ("b", "a", "c.d", "%20")
     assert [e.operator for e in template.expressions] == ["", "/", "?"]
@@ -71,13 +71,13 @@ NO_URIS = [
 
 @pytest.mark.rule("RES-08")
 @pytest.mark.parametrize("text", URIS)
-def test_a_uri_is_known(text):
+def test_uri_is_recognised(text):
     assert is_uri(text)
 
 
 @pytest.mark.rule("RES-08")
 @pytest.mark.parametrize("text", [*NO_URIS, "a:" + "x" * MAX_LENGTH])
-def test_what_is_no_uri_is_told_from_one(text):
+def test_invalid_uri_is_not_recognised(text):
     assert not is_uri(text)
 
 
@@ -105,7 +105,7 @@ MATCHED = {
     "decoded once": ("a://{x}", "a://%2541", {"x": "%41"}),
     "raw letters of other alphabets": ("a://é/{x}", "a://%C3%A9/ü", {"x": "ü"}),
     "a plus sign": ("a://{x}", "a://b+c", {"x": "b+c"}),
-    "what is reserved": ("a://{x}", "a://b:c@d,e;f=g", {"x": "b:c@d,e;f=g"}),
+    "reserved characters": ("a://{x}", "a://b:c@d,e;f=g", {"x": "b:c@d,e;f=g"}),
     "a query": ("a://b{?x,y}", "a://b?y=2&x=1", {"x": "1", "y": "2"}),
     "some of a query": ("a://b{?x,y}", "a://b?y=2", {"y": "2"}),
     "no query": ("a://b{?x}", "a://b", {}),
@@ -121,14 +121,14 @@ MATCHED = {
     "a query begun": ("a://b?v=1&&w{&x}", "a://b?x=2&w&v=1", {"x": "2"}),
     "a query written out": ("a://?q={q}&n={n}", "a://?q=b&n=1", {"q": "b", "n": "1"}),
     "path and query": ("a://{x}{?y}", "a://1?y=2", {"x": "1", "y": "2"}),
-    "dots that lead nowhere": ("f:///{p*}", "f:///a..b/...", {"p": "a..b/..."}),
+    "harmless dots": ("f:///{p*}", "f:///a..b/...", {"p": "a..b/..."}),
 }
 
 
 @pytest.mark.rule("RES-14")
 @pytest.mark.case("F13")
 @pytest.mark.parametrize("case", MATCHED)
-def test_a_uri_of_the_template_gives_its_values(case):
+def test_matching_uri_yields_its_values(case):
     template, uri, values = MATCHED[case]
     assert match(template, uri) == values
 
@@ -149,8 +149,8 @@ UNMATCHED = {
     "ends that overlap, slashes": ("aba{x*}/{y}aba", "aba"),
     "a slash": ("a://{x}", "a://b/c"),
     "a slash in front": ("a://{x}/d", "a://b/c/d"),
-    "a query that was not asked for": ("a://{x}", "a://b?c"),
-    "a fragment that was not asked for": ("a://{x}", "a://b#c"),
+    "an unexpected query": ("a://{x}", "a://b?c"),
+    "an unexpected fragment": ("a://{x}", "a://b#c"),
     "a query among segments": ("a://{x*}", "a://b/c?d"),
     "a fragment behind a query": ("a://b{?x}", "a://b?x=1#f"),
     "half an escape": ("a://{x}", "a://%4"),
@@ -171,7 +171,7 @@ UNMATCHED = {
 @pytest.mark.rule("RES-14")
 @pytest.mark.case("F13")
 @pytest.mark.parametrize("case", UNMATCHED)
-def test_a_uri_of_something_else_gives_nothing(case):
+def test_other_uri_does_not_match(case):
     template, uri = UNMATCHED[case]
     assert match(template, uri) is None
 
@@ -205,7 +205,7 @@ WIDE_ESCAPES = {
 @pytest.mark.rule("RES-08", "RES-09")
 @pytest.mark.attack("S19")
 @pytest.mark.parametrize("case", ESCAPES)
-def test_a_segment_never_leads_out_of_its_folder(case):
+def test_single_segment_never_escapes_its_folder(case):
     assert match("file:///data/{name}", f"file:///data/{ESCAPES[case]}") is None
 
 
@@ -213,18 +213,18 @@ def test_a_segment_never_leads_out_of_its_folder(case):
 @pytest.mark.attack("S19")
 @pytest.mark.parametrize("template", ["f:///d/{p*}", "f:///d/{+p}", "f:///d{/p*}"])
 @pytest.mark.parametrize("case", WIDE_ESCAPES)
-def test_segments_never_lead_out_of_their_folder(case, template):
+def test_several_segments_never_escape_their_folder(case, template):
     assert match(template, f"f:///d/{WIDE_ESCAPES[case]}") is None
 
 
 @pytest.mark.rule("RES-08", "RES-09")
 @pytest.mark.attack("S19")
 @pytest.mark.parametrize("value", ["../a", "a/../b", "/etc", "%2Fetc", "C:/", "a%00"])
-def test_nor_does_a_parameter(value):
+def test_query_parameter_never_escapes_its_folder(value):
     assert match("f:///{?p}", f"f:///?p={value}") is None
 
 
-def test_a_variable_named_as_unchecked_holds_any_path():
+def test_unchecked_variable_matches_any_path():
     assert match("fetch://{+u}", "fetch:///a/../b%2F%00", ["u"]) == {
         "u": "/a/../b/\x00"
     }
@@ -232,7 +232,7 @@ def test_a_variable_named_as_unchecked_holds_any_path():
     assert match("f:///{?p,q}", "f:///?q=../a", ["p"]) is None
 
 
-def test_an_unchecked_segment_still_holds_no_encoded_slash():
+def test_unchecked_segment_matches_no_encoded_slash():
     assert match("f:///{name}", "f:///..", ["name"]) == {"name": ".."}
     assert match("f:///{name}", "f:///a%2Fb", ["name"]) is None
 
@@ -258,7 +258,7 @@ REFUSED = {
 
 @pytest.mark.case("F13")
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_template_that_has_no_one_answer_is_refused_with_its_place(case):
+def test_ambiguous_template_is_refused_with_its_position(case):
     text, position, problem = REFUSED[case]
     with pytest.raises(TemplateError) as caught:
         UriMatcher(UriTemplate(text))
@@ -266,12 +266,12 @@ def test_a_template_that_has_no_one_answer_is_refused_with_its_place(case):
     assert str(caught.value).startswith(problem)
 
 
-def test_an_unchecked_variable_must_be_there():
+def test_unchecked_variable_must_exist():
     with pytest.raises(TemplateError, match="there is no variable 'y'"):
         UriMatcher(UriTemplate("a://{x}"), ["x", "y"])
 
 
-# Alone against a backtracking reading of the same rules...
+# Compared with a backtracking implementation of the same rules...
 
 CLASSES = {"": "[^/?#]+", "*": "[^?#]+", "+": ".+"}
 LITERALS = ["", "a", "-", "/", "a/", "/a", "-a-"]
@@ -279,7 +279,7 @@ LITERALS = ["", "a", "-", "/", "a/", "/a", "-a-"]
 
 @st.composite
 def shapes(draw):
-    """Draw a template that can be matched, and the regular expression of it."""
+    """Draw a template that can be matched, and its regular expression."""
     count = draw(st.integers(1, 4))
     wide = draw(st.integers(-1, count - 1))
     template = pattern = draw(st.sampled_from(LITERALS))
@@ -295,7 +295,7 @@ def shapes(draw):
 
 @pytest.mark.rule("RES-14")
 @given(shapes(), st.text("a-/", max_size=12))
-def test_a_match_is_found_exactly_where_there_is_one(shape, uri):
+def test_matcher_agrees_with_a_regular_expression(shape, uri):
     template, pattern = shape
     assume(".." not in uri)
     names = UriTemplate(template).names
@@ -314,7 +314,7 @@ SAFE = st.text(
 @pytest.mark.rule("RES-14")
 @pytest.mark.case("F13")
 @given(SAFE, SAFE, SAFE)
-def test_what_expands_is_read_back(x, y, q):
+def test_expanded_uri_matches_with_its_values(x, y, q):
     values = {"x": x, "y": y, "q": q}
     text = "a://{x}-{y}/z{?q}"
     uri = uritemplate.expand(text, values)
@@ -324,9 +324,9 @@ def test_what_expands_is_read_back(x, y, q):
 # Bounds...
 
 
-def steps(matcher, uri):
-    """Return how many functions run for one match: what else runs is not in each."""
-    gc.collect()  # else others' callbacks may count, which run at a collection
+def count_calls(matcher, uri):
+    """Return the number of function calls of one match, without those of other code."""
+    gc.collect()  # otherwise callbacks of a collection may be counted
     return min(calls(matcher.match, uri) for _ in range(3))
 
 
@@ -345,11 +345,11 @@ HOSTILE = {
 
 @pytest.mark.attack("S17")
 @pytest.mark.parametrize("case", HOSTILE)
-def test_the_work_grows_with_the_escapes_of_a_uri_at_most(case):
+def test_work_grows_at_most_with_the_escapes_of_a_uri(case):
     template, piece = HOSTILE[case]
     matcher = UriMatcher(UriTemplate(template))
     size = 2 * MAX_PARAMETERS + 10
     small, large = ("x" + piece * (n // len(piece)) for n in (size, MAX_LENGTH - 1))
-    # An escape is decoded by itself, in two steps.
+    # Each escape is decoded on its own, in two calls.
     escapes = large.count("%41") - small.count("%41")
-    assert steps(matcher, large) <= steps(matcher, small) + 2 * escapes + 5
+    assert count_calls(matcher, large) <= count_calls(matcher, small) + 2 * escapes + 5

@@ -1,4 +1,4 @@
-"""URL rules: one strict reading, no secrets as text, and what kind a host is."""
+"""URL rules: one strict parser, masked secrets, and classes of hosts."""
 
 import attrs
 import pytest
@@ -47,11 +47,11 @@ READ = {
 
 
 @pytest.mark.parametrize(("text", "url"), READ.items(), ids=READ)
-def test_a_url_is_read_part_by_part(text, url):
+def test_url_is_parsed_into_its_parts(text, url):
     assert parse_url(text) == url
 
 
-def test_userinfo_is_read_only_where_it_is_allowed():
+def test_userinfo_is_accepted_only_if_allowed():
     url = parse_url("https://user:p%40ss@host/", allow_userinfo=True)
     assert (url.userinfo, url.host) == ("user:p%40ss", "host")
     with pytest.raises(ValueError, match="must not hold a user name"):
@@ -67,14 +67,14 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize(("text", "whole"), WHOLE.items(), ids=WHOLE)
-def test_a_url_can_be_used_whole(text, whole):
+@pytest.mark.parametrize(("text", "unmasked"), WHOLE.items(), ids=WHOLE)
+def test_unmasked_url_is_complete(text, unmasked):
     url = parse_url(text, allow_userinfo=True)
-    assert url.unmasked == whole
-    assert parse_url(whole, allow_userinfo=True) == url
+    assert url.unmasked == unmasked
+    assert parse_url(unmasked, allow_userinfo=True) == url
 
 
-def test_a_url_gives_what_a_request_needs():
+def test_url_has_the_parts_that_a_request_needs():
     url = parse_url("https://[::1]:8443/a?b#c")
     assert url.authority == "[::1]:8443"
     assert url.origin == "https://[::1]:8443"
@@ -88,9 +88,9 @@ NO_HOST = "its host is neither a name nor an address"
 MALFORMED = "its host or port is malformed"
 ABSOLUTE = "it must be absolute"
 
-# One table of attacks: the URL, and why we do not use it.
+# One table of attacks: the URL, and the reason of its refusal.
 REFUSED = {
-    # what is no http(s) URL
+    # no http(s) URL
     "": ABSOLUTE,
     "host/path": ABSOLUTE,
     "/path": ABSOLUTE,
@@ -102,31 +102,31 @@ REFUSED = {
     "javascript://host/%0aalert(1)": "its scheme must be http or https",
     "file:///etc/passwd": "its scheme must be http or https",
     "x" * 99 + "://host/": "its scheme must be http or https",
-    # a user name where the host seems to be
+    # a user name in the place of the host
     "https://good.example@evil.example/": "it must not hold a user name",
     "https://@evil.example/": "it must not hold a user name",
     "https://a@b@evil.example/": "it must not hold a user name",
     "https://good.example%00@evil.example/": "it must not hold a user name",
-    # slashes that are slashes to some
+    # backslashes, which some parsers read as slashes
     "https:\\\\evil.example\\": BAD_CHARACTER,
     "https://good.example\\@evil.example/": BAD_CHARACTER,
     "https://good.example/\\..\\": BAD_CHARACTER,
     "https:///evil.example/": NO_HOST,
     "https://#/": NO_HOST,
-    # white space and controls, which some strip
+    # white space and controls, which some parsers strip
     " https://host/": BAD_CHARACTER,
     "https://host/\n": BAD_CHARACTER,
     "ht\ntps://host/": BAD_CHARACTER,
     "https://host/\r\nX-Evil: 1": BAD_CHARACTER,
     "https://host\0.evil.example/": BAD_CHARACTER,
     "https://host/a b": BAD_CHARACTER,
-    # characters that shells and openers read
+    # characters with a meaning to shells and URL openers
     'https://host/"&calc&"': BAD_CHARACTER,
     "https://host/<script>": BAD_CHARACTER,
     "https://host/%COMSPEC%": BAD_CHARACTER,
     "https://host/%": BAD_CHARACTER,
     "https://host/?%zz": BAD_CHARACTER,
-    # look-alikes: nothing outside ASCII is read at all
+    # look-alikes: no character outside ASCII is accepted
     "https://b\xfccher.example/": BAD_CHARACTER,
     "https://ex\u0430mple.com/": BAD_CHARACTER,
     "https://\uff11\uff12\uff17.0.0.1/": BAD_CHARACTER,
@@ -135,7 +135,7 @@ REFUSED = {
     "https://a\u200db.example/": BAD_CHARACTER,
     "https://host/\u202egnp.exe": BAD_CHARACTER,
     "https://host/\ud800": BAD_CHARACTER,
-    # hosts that are none
+    # invalid hosts
     "https://ho%73t/": NO_HOST,
     "https://127.0.0.1%2f.evil.example/": NO_HOST,
     "https://-host/": NO_HOST,
@@ -178,7 +178,7 @@ REFUSED = {
 @pytest.mark.parametrize(
     ("text", "reason"), REFUSED.items(), ids=lambda value: ascii(value)[:60]
 )
-def test_a_url_that_somebody_reads_otherwise_is_not_used(text, reason):
+def test_ambiguous_url_is_refused(text, reason):
     with pytest.raises(ValueError, match=r"^cannot use URL '") as caught:
         parse_url(text)
     assert reason in str(caught.value)
@@ -199,7 +199,7 @@ def test_a_url_that_somebody_reads_otherwise_is_not_used(text, reason):
         ("http://127.0.0.1.nip.io/", False),
     ],
 )
-def test_https_and_this_machine_are_safe_to_talk_to(text, secure):
+def test_https_and_loopback_urls_are_secure(text, secure):
     assert parse_url(text).is_secure is secure
 
 
@@ -217,13 +217,13 @@ def test_https_and_this_machine_are_safe_to_talk_to(text, secure):
         ("https://host./", False),
     ],
 )
-def test_an_origin_is_scheme_host_and_port(other, same):
+def test_origin_is_scheme_host_and_port(other, same):
     base = parse_url("https://host/mcp")
     assert same_origin(base, parse_url(other)) is same
     assert (base.origin == parse_url(other).origin) is same
 
 
-def test_spellings_of_one_address_are_one_origin():
+def test_all_spellings_of_an_address_have_one_origin():
     assert same_origin(parse_url("http://127.1"), parse_url("http://0x7f000001:80/"))
 
 
@@ -245,7 +245,7 @@ RESOLVED = {
 
 @pytest.mark.attack("S02", "S27")
 @pytest.mark.parametrize(("reference", "target"), RESOLVED.items(), ids=RESOLVED)
-def test_a_reference_leads_on_from_a_url(reference, target):
+def test_reference_is_resolved_against_a_url(reference, target):
     base = parse_url("https://me:pw@host:8443/a/b?c=1#d", allow_userinfo=True)
     url = resolve_url(base, reference)
     assert url.unmasked == target
@@ -265,7 +265,7 @@ def test_a_reference_leads_on_from_a_url(reference, target):
     ],
     ids=ascii,
 )
-def test_a_reference_that_somebody_reads_otherwise_leads_nowhere(reference):
+def test_ambiguous_reference_is_refused(reference):
     base = parse_url("https://host:8443/a/b")
     with pytest.raises(ValueError, match=r"^cannot use URL '"):
         resolve_url(base, reference)
@@ -284,7 +284,7 @@ MASKED = {
     "https://host/?to=a@b": "https://host/?***",
     f"https://{SECRET}?@host/": "***@host/",
     f"https://{SECRET}#x@host/a": "***@host/a",
-    # no URLs: all before the last @ goes
+    # no URLs: everything before the last @ is removed
     f"https://user:{SECRET}@@host/a": "***@host/a",
     f"https://user:p@{SECRET}@host/a?b": "***@host/a?***",
     f"https://user:p?{SECRET}@host/a": "***@host/a",
@@ -309,12 +309,12 @@ MASKED = {
 @pytest.mark.parametrize(
     ("text", "masked"), MASKED.items(), ids=lambda value: ascii(value)[:40]
 )
-def test_a_url_is_shown_without_its_secrets(text, masked):
+def test_url_is_masked(text, masked):
     assert mask_url(text) == masked
 
 
 @pytest.mark.attack("S23")
-def test_no_text_of_a_url_shows_a_secret():
+def test_text_of_a_url_shows_no_secret():
     url = parse_url(f"https://u:{SECRET}@host/a?{SECRET}#{SECRET}", allow_userinfo=True)
     assert str(url) == "https://***@host/a?***"
     assert repr(url) == "Url('https://***@host/a?***')"
@@ -333,7 +333,7 @@ def test_no_text_of_a_url_shows_a_secret():
     ),
     st.text(max_size=5),
 )
-def test_no_refusal_shows_a_secret(before, template, after):
+def test_refusal_shows_no_secret(before, template, after):
     text = template.format(f"{before}{SECRET}{after}")
     try:
         shown = str(parse_url(text))
@@ -345,7 +345,7 @@ def test_no_refusal_shows_a_secret(before, template, after):
 
 
 @given(st.text() | st.text("htps:/@?#[]%0x1.").map("http://{}".format))
-def test_any_text_is_a_url_that_reads_the_same_again_or_is_refused(text):
+def test_any_text_is_refused_or_a_url_that_parses_back(text):
     try:
         url = parse_url(text, allow_userinfo=True)
     except ValueError:
@@ -380,11 +380,11 @@ SPELLED = {
     ("spelling", "host"),
     [(spelling, host) for host in SPELLED for spelling in SPELLED[host]],
 )
-def test_an_address_gets_the_one_spelling_that_is_also_connected_to(spelling, host):
+def test_address_is_normalised_to_its_one_spelling(spelling, host):
     assert parse_url(f"http://{spelling}:8000/").host == host
 
 
-# One table of attacks: what each spelling of a host is.
+# One table of attacks: the class of each spelling of a host.
 CLASSES = {
     "loopback": [
         *SPELLED["127.0.0.1"],
@@ -455,18 +455,18 @@ CLASSES = {
     [(host, kind) for kind in CLASSES for host in CLASSES[kind]],
     ids=lambda value: ascii(value)[:40],
 )
-def test_a_host_is_classified_whatever_its_spelling(host, kind):
+def test_host_is_classified_in_any_spelling(host, kind):
     assert address_class(host) == kind
     assert is_loopback(host) is (kind == "loopback")
 
 
 @pytest.mark.attack("S05")
 @given(st.ip_addresses(v=4), st.data())
-def test_all_spellings_of_an_address_are_one(address, data):
+def test_all_spellings_of_an_address_are_equal(address, data):
     number = int(address)
-    kept = data.draw(st.integers(0, 3), label="numbers before the last")
-    numbers = [number >> 8 * (3 - place) & 255 for place in range(kept)]
-    numbers.append(number & (256 ** (4 - kept) - 1))
+    leading = data.draw(st.integers(0, 3), label="numbers before the last")
+    numbers = [number >> 8 * (3 - place) & 255 for place in range(leading)]
+    numbers.append(number & (256 ** (4 - leading) - 1))
     forms = data.draw(st.lists(st.sampled_from("dxo"), min_size=4, max_size=4))
     spell = {"d": "{}".format, "x": "0x{:x}".format, "o": "0{:o}".format}
     text = ".".join(spell[f](n) for f, n in zip(forms, numbers, strict=False))
@@ -477,15 +477,15 @@ def test_all_spellings_of_an_address_are_one(address, data):
 
 @pytest.mark.attack("S05")
 @given(st.ip_addresses())
-def test_no_address_is_public_that_python_calls_private(address):
+def test_address_private_to_python_is_never_public(address):
     if address_class(str(address)) == "public":
         inner = [getattr(address, kind, None) for kind in ("ipv4_mapped", "sixtofour")]
-        # Newer ones call all of 6to4 private, whatever IPv4 address is inside.
+        # Newer Pythons call all of 6to4 private, whatever IPv4 address is inside.
         assert not next(filter(None, inner), address).is_private
 
 
 @given(st.text() | st.text("0123456789abcdefx.:[]%"))
-def test_any_text_is_of_some_class(text):
+def test_any_text_has_a_class(text):
     assert address_class(text) in CLASSES
 
 
@@ -501,5 +501,5 @@ def test_any_text_is_of_some_class(text):
         ("", ""),
     ],
 )
-def test_a_client_has_an_ipv4_address_or_an_ipv6_network(address, network):
+def test_client_network_is_an_ipv4_address_or_an_ipv6_prefix(address, network):
     assert network_of(address) == network
