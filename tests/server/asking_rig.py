@@ -1,6 +1,6 @@
-"""A client and a server's shell around one handler, in either era, without a wire.
+"""A client and a server's request handling around one handler, without a wire.
 
-`Session` answers what it is asked in between; `Alone` calls again with the answers, as
+`Session` answers requests during a call; `Alone` calls again with the answers, as
 2026-07-28 has it, and keeps every request and result.
 """
 
@@ -32,7 +32,7 @@ ALL = {
     "sampling": {"tools": {}, "context": {}},
     "roots": {},
 }
-"""What a client declares that can be asked for everything."""
+"""The capabilities of a client that supports every kind of request."""
 
 CALL = {"name": "tool", "arguments": {"n": 1}}
 
@@ -45,7 +45,7 @@ def plain(value: Any) -> Any:
 
 
 async def run(handler, context):
-    """Run a handler as the server does; return its result, or the one that asks."""
+    """Run a handler as the server does; return its result or an input-required one."""
     request = context.request
     try:
         with context:
@@ -68,7 +68,7 @@ async def run(handler, context):
 
 
 class Told:
-    """What was told beside the answers."""
+    """Records the notifications sent besides the responses."""
 
     def __init__(self):
         self.all = []
@@ -169,7 +169,7 @@ class Alone:
         return await self.send(handler, requestState=state, inputResponses=responses)
 
     async def call(self, handler, **more):
-        """Call until there is a result that asks nothing; return its value."""
+        """Call until a result needs no more input; return its value."""
         result = await self.send(handler, **more)
         while result.get("resultType") == "input_required":
             responses = {}
@@ -199,6 +199,6 @@ def person(method, params):
 
 
 async def turn(times=3):
-    """Let the loop go on."""
+    """Run some iterations of the event loop."""
     for _ in range(times):
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The same handler asks a session's client, and one that calls again with answers."""
+"""The same handler requests input from a session's client and a stateless one."""
 
 import pytest
 from asking_rig import ALL, Alone, Session, person
@@ -43,7 +43,7 @@ async def everything(ctx):
 
 @ERAS
 @pytest.mark.rule("MRTR-01", "MRTR-03", "MRTR-05")
-async def test_a_handler_asks_for_everything_one_after_the_other(client):
+async def test_handler_requests_every_kind_of_input_in_sequence(client):
     peer = client(person)
     assert await peer.call(everything) == [
         "accept",
@@ -62,7 +62,7 @@ async def test_a_handler_asks_for_everything_one_after_the_other(client):
 
 
 @ERAS
-async def test_a_plain_function_asks_from_its_thread(client):
+async def test_sync_handler_requests_input_from_its_thread(client):
     def handler(ctx):
         name = ctx.sync.elicit("Who?", FORM).content["text"]
         visit = ctx.sync.elicit_url("Pay", "https://example.com/pay")
@@ -80,7 +80,7 @@ async def test_a_plain_function_asks_from_its_thread(client):
 @ERAS
 @pytest.mark.rule("ELIC-09")
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_a_user_who_does_not_agree_is_an_answer(client, action):
+async def test_declined_elicitation_is_returned_as_an_answer(client, action):
     async def handler(ctx):
         form = await ctx.elicit("Who?", FORM)
         visit = await ctx.elicit_url("Pay", "https://example.com/pay")
@@ -100,7 +100,7 @@ async def test_a_user_who_does_not_agree_is_an_answer(client, action):
 
 @ERAS
 @pytest.mark.rule("SAMP-11")
-async def test_a_conversation_holds_its_own_messages_only(client):
+async def test_each_sampling_request_has_only_its_own_messages(client):
     async def handler(ctx):
         await ctx.sample("one")
         await ctx.sample([SamplingMessage("assistant", TextContent("x")), "two"])
@@ -114,7 +114,7 @@ async def test_a_conversation_holds_its_own_messages_only(client):
     assert sent == [["one"], ["x", "two"]]
 
 
-# --- what a client cannot be asked
+# --- requests the client cannot answer
 
 ASKS = {
     "elicitation.form": lambda ctx: ctx.elicit("Who?", FORM),
@@ -127,7 +127,7 @@ ASKS = {
 }
 
 
-def handler_of(what):
+def unsupported_request(what):
     async def handler(ctx):
         assert not ctx.can(what)
         return await ASKS[what](ctx)
@@ -152,12 +152,12 @@ def handler_of(what):
         ("roots", {"sampling": {}}, {"roots": {}}),
     ],
 )
-async def test_what_was_not_declared_with_the_request_is_refused_by_its_name(
+async def test_stateless_input_without_the_capability_names_it(
     what, capabilities, required
 ):
     peer = Alone(person, capabilities=capabilities)
     with pytest.raises(MissingCapability) as caught:
-        await peer.call(handler_of(what))
+        await peer.call(unsupported_request(what))
     assert caught.value.data == {"requiredCapabilities": required}
     assert peer.asked == []
 
@@ -177,26 +177,26 @@ async def test_what_was_not_declared_with_the_request_is_refused_by_its_name(
         ("roots", NOV_2025, {}),
     ],
 )
-async def test_what_a_session_did_not_declare_is_never_sent(
+async def test_session_request_without_the_capability_is_not_sent(
     what, revision, capabilities
 ):
     peer = Session(person, revision=revision, capabilities=capabilities)
     with pytest.raises(ToolError, match="which this one does not"):
-        await peer.call(handler_of(what))
+        await peer.call(unsupported_request(what))
     with pytest.raises(InternalError, match="which this one does not"):
-        await peer.call(handler_of(what), method="prompts/get")
+        await peer.call(unsupported_request(what), method="prompts/get")
     assert peer.asked == []
 
 
 @ERAS
-async def test_what_the_client_declared_can_be_asked(client):
+async def test_can_is_true_for_declared_capabilities(client):
     async def handler(ctx):
         return [ctx.can(what) for what in ASKS]
 
     assert await client(person).call(handler) == [True] * len(ASKS)
 
 
-async def test_where_no_question_reaches_the_client_nothing_can_be_asked():
+async def test_session_without_a_request_channel_cannot_request_input():
     context = Session(None).context()
     assert not context.can("sampling")
     with pytest.raises(LocalProtocolError):
@@ -204,7 +204,7 @@ async def test_where_no_question_reaches_the_client_nothing_can_be_asked():
 
 
 @pytest.mark.rule("MRTR-02")
-async def test_only_calls_prompts_and_resources_may_ask_with_their_result():
+async def test_only_calls_prompts_and_resources_can_request_input():
     for method in ("tools/call", "prompts/get", "resources/read"):
         peer = Alone(person, method=method)
         assert await peer.call(everything)
@@ -218,7 +218,7 @@ async def test_only_calls_prompts_and_resources_may_ask_with_their_result():
         await peer.call(handler)
 
 
-# --- what a session's client may answer instead
+# --- errors and malformed responses of a session's client
 
 
 @pytest.mark.parametrize(
@@ -230,25 +230,23 @@ async def test_only_calls_prompts_and_resources_may_ask_with_their_result():
     ],
     ids=["roots", "sampling", "without words"],
 )
-async def test_a_client_that_refuses_makes_the_tool_fail_with_its_words(
-    what, error, said
-):
+async def test_client_error_fails_the_tool_with_its_message(what, error, said):
     def refuse(method, params):
         raise error
 
     with pytest.raises(ToolError, match=said):
-        await Session(refuse).call(asking_for(what))
+        await Session(refuse).call(requesting(what))
 
 
-async def test_a_client_that_does_not_answer_in_time_makes_the_tool_fail():
+async def test_client_request_timeout_fails_the_tool():
     def late(method, params):
         raise RequestTimeout(method=method, timeout=1.0, elapsed=1.0)
 
     with pytest.raises(ToolError, match="did not answer 'roots/list' in time"):
-        await Session(late).call(asking_for("roots"))
+        await Session(late).call(requesting("roots"))
 
 
-def asking_for(what):
+def requesting(what):
     async def handler(ctx):
         return await ASKS[what](ctx)
 
@@ -271,19 +269,17 @@ MALFORMED = [
 
 @pytest.mark.rule("MRTR-17", "ELIC-20")
 @pytest.mark.parametrize(("what", "answer"), MALFORMED)
-async def test_a_malformed_answer_is_an_error_of_the_request_that_brought_it(
-    what, answer
-):
+async def test_malformed_input_response_is_invalid_params(what, answer):
     peer = Alone(lambda *_: answer)
     with pytest.raises(InvalidParams, match=r"params\.inputResponses\["):
-        await peer.call(asking_for(what))
+        await peer.call(requesting(what))
 
 
 @pytest.mark.parametrize(("what", "answer"), MALFORMED)
-async def test_a_malformed_answer_in_a_session_makes_the_tool_fail(what, answer):
+async def test_malformed_client_response_in_a_session_fails_the_tool(what, answer):
     peer = Session(lambda *_: answer)
     with pytest.raises(ToolError, match="is malformed"):
-        await peer.call(asking_for(what))
+        await peer.call(requesting(what))
 
 
 # --- keys
@@ -291,7 +287,7 @@ async def test_a_malformed_answer_in_a_session_makes_the_tool_fail(what, answer)
 
 @ERAS
 @pytest.mark.rule("MRTR-04")
-async def test_each_question_of_a_call_needs_its_own_key(client):
+async def test_duplicate_input_key_in_a_call_is_refused(client):
     async def handler(ctx):
         await ctx.roots(key="same")
         await ctx.elicit("Who?", FORM, key="same")
@@ -302,7 +298,7 @@ async def test_each_question_of_a_call_needs_its_own_key(client):
 
 @ERAS
 @pytest.mark.parametrize("key", ["", 7, b"k"])
-async def test_a_key_is_a_name(client, key):
+async def test_input_key_must_be_a_nonempty_string(client, key):
     async def handler(ctx):
         await ctx.roots(key=key)
 
@@ -313,7 +309,7 @@ async def test_a_key_is_a_name(client, key):
 # --- tasks
 
 
-async def test_a_task_asks_in_between_at_any_revision():
+async def test_task_handler_requests_input_at_the_latest_revision():
     """The tasks extension gives a handler a request that reaches its client."""
     peer = Alone()
 
@@ -326,7 +322,7 @@ async def test_a_task_asks_in_between_at_any_revision():
     assert len(peer.asked) == 4
 
 
-async def test_conversations_that_are_none_are_refused_before_anybody_is_asked():
+async def test_malformed_sampling_prompt_is_refused_before_sending():
     for prompt in ([], 7, {"role": 1}, {"type": "text"}, [None]):
 
         async def handler(ctx, prompt=prompt):
@@ -338,7 +334,7 @@ async def test_conversations_that_are_none_are_refused_before_anybody_is_asked()
         assert peer.asked == []
 
 
-async def test_a_prompt_may_be_given_in_any_form():
+async def test_sampling_prompt_accepts_strings_blocks_and_messages():
     async def handler(ctx):
         block = {"type": "text", "text": "d"}
         prompt = ["a", TextContent("b"), {"role": "assistant", "content": block}, block]

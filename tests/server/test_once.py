@@ -1,4 +1,4 @@
-"""What a handler does once, however often it runs: the same value in every round."""
+"""`ctx.once`: the function runs once, and every round gets the same value."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ CLIENTS = pytest.mark.parametrize("client", [Session, Alone])
 
 @CLIENTS
 @pytest.mark.parametrize("kind", ["plain", "async", "thread"])
-async def test_what_is_done_once_is_not_done_again_in_later_rounds(client, kind):
+async def test_once_does_not_run_again_in_later_rounds(client, kind):
     done = []
 
     def act():
@@ -46,7 +46,7 @@ async def test_what_is_done_once_is_not_done_again_in_later_rounds(client, kind)
 
 
 @CLIENTS
-async def test_what_is_kept_is_nobody_elses_to_change(client):
+async def test_changing_a_returned_value_does_not_change_the_kept_one(client):
     async def handler(ctx):
         (await ctx.once("list", lambda: [1])).append(2)
         return await ctx.once("list", lambda: None)
@@ -55,7 +55,7 @@ async def test_what_is_kept_is_nobody_elses_to_change(client):
 
 
 @CLIENTS
-async def test_what_is_kept_is_as_it_was_then(client):
+async def test_kept_value_is_a_copy_of_the_result(client):
     data = [1]
 
     async def handler(ctx):
@@ -67,7 +67,7 @@ async def test_what_is_kept_is_as_it_was_then(client):
 
 
 @CLIENTS
-async def test_tasks_that_want_the_same_value_get_one(client):
+async def test_concurrent_once_calls_share_one_result(client):
     done = []
 
     async def act():
@@ -82,7 +82,7 @@ async def test_tasks_that_want_the_same_value_get_one(client):
 
 
 @CLIENTS
-async def test_what_failed_was_not_done(client):
+async def test_failed_once_function_runs_again(client):
     outcomes = iter([ValueError("no"), "yes"])
 
     def act():
@@ -100,7 +100,7 @@ async def test_what_failed_was_not_done(client):
 
 
 @CLIENTS
-async def test_what_is_no_json_cannot_be_kept(client):
+async def test_once_result_must_be_json(client):
     async def handler(ctx):
         await ctx.once("n", lambda: {1, 2})
 
@@ -108,7 +108,7 @@ async def test_what_is_no_json_cannot_be_kept(client):
         await client(person).call(handler)
 
 
-async def test_a_question_inside_of_what_is_done_once_is_asked():
+async def test_elicitation_inside_once_is_sent():
     async def act_with(ctx):
         return (await ctx.elicit("Who?", FORM)).content
 

@@ -1,4 +1,4 @@
-"""A call of several rounds: what is kept, what counts as an answer, and for whom."""
+"""Calls of several rounds: kept values, accepted input responses and limits."""
 
 import asyncio
 
@@ -32,11 +32,11 @@ async def two_steps(ctx):
     return [first.content["text"], second.content["text"]]
 
 
-# --- what a round looks like
+# --- the result of a round
 
 
 @pytest.mark.rule("MRTR-03", "MRTR-05")
-async def test_a_question_without_an_answer_is_the_result():
+async def test_unanswered_elicitation_is_an_input_required_result():
     result = await Alone().send(greet)
     state = result.pop("requestState")
     assert result == {
@@ -52,7 +52,7 @@ async def test_a_question_without_an_answer_is_the_result():
 
 
 @pytest.mark.rule("MRTR-04")
-async def test_questions_asked_together_go_out_together_each_with_its_own_key():
+async def test_concurrent_input_requests_have_distinct_keys():
     async def handler(ctx):
         return await asyncio.gather(
             ctx.elicit("A", FORM),
@@ -73,7 +73,7 @@ async def test_questions_asked_together_go_out_together_each_with_its_own_key():
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2])
-async def test_a_question_that_comes_a_little_later_goes_out_with_the_others(turns):
+async def test_slightly_later_input_request_joins_the_round(turns):
     """A group stops its other tasks as soon as one needs input."""
 
     async def later(ctx):
@@ -90,7 +90,7 @@ async def test_a_question_that_comes_a_little_later_goes_out_with_the_others(tur
     assert list(result["inputRequests"]) == ["elicit-1", "elicit-2"]
 
 
-async def test_questions_asked_one_after_the_other_take_a_round_each():
+async def test_sequential_elicitations_take_one_round_each():
     peer = Alone(person)
     assert await peer.call(two_steps) == ["One?", "Two?"]
     rounds = [list(result.get("inputRequests", ())) for result in peer.results]
@@ -99,7 +99,7 @@ async def test_questions_asked_one_after_the_other_take_a_round_each():
     assert first["requestState"] != second["requestState"]
 
 
-async def test_what_was_asked_together_may_be_answered_apart():
+async def test_concurrent_requests_may_be_answered_in_separate_rounds():
     async def handler(ctx):
         answers = await asyncio.gather(
             ctx.elicit("A", FORM, key="a"), ctx.elicit("B", FORM, key="b")
@@ -114,24 +114,24 @@ async def test_what_was_asked_together_may_be_answered_apart():
     assert third == {"value": ["yes", "yes"]}
 
 
-# --- which answers count
+# --- accepted input responses
 
 
 @pytest.mark.rule("MRTR-19")
 @pytest.mark.case("F16")
 @pytest.mark.parametrize("responses", [{}, {"other": YES}])
-async def test_a_missing_answer_is_asked_for_again(responses):
+async def test_missing_input_response_repeats_the_request(responses):
     peer = Alone()
     first = await peer.send(greet)
     again = await peer.go_on(greet, first, responses)
     assert again["inputRequests"] == first["inputRequests"]
-    # The same without the state that every client has to send back.
+    # The same without the request state.
     again = await peer.send(greet, inputResponses=responses)
     assert again["inputRequests"] == first["inputRequests"]
 
 
 @pytest.mark.rule("MRTR-18")
-async def test_answers_that_nobody_asked_for_are_ignored():
+async def test_input_responses_with_unknown_keys_are_ignored():
     peer = Alone()
     first = await peer.send(greet)
     responses = {"name": YES, "more": {"anything": 1}, "odd": 7}
@@ -142,15 +142,15 @@ async def test_answers_that_nobody_asked_for_are_ignored():
 
 
 @pytest.mark.rule("MRTR-18")
-async def test_an_answer_given_before_its_question_does_not_count():
+async def test_input_response_before_its_request_is_ignored():
     peer = Alone()
     first = await peer.send(two_steps)
     second = await peer.go_on(two_steps, first, {"one": YES, "two": YES})
     assert list(second["inputRequests"]) == ["two"]
 
 
-async def test_the_first_answer_to_a_question_counts():
-    """What was done on its strength was done; it cannot be changed later."""
+async def test_first_response_to_an_input_request_is_kept():
+    """The handler has acted on it; a later response cannot change it."""
     peer = Alone()
     first = await peer.send(two_steps)
     second = await peer.go_on(two_steps, first, {"one": YES})
@@ -169,8 +169,8 @@ async def test_malformed_responses_are_an_error(responses):
             await peer.send(greet, inputResponses=responses, **state)
 
 
-async def test_an_answer_counts_only_for_the_text_that_was_asked(caplog):
-    """Without a key the author chose: an accepted 'Delete A?' is no yes to 'B?'."""
+async def test_response_is_valid_only_for_the_requested_message(caplog):
+    """Without an explicit key, accepting 'Delete A?' does not accept 'Delete B?'."""
     files = ["A"]
 
     async def handler(ctx):
@@ -185,7 +185,7 @@ async def test_an_answer_counts_only_for_the_text_that_was_asked(caplog):
     assert await peer.go_on(handler, again, {"elicit-1": YES}) == {"value": True}
 
 
-async def test_without_its_state_a_counted_question_is_asked_again():
+async def test_response_without_the_state_repeats_the_request():
     async def handler(ctx):
         return (await ctx.elicit("Who?", FORM)).accepted
 
@@ -193,7 +193,7 @@ async def test_without_its_state_a_counted_question_is_asked_again():
     assert list(result["inputRequests"]) == ["elicit-1"]
 
 
-async def test_a_key_of_the_authors_stands_for_its_question_however_worded():
+async def test_explicit_key_matches_a_changed_message():
     times = iter(range(9))
 
     async def handler(ctx):
@@ -205,12 +205,12 @@ async def test_a_key_of_the_authors_stands_for_its_question_however_worded():
     assert len(peer.results) == 2
 
 
-# --- how long it may go on
+# --- limits
 
 
 @pytest.mark.rule("MRTR-21", "MRTR-11")
 @pytest.mark.case("F16")
-async def test_a_call_may_ask_so_often_and_no_more(caplog):
+async def test_call_beyond_the_round_limit_fails(caplog):
     async def handler(ctx):
         for number in range(9):
             await ctx.elicit(f"Round {number}?", FORM)
@@ -223,7 +223,7 @@ async def test_a_call_may_ask_so_often_and_no_more(caplog):
 
 
 @pytest.mark.rule("MRTR-11")
-async def test_a_client_that_never_answers_is_asked_so_often_and_no_more():
+async def test_round_limit_applies_to_a_client_that_never_answers():
     peer = Alone(sealer=StateSealer(KEYS, rounds=3))
     result = await peer.send(greet)
     for _ in range(2):
@@ -232,7 +232,7 @@ async def test_a_client_that_never_answers_is_asked_so_often_and_no_more():
         await peer.send(greet, requestState=result["requestState"])
 
 
-async def test_a_state_that_grows_too_long_ends_the_call(caplog):
+async def test_oversized_request_state_fails_the_call(caplog):
     async def handler(ctx):
         await ctx.once("big", lambda: "x" * 2_000_000)
         await greet(ctx)
@@ -244,7 +244,7 @@ async def test_a_state_that_grows_too_long_ends_the_call(caplog):
 
 @pytest.mark.rule("MRTR-02")
 @pytest.mark.parametrize("method", ["tools/call", "tools/list"])
-async def test_who_needs_input_without_having_asked_fails(method, caplog):
+async def test_input_needed_raised_by_a_handler_is_an_error(method, caplog):
     async def handler(ctx):
         assert ctx.rounds is not None
         raise InputNeeded
@@ -252,28 +252,28 @@ async def test_who_needs_input_without_having_asked_fails(method, caplog):
     with pytest.raises(InternalError):
         await Alone(method=method).send(handler)
 
-    async def at_once(ctx):
+    async def immediately(ctx):
         raise InputNeeded
 
     with pytest.raises(InternalError):
-        await Alone(method=method).send(at_once)
+        await Alone(method=method).send(immediately)
     assert "raised by hand" in caplog.text
 
 
-# --- what ends a run
+# --- exceptions
 
 
-async def test_a_handler_that_catches_exceptions_does_not_catch_a_question():
+async def test_except_exception_does_not_catch_input_needed():
     async def handler(ctx):
         try:
             return (await ctx.elicit("Who?", FORM)).content["text"]
-        except Exception:  # noqa: BLE001 - what is shown not to happen
+        except Exception:  # noqa: BLE001 - must not catch it
             return "caught"
 
     assert await Alone(person).call(handler) == "Who?"
 
 
-async def test_of_a_group_a_real_failure_counts_before_a_question():
+async def test_task_group_error_precedes_an_input_request():
     async def fail():
         raise ValueError("broken")
 
@@ -286,7 +286,7 @@ async def test_of_a_group_a_real_failure_counts_before_a_question():
         await Alone(person).call(handler)
 
 
-def test_of_groups_in_groups_the_first_counts():
+def test_deciding_error_of_nested_groups_is_the_first():
     needed, other = InputNeeded("a"), InputNeeded("b")
     broken = ValueError("x")
     inner = BaseExceptionGroup("inner", [needed, other])
@@ -294,7 +294,7 @@ def test_of_groups_in_groups_the_first_counts():
     assert deciding_error(BaseExceptionGroup("outer", [inner, broken])) is broken
 
 
-async def test_what_a_plain_call_costs_is_no_rounds_at_all():
+async def test_call_without_input_creates_no_rounds():
     async def handler(ctx):
         return ctx.request.rounds
 
@@ -302,15 +302,15 @@ async def test_what_a_plain_call_costs_is_no_rounds_at_all():
     assert await Session().call(handler) is None
 
 
-async def test_the_rounds_of_a_request_are_begun_once():
+async def test_get_rounds_returns_one_object_per_request():
     peer = Alone()
     context = peer.context()
-    begun = get_rounds(context.request, peer.services.sealer)
-    assert get_rounds(context.request, peer.services.sealer) is begun
-    assert context.rounds is begun
+    rounds = get_rounds(context.request, peer.services.sealer)
+    assert get_rounds(context.request, peer.services.sealer) is rounds
+    assert context.rounds is rounds
 
 
-async def test_finishing_twice_gives_states_of_their_own():
+async def test_finishing_a_round_twice_gives_different_states():
     """Two copies of a request in flight do not share a nonce."""
     peer = Alone()
     context = peer.context()
@@ -321,7 +321,7 @@ async def test_finishing_twice_gives_states_of_their_own():
 @given(
     st.dictionaries(st.text(max_size=5), st.none() | st.text() | st.lists(st.none()))
 )
-async def test_no_response_of_any_shape_gets_past_its_check(responses):
+async def test_random_input_responses_never_pass_validation(responses):
     peer = Alone()
     first = await peer.send(greet)
     if "name" in responses:

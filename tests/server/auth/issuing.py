@@ -1,4 +1,4 @@
-"""An issuer of tests: its keys, its tokens, and what it publishes."""
+"""An issuer for tests: its keys, its tokens and its website."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def encoded(data: bytes) -> str:
 
 
 def sign(header: Any, payload: Any, key: Any, *, by: str | None = None) -> str:
-    """Sign what nobody checks; `by`: another algorithm than the header names."""
+    """Sign anything unchecked; `by`: another algorithm than the header names."""
     parts = [
         encoded(part if isinstance(part, bytes) else json.dumps(part).encode())
         for part in (header, payload)
@@ -61,7 +61,7 @@ def token(key: Any = EC, algorithm: str = "ES256", /, **members: Any) -> str:
 
 
 class Website:
-    """Answers fetches, and notes them."""
+    """Answers fetches, and records them."""
 
     def __init__(self, pages: dict[str, Any]) -> None:
         self.pages = pages
