@@ -30,10 +30,10 @@ class Verdicts:
 
     def __init__(self, verdicts: dict[str, Any]) -> None:
         self.verdicts = verdicts
-        self.asked: list[str] = []
+        self.tokens: list[str] = []
 
     async def verify(self, token: str) -> Principal:
-        self.asked.append(token)
+        self.tokens.append(token)
         verdict = self.verdicts[token]
         if isinstance(verdict, Exception):
             raise verdict

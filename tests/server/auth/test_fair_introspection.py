@@ -1,4 +1,4 @@
-"""Introspection requests are shared among clients: bad tokens do not block good ones."""
+"""Introspection is shared among clients: bad tokens do not block good ones."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ class SlowIssuer:
     """Accepts tokens ``good...`` at once, and never answers for ``slow...``."""
 
     def __init__(self, failure=None):
-        self.asked = []
+        self.tokens = []
         self.open = 0
         self.is_full = asyncio.Event()
         self.failure = failure
@@ -43,7 +43,7 @@ class SlowIssuer:
 
     async def __call__(self, step):
         token = dict(step.form)["token"]
-        self.asked.append(token)
+        self.tokens.append(token)
         self.open += 1
         if self.open == MAX_OPEN_REQUESTS:
             self.is_full.set()
@@ -154,7 +154,7 @@ async def test_bad_tokens_do_not_evict_good_ones_from_the_cache():
         with pytest.raises(InvalidToken):
             await issuer.verifier.verify(f"bad{number}")
     assert await issuer.show("good", HONEST) == "good"
-    assert issuer.asked.count("good") == 1
+    assert issuer.tokens.count("good") == 1
 
 
 async def test_fetch_timeout_and_error_are_raised_unchanged():

@@ -99,7 +99,7 @@ def test_token_for_another_audience_is_refused(audience):
 def test_introspection_request_is_authenticated(options, form, headers):
     introspection = Introspection(ACTIVE, **options)
     introspection.verify("the-token")
-    (step,) = introspection.site.asked
+    (step,) = introspection.site.requests
     hint = ("token_type_hint", "access_token")
     assert step.form == (("token", "the-token"), hint, *form)
     assert step.headers == headers
@@ -114,7 +114,7 @@ def test_active_token_is_cached_but_not_beyond_its_expiry():
     introspection.now += 1
     with pytest.raises(InvalidToken):
         introspection.verify()
-    assert len(introspection.site.asked) == 2
+    assert len(introspection.site.requests) == 2
 
 
 def test_revoked_token_is_accepted_for_at_most_a_minute():
@@ -131,7 +131,7 @@ def test_inactive_token_is_cached_for_ten_seconds():
     for _ in range(3):
         with pytest.raises(InvalidToken):
             introspection.verify()
-    assert len(introspection.site.asked) == 1
+    assert len(introspection.site.requests) == 1
     introspection.site.pages[ENDPOINT] = ACTIVE
     introspection.now += 10
     assert introspection.verify().subject == "ann"

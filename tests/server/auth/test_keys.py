@@ -50,14 +50,14 @@ def test_keys_are_cached_until_they_expire(setup, seconds, times):
     setup.now += seconds
     setup.verify(exp=setup.now + 60)
     assert setup.site.urls == [JWKS_URL] * times
-    assert not setup.site.asked[0].may_redirect
+    assert not setup.site.requests[0].may_redirect
 
 
 def test_unknown_key_id_refetches_the_keys(setup):
     setup.site.pages[JWKS_URL] = jwks(b=OTHER_EC)
     setup.now += 30
     assert setup.verify("b", OTHER_EC).subject == "ann"
-    assert len(setup.site.asked) == 2
+    assert len(setup.site.requests) == 2
 
 
 def test_replaced_key_with_the_same_id_refetches_the_keys(setup):
@@ -81,7 +81,7 @@ def test_unknown_key_ids_do_not_flood_the_issuer():
     for number in range(20):
         with pytest.raises(InvalidToken):
             setup.verify(f"unknown-{number}", OTHER_EC)
-    assert len(setup.site.asked) == 1
+    assert len(setup.site.requests) == 1
 
 
 def test_failed_key_fetch_is_not_retried_at_once():
@@ -89,7 +89,7 @@ def test_failed_key_fetch_is_not_retried_at_once():
     for _ in range(3):
         with pytest.raises(AuthTemporarilyUnavailable):
             setup.verify()
-    assert len(setup.site.asked) == 1
+    assert len(setup.site.requests) == 1
     setup.site.pages[JWKS_URL] = jwks(a=EC)
     setup.now += 30
     assert setup.verify().subject == "ann"
@@ -125,7 +125,7 @@ def test_concurrent_requests_fetch_the_keys_once():
         return await asyncio.gather(*waiting)
 
     assert len(asyncio.run(main())) == 5
-    assert len(setup.site.asked) == 1
+    assert len(setup.site.requests) == 1
 
 
 def test_only_one_request_waits_for_renewed_keys(setup):
@@ -163,7 +163,7 @@ def test_concurrent_unknown_keys_are_fetched_once(setup):
         return await asyncio.gather(*(setup.verifier.verify(made) for _ in range(5)))
 
     assert len(asyncio.run(main())) == 5
-    assert len(setup.site.asked) == 2
+    assert len(setup.site.requests) == 2
 
 
 # The URL in the issuer's metadata...

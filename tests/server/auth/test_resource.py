@@ -177,7 +177,7 @@ def test_verifiers_are_tried_in_order_until_one_accepts():
     third = Verdicts({})
     server = resource(first, Verdicts({"t": principal(subject="bob")}), third)
     assert ask(server, authorization="Bearer t").subject == "bob"
-    assert (first.asked, third.asked) == (["t"], [])
+    assert (first.tokens, third.tokens) == (["t"], [])
 
 
 def test_wrong_audience_falls_through_to_the_next_verifier():
@@ -456,4 +456,4 @@ def test_every_request_is_verified_again():
     ask(server, authorization="Bearer t")
     verdicts.verdicts["t"] = InvalidToken("taken back")
     assert refusal(server, authorization="Bearer t").http_status == 401
-    assert verdicts.asked == ["t", "t"]
+    assert verdicts.tokens == ["t", "t"]
