@@ -70,7 +70,7 @@ def server(methods=None, capabilities=None, **options):
 
 
 class Hand(Duplex):
-    """The server's end of a connection whose other end is the test."""
+    """The server's end of a connection; the test is the client's end."""
 
     def __init__(self, dispatcher, version=None):
         self.connection = ServerConnection(dispatcher)

@@ -75,14 +75,14 @@ async def client_at(stack, app, address, **options):
 
 
 def reading(value, **options):
-    """Return a server whose one resource is made by a function that returns that."""
+    """Return a server with one resource, whose function returns `value`."""
     server = Server("s")
     server.add_resource("a://b", lambda: value, name="b", **options)
     return server
 
 
 async def contents(server, uri="a://b"):
-    """Return what reading a resource gives."""
+    """Return the contents of a resource."""
     return (await result(server, "resources/read", uri=uri))["contents"]
 
 

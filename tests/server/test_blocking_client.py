@@ -20,7 +20,7 @@ def server():
         return "done"
 
     @server.tool
-    async def sync_from_async(ctx: mcpwire.Context) -> str:
+    async def asks_wrongly(ctx: mcpwire.Context) -> str:
         ctx.sync.elicit("What?", str)
         return "not reached"
 

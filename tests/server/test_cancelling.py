@@ -4,7 +4,7 @@ import asyncio
 import threading
 
 import pytest
-from asking_rig import Session, person, run
+from asking_rig import Session, answer_all, run
 
 from mcpwire.errors import LocalProtocolError
 
@@ -66,7 +66,7 @@ async def test_cancelling_wakes_a_thread_waiting_for_a_response():
 @pytest.mark.rule("CAN-05")
 @pytest.mark.case("F01")
 async def test_cancelled_thread_sees_it_and_sends_no_requests():
-    peer = Session(person)
+    peer = Session(answer_all)
     started, resume, done = threading.Event(), threading.Event(), threading.Event()
     outcomes = []
 
@@ -92,7 +92,7 @@ async def test_cancelled_thread_sees_it_and_sends_no_requests():
     resume.set()
     assert await asyncio.to_thread(done.wait, TIMEOUT_S)
     assert outcomes == [True, "cancelled", "cancelled"]
-    assert peer.asked == []
+    assert peer.requests == []
 
 
 async def test_sync_request_in_the_loop_thread_is_refused():
@@ -100,4 +100,4 @@ async def test_sync_request_in_the_loop_thread_is_refused():
         ctx.sync.roots()
 
     with pytest.raises(LocalProtocolError, match="must not: await"):
-        await Session(person).call(handler)
+        await Session(answer_all).call(handler)

@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
-from asking_rig import Alone, Session, person
+from asking_rig import NoSession, Session, answer_all
 
 from mcpwire.errors import LocalProtocolError
 
 FORM = {"type": "object", "properties": {"text": {"type": "string"}}}
 
-CLIENTS = pytest.mark.parametrize("client", [Session, Alone])
+CLIENTS = pytest.mark.parametrize("client", [Session, NoSession])
 
 
 @CLIENTS
@@ -37,7 +37,7 @@ async def test_once_does_not_run_again_in_later_rounds(client, kind):
         values.append(ctx.sync.once("order", act_async))
         return values
 
-    peer = client(person)
+    peer = client(answer_all)
     assert await peer.call(in_thread if kind == "thread" else handler) == [
         {"order": [7, None]},
         {"order": [7, None]},
@@ -51,7 +51,7 @@ async def test_changing_a_returned_value_does_not_change_the_kept_one(client):
         (await ctx.once("list", lambda: [1])).append(2)
         return await ctx.once("list", lambda: None)
 
-    assert await client(person).call(handler) == [1]
+    assert await client(answer_all).call(handler) == [1]
 
 
 @CLIENTS
@@ -63,7 +63,7 @@ async def test_kept_value_is_a_copy_of_the_result(client):
         data.append(2)
         return await ctx.once("list", lambda: None)
 
-    assert await client(person).call(handler) == [1]
+    assert await client(answer_all).call(handler) == [1]
 
 
 @CLIENTS
@@ -78,7 +78,7 @@ async def test_concurrent_once_calls_share_one_result(client):
     async def handler(ctx):
         return await asyncio.gather(*(ctx.once("n", act) for _ in range(3)))
 
-    assert await client(person).call(handler) == [1, 1, 1]
+    assert await client(answer_all).call(handler) == [1, 1, 1]
 
 
 @CLIENTS
@@ -96,7 +96,7 @@ async def test_failed_once_function_runs_again(client):
             await ctx.once("n", act)
         return await ctx.once("n", act)
 
-    assert await client(person).call(handler) == "yes"
+    assert await client(answer_all).call(handler) == "yes"
 
 
 @CLIENTS
@@ -105,7 +105,7 @@ async def test_once_result_must_be_json(client):
         await ctx.once("n", lambda: {1, 2})
 
     with pytest.raises(LocalProtocolError):
-        await client(person).call(handler)
+        await client(answer_all).call(handler)
 
 
 async def test_elicitation_inside_once_is_sent():
@@ -115,4 +115,4 @@ async def test_elicitation_inside_once_is_sent():
     async def handler(ctx):
         return await ctx.once("who", lambda: act_with(ctx))
 
-    assert await Alone(person).call(handler) == {"text": "Who?"}
+    assert await NoSession(answer_all).call(handler) == {"text": "Who?"}

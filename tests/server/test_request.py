@@ -94,8 +94,8 @@ async def test_progress_is_sent_in_order_before_the_response(token):
 @pytest.mark.parametrize("token", [None, True, 1.5, [], {}])
 async def test_no_progress_is_sent_without_a_valid_token(token):
     wire = open_tool(lambda request: request.progress(1))
-    message_in = request(1, "tools/call", {}, {"progressToken": token})
-    assert await exchange(wire, message_in) == [success(1, DONE)]
+    call_request = request(1, "tools/call", {}, {"progressToken": token})
+    assert await exchange(wire, call_request) == [success(1, DONE)]
     assert await exchange(wire, request(2, "tools/call")) == [success(2, DONE)]
 
 
@@ -119,8 +119,8 @@ async def test_handler_sends_nothing_after_the_response():
     kept = []
     wire = open_tool(kept.append, {"logging": {}})
     meta = {"progressToken": "t", LOG_KEY: "debug"}
-    message_in = modern(1, "tools/call", {}, **meta)
-    assert await exchange(wire, message_in) == [success(1, {**DONE, **STAMP})]
+    call_request = modern(1, "tools/call", {}, **meta)
+    assert await exchange(wire, call_request) == [success(1, {**DONE, **STAMP})]
     [request] = kept
     assert not request.is_open
     request.progress(1)
@@ -132,8 +132,8 @@ async def test_the_first_revision_has_no_message_with_progress():
     wire = open_tool(
         lambda request: request.progress(1, 2, "half"), version="2024-11-05"
     )
-    message_in = request(1, "tools/call", {}, {"progressToken": "t"})
-    assert await exchange(wire, message_in) == [
+    call_request = request(1, "tools/call", {}, {"progressToken": "t"})
+    assert await exchange(wire, call_request) == [
         progress("t", 1, total=2),
         success(1, DONE),
     ]
@@ -146,8 +146,8 @@ async def test_non_finite_progress_raises_in_the_handler():
         request.progress(1)
 
     wire = open_tool(work)
-    message_in = request(1, "tools/call", {}, {"progressToken": "t"})
-    assert await exchange(wire, message_in) == [progress("t", 1), success(1, DONE)]
+    call_request = request(1, "tools/call", {}, {"progressToken": "t"})
+    assert await exchange(wire, call_request) == [progress("t", 1), success(1, DONE)]
 
 
 @pytest.mark.rule("PROG-02", "PROG-04")
@@ -171,18 +171,18 @@ async def test_client_receives_all_progress_before_the_result():
 
 
 @pytest.mark.rule("LOG-02", "LOG-03")
-@pytest.mark.parametrize("wanted", LEVELS)
-async def test_request_log_level_selects_that_level_and_above(wanted):
+@pytest.mark.parametrize("minimum", LEVELS)
+async def test_request_log_level_selects_that_level_and_above(minimum):
     def work(request):
         for level in LEVELS:
             request.log(level, {"at": level}, logger="tool")
 
     wire = open_tool(work, {"logging": {}})
-    message_in = modern(1, "tools/call", {}, **{LOG_KEY: wanted})
-    assert await exchange(wire, message_in) == [
+    call_request = modern(1, "tools/call", {}, **{LOG_KEY: minimum})
+    assert await exchange(wire, call_request) == [
         *(
             message(level, {"at": level}, logger="tool")
-            for level in LEVELS[LEVELS.index(wanted) :]
+            for level in LEVELS[LEVELS.index(minimum) :]
         ),
         success(1, {**DONE, **STAMP}),
     ]
@@ -241,8 +241,8 @@ async def test_unknown_session_log_level_is_refused(params):
 async def test_server_without_logging_capability_sends_no_logs():
     wire = open_tool(lambda request: request.log("error", "fire"))
     assert await exchange(wire, request(1, "tools/call")) == [success(1, DONE)]
-    message_in = modern(2, "tools/call", {}, **{LOG_KEY: "debug"})
-    assert await exchange(wire, message_in) == [success(2, {**DONE, **STAMP})]
+    call_request = modern(2, "tools/call", {}, **{LOG_KEY: "debug"})
+    assert await exchange(wire, call_request) == [success(2, {**DONE, **STAMP})]
 
 
 async def test_logging_at_an_unknown_level_raises_in_the_handler():
@@ -267,8 +267,8 @@ async def test_failed_progress_notification_does_not_fail_the_request():
 
     wire = open_tool(lambda request: request.progress(1))
     wire.notify_nowait = refuse
-    message_in = request(1, "tools/call", {}, {"progressToken": "t"})
-    assert await exchange(wire, message_in) == [success(1, DONE)]
+    call_request = request(1, "tools/call", {}, {"progressToken": "t"})
+    assert await exchange(wire, call_request) == [success(1, DONE)]
 
 
 def test_session_context_has_its_session_and_client_info():

@@ -304,7 +304,7 @@ async def test_available_methods_match_the_method_table(revision):
 
 @pytest.mark.rule("TOOL-01", "RES-01", "PROMPT-01", "COMP-01")
 @pytest.mark.parametrize(
-    ("method", "why"),
+    ("method", "reason"),
     [
         ("tools/list", "needs the capability 'tools'"),
         ("tools/call", "needs the capability 'tools'"),
@@ -320,8 +320,8 @@ async def test_available_methods_match_the_method_table(revision):
         ("initialize", "is no request that a handler could answer"),
     ],
 )
-def test_unreachable_handler_is_refused(method, why):
-    with pytest.raises(ValueError, match=why) as caught:
+def test_unreachable_handler_is_refused(method, reason):
+    with pytest.raises(ValueError, match=reason) as caught:
         server({method: lambda params, request: {}}, {"experimental": {}})
     assert repr(method) in str(caught.value)
 
@@ -345,13 +345,13 @@ async def test_extension_method_needs_the_extension_on_both_sides():
     wire = Hand(server(methods, capabilities), "2025-11-25")
     declared = {CAPABILITIES_KEY: {"extensions": {TASKS: {}}}}
     needed = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
-    why = f"'tasks/cancel' needs the extension {TASKS!r}"
+    reason = f"'tasks/cancel' needs the extension {TASKS!r}"
     unknown = "'tasks/cancel' is no method of this server at 2025-11-25"
     assert await wire.ask(modern(1, "tasks/cancel", {"taskId": "t"}, **declared)) == [
         success(1, STAMP)
     ]
     assert await wire.ask(modern(2, "tasks/cancel", {"taskId": "t"})) == [
-        failure(2, -32021, why, needed)
+        failure(2, -32021, reason, needed)
     ]
     assert await wire.ask(request(3, "tasks/cancel")) == [failure(3, -32601, unknown)]
 

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from asking_rig import KEYS, Alone, Session, person, run
+from asking_rig import KEYS, NoSession, Session, answer_all, run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,7 +37,7 @@ async def two_steps(ctx):
 
 @pytest.mark.rule("MRTR-03", "MRTR-05")
 async def test_unanswered_elicitation_is_an_input_required_result():
-    result = await Alone().send(greet)
+    result = await NoSession().send(greet)
     state = result.pop("requestState")
     assert result == {
         "resultType": "input_required",
@@ -62,7 +62,7 @@ async def test_concurrent_input_requests_have_distinct_keys():
             ctx.roots(),
         )
 
-    result = await Alone().send(handler)
+    result = await NoSession().send(handler)
     assert list(result["inputRequests"]) == [
         "elicit-1",
         "sample-1",
@@ -86,12 +86,12 @@ async def test_slightly_later_input_request_joins_the_round(turns):
             group.create_task(ctx.elicit("A", FORM))
             group.create_task(later(ctx))
 
-    result = await Alone().send(handler)
+    result = await NoSession().send(handler)
     assert list(result["inputRequests"]) == ["elicit-1", "elicit-2"]
 
 
 async def test_sequential_elicitations_take_one_round_each():
-    peer = Alone(person)
+    peer = NoSession(answer_all)
     assert await peer.call(two_steps) == ["One?", "Two?"]
     rounds = [list(result.get("inputRequests", ())) for result in peer.results]
     assert rounds == [["one"], ["two"], []]
@@ -106,11 +106,11 @@ async def test_concurrent_requests_may_be_answered_in_separate_rounds():
         )
         return [answer.content["text"] for answer in answers]
 
-    peer = Alone()
+    peer = NoSession()
     first = await peer.send(handler)
-    second = await peer.go_on(handler, first, {"b": YES})
+    second = await peer.retry(handler, first, {"b": YES})
     assert list(second["inputRequests"]) == ["a"]
-    third = await peer.go_on(handler, second, {"a": YES})
+    third = await peer.retry(handler, second, {"a": YES})
     assert third == {"value": ["yes", "yes"]}
 
 
@@ -121,9 +121,9 @@ async def test_concurrent_requests_may_be_answered_in_separate_rounds():
 @pytest.mark.case("F16")
 @pytest.mark.parametrize("responses", [{}, {"other": YES}])
 async def test_missing_input_response_repeats_the_request(responses):
-    peer = Alone()
+    peer = NoSession()
     first = await peer.send(greet)
-    again = await peer.go_on(greet, first, responses)
+    again = await peer.retry(greet, first, responses)
     assert again["inputRequests"] == first["inputRequests"]
     # The same without the request state.
     again = await peer.send(greet, inputResponses=responses)
@@ -132,7 +132,7 @@ async def test_missing_input_response_repeats_the_request(responses):
 
 @pytest.mark.rule("MRTR-18")
 async def test_input_responses_with_unknown_keys_are_ignored():
-    peer = Alone()
+    peer = NoSession()
     first = await peer.send(greet)
     responses = {"name": YES, "more": {"anything": 1}, "odd": 7}
     for state in ({"requestState": first["requestState"]}, {}):
@@ -143,26 +143,26 @@ async def test_input_responses_with_unknown_keys_are_ignored():
 
 @pytest.mark.rule("MRTR-18")
 async def test_input_response_before_its_request_is_ignored():
-    peer = Alone()
+    peer = NoSession()
     first = await peer.send(two_steps)
-    second = await peer.go_on(two_steps, first, {"one": YES, "two": YES})
+    second = await peer.retry(two_steps, first, {"one": YES, "two": YES})
     assert list(second["inputRequests"]) == ["two"]
 
 
 async def test_first_response_to_an_input_request_is_kept():
     """The handler has acted on it; a later response cannot change it."""
-    peer = Alone()
+    peer = NoSession()
     first = await peer.send(two_steps)
-    second = await peer.go_on(two_steps, first, {"one": YES})
+    second = await peer.retry(two_steps, first, {"one": YES})
     changed = {"action": "accept", "content": {"text": "no"}}
-    third = await peer.go_on(two_steps, second, {"one": changed, "two": YES})
+    third = await peer.retry(two_steps, second, {"one": changed, "two": YES})
     assert third == {"value": ["yes", "yes"]}
 
 
 @pytest.mark.rule("MRTR-17")
 @pytest.mark.parametrize("responses", [None, [], "name", 7, {"name": 12345}])
 async def test_malformed_responses_are_an_error(responses):
-    peer = Alone()
+    peer = NoSession()
     first = await peer.send(greet)
     for state in ({"requestState": first["requestState"]}, {}):
         with pytest.raises(InvalidParams, match=r"inputResponses.* must be an object"):
@@ -176,20 +176,20 @@ async def test_response_is_valid_only_for_the_requested_message(caplog):
     async def handler(ctx):
         return (await ctx.elicit(f"Delete {files[0]}?", FORM)).accepted
 
-    peer = Alone()
+    peer = NoSession()
     first = await peer.send(handler)
     files[0] = "B"
-    again = await peer.go_on(handler, first, {"elicit-1": YES})
+    again = await peer.retry(handler, first, {"elicit-1": YES})
     assert again["inputRequests"]["elicit-1"]["params"]["message"] == "Delete B?"
     assert "a key=" in caplog.text
-    assert await peer.go_on(handler, again, {"elicit-1": YES}) == {"value": True}
+    assert await peer.retry(handler, again, {"elicit-1": YES}) == {"value": True}
 
 
 async def test_response_without_the_state_repeats_the_request():
     async def handler(ctx):
         return (await ctx.elicit("Who?", FORM)).accepted
 
-    result = await Alone().send(handler, inputResponses={"elicit-1": YES})
+    result = await NoSession().send(handler, inputResponses={"elicit-1": YES})
     assert list(result["inputRequests"]) == ["elicit-1"]
 
 
@@ -200,7 +200,7 @@ async def test_explicit_key_matches_a_changed_message():
         answer = await ctx.elicit(f"Now is {next(times)}; go?", FORM, key="go")
         return answer.accepted
 
-    peer = Alone(person)
+    peer = NoSession(answer_all)
     assert await peer.call(handler) is True
     assert len(peer.results) == 2
 
@@ -215,16 +215,16 @@ async def test_call_beyond_the_round_limit_fails(caplog):
         for number in range(9):
             await ctx.elicit(f"Round {number}?", FORM)
 
-    peer = Alone(person, sealer=StateSealer(KEYS, rounds=3))
+    peer = NoSession(answer_all, sealer=StateSealer(KEYS, rounds=3))
     with pytest.raises(InternalError, match="asked for input 3 times"):
         await peer.call(handler)
-    assert len(peer.asked) == 3
+    assert len(peer.requests) == 3
     assert "Limits.input_rounds" in caplog.text
 
 
 @pytest.mark.rule("MRTR-11")
 async def test_round_limit_applies_to_a_client_that_never_answers():
-    peer = Alone(sealer=StateSealer(KEYS, rounds=3))
+    peer = NoSession(sealer=StateSealer(KEYS, rounds=3))
     result = await peer.send(greet)
     for _ in range(2):
         result = await peer.send(greet, requestState=result["requestState"])
@@ -238,7 +238,7 @@ async def test_oversized_request_state_fails_the_call(caplog):
         await greet(ctx)
 
     with pytest.raises(InternalError, match="the handler failed"):
-        await Alone().send(handler)
+        await NoSession().send(handler)
     assert "the state of a call must have at most" in caplog.text
 
 
@@ -250,13 +250,13 @@ async def test_input_needed_raised_by_a_handler_is_an_error(method, caplog):
         raise InputNeeded
 
     with pytest.raises(InternalError):
-        await Alone(method=method).send(handler)
+        await NoSession(method=method).send(handler)
 
     async def immediately(ctx):
         raise InputNeeded
 
     with pytest.raises(InternalError):
-        await Alone(method=method).send(immediately)
+        await NoSession(method=method).send(immediately)
     assert "raised by hand" in caplog.text
 
 
@@ -270,7 +270,7 @@ async def test_except_exception_does_not_catch_input_needed():
         except Exception:  # noqa: BLE001 - must not catch it
             return "caught"
 
-    assert await Alone(person).call(handler) == "Who?"
+    assert await NoSession(answer_all).call(handler) == "Who?"
 
 
 async def test_task_group_error_precedes_an_input_request():
@@ -283,7 +283,7 @@ async def test_task_group_error_precedes_an_input_request():
             group.create_task(fail())
 
     with pytest.raises(ValueError, match="broken"):
-        await Alone(person).call(handler)
+        await NoSession(answer_all).call(handler)
 
 
 def test_deciding_error_of_nested_groups_is_the_first():
@@ -298,12 +298,12 @@ async def test_call_without_input_creates_no_rounds():
     async def handler(ctx):
         return ctx.request.rounds
 
-    assert await Alone().call(handler) is None
+    assert await NoSession().call(handler) is None
     assert await Session().call(handler) is None
 
 
 async def test_get_rounds_returns_one_object_per_request():
-    peer = Alone()
+    peer = NoSession()
     context = peer.context()
     rounds = get_rounds(context.request, peer.services.sealer)
     assert get_rounds(context.request, peer.services.sealer) is rounds
@@ -312,7 +312,7 @@ async def test_get_rounds_returns_one_object_per_request():
 
 async def test_finishing_a_round_twice_gives_different_states():
     """Two copies of a request in flight do not share a nonce."""
-    peer = Alone()
+    peer = NoSession()
     context = peer.context()
     first = await run(greet, context)
     assert finish_round(context.request)["requestState"] != first["requestState"]
@@ -322,12 +322,12 @@ async def test_finishing_a_round_twice_gives_different_states():
     st.dictionaries(st.text(max_size=5), st.none() | st.text() | st.lists(st.none()))
 )
 async def test_random_input_responses_never_pass_validation(responses):
-    peer = Alone()
+    peer = NoSession()
     first = await peer.send(greet)
     if "name" in responses:
         responses["name"] = None
         with pytest.raises(InvalidParams):
-            await peer.go_on(greet, first, responses)
+            await peer.retry(greet, first, responses)
     else:
-        again = await peer.go_on(greet, first, responses)
+        again = await peer.retry(greet, first, responses)
         assert list(again["inputRequests"]) == ["name"]

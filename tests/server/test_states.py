@@ -4,7 +4,7 @@ import asyncio
 
 import attrs
 import pytest
-from asking_rig import KEYS, Alone, person
+from asking_rig import KEYS, NoSession, answer_all
 from clocks import Clock
 
 from mcpwire.errors import InvalidParams
@@ -40,7 +40,7 @@ async def test_forged_state_is_refused_before_the_handler_runs(change):
         ran.append(1)
         await greet(ctx)
 
-    peer = Alone()
+    peer = NoSession()
     first = await peer.send(handler)
     state = None if change is None else change(first["requestState"])
     with pytest.raises(InvalidParams, match="requestState"):
@@ -63,11 +63,11 @@ async def test_forged_state_is_refused_before_the_handler_runs(change):
 )
 async def test_state_is_bound_to_principal_method_and_params(thief):
     sealer = StateSealer(KEYS)
-    first = await Alone(sealer=sealer, principal=ALICE).send(greet)
+    first = await NoSession(sealer=sealer, principal=ALICE).send(greet)
     answered = {"requestState": first["requestState"], "inputResponses": {"name": YES}}
     with pytest.raises(InvalidParams, match="requestState"):
-        await Alone(sealer=sealer, **thief).send(greet, **answered)
-    own = Alone(sealer=sealer, principal=ALICE)
+        await NoSession(sealer=sealer, **thief).send(greet, **answered)
+    own = NoSession(sealer=sealer, principal=ALICE)
     assert await own.send(greet, **answered) == {"value": "yes"}
 
 
@@ -75,7 +75,7 @@ async def test_state_is_bound_to_principal_method_and_params(thief):
 @pytest.mark.case("F16")
 async def test_state_expires():
     clock = Clock()
-    peer = Alone(sealer=StateSealer(KEYS, lifetime=60.0, clock=clock))
+    peer = NoSession(sealer=StateSealer(KEYS, lifetime=60.0, clock=clock))
     state = (await peer.send(greet))["requestState"]
     clock.now += 59.0
     assert await peer.send(greet, requestState=state, inputResponses={"name": YES})
@@ -130,7 +130,7 @@ async def test_nonces_of_one_client_have_the_same_client_key():
             return True
 
     recording = RecordingSingleUse()
-    peer = Alone(sealer=StateSealer(KEYS, single_use=recording))
+    peer = NoSession(sealer=StateSealer(KEYS, single_use=recording))
     for _ in range(2):
         state = (await peer.send(greet))["requestState"]
         await peer.send(greet, requestState=state, inputResponses={"name": YES})
@@ -143,7 +143,7 @@ async def test_nonces_of_one_client_have_the_same_client_key():
 async def test_concurrent_calls_do_not_share_state():
     """Each call has its own state and gets its own responses."""
     sealer = StateSealer(KEYS)
-    peers = [Alone(person, sealer=sealer) for _ in range(20)]
+    peers = [NoSession(answer_all, sealer=sealer) for _ in range(20)]
 
     def handler_of(number):
         async def handler(ctx):

@@ -21,7 +21,7 @@ from mcpwire.server.stdio import run_stdio, serve_stdio
 
 TIMEOUT_S = 30.0
 
-# What is printed before the server runs must wait in its buffer.
+# Output printed before the server runs must stay in the buffer.
 BUFFERED = {**os.environ, "PYTHONUNBUFFERED": ""}
 
 DEMO = [sys.executable, "-m", "mcpwire.server.demo"]

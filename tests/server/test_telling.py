@@ -5,7 +5,7 @@ import threading
 from functools import partial
 
 import pytest
-from asking_rig import ALL, Alone, Session, person, run, turn
+from asking_rig import ALL, NoSession, Session, answer_all, run, yield_to_loop
 from clocks import on_a_virtual_clock
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +27,7 @@ TIMEOUT_S = 30
 
 
 async def test_context_exposes_its_request():
-    peer = Session(person)
+    peer = Session(answer_all)
     info = RequestInfo(transport="http", headers={"x-user": "ada"})
     peer.services.server, peer.services.lifespan = "server", "pool"
     context = peer.context(meta={"a": 1}, info=info)
@@ -49,7 +49,7 @@ async def test_context_exposes_its_request():
 
 
 async def test_stateless_requests_share_no_session_state():
-    peer = Alone()
+    peer = NoSession()
     peer.context().session["seen"] = True
     assert peer.context().session == {}
 
@@ -57,7 +57,7 @@ async def test_stateless_requests_share_no_session_state():
 async def test_current_context_is_that_of_the_running_handler():
     with pytest.raises(LocalProtocolError, match="while a handler runs"):
         current_context()
-    peer = Session(person)
+    peer = Session(answer_all)
 
     async def handler(ctx):
         inner = peer.context()
@@ -76,7 +76,7 @@ async def test_current_context_is_that_of_the_running_handler():
 
 
 async def test_context_calls_tools_and_reads_resources():
-    peer = Session(person)
+    peer = Session(answer_all)
 
     async def read(params, request):
         return {"contents": [{**params, "text": request.method}]}
@@ -110,7 +110,7 @@ async def test_close_stream_calls_the_callback_if_there_is_one(from_thread):
     info = RequestInfo(
         close_stream=lambda retry: closed.append((retry, threading.get_ident()))
     )
-    peer = Session(person)
+    peer = Session(answer_all)
 
     async def handler(ctx):
         ctx.close_stream(1.5)
@@ -136,17 +136,17 @@ def reporting(*values):
 
 @pytest.mark.rule("PROG-02", "PROG-08")
 @pytest.mark.case("F03")
-@pytest.mark.parametrize("client", [Session, Alone])
+@pytest.mark.parametrize("client", [Session, NoSession])
 async def test_progress_is_sent_in_order_and_only_increases(client):
-    peer = client(person)
+    peer = client(answer_all)
     await peer.call(reporting(0, 50, 50, 10, 99.5, 100), meta=PROGRESS)
-    assert peer.told.of("progress", "progress") == [0, 50, 99.5, 100]
-    assert set(peer.told.of("progress", "progressToken")) == {"t"}
-    assert peer.told.of("progress", "message")[0] == "at 0"
+    assert peer.notifications.of("progress", "progress") == [0, 50, 99.5, 100]
+    assert set(peer.notifications.of("progress", "progressToken")) == {"t"}
+    assert peer.notifications.of("progress", "message")[0] == "at 0"
 
 
 async def test_progress_and_log_calls_can_be_awaited():
-    peer = Session(person)
+    peer = Session(answer_all)
 
     async def handler(ctx):
         await ctx.report_progress(1, 2, "half")
@@ -156,23 +156,23 @@ async def test_progress_and_log_calls_can_be_awaited():
         await ctx.log("notice", "there")
 
     await peer.call(handler, meta=PROGRESS)
-    assert peer.told.of("progress", "progress") == [1, 2]
-    received = peer.told.of("message", "level")
+    assert peer.notifications.of("progress", "progress") == [1, 2]
+    received = peer.notifications.of("message", "level")
     assert received == ["info", "warning", "error", "notice"]
-    peer.told.all.clear()
+    peer.notifications.all.clear()
     await peer.call(handler)
-    assert peer.told.of("progress", "progress") == []
+    assert peer.notifications.of("progress", "progress") == []
 
 
 async def test_no_progress_without_a_progress_token():
-    peer = Session(person)
+    peer = Session(answer_all)
     await peer.call(reporting(1, 2))
-    assert peer.told.all == []
+    assert peer.notifications.all == []
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "1", True, None])
 async def test_progress_must_be_a_finite_number(value):
-    context = Session(person).context(meta=PROGRESS)
+    context = Session(answer_all).context(meta=PROGRESS)
     with pytest.raises(LocalProtocolError, match="finite number"):
         context.progress(1, "x" if value is None else value)
 
@@ -191,9 +191,9 @@ async def test_flood_of_progress_sends_the_first_and_the_last(from_thread, monke
     async def handler(ctx):
         report(ctx)
 
-    peer = Session(person)
+    peer = Session(answer_all)
     await peer.call(report if from_thread else handler, meta=PROGRESS)
-    params = peer.told.of("progress", "progress")
+    params = peer.notifications.of("progress", "progress")
     assert params == sorted(params)
     assert params[-1] == 9_999
     assert len(params) == 51
@@ -201,7 +201,7 @@ async def test_flood_of_progress_sends_the_first_and_the_last(from_thread, monke
 
 @pytest.mark.rule("PROG-06")
 async def test_throttled_progress_is_sent_after_a_pause(monkeypatch):
-    peer = Session(person)
+    peer = Session(answer_all)
     received = asyncio.Event()
 
     async def handler(ctx):
@@ -211,23 +211,26 @@ async def test_throttled_progress_is_sent_after_a_pause(monkeypatch):
             patch.setattr(loop, "time", partial(float, loop.time()))
             for value in range(60):
                 ctx.progress(value)
-        before = len(peer.told.all)
-        ctx.request._notify = lambda *params: (peer.told(*params), received.set())
+        before = len(peer.notifications.all)
+        ctx.request._notify = lambda *params: (
+            peer.notifications(*params),
+            received.set(),
+        )
         await asyncio.wait_for(received.wait(), TIMEOUT_S)
         return before
 
     assert await peer.call(handler, meta=PROGRESS) == 50
-    assert peer.told.of("progress", "progress")[-1] == 59
+    assert peer.notifications.of("progress", "progress")[-1] == 59
 
 
 @pytest.mark.rule("PROG-04", "LOG-03", "MRTR-20")
-@pytest.mark.parametrize("client", [Session, Alone])
+@pytest.mark.parametrize("client", [Session, NoSession])
 async def test_nothing_is_sent_after_the_response(client):
     """Neither from the loop nor from a thread that is still running."""
-    peer = client(person)
+    peer = client(answer_all)
     context = peer.context(meta={**PROGRESS, LOG_LEVEL: "debug"})
     await run(reporting(1), context)
-    params = list(peer.told.all)
+    params = list(peer.notifications.all)
     context.progress(2)
     context.info("late")
 
@@ -236,8 +239,8 @@ async def test_nothing_is_sent_after_the_response(client):
         context.info("late")
 
     await asyncio.to_thread(late)
-    await turn()
-    assert peer.told.all == params
+    await yield_to_loop()
+    assert peer.notifications.all == params
 
 
 class Loop:
@@ -257,7 +260,7 @@ class Loop:
 
 
 async def test_no_timer_is_started_after_the_response():
-    peer, loop = Session(person), Loop()
+    peer, loop = Session(answer_all), Loop()
     request = peer.context(meta=PROGRESS).request
     request.close()
     throttle = Throttle(request, loop)
@@ -267,7 +270,7 @@ async def test_no_timer_is_started_after_the_response():
 
 
 async def test_newer_progress_replaces_throttled_progress():
-    peer, loop = Session(person), Loop()
+    peer, loop = Session(answer_all), Loop()
     request = peer.context(meta=PROGRESS).request
     throttle = Throttle(request, loop)
     for value in range(52):
@@ -276,7 +279,7 @@ async def test_newer_progress_replaces_throttled_progress():
     throttle.send(100, None, None, is_log=False)
     for timer in loop.timers:
         timer()
-    assert peer.told.of("progress", "progress") == [*range(50), 100]
+    assert peer.notifications.of("progress", "progress") == [*range(50), 100]
 
 
 def test_rate_limit_allows_a_burst_and_then_a_rate():
@@ -318,13 +321,13 @@ async def test_request_receives_logs_from_its_log_level():
         ctx.error(["e"])
         ctx.log("alert", None, "mine")
 
-    peer = Alone()
+    peer = NoSession()
     await peer.call(handler)
-    assert peer.told.all == []
+    assert peer.notifications.all == []
     await peer.call(handler, meta={LOG_LEVEL: "warning"})
-    assert peer.told.of("message", "level") == ["warning", "error", "alert"]
-    assert peer.told.of("message", "data") == [{"w": 1}, ["e"], None]
-    assert peer.told.all[-1][1]["logger"] == "mine"
+    assert peer.notifications.of("message", "level") == ["warning", "error", "alert"]
+    assert peer.notifications.of("message", "data") == [{"w": 1}, ["e"], None]
+    assert peer.notifications.all[-1][1]["logger"] == "mine"
 
 
 @pytest.mark.case("F07")
@@ -333,11 +336,11 @@ async def test_session_receives_logs_from_its_log_level():
         ctx.debug("d")
         ctx.info("i")
 
-    peer = Session(person)
+    peer = Session(answer_all)
     await peer.call(handler)
     peer.info.log_level = "debug"
     await peer.call(handler)
-    assert peer.told.of("message", "data") == ["i", "d", "i"]
+    assert peer.notifications.of("message", "data") == ["i", "d", "i"]
 
 
 @pytest.mark.parametrize("from_thread", [False, True])
@@ -351,7 +354,7 @@ async def test_invalid_log_level_or_data_raises_in_the_handler(from_thread):
         with pytest.raises(LocalProtocolError):
             ctx.info({1, 2})
 
-    await Session(person).call(bad if from_thread else handler)
+    await Session(answer_all).call(bad if from_thread else handler)
 
 
 async def test_logged_data_is_copied():
@@ -360,9 +363,9 @@ async def test_logged_data_is_copied():
         ctx.info(data)
         data.append(2)
 
-    peer = Session(person)
+    peer = Session(answer_all)
     await peer.call(handler)
-    assert peer.told.of("message", "data") == [[1]]
+    assert peer.notifications.of("message", "data") == [[1]]
 
 
 @pytest.mark.rule("LOG-07")
@@ -374,9 +377,9 @@ async def test_flood_of_logs_is_cut_and_counted():
             ctx.info(number)
             ctx.debug("unwanted, and counted nowhere")
 
-    peer = Session(person)
+    peer = Session(answer_all)
     await peer.call(handler)
-    *sent, last = peer.told.of("message", "data")
+    *sent, last = peer.notifications.of("message", "data")
     assert sent == list(range(200))
     assert last == "800 log messages came too fast and were dropped"
 
@@ -388,9 +391,9 @@ async def test_thread_sends_progress_and_logs_in_order():
         ctx.progress(2)
         ctx.info("b")
 
-    peer = Session(person)
+    peer = Session(answer_all)
     await peer.call(handler, meta=PROGRESS)
-    assert [method.rpartition("/")[2] for method, _ in peer.told.all] == [
+    assert [method.rpartition("/")[2] for method, _ in peer.notifications.all] == [
         "progress",
         "message",
         "progress",
@@ -417,14 +420,14 @@ async def test_call_soon_error_of_an_open_loop_is_raised():
 
 
 async def test_context_needs_a_running_loop():
-    peer = Session(person)
+    peer = Session(answer_all)
     request = peer.context().request
     with pytest.raises(RuntimeError):
         await asyncio.to_thread(Context, request, peer.services)
 
 
 def test_consecutive_loops_can_serve_one_server():
-    peer = Session(person)
+    peer = Session(answer_all)
     for value in (1, 2):
         asyncio.run(peer.call(lambda ctx: ctx.progress(1), meta=PROGRESS))
-        assert peer.told.of("progress", "progress") == [1] * value
+        assert peer.notifications.of("progress", "progress") == [1] * value

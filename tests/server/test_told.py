@@ -12,7 +12,7 @@ from mcpwire.testing import AsgiTransport
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"auth": "a-token"}, "auth takes a ResourceServer, got a str"),
         ({"lifespan": 3}, "lifespan must be a function, got 3"),
@@ -23,8 +23,8 @@ from mcpwire.testing import AsgiTransport
         ({"icons": "a.png"}, "icons takes a list, got 'a.png'"),
     ],
 )
-async def test_options_of_the_wrong_type_are_refused(options, said):
-    with pytest.raises(TypeError, match=said):
+async def test_options_of_the_wrong_type_are_refused(options, message):
+    with pytest.raises(TypeError, match=message):
         Server(**{"name": "x", **options})
 
 

@@ -97,10 +97,10 @@ async def test_invalid_arguments_are_reported_per_revision(server, era):
                 await client.call_tool("add", {"a": "x"})
         else:
             result = await client.call_tool("add", {"a": "x", "c": 1})
-            (said,), is_error = text(result)
+            (message,), is_error = text(result)
             assert is_error
-            assert "a: expected integer, got string 'x'" in said
-            assert "c" in said
+            assert "a: expected integer, got string 'x'" in message
+            assert "c" in message
         assert text(await client.call_tool("add", {"a": 1})) == (["1"], False)
 
 
@@ -144,8 +144,8 @@ async def test_only_tool_error_messages_reach_the_client(server, era, caplog):
     async with Client(server, mode=era) as client:
         with caplog.at_level(logging.CRITICAL, "mcpwire"):
             for name in ("secret", "leaves", "leaves_a_thread", "unserialisable"):
-                said, is_error = text(await client.call_tool(name))
-                assert (said, is_error) == (["the tool failed"], True)
+                message, is_error = text(await client.call_tool(name))
+                assert (message, is_error) == (["the tool failed"], True)
         for name in ("says", "grouped"):
             assert text(await client.call_tool(name)) == (["no such city"], True)
 
@@ -225,8 +225,8 @@ async def test_tool_beyond_its_timeout_is_cancelled_and_fails():
         raise TimeoutError("of its own")
 
     async with Client(server) as client:
-        said, is_error = text(await client.call_tool("slow"))
-        assert (said, is_error) == (["it took longer than 0.01 seconds"], True)
+        message, is_error = text(await client.call_tool("slow"))
+        assert (message, is_error) == (["it took longer than 0.01 seconds"], True)
         assert stopped.is_set()
         assert text(await client.call_tool("own")) == (["the tool failed"], True)
     for timeout in (0, -1, float("nan")):
@@ -378,13 +378,13 @@ async def test_dependencies_are_created_once_per_request():
     @server.tool
     async def use(
         a: int,
-        who: str = Depends(user),
+        caller: str = Depends(user),
         db: str = Depends(connection),
         n: int = Depends(number),
         c: int = Depends(cleaned),
     ) -> str:
         assert ended == []
-        return f"{a} {who} {db} {n} {c}"
+        return f"{a} {caller} {db} {n} {c}"
 
     async with Client(server) as client:
         (tool,) = await client.list_tools()
@@ -437,8 +437,8 @@ async def test_tool_calls_tools_and_reads_resources(server):
 
     async with Client(server) as client:
         assert text(await client.call_tool("high", {"a": 2}))[0] == ["4 False content"]
-        said = text(await client.call_tool("high", {"a": 9}))[0]
-        assert said == ["too high True content"]
+        message = text(await client.call_tool("high", {"a": 9}))[0]
+        assert message == ["too high True content"]
 
 
 async def test_repr_of_server_tools_and_handle(server):
@@ -461,7 +461,7 @@ async def test_invalid_tool_and_server_options_are_refused(server):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"scope": ["mail"]}, "has no option 'scope'; did you mean 'scopes'?"),
         ({"visibel": bool}, "has no option 'visibel'; did you mean 'visible'?"),
@@ -474,13 +474,13 @@ async def test_invalid_tool_and_server_options_are_refused(server):
         ({"visible": True}, "visible must be a function, got True"),
     ],
 )
-def test_unknown_or_mistyped_option_is_refused(server, options, said):
+def test_unknown_or_mistyped_option_is_refused(server, options, message):
     options = {"name": "x", **options}
-    with pytest.raises(TypeError, match=said):
+    with pytest.raises(TypeError, match=message):
         server.tool(**options)(lambda: 1)
-    with pytest.raises(TypeError, match=said):
+    with pytest.raises(TypeError, match=message):
         server.resource("x://1", **options)(lambda: "1")
-    with pytest.raises(TypeError, match=said):
+    with pytest.raises(TypeError, match=message):
         server.prompt(**options)(lambda: "1")
     assert len(server.tools) + len(server.resources) + len(server.prompts) == 0
 

@@ -1,7 +1,7 @@
 """URL elicitation: requests, the required error and completion notifications."""
 
 import pytest
-from asking_rig import Alone, Session, person
+from asking_rig import NoSession, Session, answer_all
 
 from mcpwire.errors import ToolError, UrlElicitationRequired
 from mcpwire.versions import REVISIONS
@@ -12,7 +12,7 @@ JUN_2025 = REVISIONS[2]
 @pytest.mark.rule("ELIC-22")
 async def test_elicitation_complete_notifies_the_client():
     sent = []
-    peer = Session(person)
+    peer = Session(answer_all)
     peer.info.send = lambda method, params: sent.append((method, params))
     ids = []
 
@@ -22,12 +22,12 @@ async def test_elicitation_complete_notifies_the_client():
         ctx.elicitation_complete(None)
 
     await peer.call(handler)
-    assert peer.asked[0][1]["elicitationId"] == ids[0]
+    assert peer.requests[0][1]["elicitationId"] == ids[0]
     assert sent == [("notifications/elicitation/complete", {"elicitationId": ids[0]})]
 
 
 async def test_session_without_elicitation_ids_is_not_notified():
-    peer = Session(person, revision=JUN_2025)
+    peer = Session(answer_all, revision=JUN_2025)
     peer.info.send = lambda *message: pytest.fail("told")
     peer.context().elicitation_complete("made-up")
 
@@ -38,9 +38,9 @@ async def test_stateless_elicitation_has_no_id_or_notification():
         ctx.elicitation_complete("made-up")
         return answer.elicitation_id
 
-    peer = Alone(person)
+    peer = NoSession(answer_all)
     assert await peer.call(handler) is None
-    assert peer.told.all == []
+    assert peer.notifications.all == []
 
 
 @pytest.mark.rule("ELIC-24")
@@ -52,7 +52,7 @@ async def test_require_url_raises_an_error_with_the_url(from_thread):
     def in_thread(ctx):
         ctx.sync.require_url("Connect", "https://example.com/connect")
 
-    peer = Session(person)
+    peer = Session(answer_all)
     with pytest.raises(UrlElicitationRequired) as caught:
         await peer.call(in_thread if from_thread else handler)
     [elicitation] = caught.value.data["elicitations"]
@@ -62,7 +62,7 @@ async def test_require_url_raises_an_error_with_the_url(from_thread):
         "message": "Connect",
         "url": "https://example.com/connect",
     }
-    assert peer.asked == []
+    assert peer.requests == []
 
 
 @pytest.mark.rule("ELIC-24")
@@ -70,7 +70,7 @@ async def test_require_url_elicits_where_the_error_is_undefined():
     async def handler(ctx):
         return (await ctx.require_url("Connect", "https://example.com")).accepted
 
-    assert await Alone(person).call(handler) is True
-    undeclared = Session(person, capabilities={"elicitation": {}})
+    assert await NoSession(answer_all).call(handler) is True
+    undeclared = Session(answer_all, capabilities={"elicitation": {}})
     with pytest.raises(ToolError, match=r"'elicitation\.url'"):
         await undeclared.call(handler)

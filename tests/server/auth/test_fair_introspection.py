@@ -79,7 +79,7 @@ async def settle():
 
 async def test_slow_tokens_of_one_address_do_not_block_another():
     issuer = SlowIssuer()
-    bad = [issuer.show(f"slow{number}", GREEDY) for number in range(200)]
+    bad = [issuer.authenticate(f"slow{number}", GREEDY) for number in range(200)]
     await settle()
     assert issuer.open == MAX_OPEN_REQUESTS
     # The greedy client itself is told to retry.
@@ -87,7 +87,7 @@ async def test_slow_tokens_of_one_address_do_not_block_another():
         200 - MAX_OPEN_REQUESTS
     )
     found = await asyncio.gather(
-        *(issuer.show(f"good{number}", HONEST) for number in range(3))
+        *(issuer.authenticate(f"good{number}", HONEST) for number in range(3))
     )
     assert found == ["good0", "good1", "good2"]
     # The oldest request was evicted, and its client told to retry.
@@ -130,18 +130,22 @@ async def test_introspections_count_for_the_client_address():
 async def test_introspection_is_not_evicted_for_an_equal_client():
     issuer = SlowIssuer()
     half = MAX_OPEN_REQUESTS // 2
-    tasks = [issuer.show(f"slow-g{n}", GREEDY) for n in range(MAX_OPEN_REQUESTS)]
+    tasks = [
+        issuer.authenticate(f"slow-g{n}", GREEDY) for n in range(MAX_OPEN_REQUESTS)
+    ]
     await settle()
-    tasks += [issuer.show(f"slow-h{n}", HONEST) for n in range(half)]
+    tasks += [issuer.authenticate(f"slow-h{n}", HONEST) for n in range(half)]
     await settle()
-    assert [await issuer.show("good", address) for address in (GREEDY, HONEST)] == [
+    assert [
+        await issuer.authenticate("good", address) for address in (GREEDY, HONEST)
+    ] == [
         503,
         503,
     ]
     assert sum(task.done() for task in tasks) == half
     # Addresses of one IPv6 network are one client.
-    assert await issuer.show("good", "2001:db8::1") == "good"
-    tasks.append(issuer.show("slow", "2001:db8::1"))
+    assert await issuer.authenticate("good", "2001:db8::1") == "good"
+    tasks.append(issuer.authenticate("slow", "2001:db8::1"))
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -149,11 +153,11 @@ async def test_introspection_is_not_evicted_for_an_equal_client():
 
 async def test_bad_tokens_do_not_evict_good_ones_from_the_cache():
     issuer = SlowIssuer()
-    assert await issuer.show("good", HONEST) == "good"
+    assert await issuer.authenticate("good", HONEST) == "good"
     for number in range(MAX_CACHED_TOKENS + 1):
         with pytest.raises(InvalidToken):
             await issuer.verifier.verify(f"bad{number}")
-    assert await issuer.show("good", HONEST) == "good"
+    assert await issuer.authenticate("good", HONEST) == "good"
     assert issuer.tokens.count("good") == 1
 
 

@@ -100,7 +100,7 @@ def test_value_too_costly_to_validate_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("schema", "why"),
+    ("schema", "reason"),
     [
         ({}, '"type": "object"'),
         ({"type": "array"}, '"type": "object"'),
@@ -116,12 +116,12 @@ def test_value_too_costly_to_validate_is_refused():
     ],
 )
 @pytest.mark.rule("TOOL-06", "SCH-05")
-def test_invalid_input_schema_is_refused_at_registration(schema, why):
+def test_invalid_input_schema_is_refused_at_registration(schema, reason):
     def function(arguments): ...
 
     with pytest.raises(ValueError, match="input_schema") as caught:
         read_signature(function, input_schema=schema)
-    assert why in str(caught.value)
+    assert reason in str(caught.value)
     assert "function (" in str(caught.value)
 
 

@@ -255,15 +255,15 @@ def test_output_is_not_validated_without_jsonschema_rs(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("options", "why"),
+    ("options", "reason"),
     [
         ({"output_schema": []}, "expected an object"),
         ({"output_schema": {"type": "nothing"}}, "output_schema: the schema cannot"),
         ({"output_schema": SCHEMA, "structured": False}, "structured=False"),
     ],
 )
-def test_invalid_output_schema_is_refused(options, why):
-    with pytest.raises(ValueError, match=why):
+def test_invalid_output_schema_is_refused(options, reason):
+    with pytest.raises(ValueError, match=reason):
         read_returns(Any, **options)
 
 

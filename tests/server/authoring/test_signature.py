@@ -11,7 +11,7 @@ import msgspec
 import pydantic
 import pytest
 
-from mcpwire.server import context as asking  # noqa: TC001 - hints are read
+from mcpwire.server import context as context_module  # noqa: TC001 - hints are read
 from mcpwire.server.authoring.injection import CONTEXT, Dependency, Depends
 from mcpwire.server.authoring.schemas import Arg
 from mcpwire.server.authoring.signature import read_signature
@@ -174,7 +174,7 @@ def old_style(a: int = pydantic.Field(default=1)): ...
 
 
 @pytest.mark.parametrize(
-    ("function", "why"),
+    ("function", "reason"),
     [
         (varying, "'numbers' takes any number of arguments"),
         (named, "'numbers' takes arguments of any name"),
@@ -196,10 +196,10 @@ def old_style(a: int = pydantic.Field(default=1)): ...
         (7, "it cannot be called"),
     ],
 )
-def test_unusable_function_is_refused_at_registration(function, why):
+def test_unusable_function_is_refused_at_registration(function, reason):
     with pytest.raises(TypeError) as caught:
         read_signature(function)
-    assert why in str(caught.value)
+    assert reason in str(caught.value)
 
 
 def test_refusal_names_the_function_and_its_location():
@@ -246,10 +246,10 @@ def source(): ...
 DEPENDENCY = Depends(source)
 
 
-def with_context(a: int, ctx: asking.Context): ...
+def with_context(a: int, ctx: context_module.Context): ...
 
 
-def with_maybe_context(a: int, ctx: asking.Context | None = None): ...
+def with_maybe_context(a: int, ctx: context_module.Context | None = None): ...
 
 
 def with_default(a: int, db: Any = DEPENDENCY): ...
@@ -280,10 +280,10 @@ def test_injected_parameters_are_not_in_the_schema(function, name, kind):
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 
 
-def takes_dict(arguments: dict[str, Any], ctx: asking.Context): ...
+def takes_dict(arguments: dict[str, Any], ctx: context_module.Context): ...
 
 
-def takes_nothing(ctx: asking.Context): ...
+def takes_nothing(ctx: context_module.Context): ...
 
 
 def takes_more(first, second): ...
@@ -334,7 +334,7 @@ def test_hints_of_an_object_are_those_of_its_call_method():
 
 
 @pytest.mark.parametrize(
-    ("hint", "why"),
+    ("hint", "reason"),
     [
         ("1 +", "a type hint cannot be read"),
         ("functools.nothing", "a type hint cannot be read"),
@@ -342,11 +342,11 @@ def test_hints_of_an_object_are_those_of_its_call_method():
         ("1", "is not supported"),
     ],
 )
-def test_invalid_type_hint_is_refused(hint, why):
+def test_invalid_type_hint_is_refused(hint, reason):
     def function(a): ...
 
     function.__annotations__ = {"a": hint}
-    with pytest.raises(TypeError, match=rf"function .*: .*{why}"):
+    with pytest.raises(TypeError, match=rf"function .*: .*{reason}"):
         read_signature(function)
 
 

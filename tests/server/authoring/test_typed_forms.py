@@ -230,7 +230,7 @@ def one(field):
 
 
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("given", "reason"),
     [
         (Nested, "the form's field 'inner': it must be a text, a number"),
         (list[str], "the form's field 'value': a list is of texts that may be chosen"),
@@ -252,10 +252,10 @@ def one(field):
     ids=range(16),
 )
 @pytest.mark.rule("ELIC-05")
-def test_unsupported_form_field_is_refused_by_name(given, why):
+def test_unsupported_form_field_is_refused_by_name(given, reason):
     with pytest.raises(LocalProtocolError) as caught:
         form_schema(given, LATEST)
-    assert why in str(caught.value)
+    assert reason in str(caught.value)
 
 
 @pytest.mark.rule("ELIC-05")
