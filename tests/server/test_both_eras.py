@@ -87,8 +87,8 @@ async def test_declined_elicitation_is_returned_as_an_answer(client, action):
         shown = [form.action, form.accepted, form.content, form.value]
         return [*shown, visit.action, visit.accepted]
 
-    message = {"action": action, "content": {"text": "not to be looked at"}}
-    assert await client(lambda *_: message).call(handler) == [
+    declined = {"action": action, "content": {"text": "not to be looked at"}}
+    assert await client(lambda *_: declined).call(handler) == [
         action,
         False,
         None,
@@ -228,7 +228,7 @@ async def test_only_calls_prompts_and_resources_can_request_input():
         ("sampling", RPCError("User rejected", code=-1), r"refused .*: User rejected"),
         ("roots", RPCError("", code=-32601), "error -32601"),
     ],
-    ids=["roots", "sampling", "without words"],
+    ids=["roots", "sampling", "without a message"],
 )
 async def test_client_error_fails_the_tool_with_its_message(feature, error, message):
     def refuse(method, params):

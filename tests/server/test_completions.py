@@ -208,16 +208,19 @@ REFUSED = {
         {"argument": {"value": ""}},
         "params.argument.name must be a string",
     ),
-    "a value that is no text": (
+    "a value that is not a string": (
         {"argument": {"name": "name", "value": 7}},
         "params.argument.value must be a string",
     ),
-    "a context that is none": ({"context": 7}, "params.context.arguments must be"),
-    "arguments that are none": (
+    "a context that is not an object": (
+        {"context": 7},
+        "params.context.arguments must be",
+    ),
+    "arguments that are not an object": (
         {"context": {"arguments": []}},
         "params.context.arguments must be",
     ),
-    "arguments that are no texts": (
+    "arguments that are not strings": (
         {"context": {"arguments": {"a": 1}}},
         "params.context.arguments must be",
     ),
@@ -272,7 +275,7 @@ async def test_hidden_components_are_not_completed(server, name, is_there):
 
 
 @pytest.mark.rule("COMP-06")
-async def test_scopes_are_needed_over_http(server):
+async def test_required_scopes_apply_over_http(server):
     @server.prompt(scopes=["use"])
     def paint(colour: Colour) -> str:
         return "x"

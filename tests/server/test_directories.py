@@ -77,8 +77,8 @@ async def test_every_file_is_readable_by_its_path(root, path, listed):
 OUTSIDE = {
     "a link out": "out.txt",
     "a folder linked out": "away/secret.txt",
-    "a folder that only begins so": "away/data-2/near.txt",
-    "back in by a way out": "away/data/a.txt/..",
+    "a folder with the same prefix": "away/data-2/near.txt",
+    "out of the folder and back in": "away/data/a.txt/..",
     "up": "../secret.txt",
     "up, encoded": "%2e%2e/secret.txt",
     "up, slash encoded": "..%2Fsecret.txt",
@@ -89,7 +89,7 @@ OUTSIDE = {
     "NUL": "a.txt%00",
     "hidden": ".env",
     "in a hidden folder": ".git/config",
-    "a link to what is hidden": "to-hidden.txt",
+    "a link to a hidden file": "to-hidden.txt",
     "a folder": "deep",
     "the folder itself": "itself",
     "a folder with its slash": "deep/",
@@ -288,7 +288,7 @@ def test_missing_or_irregular_file_is_refused(root):
 
 
 any_name = pytest.mark.skipif(
-    sys.platform != "linux", reason="the file system takes no such name"
+    sys.platform != "linux", reason="the file system does not allow such names"
 )
 
 

@@ -67,7 +67,7 @@ ALONE = {
         request(1, "server/discover", {}, {k: META[k] for k in list(META)[:2]}),
         success(1, DISCOVERED),
     ),
-    "with a clientInfo that is none": (
+    "with a malformed clientInfo": (
         modern(1, "server/discover", **{CLIENT_KEY: "me"}),
         success(1, DISCOVERED),
     ),
@@ -83,7 +83,7 @@ ALONE = {
         request(1, "tools/list", {}, {CAPABILITIES_KEY: {}}),
         failure(1, -32602, f"params._meta needs {VERSION_KEY}, a string"),
     ),
-    "a version that is no string": (
+    "a version that is not a string": (
         modern(1, "tools/list", **{VERSION_KEY: 2026}),
         failure(1, -32602, f"params._meta needs {VERSION_KEY}, a string"),
     ),
@@ -91,15 +91,15 @@ ALONE = {
         request(1, "tools/list", {}, {VERSION_KEY: "2026-07-28"}),
         failure(1, -32602, f"params._meta needs {CAPABILITIES_KEY}, an object"),
     ),
-    "capabilities that are no object": (
+    "capabilities that are not an object": (
         modern(1, "tools/list", **{CAPABILITIES_KEY: []}),
         failure(1, -32602, f"params._meta needs {CAPABILITIES_KEY}, an object"),
     ),
-    "what is missing counts before what is unsupported": (
+    "missing capabilities are reported before the version": (
         request(1, "tools/list", {}, {VERSION_KEY: "1999-01-01"}),
         failure(1, -32602, f"params._meta needs {CAPABILITIES_KEY}, an object"),
     ),
-    "an unknown version counts before an unknown method": (
+    "an unknown version is reported before the method": (
         modern(1, "no/such", **{VERSION_KEY: "1999-01-01"}),
         unsupported(1, "1999-01-01"),
     ),
@@ -115,7 +115,7 @@ ALONE = {
         modern(1, "notifications/cancelled"),
         unknown(1, "notifications/cancelled", "2026-07-28"),
     ),
-    "_meta that is no object": (
+    "_meta that is not an object": (
         request(1, "tools/list", {"_meta": 7}),
         failure(1, -32602, "params._meta must be an object"),
     ),
@@ -137,9 +137,9 @@ REMOVED = [
 @pytest.mark.parametrize("version", [None, "2025-11-25"], ids=["fresh", "in a session"])
 @pytest.mark.parametrize("name", ALONE)
 async def test_request_with_a_version_in_meta_is_stateless(name, version):
-    asked, expected = ALONE[name]
+    message, expected = ALONE[name]
     wire = hand(version)
-    assert await wire.ask(asked) == [expected]
+    assert await wire.ask(message) == [expected]
 
 
 @pytest.mark.rule("PING-03", "VER-10")

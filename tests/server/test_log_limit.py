@@ -58,7 +58,7 @@ def test_bounded_number_of_kinds_have_their_own_quota(now, caplog):
     assert caplog.messages[-1] == "99"
 
 
-def test_only_info_and_warning_lines_are_limited(now, caplog):
+def test_debug_lines_are_not_limited(now, caplog):
     for n in range(3):
         logger.debug("step %d", n)
         logger.info("seen %d", n)
@@ -70,7 +70,7 @@ def test_only_info_and_warning_lines_are_limited(now, caplog):
     assert {each.filename for each in caplog.records} == {"test_log_limit.py"}
 
 
-def test_error_kind_is_the_line_that_raised_it():
+def test_error_kind_is_its_type_and_the_raising_line():
     def fails(error):
         raise error
 

@@ -92,7 +92,7 @@ INVALID = {
     "no Base64": "%%%",
     "another alphabet": "+/+/",
     "half of Base64": "abcde",
-    "letters that are none": "é",
+    "a non-ASCII letter": "é",
     "half a surrogate pair": "\ud800",
     "no JSON": base64.urlsafe_b64encode(b"{").decode(),
     "no UTF-8": base64.urlsafe_b64encode(b'["thing","\xff","b"]').decode(),

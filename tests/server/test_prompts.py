@@ -231,7 +231,7 @@ async def test_hidden_prompt_is_neither_listed_nor_returned(server):
         assert ("result" in got) == bool(count)
 
 
-async def test_scopes_are_needed_over_http(server):
+async def test_required_scopes_apply_over_http(server):
     server.add_prompt(lambda: "x", name="p", scopes=["use"])
     with pytest.raises(ScopeRequired):
         await over_http(server, "prompts/get", name="p", scopes=["other"])

@@ -32,7 +32,7 @@ async def test_hidden_resource_is_neither_listed_nor_readable(server):
 
 
 @pytest.mark.rule("RES-08")
-async def test_scopes_are_needed_over_http(server):
+async def test_required_scopes_apply_over_http(server):
     server.add_resource("a://b", "x", scopes=["read"])
     server.add_resource("t://{x}", lambda x: x, name="t", scopes=["read"])
     for uri in ("a://b", "t://b"):

@@ -321,7 +321,7 @@ async def test_finishing_a_round_twice_gives_different_states():
 @given(
     st.dictionaries(st.text(max_size=5), st.none() | st.text() | st.lists(st.none()))
 )
-async def test_random_input_responses_never_pass_validation(responses):
+async def test_random_input_responses_never_complete_the_call(responses):
     peer = NoSession()
     first = await peer.send(greet)
     if "name" in responses:

@@ -59,7 +59,7 @@ async def test_forged_state_is_refused_before_the_handler_runs(change):
         {"principal": ALICE, "params": {"name": "tool", "arguments": {"n": 2}}},
         {"principal": ALICE, "params": {"name": "other", "arguments": {"n": 1}}},
     ],
-    ids=["another user", "nobody", "method", "arguments", "tool"],
+    ids=["another user", "no principal", "method", "arguments", "tool"],
 )
 async def test_state_is_bound_to_principal_method_and_params(thief):
     sealer = StateSealer(KEYS)

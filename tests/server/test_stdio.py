@@ -210,7 +210,7 @@ def test_stdin_and_stdout_may_be_one_socket():
         assert server_end.getblocking()
 
 
-def test_stdin_and_stdout_may_be_a_terminal():
+def test_stdin_and_stdout_may_be_a_terminal_kept_blocking():
     client_end, server_end = pty.openpty()
     try:
         with child(stdin=server_end, stdout=server_end) as process:

@@ -225,7 +225,7 @@ async def test_throttled_progress_is_sent_after_a_pause(monkeypatch):
 
 @pytest.mark.rule("PROG-04", "LOG-03", "MRTR-20")
 @pytest.mark.parametrize("client", [Session, NoSession])
-async def test_nothing_is_sent_after_the_response(client):
+async def test_no_notification_is_sent_after_the_response(client):
     """Neither from the loop nor from a thread that is still running."""
     peer = client(answer_all)
     context = peer.context(meta={**PROGRESS, LOG_LEVEL: "debug"})

@@ -47,8 +47,8 @@ async def test_handler_errors_are_logged_but_not_sent(caplog):
     tool, resource = caplog.records
     assert tool.getMessage() == "the handler of 'tools/call' of 'opaque' raised"
     assert "object" in str(tool.exc_info[1])
-    told = f"the handler of 'resources/read' of 'memo://{'x' * 93}' raised"
-    assert resource.getMessage() == told
+    expected = f"the handler of 'resources/read' of 'memo://{'x' * 93}' raised"
+    assert resource.getMessage() == expected
     assert "hunter2" in str(resource.exc_info[1])
 
 

@@ -28,7 +28,7 @@ async def test_elicitation_complete_notifies_the_client():
 
 async def test_session_without_elicitation_ids_is_not_notified():
     peer = Session(answer_all, revision=JUN_2025)
-    peer.info.send = lambda *message: pytest.fail("told")
+    peer.info.send = lambda *message: pytest.fail("a notification was sent")
     peer.context().elicitation_complete("made-up")
 
 

@@ -56,7 +56,7 @@ async def test_progress_arrives_while_the_tool_runs(version):
 
 
 @ERAS
-async def test_cancelling_a_call_stops_the_tool_and_nothing_else(version):
+async def test_cancelling_a_call_stops_only_its_tool(version):
     server = mcpwire.Server("demo")
     started, stopped = asyncio.Event(), asyncio.Event()
 

@@ -152,7 +152,7 @@ def test_time_does_not_go_backwards(seconds):
     run_manually(main())
 
 
-def test_concurrent_advance_is_refused_and_can_be_cancelled():
+def test_second_advance_is_refused_until_the_first_is_cancelled():
     async def main():
         loop = asyncio.get_running_loop()
         first = asyncio.create_task(loop.advance(1000))

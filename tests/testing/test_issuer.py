@@ -142,13 +142,13 @@ async def http():
 
 
 REFUSED = {
-    "no such place": ("GET", "/nowhere", {}, 404, "invalid_request"),
+    "unknown path": ("GET", "/nowhere", {}, 404, "invalid_request"),
     "no registration": ("POST", "/register", "{", 400, "invalid_client_metadata"),
     "a deep list": (
         *("POST", "/register", "[" * 100_000),
         *(400, "invalid_client_metadata"),
     ),
-    "no URI to come back to": (
+    "an invalid redirect URI": (
         "GET",
         (
             "/authorize?client_id=known&response_type=code&code_challenge_method=S256"
@@ -158,7 +158,7 @@ REFUSED = {
     ),
     "a list": ("POST", "/register", "[]", 400, "invalid_client_metadata"),
     "no client": ("GET", "/authorize?client_id=x", {}, 400, "invalid_request"),
-    "no code asked for": (
+    "no response type": (
         *("GET", "/authorize?client_id=known", {}),
         *(400, "invalid_request"),
     ),

@@ -212,5 +212,5 @@ def test_invalid_w3c_trace_values_are_refused(key, value):
 
 
 @given(st.text(), st.sampled_from(TRACE_KEYS))
-def test_trace_value_check_accepts_any_text(text, key):
+def test_trace_value_check_returns_a_bool_for_any_text(text, key):
     assert is_trace_value(key, text) in {True, False}

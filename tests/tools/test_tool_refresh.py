@@ -411,7 +411,7 @@ async def test_closed_source_cancels_the_listings(made, shelf):
 
 
 @pytest.mark.parametrize("has_begun", [False, True])
-async def test_closing_twice_cancels_the_listings_once(made, shelf, has_begun):
+async def test_closing_twice_cancels_the_listings(made, shelf, has_begun):
     tools = await made(shelf)
     before = asyncio.all_tasks()
     shelf.gate = asyncio.Event()

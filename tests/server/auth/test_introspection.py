@@ -42,8 +42,8 @@ class Introspection:
 
 
 def test_introspection_response_becomes_a_principal():
-    said = ACTIVE | {"client_id": "cli", "exp": NOW + 60, "username": "Ann"}
-    found = Introspection(said).verify()
+    response = ACTIVE | {"client_id": "cli", "exp": NOW + 60, "username": "Ann"}
+    found = Introspection(response).verify()
     assert found == Principal(
         issuer=ISSUER,
         client_id="cli",

@@ -102,25 +102,25 @@ FORGED = {
     "a key of its own": sign(
         {"alg": "ES256", "jwk": public(OTHER_EC)}, claims(), OTHER_EC
     ),
-    "a place of keys of its own": sign(
+    "a key URL of its own": sign(
         {"alg": "ES256", "jku": "https://evil.example"}, claims(), OTHER_EC
     ),
-    "what must be understood": sign({"alg": "ES256", "crit": ["x"]}, claims(), EC),
+    "an unknown critical header": sign({"alg": "ES256", "crit": ["x"]}, claims(), EC),
     "a payload that is not encoded": sign({"alg": "ES256", "b64": False}, claims(), EC),
     "an ID-JAG": sign({"alg": "ES256", "typ": "oauth-id-jag+jwt"}, claims(), EC),
-    "a type that is no text": sign({"alg": "ES256", "typ": 1}, claims(), EC),
+    "a type that is not a string": sign({"alg": "ES256", "typ": 1}, claims(), EC),
     "no algorithm": sign({}, claims(), EC, by="ES256"),
-    "a key's name that is no text": sign({"alg": "ES256", "kid": 1}, claims(), EC),
+    "a key id that is not a string": sign({"alg": "ES256", "kid": 1}, claims(), EC),
     "encrypted": "a.b.c.d.e",
     "one part": "abc",
     "padding": token() + "=",
     "a space": token() + " ",
     "no JSON": sign({"alg": "ES256"}, b"{", EC),
     "no object": sign({"alg": "ES256"}, [], EC),
-    "a time without end": sign(
+    "an infinite expiry": sign(
         {"alg": "ES256"}, b'{"iss":"%s","exp":1e999}' % ISSUER.encode(), EC
     ),
-    "a header that is no object": sign(b"[]", {}, None) + "AA",
+    "a header that is not an object": sign(b"[]", {}, None) + "AA",
     "no Base64": "a.b.c",
     "an altered payload": ".".join(
         [token().split(".")[0], encoded(b'{"sub":"eve"}'), token().split(".")[2]]
@@ -139,17 +139,17 @@ UNSOUND = {
     "another issuer": {"iss": "https://other.example"},
     "an issuer with a slash": {"iss": ISSUER + "/"},
     "no issuer": {"iss": None},
-    "over": {"exp": NOW - 30},
-    "never over": {"exp": None},
-    "over at no time": {"exp": "tomorrow"},
-    "over at a truth": {"exp": True},
-    "not yet": {"nbf": NOW + 31},
-    "for nobody": {"aud": None},
-    "for nobody at all": {"aud": []},
-    "for a number": {"aud": 5},
-    "for numbers": {"aud": [RESOURCE, 5]},
-    "of a number": {"sub": 5},
-    "with scopes that are none": {"scope": 5},
+    "expired": {"exp": NOW - 30},
+    "without an expiry": {"exp": None},
+    "with a malformed expiry": {"exp": "tomorrow"},
+    "with a boolean expiry": {"exp": True},
+    "not yet valid": {"nbf": NOW + 31},
+    "without an audience": {"aud": None},
+    "with an empty audience": {"aud": []},
+    "with a number as audience": {"aud": 5},
+    "with numbers in the audience": {"aud": [RESOURCE, 5]},
+    "with a number as subject": {"sub": 5},
+    "with malformed scopes": {"scope": 5},
 }
 
 

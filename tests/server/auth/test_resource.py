@@ -160,7 +160,7 @@ def test_trailing_slash_of_a_bare_host_is_ignored():
 @pytest.mark.parametrize(
     "members",
     [{"expires_at": NOW - 301}, {"subject": None}],
-    ids=["over, whatever its verifier says", "of nobody"],
+    ids=["expired", "without a subject"],
 )
 def test_token_expired_or_without_a_subject_is_refused(members):
     server = resource(Verdicts({"t": principal(**members)}))
@@ -348,9 +348,9 @@ WRONG = {
     "a fragment": {"resource": RESOURCE + "#a"},
     "no URL": {"resource": "mcp"},
     "an empty audience": {"audience": []},
-    "what is no scope": {"required_scopes": ["two words"]},
+    "an invalid scope": {"required_scopes": ["two words"]},
     "a scope for clients": {"required_scopes": ["offline_access"]},
-    "what is no scope to ask for": {"scopes_supported": ['"']},
+    "an invalid supported scope": {"scopes_supported": ['"']},
     "another way of binding": {"dpop": "mtls"},
 }
 
