@@ -1,6 +1,6 @@
-"""A client and a server's shell around one handler, in either era, without a wire.
+"""A client and a server's request handling around one handler, without a wire.
 
-`Session` answers what it is asked in between; `Alone` calls again with the answers, as
+`Session` answers requests during a call; `NoSession` calls again with answers, as
 2026-07-28 has it, and keeps every request and result.
 """
 
@@ -32,7 +32,7 @@ ALL = {
     "sampling": {"tools": {}, "context": {}},
     "roots": {},
 }
-"""What a client declares that can be asked for everything."""
+"""The capabilities of a client that supports every kind of request."""
 
 CALL = {"name": "tool", "arguments": {"n": 1}}
 
@@ -45,7 +45,7 @@ def plain(value: Any) -> Any:
 
 
 async def run(handler, context):
-    """Run a handler as the server does; return its result, or the one that asks."""
+    """Run a handler as the server does; return its result or an input-required one."""
     request = context.request
     try:
         with context:
@@ -67,8 +67,8 @@ async def run(handler, context):
         request.close()
 
 
-class Told:
-    """What was told beside the answers."""
+class NotificationLog:
+    """Records the notifications sent besides the responses."""
 
     def __init__(self):
         self.all = []
@@ -86,12 +86,12 @@ class Session:
     def __init__(self, answer=None, *, revision=REVISIONS[3], capabilities=ALL):
         self.info = SessionFacts(revision, {"name": "c"}, capabilities)
         self.answer = answer
-        self.asked = []
-        self.told = Told()
+        self.requests = []
+        self.notifications = NotificationLog()
         self.services = Services(sealer=StateSealer(KEYS))
 
     async def _ask(self, method, params):
-        self.asked.append((method, plain(params)))
+        self.requests.append((method, plain(params)))
         outcome = self.answer(method, params)
         return await outcome if inspect.isawaitable(outcome) else outcome
 
@@ -104,7 +104,7 @@ class Session:
             self.info.revision,
             session=self.info,
             client_capabilities=self.info.client_capabilities,
-            notify=self.told,
+            notify=self.notifications,
             can_log=True,
             params=CALL,
             **more,
@@ -115,7 +115,7 @@ class Session:
         return (await run(handler, self.context(**more)))["value"]
 
 
-class Alone:
+class NoSession:
     """A client of 2026-07-28; `answer` gets method and params and returns an answer."""
 
     def __init__(
@@ -134,8 +134,8 @@ class Alone:
         self.info = RequestInfo(principal=principal)
         self.method = method
         self.params = params
-        self.told = Told()
-        self.asked = []
+        self.notifications = NotificationLog()
+        self.requests = []
         self.results = []
 
     def context(self, meta=None, ask=None, **members):
@@ -146,7 +146,7 @@ class Alone:
             LATEST,
             session=None,
             client_capabilities=self.capabilities,
-            notify=self.told,
+            notify=self.notifications,
             can_log=True,
             params={**self.params, **members},
             info=self.info,
@@ -163,18 +163,18 @@ class Alone:
         self.results.append(result)
         return result
 
-    async def go_on(self, handler, before, responses):
+    async def retry(self, handler, before, responses):
         """Make the request again, with the state of a result and some answers."""
         state = before["requestState"]
         return await self.send(handler, requestState=state, inputResponses=responses)
 
     async def call(self, handler, **more):
-        """Call until there is a result that asks nothing; return its value."""
+        """Call until a result needs no more input; return its value."""
         result = await self.send(handler, **more)
         while result.get("resultType") == "input_required":
             responses = {}
             for key, question in result["inputRequests"].items():
-                self.asked.append((question["method"], question["params"]))
+                self.requests.append((question["method"], question["params"]))
                 responses[key] = self.answer(question["method"], question["params"])
             result = await self.send(
                 handler,
@@ -185,7 +185,7 @@ class Alone:
         return result["value"]
 
 
-def person(method, params):
+def answer_all(method, params):
     """Answer as a user, a model and a list of roots."""
     if method == "roots/list":
         return {"roots": [{"uri": "file:///work"}]}
@@ -198,7 +198,7 @@ def person(method, params):
     return {"action": "accept", "content": {"text": params["message"]}}
 
 
-async def turn(times=3):
-    """Let the loop go on."""
+async def yield_to_loop(times=3):
+    """Run some iterations of the event loop."""
     for _ in range(times):
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""A client by hand: it sends the bytes a test wants and shows what came back."""
+"""A raw client: it sends the given messages and keeps the lines it receives."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ def session(version="2025-11-25"):
 
 
 def request(id, method, params=None, meta=None, **more):
-    """Return a request; with `meta` it stands alone."""
+    """Return a request; with `meta` it is a stateless one."""
     message = {"jsonrpc": "2.0", "id": id, "method": method}
     if params is not None or meta is not None:
         message["params"] = dict(params or {})
@@ -70,7 +70,7 @@ def server(methods=None, capabilities=None, **options):
 
 
 class Hand(Duplex):
-    """The server's end of a connection whose other end is the test."""
+    """The server's end of a connection; the test is the client's end."""
 
     def __init__(self, dispatcher, version=None):
         self.connection = ServerConnection(dispatcher)
@@ -100,7 +100,7 @@ class Hand(Duplex):
         return self.lines[self._seen - 1]
 
     def rest(self):
-        """Return the lines that nobody took."""
+        """Return the lines that were not taken yet."""
         lines, self._seen = self.lines[self._seen :], len(self.lines)
         return lines
 
@@ -115,10 +115,10 @@ class Hand(Duplex):
     async def ask(self, *messages):
         """Send messages and return as many lines as there are messages."""
         self.send(*messages)
-        await asyncio.sleep(0)  # over any transport an answer takes a turn of the loop
+        await asyncio.sleep(0)  # over any transport an answer takes a loop iteration
         return [await self.next() for _ in messages]
 
     async def settled(self):
-        """Wait until no handler runs, and return the lines that nobody took."""
+        """Wait until no handler runs, and return the lines that were not taken yet."""
         await self.connection.settle(PATIENCE)
         return self.rest()

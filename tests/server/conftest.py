@@ -1,4 +1,4 @@
-"""Lets the tests of the server find the helper module beside them."""
+"""Puts the helper modules of these tests on the path."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One request to a server, in either era, and what the server says to it."""
+"""Helpers that send one request to a server, in either era."""
 
 import attrs
 import httpx
@@ -12,21 +12,21 @@ from mcpwire.testing import AsgiTransport
 
 
 async def answer(server, method, **params):
-    """Return the answer to one request that stands alone."""
+    """Return the response to one stateless request."""
     hand = Hand(server.dispatcher)
-    [found] = await hand.ask(modern(1, method, params))
-    return found
+    [response] = await hand.ask(modern(1, method, params))
+    return response
 
 
 async def result(server, method, **params):
-    """Return the result of one request that stands alone, without the server's name."""
-    found = dict((await answer(server, method, **params))["result"])
-    del found["_meta"], found["resultType"]
-    return found
+    """Return the result of one stateless request, without the server's name."""
+    response = dict((await answer(server, method, **params))["result"])
+    del response["_meta"], response["resultType"]
+    return response
 
 
 async def error(server, method, **params):
-    """Return the error of one request that stands alone."""
+    """Return the error of one stateless request."""
     return (await answer(server, method, **params))["error"]
 
 
@@ -35,10 +35,10 @@ async def code(server, method, **params):
 
 
 async def in_session(server, version, method, **params):
-    """Return the answer to one request in a session of that revision."""
+    """Return the response to one request in a session of that revision."""
     hand = Hand(server.dispatcher, version)
-    [found] = await hand.ask(request(1, method, params))
-    return found
+    [response] = await hand.ask(request(1, method, params))
+    return response
 
 
 @attrs.frozen
@@ -51,7 +51,7 @@ class Somebody:
 
 
 async def over_http(server, method, *, scopes=None, **params):
-    """Return the result of a request over HTTP; ``None`` for scopes: by nobody."""
+    """Return the result of a request over HTTP; scopes ``None``: not authenticated."""
     principal = None if scopes is None else Somebody(frozenset(scopes))
     dispatcher = server.dispatcher
     sent = {**params, "_meta": META}
@@ -75,19 +75,19 @@ async def client_at(stack, app, address, **options):
 
 
 def reading(value, **options):
-    """Return a server whose one resource is made by a function that returns that."""
+    """Return a server with one resource, whose function returns `value`."""
     server = Server("s")
     server.add_resource("a://b", lambda: value, name="b", **options)
     return server
 
 
 async def contents(server, uri="a://b"):
-    """Return what reading a resource gives."""
+    """Return the contents of a resource."""
     return (await result(server, "resources/read", uri=uri))["contents"]
 
 
 def sees(*names):
-    """Return a predicate: who calls itself so sees the component."""
+    """Return a predicate: clients with these names see the component."""
 
     def visible(context: Context, component):
         return context.client_info["name"] in names

@@ -1,4 +1,4 @@
-"""Arguments against a schema by hand, where jsonschema-rs is not installed."""
+"""Validation of arguments without jsonschema-rs."""
 
 import sys
 
@@ -42,14 +42,14 @@ def convert(monkeypatch):
         ({"anything": [None]}, {"count": 3, "anything": [None]}),
     ],
 )
-def test_what_fits_passes_with_the_defaults_filled_in(convert, given, filled):
+def test_valid_arguments_pass_with_defaults_filled_in(convert, given, filled):
     checked = convert(SCHEMA, {"text": "", **given})
     assert checked == {"text": "", **filled}
     assert type(checked["count"]) is int
 
 
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("given", "reason"),
     [
         ([], "arguments: expected object, got array"),
         ({}, "text is missing"),
@@ -70,14 +70,14 @@ def test_what_fits_passes_with_the_defaults_filled_in(convert, given, filled):
         ({"text": "", "x" * 10_000: 1}, f"unknown argument '{'x' * 100}…'"),
     ],
 )
-def test_what_does_not_fit_is_named_with_its_reason(convert, given, why):
+def test_invalid_argument_is_reported_with_its_reason(convert, given, reason):
     with pytest.raises(BadArguments) as caught:
         convert(SCHEMA, given)
-    assert str(caught.value).startswith(why)
+    assert str(caught.value).startswith(reason)
 
 
 @pytest.mark.parametrize(
-    ("rule", "fits", "breaks", "why"),
+    ("rule", "fits", "breaks", "reason"),
     [
         ({"type": ["string", "null"]}, [None, "x"], [1], "expected string or null"),
         ({"enum": ["x", 1]}, ["x", 1, 1.0], [True, "y"], "expected one of 'x', 1"),
@@ -87,10 +87,10 @@ def test_what_does_not_fit_is_named_with_its_reason(convert, given, why):
         (True, [1, "x", None], [], ""),
     ],
 )
-def test_a_rule_says_what_it_says_and_no_more(convert, rule, fits, breaks, why):
+def test_schema_keyword_refuses_only_bad_values(convert, rule, fits, breaks, reason):
     schema = {"type": "object", "properties": {"a": rule}}
     for value in fits:
         assert convert(schema, {"a": value, "b": 1}) == {"a": value, "b": 1}
     for value in breaks:
-        with pytest.raises(BadArguments, match=f"a: {why}"):
+        with pytest.raises(BadArguments, match=f"a: {reason}"):
             convert(schema, {"a": value})

@@ -1,4 +1,4 @@
-"""A server in the memory of a blocking client, whose threads take turns at its loop."""
+"""An in-memory server of a blocking client whose threads share its loop."""
 
 import threading
 
@@ -28,25 +28,27 @@ def server():
 
 
 def in_thread(function):
-    found = []
-    thread = threading.Thread(target=lambda: found.append(function()))
+    results = []
+    thread = threading.Thread(target=lambda: results.append(function()))
     thread.start()
     thread.join(BOUND_S)
-    return found[0]
+    return results[0]
 
 
-def test_progress_comes_before_the_result_from_any_thread(server):
-    seen = []
+def test_progress_arrives_before_the_result_in_any_thread(server):
+    updates = []
 
     def call():
-        return client.call_tool("work", on_progress=lambda *told: seen.append(told))
+        return client.call_tool(
+            "work", on_progress=lambda *update: updates.append(update)
+        )
 
     with mcpwire.sync.Client(server) as client:
         assert call().text == in_thread(call).text == "done"
-    assert len(seen) == 2
+    assert len(updates) == 2
 
 
-def test_what_would_stop_the_loop_is_refused_in_any_thread(server):
+def test_sync_call_from_async_handler_fails_in_any_thread(server):
     with mcpwire.sync.Client(server, timeout=BOUND_S) as client:
         result = in_thread(lambda: client.call_tool("asks_wrongly"))
     assert result.is_error

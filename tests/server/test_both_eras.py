@@ -1,7 +1,7 @@
-"""The same handler asks a session's client, and one that calls again with answers."""
+"""The same handler requests input from a session's client and a stateless one."""
 
 import pytest
-from asking_rig import ALL, Alone, Session, person
+from asking_rig import ALL, NoSession, Session, answer_all
 
 from mcpwire.errors import (
     InternalError,
@@ -23,7 +23,7 @@ FORM = {
     "required": ["text"],
 }
 
-ERAS = pytest.mark.parametrize("client", [Session, Alone])
+ERAS = pytest.mark.parametrize("client", [Session, NoSession])
 
 
 async def everything(ctx):
@@ -43,8 +43,8 @@ async def everything(ctx):
 
 @ERAS
 @pytest.mark.rule("MRTR-01", "MRTR-03", "MRTR-05")
-async def test_a_handler_asks_for_everything_one_after_the_other(client):
-    peer = client(person)
+async def test_handler_requests_every_kind_of_input_in_sequence(client):
+    peer = client(answer_all)
     assert await peer.call(everything) == [
         "accept",
         {"text": "Who?"},
@@ -53,7 +53,7 @@ async def test_a_handler_asks_for_everything_one_after_the_other(client):
         "re: Hello",
         ["file:///work"],
     ]
-    assert [method for method, _ in peer.asked] == [
+    assert [method for method, _ in peer.requests] == [
         "elicitation/create",
         "elicitation/create",
         "sampling/createMessage",
@@ -62,14 +62,14 @@ async def test_a_handler_asks_for_everything_one_after_the_other(client):
 
 
 @ERAS
-async def test_a_plain_function_asks_from_its_thread(client):
+async def test_sync_handler_requests_input_from_its_thread(client):
     def handler(ctx):
         name = ctx.sync.elicit("Who?", FORM).content["text"]
         visit = ctx.sync.elicit_url("Pay", "https://example.com/pay")
         text = ctx.sync.sample("Hello", max_tokens=5).text
         return [name, visit.action, text, [root.uri for root in ctx.sync.roots()]]
 
-    assert await client(person).call(handler) == [
+    assert await client(answer_all).call(handler) == [
         "Who?",
         "accept",
         "re: Hello",
@@ -80,15 +80,15 @@ async def test_a_plain_function_asks_from_its_thread(client):
 @ERAS
 @pytest.mark.rule("ELIC-09")
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_a_user_who_does_not_agree_is_an_answer(client, action):
+async def test_declined_elicitation_is_returned_as_an_answer(client, action):
     async def handler(ctx):
         form = await ctx.elicit("Who?", FORM)
         visit = await ctx.elicit_url("Pay", "https://example.com/pay")
         shown = [form.action, form.accepted, form.content, form.value]
         return [*shown, visit.action, visit.accepted]
 
-    said = {"action": action, "content": {"text": "not to be looked at"}}
-    assert await client(lambda *_: said).call(handler) == [
+    declined = {"action": action, "content": {"text": "not to be looked at"}}
+    assert await client(lambda *_: declined).call(handler) == [
         action,
         False,
         None,
@@ -100,21 +100,21 @@ async def test_a_user_who_does_not_agree_is_an_answer(client, action):
 
 @ERAS
 @pytest.mark.rule("SAMP-11")
-async def test_a_conversation_holds_its_own_messages_only(client):
+async def test_each_sampling_request_has_only_its_own_messages(client):
     async def handler(ctx):
         await ctx.sample("one")
         await ctx.sample([SamplingMessage("assistant", TextContent("x")), "two"])
 
-    peer = client(person)
+    peer = client(answer_all)
     await peer.call(handler)
     sent = [
         [message["content"]["text"] for message in params["messages"]]
-        for _, params in peer.asked
+        for _, params in peer.requests
     ]
     assert sent == [["one"], ["x", "two"]]
 
 
-# --- what a client cannot be asked
+# --- requests the client cannot answer
 
 ASKS = {
     "elicitation.form": lambda ctx: ctx.elicit("Who?", FORM),
@@ -127,10 +127,10 @@ ASKS = {
 }
 
 
-def handler_of(what):
+def unsupported_request(feature):
     async def handler(ctx):
-        assert not ctx.can(what)
-        return await ASKS[what](ctx)
+        assert not ctx.can(feature)
+        return await ASKS[feature](ctx)
 
     return handler
 
@@ -138,7 +138,7 @@ def handler_of(what):
 @pytest.mark.rule("META-10", "MRTR-06")
 @pytest.mark.case("C07")
 @pytest.mark.parametrize(
-    ("what", "capabilities", "required"),
+    ("feature", "capabilities", "required"),
     [
         ("elicitation.form", {}, {"elicitation": {"form": {}}}),
         (
@@ -152,20 +152,20 @@ def handler_of(what):
         ("roots", {"sampling": {}}, {"roots": {}}),
     ],
 )
-async def test_what_was_not_declared_with_the_request_is_refused_by_its_name(
-    what, capabilities, required
+async def test_stateless_input_without_the_capability_names_it(
+    feature, capabilities, required
 ):
-    peer = Alone(person, capabilities=capabilities)
+    peer = NoSession(answer_all, capabilities=capabilities)
     with pytest.raises(MissingCapability) as caught:
-        await peer.call(handler_of(what))
+        await peer.call(unsupported_request(feature))
     assert caught.value.data == {"requiredCapabilities": required}
-    assert peer.asked == []
+    assert peer.requests == []
 
 
 @pytest.mark.rule("ELIC-02", "SAMP-02")
 @pytest.mark.case("C07")
 @pytest.mark.parametrize(
-    ("what", "revision", "capabilities"),
+    ("feature", "revision", "capabilities"),
     [
         ("elicitation.form", NOV_2025, {}),
         ("elicitation.form", MAR_2025, ALL),
@@ -177,26 +177,26 @@ async def test_what_was_not_declared_with_the_request_is_refused_by_its_name(
         ("roots", NOV_2025, {}),
     ],
 )
-async def test_what_a_session_did_not_declare_is_never_sent(
-    what, revision, capabilities
+async def test_session_request_without_the_capability_is_not_sent(
+    feature, revision, capabilities
 ):
-    peer = Session(person, revision=revision, capabilities=capabilities)
+    peer = Session(answer_all, revision=revision, capabilities=capabilities)
     with pytest.raises(ToolError, match="which this one does not"):
-        await peer.call(handler_of(what))
+        await peer.call(unsupported_request(feature))
     with pytest.raises(InternalError, match="which this one does not"):
-        await peer.call(handler_of(what), method="prompts/get")
-    assert peer.asked == []
+        await peer.call(unsupported_request(feature), method="prompts/get")
+    assert peer.requests == []
 
 
 @ERAS
-async def test_what_the_client_declared_can_be_asked(client):
+async def test_can_is_true_for_declared_capabilities(client):
     async def handler(ctx):
-        return [ctx.can(what) for what in ASKS]
+        return [ctx.can(feature) for feature in ASKS]
 
-    assert await client(person).call(handler) == [True] * len(ASKS)
+    assert await client(answer_all).call(handler) == [True] * len(ASKS)
 
 
-async def test_where_no_question_reaches_the_client_nothing_can_be_asked():
+async def test_session_without_a_request_channel_cannot_request_input():
     context = Session(None).context()
     assert not context.can("sampling")
     with pytest.raises(LocalProtocolError):
@@ -204,53 +204,51 @@ async def test_where_no_question_reaches_the_client_nothing_can_be_asked():
 
 
 @pytest.mark.rule("MRTR-02")
-async def test_only_calls_prompts_and_resources_may_ask_with_their_result():
+async def test_only_calls_prompts_and_resources_can_request_input():
     for method in ("tools/call", "prompts/get", "resources/read"):
-        peer = Alone(person, method=method)
+        peer = NoSession(answer_all, method=method)
         assert await peer.call(everything)
 
     async def handler(ctx):
         assert not ctx.can("sampling")
         return await ctx.sample("Hello")
 
-    peer = Alone(person, method="completion/complete")
+    peer = NoSession(answer_all, method="completion/complete")
     with pytest.raises(LocalProtocolError, match="cannot be asked"):
         await peer.call(handler)
 
 
-# --- what a session's client may answer instead
+# --- errors and malformed responses of a session's client
 
 
 @pytest.mark.parametrize(
-    ("what", "error", "said"),
+    ("feature", "error", "message"),
     [
         ("roots", RPCError("User rejected", code=-1), r"refused .*: User rejected"),
         ("sampling", RPCError("User rejected", code=-1), r"refused .*: User rejected"),
         ("roots", RPCError("", code=-32601), "error -32601"),
     ],
-    ids=["roots", "sampling", "without words"],
+    ids=["roots", "sampling", "without a message"],
 )
-async def test_a_client_that_refuses_makes_the_tool_fail_with_its_words(
-    what, error, said
-):
+async def test_client_error_fails_the_tool_with_its_message(feature, error, message):
     def refuse(method, params):
         raise error
 
-    with pytest.raises(ToolError, match=said):
-        await Session(refuse).call(asking_for(what))
+    with pytest.raises(ToolError, match=message):
+        await Session(refuse).call(requesting(feature))
 
 
-async def test_a_client_that_does_not_answer_in_time_makes_the_tool_fail():
+async def test_client_request_timeout_fails_the_tool():
     def late(method, params):
         raise RequestTimeout(method=method, timeout=1.0, elapsed=1.0)
 
     with pytest.raises(ToolError, match="did not answer 'roots/list' in time"):
-        await Session(late).call(asking_for("roots"))
+        await Session(late).call(requesting("roots"))
 
 
-def asking_for(what):
+def requesting(feature):
     async def handler(ctx):
-        return await ASKS[what](ctx)
+        return await ASKS[feature](ctx)
 
     return handler
 
@@ -270,20 +268,18 @@ MALFORMED = [
 
 
 @pytest.mark.rule("MRTR-17", "ELIC-20")
-@pytest.mark.parametrize(("what", "answer"), MALFORMED)
-async def test_a_malformed_answer_is_an_error_of_the_request_that_brought_it(
-    what, answer
-):
-    peer = Alone(lambda *_: answer)
+@pytest.mark.parametrize(("feature", "answer"), MALFORMED)
+async def test_malformed_input_response_is_invalid_params(feature, answer):
+    peer = NoSession(lambda *_: answer)
     with pytest.raises(InvalidParams, match=r"params\.inputResponses\["):
-        await peer.call(asking_for(what))
+        await peer.call(requesting(feature))
 
 
-@pytest.mark.parametrize(("what", "answer"), MALFORMED)
-async def test_a_malformed_answer_in_a_session_makes_the_tool_fail(what, answer):
+@pytest.mark.parametrize(("feature", "answer"), MALFORMED)
+async def test_malformed_client_response_in_a_session_fails_the_tool(feature, answer):
     peer = Session(lambda *_: answer)
     with pytest.raises(ToolError, match="is malformed"):
-        await peer.call(asking_for(what))
+        await peer.call(requesting(feature))
 
 
 # --- keys
@@ -291,54 +287,54 @@ async def test_a_malformed_answer_in_a_session_makes_the_tool_fail(what, answer)
 
 @ERAS
 @pytest.mark.rule("MRTR-04")
-async def test_each_question_of_a_call_needs_its_own_key(client):
+async def test_duplicate_input_key_in_a_call_is_refused(client):
     async def handler(ctx):
         await ctx.roots(key="same")
         await ctx.elicit("Who?", FORM, key="same")
 
     with pytest.raises(ValueError, match="needs its own key, got 'same'"):
-        await client(person).call(handler)
+        await client(answer_all).call(handler)
 
 
 @ERAS
 @pytest.mark.parametrize("key", ["", 7, b"k"])
-async def test_a_key_is_a_name(client, key):
+async def test_input_key_must_be_a_nonempty_string(client, key):
     async def handler(ctx):
         await ctx.roots(key=key)
 
     with pytest.raises(ValueError, match="key must be a name"):
-        await client(person).call(handler)
+        await client(answer_all).call(handler)
 
 
 # --- tasks
 
 
-async def test_a_task_asks_in_between_at_any_revision():
+async def test_task_handler_requests_input_at_the_latest_revision():
     """The tasks extension gives a handler a request that reaches its client."""
-    peer = Alone()
+    peer = NoSession()
 
     async def ask(method, params):
-        peer.asked.append(method)
-        return person(method, params)
+        peer.requests.append(method)
+        return answer_all(method, params)
 
     context = peer.context(ask=ask)
     assert (await everything(context))[0] == "accept"
-    assert len(peer.asked) == 4
+    assert len(peer.requests) == 4
 
 
-async def test_conversations_that_are_none_are_refused_before_anybody_is_asked():
+async def test_malformed_sampling_prompt_is_refused_before_sending():
     for prompt in ([], 7, {"role": 1}, {"type": "text"}, [None]):
 
         async def handler(ctx, prompt=prompt):
             await ctx.sample(prompt)
 
-        peer = Alone(person)
+        peer = NoSession(answer_all)
         with pytest.raises(LocalProtocolError, match="sampling"):
             await peer.call(handler)
-        assert peer.asked == []
+        assert peer.requests == []
 
 
-async def test_a_prompt_may_be_given_in_any_form():
+async def test_sampling_prompt_accepts_strings_blocks_and_messages():
     async def handler(ctx):
         block = {"type": "text", "text": "d"}
         prompt = ["a", TextContent("b"), {"role": "assistant", "content": block}, block]
@@ -352,9 +348,9 @@ async def test_a_prompt_may_be_given_in_any_form():
         )
         return answer.text
 
-    peer = Alone(person)
+    peer = NoSession(answer_all)
     assert await peer.call(handler) == "re: d"
-    params = peer.asked[0][1]
+    params = peer.requests[0][1]
     assert [message["role"] for message in params["messages"]] == [
         "user",
         "user",

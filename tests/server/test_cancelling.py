@@ -1,25 +1,25 @@
-"""What becomes of a handler whose request nobody wants answered any more."""
+"""Handlers of cancelled requests."""
 
 import asyncio
 import threading
 
 import pytest
-from asking_rig import Session, person, run
+from asking_rig import Session, answer_all, run
 
 from mcpwire.errors import LocalProtocolError
 
-SECONDS = 30
-"""Longer than anything here takes; only a defect waits so long."""
+TIMEOUT_S = 30
+"""Longer than any step here takes; only a defect reaches it."""
 
 
 @pytest.mark.rule("CAN-05")
 @pytest.mark.case("F01")
-async def test_a_handler_that_is_cancelled_stops_where_it_waits():
+async def test_cancelled_async_handler_stops_at_its_await():
     stopped = asyncio.Event()
-    asked = asyncio.Event()
+    requested = asyncio.Event()
 
-    async def never(method, params):
-        asked.set()
+    async def never_answer(method, params):
+        requested.set()
         await asyncio.Event().wait()
 
     async def handler(ctx):
@@ -28,8 +28,8 @@ async def test_a_handler_that_is_cancelled_stops_where_it_waits():
         finally:
             stopped.set()
 
-    task = asyncio.create_task(Session(never).call(handler))
-    await asyncio.wait_for(asked.wait(), SECONDS)
+    task = asyncio.create_task(Session(never_answer).call(handler))
+    await asyncio.wait_for(requested.wait(), TIMEOUT_S)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -38,12 +38,12 @@ async def test_a_handler_that_is_cancelled_stops_where_it_waits():
 
 @pytest.mark.rule("CAN-05")
 @pytest.mark.case("F01")
-async def test_a_thread_that_waits_for_an_answer_is_woken_when_nobody_wants_it():
-    asked = asyncio.Event()
+async def test_cancelling_wakes_a_thread_waiting_for_a_response():
+    requested = asyncio.Event()
     woken = threading.Event()
 
-    async def never(method, params):
-        asked.set()
+    async def never_answer(method, params):
+        requested.set()
         await asyncio.Event().wait()
 
     def handler(ctx):
@@ -53,30 +53,30 @@ async def test_a_thread_that_waits_for_an_answer_is_woken_when_nobody_wants_it()
             woken.set()
             raise
 
-    context = Session(never).context()
+    context = Session(never_answer).context()
     task = asyncio.create_task(run(handler, context))
-    await asyncio.wait_for(asked.wait(), SECONDS)
+    await asyncio.wait_for(requested.wait(), TIMEOUT_S)
     context.request.is_cancelled = True
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await asyncio.to_thread(woken.wait, SECONDS)
+    assert await asyncio.to_thread(woken.wait, TIMEOUT_S)
 
 
 @pytest.mark.rule("CAN-05")
 @pytest.mark.case("F01")
-async def test_a_thread_sees_that_it_is_over_and_asks_nobody_any_more():
-    peer = Session(person)
-    begun, go_on, done = threading.Event(), threading.Event(), threading.Event()
+async def test_cancelled_thread_sees_it_and_sends_no_requests():
+    peer = Session(answer_all)
+    started, resume, done = threading.Event(), threading.Event(), threading.Event()
     outcomes = []
 
     def handler(ctx):
-        begun.set()
-        go_on.wait(SECONDS)
+        started.set()
+        resume.wait(TIMEOUT_S)
         outcomes.append(ctx.is_cancelled)
-        for end in (ctx.raise_if_cancelled, ctx.sync.roots):
+        for check in (ctx.raise_if_cancelled, ctx.sync.roots):
             try:
-                end()
+                check()
             except asyncio.CancelledError:
                 outcomes.append("cancelled")
         done.set()
@@ -84,20 +84,20 @@ async def test_a_thread_sees_that_it_is_over_and_asks_nobody_any_more():
     context = peer.context()
     context.raise_if_cancelled()
     task = asyncio.create_task(run(handler, context))
-    assert await asyncio.to_thread(begun.wait, SECONDS)
+    assert await asyncio.to_thread(started.wait, TIMEOUT_S)
     context.request.is_cancelled = True
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    go_on.set()
-    assert await asyncio.to_thread(done.wait, SECONDS)
+    resume.set()
+    assert await asyncio.to_thread(done.wait, TIMEOUT_S)
     assert outcomes == [True, "cancelled", "cancelled"]
-    assert peer.asked == []
+    assert peer.requests == []
 
 
-async def test_the_loops_own_thread_must_not_wait():
+async def test_sync_request_in_the_loop_thread_is_refused():
     async def handler(ctx):
         ctx.sync.roots()
 
     with pytest.raises(LocalProtocolError, match="must not: await"):
-        await Session(person).call(handler)
+        await Session(answer_all).call(handler)

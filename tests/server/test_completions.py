@@ -1,4 +1,4 @@
-"""Completion by functions and choices: a hundred values at most, and never a guess."""
+"""Completion by functions and choices: at most a hundred values, no guesses."""
 
 import enum
 import threading
@@ -53,7 +53,7 @@ def template(uri=TEMPLATE):
 
 
 async def complete(server, ref, name, value, **context):
-    """Return the completion of an argument, others being known."""
+    """Return the completion of an argument; the context names the others."""
     params = {"ref": ref, "argument": {"name": name, "value": value}}
     if context:
         params["context"] = {"arguments": context}
@@ -79,7 +79,7 @@ async def values(server, ref, name, value, **context):
         (template("item://low/1"), "shelf", "l", ["low"]),
     ],
 )
-async def test_choices_complete_themselves(ref, name, typed, found):
+async def test_enum_literal_and_bool_choices_complete(ref, name, typed, found):
     assert await complete(new(), ref, name, typed) == {
         "values": found,
         "total": len(found),
@@ -88,7 +88,7 @@ async def test_choices_complete_themselves(ref, name, typed, found):
 
 
 @pytest.mark.case("F08")
-async def test_a_function_completes_and_knows_the_other_arguments():
+async def test_completion_function_receives_the_other_arguments():
     server = new()
 
     @server.completion("paint", "name")
@@ -100,7 +100,7 @@ async def test_a_function_completes_and_knows_the_other_arguments():
     assert found == ["red a0", "red a1"]
 
 
-async def test_a_function_goes_before_choices_and_is_known_before_its_prompt(server):
+async def test_function_precedes_choices_and_may_precede_its_prompt(server):
     @server.completion(TEMPLATE, "shelf")
     @server.completion("paint", "colour")
     def other(typed):
@@ -118,7 +118,7 @@ async def test_a_function_goes_before_choices_and_is_known_before_its_prompt(ser
     assert await values(server, template(), "shelf", "l") == ["L", "z"]
 
 
-async def test_a_function_may_take_the_context_and_dependencies():
+async def test_completion_function_takes_context_and_dependencies():
     server = new()
 
     def before():
@@ -131,7 +131,7 @@ async def test_a_function_may_take_the_context_and_dependencies():
     assert await values(server, prompt(), "name", "") == ["from hand"]
 
 
-async def test_a_plain_function_runs_in_a_thread():
+async def test_sync_completion_function_runs_in_a_thread():
     server, threads = new(), []
 
     @server.completion("paint", "name")
@@ -169,7 +169,7 @@ MANY = [str(n) for n in range(250)]
     ],
     ids=["many", "enough", "iterated", "one", "counted", "too many", "more"],
 )
-async def test_a_hundred_values_at_most_are_sent(given, completion):
+async def test_at_most_a_hundred_values_are_sent(given, completion):
     server = new()
     server.completion("paint", "name")(lambda value: given)
     assert await complete(server, prompt(), "name", "") == completion
@@ -177,7 +177,7 @@ async def test_a_hundred_values_at_most_are_sent(given, completion):
 
 @pytest.mark.rule("COMP-03")
 @pytest.mark.parametrize("given", ["text", [1], 7])
-async def test_a_function_that_gives_something_else_is_our_fault(given):
+async def test_invalid_completion_result_is_an_internal_error(given):
     server = new()
     server.completion("paint", "name")(lambda value: given)
     params = {"ref": prompt(), "argument": {"name": "name", "value": ""}}
@@ -208,16 +208,19 @@ REFUSED = {
         {"argument": {"value": ""}},
         "params.argument.name must be a string",
     ),
-    "a value that is no text": (
+    "a value that is not a string": (
         {"argument": {"name": "name", "value": 7}},
         "params.argument.value must be a string",
     ),
-    "a context that is none": ({"context": 7}, "params.context.arguments must be"),
-    "arguments that are none": (
+    "a context that is not an object": (
+        {"context": 7},
+        "params.context.arguments must be",
+    ),
+    "arguments that are not an object": (
         {"context": {"arguments": []}},
         "params.context.arguments must be",
     ),
-    "arguments that are no texts": (
+    "arguments that are not strings": (
         {"context": {"arguments": {"a": 1}}},
         "params.context.arguments must be",
     ),
@@ -227,7 +230,7 @@ REFUSED = {
 @pytest.mark.rule("COMP-03", "COMP-06")
 @pytest.mark.case("F08")
 @pytest.mark.parametrize("case", REFUSED)
-async def test_what_cannot_be_completed_is_refused_with_a_reason(case):
+async def test_invalid_completion_request_is_refused_with_a_reason(case):
     params, problem = REFUSED[case]
     params = {"ref": prompt(), "argument": ARGUMENT, **params}
     found = await error(new(), "completion/complete", **params)
@@ -236,12 +239,12 @@ async def test_what_cannot_be_completed_is_refused_with_a_reason(case):
 
 
 @pytest.mark.parametrize("context", [None, {}, {"arguments": {}}, {"arguments": None}])
-async def test_there_may_be_no_context(context):
+async def test_completion_context_is_optional(context):
     params = {"ref": prompt(), "argument": ARGUMENT, "context": context}
     assert await result(new(), "completion/complete", **params)
 
 
-async def test_old_sessions_complete_as_well():
+async def test_completion_works_in_sessions_of_old_revisions():
     params = {"ref": prompt(), "argument": {"name": "colour", "value": "b"}}
     for version in ("2024-11-05", "2025-06-18"):
         found = await in_session(new(), version, "completion/complete", **params)
@@ -250,7 +253,7 @@ async def test_old_sessions_complete_as_well():
 
 @pytest.mark.rule("COMP-06")
 @pytest.mark.parametrize(("name", "is_there"), [("Ada", True), ("Bob", False)])
-async def test_what_somebody_does_not_see_is_not_completed(server, name, is_there):
+async def test_hidden_components_are_not_completed(server, name, is_there):
     @server.prompt(visible=sees("Ada"))
     def paint(colour: Colour) -> str:
         return "x"
@@ -272,7 +275,7 @@ async def test_what_somebody_does_not_see_is_not_completed(server, name, is_ther
 
 
 @pytest.mark.rule("COMP-06")
-async def test_scopes_are_needed_over_http(server):
+async def test_required_scopes_apply_over_http(server):
     @server.prompt(scopes=["use"])
     def paint(colour: Colour) -> str:
         return "x"
@@ -283,7 +286,7 @@ async def test_scopes_are_needed_over_http(server):
     assert await over_http(server, "completion/complete", **params, scopes=["use"])
 
 
-# Declared only where something completes...
+# The capability is declared only if an argument can be completed...
 
 
 def plain(server):
@@ -292,7 +295,7 @@ def plain(server):
 
 
 @pytest.mark.rule("COMP-01", "COMP-03")
-async def test_without_anything_that_completes_there_is_no_completion(server):
+async def test_no_completion_capability_without_completable_arguments(server):
     plain(server)
     described = await result(server, "server/discover")
     assert "completions" not in described["capabilities"]
@@ -320,14 +323,14 @@ def by_choice_of_a_template(server):
 @pytest.mark.parametrize(
     "add", [by_function, by_choice_of_a_prompt, by_choice_of_a_template]
 )
-async def test_the_capability_is_there_once_something_completes(server, add):
+async def test_completion_capability_is_declared_when_supported(server, add):
     plain(server)
     add(server)
     described = await result(server, "server/discover")
     assert described["capabilities"]["completions"] == {}
 
 
-async def test_a_mounted_servers_arguments_complete_under_its_prefix():
+async def test_mounted_arguments_complete_under_the_prefix():
     inner, outer = new(), Server("outer")
 
     @inner.completion("paint", "name")
@@ -340,7 +343,7 @@ async def test_a_mounted_servers_arguments_complete_under_its_prefix():
     assert await values(outer, template(), "shelf", "l") == ["low"]
 
 
-async def test_a_replaced_prompt_keeps_what_completes_it():
+async def test_replaced_components_keep_their_completions():
     server = new()
     server.completion("paint", "name")(lambda value: ["kept"])
     server.completion(TEMPLATE, "id")(lambda value: ["kept"])
@@ -358,7 +361,7 @@ async def test_a_replaced_prompt_keeps_what_completes_it():
 
 
 @pytest.mark.parametrize("reference", ["paint", TEMPLATE])
-def test_an_argument_must_be_there_and_is_completed_once(reference):
+def test_unknown_or_duplicate_completion_argument_is_refused(reference):
     server = new()
     with pytest.raises(ValueError, match="has no argument 'x'"):
         server.completion(reference, "x")(lambda value: [])
@@ -373,6 +376,6 @@ def nothing():
 
 
 @pytest.mark.parametrize("function", [nothing, lambda a, b, c: []])
-def test_a_function_takes_one_value_or_two(function):
+def test_completion_function_must_take_one_or_two_arguments(function):
     with pytest.raises(TypeError, match="must take what was typed"):
         new().completion("paint", "name")(function)

@@ -20,7 +20,7 @@ from mcpwire.versions import REVISIONS
 NAMES = [revision.name for revision in REVISIONS]
 AT_EACH_REVISION = pytest.mark.parametrize("revision", NAMES)
 PLAIN = ["echo", "add", "slow"]
-OFFERED = {
+INPUT_TOOLS = {
     "2024-11-05": ["haiku"],
     "2025-03-26": ["haiku"],
     "2025-06-18": ["order", "haiku"],
@@ -34,20 +34,20 @@ def connect(revision, **options):
     return Client(demo_dispatcher(), mode=revision, **options)
 
 
-def say(text):
+def model_reply(text):
     return lambda _: CreateMessageResult("assistant", TextContent(text), "m")
 
 
-def able(revision, *, form=lambda _: ORDER, url=lambda _: "accept", sample=None):
-    """Return a client that answers all that the tools ask."""
+def answering(revision, *, form=lambda _: ORDER, url=lambda _: "accept", sample=None):
+    """Return a client that answers every request of the tools."""
     elicitation = Elicitation(form=form, url=url)
     return connect(
-        revision, elicitation=elicitation, sampling=sample or say("old pond")
+        revision, elicitation=elicitation, sampling=sample or model_reply("old pond")
     )
 
 
 @AT_EACH_REVISION
-async def test_it_introduces_itself_and_lists_what_it_has(revision):
+async def test_server_info_and_lists_describe_the_demo(revision):
     async with connect(revision) as client:
         assert client.server_info.name == "mcpwire-demo"
         assert "echo" in client.instructions
@@ -70,8 +70,8 @@ async def test_it_introduces_itself_and_lists_what_it_has(revision):
 
 
 @AT_EACH_REVISION
-async def test_its_tools_do_what_they_say(revision):
-    message, heard = "a\u2028b\nc \N{GRINNING FACE}", []
+async def test_echo_add_and_slow_return_their_results(revision):
+    message, updates = "a\u2028b\nc \N{GRINNING FACE}", []
     async with connect(revision) as client:
         result = await client.call_tool("echo", {"message": message})
         assert (result.text, result.is_error) == (message, False)
@@ -89,17 +89,17 @@ async def test_its_tools_do_what_they_say(revision):
         result = await client.call_tool(
             "slow",
             {"steps": 3, "seconds": 0},
-            on_progress=lambda *step: heard.append(step),
+            on_progress=lambda *step: updates.append(step),
         )
         assert result.text == "3 steps in 0 seconds"
     has_message = revision != NAMES[0]
-    assert heard == [
+    assert updates == [
         (step, 3, f"step {step} of 3" if has_message else None) for step in (1, 2, 3)
     ]
 
 
 @pytest.mark.parametrize("revision", [NAMES[0], NAMES[-1]])
-async def test_slow_stops_when_it_is_cancelled(revision):
+async def test_cancelling_slow_stops_its_handler(revision):
     def handlers():
         names = [task.get_name() for task in asyncio.all_tasks()]
         return [name for name in names if name.startswith("mcpwire-request")]
@@ -118,7 +118,7 @@ async def test_slow_stops_when_it_is_cancelled(revision):
 
 
 @AT_EACH_REVISION
-async def test_it_completes_a_name(revision):
+async def test_name_argument_completes(revision):
     async with connect(revision) as client:
         template = ResourceTemplateReference("demo://greeting/{name}")
         for ref in (PromptReference("greet"), template):
@@ -127,7 +127,7 @@ async def test_it_completes_a_name(revision):
                 assert completion.values == found
 
 
-async def test_its_lists_may_be_kept_and_those_of_tools_for_oneself_only():
+async def test_tool_list_cache_is_private_and_prompt_list_is_public():
     async with connect(NAMES[-1]) as client:
         tools, prompts = (
             await client.list_tools_page(),
@@ -137,63 +137,65 @@ async def test_its_lists_may_be_kept_and_those_of_tools_for_oneself_only():
     assert (prompts.ttl_ms, prompts.cache_scope) == (3_600_000, "public")
 
 
-async def test_slow_logs_each_step_where_the_client_wants_it():
-    heard = []
-    async with Client(demo_dispatcher(), on_notification=heard.append) as client:
+async def test_slow_logs_each_step_at_log_level_debug():
+    updates = []
+    async with Client(demo_dispatcher(), on_notification=updates.append) as client:
         await client.call_tool("slow", {"steps": 1, "seconds": 0})
-        assert heard == []
+        assert updates == []
         await client.set_log_level("debug")
         await client.call_tool("slow", {"steps": 1, "seconds": 0})
-    assert [n.params.data for n in heard] == ["step 1 is done"]
+    assert [n.params.data for n in updates] == ["step 1 is done"]
 
 
-# Tools that ask...
+# Tools that request input...
 
 
 @AT_EACH_REVISION
-async def test_tools_that_ask_are_offered_to_clients_that_can_answer(revision):
-    async with able(revision) as client:
+async def test_input_tools_are_listed_only_for_capable_clients(revision):
+    async with answering(revision) as client:
         names = [tool.name for tool in await client.list_tools()]
-    assert names == PLAIN + OFFERED[revision]
+    assert names == PLAIN + INPUT_TOOLS[revision]
     async with connect(revision) as client:
         with pytest.raises(RPCError, match="no tool 'haiku'"):
             await client.call_tool("haiku", {"topic": "x"})
 
 
 @pytest.mark.parametrize("revision", NAMES[2:])
-async def test_an_order_is_what_the_form_says(revision):
-    asked = []
+async def test_order_result_contains_the_form_values(revision):
+    received = []
 
     def form(params):
-        asked.append(params.message)
+        received.append(params.message)
         return {"drink": "coffee", "cups": 2, "sugar": True, "note": "hot"}
 
-    async with able(revision, form=form) as client:
+    async with answering(revision, form=form) as client:
         result = await client.call_tool("order")
     assert (result.text, result.is_error) == ("2 x coffee, with sugar (hot)", False)
-    assert asked == ["What may we bring you?"]
+    assert received == ["What may we bring you?"]
 
 
 @pytest.mark.rule("ELIC-09")
 @pytest.mark.parametrize("revision", NAMES[2:])
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_without_an_answer_nothing_is_ordered(revision, action):
-    async with able(revision, form=lambda _: action, url=lambda _: action) as client:
+async def test_declined_or_cancelled_form_places_no_order(revision, action):
+    async with answering(
+        revision, form=lambda _: action, url=lambda _: action
+    ) as client:
         assert (await client.call_tool("order")).text == f"no order: {action}"
         if revision >= "2025-11-25":
             assert (await client.call_tool("pay")).text == f"no payment: {action}"
 
 
 @AT_EACH_REVISION
-async def test_a_haiku_is_what_the_model_says_and_a_payment_needs_consent(revision):
-    asked = []
+async def test_haiku_returns_the_sampled_text_and_pay_needs_consent(revision):
+    received = []
 
     def sample(params):
-        asked.append(params.messages[0].blocks[0].text)
-        return say("old pond")(params)
+        received.append(params.messages[0].blocks[0].text)
+        return model_reply("old pond")(params)
 
-    async with able(revision, sample=sample) as client:
+    async with answering(revision, sample=sample) as client:
         assert (await client.call_tool("haiku", {"topic": "frogs"})).text == "old pond"
-        if "pay" in OFFERED[revision]:
+        if "pay" in INPUT_TOOLS[revision]:
             assert (await client.call_tool("pay")).text == "agreed to pay"
-    assert asked == ["Write a haiku about frogs."]
+    assert received == ["Write a haiku about frogs."]

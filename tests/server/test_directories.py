@@ -1,4 +1,4 @@
-"""Files and folders: read anew, listed, completed, and never left."""
+"""Files and directories: read on each request, listed, completed, confined."""
 
 import base64
 import os
@@ -18,7 +18,7 @@ SECRET = "the password"
 
 @pytest.fixture
 def root(tmp_path):
-    """Return a folder beside a secret, with links to and fro."""
+    """Return a folder beside a secret file, with symlinks in and out."""
     (tmp_path / "secret.txt").write_text(SECRET)
     (tmp_path / "data-2").mkdir()
     (tmp_path / "data-2" / "near.txt").write_text(SECRET)
@@ -69,7 +69,7 @@ FILES = {
 
 @pytest.mark.parametrize("listed", [True, False])
 @pytest.mark.parametrize("path", FILES)
-async def test_every_file_is_read_by_its_path(root, path, listed):
+async def test_every_file_is_readable_by_its_path(root, path, listed):
     uri = f"file:///data/{path}"
     assert await read(served(root, listed=listed), uri) == {"uri": uri, **FILES[path]}
 
@@ -77,8 +77,8 @@ async def test_every_file_is_read_by_its_path(root, path, listed):
 OUTSIDE = {
     "a link out": "out.txt",
     "a folder linked out": "away/secret.txt",
-    "a folder that only begins so": "away/data-2/near.txt",
-    "back in by a way out": "away/data/a.txt/..",
+    "a folder with the same prefix": "away/data-2/near.txt",
+    "out of the folder and back in": "away/data/a.txt/..",
     "up": "../secret.txt",
     "up, encoded": "%2e%2e/secret.txt",
     "up, slash encoded": "..%2Fsecret.txt",
@@ -89,7 +89,7 @@ OUTSIDE = {
     "NUL": "a.txt%00",
     "hidden": ".env",
     "in a hidden folder": ".git/config",
-    "a link to what is hidden": "to-hidden.txt",
+    "a link to a hidden file": "to-hidden.txt",
     "a folder": "deep",
     "the folder itself": "itself",
     "a folder with its slash": "deep/",
@@ -108,7 +108,7 @@ OUTSIDE = {
 @pytest.mark.attack("S19")
 @pytest.mark.parametrize("has_descriptors", [True, False])
 @pytest.mark.parametrize("swapped", ["deep", "deep/Makefile"])
-def test_a_link_put_in_the_way_after_the_check_is_not_followed(
+def test_symlink_swapped_in_after_the_check_is_not_followed(
     root, swapped, has_descriptors, monkeypatch
 ):
     if not has_descriptors:
@@ -119,7 +119,7 @@ def test_a_link_put_in_the_way_after_the_check_is_not_followed(
     (root / swapped).rename(root / "moved")
     (root / swapped).symlink_to(root.parent if swapped == "deep" else "../a.txt")
     monkeypatch.setattr(folder, "locate", lambda path: found)
-    # Without descriptors of folders only the last name is looked at again.
+    # Without directory descriptors only the last component is checked again.
     is_seen = not has_descriptors and swapped == "deep"
     assert (folder.read_bytes("deep/Makefile") == SECRET.encode()) is is_seen
 
@@ -128,7 +128,7 @@ def test_a_link_put_in_the_way_after_the_check_is_not_followed(
 @pytest.mark.attack("S19")
 @pytest.mark.parametrize("listed", [True, False])
 @pytest.mark.parametrize("case", OUTSIDE)
-async def test_nothing_else_is_ever_read(root, case, listed):
+async def test_paths_outside_the_folder_or_hidden_are_refused(root, case, listed):
     uri = f"file:///data/{OUTSIDE[case]}"
     found = await answer(served(root, listed=listed), "resources/read", uri=uri)
     assert found["error"]["code"] == -32602
@@ -140,20 +140,20 @@ async def test_nothing_else_is_ever_read(root, case, listed):
 @pytest.mark.parametrize(
     "path", ["", "/", "..", ".", "../a", "a/../b", "a\\b", "/etc/passwd", "a\0", "a//b"]
 )
-def test_a_folder_trusts_no_path_whoever_gives_it(root, path):
+def test_folder_rejects_unsafe_paths_itself(root, path):
     folder = Folder(root)
     assert folder.read(path) is None
     assert folder.locate(path) is None
 
 
-async def test_what_is_hidden_is_there_where_that_is_wanted(root):
+async def test_hidden_option_serves_hidden_files(root):
     server = served(root, hidden=True)
     for path in (".env", ".git/config", "to-hidden.txt"):
         assert (await read(server, f"file:///data/{path}"))["text"] == SECRET
     assert await code(server, "resources/read", uri="file:///data/out.txt") == -32602
 
 
-async def test_files_are_listed_in_order_with_what_they_are(root):
+async def test_files_are_listed_in_order_with_their_types(root):
     server = served(root, tags=["t"], description="D", title="T")
     listed = (await result(server, "resources/list"))["resources"]
     assert [(each["name"], each.get("mimeType")) for each in listed] == [
@@ -175,7 +175,7 @@ async def test_files_are_listed_in_order_with_what_they_are(root):
     }
 
 
-async def test_a_folder_need_not_be_listed(root):
+async def test_listed_false_serves_a_template_without_a_list(root):
     server = served(root, listed=False, name="mine")
     assert (await result(server, "resources/list"))["resources"] == []
     [template] = (await result(server, "resources/templates/list"))["resourceTemplates"]
@@ -189,7 +189,7 @@ def test_too_many_files_are_not_listed(root, monkeypatch):
     assert served(root, listed=False)
 
 
-async def test_files_are_read_anew(root):
+async def test_each_read_sees_the_current_files(root):
     server = served(root)
     (root / "a.txt").write_text("changed")
     (root / "new.txt").write_text("new")
@@ -200,7 +200,7 @@ async def test_files_are_read_anew(root):
     assert await code(server, "resources/read", uri="file:///data/a.txt") == -32602
 
 
-async def test_a_file_that_is_too_large_is_an_error(root):
+async def test_reading_a_file_above_max_bytes_is_an_error(root):
     server = served(root, max_bytes=3)
     found = await answer(server, "resources/read", uri="file:///data/deep/Makefile")
     assert found["error"]["code"] == -32603
@@ -240,18 +240,18 @@ async def test_paths_are_completed_within_the_folder(root, typed, found):
     assert completed["completion"]["values"] == found
 
 
-def test_a_folder_must_be_there(root):
+def test_missing_folder_is_refused(root):
     with pytest.raises(NotADirectoryError, match="there is no folder"):
         served(root / "nowhere")
     with pytest.raises(NotADirectoryError, match="there is no folder"):
         served(root / "a.txt")
 
 
-def test_a_folder_says_where_it_is(root):
+def test_folder_repr_shows_its_path(root):
     assert repr(Folder(root)) == f"Folder({str(root.resolve())!r})"
 
 
-async def test_one_file_is_read_anew(root):
+async def test_each_read_of_a_single_file_sees_its_current_content(root):
     server = Server("s")
     server.add_file("notes://a", root / "a.txt", description="D")
     server.add_file("notes://in", root / "in.txt", name="n", mime_type="text/x")
@@ -272,7 +272,7 @@ async def test_one_file_is_read_anew(root):
     assert await code(server, "resources/read", uri="notes://a") == -32602
 
 
-async def test_a_file_that_became_something_else_is_not_there(root):
+async def test_file_replaced_by_a_pipe_is_not_found(root):
     server = Server("s")
     server.add_file("notes://a", root / "a.txt")
     (root / "a.txt").unlink()
@@ -280,7 +280,7 @@ async def test_a_file_that_became_something_else_is_not_there(root):
     assert await code(server, "resources/read", uri="notes://a") == -32602
 
 
-def test_a_file_must_be_there(root):
+def test_missing_or_irregular_file_is_refused(root):
     server = Server("s")
     for path in ("nothing.txt", "deep", "pipe"):
         with pytest.raises(FileNotFoundError, match="there is no file"):
@@ -288,15 +288,13 @@ def test_a_file_must_be_there(root):
 
 
 any_name = pytest.mark.skipif(
-    sys.platform != "linux", reason="the file system takes no such name"
+    sys.platform != "linux", reason="the file system does not allow such names"
 )
 
 
 @any_name
 @pytest.mark.attack("X09")
-async def test_names_that_are_not_utf8_are_left_out_with_one_line(
-    root, caplog, monkeypatch
-):
+async def test_non_utf8_names_are_omitted_with_one_log_line(root, caplog, monkeypatch):
     monkeypatch.setattr(LogLimit, "INTERVAL_S", 60.0)
     monkeypatch.setattr(log_limit, "shared", LogLimit())
     (root / "fold\udce9r").mkdir()
@@ -309,7 +307,7 @@ async def test_names_that_are_not_utf8_are_left_out_with_one_line(
     listed = (await result(server, "resources/list"))["resources"]
     found = {each["uri"].removeprefix("file:///data/") for each in listed}
     assert found == FILES.keys() - {"linked/Makefile"}
-    # Also those that come later.
+    # Also files created later.
     (root / "b\udce9.txt").write_text("x")
     reference = {"type": "ref/resource", "uri": "file:///data/{path*}"}
     argument = {"name": "path", "value": "b"}
@@ -325,7 +323,7 @@ async def test_names_that_are_not_utf8_are_left_out_with_one_line(
 
 @any_name
 @pytest.mark.attack("X09")
-async def test_a_folder_whose_own_name_is_not_utf8_is_served(tmp_path):
+async def test_folder_with_a_non_utf8_name_is_served(tmp_path):
     folder = tmp_path / "fold\udce9r"
     folder.mkdir()
     (folder / "a.txt").write_text("a")

@@ -1,4 +1,4 @@
-"""How a request opens decides its era; each row is sent by hand, over one stream."""
+"""The first request decides the era; each row is sent raw, over one stream."""
 
 import pytest
 from by_hand import (
@@ -67,7 +67,7 @@ ALONE = {
         request(1, "server/discover", {}, {k: META[k] for k in list(META)[:2]}),
         success(1, DISCOVERED),
     ),
-    "with a clientInfo that is none": (
+    "with a malformed clientInfo": (
         modern(1, "server/discover", **{CLIENT_KEY: "me"}),
         success(1, DISCOVERED),
     ),
@@ -83,7 +83,7 @@ ALONE = {
         request(1, "tools/list", {}, {CAPABILITIES_KEY: {}}),
         failure(1, -32602, f"params._meta needs {VERSION_KEY}, a string"),
     ),
-    "a version that is no string": (
+    "a version that is not a string": (
         modern(1, "tools/list", **{VERSION_KEY: 2026}),
         failure(1, -32602, f"params._meta needs {VERSION_KEY}, a string"),
     ),
@@ -91,15 +91,15 @@ ALONE = {
         request(1, "tools/list", {}, {VERSION_KEY: "2026-07-28"}),
         failure(1, -32602, f"params._meta needs {CAPABILITIES_KEY}, an object"),
     ),
-    "capabilities that are no object": (
+    "capabilities that are not an object": (
         modern(1, "tools/list", **{CAPABILITIES_KEY: []}),
         failure(1, -32602, f"params._meta needs {CAPABILITIES_KEY}, an object"),
     ),
-    "what is missing counts before what is unsupported": (
+    "missing capabilities are reported before the version": (
         request(1, "tools/list", {}, {VERSION_KEY: "1999-01-01"}),
         failure(1, -32602, f"params._meta needs {CAPABILITIES_KEY}, an object"),
     ),
-    "an unknown version counts before an unknown method": (
+    "an unknown version is reported before the method": (
         modern(1, "no/such", **{VERSION_KEY: "1999-01-01"}),
         unsupported(1, "1999-01-01"),
     ),
@@ -115,12 +115,12 @@ ALONE = {
         modern(1, "notifications/cancelled"),
         unknown(1, "notifications/cancelled", "2026-07-28"),
     ),
-    "_meta that is no object": (
+    "_meta that is not an object": (
         request(1, "tools/list", {"_meta": 7}),
         failure(1, -32602, "params._meta must be an object"),
     ),
 }
-"""Whatever came before: what was asked, what is answered."""
+"""Requests and their responses, with or without a session."""
 
 REMOVED = [
     "initialize",
@@ -136,18 +136,16 @@ REMOVED = [
 )
 @pytest.mark.parametrize("version", [None, "2025-11-25"], ids=["fresh", "in a session"])
 @pytest.mark.parametrize("name", ALONE)
-async def test_a_request_that_names_a_version_stands_alone(name, version):
-    asked, expected = ALONE[name]
+async def test_request_with_a_version_in_meta_is_stateless(name, version):
+    message, expected = ALONE[name]
     wire = hand(version)
-    assert await wire.ask(asked) == [expected]
+    assert await wire.ask(message) == [expected]
 
 
 @pytest.mark.rule("PING-03", "VER-10")
 @pytest.mark.parametrize("version", [None, "2025-11-25"], ids=["fresh", "in a session"])
 @pytest.mark.parametrize("method", REMOVED)
-async def test_what_2026_removed_is_unknown_there_whatever_else_was_seen(
-    method, version
-):
+async def test_methods_removed_in_2026_are_unknown_at_that_version(method, version):
     wire = hand(version)
     params = session() if method == "initialize" else {"level": "info", "uri": "a:b"}
     answers = await wire.ask(modern(1, method, params))
@@ -165,9 +163,7 @@ async def test_what_2026_removed_is_unknown_there_whatever_else_was_seen(
         ("", "2025-11-25"),
     ],
 )
-async def test_initialize_gets_the_version_it_asks_for_or_the_latest_session(
-    asked, given
-):
+async def test_initialize_negotiates_requested_or_latest_version(asked, given):
     wire = hand()
     answers = await wire.ask(request(1, "initialize", session(asked)))
     assert answers == [
@@ -212,9 +208,7 @@ async def test_a_ping_is_answered_before_a_session():
         (request(1, "no/such"), "unknown"),
     ],
 )
-async def test_without_a_version_a_request_belongs_to_the_session(
-    asked, expected, version
-):
+async def test_request_without_a_version_uses_the_session(asked, expected, version):
     if expected == "unknown":
         expected = unknown(1, asked["method"], version)
     assert await hand(version).ask(asked) == [expected]
@@ -249,9 +243,7 @@ async def test_without_a_version_a_request_belongs_to_the_session(
         ),
     ],
 )
-async def test_without_a_version_and_a_session_only_initialize_and_ping_work(
-    asked, expected
-):
+async def test_request_without_version_or_session_is_refused(asked, expected):
     wire = hand()
     assert await wire.ask(asked) == [expected]
     assert wire.connection.session is None
@@ -259,12 +251,12 @@ async def test_without_a_version_and_a_session_only_initialize_and_ping_work(
 
 
 @pytest.mark.rule("VER-10", "META-14")
-async def test_both_eras_are_served_over_one_stream_each_by_itself():
+async def test_one_stream_serves_both_eras_independently():
     wire = hand()
     listed = {"tools": []}
     alone = {**listed, "ttlMs": 0, "cacheScope": "private", **STAMP}
     assert await wire.ask(modern(1, "tools/list")) == [success(1, alone)]
-    # What stood alone before opened nothing.
+    # The stateless request before did not open a session.
     assert await wire.ask(request(2, "tools/list")) == [failure(2, -32602, NEEDS_META)]
     [opened] = await wire.ask(request(3, "initialize", session("2025-06-18")))
     assert opened["result"]["protocolVersion"] == "2025-06-18"
@@ -274,7 +266,7 @@ async def test_both_eras_are_served_over_one_stream_each_by_itself():
 
 
 @pytest.mark.rule("META-09", "META-14")
-async def test_what_a_client_declares_counts_for_that_request_alone():
+async def test_meta_capabilities_apply_to_that_request_only():
     seen = []
 
     def listed(params, request):
@@ -298,7 +290,7 @@ async def test_what_a_client_declares_counts_for_that_request_alone():
 
 
 @pytest.mark.rule("VER-09")
-async def test_a_server_without_sessions_names_its_versions_to_initialize():
+async def test_stateless_server_lists_its_versions_on_initialize():
     wire = hand(revisions=revisions_of(Era.STATELESS))
     assert await wire.ask(request(1, "initialize", session())) == [
         unsupported(1, "2025-11-25", ["2026-07-28"])
@@ -310,7 +302,7 @@ async def test_a_server_without_sessions_names_its_versions_to_initialize():
 
 
 @pytest.mark.unchecked_wire("the check reads a version in _meta, this server does not")
-async def test_a_server_with_sessions_only_reads_no_version_in_meta():
+async def test_session_only_server_ignores_the_version_in_meta():
     wire = hand(revisions=revisions_of(Era.SESSION))
     early = failure(1, -32600, "initialize must come first")
     assert await wire.ask(modern(1, "server/discover")) == [early]
@@ -329,7 +321,7 @@ async def test_a_server_with_sessions_only_reads_no_version_in_meta():
         ("2026-07-28", {"tools": {}, "completions": {}, "extensions": {"a.b/c": {}}}),
     ],
 )
-async def test_a_revision_is_told_of_the_capabilities_it_knows(revision, expected):
+async def test_server_declares_only_capabilities_of_the_revision(revision, expected):
     capabilities = {
         "tools": {},
         "completions": {},
@@ -345,7 +337,7 @@ async def test_a_revision_is_told_of_the_capabilities_it_knows(revision, expecte
 
 
 @pytest.mark.rule("RPC-12")
-async def test_no_notification_is_answered():
+async def test_notifications_get_no_response():
     wire = hand("2025-11-25")
     wire.send(
         notice("notifications/initialized"),
@@ -357,7 +349,7 @@ async def test_no_notification_is_answered():
     assert await wire.settled() == []
 
 
-async def test_the_session_knows_whether_the_client_is_ready():
+async def test_session_is_initialized_after_the_notification():
     wire = hand()
     wire.send(notice("notifications/initialized"))
     assert wire.connection.session is None

@@ -25,15 +25,15 @@ def filled(*items):
         (["b1", "b2", "a1"], "a", "b1"),
         (["a1", "a2", "b1"], "a", "a1"),
         (["c1", "b1", "b2", "b3", "a1", "a2"], "c", "b1"),
-        # An owner that has no more than the newcomer's loses nothing.
+        # An owner with no more items than the new item's owner loses none.
         (["b1", "b2", "a1", "a2"], "a", "a1"),
     ],
 )
-def test_the_longest_unused_of_the_greediest_leaves(items, owner, evicted):
+def test_least_recently_used_item_of_largest_owner_is_evicted(items, owner, evicted):
     assert filled(*items).find_evictable(owner) == evicted
 
 
-def test_a_used_item_leaves_later():
+def test_touching_an_item_delays_its_eviction():
     pool = filled("b1", "b2")
     pool.touch("b1")
     pool.touch("b3")
@@ -41,42 +41,42 @@ def test_a_used_item_leaves_later():
 
 
 @pytest.mark.attack("X07")
-def test_of_clients_with_as_many_the_one_that_uses_its_own_loses_none():
+def test_tied_owners_lose_the_least_recently_used_item():
     pool = filled("a1", "b1", "b2", "c1", "c2", "d1")
     pool.touch("b2")
     pool.touch("a1")
     assert pool.find_evictable("e") == "c1"
     pool.touch("c2")
     assert pool.find_evictable("e") == "b1"
-    ones = filled("a1", "b1", "c1")
-    ones.touch("a1")
+    tied = filled("a1", "b1", "c1")
+    tied.touch("a1")
     assert [
-        ones.find_evictable("d"),
-        ones.find_evictable("d", lambda item: item == "a1"),
+        tied.find_evictable("d"),
+        tied.find_evictable("d", lambda item: item == "a1"),
     ] == [
         "b1",
         "a1",
     ]
 
 
-def test_what_may_not_leave_is_passed_over():
+def test_items_the_predicate_rejects_are_not_evicted():
     pool = filled("b1", "b2", "b3", "c1", "c2", "a1")
     assert pool.find_evictable("a", lambda item: item[0] == "c") == "c1"
     assert pool.find_evictable("a", lambda item: item[0] == "a") == "a1"
     assert pool.find_evictable("a", lambda _: False) is None
 
 
-def test_each_look_for_a_evicted_is_bounded_and_the_next_goes_on():
+def test_eviction_scan_is_bounded_and_resumes_on_the_next_call():
     busy = [f"b{n}" for n in range(SCAN_LIMIT)]
     pool = filled(*busy, "b-idle")
-    looked = []
+    checked = []
 
     def may_evict(item):
-        looked.append(item)
+        checked.append(item)
         return item == "b-idle"
 
     assert pool.find_evictable("a", may_evict) is None
-    assert looked == busy
+    assert checked == busy
     assert pool.find_evictable("a", may_evict) == "b-idle"
 
 
@@ -86,7 +86,7 @@ def test_each_look_for_a_evicted_is_bounded_and_the_next_goes_on():
         ("a1", "a1", "", "a1"),
         ("a1", "", "", None),
         ("b1 b2 a1", "a1 b2", "", "b2"),
-        # A busy one of a greedier owner ends before an idle one of the newcomer's.
+        # A busy item of a larger owner ends before an idle one of the new item's owner.
         ("b1 b2 a1", "a1", "", "b1"),
         ("b1 b2 a1", "a1", "b1", "b2"),
         ("b1 b2 a1", "a1", "b1 b2", "a1"),
@@ -94,7 +94,7 @@ def test_each_look_for_a_evicted_is_bounded_and_the_next_goes_on():
         ("a1 b1 b2 c1 c2 c3", "b1", "c1 c2 c3", "b1"),
     ],
 )
-def test_an_item_ends_for_a_new_one(items, idle, fixed, ends):
+def test_find_displaceable_chooses_the_item_to_end(items, idle, fixed, ends):
     pool = filled(*items.split())
     found = pool.find_displaceable(
         "a", lambda item: item in idle.split(), lambda item: item not in fixed.split()
@@ -103,7 +103,7 @@ def test_an_item_ends_for_a_new_one(items, idle, fixed, ends):
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 4), st.booleans())))
-def test_the_pool_counts_as_a_list_does(steps):
+def test_pool_counts_match_a_list_model(steps):
     pool, items = FairPool(), []
     for owner, number, is_added in steps:
         item = f"{owner}{number}"
@@ -130,7 +130,7 @@ def test_the_pool_counts_as_a_list_does(steps):
     assert pool.find_evictable("a") is None
 
 
-def test_a_key_says_its_client_and_no_address():
+def test_client_key_reveals_the_client_but_no_address():
     one, other = client_key("a1", "192.0.2.1"), client_key("b2", "192.0.2.1")
     assert one.startswith("a1.")
     assert client_of(one) == client_of(other) != client_of(client_key("a1", "ann"))

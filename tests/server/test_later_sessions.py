@@ -1,4 +1,4 @@
-"""Sessions that take time to open, and what a dispatcher is told of each one's end."""
+"""Sessions that take time to open, and the dispatcher's callbacks when they end."""
 
 import asyncio
 
@@ -23,8 +23,8 @@ from mcpwire.types import Implementation
 OPENING = request(1, "initialize", session())
 
 
-class Later(Dispatcher):
-    """Opens a session when the test says so."""
+class DelayedOpening(Dispatcher):
+    """Opens a session when the test allows it."""
 
     opens_in_task = True
 
@@ -37,7 +37,7 @@ class Later(Dispatcher):
         )
         self.may_open = asyncio.Event()
         self.refusal = None
-        self.left = []
+        self.discarded = []
         self.closed = []
 
     async def open_session(self, params, session, info=IN_MEMORY):
@@ -47,7 +47,7 @@ class Later(Dispatcher):
         return await super().open_session(params, session, info)
 
     def discard_session(self, session):
-        self.left.append(session)
+        self.discarded.append(session)
         super().discard_session(session)
 
     async def wait_session_closed(self, session):
@@ -56,7 +56,7 @@ class Later(Dispatcher):
 
 @pytest.fixture
 def dispatcher():
-    return Later()
+    return DelayedOpening()
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ async def hand(dispatcher):
     return Hand(dispatcher)
 
 
-async def opened(dispatcher):
+async def open_connection(dispatcher):
     hand = Hand(dispatcher)
     hand.send(OPENING)
     dispatcher.may_open.set()
@@ -72,11 +72,9 @@ async def opened(dispatcher):
     return hand
 
 
-async def test_what_needs_a_session_waits_until_it_is_open_and_keeps_its_order(
-    dispatcher, hand
-):
+async def test_requests_wait_in_order_until_the_session_is_open(dispatcher, hand):
     hand.send(OPENING, request(2, "tools/list"), request(3, "tools/list"))
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     assert hand.rest() == []
     dispatcher.may_open.set()
     assert [(await hand.next())["id"] for _ in range(3)] == [1, 2, 3]
@@ -87,7 +85,7 @@ async def test_what_needs_a_session_waits_until_it_is_open_and_keeps_its_order(
 @pytest.mark.parametrize(
     "meanwhile", [request(2, "ping"), modern(2, "tools/list")], ids=["ping", "alone"]
 )
-async def test_pings_and_what_stands_alone_are_answered_meanwhile(
+async def test_ping_and_stateless_request_are_answered_while_opening(
     dispatcher, hand, meanwhile
 ):
     hand.send(OPENING, meanwhile)
@@ -98,7 +96,7 @@ async def test_pings_and_what_stands_alone_are_answered_meanwhile(
     assert (await hand.next())["id"] == 1
 
 
-async def test_a_refusal_to_open_is_the_answer_and_what_waited_has_no_session(
+async def test_failed_opening_is_the_response_to_initialize(
     dispatcher,
 ):
     dispatcher.refusal = InternalError("the server 'a' is not there")
@@ -112,9 +110,7 @@ async def test_a_refusal_to_open_is_the_answer_and_what_waited_has_no_session(
     assert "result" in await hand.next()
 
 
-async def test_a_second_initialize_waits_for_the_first_and_opens_another_session(
-    dispatcher, hand
-):
+async def test_second_initialize_waits_and_opens_another_session(dispatcher, hand):
     hand.send(OPENING, request(2, "initialize", session("2025-06-18")))
     hand.send(request(3, "tools/list"))
     dispatcher.may_open.set()
@@ -124,14 +120,14 @@ async def test_a_second_initialize_waits_for_the_first_and_opens_another_session
     assert listed == {"jsonrpc": "2.0", "id": 3, "result": {"tools": []}}
     assert hand.connection.session.revision.name == "2025-06-18"
     await hand.connection.aclose()
-    former, last = dispatcher.left
-    assert former.revision.name == "2025-11-25"
-    assert last is hand.connection.session
-    assert dispatcher.closed == [former, last]
+    first_session, last_session = dispatcher.discarded
+    assert first_session.revision.name == "2025-11-25"
+    assert last_session is hand.connection.session
+    assert dispatcher.closed == [first_session, last_session]
 
 
-async def test_a_second_session_that_is_refused_leaves_the_first(dispatcher):
-    hand = await opened(dispatcher)
+async def test_refused_second_session_keeps_the_first(dispatcher):
+    hand = await open_connection(dispatcher)
     first = hand.connection.session
     dispatcher.refusal = InternalError("the server 'a' is not there")
     [refused] = await hand.ask(request(2, "initialize", session()))
@@ -139,10 +135,10 @@ async def test_a_second_session_that_is_refused_leaves_the_first(dispatcher):
     [listed] = await hand.ask(request(3, "tools/list"))
     assert "result" in listed
     assert hand.connection.session is first
-    assert dispatcher.left == []
+    assert dispatcher.discarded == []
 
 
-async def test_what_waits_can_be_withdrawn(dispatcher, hand):
+async def test_waiting_request_can_be_cancelled(dispatcher, hand):
     hand.send(
         OPENING,
         request(2, "tools/list"),
@@ -154,9 +150,9 @@ async def test_what_waits_can_be_withdrawn(dispatcher, hand):
 
 
 @pytest.mark.unchecked_wire("a client must not withdraw initialize")
-async def test_opening_that_is_withdrawn_is_as_if_it_had_not_begun(dispatcher, hand):
+async def test_cancelled_initialize_allows_a_new_one(dispatcher, hand):
     hand.send(OPENING, request(2, "tools/list"))
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     hand.send(notice("notifications/cancelled", requestId=1))
     assert (await hand.next())["error"]["code"] == -32602
     dispatcher.may_open.set()
@@ -164,8 +160,8 @@ async def test_opening_that_is_withdrawn_is_as_if_it_had_not_begun(dispatcher, h
     assert (await hand.next())["id"] == 3
 
 
-async def test_no_more_waits_than_the_limits_allow():
-    dispatcher = Later(limits=Limits(notifications=1))
+async def test_requests_waiting_beyond_the_limit_are_refused():
+    dispatcher = DelayedOpening(limits=Limits(notifications=1))
     hand = Hand(dispatcher)
     hand.send(OPENING, request(2, "tools/list"), request(3, "tools/list"))
     assert (await hand.next())["error"]["code"] == -32603
@@ -173,45 +169,43 @@ async def test_no_more_waits_than_the_limits_allow():
     assert [(await hand.next())["id"] for _ in range(2)] == [1, 2]
 
 
-async def test_a_connection_that_ends_while_opening_leaves_no_session_behind(
-    dispatcher, hand
-):
+async def test_connection_closed_while_opening_leaves_no_session(dispatcher, hand):
     hand.send(OPENING, request(2, "tools/list"))
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     await hand.connection.aclose()
-    assert dispatcher.left == dispatcher.closed == []
+    assert dispatcher.discarded == dispatcher.closed == []
     assert hand.rest() == []
 
 
-async def test_a_session_that_opens_although_its_client_is_gone_leaves_at_once():
-    class Stubborn(Later):
+async def test_session_opened_after_the_close_is_discarded():
+    class IgnoresCancellation(DelayedOpening):
         async def open_session(self, params, session, info=IN_MEMORY):
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
                 return self.initialize(params, session, info)
 
-    dispatcher = Stubborn()
+    dispatcher = IgnoresCancellation()
     hand = Hand(dispatcher)
     hand.send(OPENING)
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     await hand.connection.aclose()
-    assert len(dispatcher.left) == 1
+    assert len(dispatcher.discarded) == 1
 
 
-async def test_by_default_a_session_opens_at_once_and_has_no_id_of_its_own():
+async def test_default_session_opens_synchronously_without_an_id():
     dispatcher = server({"tools/list": lambda params, request: {}}, {"tools": {}})
-    opened, result = await dispatcher.open_session(session(), None)
-    assert result["protocolVersion"] == opened.revision.name
+    open_connection, result = await dispatcher.open_session(session(), None)
+    assert result["protocolVersion"] == open_connection.revision.name
     assert not dispatcher.opens_in_task
     assert not dispatcher.answers_cancelled
-    assert dispatcher.new_session_id(opened) is None
+    assert dispatcher.new_session_id(open_connection) is None
     assert await dispatcher.resume_session("x", IN_MEMORY) is None
     assert await dispatcher.delete_session("x", IN_MEMORY) is False
-    dispatcher.on_notification(opened, "notifications/other", None)
-    assert not opened.is_initialized
-    dispatcher.on_notification(opened, "notifications/initialized", {})
-    assert opened.is_initialized
-    dispatcher.discard_session(opened)
-    await dispatcher.wait_session_closed(opened)
-    assert opened.is_closed
+    dispatcher.on_notification(open_connection, "notifications/other", None)
+    assert not open_connection.is_initialized
+    dispatcher.on_notification(open_connection, "notifications/initialized", {})
+    assert open_connection.is_initialized
+    dispatcher.discard_session(open_connection)
+    await dispatcher.wait_session_closed(open_connection)
+    assert open_connection.is_closed

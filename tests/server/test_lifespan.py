@@ -27,7 +27,7 @@ def begun_by(enter):
     return lifespan
 
 
-async def test_it_begins_once_however_many_come_at_once():
+async def test_concurrent_starts_enter_once_and_the_last_close_exits():
     log = Log()
     lifespan = begun_by(log.enter)
     await asyncio.gather(*(lifespan.start() for _ in range(3)))
@@ -39,7 +39,7 @@ async def test_it_begins_once_however_many_come_at_once():
     assert log.words == ["begin", "end"]
 
 
-async def test_it_ends_in_the_task_in_which_it_began():
+async def test_lifespan_exits_in_the_task_that_entered_it():
     log = Log()
     lifespan = begun_by(log.enter)
     await asyncio.create_task(lifespan.start())
@@ -48,24 +48,24 @@ async def test_it_ends_in_the_task_in_which_it_began():
     assert first is last
 
 
-async def test_without_anything_to_begin_there_is_nothing_to_wait_for():
+async def test_empty_lifespan_is_not_needed():
     lifespan = Lifespan()
     await lifespan.start()
     assert not lifespan.is_needed
     await lifespan.aclose()
 
 
-async def test_what_its_end_raises_is_told_to_the_loop():
+async def test_exit_error_reaches_the_loop_exception_handler():
     @asynccontextmanager
     async def enter():
         yield
         raise LookupError("no end")
 
-    told = []
+    reported = []
     asyncio.get_running_loop().set_exception_handler(
-        lambda _, context: told.append(context)
+        lambda _, context: reported.append(context)
     )
     lifespan = begun_by(enter)
     await lifespan.start()
     await lifespan.aclose()
-    assert [type(context["exception"]) for context in told] == [LookupError]
+    assert [type(context["exception"]) for context in reported] == [LookupError]

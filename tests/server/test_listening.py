@@ -1,4 +1,4 @@
-"""Whom a server tells of changes: subscriptions and sessions."""
+"""Delivery of change notifications to subscriptions and sessions."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ from mcpwire.limits import Limits
 
 @pytest.mark.rule("SUB-05", "SUB-06", "SUB-15", "META-13")
 @pytest.mark.case("D18", "F06")
-async def test_a_subscription_hears_what_it_asked_for_and_two_stay_apart():
+async def test_each_subscription_receives_only_its_own_notifications():
     server = weather()
     server.add_resource("weather://watched", "x")
     async with (
@@ -31,16 +31,16 @@ async def test_a_subscription_hears_what_it_asked_for_and_two_stay_apart():
         server.notify_tools_changed()
         server.notify_resource_updated("weather://watched")
         server.notify_resources_changed()
-        heard = aiter(one)
-        assert (await anext(heard)).method == "notifications/tools/list_changed"
-        assert (await anext(heard)).params.uri == "weather://watched"
+        notifications = aiter(one)
+        assert (await anext(notifications)).method == "notifications/tools/list_changed"
+        assert (await anext(notifications)).params.uri == "weather://watched"
         assert (await anext(aiter(two))).method == "notifications/prompts/list_changed"
 
 
 @pytest.mark.rule("SUB-02", "SUB-03", "SUB-04")
-async def test_a_server_tells_what_it_acknowledged_and_that_is_what_it_has():
-    # By hand: our client neither asks for what is not declared nor shows what it did
-    # not ask for.
+async def test_server_acknowledges_and_sends_only_what_it_supports():
+    # Raw, because our client requests only declared capabilities and shows only
+    # notifications it requested.
     server = Server("s", "1")
     server.add_tool(lambda: 1, name="t")
     server.add_resource("a:seen", "x")
@@ -51,7 +51,7 @@ async def test_a_server_tells_what_it_acknowledged_and_that_is_what_it_has():
         "resourceSubscriptions": ["a:seen", "a:hidden"],
     }
     wire = Hand(server.dispatcher)
-    for id, filter, honoured in (
+    for id, filter, accepted in (
         (
             1,
             everything,
@@ -61,7 +61,7 @@ async def test_a_server_tells_what_it_acknowledged_and_that_is_what_it_has():
     ):
         listen = modern(id, "subscriptions/listen", {"notifications": filter})
         [acknowledged] = await wire.ask(listen)
-        assert acknowledged["params"]["notifications"] == honoured
+        assert acknowledged["params"]["notifications"] == accepted
     server.notify_resource_updated("a:hidden")
     server.notify_resource_updated("a:other")
     server.notify_prompts_changed()
@@ -69,18 +69,20 @@ async def test_a_server_tells_what_it_acknowledged_and_that_is_what_it_has():
     server.notify_tools_changed()
     server.notify_resources_changed()
     key = "io.modelcontextprotocol/subscriptionId"
-    told = [await wire.next() for _ in range(3)]
-    assert [(each["method"], each["params"]["_meta"][key]) for each in told] == [
+    notifications = [await wire.next() for _ in range(3)]
+    assert [
+        (each["method"], each["params"]["_meta"][key]) for each in notifications
+    ] == [
         ("notifications/resources/updated", 1),
         ("notifications/tools/list_changed", 1),
         ("notifications/resources/list_changed", 2),
     ]
-    assert told[0]["params"]["uri"] == "a:seen"
+    assert notifications[0]["params"]["uri"] == "a:seen"
     await wire.connection.aclose()
 
 
 @pytest.mark.rule("SUB-04")
-async def test_a_server_without_resources_acknowledges_none_of_them():
+async def test_server_without_resources_acknowledges_no_filters():
     server = Server("tools only", "1")
     server.add_tool(lambda: 1, name="t")
     wire = Hand(server.dispatcher)
@@ -104,7 +106,7 @@ async def test_a_server_without_resources_acknowledges_none_of_them():
         ({"taskIds": ["a"]}, -32021),
     ],
 )
-async def test_a_filter_that_is_none_is_refused(filter, code):
+async def test_malformed_subscription_filter_is_refused(filter, code):
     server = weather()
     async with Client(server) as client:
         with pytest.raises(Exception) as caught:
@@ -113,13 +115,13 @@ async def test_a_filter_that_is_none_is_refused(filter, code):
 
 
 @pytest.mark.rule("SUB-16")
-async def test_a_server_with_nothing_to_tell_has_no_subscriptions():
+async def test_listen_is_unknown_on_a_server_without_features():
     async with Client(Server("empty", "1")) as client:
         with pytest.raises(MethodNotFound):
             await client.request("subscriptions/listen", {"notifications": {}})
 
 
-async def test_more_subscriptions_than_allowed_are_refused_and_calls_go_on():
+async def test_subscription_beyond_the_limit_is_refused_calls_work():
     server = Server("few", "1", limits=Limits(listens=1))
     server.add_tool(lambda: "x", name="t")
     async with Client(server) as client, client.listen(tools=True):
@@ -130,7 +132,7 @@ async def test_more_subscriptions_than_allowed_are_refused_and_calls_go_on():
         assert (await client.call_tool("t")).text == "x"
 
 
-async def test_a_subscription_that_the_client_ends_is_forgotten():
+async def test_subscription_closed_by_the_client_leaves_the_hub():
     server = weather()
     async with Client(server) as client:
         async with client.listen(tools=True):
@@ -139,7 +141,7 @@ async def test_a_subscription_that_the_client_ends_is_forgotten():
         assert len(server.dispatcher.hub) == 0
 
 
-async def test_changes_from_another_thread_are_told_on_the_loop():
+async def test_change_from_another_thread_reaches_the_subscription():
     server = weather()
     async with Client(server) as client, client.listen(tools=True) as changes:
         await asyncio.to_thread(server.notify_tools_changed)
@@ -148,10 +150,12 @@ async def test_changes_from_another_thread_are_told_on_the_loop():
         ).method == "notifications/tools/list_changed"
 
 
-async def test_a_session_hears_of_the_resources_it_subscribed_to_until_it_does_not():
+async def test_session_receives_updates_until_it_unsubscribes():
     server = weather()
-    told = []
-    async with Client(server, mode="2025-11-25", on_notification=told.append) as client:
+    notifications = []
+    async with Client(
+        server, mode="2025-11-25", on_notification=notifications.append
+    ) as client:
         await client.subscribe("weather://help")
         server.notify_resource_updated("weather://help")
         server.notify_resource_updated("weather://Bonn")
@@ -159,13 +163,13 @@ async def test_a_session_hears_of_the_resources_it_subscribed_to_until_it_does_n
         await client.unsubscribe("weather://help")
         server.notify_resource_updated("weather://help")
         await client.ping()
-    assert [note.params.uri for note in told] == ["weather://help"]
+    assert [note.params.uri for note in notifications] == ["weather://help"]
     assert len(server.dispatcher.hub) == 0
 
 
 @pytest.mark.rule("CAN-04", "META-11", "SUB-06", "SUB-11", "SUB-12")
 @pytest.mark.parametrize("id", ["sub", "7", 7])
-async def test_on_a_shared_stream_an_ended_subscription_is_cancelled_after_its_result(
+async def test_ended_subscription_is_cancelled_after_its_result(
     id,
 ):
     server = weather()
@@ -193,7 +197,7 @@ async def test_on_a_shared_stream_an_ended_subscription_is_cancelled_after_its_r
 
 
 @pytest.mark.rule("CAN-03")
-async def test_a_server_cancels_nothing_but_the_subscriptions_that_it_ends():
+async def test_server_cancels_only_subscriptions_that_it_ends():
     server = weather()
     wire = Hand(server.dispatcher)
     listen = "subscriptions/listen"

@@ -1,4 +1,4 @@
-"""Subscriptions that are open at once, divided by client."""
+"""Open subscriptions are shared fairly among clients."""
 
 import contextlib
 
@@ -12,7 +12,7 @@ from mcpwire.server.notifications import OpenSubscriptions
 pytestmark = pytest.mark.attack("X07")
 
 
-def test_the_oldest_of_the_greediest_ends_for_a_client_with_fewer():
+def test_oldest_subscription_of_the_largest_owner_is_ended():
     listens = OpenSubscriptions(4)
     entered = [listens.open_subscription("greedy") for _ in range(4)]
     ended = [each.__enter__() for each in entered]
@@ -21,7 +21,7 @@ def test_the_oldest_of_the_greediest_ends_for_a_client_with_fewer():
         listens.open_subscription("honest") as other,
     ):
         assert [each.is_set() for each in ended] == [True, True, False, False]
-        # As many as the other has: nobody ends for a third.
+        # Both have equally many: none ends for a third one.
         for owner in ("greedy", "honest"):
             with pytest.raises(InternalError), listens.open_subscription(owner):
                 pass
@@ -32,7 +32,7 @@ def test_the_oldest_of_the_greediest_ends_for_a_client_with_fewer():
     assert len(listens) == 0
 
 
-async def test_one_address_leaves_others_their_subscriptions():
+async def test_one_address_cannot_use_up_all_subscriptions():
     server = Server("x", limits=Limits(listens=3))
     server.add_tool(lambda: 1, name="t")
     app = server.asgi(allowed_hosts=["x.example"])
@@ -47,5 +47,5 @@ async def test_one_address_leaves_others_their_subscriptions():
         with pytest.raises(RPCError, match="too many"):
             await stack.enter_async_context(greedy[3].listen(tools=True))
         server.notify_tools_changed()
-        told = await anext(aiter(changes))
-        assert told.method == "notifications/tools/list_changed"
+        notification = await anext(aiter(changes))
+        assert notification.method == "notifications/tools/list_changed"

@@ -1,4 +1,4 @@
-"""Lines that a stranger can cause any number of times do not fill the log."""
+"""Log lines that a peer can cause are limited in number."""
 
 import logging
 
@@ -6,7 +6,7 @@ import pytest
 
 from mcpwire.server.log_limit import LimitedLogger, LogLimit, error_kind
 
-INTERVAL_S = LogLimit.INTERVAL_S  # what users get; other tests have every line
+INTERVAL_S = LogLimit.INTERVAL_S  # the default; other tests log every line
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ logger = LimitedLogger("mcpwire")
 
 
 @pytest.mark.attack("X13")
-def test_each_kind_has_a_line_a_second(now, caplog):
+def test_each_kind_logs_at_most_one_line_per_interval(now, caplog):
     for n in range(3):
         logger.warning("bad token %d", n)
         logger.warning("bad frame")
@@ -47,18 +47,18 @@ def test_each_kind_has_a_line_a_second(now, caplog):
     ]
 
 
-def test_kinds_have_lines_of_their_own_up_to_a_bound(now, caplog):
+def test_bounded_number_of_kinds_have_their_own_quota(now, caplog):
     for _ in range(2):
         for n in range(20):
             logger.warning("%d", n, kind=n)
-    # Those beyond the bound share one, which nothing of the others frees.
+    # Kinds beyond the bound share one quota, which stays used.
     assert caplog.messages == [str(n) for n in range(17)]
     now[0] += 1
     logger.warning("%d", 99, kind=99)
     assert caplog.messages[-1] == "99"
 
 
-def test_only_lines_that_are_for_operators_are_bounded(now, caplog):
+def test_debug_lines_are_not_limited(now, caplog):
     for n in range(3):
         logger.debug("step %d", n)
         logger.info("seen %d", n)
@@ -70,7 +70,7 @@ def test_only_lines_that_are_for_operators_are_bounded(now, caplog):
     assert {each.filename for each in caplog.records} == {"test_log_limit.py"}
 
 
-def test_the_kind_of_an_error_is_where_it_was_raised():
+def test_error_kind_is_its_type_and_the_raising_line():
     def fails(error):
         raise error
 

@@ -1,4 +1,4 @@
-"""Servers in servers: under a prefix, with their own life."""
+"""Mounted servers: under a prefix, with their own lifespan."""
 
 from contextlib import asynccontextmanager
 
@@ -14,7 +14,7 @@ from mcpwire import (
 )
 
 
-async def test_what_is_mounted_is_offered_under_its_prefix_and_serves_itself():
+async def test_mounted_components_work_under_their_prefix():
     main, other = Server("main", "1"), weather()
     main.add_tool(lambda: "own", name="own")
     main.mount(other, prefix="w")
@@ -33,25 +33,25 @@ async def test_what_is_mounted_is_offered_under_its_prefix_and_serves_itself():
         assert completed.completion.values == ["Bern"]
 
 
-async def test_what_comes_and_goes_in_a_mounted_server_does_so_here():
+async def test_changes_of_a_mounted_server_appear_in_the_main_server():
     main, other = Server("main", "1"), weather()
     main.mount(other, prefix="w")
     async with (
         Client(main) as client,
         client.listen(["weather://help"], tools=True) as changes,
     ):
-        told = aiter(changes)
+        notifications = aiter(changes)
         other.add_tool(lambda: 1, name="late")
-        assert (await anext(told)).method == "notifications/tools/list_changed"
+        assert (await anext(notifications)).method == "notifications/tools/list_changed"
         assert [t.name for t in await client.list_tools()] == ["w_now", "w_late"]
         other.tools["late"].disable()
-        await anext(told)
+        await anext(notifications)
         assert [t.name for t in await client.list_tools()] == ["w_now"]
         other.notify_resource_updated("weather://help")
-        assert (await anext(told)).params.uri == "weather://help"
+        assert (await anext(notifications)).params.uri == "weather://help"
 
 
-async def test_a_mounted_server_brings_its_lifespan_and_its_predicate():
+async def test_mounted_server_keeps_its_lifespan_and_visibility():
     events = []
 
     @asynccontextmanager
@@ -76,7 +76,7 @@ async def test_a_mounted_server_brings_its_lifespan_and_its_predicate():
     assert events == ["begin other", "begin main", "end main", "end other"]
 
 
-async def test_ones_own_goes_before_what_is_mounted_and_nothing_is_mounted_on_itself():
+async def test_own_tool_precedes_mounted_and_self_mount_is_refused():
     main, other = Server("main", "1"), Server("other", "1")
     main.add_tool(lambda: "mine", name="tool")
     other.add_tool(lambda: "other", name="tool")

@@ -1,20 +1,20 @@
-"""What a handler does once, however often it runs: the same value in every round."""
+"""`ctx.once`: the function runs once, and every round gets the same value."""
 
 import asyncio
 
 import pytest
-from asking_rig import Alone, Session, person
+from asking_rig import NoSession, Session, answer_all
 
 from mcpwire.errors import LocalProtocolError
 
 FORM = {"type": "object", "properties": {"text": {"type": "string"}}}
 
-CLIENTS = pytest.mark.parametrize("client", [Session, Alone])
+CLIENTS = pytest.mark.parametrize("client", [Session, NoSession])
 
 
 @CLIENTS
 @pytest.mark.parametrize("kind", ["plain", "async", "thread"])
-async def test_what_is_done_once_is_not_done_again_in_later_rounds(client, kind):
+async def test_once_does_not_run_again_in_later_rounds(client, kind):
     done = []
 
     def act():
@@ -37,7 +37,7 @@ async def test_what_is_done_once_is_not_done_again_in_later_rounds(client, kind)
         values.append(ctx.sync.once("order", act_async))
         return values
 
-    peer = client(person)
+    peer = client(answer_all)
     assert await peer.call(in_thread if kind == "thread" else handler) == [
         {"order": [7, None]},
         {"order": [7, None]},
@@ -46,16 +46,16 @@ async def test_what_is_done_once_is_not_done_again_in_later_rounds(client, kind)
 
 
 @CLIENTS
-async def test_what_is_kept_is_nobody_elses_to_change(client):
+async def test_changing_a_returned_value_does_not_change_the_kept_one(client):
     async def handler(ctx):
         (await ctx.once("list", lambda: [1])).append(2)
         return await ctx.once("list", lambda: None)
 
-    assert await client(person).call(handler) == [1]
+    assert await client(answer_all).call(handler) == [1]
 
 
 @CLIENTS
-async def test_what_is_kept_is_as_it_was_then(client):
+async def test_kept_value_is_a_copy_of_the_result(client):
     data = [1]
 
     async def handler(ctx):
@@ -63,11 +63,11 @@ async def test_what_is_kept_is_as_it_was_then(client):
         data.append(2)
         return await ctx.once("list", lambda: None)
 
-    assert await client(person).call(handler) == [1]
+    assert await client(answer_all).call(handler) == [1]
 
 
 @CLIENTS
-async def test_tasks_that_want_the_same_value_get_one(client):
+async def test_concurrent_once_calls_share_one_result(client):
     done = []
 
     async def act():
@@ -78,11 +78,11 @@ async def test_tasks_that_want_the_same_value_get_one(client):
     async def handler(ctx):
         return await asyncio.gather(*(ctx.once("n", act) for _ in range(3)))
 
-    assert await client(person).call(handler) == [1, 1, 1]
+    assert await client(answer_all).call(handler) == [1, 1, 1]
 
 
 @CLIENTS
-async def test_what_failed_was_not_done(client):
+async def test_failed_once_function_runs_again(client):
     outcomes = iter([ValueError("no"), "yes"])
 
     def act():
@@ -96,23 +96,23 @@ async def test_what_failed_was_not_done(client):
             await ctx.once("n", act)
         return await ctx.once("n", act)
 
-    assert await client(person).call(handler) == "yes"
+    assert await client(answer_all).call(handler) == "yes"
 
 
 @CLIENTS
-async def test_what_is_no_json_cannot_be_kept(client):
+async def test_once_result_must_be_json(client):
     async def handler(ctx):
         await ctx.once("n", lambda: {1, 2})
 
     with pytest.raises(LocalProtocolError):
-        await client(person).call(handler)
+        await client(answer_all).call(handler)
 
 
-async def test_a_question_inside_of_what_is_done_once_is_asked():
+async def test_elicitation_inside_once_is_sent():
     async def act_with(ctx):
         return (await ctx.elicit("Who?", FORM)).content
 
     async def handler(ctx):
         return await ctx.once("who", lambda: act_with(ctx))
 
-    assert await Alone(person).call(handler) == {"text": "Who?"}
+    assert await NoSession(answer_all).call(handler) == {"text": "Who?"}

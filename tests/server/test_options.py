@@ -1,4 +1,4 @@
-"""`Server`: what its options do to every tool that says nothing else."""
+"""`Server`: options that apply to every tool without its own."""
 
 import asyncio
 
@@ -15,11 +15,11 @@ from mcpwire import (
 
 KEY = b"k" * 32
 
-AT_ONCE = 0.02
-"""A time that is over soon, for what would else never end."""
+SHORT_TIMEOUT_S = 0.02
+"""A short timeout in seconds, for calls that would never end."""
 
 
-async def test_coerce_holds_for_tools_that_say_nothing():
+async def test_server_coerce_is_the_default_for_tools():
     def double(a: int) -> int:
         return 2 * a
 
@@ -37,9 +37,9 @@ async def test_coerce_holds_for_tools_that_say_nothing():
         assert (await client.call_tool("lenient", {"a": "2"})).text == "4"
 
 
-async def test_tool_timeout_holds_for_tools_that_say_nothing():
-    server = Server("x", tool_timeout=AT_ONCE)
-    go_on = asyncio.Event()
+async def test_server_tool_timeout_is_the_default_for_tools():
+    server = Server("x", tool_timeout=SHORT_TIMEOUT_S)
+    release = asyncio.Event()
 
     @server.tool
     async def slow() -> str:
@@ -47,7 +47,7 @@ async def test_tool_timeout_holds_for_tools_that_say_nothing():
 
     @server.tool(timeout=20)
     async def slower() -> str:
-        await go_on.wait()
+        await release.wait()
         return "done"
 
     async with Client(server) as client:
@@ -57,11 +57,11 @@ async def test_tool_timeout_holds_for_tools_that_say_nothing():
             "it took longer than 0.02 seconds",
             True,
         )
-        go_on.set()
+        release.set()
         assert (await other).text == "done"
 
 
-async def test_results_are_held_against_their_schema_unless_told_otherwise():
+async def test_results_are_validated_unless_validate_output_is_false():
     schema = {"type": "object", "required": ["a"]}
     for options, is_error in (({}, True), ({"validate_output": False}, False)):
         server = Server("x", **options)
@@ -70,8 +70,8 @@ async def test_results_are_held_against_their_schema_unless_told_otherwise():
             assert (await client.call_tool("t")).is_error is is_error
 
 
-async def test_ask_timeout_bounds_a_question_in_a_session():
-    server = Server("x", ask_timeout=AT_ONCE)
+async def test_ask_timeout_limits_an_elicitation_in_a_session():
+    server = Server("x", ask_timeout=SHORT_TIMEOUT_S)
 
     @server.tool
     async def ask(ctx: Context) -> str:
@@ -84,7 +84,7 @@ async def test_ask_timeout_bounds_a_question_in_a_session():
         assert (await client.call_tool("ask")).is_error
 
 
-async def test_input_rounds_bounds_the_questions_of_a_call():
+async def test_input_rounds_limit_bounds_the_elicitations_of_a_call():
     server = Server("x", limits=Limits(input_rounds=2))
 
     @server.tool
@@ -93,16 +93,16 @@ async def test_input_rounds_bounds_the_questions_of_a_call():
             await ctx.elicit(f"{number}?", bool)
         return "never"
 
-    asked = []
+    messages = []
 
-    def agree(form):
-        asked.append(form.message)
+    def accept(form):
+        messages.append(form.message)
         return {"value": True}
 
-    async with Client(server, elicitation=agree) as client:
+    async with Client(server, elicitation=accept) as client:
         with pytest.raises(InternalError, match="asked for input 2 times"):
             await client.call_tool("ask")
-    assert asked == ["0?", "1?"]
+    assert messages == ["0?", "1?"]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ async def test_input_rounds_bounds_the_questions_of_a_call():
     ],
     ids=["shared", "rotated", "another", "random now", "random"],
 )
-async def test_state_keys_let_another_process_go_on_with_a_call(before, now, is_known):
+async def test_state_keys_let_another_process_continue_a_call(before, now, is_known):
     def process(keys):
         server = Server("x", state_keys=keys)
 

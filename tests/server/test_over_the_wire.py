@@ -1,4 +1,4 @@
-"""Handlers of a real server ask a real client: in memory, through the same bytes."""
+"""Handlers of a real server request input from a real client, in memory."""
 
 import asyncio
 import threading
@@ -22,7 +22,7 @@ MODES = pytest.mark.parametrize("mode", ["auto", "session"])
 
 @dataclass
 class Order:
-    """What a guest wants."""
+    """An order of a guest."""
 
     drink: Literal["tea", "coffee"]
     cups: int = 1
@@ -52,7 +52,7 @@ def order_in_thread() -> str:
 
 @server.tool
 async def everything(ctx: Context) -> list[str]:
-    """Ask for everything at once."""
+    """Request every kind of input concurrently."""
     ctx.progress(1, 2)
     wish, visit, poem, roots = await asyncio.gather(
         ctx.elicit("What may we bring you?", Order),
@@ -65,30 +65,30 @@ async def everything(ctx: Context) -> list[str]:
 
 @server.tool
 async def waiter(ctx: Context) -> str:
-    """Have another tool ask."""
+    """Call another tool that requests input."""
     return (await ctx.call_tool("order")).text
 
 
 async def guest(ctx: Context) -> str:
-    """Ask who is there, before the tool runs."""
+    """Ask for the user's name before the tool runs."""
     return (await ctx.elicit("Who are you?", str)).value or "nobody"
 
 
 @server.tool
 async def welcome(name: str = Depends(guest)) -> str:
-    """Greet whoever is there."""
+    """Greet the user."""
     return f"Welcome, {name}"
 
 
 @server.prompt
 async def menu(ctx: Context) -> str:
-    """Ask what the prompt is about."""
+    """Ask for the topic of the prompt."""
     return f"Describe {(await ctx.elicit('What?', Order)).value}"
 
 
 @server.resource("bill://now")
 async def bill(ctx: Context) -> str:
-    """Ask whose it is."""
+    """Ask for the name on the bill."""
     return f"for {(await ctx.elicit('Whose?', str)).value}"
 
 
@@ -117,7 +117,7 @@ def client(mode, **more):
 
 
 @MODES
-async def test_a_tool_asks_twice_and_acts_once(mode):
+async def test_tool_elicits_twice_and_acts_once(mode):
     before = len(served)
     async with client(mode) as peer:
         text = (await peer.call_tool("order")).text
@@ -126,7 +126,7 @@ async def test_a_tool_asks_twice_and_acts_once(mode):
 
 
 @MODES
-async def test_a_plain_tool_asks_from_its_thread(mode):
+async def test_sync_tool_elicits_from_its_thread(mode):
     async with client(mode) as peer:
         text = (await peer.call_tool("order_in_thread")).text
     assert text.startswith("1 x tea, ")
@@ -134,7 +134,7 @@ async def test_a_plain_tool_asks_from_its_thread(mode):
 
 
 @MODES
-async def test_everything_is_asked_at_once(mode):
+async def test_concurrent_input_requests_are_all_answered(mode):
     async with client(mode) as peer:
         result = await peer.call_tool("everything")
     assert result.structured_content == {
@@ -143,19 +143,19 @@ async def test_everything_is_asked_at_once(mode):
 
 
 @MODES
-async def test_a_tool_that_another_tool_calls_asks_the_same_client(mode):
+async def test_nested_tool_call_elicits_from_the_same_client(mode):
     async with client(mode) as peer:
         text = (await peer.call_tool("waiter")).text
     assert text.endswith(": 1 x tea: True")
 
 
 @MODES
-async def test_a_dependency_asks_before_the_tool_runs(mode):
+async def test_dependency_elicits_before_the_tool_runs(mode):
     async with client(mode) as peer:
         assert (await peer.call_tool("welcome")).text == "Welcome, Ada"
 
 
-async def test_prompts_and_resources_ask_where_they_may():
+async def test_prompts_and_resources_can_elicit():
     def fill(form):
         return {"drink": "coffee"} if form.message == "What?" else {"value": "Ada"}
 
@@ -168,7 +168,7 @@ async def test_prompts_and_resources_ask_where_they_may():
 
 @pytest.mark.unchecked_wire("a client that sends what the schema refuses")
 @pytest.mark.rule("MRTR-08", "MRTR-17")
-async def test_tampered_states_and_malformed_responses_are_errors_on_the_wire():
+async def test_tampered_state_and_malformed_responses_are_errors():
     params = {"name": "order", "arguments": {}}
     async with client("auto") as peer:
         for member in (
@@ -182,7 +182,7 @@ async def test_tampered_states_and_malformed_responses_are_errors_on_the_wire():
 
 
 @pytest.mark.rule("MRTR-02")
-async def test_lists_answer_as_always_whatever_state_comes_with_them():
+async def test_list_request_ignores_request_state():
     async with client("auto") as peer:
         result = await peer.request(
             "tools/list", {"requestState": "x", "inputResponses": None}
@@ -192,7 +192,7 @@ async def test_lists_answer_as_always_whatever_state_comes_with_them():
 
 @MODES
 @pytest.mark.parametrize("kind", ["tool", "prompt"])
-async def test_a_dependency_may_keep_the_context_for_the_function(kind, mode):
+async def test_dependency_can_pass_the_context_to_the_function(kind, mode):
     server = Server("keeping")
 
     @server.resource("a://b")

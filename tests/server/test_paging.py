@@ -1,4 +1,4 @@
-"""Pages of lists: cursors that are opaque, stand change and cannot be made up."""
+"""Pages of lists: cursors are opaque, survive changes and cannot be forged."""
 
 import base64
 import json
@@ -38,18 +38,18 @@ def walk(found, size):
 
 
 @pytest.mark.case("F05")
-def test_the_pages_of_a_list_are_the_list():
+def test_pages_together_are_the_whole_list():
     assert walk(items("abcde"), 2) == [["a", "b"], ["c", "d"], ["e"]]
     assert walk(items("abcd"), 2) == [["a", "b"], ["c", "d"]]
     assert walk(items("ab"), 5) == [["a", "b"]]
     assert walk([], 5) == [[]]
 
 
-def test_without_a_size_everything_is_one_page():
+def test_page_without_a_size_holds_all_items():
     assert page(items("abc"), size=None) == (["a", "b", "c"], None)
 
 
-def test_a_cursor_of_smaller_pages_holds_without_a_size():
+def test_cursor_of_a_smaller_page_is_valid_without_a_size():
     _, cursor = page(items("abc"), size=1)
     assert page(items("abc"), cursor, size=None) == (["b", "c"], None)
 
@@ -60,28 +60,28 @@ def test_a_cursor_of_smaller_pages_holds_without_a_size():
     ("now", "rest"),
     [
         ("abcd", "cd"),
-        ("xabcd", "cd"),  # one came in front
-        ("bcd", "cd"),  # one in front went
-        ("acd", "cd"),  # the last that was given went
-        ("abd", "d"),  # the next went
-        ("abxcd", "xcd"),  # one came between
+        ("xabcd", "cd"),  # one added in front
+        ("bcd", "cd"),  # one in front removed
+        ("acd", "cd"),  # the last item of the page removed
+        ("abd", "d"),  # the next item removed
+        ("abxcd", "xcd"),  # one added between
         ("cdab", ""),  # another order
-        ("ab", ""),  # the rest went
+        ("ab", ""),  # the rest removed
     ],
 )
-def test_a_cursor_goes_on_where_it_stopped_whatever_came_or_went(now, rest):
+def test_cursor_continues_after_items_are_added_or_removed(now, rest):
     _, cursor = page(items("abcd"))
     assert page(items(now), cursor, size=9) == (list(rest), None)
 
 
 @pytest.mark.rule("PAGE-06")
-def test_a_cursor_whose_place_is_gone_is_refused():
+def test_cursor_whose_neighbours_were_removed_is_refused():
     _, cursor = page(items("abcd"))
     with pytest.raises(InvalidParams):
         page(items("ad"), cursor)
 
 
-def made_up(value):
+def forged(value):
     return base64.urlsafe_b64encode(json.dumps(value).encode()).decode()
 
 
@@ -92,17 +92,17 @@ INVALID = {
     "no Base64": "%%%",
     "another alphabet": "+/+/",
     "half of Base64": "abcde",
-    "letters that are none": "é",
+    "a non-ASCII letter": "é",
     "half a surrogate pair": "\ud800",
     "no JSON": base64.urlsafe_b64encode(b"{").decode(),
     "no UTF-8": base64.urlsafe_b64encode(b'["thing","\xff","b"]').decode(),
     "too deep": base64.urlsafe_b64encode(b"[" * 3_000).decode(),
-    "an object": made_up({"thing": "a"}),
-    "too short": made_up(["thing", "a"]),
-    "too long": made_up(["thing", "a", "b", "c"]),
-    "numbers for keys": made_up(["thing", 1, 2]),
-    "of another list": made_up(["other", "a", "b"]),
-    "of unknown items": made_up(["thing", "x", "y"]),
+    "an object": forged({"thing": "a"}),
+    "too short": forged(["thing", "a"]),
+    "too long": forged(["thing", "a", "b", "c"]),
+    "numbers for keys": forged(["thing", 1, 2]),
+    "of another list": forged(["other", "a", "b"]),
+    "of unknown items": forged(["thing", "x", "y"]),
     "huge": "A" * 1_000_000,
 }
 
@@ -110,18 +110,18 @@ INVALID = {
 @pytest.mark.rule("PAGE-06")
 @pytest.mark.case("F05")
 @pytest.mark.parametrize("case", INVALID)
-def test_a_cursor_that_was_never_given_out_is_refused(case):
+def test_cursor_that_was_never_issued_is_refused(case):
     with pytest.raises(InvalidParams, match=r"unknown params\.cursor"):
         page(items("abc"), INVALID[case])
 
 
 @pytest.mark.rule("PAGE-06")
-def test_nothing_was_given_out_for_an_empty_list():
+def test_cursor_for_an_empty_list_is_refused():
     with pytest.raises(InvalidParams):
-        page([], made_up(["", "a", "b"]))
+        page([], forged(["", "a", "b"]))
 
 
-def test_a_list_of_other_values_is_told_its_name_and_key():
+def test_page_of_plain_values_takes_a_name_and_a_key():
     words, cursor = page_of(["a", "bb", "ccc"], None, size=2, name="words", key=str)
     assert words == ["a", "bb"]
     assert page_of(["a", "bb", "ccc"], cursor, size=2, name="words", key=str) == (
@@ -133,7 +133,7 @@ def test_a_list_of_other_values_is_told_its_name_and_key():
 
 
 @given(st.lists(st.text(), unique=True, max_size=12), st.integers(1, 5))
-def test_any_keys_come_once_each_in_their_order(keys, size):
+def test_each_key_is_on_one_page_in_order(keys, size):
     pages = walk(items(keys), size)
     assert [key for each in pages for key in each] == keys
     assert all(len(each) == size for each in pages[:-1])
@@ -145,6 +145,6 @@ def test_a_page_size_is_positive_or_none(size):
 
 
 @pytest.mark.parametrize("size", [0, -1, True, 1.5, "5"])
-def test_another_page_size_is_refused(size):
+def test_invalid_page_size_is_refused(size):
     with pytest.raises(ValueError, match="page_size must be an integer above 0"):
         check_page_size(size)

@@ -1,4 +1,4 @@
-"""Prompts: listed with their arguments, made of texts, refused with a reason."""
+"""Prompts: lists with arguments, conversion of texts, refusals with a reason."""
 
 from enum import Enum
 from typing import Annotated, Literal
@@ -28,7 +28,7 @@ class Colour(Enum):
     BLUE = "blue"
 
 
-# What is listed...
+# Lists...
 
 
 async def test_arguments_are_derived_from_the_parameters(server):
@@ -74,7 +74,7 @@ async def test_arguments_are_derived_from_the_parameters(server):
     ]
 
 
-async def test_a_format_is_told():
+async def test_argument_description_names_the_format():
     from datetime import date
 
     server = Server("s")
@@ -93,7 +93,7 @@ async def test_a_format_is_told():
     ]
 
 
-async def test_the_list_shows_all_that_was_said(server):
+async def test_prompt_list_shows_all_registered_fields(server):
     @server.prompt(
         name="n", title="T", description="D", icons=["https://x.org/i"], meta={"k": 1}
     )
@@ -114,10 +114,10 @@ async def test_the_list_shows_all_that_was_said(server):
     assert old["result"]["prompts"] == [{"name": "n", "description": "D"}]
 
 
-# What they give...
+# Results...
 
 
-async def test_texts_become_what_the_parameters_ask_for(server):
+async def test_texts_are_converted_to_the_parameter_types(server):
     @server.prompt
     def all_of(
         number: int,
@@ -136,7 +136,7 @@ async def test_texts_become_what_the_parameters_ask_for(server):
     ]
 
 
-async def test_a_text_of_digits_stays_a_text(server):
+async def test_digits_for_a_str_parameter_stay_a_string(server):
     @server.prompt
     def say(word: str) -> str:
         return repr(word)
@@ -144,7 +144,7 @@ async def test_a_text_of_digits_stays_a_text(server):
     assert await get(server, "say", word="0012") == [text("'0012'")]
 
 
-# What is refused...
+# Refusals...
 
 
 def strict_server():
@@ -174,7 +174,7 @@ WRONG = {
 
 @pytest.mark.rule("PROMPT-05", "PROMPT-07")
 @pytest.mark.parametrize("case", WRONG)
-async def test_wrong_arguments_are_named(case):
+async def test_invalid_arguments_are_reported_by_name(case):
     arguments, problem = WRONG[case]
     found = await error(strict_server(), "prompts/get", name="p", arguments=arguments)
     assert found["code"] == -32602
@@ -182,15 +182,15 @@ async def test_wrong_arguments_are_named(case):
 
 
 @pytest.mark.rule("PROMPT-07")
-async def test_a_thousand_faults_are_not_all_named():
-    many = {f"x{n}": "" for n in range(1_000)}
-    found = await error(strict_server(), "prompts/get", name="p", arguments=many)
+async def test_error_message_for_many_faults_is_bounded():
+    unknown = {f"x{n}": "" for n in range(1_000)}
+    found = await error(strict_server(), "prompts/get", name="p", arguments=unknown)
     assert len(found["message"]) < 1_000
 
 
 @pytest.mark.rule("PROMPT-05")
 @pytest.mark.parametrize("arguments", [[], "a", 7])
-async def test_arguments_are_an_object(arguments):
+async def test_arguments_must_be_an_object(arguments):
     found = await error(strict_server(), "prompts/get", name="p", arguments=arguments)
     assert (found["code"], found["message"]) == (
         -32602,
@@ -217,7 +217,7 @@ async def test_an_unknown_prompt_is_refused(name, message):
 
 
 @pytest.mark.rule("PROMPT-02")
-async def test_what_somebody_does_not_see_is_not_there(server):
+async def test_hidden_prompt_is_neither_listed_nor_returned(server):
     server.add_prompt(lambda: "x", name="p", visible=sees("Ada"))
     hand = Hand(server.dispatcher)
     for name, count in (("Ada", 1), ("Bob", 0)):
@@ -231,7 +231,7 @@ async def test_what_somebody_does_not_see_is_not_there(server):
         assert ("result" in got) == bool(count)
 
 
-async def test_scopes_are_needed_over_http(server):
+async def test_required_scopes_apply_over_http(server):
     server.add_prompt(lambda: "x", name="p", scopes=["use"])
     with pytest.raises(ScopeRequired):
         await over_http(server, "prompts/get", name="p", scopes=["other"])
@@ -242,7 +242,7 @@ async def test_scopes_are_needed_over_http(server):
 # Explicit arguments, handles, mounting...
 
 
-async def test_arguments_may_be_named_without_hints(server):
+async def test_explicit_arguments_need_no_type_hints(server):
     @server.prompt(
         arguments=[
             types.PromptArgument("a", description="A", required=True),
@@ -264,14 +264,14 @@ async def test_arguments_may_be_named_without_hints(server):
     assert await code(server, "prompts/get", name="p", arguments={"d": "1"}) == -32602
 
 
-async def test_a_function_may_leave_its_arguments_out(server):
+async def test_function_may_ignore_declared_arguments(server):
     server.add_prompt(lambda: "x", name="p", arguments=["a"])
     assert await get(server, "p", a="1") == [text("x")]
 
 
 @pytest.mark.rule("PROMPT-03")
 @pytest.mark.case("F06")
-async def test_handles_change_what_is_there_and_clients_are_told():
+async def test_replace_and_remove_notify_clients():
     server = strict_server()
     hand = Hand(server.dispatcher, "2025-11-25")
     server.prompts["p"].replace(lambda: "new", title="T")
@@ -284,7 +284,7 @@ async def test_handles_change_what_is_there_and_clients_are_told():
     assert await code(server, "prompts/get", name="p") == -32602
 
 
-def test_a_function_that_cannot_be_a_prompt_is_refused(server):
+def test_function_unsuitable_for_a_prompt_is_refused(server):
     with pytest.raises(ValueError, match="a name"):
         server.add_prompt(lambda: "x")
     with pytest.raises(TypeError, match="takes any number of arguments"):

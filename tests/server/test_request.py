@@ -1,4 +1,4 @@
-"""What a handler may send while it runs: progress in order, logs where wanted."""
+"""Notifications a handler sends while it runs: progress in order, logs by level."""
 
 import asyncio
 
@@ -33,8 +33,8 @@ def message(level, data, **more):
     return notice("notifications/message", level=level, **more, data=data)
 
 
-def doing(work, capabilities=None, version="2025-11-25"):
-    """Open a connection to a tool that does that with its request."""
+def open_tool(work, capabilities=None, version="2025-11-25"):
+    """Open a connection to a tool that calls `work` with its request."""
 
     async def tool(params, request):
         work(request)
@@ -45,7 +45,7 @@ def doing(work, capabilities=None, version="2025-11-25"):
     return Hand(dispatcher, version)
 
 
-async def done(wire, *messages):
+async def exchange(wire, *messages):
     wire.send(*messages)
     return await wire.settled()
 
@@ -69,34 +69,34 @@ def context(notify, meta=None, revision=LATEST):
 
 @pytest.mark.rule("PROG-03", "PROG-04", "PROG-05")
 @pytest.mark.parametrize("token", ["t", "", 0, 7, -1])
-async def test_progress_comes_in_order_under_its_token_before_the_answer(token):
+async def test_progress_is_sent_in_order_before_the_response(token):
     def work(request):
         request.progress(0)
         request.progress(0.5, 2)
         request.progress(2, 2, "two of two")
 
-    wire = doing(work)
+    wire = open_tool(work)
     lines = [
         progress(token, 0),
         progress(token, 0.5, total=2),
         progress(token, 2, total=2, message="two of two"),
     ]
     meta = {"progressToken": token}
-    assert await done(wire, request(1, "tools/call", {}, meta)) == [
+    assert await exchange(wire, request(1, "tools/call", {}, meta)) == [
         *lines,
         success(1, DONE),
     ]
     alone = modern(2, "tools/call", {}, **meta)
-    assert await done(wire, alone) == [*lines, success(2, {**DONE, **STAMP})]
+    assert await exchange(wire, alone) == [*lines, success(2, {**DONE, **STAMP})]
 
 
 @pytest.mark.rule("PROG-03")
 @pytest.mark.parametrize("token", [None, True, 1.5, [], {}])
-async def test_without_a_token_no_progress_is_sent(token):
-    wire = doing(lambda request: request.progress(1))
-    asked = request(1, "tools/call", {}, {"progressToken": token})
-    assert await done(wire, asked) == [success(1, DONE)]
-    assert await done(wire, request(2, "tools/call")) == [success(2, DONE)]
+async def test_no_progress_is_sent_without_a_valid_token(token):
+    wire = open_tool(lambda request: request.progress(1))
+    call_request = request(1, "tools/call", {}, {"progressToken": token})
+    assert await exchange(wire, call_request) == [success(1, DONE)]
+    assert await exchange(wire, request(2, "tools/call")) == [success(2, DONE)]
 
 
 @pytest.mark.rule("PROG-02")
@@ -104,7 +104,7 @@ async def test_without_a_token_no_progress_is_sent(token):
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(st.lists(st.integers(-3, 3) | st.floats(allow_nan=False), max_size=12))
-def test_progress_only_ever_rises(values):
+def test_progress_values_only_increase(values):
     sent = []
     request = context(lambda _, params: sent.append(params), {"progressToken": 1})
     for value in values:
@@ -115,12 +115,12 @@ def test_progress_only_ever_rises(values):
 
 
 @pytest.mark.rule("PROG-04", "LOG-03")
-async def test_after_the_answer_nothing_is_sent():
+async def test_handler_sends_nothing_after_the_response():
     kept = []
-    wire = doing(kept.append, {"logging": {}})
+    wire = open_tool(kept.append, {"logging": {}})
     meta = {"progressToken": "t", LOG_KEY: "debug"}
-    asked = modern(1, "tools/call", {}, **meta)
-    assert await done(wire, asked) == [success(1, {**DONE, **STAMP})]
+    call_request = modern(1, "tools/call", {}, **meta)
+    assert await exchange(wire, call_request) == [success(1, {**DONE, **STAMP})]
     [request] = kept
     assert not request.is_open
     request.progress(1)
@@ -129,116 +129,123 @@ async def test_after_the_answer_nothing_is_sent():
 
 
 async def test_the_first_revision_has_no_message_with_progress():
-    wire = doing(lambda request: request.progress(1, 2, "half"), version="2024-11-05")
-    asked = request(1, "tools/call", {}, {"progressToken": "t"})
-    assert await done(wire, asked) == [progress("t", 1, total=2), success(1, DONE)]
+    wire = open_tool(
+        lambda request: request.progress(1, 2, "half"), version="2024-11-05"
+    )
+    call_request = request(1, "tools/call", {}, {"progressToken": "t"})
+    assert await exchange(wire, call_request) == [
+        progress("t", 1, total=2),
+        success(1, DONE),
+    ]
 
 
-async def test_progress_that_is_not_finite_is_the_handlers_mistake():
+async def test_non_finite_progress_raises_in_the_handler():
     def work(request):
         with pytest.raises(LocalProtocolError, match="progress"):
             request.progress(float("nan"))
         request.progress(1)
 
-    wire = doing(work)
-    asked = request(1, "tools/call", {}, {"progressToken": "t"})
-    assert await done(wire, asked) == [progress("t", 1), success(1, DONE)]
+    wire = open_tool(work)
+    call_request = request(1, "tools/call", {}, {"progressToken": "t"})
+    assert await exchange(wire, call_request) == [progress("t", 1), success(1, DONE)]
 
 
 @pytest.mark.rule("PROG-02", "PROG-04")
-async def test_a_client_hears_all_progress_before_its_result():
+async def test_client_receives_all_progress_before_the_result():
     def work(request):
         for step in range(1, 6):
             request.progress(step, 5, f"step {step}")
 
-    heard = []
+    updates = []
 
     async def tool(params, request):
         work(request)
         return DONE
 
     async with Client(server({"tools/call": tool}, TOOLS)) as client:
-        await client.call_tool("any", on_progress=lambda *step: heard.append(step))
-        assert heard == [(step, 5, f"step {step}") for step in range(1, 6)]
+        await client.call_tool("any", on_progress=lambda *step: updates.append(step))
+        assert updates == [(step, 5, f"step {step}") for step in range(1, 6)]
 
 
 # Logs...
 
 
 @pytest.mark.rule("LOG-02", "LOG-03")
-@pytest.mark.parametrize("wanted", LEVELS)
-async def test_a_request_that_names_a_level_gets_that_and_above(wanted):
+@pytest.mark.parametrize("minimum", LEVELS)
+async def test_request_log_level_selects_that_level_and_above(minimum):
     def work(request):
         for level in LEVELS:
             request.log(level, {"at": level}, logger="tool")
 
-    wire = doing(work, {"logging": {}})
-    asked = modern(1, "tools/call", {}, **{LOG_KEY: wanted})
-    assert await done(wire, asked) == [
+    wire = open_tool(work, {"logging": {}})
+    call_request = modern(1, "tools/call", {}, **{LOG_KEY: minimum})
+    assert await exchange(wire, call_request) == [
         *(
             message(level, {"at": level}, logger="tool")
-            for level in LEVELS[LEVELS.index(wanted) :]
+            for level in LEVELS[LEVELS.index(minimum) :]
         ),
         success(1, {**DONE, **STAMP}),
     ]
 
 
 @pytest.mark.rule("LOG-02", "META-14")
-async def test_a_request_that_names_no_level_gets_none_whatever_came_before():
-    wire = doing(lambda request: request.log("emergency", "fire"), {"logging": {}})
-    await done(wire, request(1, "logging/setLevel", {"level": "debug"}))
-    await done(wire, modern(2, "tools/call", {}, **{LOG_KEY: "debug"}))
-    quiet = await done(wire, modern(3, "tools/call"))
-    assert quiet == [success(3, {**DONE, **STAMP})]
+async def test_stateless_request_without_a_level_gets_no_logs():
+    wire = open_tool(lambda request: request.log("emergency", "fire"), {"logging": {}})
+    await exchange(wire, request(1, "logging/setLevel", {"level": "debug"}))
+    await exchange(wire, modern(2, "tools/call", {}, **{LOG_KEY: "debug"}))
+    lines = await exchange(wire, modern(3, "tools/call"))
+    assert lines == [success(3, {**DONE, **STAMP})]
 
 
 @pytest.mark.rule("LOG-04")
 @pytest.mark.parametrize("level", ["loud", "DEBUG", "", None, 7, ["info"]])
-async def test_a_request_that_names_an_unknown_level_is_refused(level):
-    wire = doing(lambda request: None)
-    [answer] = await done(wire, modern(1, "tools/call", {}, **{LOG_KEY: level}))
+async def test_request_with_an_unknown_log_level_is_refused(level):
+    wire = open_tool(lambda request: None)
+    [answer] = await exchange(wire, modern(1, "tools/call", {}, **{LOG_KEY: level}))
     assert answer["error"]["code"] == -32602
 
 
 @pytest.mark.rule("LOG-05")
-async def test_a_session_sets_the_level_of_all_its_requests():
+async def test_session_log_level_applies_to_all_its_requests():
     def work(request):
         request.log("debug", 1)
         request.log("info", 2)
         request.log("error", None)
 
-    wire = doing(work, {"logging": {}})
+    wire = open_tool(work, {"logging": {}})
     first = [message("info", 2), message("error", None), success(1, DONE)]
-    assert await done(wire, request(1, "tools/call")) == first
+    assert await exchange(wire, request(1, "tools/call")) == first
     for level, expected in (
         ("error", ["error"]),
         ("debug", ["debug", "info", "error"]),
     ):
-        [answer] = await done(wire, request(2, "logging/setLevel", {"level": level}))
+        [answer] = await exchange(
+            wire, request(2, "logging/setLevel", {"level": level})
+        )
         assert answer == success(2, {})
-        *lines, _ = await done(wire, request(3, "tools/call"))
+        *lines, _ = await exchange(wire, request(3, "tools/call"))
         assert [line["params"]["level"] for line in lines] == expected
 
 
 @pytest.mark.rule("LOG-05")
 @pytest.mark.parametrize("params", [{}, {"level": "loud"}, {"level": None}])
-async def test_an_unknown_level_is_refused_and_changes_nothing(params):
-    wire = doing(lambda request: None, {"logging": {}})
-    why = f"the log level must be one of {', '.join(LEVELS)}"
-    answers = await done(wire, request(1, "logging/setLevel", params))
-    assert answers == [failure(1, -32602, why)]
+async def test_unknown_session_log_level_is_refused(params):
+    wire = open_tool(lambda request: None, {"logging": {}})
+    problem = f"the log level must be one of {', '.join(LEVELS)}"
+    answers = await exchange(wire, request(1, "logging/setLevel", params))
+    assert answers == [failure(1, -32602, problem)]
     assert wire.connection.session.log_level == "info"
 
 
 @pytest.mark.rule("LOG-01")
-async def test_a_server_that_does_not_declare_logging_sends_no_logs():
-    wire = doing(lambda request: request.log("error", "fire"))
-    assert await done(wire, request(1, "tools/call")) == [success(1, DONE)]
-    asked = modern(2, "tools/call", {}, **{LOG_KEY: "debug"})
-    assert await done(wire, asked) == [success(2, {**DONE, **STAMP})]
+async def test_server_without_logging_capability_sends_no_logs():
+    wire = open_tool(lambda request: request.log("error", "fire"))
+    assert await exchange(wire, request(1, "tools/call")) == [success(1, DONE)]
+    call_request = modern(2, "tools/call", {}, **{LOG_KEY: "debug"})
+    assert await exchange(wire, call_request) == [success(2, {**DONE, **STAMP})]
 
 
-async def test_an_unknown_level_is_the_handlers_mistake():
+async def test_logging_at_an_unknown_level_raises_in_the_handler():
     request = context(lambda *_: None)
     with pytest.raises(LocalProtocolError, match="'loud'"):
         request.log("loud", "x")
@@ -247,30 +254,30 @@ async def test_an_unknown_level_is_the_handlers_mistake():
 # Reading it...
 
 
-async def test_it_tells_revision_and_era():
+async def test_request_context_has_revision_and_era():
     for name, era in (("2026-07-28", Era.STATELESS), ("2024-11-05", Era.SESSION)):
         request = context(lambda *_: None, revision=find_revision(name))
         assert (request.revision.name, request.era) == (name, era)
         assert repr(request) == f"<RequestContext tools/call 1, {name}>"
 
 
-async def test_a_client_that_does_not_read_loses_progress_not_the_request():
+async def test_failed_progress_notification_does_not_fail_the_request():
     def refuse(*_):
         raise TransportError("the peer does not read")
 
-    wire = doing(lambda request: request.progress(1))
+    wire = open_tool(lambda request: request.progress(1))
     wire.notify_nowait = refuse
-    asked = request(1, "tools/call", {}, {"progressToken": "t"})
-    assert await done(wire, asked) == [success(1, DONE)]
+    call_request = request(1, "tools/call", {}, {"progressToken": "t"})
+    assert await exchange(wire, call_request) == [success(1, DONE)]
 
 
-def test_the_context_of_a_session_names_its_client():
+def test_session_context_has_its_session_and_client_info():
     request = context(lambda *_: None, revision=LATEST_SESSION)
     assert request.session.revision is LATEST_SESSION
     assert request.client_info == {}
 
 
-async def test_a_server_asks_nothing_of_its_own_outside_sessions():
+async def test_server_request_outside_a_session_is_refused():
     request = context(lambda *_: None)
     with pytest.raises(LocalProtocolError, match="may not ask 'roots/list'"):
         await request.ask("roots/list", {})

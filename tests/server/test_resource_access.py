@@ -1,4 +1,4 @@
-"""Resources: for whom they are, who may keep them, who hears of their changes."""
+"""Resources: visibility, caching and change notifications."""
 
 import asyncio
 
@@ -9,11 +9,11 @@ from single import contents, in_session, over_http, reading, result, sees
 from mcpwire.server.auth.resource_server import ScopeRequired
 from mcpwire.server.server import Server
 
-# For whom...
+# Visibility...
 
 
 @pytest.mark.rule("RES-02", "RES-08", "CACHE-13")
-async def test_what_somebody_does_not_see_is_not_there(server):
+async def test_hidden_resource_is_neither_listed_nor_readable(server):
     server.add_resource("a://b", "x", visible=sees("Ada"))
     server.add_resource("t://{x}", lambda x: x, name="t", visible=sees("Ada"))
     hand = Hand(server.dispatcher)
@@ -32,7 +32,7 @@ async def test_what_somebody_does_not_see_is_not_there(server):
 
 
 @pytest.mark.rule("RES-08")
-async def test_scopes_are_needed_over_http(server):
+async def test_required_scopes_apply_over_http(server):
     server.add_resource("a://b", "x", scopes=["read"])
     server.add_resource("t://{x}", lambda x: x, name="t", scopes=["read"])
     for uri in ("a://b", "t://b"):
@@ -40,25 +40,25 @@ async def test_scopes_are_needed_over_http(server):
             with pytest.raises(ScopeRequired):
                 await over_http(server, "resources/read", uri=uri, scopes=scopes)
         assert await over_http(server, "resources/read", uri=uri, scopes=["read"])
-        assert await contents(server, uri)  # no such thing elsewhere
+        assert await contents(server, uri)  # scopes apply to HTTP only
 
 
 @pytest.mark.rule("CACHE-13")
-async def test_what_was_read_is_kept_as_long_as_it_says():
+async def test_read_result_has_the_registered_cache_hints():
     server = reading("x", ttl_ms=5_000, cache_scope="public")
     read = await result(server, "resources/read", uri="a://b")
     assert (read["ttlMs"], read["cacheScope"]) == (5_000, "public")
     private = await over_http(server, "resources/read", uri="a://b", scopes=[])
     assert private["cacheScope"] == "private"
-    then = await in_session(server, "2025-11-25", "resources/read", uri="a://b")
-    assert then["result"].keys() == {"contents"}
+    old = await in_session(server, "2025-11-25", "resources/read", uri="a://b")
+    assert old["result"].keys() == {"contents"}
     plain = await result(reading("x"), "resources/read", uri="a://b")
     assert (plain["ttlMs"], plain["cacheScope"]) == (0, "private")
 
 
 @pytest.mark.rule("CACHE-13")
 @pytest.mark.case("F15")
-async def test_nothing_is_public_where_not_everybody_sees_the_same():
+async def test_read_is_private_if_any_resource_has_a_predicate():
     server = reading("x", cache_scope="public")
     server.add_resource("t://{x}", lambda x: x, name="t", visible=sees("Ada"))
     read = await result(server, "resources/read", uri="a://b")
@@ -67,7 +67,7 @@ async def test_nothing_is_public_where_not_everybody_sees_the_same():
 
 @pytest.mark.rule("CACHE-12", "CACHE-13")
 @pytest.mark.case("F05")
-async def test_all_pages_of_a_list_may_be_kept_by_the_same():
+async def test_all_pages_of_a_list_have_the_same_cache_scope():
     server = Server("s", page_size=1)
     for name in "abc":
         server.add_resource(f"a://{name}", name)
@@ -86,7 +86,7 @@ async def test_all_pages_of_a_list_may_be_kept_by_the_same():
 
 @pytest.mark.rule("RES-03")
 @pytest.mark.case("F06")
-async def test_who_subscribed_hears_of_changes_until_they_unsubscribe(server):
+async def test_subscribed_session_gets_updates_until_unsubscribing(server):
     server.add_resource("a://b", "x")
     server.add_resource("t://{x}", lambda x: x, name="t")
     hand = Hand(server.dispatcher, "2025-11-25")
@@ -98,56 +98,59 @@ async def test_who_subscribed_hears_of_changes_until_they_unsubscribe(server):
     assert [each["result"] for each in answers] == [{}, {}, {}]
     for uri in ("a://b", "t://1", "t://2"):
         server.notify_resource_updated(uri)
-    heard = [await hand.next(), await hand.next()]
-    assert [each["params"] for each in heard] == [{"uri": "a://b"}, {"uri": "t://1"}]
-    [gone, never] = await hand.ask(
+    notifications = [await hand.next(), await hand.next()]
+    assert [each["params"] for each in notifications] == [
+        {"uri": "a://b"},
+        {"uri": "t://1"},
+    ]
+    [removed, unknown] = await hand.ask(
         request(4, "resources/unsubscribe", {"uri": "a://b"}),
         request(5, "resources/unsubscribe", {"uri": "a://never"}),
     )
-    assert (gone["result"], never["result"]) == ({}, {})
+    assert (removed["result"], unknown["result"]) == ({}, {})
     server.notify_resource_updated("a://b")
-    await asyncio.sleep(0)  # the turn in which it would be told
+    await asyncio.sleep(0)  # the iteration that would send a notification
     [pong] = await hand.ask(request(6, "ping"))
     assert pong["result"] == {}
 
 
 @pytest.mark.rule("RES-03")
 @pytest.mark.parametrize("uri", ["a://b", "t://{x}"])
-async def test_each_change_of_the_list_is_told_in_both_eras(uri):
+async def test_each_list_change_is_notified_in_both_eras(uri):
     server = reading("x")
     filter = {"resourcesListChanged": True}
     listen = modern("sub", "subscriptions/listen", {"notifications": filter})
     hands = Hand(server.dispatcher, "2025-11-25"), Hand(server.dispatcher)
     assert (await hands[1].ask(listen))[0]["params"]["notifications"] == filter
 
-    async def told():
+    async def next_methods():
         return {(await hand.next())["method"] for hand in hands}
 
     added = {"notifications/resources/list_changed"}
     if uri == "t://{x}":
         server.add_resource(uri, lambda x: x, name="t")
-        assert await told() == added
+        assert await next_methods() == added
     server.resources[uri].disable()
-    assert await told() == added
+    assert await next_methods() == added
     server.resources[uri].remove()
-    assert await told() == added
+    assert await next_methods() == added
     for hand in hands:
         await hand.connection.aclose()
 
 
 @pytest.mark.parametrize("uri", ["a://c", "nothing", 7])
-async def test_only_what_is_there_can_be_subscribed_to(uri):
+async def test_subscribing_to_an_unknown_resource_is_refused(uri):
     found = await in_session(reading("x"), "2025-11-25", "resources/subscribe", uri=uri)
     assert found["error"]["code"] == (-32002 if uri == "a://c" else -32602)
 
 
-async def test_a_session_watches_a_bounded_number_of_resources(server):
+async def test_subscriptions_of_a_session_are_bounded(server):
     server.add_resource("a://{x}", lambda x: x, name="t")
     hand = Hand(server.dispatcher, "2025-11-25")
-    asked = [
+    requests = [
         request(n, "resources/subscribe", {"uri": f"a://{n}"}) for n in range(1, 1_025)
     ]
-    assert all("result" in found for found in await hand.ask(*asked))
+    assert all("result" in found for found in await hand.ask(*requests))
     [again, more, long] = await hand.ask(
         request(2_000, "resources/subscribe", {"uri": "a://1"}),
         request(2_001, "resources/subscribe", {"uri": "a://more"}),

@@ -1,4 +1,4 @@
-"""Resources: what can be registered, listed, replaced and mounted."""
+"""Resources: registering, listing, replacing and removing."""
 
 import pytest
 from single import code, contents, result
@@ -8,7 +8,7 @@ from mcpwire.server.server import Server
 # Registering...
 
 
-async def test_handles_change_what_is_there(server):
+async def test_handles_replace_and_remove_resources(server):
     handle = server.add_resource("a://b", "old", title="T")
     template = server.add_resource("t://{x}", lambda x: f"old {x}", name="t")
     handle.replace("new")
@@ -29,7 +29,7 @@ async def test_handles_change_what_is_there(server):
         server.resources["a://b"]
 
 
-async def test_the_list_shows_all_that_was_said(server):
+async def test_resource_list_shows_all_registered_fields(server):
     @server.resource(
         "a://b",
         name="n",
@@ -60,7 +60,7 @@ async def test_the_list_shows_all_that_was_said(server):
     ]
 
 
-async def test_a_value_says_by_itself_what_it_is(server):
+async def test_name_and_media_type_default_from_uri_and_value(server):
     server.add_resource("a://b/c.bin", b"\x00")
     server.add_resource("urn:x", {"a": 1})
     listed = (await result(server, "resources/list"))["resources"]
@@ -122,7 +122,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_served_is_refused_when_it_is_registered(case):
+def test_invalid_resource_is_refused_at_registration(case):
     uri, target, options, kind, problem = REFUSED[case]
     server = Server("s")
     with pytest.raises(kind) as caught:

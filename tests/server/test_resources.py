@@ -1,4 +1,4 @@
-"""Resources and templates: what reading them gives, and what is not there."""
+"""Resources and templates: contents of reads, and unknown resources."""
 
 import base64
 import threading
@@ -22,7 +22,7 @@ class Point:
     x: int
 
 
-# What reading gives...
+# Contents...
 
 VALUES = {
     "a text": ("x", {"mimeType": "text/plain", "text": "x"}),
@@ -41,7 +41,7 @@ VALUES = {
 
 @pytest.mark.rule("RES-08")
 @pytest.mark.parametrize("case", VALUES)
-async def test_any_value_becomes_contents(case):
+async def test_any_value_is_converted_to_contents(case):
     value, members = VALUES[case]
     assert await contents(reading(value)) == [{"uri": "a://b", **members}]
     server = Server("s")
@@ -49,7 +49,7 @@ async def test_any_value_becomes_contents(case):
     assert await contents(server) == [{"uri": "a://b", **members}]
 
 
-async def test_contents_may_be_several_with_uris_of_their_own():
+async def test_read_may_return_several_contents_with_own_uris():
     text = types.TextResourceContents(uri="a://b/1", text="x")
     blob = types.BlobResourceContents(uri="a://b/2", blob=BLOB, mime_type="image/png")
     assert await contents(reading([text, blob])) == [
@@ -58,14 +58,14 @@ async def test_contents_may_be_several_with_uris_of_their_own():
     ]
 
 
-async def test_a_media_type_may_be_given():
+async def test_mime_type_option_is_used_in_list_and_read():
     server = reading("<p>", mime_type="text/html")
     assert (await contents(server))[0]["mimeType"] == "text/html"
     [listed] = (await result(server, "resources/list"))["resources"]
     assert listed == {"uri": "a://b", "name": "b", "mimeType": "text/html"}
 
 
-async def test_a_plain_function_runs_in_a_thread_unless_told_otherwise():
+async def test_sync_function_runs_in_a_thread_unless_disabled():
     server, threads = Server("s"), {}
 
     def note(name):
@@ -89,7 +89,7 @@ async def test_a_plain_function_runs_in_a_thread_unless_told_otherwise():
     ]
 
 
-async def test_a_function_may_take_the_context_and_dependencies(server):
+async def test_resource_function_takes_context_and_dependencies(server):
     def prefix():
         return "hello "
 
@@ -103,7 +103,7 @@ async def test_a_function_may_take_the_context_and_dependencies(server):
 # Templates...
 
 
-async def test_values_of_a_template_are_what_the_function_asks_for(server):
+async def test_template_values_are_converted_to_parameter_types(server):
     @server.resource("item://{shelf}/{id}{?deep,limit}")
     def item(
         shelf: Literal["a", "b"], id: int, *, deep: bool = False, limit: int = 9
@@ -117,7 +117,7 @@ async def test_values_of_a_template_are_what_the_function_asks_for(server):
 
 @pytest.mark.rule("RES-06")
 @pytest.mark.parametrize("uri", ["item://c/7", "item://a/x", "item://a/7?deep=maybe"])
-async def test_a_value_of_another_type_is_that_of_no_resource(server, uri):
+async def test_template_value_of_the_wrong_type_is_not_found(server, uri):
     @server.resource("item://{shelf}/{id}{?deep}")
     def item(shelf: Literal["a", "b"], id: int, *, deep: bool = False) -> str:
         return "x"
@@ -126,7 +126,7 @@ async def test_a_value_of_another_type_is_that_of_no_resource(server, uri):
     assert (found["code"], found["data"]) == (-32602, {"uri": uri})
 
 
-async def test_what_was_registered_by_its_uri_goes_before_templates_in_their_order(
+async def test_fixed_uri_precedes_templates_in_registration_order(
     server,
 ):
     server.add_resource("a://{x}", lambda x: f"first {x}", name="first")
@@ -138,7 +138,7 @@ async def test_what_was_registered_by_its_uri_goes_before_templates_in_their_ord
     ]
 
 
-async def test_a_template_that_does_not_take_a_value_leaves_it_to_the_next(server):
+async def test_template_refusing_a_value_falls_through_to_the_next(server):
     @server.resource("a://{number}")
     def by_number(number: int) -> str:
         return f"number {number}"
@@ -177,7 +177,7 @@ async def test_templates_are_listed_under_their_own_name(server):
 
 @pytest.mark.rule("RES-08", "RES-09")
 @pytest.mark.attack("S19")
-async def test_values_lead_nowhere_unless_that_is_wanted(server):
+async def test_path_traversal_is_refused_unless_unchecked(server):
     server.add_resource("file:///{path*}", lambda path: path, name="safe")
     server.add_resource(
         "any:///{path*}", lambda path: path, name="any", unchecked=["path"]
@@ -187,13 +187,13 @@ async def test_values_lead_nowhere_unless_that_is_wanted(server):
     assert (await contents(server, "any:///a/../b"))[0]["text"] == "a/../b"
 
 
-# What is not there...
+# Unknown resources...
 
 UNKNOWN = "a://nothing/at%20all"
 
 
 @pytest.mark.rule("RES-04", "RES-05", "RES-06")
-async def test_what_is_not_there_is_an_error_of_its_era():
+async def test_unknown_resource_error_code_depends_on_the_era():
     server = reading("x")
     now = await error(server, "resources/read", uri=UNKNOWN)
     then = (await in_session(server, "2025-11-25", "resources/read", uri=UNKNOWN))[
@@ -204,19 +204,19 @@ async def test_what_is_not_there_is_an_error_of_its_era():
 
 
 @pytest.mark.rule("RES-06")
-async def test_a_function_says_with_none_that_there_is_nothing(server):
+async def test_function_returning_none_means_not_found(server):
     server.add_resource("a://{x}", lambda x: None, name="none")
     found = await error(server, "resources/read", uri="a://b")
     assert (found["code"], found["data"]) == (-32602, {"uri": "a://b"})
 
 
 @pytest.mark.rule("RES-06")
-async def test_no_contents_at_all_are_none():
+async def test_result_without_contents_is_not_found():
     found = reading(types.ReadResourceResult(contents=[]))
     assert await code(found, "resources/read", uri="a://b") == -32602
 
 
-async def test_a_long_uri_is_not_sent_back():
+async def test_long_uri_is_not_echoed_in_the_error():
     found = await error(reading("x"), "resources/read", uri="a://" + "x" * 5_000)
     assert "data" not in found
     assert len(found["message"]) < 200
@@ -224,7 +224,7 @@ async def test_a_long_uri_is_not_sent_back():
 
 @pytest.mark.rule("RES-08")
 @pytest.mark.parametrize("uri", ["nothing", "", "a b", "/etc/passwd"])
-async def test_what_is_no_uri_is_refused_as_such(uri):
+async def test_string_that_is_not_a_uri_is_refused(uri):
     found = await error(reading("x"), "resources/read", uri=uri)
     assert (found["code"], found["message"]) == (
         -32602,
@@ -234,6 +234,6 @@ async def test_what_is_no_uri_is_refused_as_such(uri):
 
 @pytest.mark.rule("RES-08")
 @pytest.mark.parametrize("uri", [None, 7, ["a://b"]])
-async def test_a_uri_is_a_text(uri):
+async def test_uri_must_be_a_string(uri):
     found = await error(reading("x"), "resources/read", uri=uri)
     assert (found["code"], found["message"]) == (-32602, "params.uri must be a string")

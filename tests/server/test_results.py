@@ -1,4 +1,4 @@
-"""What handlers return and raise, and what the client gets of it in each era."""
+"""Results and errors of handlers, and the responses to them in each era."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ CAPABILITIES = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
 
 
 def answering(outcome, method="resources/read", *, slowly=False):
-    """Open a connection whose handler of one method returns or raises that."""
+    """Open a connection whose handler of one method returns or raises `outcome`."""
 
     def handler(params, request):
         if isinstance(outcome, BaseException):
@@ -43,7 +43,7 @@ def answering(outcome, method="resources/read", *, slowly=False):
         return outcome
 
     async def slow_handler(params, request):
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         return handler(params, request)
 
     chosen = slow_handler if slowly else handler
@@ -51,7 +51,7 @@ def answering(outcome, method="resources/read", *, slowly=False):
 
 
 async def both(wire, method):
-    """Ask in a session and alone; return both answers."""
+    """Send a session and a stateless request; return both responses."""
     return await wire.ask(request(1, method), modern(2, method))
 
 
@@ -59,7 +59,7 @@ async def both(wire, method):
 
 
 @pytest.mark.parametrize("slowly", [False, True], ids=["plain", "async"])
-async def test_a_handler_may_be_plain_or_async(slowly):
+async def test_handler_may_be_sync_or_async(slowly):
     wire = answering({"messages": []}, "prompts/get", slowly=slowly)
     assert await both(wire, "prompts/get") == [
         success(1, {"messages": []}),
@@ -78,7 +78,7 @@ async def test_a_handler_may_be_plain_or_async(slowly):
         ("resources/read", {"contents": []}),
     ],
 )
-async def test_what_may_be_cached_says_how_long_and_by_whom(method, result):
+async def test_cacheable_result_has_default_or_own_cache_hints(method, result):
     private = {"ttlMs": 0, "cacheScope": "private", **STAMP}
     assert await both(answering(result, method), method) == [
         success(1, result),
@@ -93,7 +93,7 @@ async def test_what_may_be_cached_says_how_long_and_by_whom(method, result):
 
 @pytest.mark.rule("CACHE-03")
 @pytest.mark.parametrize("ttl", [-1, 1.5, "60", None, True])
-async def test_a_time_to_live_that_is_none_means_at_once(ttl):
+async def test_invalid_ttl_is_sent_as_zero(ttl):
     wire = answering({"contents": [], "ttlMs": ttl})
     [answer] = await wire.ask(modern(1, "resources/read"))
     assert answer["result"]["ttlMs"] == 0
@@ -108,7 +108,7 @@ async def test_a_time_to_live_that_is_none_means_at_once(ttl):
         ("completion/complete", {"completion": {"values": []}}),
     ],
 )
-async def test_what_may_not_be_cached_carries_no_hint(method, result):
+async def test_uncacheable_result_has_no_cache_hints(method, result):
     assert await both(answering(result, method), method) == [
         success(1, result),
         success(2, {**result, **STAMP}),
@@ -117,7 +117,7 @@ async def test_what_may_not_be_cached_carries_no_hint(method, result):
 
 @pytest.mark.rule("CACHE-02")
 @pytest.mark.case("F15")
-async def test_a_result_that_asks_for_input_carries_no_hint():
+async def test_input_required_result_has_no_cache_hints():
     result = {"resultType": "input_required", "requestState": "s"}
     wire = answering(result)
     assert await wire.ask(modern(1, "resources/read", {"uri": "a:b"})) == [
@@ -126,7 +126,7 @@ async def test_a_result_that_asks_for_input_carries_no_hint():
 
 
 @pytest.mark.rule("META-11")
-async def test_the_stamp_joins_the_meta_of_a_handler_and_leaves_its_dict_alone():
+async def test_server_info_is_merged_into_a_copy_of_the_meta():
     result = {"messages": [], "_meta": {"a.b/c": 1}}
     wire = answering(result, "prompts/get")
     expected = {**result, **STAMP, "_meta": {"a.b/c": 1, SERVER_KEY: SERVER}}
@@ -134,20 +134,20 @@ async def test_the_stamp_joins_the_meta_of_a_handler_and_leaves_its_dict_alone()
     assert result == {"messages": [], "_meta": {"a.b/c": 1}}
 
 
-async def test_a_result_for_a_session_loses_what_only_2026_knows():
+async def test_session_result_omits_fields_of_2026():
     result = {"messages": [], "resultType": "complete", "ttlMs": 1, "cacheScope": "x"}
     wire = answering(result, "prompts/get")
     assert await wire.ask(request(1, "prompts/get")) == [success(1, {"messages": []})]
 
 
 @pytest.mark.parametrize("result", [None, [], "text", 7])
-async def test_a_handler_that_returns_no_object_has_failed(result, caplog):
+async def test_handler_result_that_is_not_a_dict_is_an_error(result, caplog):
     wire = answering(result)
     assert await wire.ask(request(1, "resources/read")) == [FAILED]
     assert "returned no dict" in caplog.text
 
 
-async def test_a_result_that_is_no_json_becomes_an_error():
+async def test_result_that_is_not_json_is_an_internal_error():
     wire = answering({"contents": [object()]})
     [answer] = await wire.ask(request(1, "resources/read"))
     assert answer["error"]["code"] == -32603
@@ -159,12 +159,12 @@ async def test_a_result_that_is_no_json_becomes_an_error():
 
 @pytest.mark.rule("TOOL-15")
 @pytest.mark.parametrize("slowly", [False, True], ids=["plain", "async"])
-async def test_a_tool_says_that_it_failed(slowly):
+async def test_tool_error_is_an_error_result_with_its_message(slowly):
     wire = answering(ToolError("no such city"), "tools/call", slowly=slowly)
-    said = {"content": [{"type": "text", "text": "no such city"}], "isError": True}
+    expected = {"content": [{"type": "text", "text": "no such city"}], "isError": True}
     assert await both(wire, "tools/call") == [
-        success(1, said),
-        success(2, {**said, **STAMP}),
+        success(1, expected),
+        success(2, {**expected, **STAMP}),
     ]
 
 
@@ -174,10 +174,13 @@ async def test_a_tool_says_that_it_failed(slowly):
     [RuntimeError(SECRET), KeyError(SECRET), SystemExit(SECRET), OSError(1, SECRET)],
     ids=lambda error: type(error).__name__,
 )
-async def test_a_tool_that_raises_fails_without_telling_why(error, caplog):
+async def test_exception_of_a_tool_is_logged_but_not_sent(error, caplog):
     wire = answering(error, "tools/call")
-    said = {"content": [{"type": "text", "text": "the tool failed"}], "isError": True}
-    assert await wire.ask(request(1, "tools/call")) == [success(1, said)]
+    expected = {
+        "content": [{"type": "text", "text": "the tool failed"}],
+        "isError": True,
+    }
+    assert await wire.ask(request(1, "tools/call")) == [success(1, expected)]
     [record] = caplog.records
     assert (record.levelno, record.name) == (logging.ERROR, "mcpwire")
     assert record.exc_info[1] is error
@@ -188,14 +191,14 @@ async def test_a_tool_that_raises_fails_without_telling_why(error, caplog):
     [RuntimeError(SECRET), SystemExit(SECRET), ToolError(SECRET)],
     ids=lambda error: type(error).__name__,
 )
-async def test_any_other_handler_that_raises_is_an_internal_error(error, caplog):
+async def test_exception_of_another_handler_is_an_internal_error(error, caplog):
     wire = answering(error, slowly=True)
     assert await wire.ask(request(1, "resources/read")) == [FAILED]
     assert caplog.records[0].exc_info[1] is error
 
 
 @pytest.mark.pain("P02")
-async def test_a_handler_whose_own_work_is_cancelled_still_answers(caplog):
+async def test_cancelled_error_in_a_handler_is_an_internal_error(caplog):
     wire = answering(asyncio.CancelledError(), slowly=True)
     assert await wire.ask(request(1, "resources/read")) == [FAILED]
 
@@ -211,14 +214,14 @@ async def test_a_handler_whose_own_work_is_cancelled_still_answers(caplog):
     ],
 )
 @pytest.mark.parametrize("method", ["tools/call", "resources/read"])
-async def test_an_rpc_error_is_the_answer(error, method):
+async def test_rpc_error_is_sent_as_raised(error, method):
     wire = answering(error, method)
     expected = (error.code, error.message, error.data)
     assert await both(wire, method) == [failure(1, *expected), failure(2, *expected)]
 
 
 @pytest.mark.rule("RES-04", "RES-05", "RPC-27")
-async def test_a_missing_resource_has_the_code_of_its_era():
+async def test_resource_not_found_has_the_error_code_of_its_era():
     wire = answering(ResourceNotFound("no such resource", data={"uri": "a:b"}))
     assert await both(wire, "resources/read") == [
         failure(1, -32002, "no such resource", {"uri": "a:b"}),
@@ -239,7 +242,7 @@ async def test_a_missing_resource_has_the_code_of_its_era():
     ],
     ids=lambda error: str(error.code),
 )
-async def test_a_reserved_code_without_a_meaning_never_stands_alone(error, caplog):
+async def test_undefined_reserved_code_is_replaced_when_stateless(error, caplog):
     wire = answering(error)
     assert await wire.ask(modern(1, "resources/read")) == [FAILED]
     assert str(error.code) in caplog.text
@@ -247,7 +250,7 @@ async def test_a_reserved_code_without_a_meaning_never_stands_alone(error, caplo
     assert answer["error"]["code"] == error.code
 
 
-async def test_a_reserved_code_with_its_meaning_stands():
+async def test_defined_reserved_code_is_sent_as_raised():
     required = {"requiredCapabilities": {"sampling": {}}}
     wire = answering(MissingCapability("needs sampling", data=required))
     assert await wire.ask(modern(1, "resources/read")) == [
@@ -255,7 +258,7 @@ async def test_a_reserved_code_with_its_meaning_stands():
     ]
 
 
-# What a server has...
+# Methods of a server...
 
 
 def every_client_method():
@@ -274,7 +277,7 @@ def every_client_method():
 @pytest.mark.system("O55")
 @pytest.mark.rule("RPC-31", "LIFE-11")
 @pytest.mark.parametrize("revision", REVISIONS, ids=str)
-async def test_a_method_exists_where_the_table_and_the_capabilities_say_so(revision):
+async def test_available_methods_match_the_method_table(revision):
     everything = {
         "tools": {},
         "resources": {"subscribe": True},
@@ -282,10 +285,10 @@ async def test_a_method_exists_where_the_table_and_the_capabilities_say_so(revis
         "completions": {},
         "tasks": {"list": {}, "cancel": {}},
     }
-    asked = []
+    called = []
 
     def handler(params, request):
-        asked.append(request.method)
+        called.append(request.method)
         raise InvalidParams("enough")
 
     methods = every_client_method()
@@ -295,13 +298,13 @@ async def test_a_method_exists_where_the_table_and_the_capabilities_say_so(revis
     ask = modern if version is None else request
     answers = await wire.ask(*(ask(method, method) for method in methods))
     found = {answer["id"] for answer in answers if answer["error"]["code"] == -32602}
-    assert found == set(asked)
+    assert found == set(called)
     assert found == {m for m in methods if available_method(m, revision, "client")}
 
 
 @pytest.mark.rule("TOOL-01", "RES-01", "PROMPT-01", "COMP-01")
 @pytest.mark.parametrize(
-    ("method", "why"),
+    ("method", "reason"),
     [
         ("tools/list", "needs the capability 'tools'"),
         ("tools/call", "needs the capability 'tools'"),
@@ -317,43 +320,43 @@ async def test_a_method_exists_where_the_table_and_the_capabilities_say_so(revis
         ("initialize", "is no request that a handler could answer"),
     ],
 )
-def test_a_handler_that_nobody_could_reach_is_refused(method, why):
-    with pytest.raises(ValueError, match=why) as caught:
+def test_unreachable_handler_is_refused(method, reason):
+    with pytest.raises(ValueError, match=reason) as caught:
         server({method: lambda params, request: {}}, {"experimental": {}})
     assert repr(method) in str(caught.value)
 
 
-async def test_a_method_outside_the_protocol_is_answered_in_both_eras():
+async def test_custom_method_works_in_both_eras():
     wire = Hand(server({"acme/ping": lambda params, request: params}), "2025-11-25")
     assert await wire.ask(request(1, "acme/ping", {"a": 1})) == [success(1, {"a": 1})]
     [answer] = await wire.ask(modern(2, "acme/ping"))
     assert answer["result"]["resultType"] == "complete"
 
 
-async def test_a_handler_may_take_the_place_of_what_is_built_in():
+async def test_handler_can_override_a_built_in_method():
     wire = Hand(server({"ping": lambda params, request: {"a": 1}}), "2025-11-25")
     assert await wire.ask(request(1, "ping")) == [success(1, {"a": 1})]
 
 
 @pytest.mark.rule("EXT-02")
-async def test_a_method_of_an_extension_needs_both_sides_to_name_it():
+async def test_extension_method_needs_the_extension_on_both_sides():
     capabilities = {"extensions": {TASKS: {}}}
     methods = {"tasks/cancel": lambda params, request: {}}
     wire = Hand(server(methods, capabilities), "2025-11-25")
     declared = {CAPABILITIES_KEY: {"extensions": {TASKS: {}}}}
     needed = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
-    why = f"'tasks/cancel' needs the extension {TASKS!r}"
-    gone = "'tasks/cancel' is no method of this server at 2025-11-25"
+    reason = f"'tasks/cancel' needs the extension {TASKS!r}"
+    unknown = "'tasks/cancel' is no method of this server at 2025-11-25"
     assert await wire.ask(modern(1, "tasks/cancel", {"taskId": "t"}, **declared)) == [
         success(1, STAMP)
     ]
     assert await wire.ask(modern(2, "tasks/cancel", {"taskId": "t"})) == [
-        failure(2, -32021, why, needed)
+        failure(2, -32021, reason, needed)
     ]
-    assert await wire.ask(request(3, "tasks/cancel")) == [failure(3, -32601, gone)]
+    assert await wire.ask(request(3, "tasks/cancel")) == [failure(3, -32601, unknown)]
 
 
-def test_a_server_speaks_something():
+def test_server_without_revisions_is_refused():
     with pytest.raises(ValueError, match="at least one revision"):
         server(revisions=[])
 

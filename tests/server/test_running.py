@@ -1,4 +1,4 @@
-"""Handlers while they run: many at once, withdrawn, outlived, one answer each."""
+"""Running handlers: concurrency, cancellation, closed streams, one response each."""
 
 import asyncio
 import sys
@@ -23,12 +23,12 @@ TOOLS = {"tools": {}}
 
 
 class Gate:
-    """A tool that waits until the test opens it, and tells what became of it."""
+    """A tool that waits until the test opens it, and records how each call ended."""
 
     def __init__(self):
         self.open = asyncio.Event()
         self.running = []
-        self.most = 0
+        self.max_running = 0
         self.ended = []
         self.requests = {}
         self._changed = asyncio.Event()
@@ -36,7 +36,7 @@ class Gate:
     async def __call__(self, params, request):
         name = params["name"]
         self.running.append(name)
-        self.most = max(self.most, len(self.running))
+        self.max_running = max(self.max_running, len(self.running))
         self.requests[name] = request
         self._changed.set()
         try:
@@ -51,8 +51,8 @@ class Gate:
             self._changed.set()
         return {"content": [{"type": "text", "text": name}]}
 
-    async def runs(self, count):
-        """Wait until so many run."""
+    async def wait_running(self, count):
+        """Wait until that many calls run."""
         async with asyncio.timeout(PATIENCE):
             while len(self.running) != count:
                 self._changed.clear()
@@ -81,20 +81,20 @@ def gated(version="2025-11-25", **options):
 
 @pytest.mark.rule("CAN-05", "TR-STDIO-11")
 @pytest.mark.parametrize("ask", [call, call_alone])
-async def test_a_withdrawn_request_stops_and_gets_no_answer(ask):
+async def test_cancelled_request_stops_and_gets_no_response(ask):
     gate, wire = gated()
     wire.send(ask(1))
-    await gate.runs(1)
+    await gate.wait_running(1)
     wire.send(notice("notifications/cancelled", requestId=1, reason="enough"))
     assert await wire.settled() == []
     assert gate.ended == [("1", "cancelled", True)]
 
 
 @pytest.mark.rule("CAN-06", "CAN-08")
-async def test_withdrawing_what_is_unknown_or_answered_changes_nothing():
+async def test_cancelling_an_unknown_or_answered_request_is_ignored():
     gate, wire = gated()
     wire.send(call(1), call("1"))
-    await gate.runs(2)
+    await gate.wait_running(2)
     wire.send(notice("notifications/cancelled", requestId="2"))
     wire.send(notice("notifications/cancelled", requestId=[1]))
     gate.open.set()
@@ -103,10 +103,10 @@ async def test_withdrawing_what_is_unknown_or_answered_changes_nothing():
     assert await wire.ask(call(3)) == [text(3, "3")]
 
 
-async def test_a_request_withdrawn_before_its_turn_never_runs():
+async def test_cancelled_waiting_request_never_runs():
     gate, wire = gated(limits=Limits(inbound=1))
     wire.send(call(1), call(2), call(3))
-    await gate.runs(1)
+    await gate.wait_running(1)
     wire.send(notice("notifications/cancelled", requestId=2))
     gate.open.set()
     assert await wire.settled() == [text(1, "1"), text(3, "3")]
@@ -114,9 +114,9 @@ async def test_a_request_withdrawn_before_its_turn_never_runs():
 
 
 @pytest.mark.skipif(
-    sys.version_info >= (3, 12), reason="a handler begins at once there"
+    sys.version_info >= (3, 12), reason="a handler starts eagerly there"
 )
-async def test_a_request_withdrawn_in_the_same_breath_never_runs():
+async def test_request_cancelled_in_the_same_read_never_runs():
     gate, wire = gated()
     wire.send(call(1), notice("notifications/cancelled", requestId=1))
     assert await wire.settled() == []
@@ -124,16 +124,16 @@ async def test_a_request_withdrawn_in_the_same_breath_never_runs():
 
 
 @pytest.mark.pain("P18")
-async def test_a_handler_that_outlives_its_cancellation_answers_nobody():
+async def test_handler_surviving_cancellation_sends_no_response():
     released = asyncio.Event()
-    seen = []
+    cancelled = []
 
     async def stubborn(params, request):
         if params["name"] == "stubborn":
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
-                seen.append("cancelled")
+                cancelled.append("cancelled")
                 await released.wait()
             request.progress(1)
         await released.wait()
@@ -143,18 +143,18 @@ async def test_a_handler_that_outlives_its_cancellation_answers_nobody():
     wire.send(call(1, "stubborn", progressToken="t"))
     await asyncio.sleep(0)
     wire.send(notice("notifications/cancelled", requestId=1))
-    wire.send(call(1, "second"))  # the id is free again
+    wire.send(call(1, "second"))  # the id can be used again
     released.set()
     assert await wire.settled() == [text(1, "second")]
-    assert seen == ["cancelled"]
+    assert cancelled == ["cancelled"]
 
 
 @pytest.mark.rule("CAN-05")
-async def test_a_client_that_cancels_stops_the_handler():
+async def test_cancelled_client_call_stops_the_handler():
     gate = Gate()
     async with Client(server({"tools/call": gate}, TOOLS)) as client:
         task = asyncio.create_task(client.call_tool("one"))
-        await gate.runs(1)
+        await gate.wait_running(1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -166,24 +166,24 @@ async def test_a_client_that_cancels_stops_the_handler():
 # The end of the stream...
 
 
-async def test_the_end_of_the_stream_stops_what_runs():
+async def test_closing_the_client_cancels_running_handlers():
     gate = Gate()
     client = Client(server({"tools/call": gate}, TOOLS))
     await client.connect()
     calls = [asyncio.create_task(client.call_tool(str(n))) for n in range(3)]
-    await gate.runs(3)
+    await gate.wait_running(3)
     await client.aclose()
     for task in calls:
         with pytest.raises(TransportError):
             await task
-    await gate.runs(0)
+    await gate.wait_running(0)
     assert sorted(gate.ended) == [(str(n), "cancelled", True) for n in range(3)]
 
 
-async def test_a_handler_that_goes_on_after_the_end_sends_nothing():
+async def test_handler_running_after_the_close_sends_nothing():
     gate, wire = gated()
     wire.send(call(1, progressToken="t"))
-    await gate.runs(1)
+    await gate.wait_running(1)
     await wire.connection.aclose()
     request = gate.requests["1"]
     assert (request.is_cancelled, request.is_open) == (True, False)
@@ -192,25 +192,25 @@ async def test_a_handler_that_goes_on_after_the_end_sends_nothing():
     await wire.connection.aclose()
 
 
-# Many at once...
+# Concurrency...
 
 
 @pytest.mark.attack("S13")
-async def test_no_more_handlers_run_than_the_limit_and_no_more_wait():
+async def test_running_and_waiting_requests_are_limited():
     gate, wire = gated(limits=Limits(inbound=3, notifications=2))
     wire.send(*(call(n) for n in range(7)))
-    await gate.runs(3)
+    await gate.wait_running(3)
     full = "too many requests are waiting already"
     assert wire.rest() == [failure(5, -32603, full), failure(6, -32603, full)]
     gate.open.set()
     answers = await wire.settled()
     assert {answer["id"] for answer in answers} == set(range(5))
-    assert gate.most == 3
+    assert gate.max_running == 3
 
 
 @pytest.mark.rule("PING-01")
 @pytest.mark.case("F04")
-async def test_a_ping_overtakes_handlers_that_take_long():
+async def test_ping_is_answered_before_slow_handlers():
     gate, wire = gated(limits=Limits(inbound=1))
     wire.send(call(1), call(2), request(3, "ping"))
     assert await wire.next() == success(3, {})
@@ -219,23 +219,23 @@ async def test_a_ping_overtakes_handlers_that_take_long():
 
 
 @pytest.mark.attack("S31")
-async def test_a_second_request_with_an_id_in_flight_gets_no_second_answer():
+async def test_duplicate_id_in_flight_gets_no_second_response():
     gate, wire = gated()
     wire.send(call(1, "first"), call(1, "second"), call("1", "third"))
-    await gate.runs(2)
+    await gate.wait_running(2)
     gate.open.set()
     assert await wire.settled() == [text(1, "first"), text("1", "third")]
     assert await wire.ask(call(1, "again")) == [text(1, "again")]
 
 
 @pytest.mark.attack("S10")
-async def test_the_same_ids_on_two_connections_do_not_meet():
+async def test_equal_ids_on_two_connections_are_independent():
     gate = Gate()
     both = server({"tools/call": gate}, TOOLS)
     one, two = Hand(both, "2025-11-25"), Hand(both)
     one.send(call(1, "one"))
     two.send(modern(1, "tools/call", {"name": "two"}))
-    await gate.runs(2)
+    await gate.wait_running(2)
     two.send(notice("notifications/cancelled", requestId=1))
     gate.open.set()
     assert await one.settled() == [text(1, "one")]
@@ -246,13 +246,13 @@ async def test_the_same_ids_on_two_connections_do_not_meet():
 
 
 @pytest.mark.rule("RPC-13")
-async def test_a_batch_of_2025_03_26_is_answered_as_one():
+async def test_batch_at_2025_03_26_gets_one_batch_response():
     gate, wire = gated("2025-03-26")
     wire.send(
         [call(1), request(2, "ping"), notice("notifications/x"), request(3, "no/such")]
     )
     wire.send(request(4, "ping"))
-    await gate.runs(1)
+    await gate.wait_running(1)
     assert wire.rest() == [success(4, {})]
     gate.open.set()
     [batch] = await wire.settled()
@@ -274,7 +274,7 @@ async def test_initialize_in_a_batch_is_refused():
 
 @pytest.mark.rule("RPC-15", "RPC-08")
 @pytest.mark.parametrize("version", [None, "2025-11-25", "2025-06-18", "2024-11-05"])
-async def test_a_batch_anywhere_else_runs_nothing(version):
+async def test_batch_at_another_revision_runs_no_handler(version):
     gate, wire = gated(version)
     wire.send([call(1), call(2)])
     refusal = {
@@ -284,7 +284,7 @@ async def test_a_batch_anywhere_else_runs_nothing(version):
             "message": "batches belong to revision 2025-03-26 only",
         },
     }
-    # Only revisions that know errors without an id can say so.
+    # Only revisions with errors without an id can report it.
     expected = [] if version in {"2025-06-18", "2024-11-05"} else [refusal]
     assert await wire.settled() == expected
     assert gate.ended == []
@@ -293,7 +293,7 @@ async def test_a_batch_anywhere_else_runs_nothing(version):
 @pytest.mark.attack("S12")
 @pytest.mark.fault("F12", "F13")
 @pytest.mark.rule("RPC-04", "RPC-08")
-async def test_no_broken_line_ends_the_connection():
+async def test_malformed_lines_keep_the_connection_open():
     _, wire = gated()
     for line in (
         b"hello\n",
@@ -316,12 +316,12 @@ async def test_no_broken_line_ends_the_connection():
     assert await wire.ask(request(1, "ping")) == [success(1, {})]
 
 
-# What a server may send...
+# Requests of the server...
 
 
 @pytest.mark.rule("RPC-20", "TR-STDIO-07")
 @pytest.mark.parametrize("opened", [False, True], ids=["before", "alone"])
-async def test_a_server_asks_nothing_outside_a_session(opened):
+async def test_server_request_outside_a_session_is_refused(opened):
     _, wire = gated(None)
     if opened:
         await wire.ask(modern(1, "server/discover"))
@@ -331,7 +331,7 @@ async def test_a_server_asks_nothing_outside_a_session(opened):
 
 
 @pytest.mark.rule("TR-STDIO-07")
-async def test_requests_that_stand_alone_are_answered_without_being_asked_back():
+async def test_stateless_request_gets_only_its_response():
     gate, wire = gated(None)
     gate.open.set()
     [answer] = await wire.ask(modern(1, "tools/call", {"name": "1"}))

@@ -1,4 +1,4 @@
-"""A client that initializes again: a bridge keeps one child process for all clients."""
+"""A second initialize: a bridge keeps one child process for all its clients."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from mcpwire.server.dispatcher import Dispatcher
 
 
 class Recording(Dispatcher):
-    """Says what it is told of each session's end."""
+    """Records the end of each session."""
 
     ends = ()
 
@@ -24,7 +24,7 @@ class Recording(Dispatcher):
 
 @pytest.fixture
 def slow():
-    """A server with a call that goes on until the test says so."""
+    """A server with a call that runs until the test ends it."""
     may_end = asyncio.Event()
 
     async def call(params, request):
@@ -44,7 +44,7 @@ def slow():
 
 
 async def left(dispatcher):
-    """Wait until a session has left."""
+    """Wait until a session was discarded."""
     async with asyncio.timeout(PATIENCE):
         await dispatcher.has_left.wait()
 
@@ -53,57 +53,55 @@ CALL = request(7, "tools/call", {"name": "x"})
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2024-11-05"])
-async def test_a_second_handshake_is_answered_and_a_call_under_way_ends_as_it_would(
-    slow, version
-):
+async def test_call_in_flight_finishes_after_a_second_handshake(slow, version):
     hand = Hand(slow, "2025-11-25")
-    former = hand.connection.session
+    first = hand.connection.session
     hand.send(CALL)
     [answer] = await hand.ask(request(8, "initialize", session(version)))
     assert answer["result"]["protocolVersion"] == version
-    latter = hand.connection.session
-    assert latter is not former
+    second = hand.connection.session
+    assert second is not first
     assert slow.ends == ()
     slow.may_end.set()
-    told, answered = await hand.next(), await hand.next()
-    assert told["params"] == {"level": "info", "data": "done"}
+    logged, answered = await hand.next(), await hand.next()
+    assert logged["params"] == {"level": "info", "data": "done"}
     result = {"content": [], "structuredContent": {"calls": 1}}
     assert answered == success(7, result)
-    assert latter.state == {}
+    assert second.state == {}
     await left(slow)
     await hand.connection.aclose()
     assert slow.ends == (
-        ("left", former),
-        ("closed", former),
-        ("left", latter),
-        ("closed", latter),
+        ("left", first),
+        ("closed", first),
+        ("left", second),
+        ("closed", second),
     )
 
 
-async def test_the_session_before_hears_nothing_more_once_its_calls_have_ended(slow):
+async def test_first_session_leaves_the_hub_after_its_calls(slow):
     hand = Hand(slow, "2025-11-25")
-    former = hand.connection.session
+    first = hand.connection.session
     await hand.ask(request(8, "initialize", session()))
     hand.send(notice("notifications/initialized"))
     await left(slow)
-    assert slow.ends[0] == ("left", former)
+    assert slow.ends[0] == ("left", first)
     assert slow.hub.sessions() == [hand.connection.session]
     await hand.connection.aclose()
 
 
 @pytest.mark.parametrize("calls", [[], [CALL]], ids=["idle", "amid a call"])
-async def test_each_session_leaves_once_if_the_connection_ends_at_once(slow, calls):
+async def test_closing_discards_each_session_once(slow, calls):
     hand = Hand(slow, "2025-11-25")
-    former = hand.connection.session
+    first = hand.connection.session
     hand.send(*calls)
     hand.send(request(8, "initialize", session()))
     await hand.connection.aclose()
-    left = [each for what, each in slow.ends if what == "left"]
-    assert sorted(map(id, left)) == sorted(map(id, [former, hand.connection.session]))
-    assert {each for what, each in slow.ends if what == "closed"} == set(left)
+    left = [each for event, each in slow.ends if event == "left"]
+    assert sorted(map(id, left)) == sorted(map(id, [first, hand.connection.session]))
+    assert {each for event, each in slow.ends if event == "closed"} == set(left)
 
 
-async def test_a_second_initialize_that_is_malformed_is_refused_and_changes_nothing():
+async def test_malformed_second_initialize_keeps_the_session():
     hand = Hand(server(), "2025-11-25")
     first = hand.connection.session
     assert await hand.ask(

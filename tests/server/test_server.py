@@ -1,4 +1,4 @@
-"""`Server`: what it declares, mounts, puts around requests, and whom it tells."""
+"""`Server`: capabilities, lifespan, state, middleware, methods and extensions."""
 
 import json
 from contextlib import asynccontextmanager
@@ -29,7 +29,7 @@ async def capabilities(server, mode="2026-07-28"):
 
 @pytest.mark.rule("TOOL-01", "RES-01", "PROMPT-01", "COMP-01", "LOG-01")
 @pytest.mark.parametrize("era", ERAS)
-async def test_only_what_is_there_is_declared(era):
+async def test_capabilities_match_the_registered_components(era):
     server = Server("empty", "1")
     assert await capabilities(server, era) == {"logging": {}}
     server.add_tool(lambda: 1, name="tool")
@@ -51,7 +51,7 @@ async def test_only_what_is_there_is_declared(era):
 
 
 @pytest.mark.rule("TOOL-02", "RES-02", "PROMPT-02")
-async def test_a_list_that_was_declared_is_answered_when_it_is_empty():
+async def test_emptied_lists_are_still_answered():
     server = Server("emptied", "1")
     server.add_tool(lambda: 1, name="tool")
     server.add_resource("test://r", "text")
@@ -66,7 +66,7 @@ async def test_a_list_that_was_declared_is_answered_when_it_is_empty():
         assert await client.list_prompts() == []
 
 
-async def test_what_a_server_says_of_itself_reaches_the_client():
+async def test_server_info_and_instructions_reach_the_client():
     server = Server(
         "demo",
         "2.0",
@@ -89,7 +89,7 @@ async def test_what_a_server_says_of_itself_reaches_the_client():
         assert client.protocol_version == LATEST_SESSION.name
 
 
-async def test_a_server_of_one_revision_speaks_that_one():
+async def test_server_with_one_revision_negotiates_it():
     for revision in REVISIONS:
         server = Server("one", "1", revisions=[revision])
         server.add_tool(lambda: "x", name="x")
@@ -99,7 +99,7 @@ async def test_a_server_of_one_revision_speaks_that_one():
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_the_lifespan_is_there_for_handlers_and_ends_with_the_last_client(era):
+async def test_lifespan_serves_handlers_until_the_last_client(era):
     events = []
 
     @asynccontextmanager
@@ -122,7 +122,7 @@ async def test_the_lifespan_is_there_for_handlers_and_ends_with_the_last_client(
     assert events == [("begin", "life"), ("end", "life")]
 
 
-async def test_a_lifespan_that_fails_fails_the_calls_and_not_the_server(caplog):
+async def test_failed_lifespan_fails_calls_and_is_retried_later(caplog):
     tries = []
 
     @asynccontextmanager
@@ -144,7 +144,7 @@ async def test_a_lifespan_that_fails_fails_the_calls_and_not_the_server(caplog):
 
 @pytest.mark.rule("META-18")
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_session_keeps_what_handlers_keep_and_a_request_alone_does_not(era):
+async def test_session_state_persists_only_in_session_mode(era):
     server = Server("state", "1")
 
     @server.tool
@@ -158,7 +158,7 @@ async def test_a_session_keeps_what_handlers_keep_and_a_request_alone_does_not(e
 
 
 @pytest.mark.rule("META-18")
-async def test_a_call_goes_on_where_its_state_is_sent_and_nowhere_else():
+async def test_call_continues_only_with_its_request_state():
     server = Server("state", "1")
     runs = []
 
@@ -178,9 +178,9 @@ async def test_a_call_goes_on_where_its_state_is_sent_and_nowhere_else():
             (await one.request("tools/call", params))["requestState"] for _ in range(2)
         ]
         for number, state in enumerate(states, 1):
-            goes_on = {**answered, "requestState": state}
+            continued = {**answered, "requestState": state}
             for each in (two, one):
-                result = await each.request("tools/call", goes_on)
+                result = await each.request("tools/call", continued)
                 assert result["content"][0]["text"] == f"decline {number}"
         for number, each in enumerate((one, two), 3):
             result = await each.request("tools/call", answered)
@@ -199,7 +199,7 @@ def meta_keys(value):
 
 @pytest.mark.rule("META-03")
 @pytest.mark.parametrize("era", ERAS)
-async def test_in_meta_stand_keys_of_the_protocol_and_of_the_user_and_no_others(era):
+async def test_meta_has_only_protocol_and_user_keys(era):
     server = Server("keys", "1")
 
     @server.tool(meta={"com.example/tool": 1})
@@ -241,7 +241,7 @@ async def test_in_meta_stand_keys_of_the_protocol_and_of_the_user_and_no_others(
 # Middleware and raw methods...
 
 
-async def test_middleware_is_around_what_it_names_the_first_outermost():
+async def test_middleware_wraps_its_methods_first_is_outermost():
     seen = []
     server = Server("around", "1")
 
@@ -271,7 +271,7 @@ async def test_middleware_is_around_what_it_names_the_first_outermost():
     ]
 
 
-async def test_middleware_may_refuse_and_sees_what_is_raised():
+async def test_middleware_can_refuse_and_sees_exceptions():
     seen = []
     server = Server("around", "1")
 
@@ -296,7 +296,7 @@ async def test_middleware_may_refuse_and_sees_what_is_raised():
     assert seen == ["inside"]
 
 
-async def test_a_method_of_ones_own_is_answered_and_goes_before_the_servers():
+async def test_custom_method_overrides_the_built_in_one():
     server = Server("raw", "1")
     server.add_tool(lambda: 1, name="tool")
 
@@ -340,7 +340,7 @@ class Extension:
         return {"example/thing": lambda params, request: {"thing": 1}}
 
 
-async def test_an_extension_is_declared_attached_and_answered():
+async def test_extension_is_attached_declared_and_answered():
     extension = Extension()
     server = Server("extended", "1", extensions=[extension])
     assert extension.server is server
@@ -353,23 +353,23 @@ async def test_an_extension_is_declared_attached_and_answered():
         assert (await client.request("example/thing", {}))["thing"] == 1
 
 
-async def test_run_takes_no_options_of_http_for_stdio():
+async def test_run_over_stdio_refuses_http_options():
     with pytest.raises(TypeError, match="'path'"):
         Server("x", "1").run(path="/mcp")
 
 
 @pytest.mark.parametrize("options", [{}, {"http": ":0"}])
-async def test_run_inside_an_event_loop_says_what_to_use_there(options):
+async def test_run_inside_an_event_loop_names_the_alternatives(options):
     with pytest.raises(RuntimeError, match=r"await serve_stdio\(\), or serve asgi"):
         Server("x").run(**options)
 
 
-async def test_revisions_are_those_given():
+async def test_revisions_option_is_kept():
     assert Server("x", "1", revisions=[LATEST]).revisions == (LATEST,)
 
 
 @pytest.mark.rule("MRTR-10")
-async def test_a_sealed_state_is_used_once_where_the_server_says_so():
+async def test_single_use_state_is_refused_the_second_time():
     server = Server("once", "1", single_use=MemorySingleUse())
 
     @server.tool
@@ -395,7 +395,7 @@ async def test_a_sealed_state_is_used_once_where_the_server_says_so():
 
 
 async def lists_of(client):
-    """Return what each list has, and the cursor that its first page gave."""
+    """Return the items of each list, and the cursor of its first page."""
     lists, cursors = [], []
     for kind in ("tools", "resources", "resource_templates", "prompts"):
         lists.append(await getattr(client, f"list_{kind}")())
@@ -404,7 +404,7 @@ async def lists_of(client):
 
 
 @pytest.mark.rule("TOOL-03", "RES-02", "PROMPT-02")
-async def test_what_is_listed_depends_on_no_connection_and_on_no_other_request():
+async def test_lists_are_the_same_for_every_connection():
     server = Server("listed", "1", page_size=1)
     for name in ("a", "b"):
         server.add_tool(lambda: "x", name=name)
@@ -424,7 +424,7 @@ async def test_what_is_listed_depends_on_no_connection_and_on_no_other_request()
         assert await lists_of(one) == before == await lists_of(two)
         lists, cursors = before
         assert [len(found) for found in lists] == [2] * 4
-        # A place in a list is no connection's own.
+        # A cursor is not bound to a connection.
         assert (await two.list_tools_page(cursors[0])).tools == lists[0][1:]
         assert (await two.list_resources_page(cursors[1])).resources == lists[1][1:]
         templates = await two.list_resource_templates_page(cursors[2])
@@ -452,14 +452,14 @@ async def test_what_is_listed_depends_on_no_connection_and_on_no_other_request()
     ],
 )
 @pytest.mark.rule("HDR-06", "HDR-07", "HDR-08", "HDR-09", "HDR-10")
-async def test_a_header_that_no_client_would_send_is_refused_with_its_tool(properties):
+async def test_tool_with_an_invalid_mcp_header_is_refused(properties):
     schema = {"type": "object", "properties": properties}
     with pytest.raises(ValueError, match="x-mcp-header"):
         Server("x", "1").add_tool(lambda a: a, name="t", input_schema=schema)
 
 
 @pytest.mark.rule("TX-14")
-async def test_a_question_of_a_task_has_the_name_that_its_handler_gave_it():
+async def test_task_input_request_has_the_key_of_its_handler():
     server = Server("tasks", "1", extensions=[Tasks()])
 
     @server.tool(task="required")

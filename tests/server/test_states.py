@@ -1,10 +1,10 @@
-"""What a client keeps of a call: whose it is, how long and how often it counts."""
+"""Request states: binding to a principal, lifetime and single use."""
 
 import asyncio
 
 import attrs
 import pytest
-from asking_rig import KEYS, Alone, person
+from asking_rig import KEYS, NoSession, answer_all
 from clocks import Clock
 
 from mcpwire.errors import InvalidParams
@@ -17,7 +17,7 @@ YES = {"action": "accept", "content": {"text": "yes"}}
 
 @attrs.frozen
 class Owner:
-    """As much of a principal as a state is bound to."""
+    """The part of a principal that a state is bound to."""
 
     key: tuple[str | None, str | None, str | None]
 
@@ -33,18 +33,18 @@ async def greet(ctx):
 
 @pytest.mark.rule("MRTR-08", "MRTR-07")
 @pytest.mark.parametrize("change", [lambda s: s + "-TAMPERED", lambda s: s[:-1], None])
-async def test_a_state_that_is_not_ours_is_refused_before_the_handler_runs(change):
+async def test_forged_state_is_refused_before_the_handler_runs(change):
     ran = []
 
     async def handler(ctx):
         ran.append(1)
         await greet(ctx)
 
-    peer = Alone()
+    peer = NoSession()
     first = await peer.send(handler)
-    given = None if change is None else change(first["requestState"])
+    state = None if change is None else change(first["requestState"])
     with pytest.raises(InvalidParams, match="requestState"):
-        await peer.send(handler, requestState=given, inputResponses={"name": YES})
+        await peer.send(handler, requestState=state, inputResponses={"name": YES})
     assert ran == [1]
 
 
@@ -59,23 +59,23 @@ async def test_a_state_that_is_not_ours_is_refused_before_the_handler_runs(chang
         {"principal": ALICE, "params": {"name": "tool", "arguments": {"n": 2}}},
         {"principal": ALICE, "params": {"name": "other", "arguments": {"n": 1}}},
     ],
-    ids=["another user", "nobody", "method", "arguments", "tool"],
+    ids=["another user", "no principal", "method", "arguments", "tool"],
 )
-async def test_a_state_is_worth_nothing_elsewhere(thief):
+async def test_state_is_bound_to_principal_method_and_params(thief):
     sealer = StateSealer(KEYS)
-    first = await Alone(sealer=sealer, principal=ALICE).send(greet)
+    first = await NoSession(sealer=sealer, principal=ALICE).send(greet)
     answered = {"requestState": first["requestState"], "inputResponses": {"name": YES}}
     with pytest.raises(InvalidParams, match="requestState"):
-        await Alone(sealer=sealer, **thief).send(greet, **answered)
-    own = Alone(sealer=sealer, principal=ALICE)
+        await NoSession(sealer=sealer, **thief).send(greet, **answered)
+    own = NoSession(sealer=sealer, principal=ALICE)
     assert await own.send(greet, **answered) == {"value": "yes"}
 
 
 @pytest.mark.rule("MRTR-09")
 @pytest.mark.case("F16")
-async def test_a_state_ends():
+async def test_state_expires():
     clock = Clock()
-    peer = Alone(sealer=StateSealer(KEYS, lifetime=60.0, clock=clock))
+    peer = NoSession(sealer=StateSealer(KEYS, lifetime=60.0, clock=clock))
     state = (await peer.send(greet))["requestState"]
     clock.now += 59.0
     assert await peer.send(greet, requestState=state, inputResponses={"name": YES})
@@ -84,13 +84,13 @@ async def test_a_state_ends():
         await peer.send(greet, requestState=state, inputResponses={"name": YES})
 
 
-async def test_a_key_that_is_too_short_is_refused():
+async def test_short_sealing_key_is_refused():
     with pytest.raises(ValueError, match="at least 16"):
         StateSealer([b"short"])
 
 
 @pytest.mark.rule("MRTR-10")
-async def test_what_was_used_is_forgotten_when_it_would_be_refused_anyway():
+async def test_used_nonce_is_forgotten_after_it_expires():
     clock = Clock()
     used = MemorySingleUse(2, clock=clock)
     assert [used.use("a", 1010), used.use("b", 1020), used.use("a", 1010)] == [
@@ -98,7 +98,7 @@ async def test_what_was_used_is_forgotten_when_it_would_be_refused_anyway():
         True,
         False,
     ]
-    # Full: whatever comes counts as used, until there is room.
+    # Full: every new nonce counts as used, until there is room.
     assert not used.use("c", 1030)
     clock.now = 1010.0
     assert used.use("c", 1030)
@@ -107,7 +107,7 @@ async def test_what_was_used_is_forgotten_when_it_would_be_refused_anyway():
 
 @pytest.mark.attack("X12")
 @pytest.mark.rule("MRTR-10")
-def test_one_client_leaves_room_for_the_used_states_of_others():
+def test_single_use_memory_is_shared_among_clients():
     clock = Clock()
     used = MemorySingleUse(10, clock=clock)
     assert [used.use(f"{n}.greedy", 1010) for n in range(8)] == [True] * 6 + [False] * 2
@@ -120,8 +120,8 @@ def test_one_client_leaves_room_for_the_used_states_of_others():
 
 @pytest.mark.attack("X12")
 @pytest.mark.rule("MRTR-10")
-async def test_a_state_is_used_for_the_client_that_it_was_given_to():
-    class Noted:
+async def test_nonces_of_one_client_have_the_same_client_key():
+    class RecordingSingleUse:
         def __init__(self):
             self.nonces = []
 
@@ -129,21 +129,21 @@ async def test_a_state_is_used_for_the_client_that_it_was_given_to():
             self.nonces.append(nonce)
             return True
 
-    noted = Noted()
-    peer = Alone(sealer=StateSealer(KEYS, single_use=noted))
+    recording = RecordingSingleUse()
+    peer = NoSession(sealer=StateSealer(KEYS, single_use=recording))
     for _ in range(2):
         state = (await peer.send(greet))["requestState"]
         await peer.send(greet, requestState=state, inputResponses={"name": YES})
-    (first, mark), (second, again) = (nonce.split(".") for nonce in noted.nonces)
+    (first, mark), (second, again) = (nonce.split(".") for nonce in recording.nonces)
     assert first != second
     assert mark == again != ""
 
 
 @pytest.mark.case("F16")
-async def test_loops_side_by_side_do_not_meet():
-    """Each loop has its own state: whose answers go in is whose come out."""
+async def test_concurrent_calls_do_not_share_state():
+    """Each call has its own state and gets its own responses."""
     sealer = StateSealer(KEYS)
-    peers = [Alone(person, sealer=sealer) for _ in range(20)]
+    peers = [NoSession(answer_all, sealer=sealer) for _ in range(20)]
 
     def handler_of(number):
         async def handler(ctx):

@@ -1,4 +1,4 @@
-"""Serving on stdin and stdout: whatever they are, nothing but messages, a quick end."""
+"""Serving on stdin and stdout of any kind: only messages on stdout, a quick exit."""
 
 import asyncio
 import json
@@ -19,9 +19,9 @@ from mcpwire import Client, Limits, Stdio
 from mcpwire.server import stdio
 from mcpwire.server.stdio import run_stdio, serve_stdio
 
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 
-# What is printed before the server runs must wait in its buffer.
+# Output printed before the server runs must stay in the buffer.
 BUFFERED = {**os.environ, "PYTHONUNBUFFERED": ""}
 
 DEMO = [sys.executable, "-m", "mcpwire.server.demo"]
@@ -50,13 +50,13 @@ def messages(data):
 
 
 def opened(*more):
-    """Return the bytes that open a session and ask for more."""
+    """Return the bytes that open a session and send more messages."""
     return lines(request(0, "initialize", session()), *more)
 
 
 @contextmanager
 def child(argv=DEMO, **options):
-    """Run a server on three pipes; whatever happens, it is gone afterwards."""
+    """Run a server on three pipes; kill it at the end."""
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen(argv, bufsize=0, **{**pipes, **options}) as process:
         try:
@@ -70,20 +70,20 @@ def scripted(body):
 
 
 def run(data, argv=DEMO, **options):
-    """Feed a server its whole input; return its messages, its stderr, its exit code."""
+    """Feed a server its whole input; return its messages, stderr and exit code."""
     with child(argv, **options) as process:
-        out, err = process.communicate(data, timeout=PATIENCE)
+        out, err = process.communicate(data, timeout=TIMEOUT_S)
         return messages(out or b""), (err or b"").decode(), process.returncode
 
 
 def read_lines(process, count):
-    """Wait for so many lines."""
+    """Wait for that many lines."""
     return messages(read_from(process.stdout.fileno(), count))
 
 
 def read_from(fd, count):
     data = b""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_S
     while data.count(b"\n") < count:
         ready, _, _ = select.select([fd], [], [], deadline - time.monotonic())
         assert ready, f"only {data!r} came"
@@ -98,23 +98,23 @@ def read_from(fd, count):
 
 @pytest.mark.rule("TR-STDIO-13")
 @pytest.mark.case("A07")
-def test_it_exits_at_the_end_of_input_though_a_call_would_take_an_hour():
+def test_server_exits_at_end_of_input_during_a_long_call():
     with child() as process:
         call = request(1, "tools/call", SLOW, {"progressToken": 1})
         process.stdin.write(opened(call, request(2, "ping")))
         assert [line["id"] for line in read_lines(process, 2)] == [0, 2]
         process.stdin.close()
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(TIMEOUT_S) == 0
         assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
 
 
 @pytest.mark.case("A07", "A09")
-def test_what_was_asked_before_the_end_of_input_is_answered():
-    asked = [
+def test_requests_before_the_end_of_input_are_answered():
+    requests = [
         request(n, "tools/call", {"name": "echo", "arguments": {"message": str(n)}})
         for n in range(1, 51)
     ]
-    data = opened(*asked, request(51, "ping")).removesuffix(b"\n")
+    data = opened(*requests, request(51, "ping")).removesuffix(b"\n")
     answers, err, code = run(data.replace(b"\n", b"\r\n"))
     assert (err, code) == ("", 0)
     assert {answer["id"] for answer in answers} == set(range(52))
@@ -142,44 +142,44 @@ serve(tool)
 
 @pytest.mark.rule("TR-STDIO-13")
 @pytest.mark.parametrize("body", [STUBBORN, THREADED], ids=["stubborn", "threaded"])
-def test_no_handler_holds_up_its_exit(body):
+def test_stubborn_or_threaded_handler_does_not_delay_exit(body):
     with child(scripted(body)) as process:
         process.stdin.write(opened(request(1, "tools/call"), request(2, "ping")))
         read_lines(process, 2)
         process.stdin.close()
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(TIMEOUT_S) == 0
         assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
 
 
-def test_it_ends_when_nobody_reads_its_answers():
+def test_server_exits_when_its_stdout_is_not_read():
     with child() as process:
         echo = {"name": "echo", "arguments": {"message": "x" * 50_000}}
-        asked = [modern(n, "tools/call", echo) for n in range(20)]
-        process.stdin.write(lines(*asked))
+        requests = [modern(n, "tools/call", echo) for n in range(20)]
+        process.stdin.write(lines(*requests))
         read_from(process.stdout.fileno(), 1)
         process.stdin.close()
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(TIMEOUT_S) == 0
 
 
 @pytest.mark.fault("F05", "F06")
-def test_it_ends_when_its_answers_have_nowhere_to_go():
+def test_server_exits_when_its_stdout_is_closed():
     with child() as process:
         process.stdin.write(lines(modern(1, "server/discover")))
         read_lines(process, 1)
         process.stdout.close()
         process.stdin.write(lines(modern(2, "server/discover")))
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(TIMEOUT_S) == 0
         assert process.stderr.read() == b""
 
 
-# Whatever stdin and stdout are...
+# Kinds of stdin and stdout...
 
 
 @pytest.fixture
 def files(tmp_path):
-    asked = tmp_path / "asked"
-    asked.write_bytes(opened(request(1, "ping")))
-    with asked.open("rb") as source, (tmp_path / "answers").open("w+b") as sink:
+    requests = tmp_path / "asked"
+    requests.write_bytes(opened(request(1, "ping")))
+    with requests.open("rb") as source, (tmp_path / "answers").open("w+b") as sink:
         yield source, sink
 
 
@@ -192,43 +192,43 @@ def test_stdin_and_stdout_may_be_files(files):
     assert answers[1:] == [success(1, {})]
 
 
-def test_stdin_may_be_nothing():
+def test_stdin_may_be_devnull():
     assert run(None, stdin=subprocess.DEVNULL) == ([], "", 0)
 
 
-def test_stdout_may_be_nothing():
+def test_stdout_may_be_devnull():
     assert run(opened(), stdout=subprocess.DEVNULL) == ([], "", 0)
 
 
 def test_stdin_and_stdout_may_be_one_socket():
-    ours, theirs = socket.socketpair()
-    with ours, theirs, child(stdin=theirs, stdout=theirs) as process:
-        ours.sendall(opened(request(1, "ping")))
-        assert messages(read_from(ours.fileno(), 2))[1:] == [success(1, {})]
-        ours.shutdown(socket.SHUT_WR)
-        assert process.wait(PATIENCE) == 0
-        assert theirs.getblocking()
+    client_end, server_end = socket.socketpair()
+    with client_end, server_end, child(stdin=server_end, stdout=server_end) as process:
+        client_end.sendall(opened(request(1, "ping")))
+        assert messages(read_from(client_end.fileno(), 2))[1:] == [success(1, {})]
+        client_end.shutdown(socket.SHUT_WR)
+        assert process.wait(TIMEOUT_S) == 0
+        assert server_end.getblocking()
 
 
-def test_stdin_and_stdout_may_be_a_terminal_which_stays_as_it_was():
-    ours, theirs = pty.openpty()
+def test_stdin_and_stdout_may_be_a_terminal_kept_blocking():
+    client_end, server_end = pty.openpty()
     try:
-        with child(stdin=theirs, stdout=theirs) as process:
-            asked = opened(request(1, "ping"))
-            os.write(ours, asked)
-            shown = read_from(ours, 4)  # the terminal echoes what is typed
+        with child(stdin=server_end, stdout=server_end) as process:
+            requests = opened(request(1, "ping"))
+            os.write(client_end, requests)
+            shown = read_from(client_end, 4)  # the terminal echoes its input
             assert messages(shown)[3] == success(1, {})
-            assert os.get_blocking(theirs)
-            os.write(ours, b"\x04")
-            assert process.wait(PATIENCE) == 0
+            assert os.get_blocking(server_end)
+            os.write(client_end, b"\x04")
+            assert process.wait(TIMEOUT_S) == 0
             assert process.stderr.read() == (
                 b"mcpwire: waiting for a client's messages on standard input; "
                 b"Ctrl-C ends it\n"
             )
-        assert os.get_blocking(theirs)
+        assert os.get_blocking(server_end)
     finally:
-        os.close(ours)
-        os.close(theirs)
+        os.close(client_end)
+        os.close(server_end)
 
 
 def test_stderr_may_be_missing():
@@ -240,7 +240,7 @@ def test_stderr_may_be_missing():
     assert code == 0
 
 
-# Nothing but messages...
+# Only messages on stdout...
 
 PRINTING = """
 async def tool(params, request):
@@ -257,7 +257,7 @@ serve(tool)
 @pytest.mark.rule("TR-STDIO-02")
 @pytest.mark.case("A02")
 @pytest.mark.pain("P15")
-def test_what_handlers_and_their_children_print_goes_to_stderr():
+def test_output_of_handlers_and_children_goes_to_stderr():
     call = request(1, "tools/call", {"name": "x"})
     answers, err, code = run(opened(call), scripted(PRINTING), env=BUFFERED)
     assert [answer["id"] for answer in answers] == [0, 1]
@@ -274,7 +274,7 @@ serve(tool)
 """
 
 
-def test_what_handlers_and_their_children_read_is_not_the_protocol():
+def test_handlers_and_their_children_read_empty_stdin():
     calls = [request(n, "tools/call", {"name": "x"}) for n in range(1, 4)]
     answers, err, code = run(opened(*calls), scripted(READING))
     assert (err, code) == ("", 0)
@@ -290,7 +290,7 @@ serve(tool)
 
 
 @pytest.mark.attack("S12")
-def test_a_tool_that_exits_does_not_end_the_server():
+def test_system_exit_in_a_tool_does_not_end_the_server():
     calls = [request(n, "tools/call", {"name": "x"}) for n in (1, 2)]
     answers, err, code = run(opened(*calls), scripted(EXITING))
     assert [answer["result"].get("isError") for answer in answers] == [None, True, True]
@@ -306,17 +306,17 @@ def test_a_tool_that_exits_does_not_end_the_server():
     [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, True)],
     ids=["interrupted", "interrupted in a call", "terminated in a call"],
 )
-def test_a_signal_ends_it_quietly(number, is_busy):
+def test_signal_ends_the_server_without_output(number, is_busy):
     with child() as process:
         calls = [request(1, "tools/call", SLOW)] if is_busy else []
         process.stdin.write(opened(*calls, request(2, "ping")))
         read_lines(process, 2)
         process.send_signal(number)
-        assert process.wait(PATIENCE) == 128 + number
+        assert process.wait(TIMEOUT_S) == 128 + number
         assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
 
 
-def test_an_interrupt_before_the_loop_runs_is_quiet_too(monkeypatch):
+def test_interrupt_before_the_loop_runs_returns_130(monkeypatch):
     def interrupted(coroutine):
         coroutine.close()
         raise KeyboardInterrupt
@@ -330,13 +330,13 @@ def test_an_interrupt_before_the_loop_runs_is_quiet_too(monkeypatch):
 
 @contextmanager
 def pipes():
-    """Give a server's two descriptors and the client's ends of them."""
-    theirs_in, ours_out = os.pipe()
-    ours_in, theirs_out = os.pipe()
+    """Give the two descriptors of a server and the client's ends of them."""
+    server_in, client_out = os.pipe()
+    client_in, server_out = os.pipe()
     try:
-        yield theirs_in, theirs_out, ours_in, ours_out
+        yield server_in, server_out, client_in, client_out
     finally:
-        for fd in (theirs_in, theirs_out, ours_in):
+        for fd in (server_in, server_out, client_in):
             os.close(fd)
 
 
@@ -347,19 +347,19 @@ def state_of(*fds):
 
 
 @pytest.mark.parametrize("is_blocking", [True, False])
-async def test_both_descriptors_are_given_back_as_they_were(is_blocking):
-    with pipes() as (theirs_in, theirs_out, ours_in, ours_out):
-        os.set_blocking(theirs_in, is_blocking)
-        os.set_inheritable(theirs_out, True)
-        before = state_of(theirs_in, theirs_out)
-        os.write(ours_out, opened())
-        os.close(ours_out)
-        await serve_stdio(server(), stdin_fd=theirs_in, stdout_fd=theirs_out)
-        assert state_of(theirs_in, theirs_out) == before
-        assert [m["id"] for m in messages(read_from(ours_in, 1))] == [0]
+async def test_descriptor_modes_are_restored(is_blocking):
+    with pipes() as (server_in, server_out, client_in, client_out):
+        os.set_blocking(server_in, is_blocking)
+        os.set_inheritable(server_out, True)
+        before = state_of(server_in, server_out)
+        os.write(client_out, opened())
+        os.close(client_out)
+        await serve_stdio(server(), stdin_fd=server_in, stdout_fd=server_out)
+        assert state_of(server_in, server_out) == before
+        assert [m["id"] for m in messages(read_from(client_in, 1))] == [0]
 
 
-async def test_cancelling_it_ends_the_handlers_and_gives_the_descriptors_back():
+async def test_cancelling_ends_handlers_and_restores_descriptors():
     started, ended = asyncio.Event(), asyncio.Event()
 
     async def tool(params, request):
@@ -369,40 +369,41 @@ async def test_cancelling_it_ends_the_handlers_and_gives_the_descriptors_back():
         finally:
             ended.set()
 
-    with pipes() as (theirs_in, theirs_out, _, ours_out):
-        before = state_of(theirs_in, theirs_out)
+    with pipes() as (server_in, server_out, _, client_out):
+        before = state_of(server_in, server_out)
         dispatcher = server({"tools/call": tool}, {"tools": {}})
         serving = asyncio.create_task(
-            serve_stdio(dispatcher, stdin_fd=theirs_in, stdout_fd=theirs_out)
+            serve_stdio(dispatcher, stdin_fd=server_in, stdout_fd=server_out)
         )
-        # The last line has no end, so it is no request when the server is cancelled.
+        # The last line is not terminated, so it is not a request yet.
         os.write(
-            ours_out, opened(request(1, "tools/call")) + lines(request(2, "ping"))[:-1]
+            client_out,
+            opened(request(1, "tools/call")) + lines(request(2, "ping"))[:-1],
         )
         await started.wait()
         serving.cancel()
         with pytest.raises(asyncio.CancelledError):
             await serving
         assert ended.is_set()
-        assert state_of(theirs_in, theirs_out) == before
-        os.close(ours_out)
+        assert state_of(server_in, server_out) == before
+        os.close(client_out)
 
 
 @pytest.mark.attack("S13")
-async def test_a_line_over_the_limit_ends_the_connection_with_a_word_in_the_log(caplog):
-    with pipes() as (theirs_in, theirs_out, _, ours_out):
-        os.write(ours_out, b"x" * 2_000)
+async def test_oversized_line_ends_the_connection_and_is_logged(caplog):
+    with pipes() as (server_in, server_out, _, client_out):
+        os.write(client_out, b"x" * 2_000)
         await serve_stdio(
             server(limits=Limits(message=1_000)),
-            stdin_fd=theirs_in,
-            stdout_fd=theirs_out,
+            stdin_fd=server_in,
+            stdout_fd=server_out,
         )
-        os.close(ours_out)
+        os.close(client_out)
     [record] = caplog.records
     assert "Limits.message" in record.getMessage()
 
 
-async def test_what_comes_after_the_close_runs_nothing():
+async def test_unterminated_line_is_not_run_at_the_close():
     wire = Hand(server({"tools/call": None}, {"tools": {}}), "2025-11-25")
     wire.receive(lines(request(1, "tools/call"))[:-1])
     await wire.connection.aclose()
@@ -412,24 +413,24 @@ async def test_what_comes_after_the_close_runs_nothing():
 # With the real client...
 
 
-async def test_the_client_starts_it_talks_to_it_and_ends_it():
-    heard = []
+async def test_client_starts_calls_and_stops_the_server():
+    updates = []
     async with Client(Stdio(DEMO[0], DEMO[1:])) as client:
         assert client.protocol_version == "2026-07-28"
         assert (await client.call_tool("add", {"a": 1, "b": 2})).text == '{"sum":3}'
         arguments = {"steps": 2, "seconds": 0}
         await client.call_tool(
-            "slow", arguments, on_progress=lambda *s: heard.append(s)
+            "slow", arguments, on_progress=lambda *s: updates.append(s)
         )
-    assert [step[:2] for step in heard] == [(1, 2), (2, 2)]
+    assert [step[:2] for step in updates] == [(1, 2), (2, 2)]
 
 
-def test_a_cancelled_call_writes_nothing_more():
+def test_cancelled_call_writes_no_response():
     with child() as process:
         call = modern(1, "tools/call", SLOW)
         process.stdin.write(lines(call, notice("notifications/cancelled", requestId=1)))
         process.stdin.write(lines(modern(2, "server/discover")))
         assert [line["id"] for line in read_lines(process, 1)] == [2]
         process.stdin.close()
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(TIMEOUT_S) == 0
         assert process.stdout.read() == b""

@@ -1,17 +1,17 @@
-"""What a handler knows, and tells its client: in order, in measure, from any thread."""
+"""The context of a handler, and the notifications it sends from any thread."""
 
 import asyncio
 import threading
 from functools import partial
 
 import pytest
-from asking_rig import ALL, Alone, Session, person, run, turn
+from asking_rig import ALL, NoSession, Session, answer_all, run, yield_to_loop
 from clocks import on_a_virtual_clock
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.server import notifications as outbox_module
+from mcpwire.server import notifications as notifications_module
 from mcpwire.server.context import Context, current_context
 from mcpwire.server.notifications import RateLimit, Throttle, call_soon
 from mcpwire.server.request import RequestInfo
@@ -19,15 +19,15 @@ from mcpwire.types._base import LOG_LEVEL
 
 PROGRESS = {"progressToken": "t"}
 
-SECONDS = 30
-"""Longer than anything here takes; only a defect waits so long."""
+TIMEOUT_S = 30
+"""Longer than any step here takes; only a defect reaches it."""
 
 
-# --- what is known
+# --- the context
 
 
-async def test_a_context_knows_its_request():
-    peer = Session(person)
+async def test_context_exposes_its_request():
+    peer = Session(answer_all)
     info = RequestInfo(transport="http", headers={"x-user": "ada"})
     peer.services.server, peer.services.lifespan = "server", "pool"
     context = peer.context(meta={"a": 1}, info=info)
@@ -48,16 +48,16 @@ async def test_a_context_knows_its_request():
     assert repr(context) == "<Context tools/call 1, 2025-11-25>"
 
 
-async def test_requests_that_stand_alone_share_nothing():
-    peer = Alone()
+async def test_stateless_requests_share_no_session_state():
+    peer = NoSession()
     peer.context().session["seen"] = True
     assert peer.context().session == {}
 
 
-async def test_the_current_context_is_that_of_the_handler_that_runs():
+async def test_current_context_is_that_of_the_running_handler():
     with pytest.raises(LocalProtocolError, match="while a handler runs"):
         current_context()
-    peer = Session(person)
+    peer = Session(answer_all)
 
     async def handler(ctx):
         inner = peer.context()
@@ -75,8 +75,8 @@ async def test_the_current_context_is_that_of_the_handler_that_runs():
         current_context()
 
 
-async def test_other_components_of_the_server_are_reached_through_it():
-    peer = Session(person)
+async def test_context_calls_tools_and_reads_resources():
+    peer = Session(answer_all)
 
     async def read(params, request):
         return {"contents": [{**params, "text": request.method}]}
@@ -105,12 +105,12 @@ async def test_other_components_of_the_server_are_reached_through_it():
 
 
 @pytest.mark.parametrize("from_thread", [False, True])
-async def test_the_stream_of_a_call_is_closed_where_one_can_be(from_thread):
+async def test_close_stream_calls_the_callback_if_there_is_one(from_thread):
     closed = []
     info = RequestInfo(
         close_stream=lambda retry: closed.append((retry, threading.get_ident()))
     )
-    peer = Session(person)
+    peer = Session(answer_all)
 
     async def handler(ctx):
         ctx.close_stream(1.5)
@@ -136,43 +136,43 @@ def reporting(*values):
 
 @pytest.mark.rule("PROG-02", "PROG-08")
 @pytest.mark.case("F03")
-@pytest.mark.parametrize("client", [Session, Alone])
-async def test_progress_goes_out_in_order_and_only_upwards(client):
-    peer = client(person)
+@pytest.mark.parametrize("client", [Session, NoSession])
+async def test_progress_is_sent_in_order_and_only_increases(client):
+    peer = client(answer_all)
     await peer.call(reporting(0, 50, 50, 10, 99.5, 100), meta=PROGRESS)
-    assert peer.told.of("progress", "progress") == [0, 50, 99.5, 100]
-    assert set(peer.told.of("progress", "progressToken")) == {"t"}
-    assert peer.told.of("progress", "message")[0] == "at 0"
+    assert peer.notifications.of("progress", "progress") == [0, 50, 99.5, 100]
+    assert set(peer.notifications.of("progress", "progressToken")) == {"t"}
+    assert peer.notifications.of("progress", "message")[0] == "at 0"
 
 
-async def test_what_is_sent_may_be_awaited():
-    peer = Session(person)
+async def test_progress_and_log_calls_can_be_awaited():
+    peer = Session(answer_all)
 
     async def handler(ctx):
         await ctx.report_progress(1, 2, "half")
         await ctx.progress(2)
-        for tell in (ctx.debug, ctx.info, ctx.warning, ctx.error):
-            await tell("hi")
+        for log in (ctx.debug, ctx.info, ctx.warning, ctx.error):
+            await log("hi")
         await ctx.log("notice", "there")
 
     await peer.call(handler, meta=PROGRESS)
-    assert peer.told.of("progress", "progress") == [1, 2]
-    heard = peer.told.of("message", "level")
-    assert heard == ["info", "warning", "error", "notice"]
-    peer.told.all.clear()
+    assert peer.notifications.of("progress", "progress") == [1, 2]
+    received = peer.notifications.of("message", "level")
+    assert received == ["info", "warning", "error", "notice"]
+    peer.notifications.all.clear()
     await peer.call(handler)
-    assert peer.told.of("progress", "progress") == []
+    assert peer.notifications.of("progress", "progress") == []
 
 
-async def test_who_asked_for_no_progress_gets_none():
-    peer = Session(person)
+async def test_no_progress_without_a_progress_token():
+    peer = Session(answer_all)
     await peer.call(reporting(1, 2))
-    assert peer.told.all == []
+    assert peer.notifications.all == []
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "1", True, None])
-async def test_progress_is_a_finite_number(value):
-    context = Session(person).context(meta=PROGRESS)
+async def test_progress_must_be_a_finite_number(value):
+    context = Session(answer_all).context(meta=PROGRESS)
     with pytest.raises(LocalProtocolError, match="finite number"):
         context.progress(1, "x" if value is None else value)
 
@@ -180,11 +180,9 @@ async def test_progress_is_a_finite_number(value):
 @pytest.mark.rule("PROG-06")
 @pytest.mark.case("F03")
 @pytest.mark.parametrize("from_thread", [False, True])
-async def test_of_a_flood_of_progress_the_first_and_the_last_arrive(
-    from_thread, monkeypatch
-):
-    # However long the flood takes, no more of it may go out meanwhile.
-    monkeypatch.setattr(outbox_module, "_PROGRESS_PER_SECOND", 1e-6)
+async def test_flood_of_progress_sends_the_first_and_the_last(from_thread, monkeypatch):
+    # However long the flood takes, none of it may be sent meanwhile.
+    monkeypatch.setattr(notifications_module, "_PROGRESS_PER_SECOND", 1e-6)
 
     def report(ctx):
         for value in range(10_000):
@@ -193,43 +191,46 @@ async def test_of_a_flood_of_progress_the_first_and_the_last_arrive(
     async def handler(ctx):
         report(ctx)
 
-    peer = Session(person)
+    peer = Session(answer_all)
     await peer.call(report if from_thread else handler, meta=PROGRESS)
-    told = peer.told.of("progress", "progress")
-    assert told == sorted(told)
-    assert told[-1] == 9_999
-    assert len(told) == 51
+    params = peer.notifications.of("progress", "progress")
+    assert params == sorted(params)
+    assert params[-1] == 9_999
+    assert len(params) == 51
 
 
 @pytest.mark.rule("PROG-06")
-async def test_progress_that_came_too_fast_goes_out_a_little_later(monkeypatch):
-    peer = Session(person)
-    heard = asyncio.Event()
+async def test_throttled_progress_is_sent_after_a_pause(monkeypatch):
+    peer = Session(answer_all)
+    received = asyncio.Event()
 
     async def handler(ctx):
         loop = asyncio.get_running_loop()
         with monkeypatch.context() as patch:
-            # However long these take, they come at one time.
+            # However long these take, the clock stands still for them.
             patch.setattr(loop, "time", partial(float, loop.time()))
             for value in range(60):
                 ctx.progress(value)
-        before = len(peer.told.all)
-        ctx.request._notify = lambda *told: (peer.told(*told), heard.set())
-        await asyncio.wait_for(heard.wait(), SECONDS)
+        before = len(peer.notifications.all)
+        ctx.request._notify = lambda *params: (
+            peer.notifications(*params),
+            received.set(),
+        )
+        await asyncio.wait_for(received.wait(), TIMEOUT_S)
         return before
 
     assert await peer.call(handler, meta=PROGRESS) == 50
-    assert peer.told.of("progress", "progress")[-1] == 59
+    assert peer.notifications.of("progress", "progress")[-1] == 59
 
 
 @pytest.mark.rule("PROG-04", "LOG-03", "MRTR-20")
-@pytest.mark.parametrize("client", [Session, Alone])
-async def test_nothing_goes_out_behind_the_answer(client):
-    """Neither on the loop nor from a thread that did not hear that it is over."""
-    peer = client(person)
+@pytest.mark.parametrize("client", [Session, NoSession])
+async def test_no_notification_is_sent_after_the_response(client):
+    """Neither from the loop nor from a thread that is still running."""
+    peer = client(answer_all)
     context = peer.context(meta={**PROGRESS, LOG_LEVEL: "debug"})
     await run(reporting(1), context)
-    told = list(peer.told.all)
+    params = list(peer.notifications.all)
     context.progress(2)
     context.info("late")
 
@@ -238,12 +239,12 @@ async def test_nothing_goes_out_behind_the_answer(client):
         context.info("late")
 
     await asyncio.to_thread(late)
-    await turn()
-    assert peer.told.all == told
+    await yield_to_loop()
+    assert peer.notifications.all == params
 
 
 class Loop:
-    """A loop whose time stands until a test sets it."""
+    """A loop whose time changes only when a test sets it."""
 
     now = 0.0
     timers = ()
@@ -258,49 +259,53 @@ class Loop:
         function(*args)
 
 
-async def test_behind_the_answer_no_timer_is_started():
-    peer, loop = Session(person), Loop()
+async def test_no_timer_is_started_after_the_response():
+    peer, loop = Session(answer_all), Loop()
     request = peer.context(meta=PROGRESS).request
     request.close()
-    outbox = Throttle(request, loop)
+    throttle = Throttle(request, loop)
     for value in range(100):
-        outbox.send(value, None, None, is_log=False)
+        throttle.send(value, None, None, is_log=False)
     assert loop.timers == ()
 
 
-async def test_progress_that_waits_is_overtaken_by_newer_progress():
-    peer, loop = Session(person), Loop()
+async def test_newer_progress_replaces_throttled_progress():
+    peer, loop = Session(answer_all), Loop()
     request = peer.context(meta=PROGRESS).request
-    outbox = Throttle(request, loop)
+    throttle = Throttle(request, loop)
     for value in range(52):
-        outbox.send(value, None, None, is_log=False)
+        throttle.send(value, None, None, is_log=False)
     loop.now = 1.0
-    outbox.send(100, None, None, is_log=False)
+    throttle.send(100, None, None, is_log=False)
     for timer in loop.timers:
         timer()
-    assert peer.told.of("progress", "progress") == [*range(50), 100]
+    assert peer.notifications.of("progress", "progress") == [*range(50), 100]
 
 
-def test_pace_lets_so_many_pass_at_once_and_then_so_many_a_second():
-    pace = RateLimit(2, 10.0)
-    assert [pace.take(0.0), pace.take(0.0), pace.take(0.0)] == [True, True, False]
-    assert pace.pause == pytest.approx(0.1)
-    assert [pace.take(0.05), pace.take(0.15), pace.take(0.15)] == [False, True, False]
-    # Nothing is saved up beyond the first.
-    assert [pace.take(99.0) for _ in range(3)] == [True, True, False]
+def test_rate_limit_allows_a_burst_and_then_a_rate():
+    limit = RateLimit(2, 10.0)
+    assert [limit.take(0.0), limit.take(0.0), limit.take(0.0)] == [True, True, False]
+    assert limit.pause == pytest.approx(0.1)
+    assert [limit.take(0.05), limit.take(0.15), limit.take(0.15)] == [
+        False,
+        True,
+        False,
+    ]
+    # Unused tokens do not accumulate beyond the burst.
+    assert [limit.take(99.0) for _ in range(3)] == [True, True, False]
 
 
 @given(st.floats(0.0, 1e6), st.lists(st.floats(0.0, 0.049), max_size=5))
-def test_who_has_waited_for_the_pause_passes(now, early):
-    pace = RateLimit(1, 20.0)
-    assert pace.take(now)
-    for moment in sorted(early):
-        pace.take(now + moment)
-    last = now + max(early, default=0.0)
-    if not pace.take(last):
-        later = last + pace.pause
+def test_rate_limit_allows_after_its_pause(now, pauses):
+    limit = RateLimit(1, 20.0)
+    assert limit.take(now)
+    for moment in sorted(pauses):
+        limit.take(now + moment)
+    last = now + max(pauses, default=0.0)
+    if not limit.take(last):
+        later = last + limit.pause
         assert later > last
-        assert pace.take(later)
+        assert limit.take(later)
 
 
 # --- logs
@@ -308,7 +313,7 @@ def test_who_has_waited_for_the_pause_passes(now, early):
 
 @pytest.mark.rule("LOG-02")
 @pytest.mark.case("F07")
-async def test_a_request_hears_of_the_severity_it_asked_for():
+async def test_request_receives_logs_from_its_log_level():
     async def handler(ctx):
         ctx.debug("d")
         ctx.info("i")
@@ -316,30 +321,30 @@ async def test_a_request_hears_of_the_severity_it_asked_for():
         ctx.error(["e"])
         ctx.log("alert", None, "mine")
 
-    peer = Alone()
+    peer = NoSession()
     await peer.call(handler)
-    assert peer.told.all == []
+    assert peer.notifications.all == []
     await peer.call(handler, meta={LOG_LEVEL: "warning"})
-    assert peer.told.of("message", "level") == ["warning", "error", "alert"]
-    assert peer.told.of("message", "data") == [{"w": 1}, ["e"], None]
-    assert peer.told.all[-1][1]["logger"] == "mine"
+    assert peer.notifications.of("message", "level") == ["warning", "error", "alert"]
+    assert peer.notifications.of("message", "data") == [{"w": 1}, ["e"], None]
+    assert peer.notifications.all[-1][1]["logger"] == "mine"
 
 
 @pytest.mark.case("F07")
-async def test_a_session_hears_of_the_severity_it_set():
+async def test_session_receives_logs_from_its_log_level():
     async def handler(ctx):
         ctx.debug("d")
         ctx.info("i")
 
-    peer = Session(person)
+    peer = Session(answer_all)
     await peer.call(handler)
     peer.info.log_level = "debug"
     await peer.call(handler)
-    assert peer.told.of("message", "data") == ["i", "d", "i"]
+    assert peer.notifications.of("message", "data") == ["i", "d", "i"]
 
 
 @pytest.mark.parametrize("from_thread", [False, True])
-async def test_whoever_logs_what_is_none_hears_of_it(from_thread):
+async def test_invalid_log_level_or_data_raises_in_the_handler(from_thread):
     async def handler(ctx):
         bad(ctx)
 
@@ -349,46 +354,46 @@ async def test_whoever_logs_what_is_none_hears_of_it(from_thread):
         with pytest.raises(LocalProtocolError):
             ctx.info({1, 2})
 
-    await Session(person).call(bad if from_thread else handler)
+    await Session(answer_all).call(bad if from_thread else handler)
 
 
-async def test_what_was_logged_is_as_it_was_then():
+async def test_logged_data_is_copied():
     def handler(ctx):
         data = [1]
         ctx.info(data)
         data.append(2)
 
-    peer = Session(person)
+    peer = Session(answer_all)
     await peer.call(handler)
-    assert peer.told.of("message", "data") == [[1]]
+    assert peer.notifications.of("message", "data") == [[1]]
 
 
 @pytest.mark.rule("LOG-07")
 @pytest.mark.case("F07")
 @on_a_virtual_clock
-async def test_of_a_flood_of_logs_the_rest_is_counted():
+async def test_flood_of_logs_is_cut_and_counted():
     async def handler(ctx):
         for number in range(1_000):
             ctx.info(number)
             ctx.debug("unwanted, and counted nowhere")
 
-    peer = Session(person)
+    peer = Session(answer_all)
     await peer.call(handler)
-    *sent, last = peer.told.of("message", "data")
+    *sent, last = peer.notifications.of("message", "data")
     assert sent == list(range(200))
     assert last == "800 log messages came too fast and were dropped"
 
 
-async def test_a_thread_tells_in_order_with_what_it_tells_between():
+async def test_thread_sends_progress_and_logs_in_order():
     def handler(ctx):
         ctx.progress(1)
         ctx.info("a")
         ctx.progress(2)
         ctx.info("b")
 
-    peer = Session(person)
+    peer = Session(answer_all)
     await peer.call(handler, meta=PROGRESS)
-    assert [method.rpartition("/")[2] for method, _ in peer.told.all] == [
+    assert [method.rpartition("/")[2] for method, _ in peer.notifications.all] == [
         "progress",
         "message",
         "progress",
@@ -396,13 +401,13 @@ async def test_a_thread_tells_in_order_with_what_it_tells_between():
     ]
 
 
-def test_a_thread_that_outlives_its_loop_tells_nobody():
+def test_call_soon_on_a_closed_loop_is_ignored():
     loop = asyncio.new_event_loop()
     loop.close()
     call_soon(loop, print)
 
 
-async def test_what_goes_wrong_on_a_live_loop_is_not_hidden():
+async def test_call_soon_error_of_an_open_loop_is_raised():
     class Broken:
         def call_soon_threadsafe(self, *_):
             raise RuntimeError("broken")
@@ -414,15 +419,15 @@ async def test_what_goes_wrong_on_a_live_loop_is_not_hidden():
         call_soon(Broken(), print)
 
 
-async def test_a_context_belongs_to_a_loop():
-    peer = Session(person)
+async def test_context_needs_a_running_loop():
+    peer = Session(answer_all)
     request = peer.context().request
     with pytest.raises(RuntimeError):
         await asyncio.to_thread(Context, request, peer.services)
 
 
-def test_a_server_that_is_served_by_one_loop_after_the_other_tells_each():
-    peer = Session(person)
+def test_consecutive_loops_can_serve_one_server():
+    peer = Session(answer_all)
     for value in (1, 2):
         asyncio.run(peer.call(lambda ctx: ctx.progress(1), meta=PROGRESS))
-        assert peer.told.of("progress", "progress") == [1] * value
+        assert peer.notifications.of("progress", "progress") == [1] * value

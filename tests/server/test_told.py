@@ -1,4 +1,4 @@
-"""`Server` to its author: what is refused at once, and what is in the log."""
+"""`Server`: options refused at construction, and log messages for its author."""
 
 import traceback
 from typing import Any
@@ -12,7 +12,7 @@ from mcpwire.testing import AsgiTransport
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"auth": "a-token"}, "auth takes a ResourceServer, got a str"),
         ({"lifespan": 3}, "lifespan must be a function, got 3"),
@@ -23,12 +23,12 @@ from mcpwire.testing import AsgiTransport
         ({"icons": "a.png"}, "icons takes a list, got 'a.png'"),
     ],
 )
-async def test_options_of_another_kind_are_refused_at_once(options, said):
-    with pytest.raises(TypeError, match=said):
+async def test_options_of_the_wrong_type_are_refused(options, message):
+    with pytest.raises(TypeError, match=message):
         Server(**{"name": "x", **options})
 
 
-async def test_the_log_names_what_failed_and_why_and_the_client_hears_neither(caplog):
+async def test_handler_errors_are_logged_but_not_sent(caplog):
     server = Server("x", "1")
 
     @server.tool(name="opaque")
@@ -47,13 +47,13 @@ async def test_the_log_names_what_failed_and_why_and_the_client_hears_neither(ca
     tool, resource = caplog.records
     assert tool.getMessage() == "the handler of 'tools/call' of 'opaque' raised"
     assert "object" in str(tool.exc_info[1])
-    told = f"the handler of 'resources/read' of 'memo://{'x' * 93}' raised"
-    assert resource.getMessage() == told
+    expected = f"the handler of 'resources/read' of 'memo://{'x' * 93}' raised"
+    assert resource.getMessage() == expected
     assert "hunter2" in str(resource.exc_info[1])
 
 
 @pytest.mark.parametrize("over", ["memory", "HTTP"])
-async def test_a_logged_traceback_begins_with_the_authors_code(over, caplog):
+async def test_logged_traceback_starts_in_the_authors_code(over, caplog):
     server = Server("x", "1")
 
     def look_up():
@@ -90,7 +90,7 @@ async def test_a_logged_traceback_begins_with_the_authors_code(over, caplog):
     frames = [[at.name for at in traceback.extract_tb(each[2])] for each in shown]
     assert frames[:2] == [["in_thread", "look_up"], ["on_loop"]]
     assert isinstance(shown[1][1].__cause__, KeyError)
-    # No frame of the author, be it one of a library: it is the whole one.
+    # Without a frame of the author's code the traceback stays whole.
     assert [each[0] for each in frames[2:]] == ["run_handler", "run_handler"]
 
 
@@ -102,7 +102,9 @@ async def test_a_logged_traceback_begins_with_the_authors_code(over, caplog):
         ("optional", [], []),
     ],
 )
-async def test_the_log_says_that_a_tool_lacks_tasks(task, extensions, told, caplog):
+async def test_missing_tasks_extension_of_a_tool_is_logged(
+    task, extensions, told, caplog
+):
     server = Server("x", "1", extensions=extensions)
     server.add_tool(lambda: 1, name="t", task=task)
     async with Client(server) as client:

@@ -41,7 +41,7 @@ async def test_a_decorated_function_stays_the_function(server):
 
 
 @pytest.mark.rule("TOOL-04")
-async def test_tools_are_listed_in_the_order_in_which_they_came(server):
+async def test_tools_are_listed_in_registration_order(server):
     names = ["zeta", "alpha", "mid", "beta"]
     for name in names:
         server.add_tool(lambda: None, name=name)
@@ -52,12 +52,12 @@ async def test_tools_are_listed_in_the_order_in_which_they_came(server):
 
 @pytest.mark.rule("TOOL-08")
 @pytest.mark.parametrize("name", ["", "with space", "ä", "a/b", "x" * 129])
-async def test_a_name_that_is_none_is_refused_when_it_is_registered(server, name):
+async def test_invalid_tool_name_is_refused_at_registration(server, name):
     with pytest.raises(ValueError, match=r"must be 1 to 128|name="):
         server.add_tool(lambda: None, name=name)
 
 
-async def test_what_has_no_name_must_be_given_one():
+async def test_lambda_without_a_name_is_refused():
     with pytest.raises(ValueError, match="name="):
         new().add_tool(lambda: None)
 
@@ -65,7 +65,7 @@ async def test_what_has_no_name_must_be_given_one():
 @pytest.mark.parametrize(
     ("policy", "answer"), [("replace", "second"), ("ignore", "first")]
 )
-async def test_a_second_tool_of_the_same_name_is_what_the_server_says(policy, answer):
+async def test_on_duplicate_replaces_or_ignores_the_second_tool(policy, answer):
     server = new(on_duplicate=policy)
     server.add_tool(lambda: "first", name="it")
     server.add_tool(lambda: "second", name="it")
@@ -73,7 +73,7 @@ async def test_a_second_tool_of_the_same_name_is_what_the_server_says(policy, an
         assert text(await client.call_tool("it"))[0] == [answer]
 
 
-async def test_by_default_a_second_tool_of_the_same_name_is_an_error(server):
+async def test_duplicate_tool_name_is_an_error_by_default(server):
     server.add_tool(lambda: 1, name="it")
     with pytest.raises(ValueError, match="'it' already"):
         server.add_tool(lambda: 2, name="it")
@@ -84,7 +84,7 @@ async def test_by_default_a_second_tool_of_the_same_name_is_an_error(server):
 @pytest.mark.rule("TOOL-15", "TOOL-16")
 @pytest.mark.case("F09")
 @pytest.mark.parametrize("era", [*ERAS, "2025-06-18"])
-async def test_wrong_arguments_are_told_as_the_revision_has_it(server, era):
+async def test_invalid_arguments_are_reported_per_revision(server, era):
     @server.tool
     def add(a: int, b: int = 0) -> int:
         return a + b
@@ -97,15 +97,15 @@ async def test_wrong_arguments_are_told_as_the_revision_has_it(server, era):
                 await client.call_tool("add", {"a": "x"})
         else:
             result = await client.call_tool("add", {"a": "x", "c": 1})
-            (said,), is_error = text(result)
+            (message,), is_error = text(result)
             assert is_error
-            assert "a: expected integer, got string 'x'" in said
-            assert "c" in said
+            assert "a: expected integer, got string 'x'" in message
+            assert "c" in message
         assert text(await client.call_tool("add", {"a": 1})) == (["1"], False)
 
 
 @pytest.mark.case("F09")
-async def test_a_call_without_arguments_is_one_with_none(server):
+async def test_call_without_arguments_uses_empty_arguments(server):
     server.add_tool(lambda: "done", name="it")
     async with Client(server) as client:
         result = await client.request("tools/call", {"name": "it"})
@@ -114,9 +114,7 @@ async def test_a_call_without_arguments_is_one_with_none(server):
 
 @pytest.mark.case("D19")
 @pytest.mark.parametrize("era", ERAS)
-async def test_what_a_tool_raises_stays_inside_but_for_a_tool_error(
-    server, era, caplog
-):
+async def test_only_tool_error_messages_reach_the_client(server, era, caplog):
     @server.tool
     def secret() -> str:
         raise LookupError("the password is hunter2")
@@ -146,13 +144,13 @@ async def test_what_a_tool_raises_stays_inside_but_for_a_tool_error(
     async with Client(server, mode=era) as client:
         with caplog.at_level(logging.CRITICAL, "mcpwire"):
             for name in ("secret", "leaves", "leaves_a_thread", "unserialisable"):
-                said, is_error = text(await client.call_tool(name))
-                assert (said, is_error) == (["the tool failed"], True)
+                message, is_error = text(await client.call_tool(name))
+                assert (message, is_error) == (["the tool failed"], True)
         for name in ("says", "grouped"):
             assert text(await client.call_tool(name)) == (["no such city"], True)
 
 
-async def test_plain_functions_run_in_threads_and_need_not(server):
+async def test_sync_tools_run_in_threads_unless_disabled(server):
     threads = {}
 
     @server.tool
@@ -175,7 +173,7 @@ async def test_plain_functions_run_in_threads_and_need_not(server):
 
 
 @pytest.mark.case("F18")
-async def test_a_slow_plain_tool_keeps_nobody_waiting(server):
+async def test_slow_sync_tool_does_not_block_other_requests(server):
     release = threading.Event()
 
     @server.tool
@@ -192,26 +190,26 @@ async def test_a_slow_plain_tool_keeps_nobody_waiting(server):
 
 
 @pytest.mark.case("F18")
-async def test_no_more_calls_of_a_tool_run_than_it_allows(server):
-    running, most = 0, 0
+async def test_concurrency_option_limits_parallel_calls(server):
+    running, max_running = 0, 0
 
     @server.tool(concurrency=2)
     async def busy() -> None:
-        nonlocal running, most
+        nonlocal running, max_running
         running += 1
-        most = max(most, running)
+        max_running = max(max_running, running)
         for _ in range(3):
             await asyncio.sleep(0)
         running -= 1
 
     async with Client(server) as client:
         await asyncio.gather(*(client.call_tool("busy") for _ in range(8)))
-    assert most == 2
+    assert max_running == 2
     with pytest.raises(ValueError, match="concurrency"):
         server.add_tool(lambda: 1, name="none", concurrency=0)
 
 
-async def test_a_tool_that_takes_too_long_fails_and_is_stopped():
+async def test_tool_beyond_its_timeout_is_cancelled_and_fails():
     stopped = asyncio.Event()
     server = new(tool_timeout=30)
 
@@ -227,8 +225,8 @@ async def test_a_tool_that_takes_too_long_fails_and_is_stopped():
         raise TimeoutError("of its own")
 
     async with Client(server) as client:
-        said, is_error = text(await client.call_tool("slow"))
-        assert (said, is_error) == (["it took longer than 0.01 seconds"], True)
+        message, is_error = text(await client.call_tool("slow"))
+        assert (message, is_error) == (["it took longer than 0.01 seconds"], True)
         assert stopped.is_set()
         assert text(await client.call_tool("own")) == (["the tool failed"], True)
     for timeout in (0, -1, float("nan")):
@@ -238,7 +236,7 @@ async def test_a_tool_that_takes_too_long_fails_and_is_stopped():
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.rule("TOOL-05")
-async def test_a_handle_removes_hides_and_replaces_and_clients_hear_of_it(server, era):
+async def test_handle_changes_notify_clients(server, era):
     server.add_tool(lambda: "one", name="one")
     server.add_tool(lambda: "two", name="two", title="Two")
     async with (
@@ -269,18 +267,22 @@ async def test_a_handle_removes_hides_and_replaces_and_clients_hear_of_it(server
         _ = server.tools["two"]
 
 
-async def test_many_changes_in_one_turn_are_told_once(server):
-    told = []
-    async with Client(server, mode="2025-11-25", on_notification=told.append) as client:
+async def test_changes_in_one_loop_iteration_are_notified_once(server):
+    notifications = []
+    async with Client(
+        server, mode="2025-11-25", on_notification=notifications.append
+    ) as client:
         await client.ping()
         for number in range(50):
             server.add_tool(lambda: 1, name=f"t{number}")
         await client.ping()
-        # The first one declared the kind; a session keeps what it was told.
-        assert [one.method for one in told] == ["notifications/tools/list_changed"]
+        # The first tool declared the capability; a session keeps its capabilities.
+        assert [one.method for one in notifications] == [
+            "notifications/tools/list_changed"
+        ]
 
 
-async def test_what_is_visible_is_the_same_for_the_list_and_for_calls():
+async def test_visibility_applies_to_lists_and_calls():
     def visible(ctx: Context, component):
         return "admin" not in component.tags or ctx.client_info["name"] == "admin"
 
@@ -317,7 +319,7 @@ async def test_bound_methods_and_partials_are_tools():
     assert counter.count == 12
 
 
-async def test_a_tool_with_a_schema_of_its_own_takes_its_arguments_as_a_dict(server):
+async def test_tool_with_explicit_schema_takes_a_dict(server):
     schema = {
         "type": "object",
         "properties": {"a-b": {"type": "integer"}},
@@ -339,9 +341,7 @@ async def test_a_tool_with_a_schema_of_its_own_takes_its_arguments_as_a_dict(ser
 @pytest.mark.rule("TOOL-15")
 @pytest.mark.parametrize("revision", ERAS)
 @pytest.mark.unchecked_wire("what a client must not send")
-async def test_arguments_that_are_no_object_are_a_fault_of_the_request(
-    server, revision
-):
+async def test_arguments_that_are_not_an_object_are_invalid_params(server, revision):
     @server.tool
     def add(a: int = 1) -> int:
         return a
@@ -354,7 +354,7 @@ async def test_arguments_that_are_no_object_are_a_fault_of_the_request(
                 await client.request("tools/call", params)
 
 
-async def test_dependencies_are_made_once_for_a_request_and_end_with_it():
+async def test_dependencies_are_created_once_per_request():
     made, ended = [], []
 
     async def connection():
@@ -378,13 +378,13 @@ async def test_dependencies_are_made_once_for_a_request_and_end_with_it():
     @server.tool
     async def use(
         a: int,
-        who: str = Depends(user),
+        caller: str = Depends(user),
         db: str = Depends(connection),
         n: int = Depends(number),
         c: int = Depends(cleaned),
     ) -> str:
         assert ended == []
-        return f"{a} {who} {db} {n} {c}"
+        return f"{a} {caller} {db} {n} {c}"
 
     async with Client(server) as client:
         (tool,) = await client.list_tools()
@@ -395,7 +395,7 @@ async def test_dependencies_are_made_once_for_a_request_and_end_with_it():
     assert ended == ["cleaned", "connection"]
 
 
-async def test_a_dependency_that_nothing_fills_is_refused_when_it_is_registered():
+async def test_unresolvable_dependency_is_refused_at_registration():
     def needs(something):
         return something
 
@@ -418,7 +418,7 @@ async def test_a_dependency_that_nothing_fills_is_refused_when_it_is_registered(
         Depends("text")
 
 
-async def test_a_tool_calls_others_and_reads_resources_of_its_server(server):
+async def test_tool_calls_tools_and_reads_resources(server):
     @server.tool
     def low(a: int) -> int:
         if a > 5:
@@ -437,11 +437,11 @@ async def test_a_tool_calls_others_and_reads_resources_of_its_server(server):
 
     async with Client(server) as client:
         assert text(await client.call_tool("high", {"a": 2}))[0] == ["4 False content"]
-        said = text(await client.call_tool("high", {"a": 9}))[0]
-        assert said == ["too high True content"]
+        message = text(await client.call_tool("high", {"a": 9}))[0]
+        assert message == ["too high True content"]
 
 
-async def test_the_handle_and_the_table_show_what_they_are(server):
+async def test_repr_of_server_tools_and_handle(server):
     server.add_tool(lambda: 1, name="one")
     assert repr(server) == "<Server 's' 1>"
     assert repr(server.tools) == "<1 tools: one>"
@@ -449,7 +449,7 @@ async def test_the_handle_and_the_table_show_what_they_are(server):
     assert (list(server.tools), "one" in server.tools) == (["one"], True)
 
 
-async def test_options_that_are_wrong_are_refused(server):
+async def test_invalid_tool_and_server_options_are_refused(server):
     with pytest.raises(TypeError, match="name="):
         server.tool("named")
     with pytest.raises(
@@ -461,7 +461,7 @@ async def test_options_that_are_wrong_are_refused(server):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"scope": ["mail"]}, "has no option 'scope'; did you mean 'scopes'?"),
         ({"visibel": bool}, "has no option 'visibel'; did you mean 'visible'?"),
@@ -474,18 +474,18 @@ async def test_options_that_are_wrong_are_refused(server):
         ({"visible": True}, "visible must be a function, got True"),
     ],
 )
-def test_an_option_that_would_do_nothing_is_refused(server, options, said):
+def test_unknown_or_mistyped_option_is_refused(server, options, message):
     options = {"name": "x", **options}
-    with pytest.raises(TypeError, match=said):
+    with pytest.raises(TypeError, match=message):
         server.tool(**options)(lambda: 1)
-    with pytest.raises(TypeError, match=said):
+    with pytest.raises(TypeError, match=message):
         server.resource("x://1", **options)(lambda: "1")
-    with pytest.raises(TypeError, match=said):
+    with pytest.raises(TypeError, match=message):
         server.prompt(**options)(lambda: "1")
     assert len(server.tools) + len(server.resources) + len(server.prompts) == 0
 
 
-def test_replacing_takes_the_options_of_registering(server):
+def test_replace_validates_options_like_registration(server):
     server.add_tool(lambda: 1, name="x", description=None)
     with pytest.raises(TypeError, match="a tool has no option 'scope'"):
         server.tools["x"].replace(lambda: 2, scope=["a"])

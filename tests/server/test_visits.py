@@ -1,7 +1,7 @@
-"""URLs that a user is to visit: asked for, required, and told when that is done."""
+"""URL elicitation: requests, the required error and completion notifications."""
 
 import pytest
-from asking_rig import Alone, Session, person
+from asking_rig import NoSession, Session, answer_all
 
 from mcpwire.errors import ToolError, UrlElicitationRequired
 from mcpwire.versions import REVISIONS
@@ -10,9 +10,9 @@ JUN_2025 = REVISIONS[2]
 
 
 @pytest.mark.rule("ELIC-22")
-async def test_that_a_user_is_done_at_a_url_is_told_the_client_that_asked():
+async def test_elicitation_complete_notifies_the_client():
     sent = []
-    peer = Session(person)
+    peer = Session(answer_all)
     peer.info.send = lambda method, params: sent.append((method, params))
     ids = []
 
@@ -22,37 +22,37 @@ async def test_that_a_user_is_done_at_a_url_is_told_the_client_that_asked():
         ctx.elicitation_complete(None)
 
     await peer.call(handler)
-    assert peer.asked[0][1]["elicitationId"] == ids[0]
+    assert peer.requests[0][1]["elicitationId"] == ids[0]
     assert sent == [("notifications/elicitation/complete", {"elicitationId": ids[0]})]
 
 
-async def test_a_session_without_ids_of_elicitations_is_told_nothing():
-    peer = Session(person, revision=JUN_2025)
-    peer.info.send = lambda *told: pytest.fail("told")
+async def test_session_without_elicitation_ids_is_not_notified():
+    peer = Session(answer_all, revision=JUN_2025)
+    peer.info.send = lambda *message: pytest.fail("a notification was sent")
     peer.context().elicitation_complete("made-up")
 
 
-async def test_where_elicitations_have_no_ids_nothing_is_told():
+async def test_stateless_elicitation_has_no_id_or_notification():
     async def handler(ctx):
         answer = await ctx.elicit_url("Pay", "https://example.com")
         ctx.elicitation_complete("made-up")
         return answer.elicitation_id
 
-    peer = Alone(person)
+    peer = NoSession(answer_all)
     assert await peer.call(handler) is None
-    assert peer.told.all == []
+    assert peer.notifications.all == []
 
 
 @pytest.mark.rule("ELIC-24")
 @pytest.mark.parametrize("from_thread", [False, True])
-async def test_a_call_that_cannot_be_made_yet_names_the_url_to_visit(from_thread):
+async def test_require_url_raises_an_error_with_the_url(from_thread):
     async def handler(ctx):
         await ctx.require_url("Connect", "https://example.com/connect")
 
     def in_thread(ctx):
         ctx.sync.require_url("Connect", "https://example.com/connect")
 
-    peer = Session(person)
+    peer = Session(answer_all)
     with pytest.raises(UrlElicitationRequired) as caught:
         await peer.call(in_thread if from_thread else handler)
     [elicitation] = caught.value.data["elicitations"]
@@ -62,15 +62,15 @@ async def test_a_call_that_cannot_be_made_yet_names_the_url_to_visit(from_thread
         "message": "Connect",
         "url": "https://example.com/connect",
     }
-    assert peer.asked == []
+    assert peer.requests == []
 
 
 @pytest.mark.rule("ELIC-24")
-async def test_where_that_error_does_not_exist_the_url_is_asked_for():
+async def test_require_url_elicits_where_the_error_is_undefined():
     async def handler(ctx):
         return (await ctx.require_url("Connect", "https://example.com")).accepted
 
-    assert await Alone(person).call(handler) is True
-    undeclared = Session(person, capabilities={"elicitation": {}})
+    assert await NoSession(answer_all).call(handler) is True
+    undeclared = Session(answer_all, capabilities={"elicitation": {}})
     with pytest.raises(ToolError, match=r"'elicitation\.url'"):
         await undeclared.call(handler)

@@ -1,4 +1,4 @@
-"""A server with one of everything, for tests of what becomes of servers."""
+"""A server with one component of each kind, for tests of whole servers."""
 
 from mcpwire import Context, Server
 

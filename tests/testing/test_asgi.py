@@ -1,4 +1,4 @@
-"""The bridge from httpx to an ASGI application holds nothing back, and ends cleanly."""
+"""The bridge from httpx to an ASGI application streams, and shuts down cleanly."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ def body(data=b"", *, more=False):
 
 
 class App:
-    """An application of one function; it keeps what it saw."""
+    """An application of one function; it records scopes and lifespan events."""
 
     def __init__(self, answer):
         self.answer = answer
@@ -57,7 +57,7 @@ async def echo(scope, receive, send):
     await send(body(read))
 
 
-async def test_a_request_is_answered_with_its_head_and_body():
+async def test_request_gets_status_headers_and_body():
     app = App(echo)
     async with client_of(app, root_path="/mcp") as client:
         response = await client.post(f"{URL}/a%20b?c=d", content=b"hi")
@@ -70,7 +70,7 @@ async def test_a_request_is_answered_with_its_head_and_body():
     assert (b"host", b"localhost") in scope["headers"]
 
 
-async def test_a_body_may_come_in_parts():
+async def test_request_body_may_be_chunked():
     async def parts():
         yield b"a"
         yield b""
@@ -81,81 +81,81 @@ async def test_a_body_may_come_in_parts():
         assert (await client.get(URL)).content == b""
 
 
-async def test_what_is_sent_arrives_while_the_application_runs():
-    go_on = asyncio.Event()
+async def test_chunks_arrive_while_the_application_runs():
+    proceed = asyncio.Event()
 
     async def slowly(_scope, _receive, send):
         await send(START)
-        await go_on.wait()
+        await proceed.wait()
         for data in (b"one", b"two"):
-            go_on.clear()
+            proceed.clear()
             await send(body(data, more=True))
-            await go_on.wait()
+            await proceed.wait()
         await send(body())
 
     async with client_of(slowly) as client, client.stream("GET", URL) as response:
-        seen = []
+        chunks = []
         assert response.status_code == 200
-        go_on.set()
+        proceed.set()
         async for chunk in response.aiter_raw():
-            seen.append(chunk)
-            go_on.set()
-        assert seen == [b"one", b"two"]
+            chunks.append(chunk)
+            proceed.set()
+        assert chunks == [b"one", b"two"]
 
 
-async def test_the_application_hears_that_the_client_left_and_may_send_no_more():
-    told = asyncio.Queue()
+async def test_closed_response_disconnects_the_application():
+    events = asyncio.Queue()
 
-    async def endless(_scope, receive, send):
+    async def stream_until_error(_scope, receive, send):
         await receive()
         await send(START)
         await send(body(b"x", more=True))
-        told.put_nowait((await receive())["type"])
+        events.put_nowait((await receive())["type"])
         try:
             await send(body(b"y", more=True))
         except OSError as error:
-            told.put_nowait(error)
+            events.put_nowait(error)
 
-    async with client_of(endless) as client:
+    async with client_of(stream_until_error) as client:
         async with client.stream("GET", URL) as response:
             async for _ in response.aiter_raw():
                 break
-        assert await told.get() == "http.disconnect"
-        assert isinstance(await told.get(), OSError)
+        assert await events.get() == "http.disconnect"
+        assert isinstance(await events.get(), OSError)
 
 
-async def test_the_application_hears_that_a_request_was_cancelled_before_its_answer():
-    began, told = asyncio.Event(), asyncio.Queue()
+async def test_cancelled_request_disconnects_the_application():
+    started, events = asyncio.Event(), asyncio.Queue()
 
     async def silent(_scope, receive, _send):
         await receive()
-        began.set()
-        told.put_nowait((await receive())["type"])
+        started.set()
+        events.put_nowait((await receive())["type"])
 
     async with client_of(silent) as client:
-        asking = asyncio.ensure_future(client.get(URL))
-        await began.wait()
-        asking.cancel()
-        await asyncio.wait([asking])
-        assert asking.cancelled()
-        assert await told.get() == "http.disconnect"
+        request = asyncio.ensure_future(client.get(URL))
+        await started.wait()
+        request.cancel()
+        await asyncio.wait([request])
+        assert request.cancelled()
+        assert await events.get() == "http.disconnect"
 
 
-async def test_the_end_of_an_answer_is_told_as_a_disconnect_too():
-    told = []
+async def test_receive_after_the_response_is_a_disconnect():
+    events = []
 
-    async def answers(_scope, receive, send):
+    async def respond(_scope, receive, send):
         await receive()
         await send(START)
         await send(body(b"x"))
-        told.append((await receive())["type"])
+        events.append((await receive())["type"])
 
-    async with client_of(answers) as client:
+    async with client_of(respond) as client:
         assert (await client.get(URL)).content == b"x"
-    assert told == ["http.disconnect"]
+    assert events == ["http.disconnect"]
 
 
-async def test_an_application_waits_for_a_client_that_does_not_read():
+async def test_send_blocks_while_the_client_does_not_read():
     sent = []
 
     async def flood(_scope, _receive, send):
@@ -167,12 +167,12 @@ async def test_an_application_waits_for_a_client_that_does_not_read():
 
     async with client_of(flood) as client, client.stream("GET", URL) as response:
         for _ in range(20):
-            await asyncio.sleep(0)  # turns in which it could go on
+            await asyncio.sleep(0)  # iterations in which it could continue
         assert sent == []
         assert len(await response.aread()) == 8 * 65_537
 
 
-async def test_an_application_that_fails_is_a_500_and_a_line_in_the_log(caplog):
+async def test_failing_application_is_a_500_and_is_logged(caplog):
     async def broken(_scope, _receive, _send):
         raise ValueError("no such luck")
 
@@ -186,7 +186,7 @@ async def test_an_application_that_fails_is_a_500_and_a_line_in_the_log(caplog):
     assert "without an answer" in caplog.text
 
 
-async def test_an_answer_that_breaks_off_is_told_from_one_that_ends(caplog):
+async def test_incomplete_response_is_a_protocol_error(caplog):
     async def half(_scope, _receive, send):
         await send(START)
         await send(body(b"x", more=True))
@@ -198,32 +198,32 @@ async def test_an_answer_that_breaks_off_is_told_from_one_that_ends(caplog):
     assert "half way" in caplog.text
 
 
-async def test_what_no_server_takes_is_refused_in_the_application():
+async def test_invalid_event_order_raises_in_the_application():
     refused = []
 
-    async def twice(_scope, _receive, send):
+    async def send_twice(_scope, _receive, send):
         for event in (body(), START, START, body(), body()):
             try:
                 await send(event)
             except RuntimeError as error:
                 refused.append(str(error))
 
-    async with client_of(twice) as client:
+    async with client_of(send_twice) as client:
         assert (await client.get(URL)).status_code == 200
     assert len(refused) == 3
 
 
 @pytest.mark.parametrize(("verb", "status"), [("HEAD", 200), ("GET", 204)])
-async def test_what_has_no_body_has_none(verb, status):
-    async def talks(_scope, _receive, send):
+async def test_head_and_204_responses_have_no_body(verb, status):
+    async def send_body(_scope, _receive, send):
         await send({**START, "status": status})
         await send(body(b"too much"))
 
-    async with client_of(talks) as client:
+    async with client_of(send_body) as client:
         assert (await client.request(verb, URL)).content == b""
 
 
-async def test_a_client_waits_only_as_long_as_it_says():
+async def test_read_timeout_applies():
     async def silent(_scope, receive, _send):
         await receive()
         await receive()
@@ -233,24 +233,24 @@ async def test_a_client_waits_only_as_long_as_it_says():
             await client.get(URL, timeout=0.01)
 
 
-async def test_closing_ends_requests_that_do_not_end_by_themselves(monkeypatch):
+async def test_closing_cancels_running_requests(monkeypatch):
     monkeypatch.setattr("mcpwire.testing.asgi.GRACE_S", 0.01)
     ended = []
 
-    async def deaf(_scope, _receive, send):
+    async def never_finish(_scope, _receive, send):
         await send(START)
         try:
             await asyncio.Event().wait()
         finally:
             ended.append(1)
 
-    client = client_of(deaf)
+    client = client_of(never_finish)
     await client.send(client.build_request("GET", URL), stream=True)
     await client.aclose()
     assert ended == [1]
 
 
-async def test_the_application_is_started_once_and_ended_with_the_client():
+async def test_lifespan_starts_once_and_ends_with_the_client():
     app = App(echo)
     async with client_of(app) as client:
         assert app.life == ["lifespan.startup"]
@@ -259,7 +259,7 @@ async def test_the_application_is_started_once_and_ended_with_the_client():
     assert [scope["state"] for scope in app.scopes] == [{"made": "once"}] * 3
 
 
-async def test_without_async_with_the_first_request_starts_it():
+async def test_first_request_starts_the_lifespan_without_async_with():
     app = App(echo)
     client = client_of(app)
     assert app.life == []
@@ -271,7 +271,7 @@ async def test_without_async_with_the_first_request_starts_it():
     assert len(app.life) == 2
 
 
-async def test_an_application_without_a_lifespan_needs_none():
+async def test_application_without_lifespan_support_works():
     async def plain(scope, receive, send):
         if scope["type"] != "http":
             raise RuntimeError("what is that?")
@@ -282,35 +282,35 @@ async def test_an_application_without_a_lifespan_needs_none():
         assert (await client.post(URL, content=b"x")).content == b"x"
 
 
-async def test_an_application_that_cannot_start_says_why():
-    async def unready(_scope, receive, send):
+async def test_failed_startup_raises_with_its_message():
+    async def fail_startup(_scope, receive, send):
         await receive()
         await send({"type": "lifespan.startup.failed", "message": "no paper"})
 
-    transport = AsgiTransport(unready)
+    transport = AsgiTransport(fail_startup)
     with pytest.raises(RuntimeError, match="no paper"):
         async with httpx.AsyncClient(transport=transport):
             pass
     await transport.aclose()
 
 
-async def test_an_application_that_cannot_end_says_so_in_the_log(caplog):
-    async def stuck(_scope, receive, send):
+async def test_failed_shutdown_is_logged(caplog):
+    async def fail_shutdown(_scope, receive, send):
         await receive()
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await send({"type": "lifespan.shutdown.failed", "message": "paper jam"})
 
-    async with httpx.AsyncClient(transport=AsgiTransport(stuck)):
+    async with httpx.AsyncClient(transport=AsgiTransport(fail_shutdown)):
         pass
     assert "paper jam" in caplog.text
 
 
-async def test_an_application_that_does_not_end_is_ended(monkeypatch):
+async def test_hanging_shutdown_is_cancelled(monkeypatch):
     monkeypatch.setattr("mcpwire.testing.asgi.SHUTDOWN_TIMEOUT_S", 0.01)
     ended = []
 
-    async def stays(_scope, receive, send):
+    async def never_shut_down(_scope, receive, send):
         await receive()
         await send({"type": "lifespan.startup.complete"})
         try:
@@ -318,27 +318,27 @@ async def test_an_application_that_does_not_end_is_ended(monkeypatch):
         finally:
             ended.append(1)
 
-    async with httpx.AsyncClient(transport=AsgiTransport(stays)):
+    async with httpx.AsyncClient(transport=AsgiTransport(never_shut_down)):
         pass
     assert ended == [1]
 
 
-async def test_closing_what_was_never_used_is_nothing():
+async def test_closing_an_unused_transport_does_nothing():
     app = App(echo)
     await AsgiTransport(app).aclose()
     assert app.life == []
 
 
-async def test_a_start_that_is_cut_off_is_no_start():
-    begun = asyncio.Event()
+async def test_cancelled_startup_is_not_reported_as_an_error():
+    started = asyncio.Event()
 
     async def slow(_scope, _receive, _send):
-        begun.set()
+        started.set()
         await asyncio.Event().wait()
 
     transport = AsgiTransport(slow)
     entering = asyncio.ensure_future(transport.__aenter__())
-    await begun.wait()
+    await started.wait()
     entering.cancel()
     await asyncio.wait([entering])
     await transport.aclose()

@@ -1,4 +1,4 @@
-"""Servers behind `AsgiTransport` are used as over HTTP, in both eras."""
+"""Servers behind `AsgiTransport` work as over HTTP, in both eras."""
 
 import asyncio
 import contextlib
@@ -32,22 +32,22 @@ async def served(server, version):
 
 
 @ERAS
-async def test_progress_comes_while_the_tool_still_runs(version):
+async def test_progress_arrives_while_the_tool_runs(version):
     server = mcpwire.Server("demo")
-    heard = asyncio.Semaphore(0)
+    received = asyncio.Semaphore(0)
 
     @server.tool
     async def walk(ctx: Context) -> str:
         for step in (1, 2, 3):
             ctx.progress(step, 3)
-            await heard.acquire()
+            await received.acquire()
         return "there"
 
     steps = []
 
     def on_progress(progress, total, _message):
         steps.append((progress, total))
-        heard.release()
+        received.release()
 
     async with served(server, version) as client:
         result = await client.call_tool("walk", on_progress=on_progress)
@@ -56,13 +56,13 @@ async def test_progress_comes_while_the_tool_still_runs(version):
 
 
 @ERAS
-async def test_cancelling_a_call_stops_the_tool_and_nothing_else(version):
+async def test_cancelling_a_call_stops_only_its_tool(version):
     server = mcpwire.Server("demo")
-    began, stopped = asyncio.Event(), asyncio.Event()
+    started, stopped = asyncio.Event(), asyncio.Event()
 
     @server.tool
     async def forever() -> None:
-        began.set()
+        started.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -70,7 +70,7 @@ async def test_cancelling_a_call_stops_the_tool_and_nothing_else(version):
 
     async with served(server, version) as client:
         call = asyncio.ensure_future(client.call_tool("forever"))
-        await began.wait()
+        await started.wait()
         call.cancel()
         await asyncio.wait([call])
         assert call.cancelled()
@@ -79,7 +79,7 @@ async def test_cancelling_a_call_stops_the_tool_and_nothing_else(version):
 
 
 @ERAS
-async def test_what_changes_is_told_on_a_stream_of_its_own(version):
+async def test_resource_update_arrives_on_the_event_stream(version):
     server = mcpwire.Server("demo")
     server.add_resource("memo://1", "one")
 
@@ -92,12 +92,12 @@ async def test_what_changes_is_told_on_a_stream_of_its_own(version):
             break
 
 
-class Cutting:
-    """Breaks the connection of the first call behind the first thing it says."""
+class DisconnectingApp:
+    """Breaks the connection of the first call after its first notification."""
 
     def __init__(self, app):
         self.app = app
-        self.is_cut = False
+        self.is_broken = False
         self.resumed = asyncio.Event()
         self.resumed_after = []
 
@@ -107,16 +107,16 @@ class Cutting:
             self.resumed_after.append(last)
             self.resumed.set()
 
-        async def cutting(event):
+        async def send_then_break(event):
             await send(event)
-            if not self.is_cut and b"progress" in event.get("body", b""):
-                self.is_cut = True
+            if not self.is_broken and b"progress" in event.get("body", b""):
+                self.is_broken = True
                 raise BrokenPipeError("cut")
 
-        await self.app(scope, receive, cutting)
+        await self.app(scope, receive, send_then_break)
 
 
-async def test_a_stream_that_breaks_is_resumed_and_nothing_of_it_is_lost():
+async def test_broken_stream_is_resumed_without_loss():
     server = mcpwire.Server("demo")
 
     @server.tool
@@ -126,7 +126,7 @@ async def test_a_stream_that_breaks_is_resumed_and_nothing_of_it_is_lost():
         ctx.progress(2, 2)
         return "there"
 
-    app = Cutting(server.asgi(retry=0.1))
+    app = DisconnectingApp(server.asgi(retry=0.1))
     steps = []
     async with (
         leak_check(),
@@ -139,12 +139,12 @@ async def test_a_stream_that_breaks_is_resumed_and_nothing_of_it_is_lost():
             "walk", on_progress=lambda *at: steps.append(at)
         )
         assert result.text == "there"
-    assert app.is_cut
+    assert app.is_broken
     assert len(app.resumed_after) == 1
     assert steps == [(1, 2, None), (2, 2, None)]
 
 
-def test_hours_take_no_time_on_a_virtual_clock():
+def test_virtual_clock_skips_hours_of_idle_time():
     server = mcpwire.Server("demo")
 
     @server.tool
@@ -157,7 +157,7 @@ def test_hours_take_no_time_on_a_virtual_clock():
         async with (
             httpx.AsyncClient(transport=AsgiTransport(app)) as http_client,
             mcpwire.Client(
-                # A session whose stream is open is not idle.
+                # A session with an open stream is not idle.
                 mcpwire.Http(URL, http_client=http_client, server_stream="never"),
                 mode="session",
                 timeout=900,

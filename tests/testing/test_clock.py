@@ -1,4 +1,4 @@
-"""Timers of a virtual clock take no time; what is real takes the time it takes."""
+"""Timers of a virtual clock take no time; real work takes real time."""
 
 import asyncio
 import os
@@ -22,17 +22,17 @@ from mcpwire.testing import (
     text,
 )
 
-# The times of most tests are hours or days: one that waited for them would never end.
+# Most tests use hours or days: in real time they would never end.
 
 
-def manually(main):
+def run_manually(main):
     return run(main, auto_advance=False)
 
 
-# By itself...
+# Automatic advance...
 
 
-def test_timers_fire_in_their_order_each_at_its_time():
+def test_timers_fire_in_order_at_their_times():
     fired = []
 
     async def sleeper(seconds):
@@ -47,7 +47,7 @@ def test_timers_fire_in_their_order_each_at_its_time():
     assert [at - 1000 for _, at in fired] == pytest.approx([0, 0.1, 0.3, 3, 7.5, 3600])
 
 
-def test_the_clock_stands_while_anything_is_ready():
+def test_clock_stands_still_while_callbacks_are_ready():
     async def main():
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -58,17 +58,17 @@ def test_the_clock_stands_while_anything_is_ready():
     assert run(main()) == 0
 
 
-def test_a_test_that_can_never_end_is_ended():
+def test_run_that_can_never_end_raises():
     async def main():
         await asyncio.Event().wait()
 
     with pytest.raises(RuntimeError, match="nothing can ever happen"):
         run(main())
     with pytest.raises(RuntimeError, match="use `advance`"):
-        manually(asyncio.sleep(1))
+        run_manually(asyncio.sleep(1))
 
 
-def test_a_test_that_waits_for_silent_descriptors_is_ended_too():
+def test_run_waiting_for_silent_descriptors_raises():
     async def main():
         near, far = socket.socketpair()
         with near, far:
@@ -79,10 +79,10 @@ def test_a_test_that_waits_for_silent_descriptors_is_ended_too():
         run(main(), patience=0.05)
 
 
-# By hand...
+# Manual advance...
 
 
-def test_advancing_fires_each_timer_at_its_time_and_no_later_one():
+def test_advance_fires_due_timers_at_their_times_only():
     async def main():
         loop = asyncio.get_running_loop()
         fired = []
@@ -103,10 +103,10 @@ def test_advancing_fires_each_timer_at_its_time_and_no_later_one():
         await loop.advance(0)
         assert len(fired) == 3
 
-    manually(main())
+    run_manually(main())
 
 
-def test_advancing_waits_until_what_the_timers_woke_has_come_to_rest():
+def test_advance_waits_until_woken_tasks_are_idle():
     async def main():
         done = asyncio.Event()
 
@@ -121,11 +121,11 @@ def test_advancing_waits_until_what_the_timers_woke_has_come_to_rest():
         assert done.is_set()
         await task
 
-    manually(main())
+    run_manually(main())
     run(main())
 
 
-def test_a_jump_makes_all_timers_late_at_once():
+def test_jump_fires_all_due_timers_late():
     async def main():
         loop = asyncio.get_running_loop()
         fired = []
@@ -137,7 +137,7 @@ def test_a_jump_makes_all_timers_late_at_once():
         await asyncio.sleep(0)
         assert fired == [50, 50]
 
-    manually(main())
+    run_manually(main())
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan")])
@@ -149,10 +149,10 @@ def test_time_does_not_go_backwards(seconds):
         with pytest.raises(ValueError, match="forward"):
             loop.jump(seconds)
 
-    manually(main())
+    run_manually(main())
 
 
-def test_only_one_task_advances_the_clock_and_may_be_cancelled():
+def test_second_advance_is_refused_until_the_first_is_cancelled():
     async def main():
         loop = asyncio.get_running_loop()
         first = asyncio.create_task(loop.advance(1000))
@@ -164,35 +164,35 @@ def test_only_one_task_advances_the_clock_and_may_be_cancelled():
             await first
         await loop.advance(1)
 
-    manually(main())
+    run_manually(main())
 
 
-# With what is real...
+# Real work...
 
 
-def test_the_clock_goes_with_the_real_one_while_a_descriptor_is_watched():
+def test_clock_runs_in_real_time_while_watching_a_descriptor():
     async def main():
         loop = asyncio.get_running_loop()
         reader, writer = os.pipe()
         loop.add_reader(reader, lambda: None)
         before = time.monotonic()
-        await asyncio.sleep(0)  # the clock is set with each turn
-        started, since = loop.time(), time.monotonic()
+        await asyncio.sleep(0)  # the clock is set in each iteration
+        started, real_before = loop.time(), time.monotonic()
         await asyncio.sleep(0.05)
-        until = time.monotonic()
+        real_after = time.monotonic()
         await asyncio.sleep(0)
-        passed, after = loop.time() - started, time.monotonic()
+        elapsed, after = loop.time() - started, time.monotonic()
         loop.remove_reader(reader)
         os.close(reader)
         os.close(writer)
-        assert passed >= 0.05
-        assert until - since - 1e-6 <= passed <= after - before + 1e-6
+        assert elapsed >= 0.05
+        assert real_after - real_before - 1e-6 <= elapsed <= after - before + 1e-6
         await asyncio.sleep(3600)
 
     run(main())
 
 
-def test_timers_fire_although_a_descriptor_is_always_ready():
+def test_timers_fire_while_a_descriptor_is_always_ready():
     async def main():
         loop = asyncio.get_running_loop()
         reader, writer = os.pipe()
@@ -208,7 +208,7 @@ def test_timers_fire_although_a_descriptor_is_always_ready():
     run(main())
 
 
-def test_work_in_the_executor_is_waited_for_in_real_time():
+def test_executor_work_runs_in_real_time():
     async def main():
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -220,7 +220,7 @@ def test_work_in_the_executor_is_waited_for_in_real_time():
     run(main())
 
 
-def test_a_thread_that_ended_before_it_was_looked_for_has_woken_the_loop():
+def test_io_wait_notices_a_wakeup_of_a_finished_thread():
     loop = VirtualClockLoop()
     try:
         assert loop._wait_for_io(lambda seconds: ["woken"], "so") == ["woken"]
@@ -230,7 +230,7 @@ def test_a_thread_that_ended_before_it_was_looked_for_has_woken_the_loop():
         loop.close()
 
 
-def test_work_that_the_loop_cannot_see_can_be_declared():
+def test_real_time_context_declares_hidden_work():
     async def main():
         loop = asyncio.get_running_loop()
         done = asyncio.Event()
@@ -245,7 +245,7 @@ def test_work_that_the_loop_cannot_see_can_be_declared():
 
 
 @pytest.mark.parametrize("name", ["asyncio-waitpid-7", "waitpid-7", "mcpwire-reaper"])
-def test_a_thread_that_waits_for_a_child_is_real_until_it_ends(name):
+def test_clock_is_real_while_a_thread_waits_for_a_child(name):
     async def main():
         loop = asyncio.get_running_loop()
         release = threading.Event()
@@ -254,14 +254,14 @@ def test_a_thread_that_waits_for_a_child_is_real_until_it_ends(name):
         started = loop.time()
         await asyncio.sleep(0.01)
         assert loop.time() - started < 10
-        threading.Timer(0.02, release.set).start()  # and nobody wakes the loop
+        threading.Timer(0.02, release.set).start()  # without waking the loop
         await asyncio.sleep(3600)
         thread.join()
 
     run(main())
 
 
-def test_a_child_process_of_asyncio_is_no_reason_to_run_away():
+def test_asyncio_child_process_is_awaited_in_real_time():
     async def main():
         async with asyncio.timeout(60):
             process = await asyncio.create_subprocess_exec(
@@ -273,11 +273,11 @@ def test_a_child_process_of_asyncio_is_no_reason_to_run_away():
     run(main())
 
 
-# A client's time...
+# Timeouts of a client...
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-def test_a_call_of_thirty_seconds_times_out_in_no_time(version):
+def test_thirty_second_timeout_takes_no_real_time(version):
     async def main():
         server = ScriptedServer({"tools/call": SILENCE}, versions=version)
         async with mcpwire.Client(server) as client:
@@ -289,7 +289,7 @@ def test_a_call_of_thirty_seconds_times_out_in_no_time(version):
     run(main())
 
 
-def test_a_deadline_is_met_to_the_millisecond():
+def test_deadline_is_exact_to_the_millisecond():
     async def main():
         loop = asyncio.get_running_loop()
         answers = [later(text("hi"), seconds=seconds) for seconds in (29.99, 31)]
@@ -306,11 +306,11 @@ def test_a_deadline_is_met_to_the_millisecond():
             await loop.advance(1)
             assert client.stats.late_answers + client.stats.unknown_answers == 1
 
-    manually(main())
+    run_manually(main())
 
 
 @pytest.mark.fault("F46")
-def test_after_a_sleep_of_ten_minutes_each_call_ends_once_and_the_next_one_works():
+def test_calls_time_out_once_after_a_ten_minute_suspend():
     async def main():
         loop = asyncio.get_running_loop()
         server = ScriptedServer({"tools/call": SILENCE})
@@ -327,11 +327,11 @@ def test_after_a_sleep_of_ten_minutes_each_call_ends_once_and_the_next_one_works
             assert (await client.call_tool("x")).text == "awake"
             assert server.connections == 1
 
-    manually(main())
+    run_manually(main())
 
 
 @pytest.mark.fault("F46")
-def test_a_sleep_that_cost_the_connection_is_followed_by_one_new_one():
+def test_connection_lost_in_a_suspend_is_replaced_once():
     async def main():
         loop = asyncio.get_running_loop()
         server = ScriptedServer({"tools/call": text("awake")})
@@ -346,7 +346,7 @@ def test_a_sleep_that_cost_the_connection_is_followed_by_one_new_one():
     run(main())
 
 
-def test_a_real_server_is_waited_for_and_its_silence_needs_no_waiting():
+def test_real_server_works_and_its_timeout_takes_no_time():
     target = scripted_command("handshake(); recv(); recv()")
 
     async def main():
@@ -357,13 +357,13 @@ def test_a_real_server_is_waited_for_and_its_silence_needs_no_waiting():
             await loop.advance(300)
             with pytest.raises(mcpwire.RequestTimeout) as caught:
                 await call
-        # The clock counts from 1,000 in floats, so 300 may be a rounding less.
+        # The clock counts from 1,000 in floats, so 300 may be rounded down.
         assert caught.value.elapsed == pytest.approx(300)
 
     run(main())
 
 
-def test_the_loop_can_be_had_wherever_a_loop_factory_is_taken():
+def test_loop_class_works_as_a_loop_factory():
     with asyncio.Runner(loop_factory=VirtualClockLoop) as runner:
         loop = runner.get_loop()
         assert loop.time() == 1000

@@ -1,4 +1,4 @@
-"""The authorization server for tests: whole logins, what it refuses, what it says."""
+"""The authorization server for tests: logins, errors and token lifetimes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mcpwire.server.auth.resource_server import InvalidToken
 from mcpwire.server.http.uvicorn import serve_http
 from mcpwire.testing import AsgiTransport, Issuer
 
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 
 
 class Guarded:
-    """What is served: a server, and beside it the issuer of the tokens it wants."""
+    """A server together with the issuer of its tokens, as one application."""
 
     def __init__(self, server, issuer):
         self.auth = server.auth
@@ -34,15 +34,15 @@ def port():
 
 @contextlib.asynccontextmanager
 async def guarded(port, **options):
-    """Serve a server that says who asks; give its URL and its issuer."""
+    """Serve a server whose tool names its caller; give its URL and its issuer."""
     issuer = Issuer(f"http://127.0.0.1:{port}", **options)
     url = f"{issuer.url}/mcp"
     server = mcpwire.Server("guarded", auth=issuer.protect(url))
 
     @server.tool
     def whoami(ctx: mcpwire.Context) -> str:
-        who = ctx.principal
-        return f"{who.subject} by {who.client_id} may {sorted(who.scopes)}"
+        user = ctx.principal
+        return f"{user.subject} by {user.client_id} may {sorted(user.scopes)}"
 
     listening = asyncio.Event()
     serving = asyncio.get_running_loop().create_task(
@@ -53,7 +53,7 @@ async def guarded(port, **options):
         )
     )
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await listening.wait()
         yield url, issuer
     finally:
@@ -61,12 +61,12 @@ async def guarded(port, **options):
         await asyncio.wait([serving])
 
 
-async def said(url, auth):
+async def call_whoami(url, auth):
     async with mcpwire.Client(mcpwire.Http(url, auth=auth)) as client:
         return (await client.call_tool("whoami")).text
 
 
-async def test_a_user_logs_in_and_the_token_is_renewed(port):
+async def test_user_logs_in_and_the_token_is_refreshed(port):
     async with guarded(port, subject="ada") as (url, issuer):
         auth = mcpwire.OAuth(ask=issuer.approve, storage=mcpwire.MemoryStorage())
         target = mcpwire.Http(url, auth=auth)
@@ -85,13 +85,13 @@ async def test_programs_log_in_without_a_user(port):
     async with guarded(port) as (url, issuer):
         issuer.add_client("service", "s3cret")
         issuer.add_client("app")
-        assert "service by service" in await said(
+        assert "service by service" in await call_whoami(
             url,
             mcpwire.ClientCredentials(
                 client_id="service", client_secret="s3cret", issuer=issuer.url
             ),
         )
-        assert "app by app" in await said(
+        assert "app by app" in await call_whoami(
             url,
             mcpwire.WorkloadIdentity(client_id="app", assertion=jwt, issuer=issuer.url),
         )
@@ -102,9 +102,9 @@ async def test_programs_log_in_without_a_user(port):
             idp_token_endpoint=f"{issuer.url}/token",
             id_token=jwt,
         )
-        assert "app by app" in await said(url, grant)
+        assert "app by app" in await call_whoami(url, grant)
         with pytest.raises(mcpwire.AuthError):
-            await said(
+            await call_whoami(
                 url,
                 mcpwire.ClientCredentials(
                     client_id="service", client_secret="wrong", issuer=issuer.url
@@ -112,20 +112,20 @@ async def test_programs_log_in_without_a_user(port):
             )
 
 
-async def test_a_token_that_a_test_asks_for_is_good_for_its_resource_and_scopes(port):
+async def test_issued_token_is_valid_for_its_resource_and_scopes(port):
     async with guarded(port, scopes=["mcp", "write"]) as (url, issuer):
         token = issuer.token(url, client_id="me")
-        assert await said(url, token) == "user by me may ['mcp', 'write']"
+        assert await call_whoami(url, token) == "user by me may ['mcp', 'write']"
         for wrong in (
             issuer.token(url, scopes=["mcp"]),
             issuer.token("http://localhost:1/other"),
             "unknown",
         ):
             with pytest.raises(mcpwire.MCPError):
-                await said(url, wrong)
+                await call_whoami(url, wrong)
 
 
-# What it refuses...
+# Errors...
 
 HOST = "http://localhost:9000"
 
@@ -142,13 +142,13 @@ async def http():
 
 
 REFUSED = {
-    "no such place": ("GET", "/nowhere", {}, 404, "invalid_request"),
+    "unknown path": ("GET", "/nowhere", {}, 404, "invalid_request"),
     "no registration": ("POST", "/register", "{", 400, "invalid_client_metadata"),
     "a deep list": (
         *("POST", "/register", "[" * 100_000),
         *(400, "invalid_client_metadata"),
     ),
-    "no URI to come back to": (
+    "an invalid redirect URI": (
         "GET",
         (
             "/authorize?client_id=known&response_type=code&code_challenge_method=S256"
@@ -158,7 +158,7 @@ REFUSED = {
     ),
     "a list": ("POST", "/register", "[]", 400, "invalid_client_metadata"),
     "no client": ("GET", "/authorize?client_id=x", {}, 400, "invalid_request"),
-    "no code asked for": (
+    "no response type": (
         *("GET", "/authorize?client_id=known", {}),
         *(400, "invalid_request"),
     ),
@@ -179,7 +179,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
-async def test_what_it_does_not_know_is_an_oauth_error(http, case):
+async def test_invalid_request_is_an_oauth_error(http, case):
     verb, path, body, status, error = case
     answer = await http.request(
         verb,
@@ -193,7 +193,7 @@ async def test_what_it_does_not_know_is_an_oauth_error(http, case):
     assert answer.json()["error_description"]
 
 
-async def test_credentials_that_are_no_base64_are_those_of_nobody(http):
+async def test_credentials_that_are_not_base64_are_invalid_client(http):
     answer = await http.post(
         "/token",
         data={"grant_type": "client_credentials"},
@@ -202,23 +202,23 @@ async def test_credentials_that_are_no_base64_are_those_of_nobody(http):
     assert answer.json()["error"] == "invalid_client"
 
 
-async def test_a_body_that_is_too_large_is_refused(http):
+async def test_oversized_body_is_refused(http):
     answer = await http.post("/token", content=b"x" * (5 * 2**20))
     assert (answer.status_code, answer.json()) == (413, {"error": "invalid_request"})
 
 
-async def test_a_code_is_good_once_and_with_its_verifier(http):
+async def test_code_can_be_used_once_with_its_verifier(http):
     url = f"{HOST}/authorize?client_id=known&response_type=code&state=s"
     url += "&code_challenge_method=S256&redirect_uri=http://localhost:1/back?a=b"
     url += "&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
     answer = await http.get(url)
     assert answer.status_code == 302
-    place = httpx.URL(answer.headers["location"])
-    assert (place.params["a"], place.params["state"]) == ("b", "s")
-    assert place.params["iss"] == HOST
+    location = httpx.URL(answer.headers["location"])
+    assert (location.params["a"], location.params["state"]) == ("b", "s")
+    assert location.params["iss"] == HOST
     form = {
         "grant_type": "authorization_code",
-        "code": place.params["code"],
+        "code": location.params["code"],
         "redirect_uri": "http://localhost:1/back?a=b",
         "code_verifier": "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
     }
@@ -234,7 +234,7 @@ async def test_a_code_is_good_once_and_with_its_verifier(http):
         await http.issuer.verify(token)
 
 
-async def test_tokens_end_when_their_time_is_over():
+async def test_tokens_expire_after_their_lifetime():
     now = [1_000.0]
     issuer = Issuer(HOST, lifetime=60, clock=lambda: now[0])
     token = issuer.token(f"{HOST}/mcp")
@@ -245,12 +245,12 @@ async def test_tokens_end_when_their_time_is_over():
 
 
 @pytest.mark.parametrize("url", ["", "localhost:9000", "ftp://x", f"{HOST}/a", "http:"])
-def test_an_issuer_has_a_url_without_a_path(url):
+def test_issuer_url_must_have_no_path(url):
     with pytest.raises(ValueError, match="an issuer's url must be like"):
         Issuer(url)
 
 
-async def test_it_is_asked_over_http_only():
+async def test_websocket_scope_is_refused():
     issuer = Issuer(HOST)
     assert repr(issuer) == f"<Issuer {HOST!r}>"
     with pytest.raises(RuntimeError, match="websocket"):

@@ -1,4 +1,4 @@
-"""The leak check sees what it is there for, and nothing else."""
+"""The leak check reports leaked resources, and only those."""
 
 import asyncio
 import os
@@ -24,80 +24,78 @@ def sleeper():
     return subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
 
 
-def test_nothing_opened_means_nothing_leaked():
+def test_no_leak_is_reported_without_open_resources():
     assert ResourceSnapshot().settle() == []
     with leak_check():
         pass
 
 
-def test_an_open_descriptor_is_named_with_its_number():
-    watch = ResourceSnapshot()
+def test_open_descriptor_is_reported_with_its_number():
+    snapshot = ResourceSnapshot()
     reader, writer = os.pipe()
     try:
-        left = watch.settle(grace=0)
+        leaked = snapshot.settle(grace=0)
     finally:
         os.close(reader)
         os.close(writer)
-    assert [line.split(" -> ")[0] for line in left] == [
+    assert [line.split(" -> ")[0] for line in leaked] == [
         f"descriptor {reader}",
         f"descriptor {writer}",
     ]
-    assert watch.settle() == []
+    assert snapshot.settle() == []
 
 
-def test_a_descriptor_number_used_again_is_still_a_leak():
+def test_reused_descriptor_number_is_a_leak():
     first = os.open(os.devnull, os.O_RDONLY)
-    watch = ResourceSnapshot()
+    snapshot = ResourceSnapshot()
     os.close(first)
     reader, writer = os.pipe()
     try:
         assert first in {reader, writer}
-        assert len(watch.settle(grace=0)) == 2
+        assert len(snapshot.settle(grace=0)) == 2
     finally:
         os.close(reader)
         os.close(writer)
 
 
 @pytest.mark.skipif(not procfs.HAS_PROC, reason="descriptors have no names here")
-def test_the_library_that_ctypes_loads_may_hold_its_own_file(tmp_path):
-    watch = ResourceSnapshot()
+def test_open_libffi_file_is_not_a_leak(tmp_path):
+    snapshot = ResourceSnapshot()
     with (tmp_path / "libffi.so.8.5.0").open("w"):
-        assert watch.find_leaks() == []
+        assert snapshot.find_leaks() == []
 
 
-def test_descriptors_are_told_apart_where_they_are_no_links(monkeypatch):
+def test_descriptors_are_distinguished_without_links(monkeypatch):
     monkeypatch.setattr(leaks, "_DESCRIPTORS", "/dev/fd")
     monkeypatch.setattr(os, "readlink", lambda _: os.close(-1))
-    watch = ResourceSnapshot()
+    snapshot = ResourceSnapshot()
     reader, writer = os.pipe()
-    left = watch.find_leaks()
+    leaked = snapshot.find_leaks()
     os.close(reader)
     os.close(writer)
-    assert [line.split(" -> ")[0] for line in left] == [
+    assert [line.split(" -> ")[0] for line in leaked] == [
         f"descriptor {reader}",
         f"descriptor {writer}",
     ]
-    assert watch.find_leaks() == []
+    assert snapshot.find_leaks() == []
     monkeypatch.setattr(leaks, "_DESCRIPTORS", None)
     assert leaks.open_descriptors() == set()
 
 
-def test_a_child_process_is_named_with_its_command():
-    watch = ResourceSnapshot()
+def test_child_process_is_reported_with_its_command():
+    snapshot = ResourceSnapshot()
     with sleeper() as child:
-        named = [line for line in watch.settle(grace=0) if "child" in line]
+        reported = [line for line in snapshot.settle(grace=0) if "child" in line]
         child.kill()
-    assert len(named) == 1
-    assert named[0].startswith(f"child process {child.pid} (")
-    assert watch.settle() == []
+    assert len(reported) == 1
+    assert reported[0].startswith(f"child process {child.pid} (")
+    assert snapshot.settle() == []
     assert leaks.describe_child(child.pid).endswith("(gone meanwhile)")
 
 
 @pytest.mark.skipif(not procfs.HAS_PROC, reason="reads /proc")
 @pytest.mark.parametrize("is_listed", [True, False])
-def test_children_of_all_threads_are_found_however_they_are_looked_for(
-    monkeypatch, is_listed
-):
+def test_children_of_all_threads_are_found(monkeypatch, is_listed):
     monkeypatch.setattr(procfs, "LISTS_CHILDREN", is_listed and procfs.LISTS_CHILDREN)
     before, started, end = leaks.children(), [], threading.Event()
 
@@ -118,18 +116,18 @@ def test_children_of_all_threads_are_found_however_they_are_looked_for(
     assert leaks.children() == before
 
 
-def test_a_child_nobody_waited_for_is_still_a_leak():
-    watch = ResourceSnapshot()
+def test_zombie_child_is_a_leak():
+    snapshot = ResourceSnapshot()
     child = subprocess.Popen(["true"])
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert watch.settle(grace=0) == [f"child process {child.pid} (zombie)"]
+    assert snapshot.settle(grace=0) == [f"child process {child.pid} (zombie)"]
     child.wait()
-    assert watch.settle() == []
+    assert snapshot.settle() == []
 
 
 @pytest.mark.parametrize("daemon", [True, False])
-def test_a_thread_is_named_with_the_place_where_it_is(daemon):
-    watch = ResourceSnapshot()
+def test_thread_is_reported_with_its_code_location(daemon):
+    snapshot = ResourceSnapshot()
     release = threading.Event()
 
     def linger():
@@ -137,22 +135,22 @@ def test_a_thread_is_named_with_the_place_where_it_is(daemon):
 
     thread = threading.Thread(target=linger, name="lingering", daemon=daemon)
     thread.start()
-    left = watch.settle(grace=0)
+    leaked = snapshot.settle(grace=0)
     release.set()
     thread.join()
     kind = "daemon thread" if daemon else "thread"
-    assert len(left) == 1
-    assert re.fullmatch(rf"{kind} 'lingering' in \w+ \(\w+\.py:\d+\)", left[0])
-    assert watch.settle() == []
+    assert len(leaked) == 1
+    assert re.fullmatch(rf"{kind} 'lingering' in \w+ \(\w+\.py:\d+\)", leaked[0])
+    assert snapshot.settle() == []
     assert leaks.describe_thread(thread) == f"{kind} 'lingering'"
 
 
-def test_what_ends_within_the_grace_is_no_leak():
+def test_thread_that_ends_within_the_grace_is_not_a_leak():
     with leak_check():
         threading.Timer(0.02, lambda: None).start()
 
 
-def test_what_is_named_to_be_ignored_is_no_leak():
+def test_ignored_thread_is_not_a_leak():
     release = threading.Event()
     with leak_check(grace=0, ignore=["my pool"]):
         thread = threading.Thread(target=release.wait, name="my pool 1")
@@ -168,7 +166,7 @@ def leave_a_pipe(ends, error=None):
             raise error
 
 
-def test_the_body_of_a_check_fails_with_all_it_left():
+def test_leak_check_lists_all_leaks_of_its_body():
     ends = []
     with pytest.raises(AssertionError, match=r"left open: descriptor \d+ .*; desc"):
         leave_a_pipe(ends)
@@ -176,7 +174,7 @@ def test_the_body_of_a_check_fails_with_all_it_left():
         os.close(fd)
 
 
-def test_an_error_of_the_body_goes_on_as_it_is():
+def test_error_of_the_body_is_raised_unchanged():
     ends = []
     with pytest.raises(ZeroDivisionError):
         leave_a_pipe(ends, ZeroDivisionError())
@@ -187,7 +185,7 @@ def test_an_error_of_the_body_goes_on_as_it_is():
 # On a loop...
 
 
-async def test_a_client_that_is_closed_leaves_nothing():
+async def test_closed_client_leaks_nothing():
     for target in (ScriptedServer(), scripted_command("handshake(); recv()")):
         async with (
             asyncio.timeout(40),
@@ -197,7 +195,7 @@ async def test_a_client_that_is_closed_leaves_nothing():
             assert client.server_info.name == "scripted"
 
 
-async def test_a_client_that_is_open_is_a_leak_of_all_it_holds():
+async def test_open_client_leaks_its_process_and_pipes():
     client = mcpwire.Client(scripted_command("handshake(); recv()"))
     async with asyncio.timeout(40):
         with pytest.raises(AssertionError) as caught:
@@ -208,7 +206,7 @@ async def test_a_client_that_is_open_is_a_leak_of_all_it_holds():
     assert "pipe:" in str(caught.value)
 
 
-async def test_a_task_is_named_and_what_the_loop_still_closes_is_no_leak():
+async def test_task_is_reported_by_name_and_pending_closes_are_not():
     async def forever():
         await asyncio.Event().wait()
 
@@ -227,7 +225,7 @@ async def test_a_task_is_named_and_what_the_loop_still_closes_is_no_leak():
         asyncio.get_running_loop().call_later(0.01, os.close, writer)
 
 
-async def test_an_error_of_an_async_body_goes_on_as_it_is():
+async def test_error_of_an_async_body_is_raised_unchanged():
     async def fail():
         async with leak_check(grace=0):
             fail.task = asyncio.create_task(asyncio.Event().wait())
@@ -239,7 +237,7 @@ async def test_an_error_of_an_async_body_goes_on_as_it_is():
     await asyncio.wait([fail.task])
 
 
-def test_a_task_left_running_fails_its_function():
+def test_task_left_running_fails_the_test_function():
     async def forgetful():
         forgetful.task = asyncio.create_task(asyncio.Event().wait())
 
@@ -247,7 +245,7 @@ def test_a_task_left_running_fails_its_function():
         asyncio.run(watch_tasks(forgetful)())
 
 
-def test_a_task_that_ends_within_some_turns_of_the_loop_is_no_leak():
+def test_task_that_ends_within_some_iterations_is_not_a_leak():
     async def tidy():
         asyncio.create_task(asyncio.sleep(0))  # noqa: RUF006 - ends by itself
         return 7

@@ -1,4 +1,4 @@
-"""What `mcpwire.testing` exports is lazy, explained, and shown in its document."""
+"""Exports of `mcpwire.testing` are lazy, have docstrings and are documented."""
 
 import importlib
 import inspect
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", testing.__all__)
-def test_each_name_has_a_docstring_and_a_place_in_the_document(name):
+def test_each_export_has_a_docstring_and_is_documented(name):
     value = getattr(testing, name)
     assert name in dir(testing)
     if inspect.isclass(value) or inspect.isroutine(value):
@@ -26,9 +26,9 @@ def test_each_name_has_a_docstring_and_a_place_in_the_document(name):
     assert re.search(rf"\b{name}\b", code)
 
 
-def test_an_unknown_name_is_an_attribute_error_that_names_it():
+def test_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no_such_name"):
-        testing.no_such_name  # noqa: B018 - the access is the subject
+        testing.no_such_name  # noqa: B018 - the access raises
 
 
 def loaded_by(code):
@@ -42,7 +42,7 @@ def loaded_by(code):
     return set(done.stdout.split())
 
 
-def test_only_the_plugin_imports_pytest_and_the_rest_comes_when_used():
+def test_imports_are_lazy_and_do_not_include_pytest():
     loaded = loaded_by("import mcpwire.testing")
     assert {name for name in loaded if name.startswith("mcpwire.testing.")} == set()
     names = ", ".join(testing.__all__)

@@ -1,4 +1,4 @@
-"""The fixtures of the pytest plugin act where a test asks for them."""
+"""The fixtures of the pytest plugin act only on tests that use them."""
 
 import re
 import subprocess
@@ -68,7 +68,7 @@ def test_by_hand(virtual_clock):
 LEFT_RUNNING = r"^E .*left running: task .* of .*Event\.wait"
 
 
-def test_tests_that_ask_for_it_are_checked_and_others_are_not(tmp_path):
+def test_only_tests_that_use_no_leaks_are_checked(tmp_path):
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_sample.py").write_text(TESTS)
     done = subprocess.run(

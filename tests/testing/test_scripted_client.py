@@ -1,4 +1,4 @@
-"""A scripted client says what its script says to any server, in memory or a process."""
+"""A scripted client sends its messages to any server, in memory or a process."""
 
 import sys
 
@@ -18,7 +18,7 @@ def demo(request):
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-async def test_it_opens_as_its_revision_does_and_asks(demo, version):
+async def test_handshake_and_request_at_each_revision(demo, version):
     async with ScriptedClient(demo) as client:
         answer = await client.handshake(version)
         assert answer.result["capabilities"]["tools"] is not None
@@ -28,7 +28,7 @@ async def test_it_opens_as_its_revision_does_and_asks(demo, version):
         assert answer.result["content"] == [{"type": "text", "text": "hi"}]
 
 
-async def test_it_may_break_any_rule(demo):
+async def test_client_can_violate_the_protocol(demo):
     async with ScriptedClient(demo) as client:
         answer = await client.request("tools/list")
         assert answer.error["code"] == -32602
@@ -43,7 +43,7 @@ async def test_it_may_break_any_rule(demo):
         assert [(await client.receive()).id for _ in range(2)] == ["x", "x"]
 
 
-async def test_params_that_bring_their_own_meta_keep_it():
+async def test_params_with_their_own_meta_keep_it():
     server = ScriptedServer({"mine/own": {}})
     async with ScriptedClient(server) as client:
         await client.handshake("2026-07-28", capabilities={"roots": {}})
@@ -58,7 +58,7 @@ async def test_params_that_bring_their_own_meta_keep_it():
     assert capabilities == {"roots": {}}
 
 
-async def test_a_handshake_that_is_refused_is_not_completed():
+async def test_refused_handshake_sends_no_initialized():
     server = ScriptedServer(versions="2026-07-28")
     async with ScriptedClient(server) as client:
         answer = await client.handshake("2025-11-25")
@@ -67,7 +67,7 @@ async def test_a_handshake_that_is_refused_is_not_completed():
     assert [m.method for m in server.received] == ["initialize", "x/y"]
 
 
-async def test_it_answers_what_the_server_asks_by_its_table():
+async def test_server_requests_are_answered_from_the_table():
     server = ScriptedServer(versions="2025-11-25")
     answers = {"roots/list": {"roots": []}, "ping": later({}, turns=2)}
     async with ScriptedClient(server, answers, split=2) as client:
@@ -83,7 +83,7 @@ async def test_it_answers_what_the_server_asks_by_its_table():
         assert answer.error == {"code": -1, "message": "declined"}
 
 
-async def test_a_process_is_ended_with_the_client():
+async def test_process_ends_with_the_client():
     client = ScriptedClient(scripted("handshake()\n" + ECHO_LOOP))
     async with client:
         await client.handshake()
@@ -91,11 +91,11 @@ async def test_a_process_is_ended_with_the_client():
     assert client.exit_code == 0
     assert not client.is_open
     await client.aclose()
-    async with client:  # and once more
+    async with client:  # again
         await client.handshake()
 
 
-async def test_the_end_of_input_leaves_the_other_direction_open():
+async def test_hanging_up_leaves_the_receiving_side_open():
     body = (
         "handshake(); m = recv()\n"
         "rest = sys.stdin.read(); text(m, 'after the end')\n"
@@ -111,7 +111,7 @@ async def test_the_end_of_input_leaves_the_other_direction_open():
     assert (client.exit_code, client.stderr_tail) == (3, "gone")
 
 
-async def test_a_server_that_goes_away_is_an_assertion_at_once():
+async def test_closed_server_raises_an_assertion_error():
     async with ScriptedClient(scripted("recv(); raw(b'ouch\\n')")) as client:
         with pytest.raises(AssertionError, match="before the end: received noise"):
             await client.handshake()
@@ -125,7 +125,7 @@ async def test_a_server_that_goes_away_is_an_assertion_at_once():
         assert client.stderr_tail == ""
 
 
-async def test_a_server_in_memory_sees_the_client_hang_up():
+async def test_in_memory_server_sees_the_client_hang_up():
     server = ScriptedServer()
     async with ScriptedClient(server) as client:
         await client.handshake()
@@ -134,14 +134,14 @@ async def test_a_server_in_memory_sees_the_client_hang_up():
         await client.closed()
 
 
-async def test_a_command_that_does_not_start_says_so():
+async def test_command_that_cannot_start_is_named_in_the_error():
     client = ScriptedClient("no-such-command-at-all")
     with pytest.raises(mcpwire.ConnectError, match="no-such-command"):
         await client.connect()
     await client.aclose()
 
 
-async def test_batches_come_message_by_message():
+async def test_batches_are_received_message_by_message():
     server = ScriptedServer()
     async with ScriptedClient(server) as client:
         client.send(

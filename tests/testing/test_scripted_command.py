@@ -1,4 +1,4 @@
-"""A few lines of Python are a real server, and have what they need at hand."""
+"""A script of a few lines is a real server with predefined helper functions."""
 
 import io
 import json
@@ -12,7 +12,7 @@ from mcpwire.testing import ScriptedClient, child, scripted_command
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25", "2026-07-28"])
-async def test_it_agrees_and_serves(version):
+async def test_script_negotiates_the_version_and_serves(version):
     target = scripted_command(
         """
         handshake(sys.argv[1])
@@ -32,7 +32,7 @@ async def test_it_agrees_and_serves(version):
             await client.request("x/z")
 
 
-async def test_it_sends_bytes_notifications_requests_and_errors():
+async def test_script_sends_bytes_notifications_requests_and_errors():
     target = scripted_command(
         """
         handshake()
@@ -58,7 +58,7 @@ async def test_it_sends_bytes_notifications_requests_and_errors():
     assert (client.exit_code, client.stderr_tail) == (3, "bye")
 
 
-async def test_it_ends_with_its_input_and_takes_the_options_of_stdio(tmp_path):
+async def test_script_ends_with_its_input_and_takes_stdio_options(tmp_path):
     target = scripted_command(
         "handshake(); send({'cwd': os.getcwd(), 'x': os.environ['X']}); recv()",
         cwd=tmp_path,
@@ -71,7 +71,7 @@ async def test_it_ends_with_its_input_and_takes_the_options_of_stdio(tmp_path):
     assert client.exit_code == 0
 
 
-async def test_installed_packages_can_be_imported_where_that_is_asked_for(tmp_path):
+async def test_imports_option_makes_installed_packages_available(tmp_path):
     (tmp_path / "of_mine.py").write_text("name = 'mine'")
     script = "import orjson, of_mine; handshake(); send(of_mine.name); recv()"
     slim, full = (
@@ -85,15 +85,15 @@ async def test_installed_packages_can_be_imported_where_that_is_asked_for(tmp_pa
         await mcpwire.Client(slim).connect()
 
 
-def test_the_command_line_holds_the_lines_and_not_what_they_have_at_hand():
+def test_command_line_holds_only_the_lines_of_the_script():
     target = scripted_command("\n    a = 1\n    if a:\n        serve({})\n")
     assert target.args[-1] == "a = 1\nif a:\n    serve({})"
     assert len(str(target)) < 500
 
 
-def test_what_is_at_hand_can_be_used_here_too(monkeypatch):
-    """The child's own code, where coverage sees it."""
-    asked = [
+def test_script_helpers_can_run_in_this_process(monkeypatch):
+    """The child's code, run in this process for coverage."""
+    messages = [
         {"method": "server/discover", "id": 1},
         {"method": "notifications/other"},
         {"method": "initialize", "id": 2},
@@ -102,7 +102,7 @@ def test_what_is_at_hand_can_be_used_here_too(monkeypatch):
         {"method": "x/z", "id": 4},
         {"id": 5, "result": {}},
     ]
-    lines = b"".join(json.dumps(each).encode() + b"\n" for each in asked)
+    lines = b"".join(json.dumps(each).encode() + b"\n" for each in messages)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
     reader, writer = os.pipe()
     monkeypatch.setattr(child, "STDOUT_FD", writer)
@@ -113,19 +113,19 @@ def test_what_is_at_hand_can_be_used_here_too(monkeypatch):
     assert ended.value.code == 0
     os.close(writer)
     with os.fdopen(reader, "rb") as file:
-        said = [json.loads(line) for line in file]
-    assert [each.get("id") for each in said] == [1, 2, None, 9, 3, 4]
-    assert said[4]["result"] == child.text("hi")
+        sent = [json.loads(line) for line in file]
+    assert [each.get("id") for each in sent] == [1, 2, None, 9, 3, 4]
+    assert sent[4]["result"] == child.text("hi")
 
 
-def test_a_stateless_handshake_is_one_answer(monkeypatch):
+def test_stateless_handshake_is_one_response(monkeypatch):
     lines = (
         b'{"method": "initialize", "id": 1}\n{"method": "server/discover", "id": 2}\n'
     )
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
-    said = []
-    monkeypatch.setattr(child, "send", said.append)
+    sent = []
+    monkeypatch.setattr(child, "send", sent.append)
     child.handshake("2026-07-28", {"prompts": {}})
-    assert said[0]["error"]["code"] == -32601
-    assert said[1]["result"]["supportedVersions"] == ["2026-07-28"]
-    assert said[1]["result"]["capabilities"] == {"prompts": {}}
+    assert sent[0]["error"]["code"] == -32601
+    assert sent[1]["result"]["supportedVersions"] == ["2026-07-28"]
+    assert sent[1]["result"]["capabilities"] == {"prompts": {}}

@@ -1,4 +1,4 @@
-"""A scripted client says what its script says to a server over HTTP, too."""
+"""A scripted client sends its messages to a server over HTTP as well."""
 
 import sys
 from pathlib import Path
@@ -18,8 +18,8 @@ ECHO = {"name": "echo", "arguments": {"text": "hi"}}
 
 @pytest.mark.parametrize("replies", ["json", "sse"])
 @pytest.mark.parametrize("era", ["session", "stateless"])
-async def test_it_opens_as_its_revision_does_and_asks(era, replies):
-    """The server complains of a head that is not as the revision has it."""
+async def test_handshake_and_request_in_each_era(era, replies):
+    """The server refuses headers that are invalid at the revision."""
     version = "2025-11-25" if era == "session" else "2026-07-28"
     with scripted_mcp(era, replies=replies) as server:
         async with ScriptedClient(server.url) as client:
@@ -32,7 +32,7 @@ async def test_it_opens_as_its_revision_does_and_asks(era, replies):
     assert ("DELETE" in server.verbs()) == (era == "session")
 
 
-async def test_it_sends_the_headers_of_its_target_and_takes_any_body():
+async def test_target_headers_are_sent_and_any_body_is_received():
     def answers(request, conn):
         conn.send(json_reply({"jsonrpc": "2.0", "id": request.json["id"], "x": [1]}))
         return True
@@ -50,17 +50,17 @@ async def test_it_sends_the_headers_of_its_target_and_takes_any_body():
     assert all(request.headers["x-tenant"] == "a" for request in server.requests)
 
 
-async def test_what_it_may_not_send_is_sent_and_the_refusal_is_heard():
+async def test_request_without_a_session_is_sent_and_refused():
     with scripted_mcp(complains=False) as server:
         async with ScriptedClient(server.url) as client:
-            client.ask("tools/list", id=1)  # there is no session
+            client.ask("tools/list", id=1)  # without a session
             message = await client.receive()
             assert message.error["code"] == -32000
             answer = await client.handshake()
             assert answer.result["protocolVersion"] == "2025-11-25"
 
 
-async def test_the_server_asks_it_on_the_stream_of_a_call_and_on_its_own():
+async def test_server_requests_arrive_on_post_and_get_streams():
     with scripted_mcp() as server:
         sample = {"content": {"type": "text", "text": "well"}}
         async with ScriptedClient(
@@ -73,7 +73,7 @@ async def test_the_server_asks_it_on_the_stream_of_a_call_and_on_its_own():
                 assert answer.result["content"] == [{"type": "text", "text": "well"}]
 
 
-async def test_nobody_there_ends_the_connection():
+async def test_handshake_with_a_stopped_server_fails():
     with scripted_mcp() as server:
         url = server.url
     async with ScriptedClient(url) as client:
@@ -81,7 +81,7 @@ async def test_nobody_there_ends_the_connection():
             await client.handshake()
 
 
-async def test_a_server_without_a_stream_of_its_own_is_as_good():
+async def test_server_without_a_get_stream_works():
     with scripted_mcp(get_stream=False) as server:
         async with ScriptedClient(server.url) as client:
             await client.handshake()
@@ -90,7 +90,7 @@ async def test_a_server_without_a_stream_of_its_own_is_as_good():
 
 
 @pytest.mark.parametrize("era", ["session", "stateless"])
-async def test_faults_stand_before_a_server_over_http_as_well(era):
+async def test_faulty_stdio_applies_faults_to_an_http_target(era):
     with scripted_mcp(era) as server:
         target = mcpwire.Http(server.url, headers={"X-Tenant": "a"})
         faulty = FaultyStdio(target, [Split(size=7), Noise(message=2)])
@@ -101,7 +101,7 @@ async def test_faults_stand_before_a_server_over_http_as_well(era):
     assert all(request.headers["x-tenant"] == "a" for request in server.requests)
 
 
-def test_faults_do_not_stand_before_what_is_no_server():
+def test_faulty_stdio_refuses_unsupported_targets():
     with pytest.raises(ValueError, match="must be a command line, a Stdio"):
         FaultyStdio(mcpwire.Server("in memory"), [])
     target = mcpwire.Http("http://127.0.0.1:1/", headers=dict)

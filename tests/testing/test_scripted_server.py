@@ -1,4 +1,4 @@
-"""A scripted server says what its script says, byte for byte, and nothing else."""
+"""A scripted server sends exactly the messages and bytes of its script."""
 
 import asyncio
 import itertools
@@ -25,9 +25,9 @@ ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 
 
 async def waiting(call):
-    """Return a task for a call, its request under way."""
+    """Return a task for a call whose request was sent."""
     task = asyncio.create_task(call)
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     return task
 
 
@@ -35,7 +35,7 @@ async def waiting(call):
 
 
 @pytest.mark.parametrize("version", [r.name for r in mcpwire.REVISIONS])
-async def test_it_agrees_on_the_revision_it_is_given(version):
+async def test_server_negotiates_the_given_revision(version):
     server = ScriptedServer({"tools/call": text("hi")}, versions=version)
     async with mcpwire.Client(server) as client:
         assert client.protocol_version == version
@@ -43,7 +43,7 @@ async def test_it_agrees_on_the_revision_it_is_given(version):
         assert (await client.call_tool("x")).text == "hi"
 
 
-async def test_it_speaks_both_eras_unless_told_otherwise():
+async def test_server_supports_both_eras_by_default():
     server = ScriptedServer(members={"instructions": "be kind"})
     for mode, version in [("stateless", "2026-07-28"), ("session", "2025-11-25")]:
         async with mcpwire.Client(server, mode=mode) as client:
@@ -68,13 +68,13 @@ async def test_it_speaks_both_eras_unless_told_otherwise():
     ],
     ids=lambda outcome: type(outcome).__name__,
 )
-async def test_an_outcome_may_be_given_in_many_ways(outcome):
+async def test_every_form_of_outcome_gives_a_result(outcome):
     server = ScriptedServer({"tools/call": outcome})
     async with mcpwire.Client(server) as client:
         assert (await client.call_tool("x")).text == "hi"
 
 
-async def test_a_script_sees_the_request_and_the_table_may_change():
+async def test_outcome_function_gets_the_request_and_may_be_replaced():
     server = ScriptedServer()
     server.answers["tools/call"] = lambda request: text(
         f"{request.method} {request.params['name']} {request.arguments}"
@@ -91,7 +91,7 @@ async def test_a_script_sees_the_request_and_the_table_may_change():
     ]
 
 
-async def test_errors_are_answered_raised_or_returned_and_so_are_mistakes():
+async def test_errors_and_defects_of_outcomes_become_rpc_errors():
     def refuse(_):
         raise mcpwire.RPCError("no", code=7, data={"a": 1})
 
@@ -118,16 +118,16 @@ async def test_errors_are_answered_raised_or_returned_and_so_are_mistakes():
     assert "plain functions" in caught[3].message
 
 
-async def test_outcomes_in_turn_end_with_the_last():
+async def test_in_turn_repeats_the_last_outcome():
     server = ScriptedServer({"tools/call": in_turn(text("one"), text("two"))})
     async with mcpwire.Client(server) as client:
-        said = [(await client.call_tool("x")).text for _ in range(3)]
-    assert said == ["one", "two", "two"]
+        texts = [(await client.call_tool("x")).text for _ in range(3)]
+    assert texts == ["one", "two", "two"]
     with pytest.raises(ValueError, match="at least one"):
         in_turn()
 
 
-async def test_a_second_answer_to_the_same_id_is_seen_and_dropped():
+async def test_duplicate_responses_are_counted_and_dropped():
     server = ScriptedServer({"tools/call": repeated(text("hi"), 3)})
     async with mcpwire.Client(server) as client:
         assert (await client.call_tool("x")).text == "hi"
@@ -135,7 +135,7 @@ async def test_a_second_answer_to_the_same_id_is_seen_and_dropped():
         assert client.stats.unknown_answers == 2
 
 
-async def test_bytes_are_sent_instead_of_an_answer():
+async def test_bytes_outcome_is_sent_verbatim():
     line = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}\n'
     server = ScriptedServer(
         {"tools/call": lambda r: b"noise\n" + line % r.id}, versions="2025-11-25"
@@ -148,7 +148,7 @@ async def test_bytes_are_sent_instead_of_an_answer():
 # By hand...
 
 
-async def test_silence_leaves_a_request_to_be_taken_and_answered_by_hand():
+async def test_silent_request_can_be_answered_by_the_test():
     steps = []
     server = ScriptedServer({"tools/call": SILENCE})
     async with mcpwire.Client(server) as client:
@@ -163,7 +163,7 @@ async def test_silence_leaves_a_request_to_be_taken_and_answered_by_hand():
         assert steps == [(1, None, None), (2, 3, "two")]
         call = await waiting(client.call_tool("x"))
         request = await server.receive("tools/call")
-        request.progress(1)  # did not ask for it
+        request.progress(1)  # was not requested
         request.fail(-32000, "not today", [1])
         with pytest.raises(mcpwire.RPCError, match="not today") as caught:
             await call
@@ -171,7 +171,7 @@ async def test_silence_leaves_a_request_to_be_taken_and_answered_by_hand():
     assert len(steps) == 2
 
 
-async def test_it_asks_the_client_and_gets_the_answer():
+async def test_server_request_gets_the_client_response():
     server = ScriptedServer(versions="2025-11-25")
     async with mcpwire.Client(server):
         answer = await server.request("ping")
@@ -180,7 +180,7 @@ async def test_it_asks_the_client_and_gets_the_answer():
         assert (answer.id, answer.error["code"]) == ("a string", -32601)
 
 
-async def test_notifications_of_the_client_wait_to_be_received():
+async def test_client_notifications_are_queued_until_received():
     server = ScriptedServer(versions="2025-11-25")
     async with mcpwire.Client(server) as client:
         await client.notify("notifications/mine", {"n": 1})
@@ -190,7 +190,7 @@ async def test_notifications_of_the_client_wait_to_be_received():
         assert first.method == "notifications/initialized"
 
 
-async def test_what_does_not_come_is_an_assertion_that_tells_what_did():
+async def test_receive_timeout_lists_the_received_messages():
     server = ScriptedServer(versions="2025-11-25")
     with pytest.raises(AssertionError, match="nothing was received"):
         await server.receive("tools/call", timeout=0.01)
@@ -206,10 +206,10 @@ async def test_what_does_not_come_is_an_assertion_that_tells_what_did():
     await server.closed(timeout=BOUND_S)
 
 
-SILENT_ID = 1e400  # no JSON, so the client cannot answer it
+SILENT_ID = 1e400  # not JSON, so the client cannot answer it
 
 
-async def test_a_handshake_can_be_gone_through_by_hand():
+async def test_memory_peer_completes_a_handshake_step_by_step():
     for version in ("2024-11-05", "2025-11-25", "2026-07-28"):
         peer = MemoryPeer()
         client = mcpwire.Client(peer)
@@ -229,7 +229,7 @@ async def test_a_handshake_can_be_gone_through_by_hand():
 
 @ERAS
 @pytest.mark.parametrize("split", [1, 3, [1, -1], at_random(1), at_random(2, 3)])
-async def test_whatever_the_split_the_client_hears_the_same(version, split):
+async def test_split_does_not_change_the_received_messages(version, split):
     server = ScriptedServer(
         {"tools/call": text("päck")}, versions=version, split=split, turns=2
     )
@@ -238,7 +238,7 @@ async def test_whatever_the_split_the_client_hears_the_same(version, split):
         assert [r.text for r in await asyncio.gather(*calls)] == ["päck"] * 3
 
 
-async def test_each_part_comes_in_a_turn_of_its_own_and_none_overtakes():
+async def test_parts_arrive_in_order_in_separate_iterations():
     server = ScriptedServer(versions="2025-11-25")
     async with mcpwire.Client(server) as client:
         channel = client._connection.channel
@@ -249,13 +249,13 @@ async def test_each_part_comes_in_a_turn_of_its_own_and_none_overtakes():
         for turn in range(20):
             if len(turns) < len(parts):
                 turns.append(turn)
-            await asyncio.sleep(0)  # a turn of the loop
+            await asyncio.sleep(0)  # one loop iteration
         channel.receive = receive
     assert parts == [b"ab", b"cd", b"e\n", b"f\n"]
     assert [b - a for a, b in itertools.pairwise(turns)] == [3, 3, 1]
 
 
-async def test_any_json_can_be_sent_as_one_line():
+async def test_any_json_value_can_be_sent_as_a_line():
     server = ScriptedServer(versions="2025-11-25")
     async with mcpwire.Client(server) as client:
         for value in (None, [], "text", 1.5, {"jsonrpc": "1.0"}):
@@ -265,7 +265,7 @@ async def test_any_json_can_be_sent_as_one_line():
         assert stats.noise_lines + stats.invalid_messages == 5
 
 
-async def test_it_records_every_byte_and_every_message():
+async def test_server_records_received_bytes_and_messages():
     server = ScriptedServer(versions="2025-11-25")
     async with mcpwire.Client(server) as client:
         await client.ping()
@@ -285,13 +285,13 @@ async def test_it_records_every_byte_and_every_message():
 # The end...
 
 
-async def test_hanging_up_comes_after_what_was_sent():
-    def last_words(request):
+async def test_hang_up_happens_after_sent_messages():
+    def answer_and_hang_up(request):
         request.answer(text("bye"))
         server.hang_up()
         return SILENCE
 
-    server = ScriptedServer({"tools/call": last_words}, split=5)
+    server = ScriptedServer({"tools/call": answer_and_hang_up}, split=5)
     async with mcpwire.Client(server) as client:
         assert (await client.call_tool("x")).text == "bye"
         await server.closed()
@@ -300,7 +300,7 @@ async def test_hanging_up_comes_after_what_was_sent():
         server.send({})
 
 
-async def test_several_clients_may_share_a_server_and_each_gets_its_own_answers():
+async def test_clients_sharing_a_server_get_their_own_responses():
     server = ScriptedServer(
         {"tools/call": lambda r: later(text(r.params["name"]), turns=5)}, split=3
     )
@@ -318,7 +318,7 @@ async def test_several_clients_may_share_a_server_and_each_gets_its_own_answers(
     assert server.connections == 2
 
 
-async def test_a_client_may_come_back_after_the_end():
+async def test_client_can_reconnect_after_a_hang_up():
     server = ScriptedServer({"tools/call": text("hi")})
     client = mcpwire.Client(server)
     for number in (1, 2):
@@ -331,7 +331,7 @@ async def test_a_client_may_come_back_after_the_end():
 
 
 @on_a_virtual_clock
-async def test_answers_that_come_too_late_for_their_connection_are_dropped():
+async def test_responses_for_a_closed_connection_are_dropped():
     server = ScriptedServer({"tools/call": later(text("late"), seconds=0.001)})
     client = mcpwire.Client(server)
     async with asyncio.timeout(BOUND_S):
@@ -345,18 +345,18 @@ async def test_answers_that_come_too_late_for_their_connection_are_dropped():
             assert client.stats.unknown_answers == 0
 
 
-async def test_an_answer_that_cannot_come_any_more_is_not_waited_for():
+async def test_request_fails_when_the_connection_closes():
     server = ScriptedServer(versions="2025-11-25")
     client = mcpwire.Client(server)
     await client.connect()
-    asking = asyncio.create_task(server.request("ping", id=[]))
-    await asyncio.sleep(0)  # a turn of the loop
+    request = asyncio.create_task(server.request("ping", id=[]))
+    await asyncio.sleep(0)  # one loop iteration
     await client.aclose()
     with pytest.raises(AssertionError, match="no answer to 'ping' came before"):
-        await asking
+        await request
 
 
-async def test_a_refusal_is_what_the_client_gets_instead_of_a_connection():
+async def test_refusal_is_raised_when_connecting():
     server = ScriptedServer()
     server.refusal = mcpwire.ConnectError("not today")
     client = mcpwire.Client(server)
@@ -368,7 +368,7 @@ async def test_a_refusal_is_what_the_client_gets_instead_of_a_connection():
 
 
 @on_a_virtual_clock
-async def test_a_silent_server_hears_and_says_nothing():
+async def test_silent_server_receives_but_sends_nothing():
     server = ScriptedServer({"tools/call": text("hi")})
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
         server.go_silent()
@@ -378,7 +378,7 @@ async def test_a_silent_server_hears_and_says_nothing():
         assert len(server.requests("tools/call")) == 1
 
 
-async def test_a_client_that_gives_up_is_gone_for_the_server_too():
+async def test_server_sees_a_failed_client_disconnect():
     server = ScriptedServer({"tools/call": text("x" * 5000)})
     limits = mcpwire.Limits(message=1000)
     async with mcpwire.Client(server, limits=limits) as c:
@@ -387,7 +387,7 @@ async def test_a_client_that_gives_up_is_gone_for_the_server_too():
         await server.closed()
 
 
-async def test_a_client_that_is_forgotten_is_gone_for_the_server_too():
+async def test_server_sees_an_unclosed_client_disconnect():
     server = ScriptedServer()
     client = mcpwire.Client(server)
     await client.connect()
@@ -396,7 +396,7 @@ async def test_a_client_that_is_forgotten_is_gone_for_the_server_too():
     await server.closed()
 
 
-async def test_what_is_under_way_when_the_connection_ends_is_dropped():
+async def test_pending_output_is_dropped_when_the_connection_closes():
     server = ScriptedServer({"tools/call": later(text("never"), turns=50)})
     client = mcpwire.Client(server)
     await client.connect()
@@ -405,7 +405,7 @@ async def test_what_is_under_way_when_the_connection_ends_is_dropped():
     for turn in range(60):
         if turn == 5:
             await client.aclose()
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
     with pytest.raises(mcpwire.ConnectionClosed):
         await call
     assert len(server.requests("tools/call")) == 1

@@ -1,4 +1,4 @@
-"""Bytes are cut where a test says, and nothing of them is lost."""
+"""Bytes are cut at the given places without loss."""
 
 import pytest
 from hypothesis import given
@@ -25,11 +25,11 @@ DATA = b"0123456789"
         (lambda data: [data[:2], b"", data[2:]], [b"01", b"23456789"]),
     ],
 )
-def test_bytes_come_in_the_parts_that_were_asked_for(split, parts):
+def test_bytes_are_cut_into_the_requested_parts(split, parts):
     assert cut(DATA, split) == parts
 
 
-def test_no_bytes_are_no_parts():
+def test_empty_bytes_give_no_parts():
     assert cut(b"", None) == cut(b"", 1) == cut(b"", [0]) == []
 
 
@@ -41,19 +41,19 @@ def test_parts_below_one_byte_are_refused(size):
         at_random(1, longest=size)
 
 
-def test_a_function_that_loses_bytes_is_refused():
+def test_split_function_that_loses_bytes_is_refused():
     with pytest.raises(ValueError, match="not the bytes"):
         cut(DATA, lambda data: [data[1:]])
 
 
 @given(st.binary(max_size=200), st.integers(), st.integers(1, 20))
-def test_chance_by_a_seed_is_the_same_each_time_and_loses_nothing(data, seed, longest):
+def test_seeded_split_repeats_and_keeps_all_bytes(data, seed, longest):
     first, second = (cut(data, at_random(seed, longest)) for _ in range(2))
     assert first == second
     assert b"".join(first) == data
     assert all(1 <= len(part) <= longest for part in first)
 
 
-def test_chance_goes_on_from_one_message_to_the_next():
+def test_random_split_differs_between_messages():
     split = at_random(7, 4)
     assert cut(DATA * 9, split) != cut(DATA * 9, split)

@@ -1,4 +1,4 @@
-"""Tool sets over a shelf, closed when their test is over."""
+"""Tool sets over a shelf, closed at the end of their test."""
 
 import sys
 from pathlib import Path
@@ -19,7 +19,7 @@ def anyio_backend():
 
 @pytest.fixture
 async def made(anyio_backend):
-    """Return what makes a set of the tools of a shelf, all listed once."""
+    """Return a function that makes a tool set of a shelf, all listed once."""
     sets = []
 
     async def make(shelf=None, **options):

@@ -1,4 +1,4 @@
-"""A source of tools that lists and answers just what a test tells it to."""
+"""A source of tools whose lists and results are set by a test."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ READS = ToolAnnotations(read_only_hint=True)
 
 
 class Shelf:
-    """Servers and their tools; what is listed may be an error, or wait for a gate."""
+    """Servers and their tools; listing may raise an error, or wait for a gate."""
 
     def __init__(self, **lists: Any) -> None:
         self.lists: dict[str, Any] = dict(lists)
@@ -62,7 +62,7 @@ class Shelf:
         self.callbacks.append(callback)
         return lambda: self.callbacks.remove(callback)
 
-    def tell(self, server: str | None) -> None:
+    def notify(self, server: str | None) -> None:
         for callback in tuple(self.callbacks):
             callback(server)
 
@@ -79,23 +79,23 @@ class Shelf:
         self, server: str, name: str, arguments: Any, **options: Any
     ) -> Any:
         self.calls.append((server, name, arguments, options))
-        return self._answered(CallToolResult(content=[TextContent("done")]))
+        return self._answer_or(CallToolResult(content=[TextContent("done")]))
 
     def __getattr__(self, verb: str) -> Any:
         async def request(server: str, *arguments: Any, **options: Any) -> Any:
             self.calls.append((server, verb, arguments, options))
-            return self._answered([])
+            return self._answer_or([])
 
         return request
 
-    def _answered(self, otherwise: Any) -> Any:
+    def _answer_or(self, default: Any) -> Any:
         if isinstance(self.answer, Exception):
             raise self.answer
-        return otherwise if self.answer is None else self.answer
+        return default if self.answer is None else self.answer
 
     @property
     def sent(self) -> Any:
-        """The arguments of the only call that was made."""
+        """The arguments of the only call."""
         ((_, _, arguments, _),) = self.calls
         return arguments
 

@@ -1,4 +1,4 @@
-"""Side effects and costs of tools, and the catalog that tells both."""
+"""Side effects and costs of tools, and the catalog of both."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def annotations(hints):
 @pytest.mark.rule("TOOL-24")
 @pytest.mark.system("R09", "L-R11")
 @pytest.mark.parametrize(("hints", "meaning"), HINTS)
-def test_each_hint_counts_and_what_is_missing_has_its_default(hints, meaning):
+def test_each_hint_applies_and_missing_ones_have_defaults(hints, meaning):
     effects = SideEffects.of(annotations(hints))
     assert meaning == (
         effects.kind,
@@ -78,7 +78,7 @@ def test_each_hint_counts_and_what_is_missing_has_its_default(hints, meaning):
 
 
 @pytest.mark.rule("TOOL-24")
-def test_without_annotations_the_defaults_stand():
+def test_missing_annotations_mean_the_defaults():
     assert (
         SideEffects.of(None)
         == SideEffects()
@@ -86,7 +86,7 @@ def test_without_annotations_the_defaults_stand():
     )
 
 
-def test_the_hints_of_a_tool_are_those_of_its_annotations():
+def test_side_effects_of_a_tool_come_from_its_annotations():
     hints = annotations((True, None, None, None))
     tool = Tool("read", {"type": "object"}, annotations=hints)
     assert SideEffects.of(tool) == SideEffects.of(hints)
@@ -94,7 +94,7 @@ def test_the_hints_of_a_tool_are_those_of_its_annotations():
 
 
 @pytest.mark.rule("TOOL-07")
-def test_that_a_tool_only_reads_is_assured_by_a_trusted_server_alone():
+def test_read_only_lowers_the_risk_only_if_trusted():
     hints = annotations((True, None, None, None))
     assert SideEffects.of(hints).risk == "medium"
     assert SideEffects.of(hints, trusted=True).risk == "low"
@@ -103,27 +103,27 @@ def test_that_a_tool_only_reads_is_assured_by_a_trusted_server_alone():
 
 @pytest.mark.system("L-R3")
 @pytest.mark.parametrize(("hints", "trusted", "risk"), RISKS)
-def test_the_risk_follows_from_the_hints(hints, trusted, risk):
+def test_risk_follows_from_the_hints(hints, trusted, risk):
     assert SideEffects.of(annotations(hints), trusted=trusted).risk == risk
 
 
 @pytest.mark.rule("TOOL-07")
-def test_a_server_that_is_not_trusted_talks_nobody_into_a_lower_risk():
+def test_untrusted_hints_never_lower_the_risk():
     order = ["low", "medium", "high"]
-    silence = order.index(SideEffects().risk)
+    default_risk = order.index(SideEffects().risk)
     for hints in itertools.product((None, True, False), repeat=4):
         risk = SideEffects.of(annotations(hints)).risk
-        assert order.index(risk) >= silence
+        assert order.index(risk) >= default_risk
 
 
 @pytest.mark.system("L-R3")
-def test_an_unknown_tool_costs_what_was_said_at_first():
+def test_unknown_tool_has_the_default_cost():
     assert Costs().of("calc", "add") == Cost(500, 5.0)
     assert Costs(seconds=1.0, tokens=10).of("calc", "add") == Cost(10, 1.0, 0)
 
 
 @pytest.mark.system("L-R3")
-def test_a_tool_costs_what_its_calls_took_the_latest_counting_most():
+def test_cost_is_a_weighted_average_of_calls():
     costs = Costs(weight=0.5)
     costs.note("calc", "add", 1.0, 400)
     assert costs.of("calc", "add") == Cost(100, 1.0, 1)
@@ -132,7 +132,7 @@ def test_a_tool_costs_what_its_calls_took_the_latest_counting_most():
     assert costs.of("calc", "other") == Cost(500, 5.0)
 
 
-def test_what_was_learnt_can_be_forgotten():
+def test_recorded_costs_can_be_forgotten():
     costs = Costs()
     for server in ("a", "b", "c"):
         costs.note(server, "tool", 1.0, 4)
@@ -143,7 +143,7 @@ def test_what_was_learnt_can_be_forgotten():
     assert [costs.of(server, "tool").calls for server in "abc"] == [0, 0, 0]
 
 
-def test_so_many_tools_are_remembered_and_no_more(monkeypatch):
+def test_number_of_recorded_tools_is_bounded(monkeypatch):
     monkeypatch.setattr(costs_module, "MAX_TOOLS", 2)
     costs = Costs()
     for name in ("a", "b", "b", "c"):
@@ -162,12 +162,12 @@ def test_so_many_tools_are_remembered_and_no_more(monkeypatch):
         ({"weight": float("nan")}, "weight"),
     ],
 )
-def test_a_value_out_of_its_range_is_refused_by_name(options, named):
+def test_option_out_of_range_is_refused_by_name(options, named):
     with pytest.raises(ValueError, match=named):
         Costs(**options)
 
 
-def test_the_size_of_a_result_is_what_a_model_sees_of_it():
+def test_result_size_counts_the_content_a_model_sees():
     def size(*blocks, **members):
         return result_size(CallToolResult(list(blocks), **members))
 
@@ -204,7 +204,7 @@ TOOLS = [
 
 
 def listed(**options):
-    """Return a set of the same tools of two servers; nothing is ever sent."""
+    """Return a set of the same tools of two servers; no calls are sent."""
 
     async def made():
         tools = ToolSet(Shelf(files=TOOLS, more=TOOLS), **options)
@@ -220,7 +220,7 @@ def entries(**options):
 
 
 @pytest.mark.system("R11", "R12")
-def test_each_tool_of_each_server_has_one_entry():
+def test_catalog_has_one_entry_per_tool():
     tools = listed()
     catalog = tools.catalog()
     assert [entry.name for entry in catalog] == list(tools.names)
@@ -231,7 +231,7 @@ def test_each_tool_of_each_server_has_one_entry():
 
 
 @pytest.mark.system("R11")
-def test_an_entry_says_what_it_is_and_what_to_choose_it_by():
+def test_entry_has_description_hint_tags_and_required():
     entry = entries()["files", "read"]
     assert entry.name == "mcp__files__read"
     assert entry.title == "read"
@@ -247,35 +247,35 @@ def test_an_entry_says_what_it_is_and_what_to_choose_it_by():
 
 @pytest.mark.system("R09", "R11", "L-R3", "L-R11")
 @pytest.mark.rule("TOOL-07")
-def test_risk_follows_from_what_a_server_says_and_whether_that_is_believed():
-    unbelieved, believed = entries(), entries(trusted="files")
-    risks = {tool.name: unbelieved["files", tool.name].risk for tool in TOOLS}
+def test_risk_of_an_entry_depends_on_annotations_and_trust():
+    untrusted, trusted = entries(), entries(trusted="files")
+    risks = {tool.name: untrusted["files", tool.name].risk for tool in TOOLS}
     assert risks == {
         "read": "medium",
         "remove": "high",
         "ping": "medium",
         "odd": "medium",
     }
-    assert believed["files", "read"].risk == "low"
-    assert believed["more", "read"].risk == "medium"
-    assert believed["files", "read"].side_effects.kind == "read_only"
+    assert trusted["files", "read"].risk == "low"
+    assert trusted["more", "read"].risk == "medium"
+    assert trusted["files", "read"].side_effects.kind == "read_only"
 
 
 @pytest.mark.system("R08", "R11")
-def test_a_contract_says_what_may_be_relied_on():
+def test_contract_has_output_timeout_and_retries():
     contract = entries(trusted=True)["files", "read"].contract
     assert contract.required == ("path",)
     assert (contract.output, contract.version) == ("json", "1.0.0")
     assert (contract.timeout, contract.retry_pause) == (30.0, 1.0)
     assert contract.max_retries == 1
     assert contract.side_effects.trusted
-    # What may change something is not called again, nor by the word of a stranger.
+    # Mutating tools are not retried, nor tools of untrusted servers.
     assert entries(trusted=True)["files", "remove"].contract.max_retries == 0
     assert entries()["files", "read"].contract.max_retries == 0
     assert entries()["files", "ping"].contract.output == "text"
 
 
-def test_the_timeout_of_contracts_is_checked():
+def test_contract_timeout_must_be_positive():
     tools = listed()
     assert tools.catalog(timeout=None)[0].contract.timeout is None
     with pytest.raises(ValueError, match="timeout must be above zero"):
@@ -283,21 +283,21 @@ def test_the_timeout_of_contracts_is_checked():
 
 
 @pytest.mark.system("L-R3")
-def test_cost_is_what_calls_took():
+def test_entry_cost_comes_from_recorded_calls():
     costs = Costs(seconds=1.0, tokens=100)
     tools = listed(costs=costs)
     costs.note("files", "ping", 3.0, 400)
-    learnt = {entry.name: entry.cost for entry in tools.catalog()}
-    assert learnt["mcp__files__ping"].tokens == 100
-    assert learnt["mcp__files__ping"].seconds == 3.0
-    assert learnt["mcp__files__ping"].calls == 1
-    assert learnt["mcp__more__ping"] == Cost(100, 1.0)
+    recorded = {entry.name: entry.cost for entry in tools.catalog()}
+    assert recorded["mcp__files__ping"].tokens == 100
+    assert recorded["mcp__files__ping"].seconds == 3.0
+    assert recorded["mcp__files__ping"].calls == 1
+    assert recorded["mcp__more__ping"] == Cost(100, 1.0)
 
 
-def test_an_entry_can_be_written_as_json():
+def test_entry_can_be_serialised_as_json():
     entry = entries(confirm=True)["files", "read"]
-    said = json.loads(json.dumps(entry.as_dict()))
-    assert said["tags"] == ["mcp", "files", "reading"]
-    assert said["cost"] == {"tokens": 500, "seconds": 5.0, "calls": 0}
-    assert said["contract"]["side_effects"]["kind"] == "read_only"
-    assert said["needs_confirmation"] is True
+    decoded = json.loads(json.dumps(entry.as_dict()))
+    assert decoded["tags"] == ["mcp", "files", "reading"]
+    assert decoded["cost"] == {"tokens": 500, "seconds": 5.0, "calls": 0}
+    assert decoded["contract"]["side_effects"]["kind"] == "read_only"
+    assert decoded["needs_confirmation"] is True

@@ -1,4 +1,4 @@
-"""Tools as they were accepted: what changes is refused until it is accepted again."""
+"""Tool locks: changed tools are refused until they are accepted again."""
 
 import hashlib
 import json
@@ -33,9 +33,7 @@ async def lock(made, shelf):
     return ToolLock.of(await made(shelf))
 
 
-async def test_tools_that_changed_are_refused_until_they_are_accepted(
-    made, shelf, lock
-):
+async def test_changed_tools_are_refused_until_accepted(made, shelf, lock):
     tools = await made(shelf, lock=lock)
     assert len(tools) == 2
     shelf.lists["files"] = [tool("read", description=EVIL), "write"]
@@ -51,9 +49,7 @@ async def test_tools_that_changed_are_refused_until_they_are_accepted(
     assert not lock.check(tools)
 
 
-async def test_tools_that_came_along_are_allowed_unless_that_is_refused(
-    made, shelf, lock
-):
+async def test_added_tools_are_allowed_unless_refuse_added_is_set(made, shelf, lock):
     shelf.lists["files"] = ["read", "delete"]
     tools = await made(shelf, lock=lock)
     assert len(tools) == 2
@@ -66,14 +62,14 @@ async def test_tools_that_came_along_are_allowed_unless_that_is_refused(
     assert repr(lock) == "<ToolLock of 2 tools>"
 
 
-async def test_resources_as_tools_are_ours_and_need_no_accepting(made, shelf):
+async def test_resources_as_tools_need_no_lock_entry(made, shelf):
     shelf.capabilities = ServerCapabilities(resources=ResourcesCapability())
     tools = await made(shelf, lock=ToolLock(refuse_added=True), resources_as_tools=True)
     assert [view.tool for view in tools] == ["mcp_list_resources", "mcp_read_resource"]
     assert list(tools.fingerprints()) == ["files/read", "files/write"]
 
 
-async def test_a_lock_is_kept_in_a_file(lock, tmp_path):
+async def test_lock_is_saved_to_and_loaded_from_a_file(lock, tmp_path):
     path = tmp_path / "tools.lock"
     lock.refuse_added = True
     lock.save(path)
@@ -96,7 +92,7 @@ async def test_a_lock_is_kept_in_a_file(lock, tmp_path):
         ('{"version": 2, "tools": {}}', "is a tool lock of version 2"),
     ],
 )
-async def test_a_file_that_is_no_lock_is_refused(tmp_path, text, problem):
+async def test_malformed_lock_file_is_refused(tmp_path, text, problem):
     path = tmp_path / "tools.lock"
     path.write_text(text)
     with pytest.raises(LocalProtocolError, match=problem):
@@ -105,12 +101,12 @@ async def test_a_file_that_is_no_lock_is_refused(tmp_path, text, problem):
         ToolLock.load(tmp_path / "missing")
 
 
-async def test_without_a_lock_there_is_nothing_to_accept(made):
+async def test_accept_without_a_lock_is_refused(made):
     with pytest.raises(LocalProtocolError, match="these tools have no lock"):
         (await made()).accept()
 
 
-# Fingerprints of tools, and what differs from those that were accepted...
+# Fingerprints of tools, and differences from the accepted ones...
 
 
 TOOL = Tool(
@@ -121,8 +117,8 @@ TOOL = Tool(
 )
 
 
-def test_a_fingerprint_is_the_same_in_every_run_and_each_order_of_members():
-    turned = decode(
+def test_fingerprint_is_stable_across_runs_and_key_orders():
+    reordered = decode(
         Tool,
         {
             "annotations": {"readOnlyHint": True},
@@ -134,7 +130,7 @@ def test_a_fingerprint_is_the_same_in_every_run_and_each_order_of_members():
             "name": "read",
         },
     )
-    assert fingerprint(TOOL) == fingerprint(turned)
+    assert fingerprint(TOOL) == fingerprint(reordered)
     assert fingerprint(TOOL) == (
         "sha256:a1c43978a9b8e28b91f6243501122169c3359f5fb5446c4ffa355580cfb7aae8"
     )
@@ -152,11 +148,11 @@ def test_a_fingerprint_is_the_same_in_every_run_and_each_order_of_members():
     ],
     ids=str,
 )
-def test_whatever_a_model_or_a_person_decides_by_is_in_it(change):
+def test_fingerprint_covers_the_fields_of_a_definition(change):
     assert fingerprint(attrs.evolve(TOOL, **change)) != fingerprint(TOOL)
 
 
-def test_what_only_decorates_is_not_in_it():
+def test_fingerprint_ignores_meta():
     assert fingerprint(attrs.evolve(TOOL, meta={"a": 1})) == fingerprint(TOOL)
 
 
@@ -168,7 +164,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.text(), JSON))
-def test_it_is_that_of_the_definition_as_sorted_json(schema):
+def test_fingerprint_is_the_hash_of_sorted_json(schema):
     text = json.dumps(
         {"name": "x", "inputSchema": schema}, sort_keys=True, separators=(",", ":")
     )
@@ -176,24 +172,24 @@ def test_it_is_that_of_the_definition_as_sorted_json(schema):
     assert fingerprint(Tool(name="x", input_schema=schema)) == expected
 
 
-def test_a_schema_has_one_however_deeply_it_is_nested():
+def test_deeply_nested_schema_has_a_fingerprint():
     schema = {"type": "string"}
     for _ in range(5_000):
         schema = {"items": [schema]}
     assert fingerprint(Tool(name="x", input_schema=schema)).startswith("sha256:")
 
 
-class Found(dict):
+class FingerprintedTools(dict):
     """Tools with these fingerprints."""
 
     def fingerprints(self):
         return self
 
 
-def test_differences_are_told_by_kind():
+def test_differences_are_reported_by_kind():
     lock = ToolLock({"a/x": "1", "a/y": "2", "a/z": "3"})
-    found = lock.check(Found({"a/y": "2", "a/x": "9", "b": ""}))
+    found = lock.check(FingerprintedTools({"a/y": "2", "a/x": "9", "b": ""}))
     assert found == Differences(("a/x",), ("b",), ("a/z",))
     assert found
     assert str(found) == "changed a/x\nadded b\nremoved a/z"
-    assert not ToolLock({"a": "1"}).check(Found({"a": "1"}))
+    assert not ToolLock({"a": "1"}).check(FingerprintedTools({"a": "1"}))

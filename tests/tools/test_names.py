@@ -1,4 +1,4 @@
-"""Names of the tools of many servers: unique, bounded, stable, found again by table."""
+"""Names of the tools of many servers: unique, bounded, stable, found in a table."""
 
 import re
 from types import SimpleNamespace
@@ -31,7 +31,7 @@ def by_owner(table, owners):
     return {owner: table.name_of(*owner) for owner in owners}
 
 
-# --- what a name looks like ------------------------------------------------------
+# --- the form of a name ----------------------------------------------------------
 
 
 NAMES = [
@@ -55,9 +55,7 @@ NAMES = [
 
 @pytest.mark.system("V11", "A70", "L-A17", "L-R14")
 @pytest.mark.parametrize(("policy", "server", "tool", "name"), NAMES)
-def test_a_name_follows_the_template_in_the_characters_there_are(
-    policy, server, tool, name
-):
+def test_name_follows_the_template_and_charset(policy, server, tool, name):
     table = policy.table([(server, tool)])
     assert list(table) == [name]
     assert table.find(name) == (server, tool)
@@ -76,19 +74,19 @@ def test_each_preset_is_a_template():
 
 @pytest.mark.system("R07")
 @pytest.mark.parametrize("server", ["my-server", "my server", "my.server"])
-def test_only_ascii_letters_digits_and_underscores_stay_where_that_is_the_charset(
+def test_charset_option_limits_the_characters(
     server,
 ):
     policy = NamePolicy(charset="A-Za-z0-9_")
     assert list(policy.table([(server, "read")])) == ["mcp__my_server__read"]
 
 
-def test_a_tool_without_any_name_gets_one():
+def test_tool_with_an_empty_name_gets_one():
     (name,) = NamePolicy.bare().table([("a", "")])
     assert NICE.fullmatch(name)
 
 
-def test_a_label_stands_for_the_tools_own_name_and_the_owner_stays():
+def test_label_replaces_the_tool_name_but_not_the_owner():
     owners = [("a", "x"), ("a", "y")]
     table = NamePolicy().table(owners, labels={("a", "x"): "y2"})
     assert by_owner(table, owners) == {
@@ -97,7 +95,7 @@ def test_a_label_stands_for_the_tools_own_name_and_the_owner_stays():
     }
 
 
-def test_what_is_not_in_the_table_is_not_found():
+def test_unknown_name_or_owner_is_not_found():
     table = NamePolicy().table([("a", "x")])
     assert table.find("mcp__b__x") is None
     assert table.name_of("b", "x") is None
@@ -109,7 +107,7 @@ def test_what_is_not_in_the_table_is_not_found():
 
 @pytest.mark.system("L-R14", "L-A17")
 @pytest.mark.parametrize("length", [1, 53, 54, 55, 64, 200, 10_000])
-def test_a_long_name_is_shortened_and_says_so(length):
+def test_long_name_is_shortened_and_recorded(length):
     tool = "t" * length
     table = NamePolicy().table([("srv", tool)])
     (name,) = table
@@ -120,7 +118,7 @@ def test_a_long_name_is_shortened_and_says_so(length):
 
 
 @pytest.mark.system("L-R14")
-def test_long_names_keep_their_beginning_and_the_end_that_tells_them_apart():
+def test_shortened_names_keep_prefix_and_distinct_suffix():
     same = "get_the_" + "very_" * 40
     owners = [("srv", same + end) for end in ("document_by_id", "document_by_name")]
     table = NamePolicy().table(owners)
@@ -131,7 +129,7 @@ def test_long_names_keep_their_beginning_and_the_end_that_tells_them_apart():
     assert table.collisions == ()
 
 
-def test_without_a_limit_nothing_is_shortened():
+def test_names_are_not_shortened_without_a_limit():
     policy = NamePolicy(max_length=None)
     table = policy.table([("a", "x" * 500), ("a.b", "y" * 500), ("a b", "y" * 500)])
     assert max(map(len, table)) > 500
@@ -151,7 +149,7 @@ COLLIDING = [("my.server", "x"), ("my server", "x"), ("other", "x")]
 
 @pytest.mark.rule("TOOL-09")
 @pytest.mark.system("L-R4", "A71")
-def test_tools_that_would_share_a_name_each_get_a_suffix():
+def test_colliding_names_each_get_a_suffix():
     table = NamePolicy().table(COLLIDING)
     first, second, third = table
     assert re.fullmatch(r"mcp__my_server__x_[0-9a-f]{8}", first)
@@ -167,7 +165,7 @@ def test_tools_that_would_share_a_name_each_get_a_suffix():
 
 
 @pytest.mark.system("L-V9")
-def test_names_with_what_the_template_has_between_them_do_not_mix():
+def test_names_containing_the_separator_stay_distinct():
     owners = [("a__b", "c"), ("a", "b__c")]
     table = NamePolicy().table(owners)
     assert len(table) == 2
@@ -176,7 +174,7 @@ def test_names_with_what_the_template_has_between_them_do_not_mix():
 
 
 @pytest.mark.system("L-R4")
-def test_a_collision_is_an_error_where_that_is_wanted():
+def test_on_collision_raise_reports_the_collision():
     with pytest.raises(NameCollision) as caught:
         NamePolicy(on_collision="raise").table(COLLIDING)
     assert caught.value.name == "mcp__my_server__x"
@@ -184,7 +182,7 @@ def test_a_collision_is_an_error_where_that_is_wanted():
 
 
 @pytest.mark.system("A71", "R14")
-def test_the_first_has_the_name_where_that_is_wanted():
+def test_on_collision_first_gives_the_name_to_the_first():
     table = NamePolicy(on_collision="first").table(COLLIDING)
     assert list(table) == ["mcp__my_server__x", "mcp__other__x"]
     assert table.find("mcp__my_server__x") == ("my.server", "x")
@@ -194,7 +192,7 @@ def test_the_first_has_the_name_where_that_is_wanted():
 
 @pytest.mark.system("A71", "R14")
 @pytest.mark.parametrize("rule", ["suffix", "first", "raise"])
-def test_a_name_that_is_taken_is_nobodys(rule):
+def test_reserved_name_is_not_assigned(rule):
     policy = NamePolicy("{tool}", on_collision=rule)
     if rule == "raise":
         with pytest.raises(NameCollision):
@@ -207,7 +205,7 @@ def test_a_name_that_is_taken_is_nobodys(rule):
     assert collision.owners == (("", "edit"), ("a", "edit"))
 
 
-def test_a_tool_that_is_called_like_anothers_suffixed_name_is_told_apart():
+def test_tool_named_like_a_suffixed_name_stays_distinct():
     first = NamePolicy().table(COLLIDING)
     spoof = first.name_of("my.server", "x").removeprefix("mcp__my_server__")
     owners = [*COLLIDING, ("my_server", spoof)]
@@ -220,10 +218,10 @@ def test_a_tool_that_is_called_like_anothers_suffixed_name_is_told_apart():
 @pytest.mark.parametrize(
     "policy", [NamePolicy("{tool}"), NamePolicy("{tool}", max_length=None)]
 )
-def test_no_server_can_keep_another_ones_tools_from_having_names(policy):
+def test_server_cannot_block_names_of_another_server(policy):
     victim = ("good", "x")
     names = [victim, ("evil", "x")]
-    # It says beforehand what the other tool will be called, with ever more of its hash.
+    # It takes the name that the other tool will get, with ever more of its hash.
     for _ in range(len(names_module.HASH_LENGTHS)):
         names.append(("evil", policy.table(names).name_of(*victim)))
     tables = [policy.table(each) for each in (names, names[::-1])]
@@ -234,7 +232,7 @@ def test_no_server_can_keep_another_ones_tools_from_having_names(policy):
             assert table.find(table.name_of(*owner)) == owner
 
 
-def test_a_name_that_is_a_whole_hash_and_taken_is_an_error():
+def test_collision_of_the_full_hash_is_an_error():
     policy = NamePolicy("{tool}", max_length=None)
     reserved = ["x"]
     for _ in names_module.HASH_LENGTHS:
@@ -243,7 +241,7 @@ def test_a_name_that_is_a_whole_hash_and_taken_is_an_error():
         policy.table([("a", "x")], reserved=reserved)
 
 
-def test_hashes_that_are_all_the_same_end_in_an_error(monkeypatch):
+def test_equal_hashes_are_a_name_collision(monkeypatch):
     same = SimpleNamespace(hexdigest=lambda: "0" * 64)
     monkeypatch.setattr("hashlib.sha256", lambda _: same)
     with pytest.raises(NameCollision):
@@ -256,7 +254,7 @@ def test_hashes_that_are_all_the_same_end_in_an_error(monkeypatch):
 
 @given(POLICIES, OWNERS)
 @example(NamePolicy(max_length=16), [("a", "b" * 40), ("a", "c" * 40)])
-def test_each_tool_has_a_name_of_its_own_and_each_name_its_tool(policy, owners):
+def test_names_and_tools_map_one_to_one(policy, owners):
     table = policy.table(owners)
     assert len(table) == len(set(owners)) == len(set(table))
     for owner in owners:
@@ -267,7 +265,7 @@ def test_each_tool_has_a_name_of_its_own_and_each_name_its_tool(policy, owners):
 
 
 @given(POLICIES, OWNERS, st.randoms(use_true_random=False))
-def test_names_are_the_same_in_each_order_of_servers(policy, owners, random):
+def test_names_do_not_depend_on_the_order_of_servers(policy, owners, random):
     shuffled = list(owners)
     random.shuffle(shuffled)
     assert by_owner(policy.table(owners), owners) == by_owner(
@@ -276,9 +274,7 @@ def test_names_are_the_same_in_each_order_of_servers(policy, owners, random):
 
 
 @given(POLICIES, OWNERS, OWNERS)
-def test_names_stay_when_tools_come_along_with_which_there_is_no_collision(
-    policy, owners, more
-):
+def test_names_stay_when_tools_without_collisions_are_added(policy, owners, more):
     before = policy.table(owners)
     after = policy.table([*owners, *more])
     touched = {owner for collision in after.collisions for owner in collision.owners}
@@ -287,7 +283,7 @@ def test_names_stay_when_tools_come_along_with_which_there_is_no_collision(
 
 
 @given(OWNERS)
-def test_the_first_rule_gives_each_name_to_who_came_first(owners):
+def test_on_collision_first_follows_the_order_of_owners(owners):
     policy = NamePolicy(on_collision="first")
     table = policy.table(owners)
     for index, owner in enumerate(owners):
@@ -320,7 +316,7 @@ def test_the_first_rule_gives_each_name_to_who_came_first(owners):
         ({"on_collision": "last"}, "on_collision must be 'suffix', 'raise' or 'first'"),
     ],
 )
-def test_a_policy_that_cannot_be_is_refused(arguments, problem):
+def test_invalid_name_policy_is_refused(arguments, problem):
     with pytest.raises(ValueError, match=re.escape(problem)):
         NamePolicy(**arguments)
 
@@ -338,11 +334,11 @@ def test_a_policy_that_cannot_be_is_refused(arguments, problem):
         ),
     ],
 )
-def test_servers_are_named_after_what_they_say(said, names):
+def test_server_labels_come_from_name_and_version(said, names):
     assert list(server_labels(said).values()) == names
 
 
-def test_something_else_can_stand_for_a_server():
+def test_servers_option_replaces_the_server_name():
     table = NamePolicy.proxy().table([("a", "x"), ("b", "x")], servers={"a": "mine"})
     assert list(table) == ["mine_x", "b_x"]
     assert table.find("mine_x") == ("a", "x")

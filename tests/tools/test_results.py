@@ -1,4 +1,4 @@
-"""Results of tools in the four forms, whole and cut."""
+"""Results of tools in the four forms, complete and truncated."""
 
 import json
 
@@ -62,7 +62,7 @@ def texts(*parts):
 
 
 @pytest.mark.system("V17")
-def test_a_text_is_made_of_the_text_blocks_that_are_not_empty():
+def test_text_form_joins_nonempty_text_blocks():
     result = CallToolResult(
         [TextContent("one"), IMAGE, TextContent(""), TextContent("two")]
     )
@@ -71,7 +71,7 @@ def test_a_text_is_made_of_the_text_blocks_that_are_not_empty():
 
 @pytest.mark.system("L-V10", "L-R10")
 @pytest.mark.parametrize(("block", "mark"), MARKS, ids=lambda case: str(case)[:30])
-def test_what_is_no_text_is_named(block, mark):
+def test_non_text_blocks_are_described(block, mark):
     assert describe_block(block) == mark
     assert flatten(CallToolResult([block]), marks=False) == ""
     if block is not NOTE:
@@ -79,12 +79,12 @@ def test_what_is_no_text_is_named(block, mark):
 
 
 @pytest.mark.system("L-V10", "L-R10")
-def test_the_text_of_an_embedded_resource_is_part_of_the_text():
+def test_text_form_includes_embedded_resource_text():
     assert flatten(CallToolResult([NOTE])) == "[resource note://1]\na note"
 
 
 @pytest.mark.system("L-V10")
-def test_data_without_any_block_is_written_as_json():
+def test_structured_content_without_blocks_becomes_json():
     result = CallToolResult(structured_content={"sum": 5})
     assert flatten(result) == flatten(result, "auto") == '{"sum":5}'
     assert flatten(CallToolResult(structured_content=None)) == "null"
@@ -108,13 +108,13 @@ def test_data_without_any_block_is_written_as_json():
     ],
     ids=["one text", "one empty text", "none", "two texts", "an image"],
 )
-def test_auto_is_one_text_or_nothing_or_the_blocks(result, flat):
+def test_auto_form_is_one_text_or_the_blocks(result, flat):
     found = flatten(result, "auto")
     assert found == flat or json.loads(found) == json.loads(flat)
 
 
 @pytest.mark.system("A73", "V17")
-def test_each_form_makes_of_one_result_what_it_says():
+def test_each_form_of_one_result():
     result = CallToolResult([TextContent("a"), IMAGE], structured_content={"sum": 5})
     blocks = [
         {"type": "text", "text": "a"},
@@ -141,20 +141,20 @@ def test_each_form_makes_of_one_result_what_it_says():
     ],
     ids=["data", "null is data", "no data"],
 )
-def test_structured_prefers_the_data_to_the_text(result, flat):
+def test_structured_form_prefers_the_data_to_the_text(result, flat):
     assert flatten(result, "structured") == flat
 
 
 @pytest.mark.system("R10")
 @pytest.mark.parametrize("form", FLAT_FORMS)
-def test_a_result_that_failed_is_flattened_like_any_other(form):
+def test_error_result_is_flattened_like_any_other(form):
     failed = CallToolResult([TextContent("no such file")], is_error=True)
     assert flatten(failed, form) == flatten(texts("no such file"), form)
     with pytest.raises(Exception, match="no such file"):
         failed.raise_for_error()
 
 
-def test_an_unknown_form_and_a_bound_of_nothing_are_refused():
+def test_unknown_form_and_nonpositive_limit_are_refused():
     with pytest.raises(ValueError, match="form must be 'text', 'auto'"):
         flatten(texts("a"), "prose")
     for call in (lambda: flatten(texts("a"), max_bytes=0), lambda: cut_text("a", -1)):
@@ -172,12 +172,12 @@ def test_an_unknown_form_and_a_bound_of_nothing_are_refused():
         ("ä" * 50, 5, "ää"),
     ],
 )
-def test_a_text_is_cut_at_a_character_and_says_so(text, bound, cut):
+def test_text_is_truncated_at_a_character_with_a_marker(text, bound, cut):
     assert cut_text(text, bound) == cut
 
 
 @given(st.text(alphabet="aä€😀\n", max_size=200), st.integers(1, 120))
-def test_a_cut_text_is_within_its_bound_and_begins_as_the_whole(text, bound):
+def test_truncated_text_is_a_prefix_within_the_limit(text, bound):
     found = cut_text(text, bound)
     assert len(found.encode()) <= max(bound, len(text.encode()) if found == text else 0)
     kept, _, marker = found.rpartition("\n[")
@@ -188,7 +188,7 @@ def test_a_cut_text_is_within_its_bound_and_begins_as_the_whole(text, bound):
         assert text.startswith(found)
 
 
-def test_forms_are_cut_each_in_its_way():
+def test_each_form_is_truncated():
     long = texts("x" * 1000)
     assert len(flatten(long, max_bytes=100)) <= 100
     assert len(flatten(long, "auto", max_bytes=100)) <= 100
@@ -199,42 +199,42 @@ def test_forms_are_cut_each_in_its_way():
     assert [block["type"] for block in blocks] == ["text", "text"]
 
 
-def test_a_result_that_fits_is_left_as_it_is():
+def test_result_within_the_limit_is_unchanged():
     result = CallToolResult([TextContent("a"), IMAGE], structured_content={})
     assert trim_result(result, 1000) is result
 
 
-def test_a_result_is_trimmed_behind_what_fits():
-    picture = ImageContent("A" * 400, "image/png")
-    result = CallToolResult([TextContent("one"), TextContent("x" * 400), picture])
+def test_result_is_trimmed_after_the_limit():
+    image = ImageContent("A" * 400, "image/png")
+    result = CallToolResult([TextContent("one"), TextContent("x" * 400), image])
     trimmed = trim_result(result, 200)
-    first, second, said = trimmed.content
+    first, second, notice = trimmed.content
     assert first == TextContent("one")
     assert 0 < len(second.text) < 200
     missing = (
-        400 - len(second.text) + len(json.dumps(encode(picture), separators=(",", ":")))
+        400 - len(second.text) + len(json.dumps(encode(image), separators=(",", ":")))
     )
-    assert said.text == f"[{missing} more bytes of this result were left out]"
+    assert notice.text == f"[{missing} more bytes of this result were left out]"
     assert len(result.content) == 3
 
 
-def test_a_picture_that_is_too_large_is_left_out_whole():
-    picture = ImageContent("A" * 400, "image/png")
-    result = CallToolResult([picture, TextContent("after")], is_error=True)
+def test_oversized_image_is_omitted():
+    image = ImageContent("A" * 400, "image/png")
+    result = CallToolResult([image, TextContent("after")], is_error=True)
     trimmed = trim_result(result, 100)
     assert len(trimmed.content) == 1
     assert trimmed.content[0].text.endswith("were left out]")
     assert trimmed.is_error
 
 
-def test_data_is_kept_whole_or_not_at_all():
+def test_structured_content_is_kept_whole_or_dropped():
     data = {"x": "y" * 50}
     result = CallToolResult([TextContent("a")], structured_content=data)
     assert trim_result(result, 60).structured_content is UNSET
     assert trim_result(result, 200).structured_content == data
 
 
-def test_an_empty_text_that_has_no_room_takes_nothing_with_it():
+def test_empty_text_does_not_count_as_missing():
     result = CallToolResult([TextContent(""), TextContent("x" * 100)])
     trimmed = trim_result(result, 10)
     assert [block.text for block in trimmed.content] == [
@@ -247,7 +247,7 @@ def test_an_empty_text_that_has_no_room_takes_nothing_with_it():
     ]
 
 
-def test_what_is_nested_too_deeply_to_be_written_is_told_as_null():
+def test_too_deeply_nested_data_is_flattened_to_null():
     deep = None
     for _ in range(300):
         deep = [deep]
@@ -281,20 +281,20 @@ ALL = ServerCapabilities(resources=ResourcesCapability(), prompts=PromptsCapabil
         (None, BOTH, []),
     ],
 )
-def test_a_server_has_those_that_it_can_do(capabilities, wanted, names):
+def test_extra_tools_depend_on_server_capabilities(capabilities, wanted, names):
     found = extra_tools(capabilities, frozenset(wanted))
     assert [tool.name for tool in found] == names
 
 
 @pytest.mark.system("A74")
-def test_a_list_is_data_and_text():
+def test_list_result_is_structured_content_and_text():
     result = EXTRAS["mcp_list_resources"].result([Resource("mem://ä", "ä")])
     assert result.structured_content == {"resources": [{"uri": "mem://ä", "name": "ä"}]}
     assert result.text == '{"resources": [{"uri": "mem://ä", "name": "ä"}]}'
 
 
 @pytest.mark.system("A74")
-def test_what_is_read_is_text_or_comes_whole():
+def test_read_result_is_text_or_an_embedded_resource():
     blob = BlobResourceContents("mem://b", "AAE=")
     result = EXTRAS["mcp_read_resource"].result(
         ReadResourceResult([TextResourceContents("mem://a", "hi"), blob])
@@ -306,7 +306,7 @@ def test_what_is_read_is_text_or_comes_whole():
 
 
 @pytest.mark.system("A74")
-def test_a_prompt_is_its_messages():
+def test_prompt_result_contains_its_messages():
     messages = [PromptMessage("user", TextContent("hi"))]
     result = EXTRAS["mcp_get_prompt"].result(GetPromptResult(messages))
     assert result.text == "hi"

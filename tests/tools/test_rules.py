@@ -36,7 +36,7 @@ KEYS = ("mcp__files__read", "files/read")
         ({"deny": "web/*"}, None),
     ],
 )
-def test_what_is_denied_or_not_among_the_allowed_is_refused(rules, refusal):
+def test_denied_or_not_allowed_tool_is_refused(rules, refusal):
     assert Rules(**rules).refusal(KEYS) == refusal
 
 
@@ -54,13 +54,13 @@ def test_what_is_denied_or_not_among_the_allowed_is_refused(rules, refusal):
         (["web/*"], False, False),
     ],
 )
-def test_calls_need_confirmation_as_the_rule_says(confirm, only_reads, asks):
+def test_confirm_rule_decides_on_confirmation(confirm, only_reads, asks):
     assert (
         Rules(confirm=confirm).needs_confirmation(KEYS, only_reads=only_reads) is asks
     )
 
 
-def test_one_pattern_is_a_string_or_a_list_of_one():
+def test_patterns_may_be_a_string_or_a_list():
     assert as_patterns("a*") == as_patterns(["a*"]) == ("a*",)
     assert first_match(as_patterns("a*"), ["ba", "ab"]) == "a*"
     with pytest.raises(TypeError, match="a pattern must be a string, got 7"):
@@ -83,7 +83,7 @@ CARRIER = {"traceparent": PARENT, "tracestate": "a=b", "baggage": "k=v", "run_id
             {"traceparent": PARENT, "tracestate": "a=b", "baggage": "k=v"},
         ),
         ({"x": 1}, {"baggage": "k=v"}, {"x": 1, "baggage": "k=v"}),
-        # The caller's own are kept, and not mixed with others.
+        # The caller's values are kept, and not mixed with others.
         (
             {"traceparent": OTHER},
             CARRIER,
@@ -91,7 +91,7 @@ CARRIER = {"traceparent": PARENT, "tracestate": "a=b", "baggage": "k=v", "run_id
         ),
         ({"tracestate": "x=y"}, CARRIER, {"tracestate": "x=y", "baggage": "k=v"}),
         ({"baggage": "mine=1"}, {"baggage": "k=v"}, {"baggage": "mine=1"}),
-        # What W3C does not allow is not sent.
+        # Values that W3C does not allow are not sent.
         ({"x": 1}, {"traceparent": "00-0-0-0", "tracestate": "a=b"}, {"x": 1}),
         (None, {"tracestate": "a=b"}, None),
         (None, {"baggage": 7}, None),
@@ -99,7 +99,7 @@ CARRIER = {"traceparent": PARENT, "tracestate": "a=b", "baggage": "k=v", "run_id
         (None, {}, None),
     ],
 )
-def test_valid_keys_go_along_and_the_callers_own_stay(meta, carrier, result):
+def test_trace_meta_adds_valid_keys_and_keeps_the_callers(meta, carrier, result):
     assert with_trace_meta(meta, carrier) == result
 
 
@@ -114,9 +114,7 @@ def test_valid_keys_go_along_and_the_callers_own_stay(meta, carrier, result):
         ({}, {}, {}),
     ],
 )
-def test_an_argument_holds_all_that_is_known_unless_the_caller_has_it(
-    arguments, carrier, result
-):
+def test_trace_argument_is_added_unless_the_caller_sets_it(arguments, carrier, result):
     assert with_trace_argument(arguments, "__ab_obs", carrier) == result
 
 
@@ -155,7 +153,7 @@ GOOD = {
 @pytest.mark.parametrize(
     ("key", "value"), [(key, value) for key in GOOD for value in GOOD[key]]
 )
-def test_w3c_values_are_taken(key, value):
+def test_valid_w3c_trace_values_are_accepted(key, value):
     assert is_trace_value(key, value)
 
 
@@ -209,10 +207,10 @@ BAD = {
 @pytest.mark.parametrize(
     ("key", "value"), [(key, value) for key in BAD for value in BAD[key]]
 )
-def test_other_values_are_not(key, value):
+def test_invalid_w3c_trace_values_are_refused(key, value):
     assert not is_trace_value(key, value)
 
 
 @given(st.text(), st.sampled_from(TRACE_KEYS))
-def test_any_text_is_judged(text, key):
+def test_trace_value_check_returns_a_bool_for_any_text(text, key):
     assert is_trace_value(key, text) in {True, False}

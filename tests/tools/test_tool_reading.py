@@ -1,4 +1,4 @@
-"""Tools as they are offered: found by their names here, hidden, sorted, changed."""
+"""Tool sets: lookup by name, hidden tools, search, transforms and confirmation."""
 
 import pytest
 from shelf import READS, Shelf, tool
@@ -11,7 +11,7 @@ from mcpwire.types import Tool
 
 
 @pytest.mark.system("V11", "V14", "R12")
-async def test_each_tool_is_found_by_its_name_and_by_its_owner(made):
+async def test_tool_is_found_by_its_name_and_by_its_owner(made):
     tools = await made(Shelf(files=["read", "write"], web=["read"]))
     assert tools.names == ("mcp__files__read", "mcp__files__write", "mcp__web__read")
     assert len(tools) == 3
@@ -28,7 +28,7 @@ async def test_each_tool_is_found_by_its_name_and_by_its_owner(made):
 
 
 @pytest.mark.system("R05")
-async def test_an_unknown_tool_is_an_error_that_names_those_like_it(made):
+async def test_unknown_tool_error_lists_similar_names(made):
     tools = await made()
     with pytest.raises(UnknownTool) as caught:
         tools["mcp__files__raed"]
@@ -39,7 +39,7 @@ async def test_an_unknown_tool_is_an_error_that_names_those_like_it(made):
 
 
 @pytest.mark.system("A70", "A72", "V40", "L-V10")
-async def test_a_view_shows_what_a_model_and_a_person_want_to_know(made):
+async def test_view_has_schema_title_group_and_display_name(made):
     definition = Tool(
         "now",
         {"type": "object", "$defs": {"z": {}}, "additionalProperties": False},
@@ -59,13 +59,13 @@ async def test_a_view_shows_what_a_model_and_a_person_want_to_know(made):
 
 @pytest.mark.system("A70")
 @pytest.mark.parametrize("group", ["", 7, None])
-async def test_a_group_that_is_no_text_is_the_server(made, group):
+async def test_invalid_group_defaults_to_the_server(made, group):
     tools = await made(Shelf(time=[tool("now", meta={"group": group})]))
     assert tools["mcp__time__now"].group == "time"
 
 
 @pytest.mark.system("A70")
-async def test_only_the_groups_that_are_wanted_are_there(made):
+async def test_groups_option_selects_tools(made):
     shelf = Shelf(a=[tool("x", meta={"group": "g"}), "y"], b=["z"])
     tools = await made(shelf, groups=["g", "b"])
     assert tools.names == ("mcp__a__x", "mcp__b__z")
@@ -84,7 +84,7 @@ async def test_only_the_groups_that_are_wanted_are_there(made):
         ({"allow": "files/*"}, {"deny": "files/write"}, "deny: files/write"),
     ],
 )
-async def test_what_a_rule_hides_is_nowhere_to_be_seen(made, options, rules, hidden):
+async def test_tool_hidden_by_a_rule_is_not_found(made, options, rules, hidden):
     shelf = Shelf(files=["read", "write"])
     shelf.server_rules["files"] = ServerRules(**rules)
     tools = await made(shelf, **options)
@@ -100,14 +100,14 @@ async def test_what_a_rule_hides_is_nowhere_to_be_seen(made, options, rules, hid
     assert "mcp__files__write" not in unknown.value.close
 
 
-async def test_one_servers_rules_do_not_bind_another(made):
+async def test_rules_of_one_server_do_not_apply_to_another(made):
     shelf = Shelf(a=["read"], b=["read"])
     shelf.server_rules["a"] = ServerRules(deny="read")
     tools = await made(shelf)
     assert tools.names == ("mcp__b__read",)
 
 
-async def test_a_server_cannot_name_a_tool_into_anothers_allowance(made):
+async def test_tool_name_cannot_imitate_an_allowed_tool(made):
     tools = await made(
         Shelf(good=["read"], evil=["good/read", "mcp__good__read"]),
         allow=["good/read", "mcp__good__read"],
@@ -117,7 +117,7 @@ async def test_a_server_cannot_name_a_tool_into_anothers_allowance(made):
 
 @pytest.mark.rule("TOOL-09")
 @pytest.mark.system("L-R4")
-async def test_collisions_are_told(made):
+async def test_collisions_are_recorded(made):
     shelf = Shelf(**{"my.server": ["x"], "my server": ["x"]})
     tools = await made(shelf)
     (collision,) = tools.collisions
@@ -126,7 +126,7 @@ async def test_collisions_are_told(made):
 
 
 @pytest.mark.system("A71", "R14")
-async def test_names_of_the_host_are_left_to_it(made):
+async def test_reserved_names_are_not_used(made):
     tools = await made(
         Shelf(files=["edit", "view"]),
         names=NamePolicy("{tool}", on_collision="first"),
@@ -136,7 +136,7 @@ async def test_names_of_the_host_are_left_to_it(made):
     assert len(tools.collisions) == 1
 
 
-async def test_tools_are_searched_by_their_words(made):
+async def test_search_matches_words_of_names_and_descriptions(made):
     shelf = Shelf(
         files=[tool("read", description="Read a File."), tool("list", title="Files")]
     )
@@ -147,10 +147,10 @@ async def test_tools_are_searched_by_their_words(made):
     assert tools.search("nothing") == []
 
 
-# --- changed ---------------------------------------------------------------------
+# --- transforms ------------------------------------------------------------------
 
 
-async def test_a_tool_has_another_name_other_words_and_other_arguments(made):
+async def test_transform_changes_name_texts_and_arguments(made):
     change = ToolTransform(
         name="open", title="Open", description="Opens it.", fixed={"mode": "r"}
     )
@@ -163,7 +163,7 @@ async def test_a_tool_has_another_name_other_words_and_other_arguments(made):
     assert tools.find("files", "read") is view
 
 
-async def test_the_first_pattern_that_fits_changes_a_tool(made):
+async def test_first_matching_transform_is_applied(made):
     tools = await made(
         transforms={
             "mcp__files__read": ToolTransform(description="one"),
@@ -176,7 +176,7 @@ async def test_the_first_pattern_that_fits_changes_a_tool(made):
 
 @pytest.mark.system("L-V7")
 @pytest.mark.parametrize("deny", ["files/read", "mcp__files__read", "mcp__files__open"])
-async def test_a_rule_binds_a_renamed_tool_by_all_its_names(made, deny):
+async def test_rule_matches_a_renamed_tool_by_all_its_names(made, deny):
     change = ToolTransform(name="open")
     tools = await made(transforms={"files/read": change}, deny=deny)
     assert tools.names == ("mcp__files__write",)
@@ -185,7 +185,7 @@ async def test_a_rule_binds_a_renamed_tool_by_all_its_names(made, deny):
             await tools.call(name, {"path": "x"})
 
 
-async def test_renaming_may_end_a_collision(made):
+async def test_renaming_resolves_a_collision(made):
     tools = await made(
         Shelf(a=["x"], b=["x"]),
         names=NamePolicy("{tool}", on_collision="raise"),
@@ -209,9 +209,7 @@ async def test_renaming_may_end_a_collision(made):
         (False, {"look": True, "unknown": True}),
     ],
 )
-async def test_the_word_of_a_server_counts_only_where_it_is_trusted(
-    made, trusted, needs
-):
+async def test_annotations_count_only_for_trusted_servers(made, trusted, needs):
     shelf = Shelf(files=[tool("look", annotations=READS), "unknown"])
     tools = await made(shelf, confirm="mutating", trusted=trusted)
     assert {view.tool: view.needs_confirmation for view in tools} == needs
@@ -221,7 +219,7 @@ async def test_the_word_of_a_server_counts_only_where_it_is_trusted(
 
 
 @pytest.mark.system("V13")
-async def test_who_needs_confirmation_is_told_by_name(made):
+async def test_needs_confirmation_is_looked_up_by_name(made):
     shelf = Shelf(a=["x", "y"], b=["x"])
     shelf.server_rules["b"] = ServerRules(confirm=True)
     tools = await made(shelf, confirm=["a/y"])
@@ -247,12 +245,12 @@ async def test_who_needs_confirmation_is_told_by_name(made):
         lambda tools: {"name": tools.catalog()[0].name},
     ],
 )
-async def test_the_tools_are_exported_as_an_api_wants_them(made, export):
+async def test_tools_are_exported_for_each_api(made, export):
     tools = await made(deny="files/write")
     assert export(tools)["name"] == "mcp__files__read"
 
 
-# Options that cannot be are refused when a set is made, by their names...
+# Invalid options are refused by name when a set is made...
 
 
 @pytest.mark.parametrize(
@@ -281,13 +279,13 @@ async def test_the_tools_are_exported_as_an_api_wants_them(made, export):
         ({"alow": "x"}, TypeError, "unexpected keyword argument 'alow'"),
     ],
 )
-def test_an_option_that_cannot_be_is_refused(options, error, problem):
+def test_invalid_option_is_refused(options, error, problem):
     with pytest.raises(error, match=problem):
         ToolSet(Shelf(), **options)
 
 
-def test_what_the_package_names_is_there_and_nothing_else():
+def test_package_exports_only_its_public_names():
     for name in mcpwire.tools.__all__:
         assert getattr(mcpwire.tools, name).__name__ == name
     with pytest.raises(AttributeError, match="has no attribute 'Toolset'"):
-        mcpwire.tools.Toolset  # noqa: B018 - that is what raises
+        mcpwire.tools.Toolset  # noqa: B018 - raises

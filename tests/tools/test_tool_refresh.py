@@ -1,4 +1,4 @@
-"""Lists that change: what is shown meanwhile, how often a server is asked."""
+"""Changing tool lists: the tools shown meanwhile, and the number of list requests."""
 
 import asyncio
 import gc
@@ -29,18 +29,18 @@ def no_pauses():
 
 
 async def settled(tools):
-    """Wait until no list is fetched any more."""
+    """Wait until no list is being fetched."""
     async with asyncio.timeout(30):
         while tools._listings:
             await asyncio.wait([each.task for each in tools._listings.values()])
 
 
 @pytest.mark.system("L-V6")
-async def test_a_list_that_changed_is_fetched_again(made, shelf):
+async def test_changed_list_is_fetched_again(made, shelf):
     tools = await made(shelf)
     before = tools.generation
     shelf.lists["a"] = ["x", "z"]
-    shelf.tell("a")
+    shelf.notify("a")
     assert tools.names == ("mcp__a__x", "mcp__b__y")
     await settled(tools)
     assert tools.names == ("mcp__a__x", "mcp__a__z", "mcp__b__y")
@@ -49,12 +49,12 @@ async def test_a_list_that_changed_is_fetched_again(made, shelf):
 
 
 @pytest.mark.system("L-V6")
-async def test_the_old_tools_stay_until_the_new_list_is_whole(made, shelf):
+async def test_old_tools_stay_until_the_new_list_is_complete(made, shelf):
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
     shelf.lists["a"] = []
-    shelf.tell("a")
-    await asyncio.sleep(0)  # a turn of the loop
+    shelf.notify("a")
+    await asyncio.sleep(0)  # one loop iteration
     assert shelf.listed[2:] == ["a"]
     assert (await tools.call("mcp__a__x")).text == "done"
     assert len(tools) == 2
@@ -63,7 +63,7 @@ async def test_the_old_tools_stay_until_the_new_list_is_whole(made, shelf):
     assert tools.names == ("mcp__b__y",)
 
 
-async def test_many_servers_are_listed_without_going_through_all_for_each(made):
+async def test_listing_many_servers_enumerates_them_only_twice(made):
     counts = []
     for number in (5, 500):
         shelf = Shelf(**{f"s{n}": [f"x{n}"] for n in range(number)})
@@ -73,37 +73,37 @@ async def test_many_servers_are_listed_without_going_through_all_for_each(made):
     assert counts[0] == counts[1] == 2
 
 
-async def test_what_changes_during_a_listing_causes_one_more(made, shelf):
+async def test_changes_during_a_listing_cause_one_more_listing(made, shelf):
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
     for _ in range(100):
-        shelf.tell("a")
-    await asyncio.sleep(0)  # a turn of the loop
+        shelf.notify("a")
+    await asyncio.sleep(0)  # one loop iteration
     shelf.lists["a"] = ["new"]
     for _ in range(100):
-        shelf.tell("a")
+        shelf.notify("a")
     shelf.gate.set()
     await settled(tools)
     assert shelf.listed[2:] == ["a", "a"]
     assert tools.names == ("mcp__a__new", "mcp__b__y")
 
 
-async def test_a_list_that_fails_keeps_what_was_there_and_says_so(made, shelf):
+async def test_failed_listing_keeps_the_tools_and_records_a_problem(made, shelf):
     tools = await made(shelf)
-    good = shelf.lists["a"]
+    previous = shelf.lists["a"]
     shelf.lists["a"] = lost()
-    shelf.tell("a")
+    shelf.notify("a")
     await settled(tools)
     assert tools.names == ("mcp__a__x", "mcp__b__y")
     assert tools.problems == {"a": shelf.lists["a"]}
     assert repr(tools) == "<ToolSet of 2 tools of 2 servers, 1 problems>"
-    shelf.lists["a"] = good
+    shelf.lists["a"] = previous
     await tools.refresh("a")
     assert tools.problems == {}
 
 
 @pytest.mark.system("R06")
-async def test_a_server_that_cannot_list_does_not_keep_the_others_from_it(made, caplog):
+async def test_failed_listing_of_one_server_does_not_affect_others(made, caplog):
     tools = await made(Shelf(a=lost(), b=["y"]))
     assert tools.names == ("mcp__b__y",)
     assert isinstance(tools.problems["a"], ConnectionClosed)
@@ -111,14 +111,14 @@ async def test_a_server_that_cannot_list_does_not_keep_the_others_from_it(made, 
     assert (record.server, record.levelname) == ("a", "WARNING")
 
 
-async def test_servers_join_and_leave(made, shelf):
+async def test_servers_can_be_added_and_removed(made, shelf):
     tools = await made(shelf)
     shelf.lists["c"] = ["z"]
-    shelf.tell("c")
+    shelf.notify("c")
     await settled(tools)
     assert "mcp__c__z" in tools
     del shelf.lists["a"]
-    shelf.tell("a")
+    shelf.notify("a")
     await settled(tools)
     assert tools.names == ("mcp__b__y", "mcp__c__z")
     shelf.lists["b"] = lost()
@@ -130,10 +130,10 @@ async def test_servers_join_and_leave(made, shelf):
     assert tools.problems == {}
 
 
-async def test_a_collision_that_comes_along_keeps_the_old_tools(made, shelf):
+async def test_later_name_collision_keeps_the_old_tools(made, shelf):
     tools = await made(shelf, names=NamePolicy("{tool}", on_collision="raise"))
     shelf.lists["a"] = ["x", "y"]
-    shelf.tell("a")
+    shelf.notify("a")
     await settled(tools)
     assert tools.names == ("x", "y")
     assert tools["y"].server == "b"
@@ -146,12 +146,12 @@ async def test_a_collision_that_comes_along_keeps_the_old_tools(made, shelf):
     assert tools.problems == {}
 
 
-async def test_all_servers_are_asked_at_the_same_time(made, shelf):
+async def test_all_servers_are_listed_concurrently(made, shelf):
     tools = ToolSet(shelf)
     shelf.gate = asyncio.Event()
     refreshing = asyncio.create_task(tools.refresh())
-    await asyncio.sleep(0)  # a turn of the loop
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
+    await asyncio.sleep(0)  # one loop iteration
     assert shelf.listed == ["a", "b"]
     assert len(tools) == 0
     shelf.gate.set()
@@ -160,47 +160,43 @@ async def test_all_servers_are_asked_at_the_same_time(made, shelf):
     assert tools.generation == 1
 
 
-async def test_a_refresh_is_not_content_with_a_list_that_was_asked_for_before(
-    made, shelf
-):
+async def test_refresh_does_not_use_a_listing_started_before(made, shelf):
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
-    shelf.tell("a")
-    await asyncio.sleep(0)  # a turn of the loop
+    shelf.notify("a")
+    await asyncio.sleep(0)  # one loop iteration
     shelf.lists["a"] = ["new"]
     refreshing = asyncio.create_task(tools.refresh("a"))
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     shelf.gate.set()
     await refreshing
     assert "mcp__a__new" in tools
 
 
-async def test_a_change_during_a_refresh_of_another_is_shown(made, shelf):
+async def test_change_during_a_refresh_of_another_server_is_applied(made, shelf):
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
     refreshing = asyncio.create_task(tools.refresh("b"))
-    await asyncio.sleep(0)  # a turn of the loop
-    await asyncio.sleep(0)  # a turn of the loop
-    hung, shelf.gate = shelf.gate, None
+    await asyncio.sleep(0)  # one loop iteration
+    await asyncio.sleep(0)  # one loop iteration
+    blocked, shelf.gate = shelf.gate, None
     shelf.lists["a"] = ["z"]
-    shelf.tell("a")
+    shelf.notify("a")
     await asyncio.wait([tools._listings["a"].task])
     assert tools.names == ("mcp__a__z", "mcp__b__y")
     assert not refreshing.done()
-    hung.set()
+    blocked.set()
     await refreshing
 
 
 @pytest.mark.parametrize("has_begun", [False, True])
-async def test_a_refresh_that_is_cancelled_ends_what_only_it_wanted(
-    made, shelf, has_begun
-):
+async def test_cancelled_refresh_cancels_its_own_listing(made, shelf, has_begun):
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
     refreshing = asyncio.create_task(tools.refresh("a"))
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     if has_begun:
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
     refreshing.cancel()
     await asyncio.wait([refreshing])
     assert refreshing.cancelled()
@@ -210,15 +206,15 @@ async def test_a_refresh_that_is_cancelled_ends_what_only_it_wanted(
     assert len(tools) == 2
 
 
-async def test_a_refresh_that_is_cancelled_leaves_what_others_want(made, shelf):
+async def test_cancelled_refresh_keeps_listings_of_others(made, shelf):
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
     shelf.lists["b"] = ["new"]
     first = asyncio.create_task(tools.refresh("a"))
     second = asyncio.create_task(tools.refresh("a"))
-    shelf.tell("b")
+    shelf.notify("b")
     third = asyncio.create_task(tools.refresh("b"))
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     first.cancel()
     third.cancel()
     await asyncio.wait([first, third])
@@ -228,51 +224,49 @@ async def test_a_refresh_that_is_cancelled_leaves_what_others_want(made, shelf):
     assert tools.names == ("mcp__a__x", "mcp__b__new")
 
 
-async def test_who_waits_does_not_wait_for_a_pause(made, shelf, monkeypatch):
+async def test_refresh_does_not_wait_for_the_delay(made, shelf, monkeypatch):
     monkeypatch.setattr(toolset, "DELAYS_S", (0.0, 3600.0))
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
-    shelf.tell("a")
-    await asyncio.sleep(0)  # a turn of the loop
+    shelf.notify("a")
+    await asyncio.sleep(0)  # one loop iteration
     refreshing = asyncio.create_task(tools.refresh("a"))
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     shelf.gate.set()
     async with asyncio.timeout(30):
         await refreshing
     assert shelf.listed[2:] == ["a", "a"]
 
 
-async def test_a_list_that_changes_with_each_listing_keeps_nobody_busy(
-    made, shelf, monkeypatch
-):
+async def test_constantly_changing_list_is_throttled(made, shelf, monkeypatch):
     monkeypatch.setattr(toolset, "DELAYS_S", (0.0, 3600.0))
     tools = await made(shelf)
     listing = shelf.list_tools
 
-    async def list_and_tell(server):
-        shelf.tell(server)
+    async def list_and_notify(server):
+        shelf.notify(server)
         return await listing(server)
 
-    shelf.list_tools = list_and_tell
-    shelf.tell("a")
+    shelf.list_tools = list_and_notify
+    shelf.notify("a")
     for _ in range(50):
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
     assert shelf.listed[2:] == ["a"]
-    # Whoever asks for it does not wait so long.
+    # An explicit refresh does not wait that long.
     async with asyncio.timeout(30):
         await tools.refresh("a")
     assert shelf.listed[2:] == ["a", "a"]
     await tools.aclose()
 
 
-async def test_many_that_change_at_once_are_shown_together(made, monkeypatch):
+async def test_concurrent_changes_are_rebuilt_together(made, monkeypatch):
     monkeypatch.setattr(toolset, "REBUILD_INTERVAL_FACTOR", 20)
     shelf = Shelf(**{f"s{number}": ["x"] for number in range(50)})
     tools = await made(shelf)
     before = tools.generation
     for server in shelf.lists:
         shelf.lists[server] = ["y"]
-        shelf.tell(server)
+        shelf.notify(server)
     await settled(tools)
     async with asyncio.timeout(30):
         await until(lambda: "mcp__s49__y" in tools)
@@ -280,39 +274,39 @@ async def test_many_that_change_at_once_are_shown_together(made, monkeypatch):
     assert {view.tool for view in tools} == {"y"}
 
 
-async def test_what_is_to_be_shown_later_is_not_after_the_end(made, shelf, monkeypatch):
+async def test_pending_rebuild_is_cancelled_at_the_end(made, shelf, monkeypatch):
     tools = await made(shelf)
     monkeypatch.setattr(toolset, "REBUILD_INTERVAL_FACTOR", 1_000_000)
     await tools.refresh()
     shelf.lists["a"] = ["z"]
-    shelf.tell("a")
+    shelf.notify("a")
     await settled(tools)
     assert tools.names == ("mcp__a__x", "mcp__b__y")
     await tools.refresh("b")
     assert tools.names == ("mcp__a__z", "mcp__b__y")
     shelf.lists["a"] = ["x"]
-    shelf.tell("a")
+    shelf.notify("a")
     await settled(tools)
-    shelf.tell(None)
+    shelf.notify(None)
     assert tools._rebuild_timer is None
 
 
-async def test_a_pause_ends_by_itself(made, shelf, monkeypatch):
+async def test_delayed_listing_runs_after_its_delay(made, shelf, monkeypatch):
     monkeypatch.setattr(toolset, "DELAYS_S", (0.0, 0.001))
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
-    shelf.tell("a")
-    await asyncio.sleep(0)  # a turn of the loop
-    shelf.tell("a")
+    shelf.notify("a")
+    await asyncio.sleep(0)  # one loop iteration
+    shelf.notify("a")
     shelf.gate.set()
     await settled(tools)
     assert shelf.listed[2:] == ["a", "a"]
 
 
-async def test_what_nobody_foresaw_comes_out_of_the_task(made, shelf):
+async def test_unexpected_error_is_the_exception_of_the_task(made, shelf):
     tools = await made(shelf)
     shelf.lists["a"] = RuntimeError("a defect")
-    shelf.tell("a")
+    shelf.notify("a")
     task = tools._listings["a"].task
     await asyncio.wait([task])
     assert task.exception() is shelf.lists["a"]
@@ -322,9 +316,7 @@ async def test_what_nobody_foresaw_comes_out_of_the_task(made, shelf):
     assert len(tools) == 2
 
 
-async def test_eager_tasks_that_end_before_they_have_a_name_are_not_waited_for(
-    made, shelf
-):
+async def test_eager_tasks_that_finish_at_once_are_not_awaited(made, shelf):
     loop = asyncio.get_running_loop()
     loop.set_task_factory(getattr(asyncio, "eager_task_factory", eager))
     try:
@@ -332,7 +324,7 @@ async def test_eager_tasks_that_end_before_they_have_a_name_are_not_waited_for(
             tools = await made(shelf)
             assert shelf.listed == ["a", "b"]
             shelf.lists["a"] = ["x", "z"]
-            shelf.tell("a")
+            shelf.notify("a")
             assert shelf.listed == ["a", "b", "a"]
             await tools.refresh()
     finally:
@@ -341,7 +333,7 @@ async def test_eager_tasks_that_end_before_they_have_a_name_are_not_waited_for(
     assert tools._listings == {}
 
 
-async def test_without_servers_there_is_nothing_to_wait_for(made):
+async def test_tool_set_without_servers_is_empty(made):
     assert len(await made(Shelf())) == 0
 
 
@@ -360,11 +352,11 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_whatever_happens_in_the_end_the_set_is_what_the_servers_have(steps):
-    asyncio.run(played(steps))
+def test_random_changes_end_with_the_tools_of_the_servers(steps):
+    asyncio.run(apply_steps(steps))
 
 
-async def played(steps):
+async def apply_steps(steps):
     shelf = Shelf(a=["x"], b=["y"])
     tools = ToolSet(shelf)
     refreshing = [asyncio.create_task(tools.refresh())]
@@ -373,17 +365,17 @@ async def played(steps):
         match name, *rest:
             case "change", server, listed:
                 shelf.lists[server] = listed
-                shelf.tell(server)
+                shelf.notify(server)
             case "fail", server:
                 shelf.lists[server] = lost()
-                shelf.tell(server)
+                shelf.notify(server)
             case "leave", server:
                 shelf.lists.pop(server, None)
-                shelf.tell(server)
+                shelf.notify(server)
             case "refresh", server:
                 refreshing.append(asyncio.create_task(tools.refresh(server)))
             case ("turn",):
-                await asyncio.sleep(0)  # a turn of the loop
+                await asyncio.sleep(0)  # one loop iteration
             case ("hold",):
                 shelf.gate = gate
             case ("let go",):
@@ -403,14 +395,14 @@ async def played(steps):
 # --- the end ---------------------------------------------------------------------
 
 
-async def test_the_end_of_the_source_ends_the_listings(made, shelf):
+async def test_closed_source_cancels_the_listings(made, shelf):
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
-    shelf.tell("a")
+    shelf.notify("a")
     refreshing = asyncio.create_task(tools.refresh("b"))
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     tasks = [each.task for each in tools._listings.values()]
-    shelf.tell(None)
+    shelf.notify(None)
     await asyncio.wait([*tasks, refreshing])
     assert all(task.cancelled() for task in tasks)
     assert tools._listings == {}
@@ -419,13 +411,13 @@ async def test_the_end_of_the_source_ends_the_listings(made, shelf):
 
 
 @pytest.mark.parametrize("has_begun", [False, True])
-async def test_closing_ends_the_listings_and_is_done_twice(made, shelf, has_begun):
+async def test_closing_twice_cancels_the_listings(made, shelf, has_begun):
     tools = await made(shelf)
     before = asyncio.all_tasks()
     shelf.gate = asyncio.Event()
-    shelf.tell("a")
+    shelf.notify("a")
     if has_begun:
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
     await tools.aclose()
     await tools.aclose()
     assert asyncio.all_tasks() == before
@@ -433,7 +425,7 @@ async def test_closing_ends_the_listings_and_is_done_twice(made, shelf, has_begu
     assert (await tools.call("mcp__a__x")).text == "done"
 
 
-async def test_a_source_keeps_no_set_alive(shelf):
+async def test_source_does_not_keep_tool_sets_alive(shelf):
     tools = ToolSet(shelf)
     await tools.refresh()
     late = shelf.callbacks[0]

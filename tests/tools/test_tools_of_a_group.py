@@ -34,7 +34,7 @@ def files():
 @pytest.mark.rule("TOOL-09")
 @pytest.mark.system("A70", "V11", "V14")
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_call_reaches_the_server_that_the_name_stands_for(mode):
+async def test_call_reaches_the_server_of_the_name(mode):
     async with Group({"a": files(), "b": files()}, mode=mode) as group:
         tools = await group.tools()
         assert tools.names == ("mcp__a__read", "mcp__b__read")
@@ -44,7 +44,7 @@ async def test_a_call_reaches_the_server_that_the_name_stands_for(mode):
 
 @pytest.mark.system("L-V6")
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_tool_that_comes_along_is_there_without_anybody_asking(mode):
+async def test_added_tool_appears_without_a_refresh(mode):
     server = files()
     async with Group({"a": server}, mode=mode) as group:
         tools = await group.tools()
@@ -77,10 +77,10 @@ async def test_resources_and_prompts_can_be_used_as_tools(mode):
         assert read.text == "Read me."
         listed = await tools.call("mcp__a__mcp_list_prompts")
         assert listed.structured_content["prompts"][0]["name"] == "greet"
-        got = await tools.call(
+        prompt = await tools.call(
             "mcp__a__mcp_get_prompt", {"name": "greet", "arguments": {"name": "Ada"}}
         )
-        assert got.text == "Hello, Ada."
+        assert prompt.text == "Hello, Ada."
         unknown = await tools.call(
             "mcp__a__mcp_read_resource", {"uri": "mem://x"}, errors="result"
         )
@@ -88,7 +88,7 @@ async def test_resources_and_prompts_can_be_used_as_tools(mode):
 
 
 @pytest.mark.system("V12", "L-V7")
-async def test_a_members_own_rules_hold_for_its_tools():
+async def test_rules_of_a_member_apply_to_its_tools():
     members = {"a": Member(files(), deny=["read"]), "b": files()}
     async with Group(members) as group:
         tools = await group.tools()
@@ -97,7 +97,7 @@ async def test_a_members_own_rules_hold_for_its_tools():
             await tools.call("mcp__a__read", {"path": "x"}, confirmed=True)
 
 
-async def test_a_function_of_one_server_that_fails_costs_the_others_nothing():
+async def test_failed_listing_of_one_member_does_not_affect_others():
     class Broken(mcpwire.Client):
         async def list_tools(self, **_):
             raise OSError("the function of the headers found no token")
@@ -114,7 +114,7 @@ async def test_a_function_of_one_server_that_fails_costs_the_others_nothing():
         assert isinstance(problem.__cause__, OSError)
 
 
-async def test_a_set_stands_still_when_its_group_is_closed():
+async def test_tool_set_stops_when_its_group_is_closed():
     async with Group({"a": files()}) as group:
         tools = await group.tools()
     assert group.source._callbacks == {}

@@ -1,4 +1,4 @@
-"""Tools with other names, words and arguments than their servers gave them."""
+"""Tools with names, descriptions and arguments that differ from their servers'."""
 
 import re
 from types import MappingProxyType
@@ -37,7 +37,7 @@ WHOLE = ToolTransform(
 
 
 @pytest.mark.system("L-V10")
-def test_a_caller_sees_the_outside_and_every_other_keyword_stays():
+def test_caller_schema_is_transformed_and_keeps_other_keywords():
     before = repr(SCHEMA)
     assert WHOLE.caller_schema(SCHEMA) == {
         **SCHEMA,
@@ -60,18 +60,18 @@ def test_a_caller_sees_the_outside_and_every_other_keyword_stays():
         (None, {"mode": "r", "token": "t0"}),
     ],
 )
-def test_a_server_gets_the_inside(arguments, sent):
+def test_server_arguments_are_restored(arguments, sent):
     assert WHOLE.server_arguments(arguments) == sent
 
 
 @pytest.mark.parametrize("name", ["limit", "token", "path"])
-def test_what_is_not_offered_is_refused(name):
+def test_hidden_or_fixed_argument_is_refused(name):
     with pytest.raises(LocalProtocolError, match=f"takes no argument {name!r}"):
         WHOLE.server_arguments({name: "x"})
 
 
 @pytest.mark.parametrize("order", [["key", "cwd"], ["cwd", "key"]])
-def test_an_argument_under_another_ones_name_covers_that_one(order):
+def test_renamed_argument_replaces_one_of_that_name(order):
     kinds = {"key": {"type": "integer"}, "cwd": {"type": "string"}}
     schema = {"properties": {name: kinds[name] for name in order}, "required": order}
     covering = ToolTransform(rename={"cwd": "key"})
@@ -82,7 +82,7 @@ def test_an_argument_under_another_ones_name_covers_that_one(order):
     assert covering.server_arguments({"cwd": 5}) == {"key": 5}
 
 
-def test_two_names_may_change_places():
+def test_two_argument_names_may_be_swapped():
     swap = ToolTransform(rename={"a": "b", "b": "a"})
     assert swap.server_arguments({"a": 1, "b": 2}) == {"b": 1, "a": 2}
     assert swap.caller_schema(
@@ -93,7 +93,7 @@ def test_two_names_may_change_places():
     }
 
 
-def test_without_changes_to_the_arguments_all_stays_itself():
+def test_unchanged_arguments_and_schema_are_the_same_objects():
     words = ToolTransform(name="x", description="y", title="z")
     arguments = {"a": 1}
     assert words.server_arguments(arguments) is arguments
@@ -103,11 +103,11 @@ def test_without_changes_to_the_arguments_all_stays_itself():
 
 
 @pytest.mark.parametrize("schema", [{"anyOf": []}, {"properties": 1, "required": "x"}])
-def test_a_schema_of_any_other_shape_stays_as_it_is(schema):
+def test_schema_without_properties_is_unchanged(schema):
     assert WHOLE.caller_schema(schema) == schema
 
 
-def test_a_default_of_a_property_that_is_no_object_is_sent_all_the_same():
+def test_default_of_a_boolean_schema_property_is_sent():
     one = ToolTransform(defaults={"limit": 3})
     assert one.caller_schema(SCHEMA)["properties"]["limit"] is True
     assert one.server_arguments(None) == {"limit": 3}
@@ -124,7 +124,7 @@ def test_a_default_of_a_property_that_is_no_object_is_sent_all_the_same():
         ({"hide": "a", "defaults": {"a": 1}}, "not offered and yet a default"),
     ],
 )
-def test_changes_that_contradict_each_other_are_refused(changes, problem):
+def test_contradicting_changes_are_refused(changes, problem):
     with pytest.raises(ValueError, match=re.escape(problem)):
         ToolTransform(**changes)
 
@@ -145,12 +145,12 @@ def test_changes_that_contradict_each_other_are_refused(changes, problem):
         (b"x", "bytes"),
     ],
 )
-def test_arguments_that_are_no_object_are_refused_by_their_kind(arguments, kind):
+def test_arguments_of_another_type_are_refused_by_type(arguments, kind):
     with pytest.raises(LocalProtocolError, match=f"object or null, got {kind}"):
         check_arguments(arguments)
 
 
-def test_arguments_are_an_object_or_null():
+def test_arguments_must_be_an_object_or_null():
     given = {"a": 1}
     assert check_arguments(None) is None
     assert check_arguments(given) == given
@@ -161,7 +161,7 @@ def test_arguments_are_an_object_or_null():
 
 
 @pytest.mark.system("V16")
-def test_arguments_of_some_names_are_left_out():
+def test_remove_arguments_drops_the_given_names():
     names = ("cwd", "_session")
     assert remove_arguments({"cwd": "/", "a": 1, "_session": {}}, names) == {"a": 1}
     assert remove_arguments({"cwd": "/"}, names) == {}
@@ -172,12 +172,12 @@ def test_arguments_of_some_names_are_left_out():
 
 @pytest.mark.system("A72")
 @pytest.mark.parametrize("schema", [None, {}, []])
-def test_a_tool_without_a_schema_takes_an_object(schema):
+def test_missing_schema_becomes_an_object_schema(schema):
     assert object_schema(schema) == {"type": "object", "properties": {}}
     assert object_schema(SCHEMA) is SCHEMA
 
 
-# One line about a call for whoever is to confirm it...
+# The one-line preview of a call for its confirmation...
 
 
 @pytest.mark.system("V40")
@@ -204,5 +204,5 @@ def test_a_tool_without_a_schema_takes_an_object(schema):
         ({"path": "a" + " " * 400 + "b"}, "a..."),
     ],
 )
-def test_the_most_telling_text_is_shown_on_one_line(arguments, line):
+def test_preview_shows_the_most_relevant_text_on_one_line(arguments, line):
     assert preview(arguments) == line

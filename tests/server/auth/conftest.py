@@ -1,4 +1,4 @@
-"""Lets the tests of authorization find their helpers, and the client's beside them."""
+"""Puts the helpers of these tests, and those of the client's tests, on the path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An MCP server behind uvicorn that wants tokens of a scripted authorization server."""
+"""An MCP server in uvicorn that needs tokens of a scripted authorization server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def json_page(document: Any) -> tuple[int, dict[str, str], bytes]:
 
 
 def introspects(auth: Any) -> None:
-    """Let an authorization server say what it knows of a token."""
+    """Let an authorization server answer introspection requests."""
 
     def introspect(request: Any) -> Any:
         assert request.headers["authorization"].startswith("Basic ")
@@ -34,17 +34,17 @@ def introspects(auth: Any) -> None:
         if token not in auth.live:
             return json_page({"active": False})
         family = next(f for f in auth.families.values() if token in f.access)
-        said = {"active": True, "sub": "ann", "client_id": family.client_id}
-        said |= {"scope": " ".join(auth.live[token]), "aud": family.resource}
+        claims = {"active": True, "sub": "ann", "client_id": family.client_id}
+        claims |= {"scope": " ".join(auth.live[token]), "aud": family.resource}
         if token in auth.bound:
-            said |= {"cnf": {"jkt": auth.bound[token]}}
-        return json_page(said)
+            claims |= {"cnf": {"jkt": auth.bound[token]}}
+        return json_page(claims)
 
     auth.on["/introspect"] = introspect
 
 
 def issues_jwts(auth: Any) -> None:
-    """Let an authorization server give out JWTs, and say where its keys are."""
+    """Let an authorization server issue JWTs, and publish its keys."""
 
     def as_jwt(answer: dict[str, Any]) -> dict[str, Any]:
         opaque = answer.get("access_token")
@@ -76,7 +76,7 @@ def reading(auth: Any) -> JwtVerifier:
 
 
 class Guarded:
-    """What tests look at of a server."""
+    """A server, its URL and the contexts its tool received."""
 
     def __init__(self, url: str, server: mcpwire.Server) -> None:
         self.url = url
@@ -97,10 +97,10 @@ class Guarded:
 
 @contextlib.asynccontextmanager
 async def guarded(auth: Any, verifier: Any, **options: Any) -> AsyncIterator[Guarded]:
-    """Serve a server that wants tokens of `auth`."""
+    """Serve a server that needs tokens of `auth`."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        listening.listen()  # so that nobody need wait for uvicorn
+        listening.listen()  # so that clients can connect before uvicorn runs
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         resource = ResourceServer(
             url,
@@ -114,10 +114,10 @@ async def guarded(auth: Any, verifier: Any, **options: Any) -> AsyncIterator[Gua
         config = uvicorn.Config(
             made.server.asgi(), log_config=None, lifespan="on", ws="none"
         )
-        web = uvicorn.Server(config)
-        serving = asyncio.ensure_future(web._serve([listening]))
+        uvicorn_server = uvicorn.Server(config)
+        serving = asyncio.ensure_future(uvicorn_server._serve([listening]))
         try:
             yield made
         finally:
-            web.should_exit = True
+            uvicorn_server.should_exit = True
             await asyncio.wait_for(serving, BOUND_S)

@@ -1,4 +1,4 @@
-"""An issuer of tests: its keys, its tokens, and what it publishes."""
+"""An issuer for tests: its keys, its tokens and its website."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def encoded(data: bytes) -> str:
 
 
 def sign(header: Any, payload: Any, key: Any, *, by: str | None = None) -> str:
-    """Sign what nobody checks; `by`: another algorithm than the header names."""
+    """Sign anything unchecked; `by`: another algorithm than the header names."""
     parts = [
         encoded(part if isinstance(part, bytes) else json.dumps(part).encode())
         for part in (header, payload)
@@ -45,7 +45,7 @@ def sign(header: Any, payload: Any, key: Any, *, by: str | None = None) -> str:
 
 
 def claims(**members: Any) -> dict[str, Any]:
-    usual = {
+    defaults = {
         "iss": ISSUER,
         "sub": "ann",
         "client_id": "cli",
@@ -53,7 +53,7 @@ def claims(**members: Any) -> dict[str, Any]:
         "exp": NOW + 600,
         "scope": "read write",
     }
-    return {k: v for k, v in (usual | members).items() if v is not None}
+    return {k: v for k, v in (defaults | members).items() if v is not None}
 
 
 def token(key: Any = EC, algorithm: str = "ES256", /, **members: Any) -> str:
@@ -61,14 +61,14 @@ def token(key: Any = EC, algorithm: str = "ES256", /, **members: Any) -> str:
 
 
 class Website:
-    """Answers fetches, and notes them."""
+    """Answers fetches, and records them."""
 
     def __init__(self, pages: dict[str, Any]) -> None:
         self.pages = pages
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
 
     async def __call__(self, step: Any) -> Answer:
-        self.asked.append(step)
+        self.requests.append(step)
         page = self.pages.get(step.url, 404)
         if isinstance(page, Exception):
             raise page
@@ -78,4 +78,4 @@ class Website:
 
     @property
     def urls(self) -> list[str]:
-        return [step.url for step in self.asked]
+        return [step.url for step in self.requests]

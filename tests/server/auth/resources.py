@@ -1,4 +1,4 @@
-"""Resource servers of tests, and what is asked of them."""
+"""Resource servers for tests, and requests to them."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Fields:
 
 
 class Verdicts:
-    """A verifier that says of each token what a test says."""
+    """A verifier with one configured outcome per token."""
 
     def __init__(self, verdicts: dict[str, Any]) -> None:
         self.verdicts = verdicts
-        self.asked: list[str] = []
+        self.tokens: list[str] = []
 
     async def verify(self, token: str) -> Principal:
-        self.asked.append(token)
+        self.tokens.append(token)
         verdict = self.verdicts[token]
         if isinstance(verdict, Exception):
             raise verdict

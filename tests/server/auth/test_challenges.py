@@ -1,4 +1,4 @@
-"""What a server says where a token is missing, wrong, or allows too little."""
+"""Challenges for a missing or invalid token, and for missing scopes."""
 
 import pytest
 from hypothesis import given
@@ -30,13 +30,13 @@ def denial_of(refusal):
         max_size=4,
     )
 )
-def test_what_is_written_is_read_as_it_was(params):
+def test_formatted_challenge_parses_to_the_same_parameters(params):
     (found,) = parse_challenges(format_challenge("Bearer", params))
     assert (found.scheme, dict(found.params)) == ("bearer", params)
 
 
 @given(st.text())
-def test_no_value_ends_the_field_or_begins_another_parameter(value):
+def test_parameter_values_cannot_inject_other_parameters(value):
     written = format_challenge("Bearer", {"scope": value, "error": "invalid_token"})
     assert written.isascii()
     assert written.isprintable()
@@ -45,11 +45,11 @@ def test_no_value_ends_the_field_or_begins_another_parameter(value):
     assert set(found.params) <= {"scope", "error"}
 
 
-def test_a_challenge_of_nothing_is_its_scheme():
+def test_challenge_without_parameters_is_the_scheme():
     assert format_challenge("Bearer", {"scope": None, "error": ""}) == "Bearer"
 
 
-def test_who_shows_what_is_wrong_is_told_a_code_and_always_the_same_words():
+def test_invalid_token_challenge_has_a_fixed_description():
     assert REALM.challenge("invalid_token") == (
         'Bearer error="invalid_token", '
         'error_description="The access token is not valid here", '
@@ -58,18 +58,18 @@ def test_who_shows_what_is_wrong_is_told_a_code_and_always_the_same_words():
 
 
 @pytest.mark.rule("FLOW-26")
-def test_no_challenge_asks_for_refresh_tokens():
+def test_challenge_omits_offline_access():
     realm = Realm(metadata_url=KNOWN, required=("read", "offline_access"))
     assert "offline_access" not in realm.challenge(None, {"offline_access", "write"})
 
 
-def test_both_schemes_are_offered_with_what_each_needs():
+def test_challenge_offers_both_schemes_with_parameters():
     realm = Realm(schemes=("Bearer", "DPoP"), proof_algorithms=("ES256", "RS256"))
     assert realm.challenge() == 'Bearer, DPoP algs="ES256 RS256"'
 
 
 @pytest.mark.rule("FLOW-14", "FLOW-15", "AUTH-14")
-def test_a_missing_scope_is_a_403_that_names_all_that_are_needed():
+def test_missing_scope_is_a_403_with_all_required_scopes():
     principal = Principal(subject="ann", scopes={"read", "b"}, realm=REALM)
     with pytest.raises(ScopeRequired) as caught:
         check_scopes(principal, {"b", "a", "c"})
@@ -87,7 +87,7 @@ def test_a_missing_scope_is_a_403_that_names_all_that_are_needed():
 
 
 @pytest.mark.rule("FLOW-15")
-def test_the_same_need_is_always_named_in_the_same_order():
+def test_scopes_are_named_in_a_fixed_order():
     named = {
         Realm().scopes_for(order) for order in (["c", "a"], ["a", "c"], {"a", "c"})
     }
@@ -95,17 +95,17 @@ def test_the_same_need_is_always_named_in_the_same_order():
 
 
 @pytest.mark.parametrize("needed", [set(), {"a"}, {"a", "b"}])
-def test_who_has_the_scopes_may(needed):
+def test_principal_with_the_scopes_passes(needed):
     check_scopes(Principal(scopes={"a", "b"}), needed)
 
 
-def test_nobody_may_what_needs_nothing_and_no_more():
+def test_missing_principal_passes_only_without_scopes():
     check_scopes(None, frozenset())
     with pytest.raises(ScopeRequired):
         check_scopes(None, {"a"})
 
 
-def test_a_refusal_says_its_status_and_its_fields():
+def test_refusal_has_status_headers_and_error():
     refusal = AuthenticationRefused(
         "no token", status=401, headers=(("www-authenticate", "Bearer"),)
     )

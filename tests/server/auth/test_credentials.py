@@ -1,4 +1,4 @@
-"""What a request shows, and what handlers do not get to see of it."""
+"""Credentials of a request, and their absence from handlers."""
 
 import httpx
 import pytest
@@ -18,7 +18,7 @@ SECRET = "hush-hush"
 
 
 @pytest.mark.case("G13")
-def test_credentials_and_what_is_wrong_with_them_show_no_token():
+def test_credentials_and_their_errors_show_no_token():
     assert SECRET not in repr(Credentials("bearer", SECRET))
     with pytest.raises(MalformedCredentials) as caught:
         read_credentials([f"Bearer {SECRET} {SECRET}"])
@@ -35,12 +35,12 @@ def test_credentials_and_what_is_wrong_with_them_show_no_token():
         (["  dPoP   t\t"], Credentials("dpop", "t")),
     ],
 )
-def test_a_token_is_read_as_rfc_6750_has_it(values, found):
+def test_credentials_are_parsed_per_rfc_6750(values, found):
     assert read_credentials(values) == found
 
 
 @given(st.text(st.characters(max_codepoint=255), max_size=50))
-def test_what_is_read_is_a_token_or_nothing(value):
+def test_parsed_credentials_hold_only_token_characters(value):
     try:
         found = read_credentials([value])
     except MalformedCredentials:
@@ -54,7 +54,7 @@ def test_what_is_read_is_a_token_or_nothing(value):
 @pytest.mark.rule("FLOW-24", "SEC-03")
 @pytest.mark.attack("S08")
 @pytest.mark.case("G01")
-async def test_a_handler_does_not_see_the_fields_with_credentials():
+async def test_credential_headers_are_hidden_from_handlers():
     auth = ResourceServer(
         "https://t/mcp", verifiers=[ApiKeys({SECRET: "ann"}, header="X-API-Key")]
     )
@@ -67,10 +67,10 @@ async def test_a_handler_does_not_see_the_fields_with_credentials():
     secrets = dict.fromkeys(
         ["x-api-key", "cookie", "dpop", "proxy-authorization"], SECRET
     )
-    async with httpx.AsyncClient(transport=AsgiTransport(server.asgi())) as web:
-        target = mcpwire.Http("https://t/mcp", headers=secrets, http_client=web)
+    async with httpx.AsyncClient(transport=AsgiTransport(server.asgi())) as http:
+        target = mcpwire.Http("https://t/mcp", headers=secrets, http_client=http)
         async with mcpwire.Client(target) as client:
-            seen = (await client.call_tool("fields")).structured_content
-    assert "user-agent" in seen
-    assert not secrets.keys() & seen.keys()
-    assert SECRET not in str(seen)
+            visible = (await client.call_tool("fields")).structured_content
+    assert "user-agent" in visible
+    assert not secrets.keys() & visible.keys()
+    assert SECRET not in str(visible)

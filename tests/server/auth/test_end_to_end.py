@@ -1,4 +1,4 @@
-"""Our client logs in to our server, over sockets, and asks for more where it must."""
+"""Our client logs in to our server over sockets, and steps up its scopes."""
 
 import asyncio
 import http.client
@@ -27,9 +27,9 @@ def scopes(auth):
 
 
 async def get(url, path, **headers):
-    """Ask as somebody who is no MCP client; return status, fields and body."""
+    """Send a GET without an MCP client; return status, headers and body."""
 
-    def ask():
+    def fetch():
         connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
         try:
             connection.request("GET", path, headers=headers)
@@ -38,7 +38,7 @@ async def get(url, path, **headers):
         finally:
             connection.close()
 
-    return await asyncio.to_thread(ask)
+    return await asyncio.to_thread(fetch)
 
 
 @pytest.mark.case("G01")
@@ -63,7 +63,7 @@ async def test_a_client_logs_in_and_steps_up(auth, era):
 @pytest.mark.rule("FLOW-24", "SEC-03")
 @pytest.mark.attack("S08")
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_handler_sees_who_asks_and_never_the_token(auth, era, caplog):
+async def test_handler_sees_the_principal_but_not_the_token(auth, era, caplog):
     caplog.set_level("DEBUG")
     issues_jwts(auth)
     async with guarded(auth, reading(auth)) as server:
@@ -78,14 +78,14 @@ async def test_a_handler_sees_who_asks_and_never_the_token(auth, era, caplog):
     assert "eyJ" not in repr(seen.headers) + repr(seen.principal) + repr(seen.request)
     logged = [r for r in caplog.records if r.name.startswith("mcpwire.server")]
     assert "eyJ" not in "".join(record.getMessage() for record in logged)
-    # The JWT was believed by keys that the issuer's metadata led to.
+    # The JWT was verified with keys found through the issuer's metadata.
     assert auth.of("/jwks")
     assert not auth.of("/introspect")
 
 
 @pytest.mark.case("G01")
 @pytest.mark.parametrize("era", ERAS)
-async def test_tokens_are_bound_to_a_key_where_that_is_wanted(auth, era):
+async def test_required_dpop_binds_tokens_to_a_key(auth, era):
     introspects(auth)
     async with guarded(auth, introspecting(auth), dpop="required") as server:
         target = mcpwire.Http(server.url, auth=oauth(dpop=True))
@@ -97,7 +97,7 @@ async def test_tokens_are_bound_to_a_key_where_that_is_wanted(auth, era):
 
 @pytest.mark.rule("FLOW-22")
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_token_that_is_taken_back_is_refreshed(auth, era):
+async def test_revoked_token_is_refreshed(auth, era):
     introspects(auth)
     verifier = introspecting(auth)
     verifier._remember = 0.0
@@ -112,7 +112,7 @@ async def test_a_token_that_is_taken_back_is_refreshed(auth, era):
 
 @pytest.mark.case("G01")
 @pytest.mark.rule("AUTH-03", "AUTH-05", "FLOW-26")
-async def test_the_metadata_stands_at_both_places_for_everybody(auth):
+async def test_metadata_is_served_at_both_well_known_urls(auth):
     options = {"scopes_supported": [READ, WRITE, "offline_access"]}
     async with guarded(auth, introspecting(auth), **options) as server:
         for path in ("", "/mcp"):
@@ -130,15 +130,15 @@ async def test_the_metadata_stands_at_both_places_for_everybody(auth):
 @pytest.mark.case("G01")
 @pytest.mark.rule("AUTH-14", "FLOW-23")
 @pytest.mark.attack("S08")
-async def test_what_is_refused_is_refused_to_every_verb_and_shows_nothing(auth):
+async def test_refused_get_requests_do_not_reveal_the_token(auth):
     introspects(auth)
-    elsewhere = auth.give((READ,))["access_token"]  # for no resource
-    bearer = {"authorization": f"Bearer {elsewhere}"}
+    token = auth.give((READ,))["access_token"]  # without a resource
+    bearer = {"authorization": f"Bearer {token}"}
     async with guarded(auth, introspecting(auth)) as server:
         for path, headers, expected in (
             ("/mcp", {}, 401),
             ("/mcp", bearer, 401),
-            (f"/mcp?access_token={elsewhere}", {}, 400),
+            (f"/mcp?access_token={token}", {}, 400),
             ("/mcp", {"authorization": "Bearer"}, 400),
         ):
             status, fields, body = await get(server.url, path, **headers)
@@ -149,7 +149,7 @@ async def test_what_is_refused_is_refused_to_every_verb_and_shows_nothing(auth):
 
 @pytest.mark.rule("SEC-06", "LHTTP-33")
 @pytest.mark.attack("S09")
-async def test_a_session_is_no_proof_of_anything(auth):
+async def test_session_id_does_not_authenticate_another_user(auth):
     tokens = StaticTokens(
         {name: {"subject": name, "scopes": [READ]} for name in ("ann", "bob")}
     )
@@ -157,22 +157,24 @@ async def test_a_session_is_no_proof_of_anything(auth):
         target = mcpwire.Http(server.url, auth="ann")
         async with mcpwire.Client(target, mode="session") as client:
             assert (await client.call_tool("whoami")).text == "ann"
-            named = {
+            headers = {
                 "mcp-session-id": client.session_id,
                 "accept": "text/event-stream",
                 "authorization": "Bearer bob",
             }
-            stolen = await get(server.url, "/mcp", **named)
+            stolen = await get(server.url, "/mcp", **headers)
             unknown = await get(
-                server.url, "/mcp", **named | {"mcp-session-id": "unknown"}
+                server.url, "/mcp", **headers | {"mcp-session-id": "unknown"}
             )
-            nobodys = await get(server.url, "/mcp", **named | {"authorization": "x"})
+            unauthenticated = await get(
+                server.url, "/mcp", **headers | {"authorization": "x"}
+            )
             assert (await client.call_tool("whoami")).text == "ann"
     assert (stolen[0], stolen[2]) == (unknown[0], unknown[2])
-    assert (stolen[0], nobodys[0]) == (404, 401)
+    assert (stolen[0], unauthenticated[0]) == (404, 401)
 
 
-async def test_an_issuer_that_is_down_is_no_reason_to_log_in(auth):
+async def test_unavailable_issuer_is_a_503_without_a_challenge(auth):
     auth.on["/introspect"] = lambda _: (503, {}, b"")
     async with guarded(auth, introspecting(auth)) as server:
         status, fields, _ = await get(server.url, "/mcp", authorization="Bearer t")

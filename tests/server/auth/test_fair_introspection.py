@@ -1,4 +1,4 @@
-"""Questions to an issuer, divided by client: bad tokens hold up no good one."""
+"""Introspection is shared among clients: bad tokens do not block good ones."""
 
 import asyncio
 import json
@@ -25,10 +25,10 @@ GREEDY, HONEST = "192.0.2.1", "198.51.100.1"
 
 
 class SlowIssuer:
-    """Believes tokens ``good...`` at once, and answers nothing to ``slow...``."""
+    """Accepts tokens ``good...`` at once, and never answers for ``slow...``."""
 
     def __init__(self, failure=None):
-        self.asked = []
+        self.tokens = []
         self.open = 0
         self.is_full = asyncio.Event()
         self.failure = failure
@@ -43,7 +43,7 @@ class SlowIssuer:
 
     async def __call__(self, step):
         token = dict(step.form)["token"]
-        self.asked.append(token)
+        self.tokens.append(token)
         self.open += 1
         if self.open == MAX_OPEN_REQUESTS:
             self.is_full.set()
@@ -54,11 +54,11 @@ class SlowIssuer:
                 await asyncio.Event().wait()
         finally:
             self.open -= 1
-        said = {"active": token.startswith("good"), "sub": token, "aud": RESOURCE}
-        return Answer(200, {}, json.dumps(said).encode())
+        claims = {"active": token.startswith("good"), "sub": token, "aud": RESOURCE}
+        return Answer(200, {}, json.dumps(claims).encode())
 
-    def show(self, token, address):
-        """Begin a request; return a task with its principal's subject or a status."""
+    def authenticate(self, token, address):
+        """Start a request; return a task with its principal's subject or a status."""
 
         async def answer():
             client_address.set(address)
@@ -77,20 +77,20 @@ async def settle():
         await asyncio.sleep(0)
 
 
-async def test_200_slow_tokens_of_one_address_hold_up_no_good_one_of_another():
+async def test_slow_tokens_of_one_address_do_not_block_another():
     issuer = SlowIssuer()
-    bad = [issuer.show(f"slow{number}", GREEDY) for number in range(200)]
+    bad = [issuer.authenticate(f"slow{number}", GREEDY) for number in range(200)]
     await settle()
     assert issuer.open == MAX_OPEN_REQUESTS
-    # The greedy one itself is told to come back.
+    # The greedy client itself is told to retry.
     assert [task.result() for task in bad if task.done()] == [503] * (
         200 - MAX_OPEN_REQUESTS
     )
     found = await asyncio.gather(
-        *(issuer.show(f"good{number}", HONEST) for number in range(3))
+        *(issuer.authenticate(f"good{number}", HONEST) for number in range(3))
     )
     assert found == ["good0", "good1", "good2"]
-    # The oldest question was given up, and its client told to come back.
+    # The oldest request was evicted, and its client told to retry.
     assert await bad[0] == 503
     assert [task.done() for task in bad[1:MAX_OPEN_REQUESTS]] == [False] * (
         MAX_OPEN_REQUESTS - 1
@@ -102,7 +102,7 @@ async def test_200_slow_tokens_of_one_address_hold_up_no_good_one_of_another():
     assert issuer.open == 0
 
 
-async def test_questions_count_for_the_address_of_the_request():
+async def test_introspections_count_for_the_client_address():
     issuer = SlowIssuer()
     app = Server("x", auth=issuer.server).asgi()
     greedy, honest = [
@@ -117,7 +117,7 @@ async def test_questions_count_for_the_address_of_the_request():
             for number in range(MAX_OPEN_REQUESTS)
         ]
         await issuer.is_full.wait()
-        # Let in, and then told that a GET names no session.
+        # Authenticated, then refused because a GET names no session.
         fields = {"authorization": "Bearer good"}
         assert (await honest.get(RESOURCE, headers=fields)).status_code == 400
         assert (await bad[0]).status_code == 503
@@ -127,37 +127,41 @@ async def test_questions_count_for_the_address_of_the_request():
     await app.aclose()
 
 
-async def test_a_question_ends_for_nobody_with_as_many():
+async def test_introspection_is_not_evicted_for_an_equal_client():
     issuer = SlowIssuer()
     half = MAX_OPEN_REQUESTS // 2
-    tasks = [issuer.show(f"slow-g{n}", GREEDY) for n in range(MAX_OPEN_REQUESTS)]
+    tasks = [
+        issuer.authenticate(f"slow-g{n}", GREEDY) for n in range(MAX_OPEN_REQUESTS)
+    ]
     await settle()
-    tasks += [issuer.show(f"slow-h{n}", HONEST) for n in range(half)]
+    tasks += [issuer.authenticate(f"slow-h{n}", HONEST) for n in range(half)]
     await settle()
-    assert [await issuer.show("good", address) for address in (GREEDY, HONEST)] == [
+    assert [
+        await issuer.authenticate("good", address) for address in (GREEDY, HONEST)
+    ] == [
         503,
         503,
     ]
     assert sum(task.done() for task in tasks) == half
     # Addresses of one IPv6 network are one client.
-    assert await issuer.show("good", "2001:db8::1") == "good"
-    tasks.append(issuer.show("slow", "2001:db8::1"))
+    assert await issuer.authenticate("good", "2001:db8::1") == "good"
+    tasks.append(issuer.authenticate("slow", "2001:db8::1"))
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_bad_tokens_do_not_make_good_ones_forgotten():
+async def test_bad_tokens_do_not_evict_good_ones_from_the_cache():
     issuer = SlowIssuer()
-    assert await issuer.show("good", HONEST) == "good"
+    assert await issuer.authenticate("good", HONEST) == "good"
     for number in range(MAX_CACHED_TOKENS + 1):
         with pytest.raises(InvalidToken):
             await issuer.verifier.verify(f"bad{number}")
-    assert await issuer.show("good", HONEST) == "good"
-    assert issuer.asked.count("good") == 1
+    assert await issuer.authenticate("good", HONEST) == "good"
+    assert issuer.tokens.count("good") == 1
 
 
-async def test_a_timeout_of_the_fetch_itself_is_no_eviction():
+async def test_fetch_timeout_and_error_are_raised_unchanged():
     issuer = SlowIssuer(failure=TimeoutError("of its own"))
     with pytest.raises(TimeoutError, match="of its own"):
         await issuer.verifier.verify("t")

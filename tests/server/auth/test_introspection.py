@@ -1,4 +1,4 @@
-"""Asking an issuer about a token, and what its answers mean."""
+"""Token introspection: requests to an issuer and its responses."""
 
 import asyncio
 
@@ -21,8 +21,8 @@ SECRET = "hush-hush"
 ACTIVE = {"active": True, "sub": "ann", "aud": RESOURCE, "scope": "read"}
 
 
-class Asking:
-    """A verifier whose issuer is a website, at a time that a test tells."""
+class Introspection:
+    """A verifier whose issuer is a website, with a settable clock."""
 
     def __init__(self, page, **options):
         self.site = Website({ENDPOINT: page})
@@ -41,9 +41,9 @@ class Asking:
         return asyncio.run(self.verifier.verify(token))
 
 
-def test_the_issuer_says_who_a_token_is_of():
-    said = ACTIVE | {"client_id": "cli", "exp": NOW + 60, "username": "Ann"}
-    found = Asking(said).verify()
+def test_introspection_response_becomes_a_principal():
+    response = ACTIVE | {"client_id": "cli", "exp": NOW + 60, "username": "Ann"}
+    found = Introspection(response).verify()
     assert found == Principal(
         issuer=ISSUER,
         client_id="cli",
@@ -70,16 +70,16 @@ def test_the_issuer_says_who_a_token_is_of():
         {**ACTIVE, "sub": 5},
     ],
 )
-def test_what_the_issuer_does_not_say_is_good_is_not(said):
+def test_inactive_or_invalid_introspection_is_refused(said):
     with pytest.raises(InvalidToken):
-        Asking(said).verify()
+        Introspection(said).verify()
 
 
 @pytest.mark.rule("FLOW-23")
 @pytest.mark.attack("S08")
 @pytest.mark.parametrize("audience", [None, "https://other.example"])
-def test_a_token_of_the_issuer_for_somebody_else_does_not_come_in(audience):
-    server = resource(Asking(ACTIVE | {"aud": audience}).verifier)
+def test_token_for_another_audience_is_refused(audience):
+    server = resource(Introspection(ACTIVE | {"aud": audience}).verifier)
     with pytest.raises(AuthenticationRefused):
         ask(server, authorization="Bearer t")
 
@@ -96,57 +96,57 @@ def test_a_token_of_the_issuer_for_somebody_else_does_not_come_in(audience):
         ({"bearer": SECRET}, (), (("authorization", f"Bearer {SECRET}"),)),
     ],
 )
-def test_who_asks_is_proved(options, form, headers):
-    asking = Asking(ACTIVE, **options)
-    asking.verify("the-token")
-    (question,) = asking.site.asked
+def test_introspection_request_is_authenticated(options, form, headers):
+    introspection = Introspection(ACTIVE, **options)
+    introspection.verify("the-token")
+    (step,) = introspection.site.requests
     hint = ("token_type_hint", "access_token")
-    assert question.form == (("token", "the-token"), hint, *form)
-    assert question.headers == headers
-    assert not question.may_redirect
+    assert step.form == (("token", "the-token"), hint, *form)
+    assert step.headers == headers
+    assert not step.may_redirect
 
 
-def test_a_yes_is_remembered_for_a_moment_and_never_beyond_its_time():
-    asking = Asking(ACTIVE | {"exp": NOW + 20}, leeway=0)
-    first = asking.verify()
-    asking.now += 19
-    assert asking.verify() is first
-    asking.now += 1
+def test_active_token_is_cached_but_not_beyond_its_expiry():
+    introspection = Introspection(ACTIVE | {"exp": NOW + 20}, leeway=0)
+    first = introspection.verify()
+    introspection.now += 19
+    assert introspection.verify() is first
+    introspection.now += 1
     with pytest.raises(InvalidToken):
-        asking.verify()
-    assert len(asking.site.asked) == 2
+        introspection.verify()
+    assert len(introspection.site.requests) == 2
 
 
-def test_a_token_that_is_taken_back_is_good_for_a_minute_at_most():
-    asking = Asking(ACTIVE)
-    asking.verify()
-    asking.site.pages[ENDPOINT] = {"active": False}
-    asking.now += 60
+def test_revoked_token_is_accepted_for_at_most_a_minute():
+    introspection = Introspection(ACTIVE)
+    introspection.verify()
+    introspection.site.pages[ENDPOINT] = {"active": False}
+    introspection.now += 60
     with pytest.raises(InvalidToken):
-        asking.verify()
+        introspection.verify()
 
 
-def test_a_no_is_remembered_for_a_shorter_moment():
-    asking = Asking({"active": False})
+def test_inactive_token_is_cached_for_ten_seconds():
+    introspection = Introspection({"active": False})
     for _ in range(3):
         with pytest.raises(InvalidToken):
-            asking.verify()
-    assert len(asking.site.asked) == 1
-    asking.site.pages[ENDPOINT] = ACTIVE
-    asking.now += 10
-    assert asking.verify().subject == "ann"
+            introspection.verify()
+    assert len(introspection.site.requests) == 1
+    introspection.site.pages[ENDPOINT] = ACTIVE
+    introspection.now += 10
+    assert introspection.verify().subject == "ann"
 
 
 @pytest.mark.parametrize(
     "page", [AuthTemporarilyUnavailable("down"), 503, 401, 302, 404, [], "text"]
 )
-def test_an_answer_that_is_none_says_nothing_of_the_token(page):
-    asking = Asking(page)
+def test_failed_introspection_is_a_503_not_an_invalid_token(page):
+    introspection = Introspection(page)
     with pytest.raises(AuthError) as caught:
-        asking.verify()
+        introspection.verify()
     assert not isinstance(caught.value, InvalidToken)
     with pytest.raises(AuthenticationRefused) as refused:
-        ask(resource(asking.verifier), authorization="Bearer t")
+        ask(resource(introspection.verifier), authorization="Bearer t")
     assert refused.value.http_status == 503
 
 
@@ -160,18 +160,18 @@ def test_an_answer_that_is_none_says_nothing_of_the_token(page):
         {"bearer": "b", "endpoint": "http://login.example/introspect"},
     ],
 )
-def test_what_proves_nothing_or_tells_everybody_is_refused_at_once(options):
+def test_missing_credentials_or_plain_http_are_refused(options):
     endpoint = options.pop("endpoint", ENDPOINT)
     with pytest.raises(ValueError):
         IntrospectionVerifier(endpoint, issuer=ISSUER, **options)
 
 
-def test_http_is_for_who_says_so():
+def test_http_endpoint_needs_allow_insecure():
     place = Http("http://login/introspect", allow_insecure=True)
     assert IntrospectionVerifier(place, issuer=ISSUER, bearer="b")
 
 
 @pytest.mark.case("G13")
-def test_it_shows_no_secret():
-    shown = repr(Asking(ACTIVE).verifier)
+def test_repr_shows_no_secret():
+    shown = repr(Introspection(ACTIVE).verifier)
     assert shown == f"<IntrospectionVerifier at '{ENDPOINT}'>"

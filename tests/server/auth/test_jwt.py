@@ -1,4 +1,4 @@
-"""Which JWTs are believed, and which are not."""
+"""`JwtVerifier`: accepted and refused JWTs, and the choice of keys."""
 
 import asyncio
 import sys
@@ -47,7 +47,7 @@ def refuse(text, **options):
     return str(caught.value)
 
 
-def test_a_token_says_who_it_is_of_and_what_it_allows():
+def test_token_claims_become_a_principal():
     assert verify(token()) == Principal(
         issuer=ISSUER,
         client_id="cli",
@@ -70,19 +70,19 @@ def test_a_token_says_who_it_is_of_and_what_it_allows():
         (ED, "EdDSA"),
     ],
 )
-def test_the_usual_signatures_are_understood(key, algorithm):
+def test_common_signature_algorithms_are_accepted(key, algorithm):
     assert verify(token(key, algorithm), jwks={"keys": [public(key)]}).subject == "ann"
     assert verify(token(key, algorithm), key=public(key)).subject == "ann"
     pem = key.as_pem(private=False).decode()
     assert verify(token(key, algorithm), key=pem).subject == "ann"
 
 
-def test_a_signature_goes_by_both_names_of_its_algorithm():
+def test_ed25519_is_accepted_as_a_name_of_eddsa():
     made = sign({"alg": "Ed25519"}, claims(), ED, by="EdDSA")
     assert verify(made, jwks=KEYS).subject == "ann"
 
 
-def test_a_shared_secret_is_for_who_asks_for_it():
+def test_shared_secret_is_accepted_only_if_configured():
     made = token(SECRET, "HS256")
     assert verify(made, key=SECRET).subject == "ann"
     assert "algorithm is not accepted" in refuse(made, key=SECRET, algorithms=["HS512"])
@@ -102,25 +102,25 @@ FORGED = {
     "a key of its own": sign(
         {"alg": "ES256", "jwk": public(OTHER_EC)}, claims(), OTHER_EC
     ),
-    "a place of keys of its own": sign(
+    "a key URL of its own": sign(
         {"alg": "ES256", "jku": "https://evil.example"}, claims(), OTHER_EC
     ),
-    "what must be understood": sign({"alg": "ES256", "crit": ["x"]}, claims(), EC),
+    "an unknown critical header": sign({"alg": "ES256", "crit": ["x"]}, claims(), EC),
     "a payload that is not encoded": sign({"alg": "ES256", "b64": False}, claims(), EC),
     "an ID-JAG": sign({"alg": "ES256", "typ": "oauth-id-jag+jwt"}, claims(), EC),
-    "a type that is no text": sign({"alg": "ES256", "typ": 1}, claims(), EC),
+    "a type that is not a string": sign({"alg": "ES256", "typ": 1}, claims(), EC),
     "no algorithm": sign({}, claims(), EC, by="ES256"),
-    "a key's name that is no text": sign({"alg": "ES256", "kid": 1}, claims(), EC),
+    "a key id that is not a string": sign({"alg": "ES256", "kid": 1}, claims(), EC),
     "encrypted": "a.b.c.d.e",
     "one part": "abc",
     "padding": token() + "=",
     "a space": token() + " ",
     "no JSON": sign({"alg": "ES256"}, b"{", EC),
     "no object": sign({"alg": "ES256"}, [], EC),
-    "a time without end": sign(
+    "an infinite expiry": sign(
         {"alg": "ES256"}, b'{"iss":"%s","exp":1e999}' % ISSUER.encode(), EC
     ),
-    "a header that is no object": sign(b"[]", {}, None) + "AA",
+    "a header that is not an object": sign(b"[]", {}, None) + "AA",
     "no Base64": "a.b.c",
     "an altered payload": ".".join(
         [token().split(".")[0], encoded(b'{"sub":"eve"}'), token().split(".")[2]]
@@ -131,7 +131,7 @@ FORGED = {
 @pytest.mark.case("G01")
 @pytest.mark.rule("FLOW-22")
 @pytest.mark.parametrize("text", FORGED.values(), ids=FORGED)
-def test_what_the_issuer_has_not_signed_is_not_believed(text):
+def test_forged_or_malformed_token_is_refused(text):
     assert text not in refuse(text)
 
 
@@ -139,36 +139,36 @@ UNSOUND = {
     "another issuer": {"iss": "https://other.example"},
     "an issuer with a slash": {"iss": ISSUER + "/"},
     "no issuer": {"iss": None},
-    "over": {"exp": NOW - 30},
-    "never over": {"exp": None},
-    "over at no time": {"exp": "tomorrow"},
-    "over at a truth": {"exp": True},
-    "not yet": {"nbf": NOW + 31},
-    "for nobody": {"aud": None},
-    "for nobody at all": {"aud": []},
-    "for a number": {"aud": 5},
-    "for numbers": {"aud": [RESOURCE, 5]},
-    "of a number": {"sub": 5},
-    "with scopes that are none": {"scope": 5},
+    "expired": {"exp": NOW - 30},
+    "without an expiry": {"exp": None},
+    "with a malformed expiry": {"exp": "tomorrow"},
+    "with a boolean expiry": {"exp": True},
+    "not yet valid": {"nbf": NOW + 31},
+    "without an audience": {"aud": None},
+    "with an empty audience": {"aud": []},
+    "with a number as audience": {"aud": 5},
+    "with numbers in the audience": {"aud": [RESOURCE, 5]},
+    "with a number as subject": {"sub": 5},
+    "with malformed scopes": {"scope": 5},
 }
 
 
 @pytest.mark.case("G01")
 @pytest.mark.rule("FLOW-22")
 @pytest.mark.parametrize("members", UNSOUND.values(), ids=UNSOUND)
-def test_what_is_signed_may_be_wrong_all_the_same(members):
+def test_signed_token_with_invalid_claims_is_refused(members):
     refuse(token(**members))
 
 
 @pytest.mark.parametrize("members", [{"exp": NOW - 29}, {"nbf": NOW + 30}])
-def test_clocks_may_differ_a_little(members):
+def test_leeway_tolerates_clock_differences(members):
     assert verify(token(**members)).subject == "ann"
     refuse(token(**members), leeway=0)
 
 
 @pytest.mark.rule("FLOW-23")
 @pytest.mark.attack("S08")
-def test_a_verifier_may_want_an_audience_of_its_own():
+def test_audience_option_restricts_tokens():
     assert verify(token(aud=["urn:a", RESOURCE]), audience="urn:a").subject == "ann"
     assert verify(token(aud="urn:a"), audience=["urn:a", "urn:b"]).subject == "ann"
     assert "another server" in refuse(token(), audience="urn:a")
@@ -186,40 +186,40 @@ def test_a_verifier_may_want_an_audience_of_its_own():
         ({"scope": 'a "b'}, {"a"}),
     ],
 )
-def test_scopes_are_understood_as_issuers_spell_them(members, scopes):
+def test_scope_and_scp_claims_are_read(members, scopes):
     assert verify(token(**members)).scopes == scopes
 
 
-def test_a_client_is_understood_as_issuers_name_it():
+def test_azp_claim_is_read_as_the_client_id():
     assert verify(token(client_id=None, azp="web")).client_id == "web"
 
 
-# Which key...
+# Choice of keys...
 
 
-def test_a_named_key_is_the_one_that_counts():
+def test_key_id_selects_the_key():
     named = sign({"alg": "ES256", "kid": "a"}, claims(), EC)
     assert verify(named, jwks=KEYS).subject == "ann"
     refuse(sign({"alg": "ES256", "kid": "z"}, claims(), EC), jwks=KEYS)
 
 
-def test_the_name_of_the_only_key_does_not_matter():
+def test_key_id_is_ignored_with_a_single_key():
     named = sign({"alg": "ES256", "kid": "z"}, claims(), EC)
     assert verify(named, key=public(EC, kid="a")).subject == "ann"
 
 
-def test_a_key_for_one_algorithm_is_for_no_other():
+def test_key_with_an_algorithm_is_used_for_that_one_only():
     keys = {"keys": [public(RSA, alg="PS256")]}
     assert verify(token(RSA, "PS256"), jwks=keys).subject == "ann"
     refuse(token(RSA, "RS256"), jwks=keys)
 
 
-def test_which_algorithms_are_taken_can_be_narrowed():
+def test_algorithms_option_restricts_tokens():
     assert verify(token(), algorithms="ES256").subject == "ann"
     assert "algorithm is not accepted" in refuse(token(), algorithms=["RS256", "ES384"])
 
 
-def test_keys_that_check_nothing_are_passed_over():
+def test_unusable_keys_in_a_key_set_are_ignored():
     keys = [
         "text",
         {},
@@ -237,23 +237,23 @@ def test_keys_that_check_nothing_are_passed_over():
     refuse(token(OTHER_EC), jwks={"keys": keys})
 
 
-def test_a_private_key_among_the_keys_checks_like_its_public_half():
+def test_private_key_in_a_key_set_verifies_like_a_public_one():
     private = EC.as_dict(private=True) | {"key_ops": ["sign"]}
     assert verify(token(), jwks={"keys": [private]}).subject == "ann"
 
 
-def test_a_library_that_chokes_on_a_signature_has_not_checked_it(monkeypatch):
-    def choke(*_):
+def test_error_of_the_crypto_library_refuses_the_token(monkeypatch):
+    def fail(*_):
         raise ValueError(SECRET)
 
-    monkeypatch.setattr(JWSRegistry.algorithms["ES256"], "verify", choke)
+    monkeypatch.setattr(JWSRegistry.algorithms["ES256"], "verify", fail)
     assert "signature" in refuse(token())
 
 
-# Remembering...
+# The cache...
 
 
-def test_a_token_is_checked_once_and_good_until_its_time():
+def test_verified_token_is_cached_until_it_expires():
     now = [NOW]
     made = JwtVerifier(ISSUER, key=public(EC), clock=lambda: now[0], leeway=0)
     text = token(exp=NOW + 20)
@@ -264,7 +264,7 @@ def test_a_token_is_checked_once_and_good_until_its_time():
         asyncio.run(made.verify(text))
 
 
-def test_what_is_remembered_is_checked_again_after_a_while():
+def test_cached_token_is_verified_again_after_a_minute():
     now = [NOW]
     made = JwtVerifier(ISSUER, key=public(EC), clock=lambda: now[0])
     text = token()
@@ -273,7 +273,7 @@ def test_what_is_remembered_is_checked_again_after_a_while():
     assert asyncio.run(made.verify(text)) is not first
 
 
-# How it is made...
+# Options...
 
 
 @pytest.mark.parametrize(
@@ -295,24 +295,24 @@ def test_what_is_remembered_is_checked_again_after_a_while():
         {"jwks_uri": "http://login.example/keys"},
     ],
 )
-def test_what_cannot_be_sound_is_refused_at_once(options):
+def test_unsound_verifier_options_are_refused(options):
     with pytest.raises(ValueError):
         verifier(**options)
 
 
-def test_http_is_for_this_machine_or_for_who_says_so():
+def test_http_is_allowed_on_loopback_or_with_allow_insecure():
     assert verifier(jwks_uri="http://127.0.0.1:9/keys")
     assert verifier(jwks_uri=Http("http://login/keys", allow_insecure=True))
 
 
-def test_without_joserfc_one_sentence_says_what_to_install(monkeypatch):
+def test_missing_joserfc_error_names_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "joserfc", None)
     with pytest.raises(LocalProtocolError, match=r"pip install joserfc$"):
         verifier()
 
 
 @pytest.mark.case("G13")
-def test_neither_tokens_nor_keys_are_shown():
+def test_repr_of_tokens_and_keys_shows_no_secret():
     text = token(email="hush-hush")
     parts = read_signed_token(text)
     assert "hush-hush" not in repr(parts)
@@ -321,15 +321,15 @@ def test_neither_tokens_nor_keys_are_shown():
 
 
 @pytest.mark.case("G13")
-def test_it_shows_its_issuer_and_no_key():
+def test_verifier_repr_shows_the_issuer_but_no_key():
     shown = repr(verifier(key=SECRET))
     assert shown == f"<JwtVerifier of '{ISSUER}'>"
 
 
 @given(st.text(max_size=40), st.integers(0, 400), st.characters())
-def test_no_other_text_is_believed(text, index, character):
-    good = token()
-    changed = good[:index] + character + good[index + 1 :]
-    for wrong in (text, changed, good[:index]):
-        if wrong != good:
+def test_random_or_altered_token_is_refused(text, index, character):
+    valid = token()
+    changed = valid[:index] + character + valid[index + 1 :]
+    for wrong in (text, changed, valid[:index]):
+        if wrong != valid:
             refuse(wrong)

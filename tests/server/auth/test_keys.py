@@ -1,4 +1,4 @@
-"""How the keys of an issuer are found, kept and renewed."""
+"""Discovery, caching and renewal of the keys of an issuer."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from mcpwire.errors import AuthError
 from mcpwire.server.auth import InvalidToken, JwtVerifier
 from mcpwire.server.auth.verifiers import FixedKeys, IssuerKeys, check_endpoint
 
-PLACE = "https://keys.example/jwks"
+JWKS_URL = "https://keys.example/jwks"
 OAUTH = ISSUER + "/.well-known/oauth-authorization-server"
 OPENID = ISSUER + "/.well-known/openid-configuration"
 DOWN = AuthTemporarilyUnavailable("down")
@@ -21,13 +21,13 @@ def jwks(**keys):
     return {"keys": [public(key, kid=kid) for kid, key in keys.items()]}
 
 
-class Believing:
-    """A verifier whose keys come from a website, at a time that a test tells."""
+class JwtSetup:
+    """A verifier whose keys come from a website, with a settable clock."""
 
-    def __init__(self, pages, *, place=PLACE):
+    def __init__(self, pages, *, place=JWKS_URL):
         self.site = Website(pages)
         self.now = NOW
-        self.verifier = JwtVerifier(ISSUER, jwks_uri=PLACE, clock=lambda: self.now)
+        self.verifier = JwtVerifier(ISSUER, jwks_uri=JWKS_URL, clock=lambda: self.now)
         where = None if place is None else check_endpoint(place, "the keys")
         self.keys = IssuerKeys(ISSUER, where, fetch=self.site)
         self.verifier._keys = self.keys
@@ -38,165 +38,161 @@ class Believing:
 
 
 @pytest.fixture
-def believing():
+def setup():
     """Give a verifier that has fetched its keys."""
-    made = Believing({PLACE: jwks(a=EC)})
+    made = JwtSetup({JWKS_URL: jwks(a=EC)})
     made.verify()
     return made
 
 
 @pytest.mark.parametrize(("seconds", "times"), [(3_599, 1), (3_600, 2)])
-def test_keys_are_fetched_once_and_kept_until_they_are_old(believing, seconds, times):
-    believing.now += seconds
-    believing.verify(exp=believing.now + 60)
-    assert believing.site.urls == [PLACE] * times
-    assert not believing.site.asked[0].may_redirect
+def test_keys_are_cached_until_they_expire(setup, seconds, times):
+    setup.now += seconds
+    setup.verify(exp=setup.now + 60)
+    assert setup.site.urls == [JWKS_URL] * times
+    assert not setup.site.requests[0].may_redirect
 
 
-def test_a_key_that_is_not_known_is_looked_for(believing):
-    believing.site.pages[PLACE] = jwks(b=OTHER_EC)
-    believing.now += 30
-    assert believing.verify("b", OTHER_EC).subject == "ann"
-    assert len(believing.site.asked) == 2
+def test_unknown_key_id_refetches_the_keys(setup):
+    setup.site.pages[JWKS_URL] = jwks(b=OTHER_EC)
+    setup.now += 30
+    assert setup.verify("b", OTHER_EC).subject == "ann"
+    assert len(setup.site.requests) == 2
 
 
-def test_a_key_that_took_the_name_of_another_is_looked_for(believing):
-    believing.site.pages[PLACE] = jwks(a=OTHER_EC)
-    believing.now += 30
-    assert believing.verify("a", OTHER_EC).subject == "ann"
+def test_replaced_key_with_the_same_id_refetches_the_keys(setup):
+    setup.site.pages[JWKS_URL] = jwks(a=OTHER_EC)
+    setup.now += 30
+    assert setup.verify("a", OTHER_EC).subject == "ann"
 
 
-def test_keys_that_are_taken_back_take_back_what_is_remembered(believing):
-    believing.verify()
-    believing.site.pages[PLACE] = jwks(b=OTHER_EC)
-    believing.now += 30
-    believing.verify("b", OTHER_EC)
+def test_removed_key_invalidates_remembered_tokens(setup):
+    setup.verify()
+    setup.site.pages[JWKS_URL] = jwks(b=OTHER_EC)
+    setup.now += 30
+    setup.verify("b", OTHER_EC)
     with pytest.raises(InvalidToken):
-        believing.verify()
+        setup.verify()
 
 
 @pytest.mark.attack("S08")
-def test_names_of_keys_that_nobody_knows_do_not_flood_the_issuer():
-    believing = Believing({PLACE: jwks(a=EC)})
+def test_unknown_key_ids_do_not_flood_the_issuer():
+    setup = JwtSetup({JWKS_URL: jwks(a=EC)})
     for number in range(20):
         with pytest.raises(InvalidToken):
-            believing.verify(f"unknown-{number}", OTHER_EC)
-    assert len(believing.site.asked) == 1
+            setup.verify(f"unknown-{number}", OTHER_EC)
+    assert len(setup.site.requests) == 1
 
 
-def test_an_issuer_that_is_down_is_left_alone_for_a_while():
-    believing = Believing({PLACE: DOWN})
+def test_failed_key_fetch_is_not_retried_at_once():
+    setup = JwtSetup({JWKS_URL: DOWN})
     for _ in range(3):
         with pytest.raises(AuthTemporarilyUnavailable):
-            believing.verify()
-    assert len(believing.site.asked) == 1
-    believing.site.pages[PLACE] = jwks(a=EC)
-    believing.now += 30
-    assert believing.verify().subject == "ann"
+            setup.verify()
+    assert len(setup.site.requests) == 1
+    setup.site.pages[JWKS_URL] = jwks(a=EC)
+    setup.now += 30
+    assert setup.verify().subject == "ann"
 
 
 @pytest.mark.parametrize("page", [DOWN, 404, 302, 503, {"keys": 5}, []])
-def test_the_keys_of_before_are_good_for_a_day_where_there_are_no_others(
-    believing, page
-):
-    believing.site.pages[PLACE] = page
+def test_previous_keys_are_used_for_a_day_after_failures(setup, page):
+    setup.site.pages[JWKS_URL] = page
     for hours in (1, 2, 23):
-        believing.now = NOW + hours * 3_600
-        assert believing.verify(exp=believing.now + 60).subject == "ann"
-    believing.now = NOW + 24 * 3_600
+        setup.now = NOW + hours * 3_600
+        assert setup.verify(exp=setup.now + 60).subject == "ann"
+    setup.now = NOW + 24 * 3_600
     with pytest.raises(AuthError):
-        believing.verify(exp=believing.now + 60)
+        setup.verify(exp=setup.now + 60)
 
 
-def test_requests_at_once_ask_once():
-    believing = Believing({PLACE: jwks(a=EC)})
+def test_concurrent_requests_fetch_the_keys_once():
+    setup = JwtSetup({JWKS_URL: jwks(a=EC)})
     arrived = asyncio.Event()
-    fetch = believing.keys._fetch
+    fetch = setup.keys._fetch
 
     async def slow(step):
         await arrived.wait()
         return await fetch(step)
 
-    believing.keys._fetch = slow
+    setup.keys._fetch = slow
 
     async def main():
         made = sign({"alg": "ES256", "kid": "a"}, claims(), EC)
-        waiting = [
-            asyncio.ensure_future(believing.verifier.verify(made)) for _ in range(5)
-        ]
-        await asyncio.sleep(0)  # all of them begin
+        waiting = [asyncio.ensure_future(setup.verifier.verify(made)) for _ in range(5)]
+        await asyncio.sleep(0)  # all of them start
         arrived.set()
         return await asyncio.gather(*waiting)
 
     assert len(asyncio.run(main())) == 5
-    assert len(believing.site.asked) == 1
+    assert len(setup.site.requests) == 1
 
 
-def test_one_request_waits_for_newer_keys_and_no_other(believing):
-    believing.now += 3_600
-    goes_on = asyncio.Event()
+def test_only_one_request_waits_for_renewed_keys(setup):
+    setup.now += 3_600
+    release = asyncio.Event()
 
-    async def never(step):
-        await goes_on.wait()
-        return await believing.site(step)
+    async def blocked_fetch(step):
+        await release.wait()
+        return await setup.site(step)
 
-    believing.keys._fetch = never
-    head, said = {"alg": "ES256", "kid": "a"}, claims(exp=believing.now + 60)
+    setup.keys._fetch = blocked_fetch
+    head, token_claims = {"alg": "ES256", "kid": "a"}, claims(exp=setup.now + 60)
 
     async def main():
         first = asyncio.ensure_future(
-            believing.verifier.verify(sign(head, said | {"jti": "1"}, EC))
+            setup.verifier.verify(sign(head, token_claims | {"jti": "1"}, EC))
         )
-        await asyncio.sleep(0)  # it begins
-        second = await believing.verifier.verify(sign(head, said | {"jti": "2"}, EC))
+        await asyncio.sleep(0)  # it starts
+        second = await setup.verifier.verify(
+            sign(head, token_claims | {"jti": "2"}, EC)
+        )
         assert not first.done()
-        goes_on.set()
+        release.set()
         return second, await first
 
     assert len(asyncio.run(main())) == 2
 
 
-def test_requests_with_unknown_keys_at_once_ask_once(believing):
-    believing.site.pages[PLACE] = jwks(b=OTHER_EC)
-    believing.now += 30
+def test_concurrent_unknown_keys_are_fetched_once(setup):
+    setup.site.pages[JWKS_URL] = jwks(b=OTHER_EC)
+    setup.now += 30
 
     async def main():
         made = sign({"alg": "ES256", "kid": "b"}, claims(), OTHER_EC)
-        return await asyncio.gather(
-            *(believing.verifier.verify(made) for _ in range(5))
-        )
+        return await asyncio.gather(*(setup.verifier.verify(made) for _ in range(5)))
 
     assert len(asyncio.run(main())) == 5
-    assert len(believing.site.asked) == 2
+    assert len(setup.site.requests) == 2
 
 
-# Where the issuer's metadata says...
+# The URL in the issuer's metadata...
 
 
 @pytest.mark.parametrize("page", [OAUTH, OPENID])
-def test_the_metadata_of_the_issuer_says_where_its_keys_are(page):
-    metadata = {"issuer": ISSUER, "jwks_uri": PLACE}
-    believing = Believing({page: metadata, PLACE: jwks(a=EC)}, place=None)
-    assert believing.verify().subject == "ann"
-    assert believing.site.urls[-2:] == [page, PLACE]
-    believing.now += 3_600
-    believing.verify(exp=believing.now + 60)
-    assert believing.site.urls[-2:] == [PLACE, PLACE]
+def test_key_url_comes_from_the_issuer_metadata(page):
+    metadata = {"issuer": ISSUER, "jwks_uri": JWKS_URL}
+    setup = JwtSetup({page: metadata, JWKS_URL: jwks(a=EC)}, place=None)
+    assert setup.verify().subject == "ann"
+    assert setup.site.urls[-2:] == [page, JWKS_URL]
+    setup.now += 3_600
+    setup.verify(exp=setup.now + 60)
+    assert setup.site.urls[-2:] == [JWKS_URL, JWKS_URL]
 
 
-def test_an_issuer_may_move_its_keys():
-    metadata = {"issuer": ISSUER, "jwks_uri": PLACE}
-    believing = Believing({OAUTH: metadata, PLACE: jwks(a=EC)}, place=None)
-    believing.verify()
-    there = "https://keys.example/new"
-    believing.site.pages = {
-        OAUTH: metadata | {"jwks_uri": there},
-        there: jwks(b=OTHER_EC),
+def test_moved_key_url_is_followed():
+    metadata = {"issuer": ISSUER, "jwks_uri": JWKS_URL}
+    setup = JwtSetup({OAUTH: metadata, JWKS_URL: jwks(a=EC)}, place=None)
+    setup.verify()
+    new_url = "https://keys.example/new"
+    setup.site.pages = {
+        OAUTH: metadata | {"jwks_uri": new_url},
+        new_url: jwks(b=OTHER_EC),
     }
-    believing.now += 3_600
-    believing.verify(exp=believing.now + 60)  # by the keys of before
-    believing.now += 30
-    assert believing.verify("b", OTHER_EC, exp=believing.now + 60).subject == "ann"
+    setup.now += 3_600
+    setup.verify(exp=setup.now + 60)  # with the previous keys
+    setup.now += 30
+    assert setup.verify("b", OTHER_EC, exp=setup.now + 60).subject == "ann"
 
 
 @pytest.mark.parametrize(
@@ -205,22 +201,22 @@ def test_an_issuer_may_move_its_keys():
         404,
         {"issuer": ISSUER},
         {"issuer": ISSUER, "jwks_uri": 5},
-        {"issuer": ISSUER + "/", "jwks_uri": PLACE},
+        {"issuer": ISSUER + "/", "jwks_uri": JWKS_URL},
     ],
 )
-def test_metadata_of_another_issuer_or_without_keys_leads_nowhere(metadata):
-    believing = Believing({OAUTH: metadata, PLACE: jwks(a=EC)}, place=None)
+def test_metadata_of_another_issuer_or_without_keys_is_refused(metadata):
+    setup = JwtSetup({OAUTH: metadata, JWKS_URL: jwks(a=EC)}, place=None)
     with pytest.raises(DiscoveryError):
-        believing.verify()
-    assert PLACE not in believing.site.urls
+        setup.verify()
+    assert JWKS_URL not in setup.site.urls
 
 
-def test_given_keys_never_change():
+def test_fixed_keys_are_never_renewed():
     keys = FixedKeys([])
     assert asyncio.run(keys.find(None, "ES256", NOW)) == []
     assert not asyncio.run(keys.renew(NOW))
 
 
-def test_a_token_without_a_named_key_is_tried_with_those_of_its_kind():
-    believing = Believing({PLACE: jwks(a=OTHER_EC, b=EC)})
-    assert asyncio.run(believing.verifier.verify(token())).subject == "ann"
+def test_token_without_a_key_id_is_tried_with_matching_keys():
+    setup = JwtSetup({JWKS_URL: jwks(a=OTHER_EC, b=EC)})
+    assert asyncio.run(setup.verifier.verify(token())).subject == "ann"

@@ -1,4 +1,4 @@
-"""A server is no way to get tokens: it sends nobody on, and vouches for nobody."""
+"""A resource server has no authorization endpoints and redirects to none."""
 
 import httpx
 import pytest
@@ -26,7 +26,7 @@ ISSUER = "https://login.example"
         "/.well-known/openid-configuration",
     ],
 )
-async def test_nothing_stands_between_a_client_and_who_gives_tokens(verb, path):
+async def test_authorization_endpoints_are_not_served(verb, path):
     auth = mcpwire.ResourceServer(
         RESOURCE,
         authorization_servers=[ISSUER],

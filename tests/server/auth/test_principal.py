@@ -1,4 +1,4 @@
-"""Who a request comes from: what tells principals apart, and what they show."""
+"""Principals: their keys, comparison and repr."""
 
 import attrs
 import pytest
@@ -10,24 +10,24 @@ SECRET = "hush-hush"
 
 
 @pytest.mark.case("G13")
-def test_a_principal_shows_no_claims():
+def test_repr_of_a_principal_omits_claims():
     principal = Principal(subject="ann", claims={"email": SECRET})
     assert SECRET not in repr(principal) + str(principal)
 
 
-def test_its_key_is_issuer_client_and_subject_whatever_the_token_allows():
+def test_key_is_issuer_client_and_subject():
     one = Principal(issuer="i", client_id="c", subject="s", scopes={"a"}, expires_at=1)
     assert one.key == ("i", "c", "s")
     assert attrs.evolve(one, scopes={"b"}, expires_at=2).key == one.key
 
 
 @pytest.mark.parametrize("name", ["issuer", "client_id", "subject"])
-def test_who_differs_in_one_of_the_three_is_somebody_else(name):
+def test_key_differs_if_one_of_the_three_fields_differs(name):
     one = Principal(issuer="i", client_id="c", subject="s")
     assert attrs.evolve(one, **{name: "x"}).key != one.key
 
 
-def test_claims_cannot_be_changed_and_are_no_part_of_comparing():
+def test_claims_are_immutable_and_ignored_in_comparison():
     given = {"a": 1}
     principal = Principal(claims=given)
     given["a"] = 2
@@ -39,12 +39,12 @@ def test_claims_cannot_be_changed_and_are_no_part_of_comparing():
 
 
 @pytest.mark.parametrize("name", ["scopes", "audience"])
-def test_a_text_is_no_collection_of_scopes(name):
+def test_string_for_scopes_or_audience_is_refused(name):
     with pytest.raises(ValueError, match="collections"):
         Principal(**{name: "read write"})
 
 
-def test_the_package_gives_out_its_names_and_no_others():
+def test_package_exports_only_its_public_names():
     assert {name: getattr(auth, name).__name__ for name in dir(auth)} == {
         name: name for name in auth.__all__
     }

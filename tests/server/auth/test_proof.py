@@ -1,4 +1,4 @@
-"""Tokens that are bound to a key, and the proofs that go with them (RFC 9449)."""
+"""Tokens bound to a key, and their DPoP proofs (RFC 9449)."""
 
 import hashlib
 
@@ -23,16 +23,16 @@ TOKEN = "the-token"
 ATH = encoded(hashlib.sha256(TOKEN.encode()).digest())
 
 
-def owned(key=EC, **members):
+def verifier_for(key=EC, **members):
     cnf = {"cnf": {"jkt": key.thumbprint()}}
     return Verdicts({TOKEN: principal(claims=cnf, **members)})
 
 
 def proof(key=EC, *, header=None, **claims):
-    usual = {"htm": "POST", "htu": RESOURCE, "iat": NOW, "jti": "one", "ath": ATH}
-    said = {k: v for k, v in (usual | claims).items() if v is not None}
+    defaults = {"htm": "POST", "htu": RESOURCE, "iat": NOW, "jti": "one", "ath": ATH}
+    proof_claims = {k: v for k, v in (defaults | claims).items() if v is not None}
     head = {"typ": "dpop+jwt", "alg": "ES256", "jwk": public(key)}
-    return sign(head | (header or {}), said, key, by="ES256")
+    return sign(head | (header or {}), proof_claims, key, by="ES256")
 
 
 def refusal(server, **fields):
@@ -41,8 +41,8 @@ def refusal(server, **fields):
     return caught.value
 
 
-def bound(**options):
-    return resource(owned(), **({"dpop": True} | options))
+def dpop_server(**options):
+    return resource(verifier_for(), **({"dpop": True} | options))
 
 
 @pytest.mark.case("G01")
@@ -50,15 +50,15 @@ def bound(**options):
     ("key", "algorithm"),
     [(EC, "ES256"), (P384, "ES384"), (RSA, "RS256"), (RSA, "PS256"), (ED, "EdDSA")],
 )
-def test_who_has_the_key_comes_in_whatever_kind_it_is(key, algorithm):
+def test_proof_with_any_key_type_is_accepted(key, algorithm):
     head = {"typ": "dpop+jwt", "alg": algorithm, "jwk": public(key)}
     claims = {"htm": "POST", "htu": RESOURCE, "iat": NOW, "jti": "one", "ath": ATH}
-    server = resource(owned(key), dpop=True)
+    server = resource(verifier_for(key), dpop=True)
     made = sign(head, claims, key)
     assert ask(server, authorization=f"DPoP {TOKEN}", dpop=made).subject == "ann"
 
 
-def test_the_proofs_of_our_own_client_are_good():
+def test_proof_of_the_mcpwire_client_is_accepted():
     key = generate_proof_key()
     prover = Prover(key)
     made = prover.proof("POST", RESOURCE + "?a=b", now=NOW, jti="x", access_token=TOKEN)
@@ -79,9 +79,9 @@ WRONG = {
     "of no request": proof(htu=None),
     "too old": proof(iat=NOW - 61),
     "too early": proof(iat=NOW + 61),
-    "of no time": proof(iat=None),
+    "without a time": proof(iat=None),
     "of a text for a time": proof(iat=str(NOW)),
-    "of an endless time": proof(iat=1e300),
+    "with an infinite time": proof(iat=1e300),
     "with no id": proof(jti=None),
     "with an empty id": proof(jti=""),
     "with a number for an id": proof(jti=5),
@@ -90,9 +90,9 @@ WRONG = {
     "of no token": proof(ath=None),
     "of another kind of signature": proof(header={"alg": "RS256"}),
     "of another type": proof(header={"typ": "JWT"}),
-    "that shows no key": proof(header={"jwk": None}),
-    "that shows a key that is none": proof(header={"jwk": {"kty": "EC"}}),
-    "that shows its private key": proof(header={"jwk": EC.as_dict(private=True)}),
+    "without a key": proof(header={"jwk": None}),
+    "with a malformed key": proof(header={"jwk": {"kty": "EC"}}),
+    "with its private key": proof(header={"jwk": EC.as_dict(private=True)}),
     "with a shared secret": sign(
         {"typ": "dpop+jwt", "alg": "HS256", "jwk": {"kty": "oct", "k": "AA"}}, {}, b"\0"
     ),
@@ -107,14 +107,14 @@ WRONG = {
 
 @pytest.mark.case("G01")
 @pytest.mark.parametrize("shown", WRONG.values(), ids=WRONG)
-def test_a_proof_that_proves_nothing_lets_nobody_in(shown):
-    refused = refusal(bound(), authorization=f"DPoP {TOKEN}", dpop=shown)
+def test_invalid_proof_is_refused(shown):
+    refused = refusal(dpop_server(), authorization=f"DPoP {TOKEN}", dpop=shown)
     assert (refused.http_status, refused.error) == (401, "invalid_dpop_proof")
     assert 'error="invalid_dpop_proof"' in refused.http_headers[0][1]
 
 
-def test_a_proof_is_good_once():
-    server, made = bound(), proof()
+def test_proof_cannot_be_replayed():
+    server, made = dpop_server(), proof()
     ask(server, authorization=f"DPoP {TOKEN}", dpop=made)
     refused = refusal(server, authorization=f"DPoP {TOKEN}", dpop=made)
     assert refused.error == "invalid_dpop_proof"
@@ -123,8 +123,10 @@ def test_a_proof_is_good_once():
 
 
 @pytest.mark.parametrize("dpop", [False, True, "required"])
-def test_a_bound_token_is_nothing_without_its_proof(dpop):
-    refused = refusal(resource(owned(), dpop=dpop), authorization=f"Bearer {TOKEN}")
+def test_bound_token_without_a_proof_is_refused(dpop):
+    refused = refusal(
+        resource(verifier_for(), dpop=dpop), authorization=f"Bearer {TOKEN}"
+    )
     assert (refused.http_status, refused.error) == (401, "invalid_token")
 
 
@@ -142,13 +144,13 @@ def test_a_bound_token_is_nothing_without_its_proof(dpop):
         (False, "Bearer", {"cnf": {}}),
     ],
 )
-def test_a_token_is_sent_as_it_was_given_out_and_as_is_taken_here(dpop, scheme, claims):
+def test_token_with_the_wrong_scheme_or_binding_is_refused(dpop, scheme, claims):
     server = resource(Verdicts({TOKEN: principal(claims=claims)}), dpop=dpop)
     refused = refusal(server, authorization=f"{scheme} {TOKEN}", dpop=proof())
     assert (refused.http_status, refused.error) == (401, "invalid_token")
 
 
-def test_tokens_that_are_bound_to_nothing_are_taken_beside_those_that_are():
+def test_unbound_bearer_token_is_accepted_with_dpop_enabled():
     server = resource(Verdicts({TOKEN: principal()}), dpop=True)
     assert ask(server, authorization=f"Bearer {TOKEN}").subject == "ann"
 
@@ -156,30 +158,30 @@ def test_tokens_that_are_bound_to_nothing_are_taken_beside_those_that_are():
 @pytest.mark.parametrize(
     "url", [RESOURCE, "http://10.0.0.1:8000/mcp?a=b", "http://10.0.0.1/"]
 )
-def test_the_url_of_a_proof_is_the_one_that_clients_know(url):
+def test_proof_url_is_the_public_resource_url(url):
     made = proof(htu=RESOURCE)
-    known = ask(bound(), url=url, authorization=f"DPoP {TOKEN}", dpop=made)
-    assert known.subject == "ann"
+    accepted = ask(dpop_server(), url=url, authorization=f"DPoP {TOKEN}", dpop=made)
+    assert accepted.subject == "ann"
 
 
-def test_the_url_of_a_proof_may_be_of_another_path_that_was_asked():
+def test_proof_url_may_have_the_requested_path():
     made = proof(htu="https://MCP.example:443/mcp/sse?x=y#z", htm="GET")
-    known = ask(
-        bound(),
+    accepted = ask(
+        dpop_server(),
         verb="GET",
         url="http://127.0.0.1:8000/mcp/sse",
         authorization=f"DPoP {TOKEN}",
         dpop=made,
     )
-    assert known.subject == "ann"
+    assert accepted.subject == "ann"
 
 
 @pytest.mark.parametrize(
     ("dpop", "schemes", "required"),
     [(True, (True, True), None), ("required", (False, True), True)],
 )
-def test_what_is_taken_is_said(dpop, schemes, required):
-    server = bound(dpop=dpop)
+def test_dpop_support_is_in_metadata_and_challenge(dpop, schemes, required):
+    server = dpop_server(dpop=dpop)
     document = server.metadata()
     assert document["dpop_signing_alg_values_supported"] == list(PROOF_ALGORITHMS)
     assert document.get("dpop_bound_access_tokens_required") is required
@@ -191,7 +193,7 @@ def test_what_is_taken_is_said(dpop, schemes, required):
 # Replays...
 
 
-def test_the_same_id_of_another_key_is_another_proof():
+def test_proof_ids_are_separate_per_key():
     replays = ReplayCache()
     assert replays.record("a", "ann", now=0, until=10)
     assert replays.record("a", "bob", now=0, until=10)
@@ -199,7 +201,7 @@ def test_the_same_id_of_another_key_is_another_proof():
     assert replays.record("a", "ann", now=10, until=20)
 
 
-def test_what_is_remembered_of_proofs_is_bounded():
+def test_replay_cache_is_bounded():
     replays = ReplayCache(10)
     for number in range(100):
         assert replays.record(str(number), "ann", now=0, until=10)
@@ -207,7 +209,7 @@ def test_what_is_remembered_of_proofs_is_bounded():
     assert not replays.record("99", "ann", now=0, until=10)
 
 
-def test_what_is_too_old_to_come_again_is_forgotten():
+def test_expired_proofs_leave_the_replay_cache():
     replays = ReplayCache()
     for number in range(100):
         replays.record(str(number), "ann", now=number, until=number + 5)

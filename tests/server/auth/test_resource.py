@@ -1,4 +1,4 @@
-"""Who is let in, who is not, and what they are told."""
+"""`ResourceServer`: authentication, refusals, scopes and metadata."""
 
 import logging
 
@@ -40,7 +40,7 @@ def refusal(server, **request):
 
 
 @pytest.mark.parametrize("line", ["Bearer good", "bearer good", "BEARER   good"])
-def test_a_good_token_is_let_in_however_its_scheme_is_spelled(line):
+def test_bearer_scheme_is_case_insensitive(line):
     assert ask(resource(), authorization=line).subject == "ann"
 
 
@@ -48,7 +48,7 @@ def test_a_good_token_is_let_in_however_its_scheme_is_spelled(line):
 @pytest.mark.rule("AUTH-13", "AUTH-14")
 @pytest.mark.case("G01")
 @pytest.mark.parametrize("fields", [{}, {"authorization": "Basic YTpi"}])
-def test_who_shows_no_token_gets_401_and_is_told_where_to_get_one(fields):
+def test_missing_token_gets_401_with_the_metadata_url(fields):
     refused = refusal(resource(required_scopes=["read"]), **fields)
     assert refused.http_status == 401
     assert refused.http_headers == (
@@ -58,7 +58,7 @@ def test_who_shows_no_token_gets_401_and_is_told_where_to_get_one(fields):
 
 @pytest.mark.rule("AUTH-14", "FLOW-22", "FLOW-31")
 @pytest.mark.case("G01")
-def test_a_token_that_nobody_believes_gets_401_with_a_code():
+def test_unknown_token_gets_401_invalid_token():
     denial = denial_of(refusal(resource(), authorization="Bearer bad"))
     assert (denial.status, denial.error) == (401, "invalid_token")
     assert denial.resource_metadata == KNOWN
@@ -88,7 +88,7 @@ MALFORMED = {
 @pytest.mark.rule("AUTH-14")
 @pytest.mark.case("G01")
 @pytest.mark.parametrize("request_", MALFORMED.values(), ids=MALFORMED)
-def test_what_is_malformed_gets_400(request_):
+def test_malformed_credentials_get_400(request_):
     denial = denial_of(refusal(resource(), **request_))
     assert (denial.status, denial.error) == (400, "invalid_request")
 
@@ -104,7 +104,7 @@ def test_what_is_malformed_gets_400(request_):
         "a#access_token=b",
     ],
 )
-def test_other_queries_are_none_of_its_business(query):
+def test_other_query_parameters_are_ignored(query):
     url = f"{RESOURCE}?{query}"
     assert ask(resource(), url=url, authorization="Bearer good").subject == "ann"
 
@@ -115,7 +115,7 @@ def test_other_queries_are_none_of_its_business(query):
 @pytest.mark.parametrize(
     "audience", [set(), {"https://other.example/mcp"}, {RESOURCE + "/"}, {"urn:x"}]
 )
-def test_a_token_for_another_service_or_for_nobody_is_refused(audience):
+def test_token_for_another_or_no_audience_is_refused(audience):
     server = resource(Verdicts({"t": principal(audience=audience)}))
     refused = refusal(server, authorization="Bearer t")
     assert (refused.http_status, refused.error) == (401, "invalid_token")
@@ -130,25 +130,25 @@ def test_a_token_for_another_service_or_for_nobody_is_refused(audience):
         ({"audience": ["urn:mine", "urn:ours"]}, "urn:ours"),
     ],
 )
-def test_a_token_for_this_server_is_taken(options, audience):
+def test_token_for_this_audience_is_accepted(options, audience):
     known = principal(audience={audience, "https://other.example"})
     server = resource(Verdicts({"t": known}), **options)
     assert ask(server, authorization="Bearer t") == known
 
 
-def test_who_runs_the_server_learns_why_a_real_token_is_refused(caplog):
+def test_wrong_audience_is_logged(caplog):
     caplog.set_level(logging.INFO)
     refusal(resource(Verdicts({"t": principal(audience=())})), authorization="Bearer t")
     assert "its audience is another server" in caplog.text
 
 
 @pytest.mark.rule("FLOW-23")
-def test_another_name_takes_the_place_of_the_resource():
+def test_audience_option_replaces_the_resource():
     server = resource(Verdicts({"t": principal()}), audience="urn:mine")
     assert refusal(server, authorization="Bearer t").http_status == 401
 
 
-def test_a_bare_host_is_one_name_with_a_slash_or_without():
+def test_trailing_slash_of_a_bare_host_is_ignored():
     verdicts = Verdicts({"t": principal(audience={"https://mcp.example"})})
     server = ResourceServer(
         "https://mcp.example/", authorization_servers=[ISSUER], verifiers=[verdicts]
@@ -160,27 +160,27 @@ def test_a_bare_host_is_one_name_with_a_slash_or_without():
 @pytest.mark.parametrize(
     "members",
     [{"expires_at": NOW - 301}, {"subject": None}],
-    ids=["over, whatever its verifier says", "of nobody"],
+    ids=["expired", "without a subject"],
 )
-def test_a_token_that_is_over_or_of_nobody_is_refused(members):
+def test_token_expired_or_without_a_subject_is_refused(members):
     server = resource(Verdicts({"t": principal(**members)}))
     assert refusal(server, authorization="Bearer t").error == "invalid_token"
 
 
-def test_a_token_of_ours_is_over_at_its_time():
+def test_static_token_expires_at_its_time():
     tokens = StaticTokens({"t": {"subject": "ann", "expires_at": NOW}})
     assert refusal(resource(tokens), authorization="Bearer t").error == "invalid_token"
 
 
-def test_verifiers_are_asked_in_order_until_one_believes():
+def test_verifiers_are_tried_in_order_until_one_accepts():
     first = Verdicts({"t": InvalidToken("no")})
     third = Verdicts({})
     server = resource(first, Verdicts({"t": principal(subject="bob")}), third)
     assert ask(server, authorization="Bearer t").subject == "bob"
-    assert (first.asked, third.asked) == (["t"], [])
+    assert (first.tokens, third.tokens) == (["t"], [])
 
 
-def test_a_token_for_another_service_may_be_one_that_the_next_verifier_knows():
+def test_wrong_audience_falls_through_to_the_next_verifier():
     first = Verdicts({"t": principal(audience=())})
     server = resource(first, StaticTokens({"t": "bob"}))
     assert ask(server, authorization="Bearer t").subject == "bob"
@@ -195,9 +195,7 @@ def test_a_token_for_another_service_may_be_one_that_the_next_verifier_knows():
         (RuntimeError(SECRET), "5"),
     ],
 )
-def test_where_nobody_can_tell_it_is_503_and_no_reason_to_log_in(
-    error, seconds, caplog
-):
+def test_verifier_failure_is_503_with_retry_after(error, seconds, caplog):
     server = resource(Verdicts({"t": error}), Verdicts({"t": InvalidToken("no")}))
     refused = refusal(server, authorization="Bearer t")
     assert refused.http_status == 503
@@ -205,7 +203,7 @@ def test_where_nobody_can_tell_it_is_503_and_no_reason_to_log_in(
     assert SECRET not in caplog.text
 
 
-def test_who_is_believed_by_another_verifier_need_not_wait():
+def test_token_accepted_by_another_verifier_passes():
     server = resource(
         Verdicts({"t": AuthTemporarilyUnavailable("later")}), StaticTokens({"t": "ann"})
     )
@@ -214,12 +212,12 @@ def test_who_is_believed_by_another_verifier_need_not_wait():
 
 @pytest.mark.case("G13")
 @pytest.mark.parametrize("line", [f"Bearer {SECRET}", f"Bearer {SECRET} x"])
-def test_no_token_gets_into_a_log_an_error_or_an_answer(line, caplog):
+def test_tokens_do_not_appear_in_logs_errors_or_headers(line, caplog):
     caplog.set_level(logging.DEBUG)
     server = resource(Verdicts({SECRET: InvalidToken(f"{SECRET} is bad")}))
     refused = refusal(server, authorization=line)
-    told = [caplog.text, repr(refused), str(refused.__cause__), repr(server)]
-    assert SECRET not in "".join([*told, *refused.http_headers[0]])
+    texts = [caplog.text, repr(refused), str(refused.__cause__), repr(server)]
+    assert SECRET not in "".join([*texts, *refused.http_headers[0]])
     assert "is refused" in caplog.text
 
 
@@ -228,7 +226,7 @@ def test_no_token_gets_into_a_log_an_error_or_an_answer(line, caplog):
 
 @pytest.mark.rule("FLOW-14", "AUTH-14")
 @pytest.mark.case("G01")
-def test_who_lacks_what_every_request_needs_gets_403_with_all_of_it():
+def test_missing_required_scope_gets_403_with_all_scopes():
     tokens = StaticTokens({"t": {"subject": "ann", "scopes": ["read"]}})
     server = resource(tokens, required_scopes=["list", "read", "list"])
     with pytest.raises(ScopeRequired) as caught:
@@ -243,7 +241,7 @@ def test_who_lacks_what_every_request_needs_gets_403_with_all_of_it():
 
 
 @pytest.mark.rule("FLOW-16")
-def test_a_scope_may_include_others_also_by_way_of_others_and_in_circles():
+def test_scope_includes_are_transitive_and_may_be_cyclic():
     tokens = StaticTokens({"t": {"subject": "ann", "scopes": ["admin", "else"]}})
     includes = {"admin": ["write"], "write": ["read", "admin"]}
     server = resource(tokens, required_scopes=["read"], includes=includes)
@@ -254,7 +252,7 @@ def test_a_scope_may_include_others_also_by_way_of_others_and_in_circles():
 
 
 @pytest.mark.rule("FLOW-16")
-def test_who_has_a_part_does_not_have_the_whole():
+def test_included_scope_does_not_grant_the_including_one():
     tokens = StaticTokens({"t": {"subject": "ann", "scopes": ["read"]}})
     known = ask(
         resource(tokens, includes={"admin": ["read"]}), authorization="Bearer t"
@@ -263,12 +261,12 @@ def test_who_has_a_part_does_not_have_the_whole():
         check_scopes(known, {"admin"})
 
 
-# What it says of itself...
+# Metadata...
 
 
 @pytest.mark.rule("AUTH-03")
 @pytest.mark.case("G01")
-def test_the_metadata_names_the_resource_and_who_gives_tokens_for_it():
+def test_metadata_has_resource_issuer_and_options():
     server = resource(
         scopes_supported=["read", "write"],
         resource_name="Files",
@@ -288,20 +286,20 @@ def test_the_metadata_names_the_resource_and_who_gives_tokens_for_it():
 
 @pytest.mark.rule("FLOW-26")
 @pytest.mark.case("G01")
-def test_the_metadata_does_not_offer_refresh_tokens():
+def test_metadata_omits_offline_access():
     server = resource(scopes_supported=["read", "offline_access"])
     assert server.metadata()["scopes_supported"] == ["read"]
     assert "scopes_supported" not in resource().metadata()
 
 
 @pytest.mark.rule("SEC-11")
-def test_a_challenge_asks_for_what_is_needed_and_not_for_all_there_is():
+def test_challenge_names_only_required_scopes():
     server = resource(scopes_supported=["read", "all"], required_scopes=["read"])
     assert denial_of(refusal(server)).scopes == ("read",)
     assert denial_of(refusal(resource(scopes_supported=["all"]))).scopes is None
 
 
-def test_without_a_list_the_required_scopes_are_what_can_be_asked_for():
+def test_required_scopes_are_the_default_supported_scopes():
     assert resource(required_scopes=["b", "a"]).metadata()["scopes_supported"] == [
         "b",
         "a",
@@ -324,7 +322,7 @@ def test_without_a_list_the_required_scopes_are_what_can_be_asked_for():
         ("https://mcp.example/", ("/.well-known/oauth-protected-resource",)),
     ],
 )
-def test_the_metadata_stands_at_both_well_known_places(url, paths):
+def test_metadata_paths_are_both_well_known_urls(url, paths):
     server = ResourceServer(
         url, authorization_servers=[ISSUER], verifiers=[StaticTokens({"t": "a"})]
     )
@@ -332,13 +330,13 @@ def test_the_metadata_stands_at_both_well_known_places(url, paths):
     assert server.realm.metadata_url == "https://mcp.example" + paths[0]
 
 
-def test_who_gives_out_all_tokens_sends_nobody_anywhere():
+def test_no_metadata_without_authorization_servers():
     server = resource(authorization_servers=[])
     assert server.metadata_paths() == ()
     assert refusal(server).http_headers == (("www-authenticate", "Bearer"),)
 
 
-# How it is made...
+# Options...
 
 WRONG = {
     "no verifier": {"verifiers": []},
@@ -350,16 +348,16 @@ WRONG = {
     "a fragment": {"resource": RESOURCE + "#a"},
     "no URL": {"resource": "mcp"},
     "an empty audience": {"audience": []},
-    "what is no scope": {"required_scopes": ["two words"]},
+    "an invalid scope": {"required_scopes": ["two words"]},
     "a scope for clients": {"required_scopes": ["offline_access"]},
-    "what is no scope to ask for": {"scopes_supported": ['"']},
+    "an invalid supported scope": {"scopes_supported": ['"']},
     "another way of binding": {"dpop": "mtls"},
 }
 
 
 @pytest.mark.attack("S08")
 @pytest.mark.parametrize("options", WRONG.values(), ids=WRONG)
-def test_what_would_let_in_the_wrong_ones_or_nobody_is_refused_at_once(options):
+def test_insecure_or_unusable_options_are_refused(options):
     options = {
         "resource": RESOURCE,
         "authorization_servers": [ISSUER],
@@ -369,7 +367,7 @@ def test_what_would_let_in_the_wrong_ones_or_nobody_is_refused_at_once(options):
         ResourceServer(options.pop("resource"), **options)
 
 
-def test_http_is_for_this_machine_or_for_who_says_so():
+def test_http_is_allowed_on_loopback_or_with_allow_insecure():
     local = {
         "authorization_servers": ["http://127.0.0.1:9"],
         "verifiers": [Verdicts({})],
@@ -383,16 +381,16 @@ def test_http_is_for_this_machine_or_for_who_says_so():
 
 
 @pytest.fixture
-def keyed():
+def keyed_server():
     return resource(
         StaticTokens({"good": "ann"}), ApiKeys({"k:1!": "bob"}, header="X-API-Key")
     )
 
 
-def test_a_key_may_stand_in_a_field_of_its_own(keyed):
-    assert ask(keyed, x_api_key=" k:1! ").subject == "bob"
-    assert ask(keyed, authorization="Bearer good").subject == "ann"
-    assert keyed.credential_headers == {
+def test_api_key_is_read_from_its_own_header(keyed_server):
+    assert ask(keyed_server, x_api_key=" k:1! ").subject == "bob"
+    assert ask(keyed_server, authorization="Bearer good").subject == "ann"
+    assert keyed_server.credential_headers == {
         "authorization",
         "cookie",
         "dpop",
@@ -412,11 +410,11 @@ def test_a_key_may_stand_in_a_field_of_its_own(keyed):
         ({"x_api_key": "k:1!", "authorization": "Bearer good"}, 400),
     ],
 )
-def test_a_key_is_good_in_its_own_field_alone_and_once(keyed, fields, status):
-    assert refusal(keyed, **fields).http_status == status
+def test_api_key_is_valid_only_once_in_its_own_header(keyed_server, fields, status):
+    assert refusal(keyed_server, **fields).http_status == status
 
 
-def test_a_field_may_hold_keys_of_several_lists():
+def test_several_key_lists_may_share_a_header():
     lists = [ApiKeys({name: name}, header="X-API-Key") for name in ("ann", "bob")]
     server = resource(*lists)
     for name in ("ann", "bob"):
@@ -424,7 +422,7 @@ def test_a_field_may_hold_keys_of_several_lists():
         assert refusal(server, authorization=f"Bearer {name}").http_status == 401
 
 
-def test_a_key_of_a_field_is_no_bearer_token():
+def test_api_key_is_not_a_bearer_token():
     server = resource(ApiKeys({"key": "bob"}, header="X-API-Key"))
     assert refusal(server, authorization="Bearer key").error == "invalid_token"
 
@@ -435,7 +433,7 @@ def test_a_key_of_a_field_is_no_bearer_token():
         max_size=2,
     )
 )
-def test_whatever_stands_in_the_field_nobody_gets_in_and_nothing_breaks(values):
+def test_random_header_values_are_refused_without_errors(values):
     outcome = outcome_of(resource(), authorization=values)
     if isinstance(outcome, AuthenticationRefused):
         assert outcome.http_status in {400, 401}
@@ -452,10 +450,10 @@ def outcome_of(server, **request):
 
 
 @pytest.mark.rule("SEC-06")
-def test_every_request_is_verified_anew():
+def test_every_request_is_verified_again():
     verdicts = Verdicts({"t": principal()})
     server = resource(verdicts)
     ask(server, authorization="Bearer t")
     verdicts.verdicts["t"] = InvalidToken("taken back")
     assert refusal(server, authorization="Bearer t").http_status == 401
-    assert verdicts.asked == ["t", "t"]
+    assert verdicts.tokens == ["t", "t"]

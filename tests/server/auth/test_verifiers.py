@@ -1,4 +1,4 @@
-"""Tokens and keys that the server gives out itself."""
+"""Tokens and keys that the server issues itself."""
 
 import asyncio
 
@@ -16,58 +16,58 @@ def verify(verifier, token):
 
 @pytest.mark.parametrize("kind", [StaticTokens, ApiKeys])
 @pytest.mark.parametrize("owner", ["ann", {"subject": "ann"}, Principal(subject="ann")])
-def test_a_token_is_of_whom_it_was_given_to(kind, owner):
+def test_known_token_gives_its_principal(kind, owner):
     assert verify(kind({"t": owner}), "t") == Principal(subject="ann")
 
 
 @pytest.mark.parametrize("token", ["", "T", "t ", "tt", "ü"])
-def test_no_other_token_is_of_anybody(token):
+def test_unknown_token_is_refused(token):
     with pytest.raises(InvalidToken):
         verify(StaticTokens({"t": "ann"}), token)
 
 
 @pytest.mark.parametrize("owner", ["", {}, {"issuer": "i"}, Principal()])
-def test_nobody_is_given_a_token_without_a_name(owner):
+def test_token_owner_needs_a_subject(owner):
     with pytest.raises(ValueError, match="subject"):
         StaticTokens({"t": owner})
 
 
 @pytest.mark.parametrize("token", ["", "a b", "a,b", "ü", "a" * 20_000, "a:b"])
-def test_a_token_that_could_never_be_sent_is_refused_at_once(token):
+def test_token_that_cannot_be_sent_is_refused(token):
     with pytest.raises(ValueError, match="RFC 6750"):
         StaticTokens({token: "ann"})
 
 
-def test_a_key_in_a_field_of_its_own_may_hold_more():
+def test_api_key_in_its_own_header_allows_more_characters():
     assert verify(ApiKeys({"a:b,c": "ann"}, header="X-Key"), "a:b,c").subject == "ann"
     with pytest.raises(ValueError):
         ApiKeys({"a b": "ann"}, header="X-Key")
 
 
 @pytest.mark.parametrize("header", ["", "x key", "Authorization"])
-def test_a_key_stands_in_no_field_that_is_none_or_has_its_own_meaning(header):
+def test_invalid_or_reserved_api_key_header_is_refused(header):
     with pytest.raises(ValueError, match="no key can stand"):
         ApiKeys({"k": "ann"}, header=header)
 
 
 @pytest.mark.case("G13")
-def test_neither_shows_nor_keeps_a_token():
+def test_static_tokens_neither_show_nor_keep_tokens():
     made = StaticTokens({SECRET: "ann"})
     assert repr(made) == "<StaticTokens: 1>"
     assert SECRET not in repr(vars(made))
 
 
-def test_what_is_remembered_goes_with_its_time_or_by_its_age():
-    recent = TtlCache(2)
-    recent.put("a", 1, until=10)
-    recent.put("b", 2, until=20)
-    assert (recent.get("a", 9), recent.get("a", 10), recent.get("x", 0)) == (
+def test_ttl_cache_evicts_expired_and_oldest_entries():
+    cache = TtlCache(2)
+    cache.put("a", 1, until=10)
+    cache.put("b", 2, until=20)
+    assert (cache.get("a", 9), cache.get("a", 10), cache.get("x", 0)) == (
         1,
         None,
         None,
     )
-    recent.put("a", 3, until=20)
-    recent.put("c", 4, until=20)
-    assert [recent.get(name, 0) for name in "abc"] == [3, None, 4]
-    recent.clear()
-    assert len(recent) == 0
+    cache.put("a", 3, until=20)
+    cache.put("c", 4, until=20)
+    assert [cache.get(name, 0) for name in "abc"] == [3, None, 4]
+    cache.clear()
+    assert len(cache) == 0

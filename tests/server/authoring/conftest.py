@@ -1,4 +1,4 @@
-"""Lets the tests of this folder find the helper module beside them."""
+"""Puts this folder's helper module on the path."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Types that users write, and functions that take one of them."""
+"""Types like those of users, and functions that take one of them."""
 
 import dataclasses
 import datetime as dt

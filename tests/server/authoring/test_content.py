@@ -1,4 +1,4 @@
-"""Pictures, sounds and files become content blocks."""
+"""Images, audio and files become content blocks."""
 
 import base64
 
@@ -10,7 +10,7 @@ PNG = b"\x89PNG\r\n\x1a\nrest"
 WAV = b"RIFF\x00\x00\x00\x00WAVEfmt "
 
 
-def test_an_image_says_its_type_by_its_bytes():
+def test_image_type_is_detected_from_its_bytes():
     assert Image(PNG).block() == {
         "type": "image",
         "data": base64.b64encode(PNG).decode(),
@@ -18,7 +18,7 @@ def test_an_image_says_its_type_by_its_bytes():
     }
 
 
-def test_a_sound_says_its_type_by_its_bytes():
+def test_audio_type_is_detected_from_its_bytes():
     block = Audio(WAV).block()
     assert (block["type"], block["mimeType"]) == ("audio", "audio/wav")
 
@@ -27,34 +27,34 @@ def test_a_sound_says_its_type_by_its_bytes():
     ("name", "mime_type"),
     [("a.webp", "image/webp"), ("a.SVG", "image/svg+xml"), ("a.jpg", "image/jpeg")],
 )
-def test_the_name_of_a_file_says_more_than_its_bytes(tmp_path, name, mime_type):
+def test_file_extension_precedes_the_bytes(tmp_path, name, mime_type):
     path = tmp_path / name
     path.write_bytes(PNG)
     assert Image(path=str(path)).block()["mimeType"] == mime_type
 
 
-def test_a_media_type_that_is_given_counts_most():
+def test_explicit_media_type_precedes_the_bytes():
     assert Image(PNG, mime_type="image/x-mine").block()["mimeType"] == "image/x-mine"
 
 
 @pytest.mark.parametrize("make", [lambda: Image(b"??"), lambda: Audio(PNG)])
-def test_bytes_of_another_kind_are_refused_with_the_way_out(make):
+def test_undetectable_bytes_need_a_mime_type(make):
     with pytest.raises(ValueError, match=r"needs a media type .* give mime_type="):
         make().block()
 
 
 @pytest.mark.parametrize("given", [{}, {"data": b"x", "path": "y"}])
-def test_there_is_one_source_of_the_bytes(given):
+def test_image_needs_exactly_one_of_data_and_path(given):
     with pytest.raises(ValueError, match="Image needs either data or a path"):
         Image(**given)
 
 
-def test_text_is_no_bytes():
+def test_image_refuses_a_str():
     with pytest.raises(TypeError, match="Image needs bytes, got str"):
         Image("a.png")
 
 
-def test_a_file_of_text_is_embedded_as_text_and_named_without_its_folder(tmp_path):
+def test_text_file_is_embedded_as_text_without_its_folder(tmp_path):
     path = tmp_path / "a b.md"
     path.write_text("# Hi")
     assert File(path=path).block() == {
@@ -76,7 +76,7 @@ def test_a_file_of_text_is_embedded_as_text_and_named_without_its_folder(tmp_pat
         (File(bytearray(b"??")), "application/octet-stream"),
     ],
 )
-def test_what_is_no_text_is_embedded_as_bytes(file, mime_type):
+def test_binary_file_is_embedded_as_a_blob(file, mime_type):
     contents = file.contents("test://it")
     assert contents == {
         "uri": "test://it",
@@ -85,7 +85,7 @@ def test_what_is_no_text_is_embedded_as_bytes(file, mime_type):
     }
 
 
-def test_bytes_without_a_name_have_a_uri_all_the_same():
+def test_unnamed_file_has_a_default_uri():
     assert File(b"x").contents()["uri"] == "file:///data"
     assert File(b"x", uri="test://own").contents("test://other")["uri"] == "test://own"
 
@@ -99,7 +99,7 @@ def test_bytes_without_a_name_have_a_uri_all_the_same():
         ("image/png", False),
     ],
 )
-def test_media_types_of_text_are_known(mime_type, expected):
+def test_text_media_types_are_recognised(mime_type, expected):
     assert is_text(mime_type) is expected
 
 

@@ -1,4 +1,4 @@
-"""Schemas that are written by hand are held to (by hand: see test_arguments)."""
+"""Explicit input schemas are enforced (without jsonschema-rs: test_arguments)."""
 
 import re
 
@@ -27,7 +27,7 @@ def parameters():
     return ExplicitParameters(SCHEMA, "arguments")
 
 
-def test_arguments_go_into_one_dict_with_the_defaults(parameters):
+def test_arguments_are_one_dict_with_defaults(parameters):
     made = parameters.convert({"city": "Rome", "free": [1.0]})
     assert made == {"arguments": {"city": "Rome", "days": 3, "free": [1.0]}}
 
@@ -37,7 +37,7 @@ def test_a_whole_number_is_an_integer(parameters):
     assert (days, type(days)) == (2, int)
 
 
-def test_what_is_sent_is_left_as_it_is(parameters):
+def test_sent_arguments_are_not_modified(parameters):
     sent = {"city": "Rome"}
     parameters.convert(sent)
     assert sent == {"city": "Rome"}
@@ -58,19 +58,19 @@ def test_what_is_sent_is_left_as_it_is(parameters):
     ],
 )
 @pytest.mark.rule("TOOL-18")
-def test_what_breaks_the_schema_is_refused(parameters, sent):
+def test_arguments_violating_the_schema_are_refused(parameters, sent):
     with pytest.raises(BadArguments) as caught:
         parameters.convert(sent)
     assert "structuredContent" not in str(caught.value)
     assert re.search(r"arguments?|city|days", str(caught.value))
 
 
-def test_the_place_is_named():
+def test_error_names_the_location():
     with pytest.raises(BadArguments, match=r"^arguments\.days: breaks minimum: 1$"):
         ExplicitParameters(SCHEMA, None).convert({"city": "Rome", "days": 0})
 
 
-def test_every_keyword_counts():
+def test_all_schema_keywords_are_enforced():
     schema = {
         "type": "object",
         "anyOf": [{"required": ["phone"]}, {"required": ["email"]}],
@@ -85,7 +85,7 @@ def test_every_keyword_counts():
 
 
 @pytest.mark.attack("S14")
-def test_a_value_that_would_cost_too_much_is_refused():
+def test_value_too_costly_to_validate_is_refused():
     doubling = {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}
     schema = {
         "type": "object",
@@ -100,7 +100,7 @@ def test_a_value_that_would_cost_too_much_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("schema", "why"),
+    ("schema", "reason"),
     [
         ({}, '"type": "object"'),
         ({"type": "array"}, '"type": "object"'),
@@ -116,23 +116,23 @@ def test_a_value_that_would_cost_too_much_is_refused():
     ],
 )
 @pytest.mark.rule("TOOL-06", "SCH-05")
-def test_what_is_no_schema_of_arguments_is_refused_when_it_is_registered(schema, why):
+def test_invalid_input_schema_is_refused_at_registration(schema, reason):
     def function(arguments): ...
 
     with pytest.raises(ValueError, match="input_schema") as caught:
         read_signature(function, input_schema=schema)
-    assert why in str(caught.value)
+    assert reason in str(caught.value)
     assert "function (" in str(caught.value)
 
 
-def test_the_schema_is_the_servers_own():
+def test_schema_is_copied():
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     parameters = ExplicitParameters(schema, None)
     schema["properties"]["a"]["type"] = "string"
     assert parameters.convert({"a": 1}) == {}
 
 
-def test_names_and_choices_are_those_of_the_schema():
+def test_names_and_choices_come_from_the_schema():
     parameters = ExplicitParameters(SCHEMA, None)
     assert parameters.names == ("city", "days", "free")
     assert parameters.required == {"city"}
@@ -140,7 +140,7 @@ def test_names_and_choices_are_those_of_the_schema():
     assert parameters.choices("days") is parameters.choices("free") is None
 
 
-def test_texts_are_what_they_are():
+def test_strings_are_not_converted():
     parameters = ExplicitParameters(SCHEMA, "a")
     made = parameters.convert_strings({"city": "Oslo"})
     assert made == {"a": {"city": "Oslo", "days": 3}}

@@ -1,4 +1,4 @@
-"""What annotations say, whoever's words they use."""
+"""Field attributes from annotations of several libraries."""
 
 import re
 
@@ -34,11 +34,11 @@ class Doc:
         ([object(), 3, None, int, len], {}),
     ],
 )
-def test_what_is_known_is_read_and_the_rest_passed_over(metadata, facts):
+def test_known_metadata_is_read_and_the_rest_is_ignored(metadata, facts):
     assert attributes_of(metadata) == facts
 
 
-def test_the_description_is_what_an_arg_begins_with():
+def test_arg_description_is_the_first_argument():
     assert Arg("What for").description == "What for"
     with pytest.raises(TypeError):
         Arg("What for", "more")
@@ -67,14 +67,14 @@ def test_the_description_is_what_an_arg_begins_with():
         r"(a)(\1*)*",
         "(x(a+)y)*",
         "(?=(a+)*)x",
-        r"(\w+\w)*",  # what ends it may be of the middle
+        r"(\w+\w)*",  # the end can match the middle as well
         "(.*,)*",
         "(-a*-?)*",
         "(-a*a*)*",
         "(a+b)*(a+)*",
     ],
 )
-def test_a_pattern_that_repeats_without_limit_what_it_repeats_is_refused(pattern):
+def test_pattern_with_nested_unbounded_repeats_is_refused(pattern):
     re.compile(pattern)
     with pytest.raises(TypeError) as caught:
         check_pattern(pattern)
@@ -101,18 +101,18 @@ def test_a_pattern_that_repeats_without_limit_what_it_repeats_is_refused(pattern
         "(?>a+)*",
         "((?>a+))*",
         "(a+)*+",
-        "^[a-z]+(-[a-z]+)*$",  # in each text there is one way to find the hyphens
+        "^[a-z]+(-[a-z]+)*$",  # the hyphens can match in one way only
         r"(?i)([a-z]+\.)+[a-z]+",
         "(/[^/]+)*",
         "(a[bc]d+)*",
     ],
 )
-def test_a_pattern_that_can_repeat_in_one_way_only_is_taken(pattern):
+def test_pattern_with_unambiguous_repeats_is_accepted(pattern):
     re.compile(pattern)
     check_pattern(pattern)
 
 
-def test_the_refusal_of_a_pattern_says_what_to_do():
+def test_pattern_refusal_suggests_a_limit():
     with pytest.raises(TypeError) as caught:
         check_pattern("^x(a+b?)*")
     assert str(caught.value) == (

@@ -1,4 +1,4 @@
-"""What a client sends becomes what a function takes, or is told what is wrong."""
+"""Arguments are converted to the parameter types, or refused with a reason."""
 
 import datetime as dt
 import pickle
@@ -69,7 +69,7 @@ from mcpwire.server.authoring.signature import BadArguments, read_signature
         (Annotated[int | None, Arg(ge=18)], None, None),
     ],
 )
-def test_what_fits_is_made(hint, sent, made):
+def test_valid_argument_is_converted(hint, sent, made):
     assert parameters(hint).convert({"a": sent}) == {"a": made}
 
 
@@ -148,22 +148,22 @@ def test_what_fits_is_made(hint, sent, made):
     ],
 )
 @pytest.mark.rule("TOOL-18")
-def test_what_does_not_fit_is_told_with_place_expectation_and_value(hint, sent, fault):
+def test_invalid_argument_error_has_location_and_value(hint, sent, fault):
     with pytest.raises(BadArguments) as caught:
         parameters(hint).convert({"a": sent})
     assert caught.value.faults == (fault,)
     assert isinstance(caught.value, ToolError)
 
 
-def many(a: int, b: str, c: float = 1.0, d: bool = False): ...  # noqa: FBT001, FBT002 - as users do
+def several(a: int, b: str, c: float = 1.0, d: bool = False): ...  # noqa: FBT001, FBT002 - as users do
 
 
-MANY = read_signature(many).parameters
+SEVERAL = read_signature(several).parameters
 
 
-def test_each_wrong_argument_is_told():
+def test_every_invalid_argument_is_reported():
     with pytest.raises(BadArguments) as caught:
-        MANY.convert({"a": "x", "c": "y", "zz": 1})
+        SEVERAL.convert({"a": "x", "c": "y", "zz": 1})
     assert caught.value.faults == (
         "a: expected integer, got string 'x'",
         "c: expected number, got string 'y'",
@@ -173,10 +173,10 @@ def test_each_wrong_argument_is_told():
     assert str(caught.value) == "; ".join(caught.value.faults)
 
 
-def test_what_is_told_is_bounded():
+def test_length_of_the_error_message_is_bounded():
     sent = {f"{'x' * 5_000}{number}": number for number in range(200)}
     with pytest.raises(BadArguments) as caught:
-        MANY.convert({**sent, "b": 1, "a": "y" * 100_000})
+        SEVERAL.convert({**sent, "b": 1, "a": "y" * 100_000})
     assert "and 182 more" in str(caught.value)
     assert len(str(caught.value)) < 5_000
 
@@ -184,37 +184,37 @@ def test_what_is_told_is_bounded():
 @pytest.mark.parametrize(
     "sent", [{"a": {"value": 1, "next": {"value": "x"}}}, {"a": {"value": "y" * 5_000}}]
 )
-def test_a_fault_deep_inside_is_short(sent):
+def test_error_deep_inside_a_value_is_short(sent):
     with pytest.raises(BadArguments) as caught:
         parameters(Node).convert(sent)
     assert len(str(caught.value)) < 300
 
 
-def test_the_way_to_a_fault_is_short():
+def test_formatted_location_is_short():
     path = ["x" * 300, 3] * 50
     assert len(format_location("a" * 300, path)) < 300
     assert len(format_location("a", ["b" * 50] * 50)) < 300
 
 
-def test_faults_survive_pickling():
+def test_bad_arguments_can_be_pickled():
     error = BadArguments(["a: wrong", "b: wrong"])
     copy = pickle.loads(pickle.dumps(error))
     assert (copy.faults, str(copy)) == (error.faults, str(error))
 
 
 @pytest.mark.attack("S14")
-def test_what_is_nested_too_deeply_is_a_fault_like_others():
+def test_too_deeply_nested_value_is_bad_arguments():
     deep = {"value": 1}
     for _ in range(50_000):
         deep = {"value": 1, "next": deep}
     with pytest.raises(BadArguments, match="a: nested too deeply"):
         parameters(Node).convert({"a": deep})
-    while deep:  # so that freeing it does not recurse either
+    while deep:  # so that freeing it does not recurse
         deep = deep.pop("next", None)
 
 
 @pytest.mark.attack("S14")
-def test_what_is_too_deep_for_pydantic_is_a_fault_like_others():
+def test_value_too_deep_for_pydantic_is_bad_arguments():
     deep = []
     for _ in range(300):
         deep = [deep]
@@ -222,8 +222,8 @@ def test_what_is_too_deep_for_pydantic_is_a_fault_like_others():
         parameters(Model).convert({"a": {"n": deep}})
 
 
-def test_coercion_reads_what_a_model_wrote_as_text():
-    coerced = read_signature(many, coerce=True).parameters
+def test_coercion_converts_strings_to_other_types():
+    coerced = read_signature(several, coerce=True).parameters
     sent = {"a": "3", "b": "x", "c": "1.5", "d": "true"}
     assert coerced.convert(sent) == {"a": 3, "b": "x", "c": 1.5, "d": True}
     with pytest.raises(BadArguments, match="a: expected integer"):
@@ -233,7 +233,7 @@ def test_coercion_reads_what_a_model_wrote_as_text():
     assert parameters(Point | Named, coerce=True).convert({"a": {"x": "3"}})["a"].x == 3
 
 
-def test_a_default_is_the_functions_own_object():
+def test_default_is_the_same_object():
     default = [1]
     assert parameters(list[int], default).convert({})["a"] is default
 
@@ -254,7 +254,7 @@ def test_a_default_is_the_functions_own_object():
         (list[str], ["a", "b"], ["a", "b"]),
     ],
 )
-def test_texts_are_read_as_what_they_stand_for(hint, text, made):
+def test_strings_are_converted_to_the_parameter_types(hint, text, made):
     assert parameters(hint).convert_strings({"a": text}) == {"a": made}
 
 
@@ -267,9 +267,9 @@ def test_texts_are_read_as_what_they_stand_for(hint, text, made):
         ({"a": "[1]", "b": ""}, "a: expected integer, got string '[1]'"),
     ],
 )
-def test_texts_that_do_not_fit_are_told(sent, fault):
+def test_invalid_strings_are_reported(sent, fault):
     with pytest.raises(BadArguments) as caught:
-        MANY.convert_strings(sent)
+        SEVERAL.convert_strings(sent)
     assert caught.value.faults == (fault,)
 
 
@@ -285,7 +285,7 @@ def test_texts_that_do_not_fit_are_told(sent, fault):
         (Color | str, None),
     ],
 )
-def test_what_a_hint_lists_can_be_chosen_from(hint, choices):
+def test_choices_come_from_the_type_hint(hint, choices):
     assert parameters(hint).choices("a") == choices
     assert parameters(hint).choices("other") is None
 
@@ -305,7 +305,7 @@ EACH = {hint: parameters(hint) for hint in HINTS[:6]}
 
 
 @given(st.sampled_from(list(EACH)), JSON)
-def test_whatever_is_sent_is_made_or_told(hint, sent):
+def test_random_value_is_converted_or_reported(hint, sent):
     try:
         made = EACH[hint].convert(sent)
     except BadArguments as error:
@@ -324,6 +324,6 @@ VALUES = st.fixed_dictionaries(
 
 
 @given(VALUES)
-def test_what_the_schema_allows_is_made(sent):
-    jsonschema_rs.validate(MANY.schema, sent)
-    assert MANY.convert(sent) == {"c": 1.0, "d": False, **sent}
+def test_values_valid_by_the_schema_are_converted(sent):
+    jsonschema_rs.validate(SEVERAL.schema, sent)
+    assert SEVERAL.convert(sent) == {"c": 1.0, "d": False, **sent}

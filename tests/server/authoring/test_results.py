@@ -1,4 +1,4 @@
-"""Whatever a function returns becomes a result, as its revision has it."""
+"""Return values are converted to results of each revision."""
 
 import base64
 import dataclasses
@@ -100,7 +100,7 @@ def result_of(value, hint=Any, revision=LATEST, **options):
         (types.CallToolResult([TEXT]), [text("t")]),
     ],
 )
-def test_any_value_becomes_content(value, content):
+def test_any_value_is_converted_to_content(value, content):
     result = result_of(value)
     assert result["content"] == content
     assert "structuredContent" not in result
@@ -117,7 +117,7 @@ def test_any_value_becomes_content(value, content):
     ],
 )
 @pytest.mark.rule("TOOL-10")
-def test_what_is_an_object_is_data_and_the_same_as_text(value, data):
+def test_object_is_structured_content_and_text(value, data):
     result = result_of(value)
     assert result["structuredContent"] == data
     (block,) = result["content"]
@@ -151,7 +151,7 @@ def test_structured_content_can_be_switched_off(value):
     ],
 )
 @pytest.mark.rule("TOOL-10", "TOOL-11")
-def test_a_hint_makes_data_that_its_schema_allows(hint, value, data, shown):
+def test_structured_content_matches_the_schema_of_the_hint(hint, value, data, shown):
     returns = read_returns(hint)
     result = tool_result(value, returns, LATEST)
     jsonschema_rs.meta.validate(returns.schema)
@@ -161,14 +161,14 @@ def test_a_hint_makes_data_that_its_schema_allows(hint, value, data, shown):
         assert result == {"content": [text(shown)], "structuredContent": data}
 
 
-def test_what_contains_itself_has_an_object_for_its_root():
+def test_schema_of_a_recursive_type_has_an_object_root():
     schema = read_returns(Node).schema
     assert schema["type"] == "object"
     result = result_of(Node(1, Node(2)), Node)
     jsonschema_rs.validate(schema, result["structuredContent"])
 
 
-def test_a_list_of_what_contains_itself_refers_to_the_root():
+def test_list_of_a_recursive_type_uses_a_reference():
     schema = read_returns(list[Node]).schema
     assert schema["properties"]["result"]["items"] == {"$ref": "#/$defs/Node"}
     assert "Node" in schema["$defs"]
@@ -196,7 +196,7 @@ def test_a_list_of_what_contains_itself_refers_to_the_root():
         tuple[Image, ...],
     ],
 )
-def test_content_and_what_is_uncertain_has_no_schema(hint):
+def test_content_and_untyped_hints_have_no_output_schema(hint):
     returns = read_returns(hint)
     assert returns.schema is None
     with pytest.raises(TypeError, match="structured=True needs an output_schema="):
@@ -221,12 +221,12 @@ def test_content_and_what_is_uncertain_has_no_schema(hint):
 )
 @pytest.mark.rule("TOOL-11")
 @pytest.mark.case("F10")
-def test_what_breaks_its_own_schema_is_not_sent(hint, value):
+def test_result_violating_its_schema_is_refused(hint, value):
     with pytest.raises(BadResult):
         result_of(value, hint)
 
 
-def test_who_does_not_want_checks_has_none():
+def test_validate_false_skips_output_validation():
     result = result_of({"y": 1}, Point, validate=False)
     assert result["structuredContent"] == {"y": 1}
     assert result_of("x", int, validate=False)["structuredContent"] == {"result": "x"}
@@ -240,14 +240,14 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 
 
 @pytest.mark.rule("TOOL-11")
-def test_a_schema_that_is_written_by_hand_is_held_to():
+def test_explicit_output_schema_is_enforced():
     result = result_of(Model(n=1), output_schema=SCHEMA)
     assert result["structuredContent"]["n"] == 1
     with pytest.raises(BadResult, match=r"structuredContent\.n: expected type"):
         result_of({"n": "x"}, output_schema=SCHEMA)
 
 
-def test_without_the_validator_a_schema_is_shown_and_not_held_to(monkeypatch):
+def test_output_is_not_validated_without_jsonschema_rs(monkeypatch):
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
     assert result_of({"n": "x"}, output_schema=SCHEMA)["structuredContent"] == {
         "n": "x"
@@ -255,15 +255,15 @@ def test_without_the_validator_a_schema_is_shown_and_not_held_to(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("options", "why"),
+    ("options", "reason"),
     [
         ({"output_schema": []}, "expected an object"),
         ({"output_schema": {"type": "nothing"}}, "output_schema: the schema cannot"),
         ({"output_schema": SCHEMA, "structured": False}, "structured=False"),
     ],
 )
-def test_what_is_no_output_schema_is_refused(options, why):
-    with pytest.raises(ValueError, match=why):
+def test_invalid_output_schema_is_refused(options, reason):
+    with pytest.raises(ValueError, match=reason):
         read_returns(Any, **options)
 
 
@@ -282,14 +282,14 @@ def test_what_is_no_output_schema_is_refused(options, why):
     ],
 )
 @pytest.mark.rule("TOOL-13")
-def test_what_is_no_object_is_data_since_2026_only(value, revision, has_data):
+def test_non_object_structured_content_needs_2026(value, revision, has_data):
     result = result_of(value, output_schema={}, revision=revision)
     assert ("structuredContent" in result) is has_data
     assert len(result["content"]) == 1
 
 
 @pytest.mark.rule("TOOL-13")
-def test_a_wrapped_value_is_data_since_there_is_any():
+def test_wrapped_value_is_structured_content_since_2025_06():
     for revision in REVISIONS:
         result = result_of(3, int, revision)
         assert ("structuredContent" in result) is (revision >= JUN_2025)
@@ -313,26 +313,26 @@ def test_a_wrapped_value_is_data_since_there_is_any():
         ),
     ],
 )
-def test_a_sound_is_a_file_where_there_are_no_sounds(revision, block):
+def test_audio_becomes_a_resource_before_2025_03(revision, block):
     assert result_of(SOUND, revision=revision)["content"] == [block]
-    ready = types.CallToolResult([SOUND])
-    assert result_of(ready, revision=revision)["content"] == [block]
+    prebuilt_result = types.CallToolResult([SOUND])
+    assert result_of(prebuilt_result, revision=revision)["content"] == [block]
 
 
-def test_a_link_is_text_where_there_are_no_links():
+def test_resource_link_becomes_text_before_2025_06():
     assert result_of(LINK, revision=MAR_2025)["content"] == [text("a: test://a")]
     assert result_of([TEXT], revision=NOV_2024)["content"] == [text("t")]
 
 
-# --- results that are ready
+# --- results given as CallToolResult
 
 
-def ready(content=(), structured=UNSET, **more):
+def prebuilt_result(content=(), structured=UNSET, **more):
     return types.CallToolResult(list(content), structured, **more)
 
 
-def test_a_result_that_is_ready_goes_as_it_is():
-    value = ready([TEXT], {"n": 1}, is_error=False, meta={"a/b": 1})
+def test_call_tool_result_is_sent_unchanged():
+    value = prebuilt_result([TEXT], {"n": 1}, is_error=False, meta={"a/b": 1})
     result = result_of(value, output_schema=SCHEMA)
     assert result["content"] == [text("t")]
     assert result["structuredContent"] == {"n": 1}
@@ -340,41 +340,43 @@ def test_a_result_that_is_ready_goes_as_it_is():
 
 
 @pytest.mark.rule("TOOL-10")
-def test_a_result_with_data_alone_gets_it_as_text_too():
-    assert result_of(ready((), {"n": 1}))["content"] == [text('{"n":1}')]
+def test_result_with_only_structured_content_gets_text():
+    assert result_of(prebuilt_result((), {"n": 1}))["content"] == [text('{"n":1}')]
 
 
 @pytest.mark.rule("TOOL-13")
 @pytest.mark.parametrize("data", [[1], None, 3])
-def test_a_result_loses_data_that_its_revision_does_not_have(data):
-    value = ready([TEXT], data)
+def test_result_omits_structured_content_of_later_revisions(data):
+    value = prebuilt_result([TEXT], data)
     assert "structuredContent" not in result_of(value, revision=LATEST_SESSION)
     assert result_of(value)["structuredContent"] == data
 
 
 @pytest.mark.rule("TOOL-11")
-@pytest.mark.parametrize("value", [ready([TEXT]), ready([TEXT], {"n": "x"})])
-def test_a_result_without_the_promised_data_is_not_sent(value):
+@pytest.mark.parametrize(
+    "value", [prebuilt_result([TEXT]), prebuilt_result([TEXT], {"n": "x"})]
+)
+def test_result_without_the_required_data_is_refused(value):
     with pytest.raises(BadResult):
         result_of(value, output_schema=SCHEMA)
 
 
-def test_a_failure_needs_no_data():
-    result = result_of(ready([TEXT], is_error=True), output_schema=SCHEMA)
+def test_error_result_needs_no_structured_content():
+    result = result_of(prebuilt_result([TEXT], is_error=True), output_schema=SCHEMA)
     assert result["isError"] is True
 
 
-# --- what has no form
+# --- values that cannot be converted
 
 
 @pytest.mark.parametrize("value", [object(), [object()], 1j, types.Tool("a", {})])
-def test_what_has_no_json_form_is_refused(value):
+def test_value_without_a_json_form_is_refused(value):
     with pytest.raises(TypeError):
         result_of(value)
 
 
 @pytest.mark.parametrize("value", [float("nan"), [2**70], {"a": float("inf")}])
-def test_what_json_cannot_say_is_refused(value):
+def test_number_outside_json_is_refused(value):
     with pytest.raises(LocalProtocolError):
         result_of(value)
 
@@ -404,7 +406,7 @@ class Inner:
     a: int = 1
 
 
-def test_values_of_all_kinds_are_written_as_json_has_them():
+def test_values_of_all_types_are_converted_to_json():
     assert to_json_value(Everything(inner=[Inner(), Model(n=1)])) == {
         "color": "red",
         "day": "2026-07-28",
@@ -417,18 +419,18 @@ def test_values_of_all_kinds_are_written_as_json_has_them():
     }
 
 
-def test_a_value_that_holds_itself_is_refused():
-    endless = []
-    endless.append(endless)
+def test_cyclic_value_is_refused():
+    cyclic = []
+    cyclic.append(cyclic)
     with pytest.raises(RecursionError):
-        to_json_value(endless)
+        to_json_value(cyclic)
 
 
 class Address(pydantic.BaseModel):
     url: pydantic.HttpUrl
 
 
-def test_types_of_pydantic_write_themselves():
+def test_pydantic_types_serialise_themselves():
     url = Address(url="https://a.example/").url
     assert to_json_value({"a": url}) == {"a": "https://a.example/"}
 
@@ -456,13 +458,13 @@ JSON_TYPE = "application/json"
         (types.ReadResourceResult([CONTENTS]), None, [{"text": "x"}]),
     ],
 )
-def test_any_value_becomes_contents_of_a_resource(value, mime_type, contents):
+def test_any_value_is_converted_to_resource_contents(value, mime_type, contents):
     found = resource_contents(value, "test://a", mime_type)
     assert found == [{"uri": "test://a", **each} for each in contents]
 
 
 @pytest.mark.parametrize("value", [object(), TEXT])
-def test_what_is_no_contents_is_refused(value):
+def test_invalid_resource_contents_are_refused(value):
     with pytest.raises(TypeError):
         resource_contents(value, "test://a")
 
@@ -495,24 +497,24 @@ def message(role, content):
     ],
 )
 @pytest.mark.rule("PROMPT-04")
-def test_any_value_becomes_messages_of_a_prompt(value, messages):
+def test_any_value_is_converted_to_prompt_messages(value, messages):
     result = prompt_result(value, "What for")
     assert result["messages"] == messages
     assert result["description"] == "What for"
 
 
-def test_a_prompt_describes_itself():
+def test_description_of_a_prompt_result_takes_precedence():
     value = types.GetPromptResult([], description="Own")
     assert prompt_result(value, "Other")["description"] == "Own"
     assert "description" not in prompt_result("x")
 
 
-def test_a_prompt_of_a_session_has_what_its_revision_knows():
+def test_prompt_content_is_adapted_to_the_revision():
     result = prompt_result(LINK, revision=MAR_2025)
     assert result["messages"] == [message("user", text("a: test://a"))]
 
 
-def test_a_message_has_one_of_two_roles():
+def test_message_role_must_be_user_or_assistant():
     with pytest.raises(TypeError, match="user or assistant, not 'system'"):
         prompt_result({"role": "system", "content": "x"})
 
@@ -528,7 +530,7 @@ JSON = st.recursive(
 
 
 @given(JSON, st.sampled_from(REVISIONS))
-def test_every_json_value_has_a_result(value, revision):
+def test_every_json_value_is_converted_to_a_result(value, revision):
     for returns in (Returns(), read_returns(Any, output_schema={})):
         result = tool_result(value, returns, revision)
         data = result.get("structuredContent", UNSET)

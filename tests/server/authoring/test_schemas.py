@@ -1,4 +1,4 @@
-"""Hints become schemas: few words, and none that a reader could not use."""
+"""Type hints become schemas that are short and valid."""
 
 import dataclasses
 import datetime as dt
@@ -279,7 +279,7 @@ MODEL = {
     ],
 )
 @pytest.mark.rule("SCH-05")
-def test_a_hint_has_this_schema(hint, schema):
+def test_schema_of_a_type_hint(hint, schema):
     found = schema_of(hint)
     assert found == schema
     jsonschema_rs.meta.validate(found)
@@ -306,7 +306,7 @@ def test_a_hint_has_this_schema(hint, schema):
         (Model | None, None, MODEL),
     ],
 )
-def test_what_may_be_left_out_is_shown_without_noise(hint, default, schema):
+def test_optional_parameter_has_a_minimal_schema(hint, default, schema):
     found = parameters(hint, default)
     shown = found.schema["properties"]["a"]
     assert {name: shown[name] for name in shown if name not in {"enum", "items"}} == {
@@ -317,7 +317,7 @@ def test_what_may_be_left_out_is_shown_without_noise(hint, default, schema):
 
 
 @pytest.mark.rule("TOOL-06")
-def test_without_parameters_nothing_is_taken():
+def test_function_without_parameters_takes_no_arguments():
     def function(): ...
 
     parameters = read_signature(function).parameters
@@ -333,7 +333,7 @@ def test_without_parameters_nothing_is_taken():
         parameters.convert([])
 
 
-def test_what_contains_itself_is_referred_to():
+def test_recursive_type_uses_a_reference():
     schema = parameters(Node).schema
     assert schema["properties"]["a"] == {"$ref": "#/$defs/Node"}
     assert schema["$defs"]["Node"]["properties"]["next"] == {"$ref": "#/$defs/Node"}
@@ -341,7 +341,7 @@ def test_what_contains_itself_is_referred_to():
     assert parameters(Node).convert({"a": deep}) == {"a": Node(1, Node(2))}
 
 
-def test_two_types_of_one_name_are_told_apart():
+def test_two_types_with_one_name_get_distinct_definitions():
     def make(hint):
         tree = dataclasses.make_dataclass("Tree", [("value", hint), ("left", "Tree")])
         tree.__annotations__["left"] = tree | None
@@ -361,7 +361,7 @@ def test_two_types_of_one_name_are_told_apart():
 
 
 @pytest.mark.parametrize(("leaf", "value"), [(Point, {"x": 1}), (Struct, {"a": 1})])
-def test_what_would_be_huge_without_references_keeps_them(leaf, value):
+def test_large_schema_keeps_its_references(leaf, value):
     for number in range(14):
         leaf = dataclasses.make_dataclass(f"L{number}", [("a", leaf), ("b", leaf)])
     schema = parameters(leaf).schema
@@ -373,12 +373,12 @@ def test_what_would_be_huge_without_references_keeps_them(leaf, value):
     assert jsonschema_rs.is_valid(schema, {"a": value})
 
 
-def test_an_object_holds_its_defaults_wherever_it_comes_from():
+def test_converted_dataclass_has_its_defaults():
     made = parameters(list[Point]).convert({"a": [{"x": 1}]})["a"]
     assert vars(made[0]) == {"x": 1, "y": 0.5}
 
 
-def test_what_is_in_itself_has_the_same_rules_there():
+def test_recursive_type_applies_bounds_at_every_level():
     schema = parameters(BoundedNode).schema
     node = schema["$defs"]["BoundedNode"]
     assert node["properties"] == {
@@ -411,5 +411,5 @@ class Told:
     ("hint", "description"),
     [(Kept, "What it is."), (Told, "What it is for."), (Point, None)],
 )
-def test_the_docstring_of_a_class_describes_it(hint, description):
+def test_class_docstring_is_the_description(hint, description):
     assert schema_of(hint).get("description") == description

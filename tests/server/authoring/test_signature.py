@@ -1,4 +1,4 @@
-"""Functions of every kind are read once; what cannot work is refused by name."""
+"""Signatures of all kinds of callables; unusable ones are refused by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 import pydantic
 import pytest
 
-from mcpwire.server import context as asking  # noqa: TC001 - hints are read
+from mcpwire.server import context as context_module  # noqa: TC001 - hints are read
 from mcpwire.server.authoring.injection import CONTEXT, Dependency, Depends
 from mcpwire.server.authoring.schemas import Arg
 from mcpwire.server.authoring.signature import read_signature
@@ -94,7 +94,7 @@ def decorated(function):
         "lambda",
     ],
 )
-def test_whatever_can_be_called_is_read(function, names, is_async):
+def test_every_kind_of_callable_is_read(function, names, is_async):
     signature = read_signature(function)
     assert (signature.parameters.names, signature.is_async) == (names, is_async)
 
@@ -109,16 +109,16 @@ def test_whatever_can_be_called_is_read(function, names, is_async):
         (later, None),
     ],
 )
-def test_the_docstring_describes_what_it_is_about(function, description):
+def test_docstring_is_the_description(function, description):
     assert read_signature(function).description == description
 
 
-def test_a_parameter_is_described_by_the_docstring():
+def test_docstring_describes_a_parameter():
     properties = read_signature(plain).parameters.schema["properties"]
     assert properties["a"] == {"type": "integer", "description": "The first."}
 
 
-# --- what cannot work
+# --- unusable functions
 
 
 def varying(*numbers: int): ...
@@ -144,7 +144,7 @@ def strange(a: complex): ...
 def strange_inside(a: int, b: list[complex]): ...
 
 
-def unknown(a: Nothing): ...  # noqa: F821 - that it is unknown is the point
+def unknown(a: Nothing): ...  # noqa: F821 - it is unknown on purpose
 
 
 def unknown_result() -> Nothing: ...  # noqa: F821 - as above
@@ -174,7 +174,7 @@ def old_style(a: int = pydantic.Field(default=1)): ...
 
 
 @pytest.mark.parametrize(
-    ("function", "why"),
+    ("function", "reason"),
     [
         (varying, "'numbers' takes any number of arguments"),
         (named, "'numbers' takes arguments of any name"),
@@ -196,13 +196,13 @@ def old_style(a: int = pydantic.Field(default=1)): ...
         (7, "it cannot be called"),
     ],
 )
-def test_what_cannot_work_is_refused_when_it_is_registered(function, why):
+def test_unusable_function_is_refused_at_registration(function, reason):
     with pytest.raises(TypeError) as caught:
         read_signature(function)
-    assert why in str(caught.value)
+    assert reason in str(caught.value)
 
 
-def test_a_refusal_names_the_function_and_its_place():
+def test_refusal_names_the_function_and_its_location():
     with pytest.raises(TypeError, match=r"^strange \(.*test_signature\.py:\d+\): "):
         read_signature(strange)
 
@@ -210,7 +210,7 @@ def test_a_refusal_names_the_function_and_its_place():
 # --- names
 
 
-def test_a_hint_may_name_what_is_local_to_the_function_around_it():
+def test_hint_may_name_a_local_class():
     @dataclass
     class Point:
         x: int
@@ -222,7 +222,7 @@ def test_a_hint_may_name_what_is_local_to_the_function_around_it():
     assert signature.returns.schema["title"] == "Point"
 
 
-def test_a_hint_may_name_the_context_where_only_type_checkers_import_it():
+def test_hint_may_name_a_context_imported_for_type_checking():
     def ask(question: str, ctx: Context) -> str: ...
 
     signature = read_signature(ask)
@@ -230,14 +230,14 @@ def test_a_hint_may_name_the_context_where_only_type_checkers_import_it():
     assert signature.parameters.names == ("question",)
 
 
-def test_a_name_of_type_checkers_is_refused_by_name():
+def test_other_type_checking_import_is_refused_by_name():
     def price(of: Decimal): ...
 
     with pytest.raises(TypeError, match="the parameter 'of' names 'Decimal'"):
         read_signature(price)
 
 
-# --- what the server fills
+# --- injected parameters
 
 
 def source(): ...
@@ -246,10 +246,10 @@ def source(): ...
 DEPENDENCY = Depends(source)
 
 
-def with_context(a: int, ctx: asking.Context): ...
+def with_context(a: int, ctx: context_module.Context): ...
 
 
-def with_maybe_context(a: int, ctx: asking.Context | None = None): ...
+def with_maybe_context(a: int, ctx: context_module.Context | None = None): ...
 
 
 def with_default(a: int, db: Any = DEPENDENCY): ...
@@ -267,7 +267,7 @@ def with_annotation(a: int, db: Annotated[Any, DEPENDENCY]): ...
         (with_annotation, "db", Dependency),
     ],
 )
-def test_what_the_server_fills_does_not_show(function, name, kind):
+def test_injected_parameters_are_not_in_the_schema(function, name, kind):
     signature = read_signature(function)
     assert signature.parameters.names == ("a",)
     assert type(signature.injected[name]) is kind
@@ -280,10 +280,10 @@ def test_what_the_server_fills_does_not_show(function, name, kind):
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 
 
-def takes_dict(arguments: dict[str, Any], ctx: asking.Context): ...
+def takes_dict(arguments: dict[str, Any], ctx: context_module.Context): ...
 
 
-def takes_nothing(ctx: asking.Context): ...
+def takes_nothing(ctx: context_module.Context): ...
 
 
 def takes_more(first, second): ...
@@ -300,41 +300,41 @@ def takes_one_and_a_default(given, scale=2): ...
         (takes_one_and_a_default, {"given": {"a": 1}}),
     ],
 )
-def test_with_a_schema_the_function_takes_one_dict_or_nothing(function, made):
+def test_function_with_input_schema_takes_one_dict_or_nothing(function, made):
     signature = read_signature(function, input_schema=SCHEMA)
     assert signature.parameters.convert({"a": 1}) == made
     assert signature.injected.keys() <= {"ctx"}
 
 
-def test_with_a_schema_two_parameters_are_one_too_many():
+def test_two_parameters_with_input_schema_are_refused():
     with pytest.raises(TypeError, match="'second' is one too many"):
         read_signature(takes_more, input_schema=SCHEMA)
 
 
-def test_an_awaitable_hint_is_about_what_comes_of_it():
-    def plain_but_late(): ...
+def test_awaitable_return_hint_describes_its_result():
+    def returns_awaitable(): ...
 
-    plain_but_late.__annotations__["return"] = collections.abc.Awaitable[int]
+    returns_awaitable.__annotations__["return"] = collections.abc.Awaitable[int]
 
-    schema = read_signature(plain_but_late).returns.schema
+    schema = read_signature(returns_awaitable).returns.schema
     assert schema["properties"]["result"] == {"type": "integer"}
 
 
 class Documented:
-    """Has hints of its own, which are not those of its call."""
+    """Has annotations that differ from those of its `__call__`."""
 
     size: int = 0
 
     def __call__(self, name: str) -> str: ...
 
 
-def test_the_hints_of_an_object_are_those_of_its_call():
+def test_hints_of_an_object_are_those_of_its_call_method():
     schema = read_signature(Documented()).parameters.schema
     assert schema["properties"] == {"name": {"type": "string"}}
 
 
 @pytest.mark.parametrize(
-    ("hint", "why"),
+    ("hint", "reason"),
     [
         ("1 +", "a type hint cannot be read"),
         ("functools.nothing", "a type hint cannot be read"),
@@ -342,15 +342,15 @@ def test_the_hints_of_an_object_are_those_of_its_call():
         ("1", "is not supported"),
     ],
 )
-def test_a_hint_that_is_none_at_all_is_refused(hint, why):
+def test_invalid_type_hint_is_refused(hint, reason):
     def function(a): ...
 
     function.__annotations__ = {"a": hint}
-    with pytest.raises(TypeError, match=rf"function .*: .*{why}"):
+    with pytest.raises(TypeError, match=rf"function .*: .*{reason}"):
         read_signature(function)
 
 
-def test_names_of_the_library_itself_are_nobodys_hints():
+def test_hint_does_not_resolve_to_names_of_the_library():
     def function(a): ...
 
     function.__annotations__ = {"a": "target"}
@@ -358,7 +358,7 @@ def test_names_of_the_library_itself_are_nobodys_hints():
         read_signature(function)
 
 
-def test_a_local_class_whose_own_hints_are_lost_is_refused():
+def test_local_class_with_unresolvable_hints_is_refused():
     class Inner: ...
 
     @dataclass

@@ -1,4 +1,4 @@
-"""What is made of functions fits the schema of each revision."""
+"""Results and definitions of functions are valid by the schema of each revision."""
 
 import pytest
 import wirecheck
@@ -52,7 +52,7 @@ def faults(spec_dir, revision):
 
 
 def completed(result, revision):
-    # Whoever answers a request says so there; it is not for these functions.
+    # The dispatcher adds resultType; these functions do not.
     return {**result, "resultType": "complete"} if revision is LATEST else result
 
 
@@ -68,19 +68,19 @@ def completed(result, revision):
         (read_returns(None, output_schema={}), None),
     ],
 )
-def test_the_result_of_a_tool_fits(faults, revision, returns, value):
+def test_tool_result_is_valid(faults, revision, returns, value):
     result = tool_result(value, returns, revision)
     assert faults("CallToolResult", completed(result, revision)) == []
 
 
 @pytest.mark.parametrize("value", [*VALUES[:-4], VALUES[-2]])
-def test_the_result_of_a_prompt_fits(faults, revision, value):
+def test_prompt_result_is_valid(faults, revision, value):
     result = prompt_result([] if value is None else value, "What for", revision)
     assert faults("GetPromptResult", completed(result, revision)) == []
 
 
 @pytest.mark.parametrize("value", [*VALUES[:10], ["a", b"x"]])
-def test_the_contents_of_a_resource_fit(faults, revision, value):
+def test_resource_contents_are_valid(faults, revision, value):
     result = {"contents": resource_contents(value, "test://a")}
     if revision is LATEST:
         result |= {"ttlMs": 0, "cacheScope": "private"}
@@ -92,7 +92,7 @@ HINTS = [int, Point, Bounded, Model, Named, Node, Options, Color, list[Point | N
 
 @pytest.mark.rule("SCH-05", "TOOL-06")
 @pytest.mark.parametrize("hint", HINTS)
-def test_the_definition_of_a_tool_fits(faults, hint):
+def test_tool_definition_is_valid(faults, hint):
     tool = {
         "name": "a",
         "inputSchema": parameters(hint).schema,
@@ -112,7 +112,7 @@ WITH_LISTS = [*FORMS, Attrs, Titled]
     indirect=["revision"],
     ids=["first", "session", "latest"],
 )
-def test_the_fields_of_a_form_fit(faults, revision, forms):
+def test_form_fields_are_valid(faults, revision, forms):
     for given in forms:
         for field in form_schema(given, revision)["properties"].values():
             assert faults("PrimitiveSchemaDefinition", field) == []

@@ -1,4 +1,4 @@
-"""Forms of Python types, in the shape of each revision, and what users fill in."""
+"""Forms from Python types, in the schema of each revision, and their answers."""
 
 import dataclasses
 import datetime as dt
@@ -78,12 +78,12 @@ ORDER = {
 
 @pytest.mark.rule("ELIC-05")
 @pytest.mark.parametrize("revision", [LATEST_SESSION, LATEST], ids=str)
-def test_a_dataclass_is_a_form(revision):
+def test_dataclass_becomes_a_form(revision):
     assert form_schema(Order, revision) == ORDER
 
 
 @pytest.mark.rule("ELIC-05")
-def test_the_first_forms_have_no_defaults_and_titles_in_a_list_of_their_own():
+def test_form_of_2025_06_uses_enum_names_and_few_defaults():
     fields = form_schema(Order, JUN_2025)["properties"]
     assert [name for name in fields if "default" in fields[name]] == ["gift"]
     assert fields["size"] == {
@@ -179,7 +179,7 @@ Titled = list[Size]
     ids=range(10),
 )
 @pytest.mark.rule("ELIC-05")
-def test_whatever_has_plain_fields_is_a_form(given, properties, required):
+def test_types_with_plain_fields_become_forms(given, properties, required):
     form = form_schema(given, LATEST)
     expected = {"type": "object", "properties": properties}
     if required is not None:
@@ -210,7 +210,7 @@ BY_HAND = {
     ids=str,
 )
 @pytest.mark.rule("ELIC-05")
-def test_a_schema_by_hand_gets_the_shape_of_its_revision(revision, new, extra):
+def test_explicit_schema_is_adapted_to_the_revision(revision, new, extra):
     form = form_schema(BY_HAND, revision)
     assert set(form) == {"type", "properties", "required"} | extra
     fields = form["properties"]
@@ -230,7 +230,7 @@ def one(field):
 
 
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("given", "reason"),
     [
         (Nested, "the form's field 'inner': it must be a text, a number"),
         (list[str], "the form's field 'value': a list is of texts that may be chosen"),
@@ -252,14 +252,14 @@ def one(field):
     ids=range(16),
 )
 @pytest.mark.rule("ELIC-05")
-def test_what_no_form_can_have_is_refused_by_name(given, why):
+def test_unsupported_form_field_is_refused_by_name(given, reason):
     with pytest.raises(LocalProtocolError) as caught:
         form_schema(given, LATEST)
-    assert why in str(caught.value)
+    assert reason in str(caught.value)
 
 
 @pytest.mark.rule("ELIC-05")
-def test_lists_of_choices_are_refused_where_there_are_none():
+def test_lists_of_choices_are_refused_before_2025_11():
     with pytest.raises(LocalProtocolError, match="'many': lists of choices exist"):
         form_schema(Attrs, JUN_2025)
 
@@ -289,7 +289,7 @@ def test_lists_of_choices_are_refused_where_there_are_none():
     ids=range(11),
 )
 @pytest.mark.rule("ELIC-20")
-def test_an_answer_becomes_what_was_asked_for(given, content, value):
+def test_answer_is_converted_to_the_form_type(given, content, value):
     assert read_answer(given, content) == value
 
 
@@ -318,7 +318,7 @@ def test_an_answer_becomes_what_was_asked_for(given, content, value):
     ids=range(10),
 )
 @pytest.mark.rule("ELIC-20")
-def test_an_answer_that_does_not_fit_is_told(given, content, faults):
+def test_invalid_answer_is_reported(given, content, faults):
     with pytest.raises(BadArguments) as caught:
         read_answer(given, content)
     found = caught.value.faults
@@ -326,7 +326,7 @@ def test_an_answer_that_does_not_fit_is_told(given, content, faults):
     assert all(map(str.startswith, found, faults)), found
 
 
-def test_a_form_that_nobody_can_read_is_the_servers_fault():
+def test_invalid_form_schema_is_a_local_error():
     form = one({"type": "string", "minLength": "three"})
     with pytest.raises(LocalProtocolError, match="the form is not valid"):
         read_answer(form, {})
@@ -345,7 +345,7 @@ CONTENT = st.fixed_dictionaries(
 
 
 @given(CONTENT, st.sampled_from(REVISIONS[2:]))
-def test_what_a_client_may_send_the_server_can_read(content, revision):
+def test_form_filled_by_a_client_is_readable_by_the_server(content, revision):
     form = json.loads(json.dumps(form_schema(Order, revision)))
     sent = fill_form(types.decode(types.RequestedSchema, form), content, revision)
     value = read_answer(Order, json.loads(json.dumps(sent)))

@@ -1,4 +1,4 @@
-"""Each fault does what it says to bytes on their way, the same at each time."""
+"""Each fault changes the bytes of a stream deterministically."""
 
 from math import inf
 
@@ -24,8 +24,8 @@ from mcpwire.testing.faults import END, Chain, Pause
 STREAM = b"one\ntwo\nthree\nrest"
 
 
-def passed(faults, *chunks, toward="client", seed=0):
-    """Return all that comes out of a chain."""
+def chain_output(faults, *chunks, toward="client", seed=0):
+    """Return the whole output of a chain."""
     chain = Chain(faults, toward, seed)
     items = chain.start()
     for chunk in chunks:
@@ -34,7 +34,7 @@ def passed(faults, *chunks, toward="client", seed=0):
 
 
 def merged(items):
-    """Return the same with neighbouring bytes as one, since only order matters."""
+    """Return the items with adjacent bytes joined, since only order matters."""
     result = []
     for item in items:
         if isinstance(item, bytes) and result and isinstance(result[-1], bytes):
@@ -81,14 +81,14 @@ def merged(items):
     ],
     ids=repr,
 )
-def test_a_fault_changes_what_it_names(faults, expected):
-    assert merged(passed(faults, STREAM)) == expected
+def test_fault_changes_the_given_part_of_the_stream(faults, expected):
+    assert merged(chain_output(faults, STREAM)) == expected
     single = [STREAM[i : i + 1] for i in range(len(STREAM))]
-    assert merged(passed(faults, *single)) == expected
+    assert merged(chain_output(faults, *single)) == expected
 
 
-def test_what_is_swapped_with_nothing_still_comes():
-    assert merged(passed([Swap(message=1)], b"one\n")) == [b"one\n", END]
+def test_swapped_message_without_a_successor_is_sent():
+    assert merged(chain_output([Swap(message=1)], b"one\n")) == [b"one\n", END]
 
 
 @pytest.mark.parametrize(
@@ -102,28 +102,30 @@ def test_what_is_swapped_with_nothing_still_comes():
     ],
     ids=repr,
 )
-def test_bytes_are_split_where_it_says(fault, parts):
-    assert passed([fault], b"ab\ncd") == [*parts, END]
+def test_bytes_are_split_at_the_given_places(fault, parts):
+    assert chain_output([fault], b"ab\ncd") == [*parts, END]
 
 
-def test_faults_act_in_their_own_direction_only():
+def test_faults_apply_only_in_their_direction():
     fault = Drop(toward="server")
-    assert merged(passed([fault], STREAM)) == [STREAM, END]
-    assert merged(passed([fault], STREAM, toward="server")) == [b"rest", END]
+    assert merged(chain_output([fault], STREAM)) == [STREAM, END]
+    assert merged(chain_output([fault], STREAM, toward="server")) == [b"rest", END]
 
 
 @given(st.integers(), st.lists(st.binary(max_size=20), max_size=8))
-def test_by_a_seed_chance_is_the_same_and_split_loses_nothing(seed, chunks):
+def test_seeded_faults_repeat_and_split_keeps_all_bytes(seed, chunks):
     faults = [Drop(chance=0.5), Duplicate(chance=0.5), Split(longest=3)]
-    assert passed(faults, *chunks, seed=seed) == passed(faults, *chunks, seed=seed)
-    whole = merged(passed([Split(longest=3)], *chunks, seed=seed))
-    assert whole == merged([b"".join(chunks), END])
+    assert chain_output(faults, *chunks, seed=seed) == chain_output(
+        faults, *chunks, seed=seed
+    )
+    split_stream = merged(chain_output([Split(longest=3)], *chunks, seed=seed))
+    assert split_stream == merged([b"".join(chunks), END])
 
 
-def test_another_seed_is_another_chance():
+def test_different_seeds_drop_different_messages():
     lines = b"x\n" * 64
     dropped = {
-        len(merged(passed([Drop(chance=0.5)], lines, seed=seed))[0])
+        len(merged(chain_output([Drop(chance=0.5)], lines, seed=seed))[0])
         for seed in range(9)
     }
     assert len(dropped) > 1
@@ -146,6 +148,6 @@ def test_another_seed_is_another_chance():
         (lambda: HangUp(after_bytes=1, after_message=1), "exclude each other"),
     ],
 )
-def test_a_fault_that_makes_no_sense_is_refused(make, says):
+def test_invalid_fault_options_are_refused(make, says):
     with pytest.raises(ValueError, match=says):
         make()

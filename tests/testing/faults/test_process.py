@@ -1,4 +1,4 @@
-"""The relay as a process of its own: a command like any other, with faults in it."""
+"""The relay as a separate process: a command that applies faults."""
 
 import asyncio
 import math
@@ -41,7 +41,7 @@ def echo(client, value="hi", **options):
     return client.call_tool("echo", {"text": value}, **options).text
 
 
-def test_faults_survive_the_command_line():
+def test_faults_survive_command_line_encoding():
     faults = [
         Drop(message=range(2, 9), chance=0.5, toward="server"),
         Noise(data=b"\xff'\"\n"),
@@ -53,7 +53,7 @@ def test_faults_survive_the_command_line():
     assert decode_faults(encode_faults(faults)) == faults
 
 
-def test_a_blocking_client_meets_faults_in_its_own_pipes():
+def test_relay_applies_faults_to_a_blocking_client():
     target = FaultyStdio(ECHO, [Noise(), Split(longest=4)], seed=1).command()
     with leak_check(grace=30), sync.Client(target, **OPTIONS) as client:
         assert [echo(client, value) for value in ("a", "ü", "c" * 500)] == [
@@ -75,7 +75,7 @@ def test_a_stalled_relay_does_not_outlive_its_client():
 
 
 @pytest.mark.parametrize("end", ["sys.exit(3)", "os.kill(os.getpid(), 9)"])
-async def test_it_ends_as_its_server_ends(end):
+async def test_relay_exits_like_its_server(end):
     server = scripted_command(f"handshake(); recv(); os.write(2, b'ouch'); {end}")
     target = FaultyStdio(server, [Delay(seconds=0.01)]).command()
     async with asyncio.timeout(40), mcpwire.Client(target, **OPTIONS) as client:
@@ -85,14 +85,14 @@ async def test_it_ends_as_its_server_ends(end):
     assert caught.value.stderr_tail == "ouch"
 
 
-async def test_the_end_of_the_output_passes_although_the_server_lives():
+async def test_hang_up_passes_while_the_server_still_runs():
     target = FaultyStdio(ECHO, [HangUp(after_message=1)]).command()
     async with asyncio.timeout(40), mcpwire.Client(target, **OPTIONS) as client:
         with pytest.raises(mcpwire.ConnectionClosed):
             await client.call_tool("x")
 
 
-async def test_a_server_that_does_not_start_is_named():
+async def test_server_that_cannot_start_is_named_in_the_error():
     target = FaultyStdio("no-such-command-at-all", []).command()
     async with asyncio.timeout(40):
         with pytest.raises(mcpwire.ConnectError, match="no-such-command") as caught:

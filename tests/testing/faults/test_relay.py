@@ -1,4 +1,4 @@
-"""A client meets each fault on real pipes, and nothing is left of the relay."""
+"""A client meets each fault on real pipes, and the relay leaves no resources."""
 
 import asyncio
 
@@ -31,7 +31,7 @@ ECHO = scripted_command(
     serve({"tools/call": lambda m: text(m["params"]["arguments"]["text"])})
     """
 )
-QUICKLY = mcpwire.Limits(close_grace=0.2, terminate_grace=0.2)
+SHORT_GRACE = mcpwire.Limits(close_grace=0.2, terminate_grace=0.2)
 
 
 def client(*faults, target=ECHO, seed=0, **options):
@@ -39,7 +39,7 @@ def client(*faults, target=ECHO, seed=0, **options):
     options.setdefault("recovery", Recovery(restart=False))
     options.setdefault("mode", "session")
     target = FaultyStdio(target, faults, seed=seed)
-    return mcpwire.Client(target, limits=QUICKLY, **options)
+    return mcpwire.Client(target, limits=SHORT_GRACE, **options)
 
 
 async def echo(c, value="hi", **options):
@@ -62,18 +62,18 @@ async def echo(c, value="hi", **options):
     ],
     ids=repr,
 )
-async def test_what_can_be_borne_is_borne(faults):
+async def test_calls_succeed_despite_tolerable_faults(faults):
     async with client(*faults) as c:
         assert [await echo(c, value) for value in ("a", "ü", "c")] == ["a", "ü", "c"]
 
 
-async def test_large_messages_pass_whole():
+async def test_large_messages_pass_complete():
     value = "x" * 3_000_000
     async with client(Split(size=50_000)) as c:
         assert await echo(c, value) == value
 
 
-async def test_many_calls_at_once_pass_a_relay_that_splits_and_swaps():
+async def test_concurrent_calls_pass_a_splitting_and_swapping_relay():
     faults = [Swap(message=3), Split(longest=40)]
     async with client(*faults) as c:
         values = [str(number) for number in range(30)]
@@ -81,7 +81,7 @@ async def test_many_calls_at_once_pass_a_relay_that_splits_and_swaps():
 
 
 @pytest.mark.parametrize("fault", [Drop(message=2), Drop(message=3, toward="server")])
-async def test_a_message_that_is_lost_costs_its_call_and_no_other(fault):
+async def test_dropped_message_fails_only_its_call(fault):
     async with client(fault) as c:
         with pytest.raises(mcpwire.RequestTimeout):
             await echo(c, timeout=0.1)
@@ -89,7 +89,7 @@ async def test_a_message_that_is_lost_costs_its_call_and_no_other(fault):
 
 
 @pytest.mark.parametrize("fault", [Corrupt(at=0), Lose(at=0, count=5)])
-async def test_a_handshake_that_is_spoiled_does_not_hang(fault):
+async def test_corrupted_handshake_does_not_hang(fault):
     c = client(fault, connect_timeout=0.3)
     with pytest.raises(mcpwire.MCPError):
         await c.connect()
@@ -105,18 +105,18 @@ async def test_a_handshake_that_is_spoiled_does_not_hang(fault):
     ],
     ids=repr,
 )
-async def test_an_end_in_the_middle_fails_the_call_at_once(fault):
+async def test_hang_up_during_calls_is_a_transport_error(fault):
     with pytest.raises(mcpwire.TransportError):
-        await use(client(fault))
+        await call_three_times(client(fault))
 
 
-async def use(c):
+async def call_three_times(c):
     async with c:
         for _ in range(3):
             await echo(c)
 
 
-async def test_a_relay_that_is_closed_from_the_start_is_no_connection():
+async def test_immediate_hang_up_is_a_connect_error():
     for toward in ("client", "server"):
         with pytest.raises(mcpwire.ConnectError):
             await client(HangUp(toward=toward)).connect()
@@ -124,7 +124,7 @@ async def test_a_relay_that_is_closed_from_the_start_is_no_connection():
 
 @pytest.mark.fault("F07")
 @pytest.mark.parametrize("after", [{"after_message": 2}, {"after_bytes": 300}])
-async def test_a_pipe_that_nobody_reads_fills_and_hinders_no_close(after):
+async def test_full_pipe_does_not_block_the_close(after):
     async with client(Stall(toward="server", **after)) as c:
         calls = [
             asyncio.create_task(echo(c, "x" * 200_000, timeout=0.2)) for _ in range(5)
@@ -135,13 +135,13 @@ async def test_a_pipe_that_nobody_reads_fills_and_hinders_no_close(after):
         )
 
 
-async def test_a_stall_of_the_answers_is_a_timeout_and_hinders_no_close():
+async def test_stalled_responses_time_out_and_do_not_block_the_close():
     async with client(Stall(after_message=1)) as c:
         with pytest.raises(mcpwire.RequestTimeout):
             await echo(c, timeout=0.1)
 
 
-def test_delays_go_by_the_loop_s_clock():
+def test_delays_use_the_clock_of_the_loop():
     async def main():
         loop = asyncio.get_running_loop()
         async with client(Delay(seconds=50, message=2), timeout=None) as c:
@@ -149,14 +149,14 @@ def test_delays_go_by_the_loop_s_clock():
             call = asyncio.create_task(echo(c))
             while not call.done():
                 await loop.advance(0.5)
-                await asyncio.sleep(0.001)  # the child's own time is a real one
+                await asyncio.sleep(0.001)  # the child runs in real time
             assert await call == "hi"
             assert loop.time() - started >= 50
 
     run(main(), patience=BOUND_S)
 
 
-async def test_by_chance_and_seed_the_same_calls_are_lost():
+async def test_same_seed_drops_the_same_calls():
     fault = Drop(message=range(2, 10), chance=0.4)
 
     async def lost(seed):
@@ -183,7 +183,7 @@ async def test_exit_code_and_stderr_pass_the_relay():
     assert (caught.value.exit_code, caught.value.stderr_tail) == (3, "ouch")
 
 
-async def test_a_command_that_does_not_start_says_so():
+async def test_command_that_cannot_start_is_named_in_the_error():
     c = client(target="no-such-command-at-all")
     with pytest.raises(mcpwire.ConnectError, match="no-such-command"):
         await c.connect()
@@ -198,7 +198,7 @@ async def test_the_same_target_opens_a_new_relay_each_time():
                 await echo(c)
 
 
-def test_a_forgotten_client_leaves_nothing_of_the_relay():
+def test_unclosed_client_leaves_no_relay_running():
     async def main():
         c = client(Stall(after_message=1))
         await c.connect()
@@ -208,14 +208,14 @@ def test_a_forgotten_client_leaves_nothing_of_the_relay():
     asyncio.run(main())
 
 
-def test_it_is_shown_on_one_line():
+def test_repr_is_one_line_with_target_and_faults():
     shown = repr(FaultyStdio("my-server --x", [Drop(message=2)]))
     assert "my-server --x" in shown
     assert "Drop" in shown
     assert "\n" not in shown
 
 
-async def test_a_server_that_reads_slowly_gets_everything():
+async def test_slowly_reading_server_receives_everything():
     slow = scripted_command(
         """
         handshake()
@@ -226,18 +226,18 @@ async def test_a_server_that_reads_slowly_gets_everything():
     )
     async with client(target=slow) as c:
         sizes = [500_000, 1, 300_000]
-        said = await asyncio.gather(*(echo(c, "x" * size) for size in sizes))
-    assert said == [str(size) for size in sizes]
+        sizes_received = await asyncio.gather(*(echo(c, "x" * size) for size in sizes))
+    assert sizes_received == [str(size) for size in sizes]
 
 
 @pytest.mark.fault("F06")
-async def test_a_server_that_closes_its_input_breaks_the_client_s_pipe():
-    deaf = scripted_command(
+async def test_server_closing_its_input_closes_the_connection():
+    closing_stdin = scripted_command(
         "handshake(); os.close(0); notify('notifications/deaf'); time.sleep(60)"
     )
-    is_deaf = asyncio.Event()
-    c = client(target=deaf, on_notification=lambda _: is_deaf.set())
+    stdin_closed = asyncio.Event()
+    c = client(target=closing_stdin, on_notification=lambda _: stdin_closed.set())
     async with c:
-        await is_deaf.wait()
+        await stdin_closed.wait()
         with pytest.raises(mcpwire.ConnectionClosed):
             await asyncio.gather(echo(c), echo(c), echo(c))
