@@ -220,15 +220,15 @@ async def test_the_extension_sends_neither_progress_nor_messages():
             gate, progressToken="p", **{"io.modelcontextprotocol/logLevel": "debug"}
         )
         await soon(gate.entered)
-        listener = []
+        watched = []
         request = tasks.request("subscriptions/listen", {})
         tasks.tasks.watch(
-            [task_id], request, lambda *notification: listener.append(notification)
+            [task_id], request, lambda *notification: watched.append(notification)
         )
         gate.request.progress(1, message="half of it")
         gate.request.progress(2)
         gate.request.log("error", "hear me")
-        assert (tasks.notifications, listener) == ([], [])
+        assert (tasks.notifications, watched) == ([], [])
         # But the status message of the task shows the progress.
         assert (await tasks.get(task_id))["statusMessage"] == "half of it"
         gate.opened.set()
