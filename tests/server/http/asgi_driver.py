@@ -1,9 +1,9 @@
-"""A web server in a few lines: it gives an application one request, shows events."""
+"""A minimal ASGI web server: runs one request and records the sent events."""
 
 import asyncio
 import json
 
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 
 
 def scope(verb="POST", path="/mcp", headers=(), **more):
@@ -27,14 +27,14 @@ def scope(verb="POST", path="/mcp", headers=(), **more):
 
 
 class Visit:
-    """One request: what the application receives is put in, what it sends is kept."""
+    """One request: feeds events to the application and records those it sends."""
 
     def __init__(self, scope, body=None):
         self.scope = scope
         self.incoming = asyncio.Queue()
         self.sent = []
-        self.asked = 0
-        self._news = asyncio.Condition()
+        self.receive_count = 0
+        self._changed = asyncio.Condition()
         self.send_error = None
         self.gate = None
         self.task = None
@@ -47,12 +47,12 @@ class Visit:
         )
 
     def leave(self):
-        """Go away, as a client does that closes its connection."""
+        """Disconnect, as a client does that closes its connection."""
         self.incoming.put_nowait({"type": "http.disconnect"})
 
     async def receive(self):
-        self.asked += 1
-        await self.tell()
+        self.receive_count += 1
+        await self.wake()
         return await self.incoming.get()
 
     async def send(self, event):
@@ -61,12 +61,12 @@ class Visit:
         if self.send_error is not None:
             raise self.send_error
         self.sent.append(event)
-        await self.tell()
+        await self.wake()
 
-    async def tell(self):
-        """Wake those that wait until something is so."""
-        async with self._news:
-            self._news.notify_all()
+    async def wake(self):
+        """Wake the waiters, which check their conditions again."""
+        async with self._changed:
+            self._changed.notify_all()
 
     def begin(self, app):
         self.task = asyncio.get_running_loop().create_task(
@@ -74,22 +74,22 @@ class Visit:
         )
         return self
 
-    async def until(self, is_so):
-        """Wait until the events so far fulfil a condition."""
-        async with asyncio.timeout(PATIENCE), self._news:
-            await self._news.wait_for(lambda: is_so(self))
+    async def until(self, condition):
+        """Wait until the condition is true for the visit."""
+        async with asyncio.timeout(TIMEOUT_S), self._changed:
+            await self._changed.wait_for(lambda: condition(self))
 
-    async def left(self):
-        """Close the connection, and wait for the end of what serves it."""
+    async def disconnect(self):
+        """Close the connection, and wait until the application ends."""
         self.leave()
         return await self.done()
 
     async def done(self):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await self.task
         return self
 
-    # What came back...
+    # The response...
 
     @property
     def status(self):
@@ -115,7 +115,7 @@ class Visit:
     def sse(self):
         """Return the messages of an event stream so far."""
         assert self.headers["content-type"] == "text/event-stream"
-        # Some clients pass over events that do not name their type.
+        # Some clients ignore events that do not name their type.
         head = "event: message\ndata: "
         blocks = self.body.decode().split("\n\n")
         return [
@@ -126,5 +126,5 @@ class Visit:
 
 
 async def visit(app, scope, body=b""):
-    """Send one whole request and return what came back."""
+    """Send one whole request and return it with its response."""
     return await Visit(scope, body).begin(app).done()

@@ -26,7 +26,7 @@ def tools(call, **options):
 
 
 def subscribed(call):
-    """Return a dispatcher of tools that lets clients listen to their changes."""
+    """Return a dispatcher of tools with subscriptions to their changes."""
     capabilities = {"tools": {"listChanged": True}, "logging": {}}
     dispatcher = tools(call, capabilities=capabilities)
     subscriptions = Subscriptions(
@@ -44,16 +44,16 @@ async def echo(params, request):
 
 
 def app(call=echo, *, dispatcher=None, **options):
-    """Return an application that answers by a stream where a test says so.
+    """Return an application that streams a response only where a test expects it.
 
-    By default it would where a call takes longer than 0.1 s, on a busy machine any.
+    With the default of 0.1 s it would stream any call on a busy machine.
     """
     options = {"stream_after": 30.0, **options}
     return AsgiApp(dispatcher or tools(call), **options)
 
 
 def fields(message=None, **more):
-    """Return the head that belongs to a message; None takes a field away."""
+    """Return the header fields of a message; a value of None removes a field."""
     named = {
         "host": "127.0.0.1:8000",
         "content-type": "application/json",
@@ -90,7 +90,7 @@ def opening(version="2025-11-25"):
 
 
 async def opened(made, version="2025-11-25"):
-    """Return the head of requests in a session that has just been opened."""
+    """Open a session; return the header fields of its requests."""
     visit = await post(made, opening(version), mcp_protocol_version=None)
     assert visit.status == 200
     headers = {name.lower(): value for name, value in visit.headers.items()}
@@ -100,7 +100,7 @@ async def opened(made, version="2025-11-25"):
     }
 
 
-async def ask(app, verb, path="/mcp", body=b"", *, headers=None, **more):
+async def asgi_request(app, verb, path="/mcp", body=b"", *, headers=None, **more):
     named = [("host", "127.0.0.1:8000")] if headers is None else headers
     return await visit(app, scope(verb, path, named, **more), body)
 

@@ -1,4 +1,4 @@
-"""A client of sessions by hand, below the application: one visit is one request."""
+"""A client of HTTP sessions below the application: one visit is one request."""
 
 import asyncio
 import contextlib
@@ -13,14 +13,14 @@ from mcpwire.server.http.sessions import Sessions
 from mcpwire.wire.jsonrpc import failure
 from mcpwire.wire.sse import SSEDecoder
 
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 
 QUICK = 0.001
-"""When a call that takes its time is answered by a stream, here."""
+"""The seconds after which a pending call is answered by a stream."""
 
 
 class Visit(asgi_driver.Visit):
-    """One request and what came back so far."""
+    """One request and the response so far."""
 
     def __init__(self, verb, headers, *, principal=None, timeouts=None, path="/mcp"):
         path, _, query = path.partition("?")
@@ -40,7 +40,7 @@ class Visit(asgi_driver.Visit):
                 except HttpProblem as problem:
                     message = failure(problem.id, problem.error)
                     await self.exchange.reply(problem.status, message, problem.headers)
-            await self.tell()
+            await self.wake()
 
         return super().begin(run)
 
@@ -63,12 +63,12 @@ class Visit(asgi_driver.Visit):
     @property
     def messages(self):
         found = [json.loads(event.data) for event in self.events if event.data]
-        # Some clients pass over events that do not name their type.
+        # Some clients ignore events that do not name their type.
         assert self.body.count(b"event: message\n") == len(found)
         return found
 
     async def until(self, condition):
-        """Wait until something is so."""
+        """Wait until the condition is true."""
         await super().until(lambda _: condition())
 
     async def next(self):
@@ -79,7 +79,7 @@ class Visit(asgi_driver.Visit):
 
 
 class Hand:
-    """Somebody who may open sessions at one server."""
+    """A client that may open sessions at one server."""
 
     def __init__(self, sessions, version="2025-11-25", principal=None, timeouts=None):
         self.sessions = sessions
@@ -104,7 +104,7 @@ class Hand:
         return visit.begin(self.sessions.serve_get(visit.exchange))
 
     async def listen(self, **headers):
-        """GET a stream, and wait for the event that it begins with."""
+        """GET a stream, and wait for its first event."""
         visit = self.get(**headers)
         await visit.until(lambda: visit.events)
         return visit
@@ -120,24 +120,24 @@ class Hand:
         assert visit.status == 200, visit.body
         assert visit.json["result"]["protocolVersion"] == self.version
         self.id = visit.headers["mcp-session-id"]
-        await self.tell(notice("notifications/initialized"))
+        await self.post_accepted(notice("notifications/initialized"))
         return self
 
-    async def tell(self, message):
+    async def post_accepted(self, message):
         visit = await self.post(message).done()
         assert (visit.status, visit.body) == (202, b"")
         assert "content-type" not in visit.headers
         return visit
 
     async def ask(self, id, method, params=None):
-        """Return the answer to a request that is answered by JSON."""
+        """Return the JSON response to a request."""
         visit = await self.post(request(id, method, params)).done()
         assert visit.status == 200
         return visit.json
 
 
 class Bench:
-    """A server with one tool that does what a test tells it to."""
+    """A server with one tool, whose handler a test provides."""
 
     def __init__(self, call=None, *, dispatcher=None, **options):
         handlers = {} if call is None else {"tools/call": call}
@@ -166,14 +166,14 @@ def call(id, **arguments):
 async def in_session(
     work=None, version="2025-11-25", *, principal=None, timeouts=None, **options
 ):
-    """Give a server, and a client with a session there."""
+    """Give a server, and a client with a session on it."""
     async with Bench(work, **options) as bench:
         yield bench, await bench.open(version, principal=principal, timeouts=timeouts)
 
 
 @contextlib.asynccontextmanager
 async def called(work, **options):
-    """Give such a server and client, and a call that it has posted."""
+    """Give such a server and client, and a call that the client has posted."""
     async with in_session(work, **options) as (bench, hand):
         yield bench, hand, hand.post(call(1))
 
@@ -188,11 +188,11 @@ async def turns(count=5):
 
 
 class Work:
-    """A tool that goes on when the test says so, and shows what became of it."""
+    """A tool that waits until the test releases it, and records how calls ended."""
 
     def __init__(self):
         self.began = asyncio.Event()
-        self.go_on = asyncio.Event()
+        self.release = asyncio.Event()
         self.requests = []
         self.outcomes = []
 
@@ -200,7 +200,7 @@ class Work:
         self.requests.append(request)
         self.began.set()
         try:
-            await self.go_on.wait()
+            await self.release.wait()
         except asyncio.CancelledError:
             self.outcomes.append("cancelled")
             raise
@@ -219,7 +219,7 @@ def progress(steps):
 
 
 class Steps:
-    """A tool that logs what the test puts in, and pauses or ends when told to."""
+    """A tool that runs the steps of a test: log, close the stream, or end."""
 
     def __init__(self):
         self.todo = asyncio.Queue()
@@ -247,5 +247,5 @@ def data_of(visit):
 
 
 def running(sessions):
-    """Return how many requests are being answered."""
+    """Return the number of running requests."""
     return sum(map(len, sessions))

@@ -1,39 +1,39 @@
-"""The application: paths, Host and Origin, CORS, formats, mounting, its life."""
+"""The application: paths, health endpoints, formats, sizes and mounting."""
 
 import json
 
 import pytest
 from asgi_driver import Visit, scope, visit
-from hosted import app, ask, call, fields, post
+from hosted import app, asgi_request, call, fields, post
 
 # Paths...
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
-async def test_the_endpoint_is_at_its_path(path):
+async def test_endpoint_is_served_with_or_without_a_trailing_slash(path):
     seen = await visit(app(), scope(path=path, headers=fields(call())), b"{}")
     assert seen.status == 400
 
 
 async def test_the_path_can_be_chosen():
     made = app(path="/")
-    assert (await ask(made, "GET", "/")).status == 405
-    assert (await ask(made, "GET", "/mcp")).status == 404
+    assert (await asgi_request(made, "GET", "/")).status == 405
+    assert (await asgi_request(made, "GET", "/mcp")).status == 404
 
 
 @pytest.mark.parametrize("path", ["/", "/other", "/mcp/x", "/mcpx", ""])
-async def test_elsewhere_there_is_nothing(path):
-    assert (await ask(app(), "POST", path)).status == 404
+async def test_other_paths_return_404(path):
+    assert (await asgi_request(app(), "POST", path)).status == 404
 
 
 @pytest.mark.parametrize(
     ("options", "root", "place"),
     [({}, "", "/mcp"), ({"path": "/"}, "", "/"), ({"path": "/x/"}, "/api", "/api/x")],
 )
-async def test_who_mistakes_the_path_is_told_which_it_is(options, root, place):
-    seen = await ask(app(**options), "POST", f"{root}/other", root_path=root)
-    said = json.loads(seen.body)["error"]["message"]
-    assert said == f"there is nothing at this path; the endpoint is {place}"
+async def test_404_names_the_path_of_the_endpoint(options, root, place):
+    seen = await asgi_request(app(**options), "POST", f"{root}/other", root_path=root)
+    message = json.loads(seen.body)["error"]["message"]
+    assert message == f"there is nothing at this path; the endpoint is {place}"
 
 
 @pytest.mark.parametrize(
@@ -50,29 +50,31 @@ async def test_who_mistakes_the_path_is_told_which_it_is(options, root, place):
         ("/api", "/api/other", 404),
     ],
 )
-async def test_it_can_be_mounted(root, path, status):
-    seen = await ask(app(), "GET", path, root_path=root)
+async def test_application_can_be_mounted_below_a_root_path(root, path, status):
+    seen = await asgi_request(app(), "GET", path, root_path=root)
     assert seen.status == status
 
 
 @pytest.mark.parametrize("option", ["path", "health", "ready"])
-def test_a_path_begins_with_a_slash(option):
+def test_path_option_without_a_leading_slash_is_refused(option):
     with pytest.raises(ValueError, match=option):
         app(**{option: "mcp"})
 
 
-async def test_health_is_for_everybody():
+async def test_health_endpoints_accept_any_host_header():
     made = app()
     for path in ("/health", "/ready"):
-        seen = await ask(made, "GET", path, headers=[("host", "evil.example")])
+        seen = await asgi_request(made, "GET", path, headers=[("host", "evil.example")])
         assert seen.status == 200
-        assert (await ask(made, "HEAD", path)).body == b""
-        assert (await ask(made, "POST", path)).status == 405
+        assert (await asgi_request(made, "HEAD", path)).body == b""
+        assert (await asgi_request(made, "POST", path)).status == 405
     await made.aclose()
 
 
-async def test_health_can_be_left_out():
-    assert (await ask(app(health=None, ready=None), "GET", "/health")).status == 404
+async def test_health_endpoints_can_be_disabled():
+    assert (
+        await asgi_request(app(health=None, ready=None), "GET", "/health")
+    ).status == 404
 
 
 # Formats and sizes...
@@ -92,7 +94,7 @@ async def test_health_can_be_left_out():
         ({"content_encoding": "gzip"}, 415),
     ],
 )
-async def test_formats_are_looked_at(headers, status):
+async def test_accept_and_content_headers_are_checked(headers, status):
     assert (await post(app(), call(), **headers)).status == status
 
 
@@ -106,7 +108,7 @@ async def test_a_body_of_too_many_values_is_refused_and_the_next_is_answered():
     assert (await post(made, call())).status == 200
 
 
-# Other things that web servers bring...
+# Other ASGI scopes...
 
 
 async def test_websockets_are_closed():
@@ -116,6 +118,6 @@ async def test_websockets_are_closed():
     assert seen.sent == [{"type": "websocket.close", "code": 1000}]
 
 
-async def test_what_asgi_does_not_have_is_an_error():
+async def test_unknown_asgi_scope_type_raises():
     with pytest.raises(RuntimeError, match="unknown kind"):
         await app()({"type": "smtp"}, None, None)

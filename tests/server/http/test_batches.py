@@ -1,4 +1,4 @@
-"""Batches, which one revision has, over HTTP."""
+"""Batches over HTTP, which only 2025-03-26 has."""
 
 import pytest
 from by_hand import notice, request, success
@@ -50,7 +50,7 @@ async def test_initialize_in_a_batch_is_refused_and_the_rest_is_answered():
 @pytest.mark.attack("S13")
 @pytest.mark.case("B05")
 @pytest.mark.parametrize("batch", [[], [{}], [1, 2], [INITIALIZED] * 1_001])
-async def test_a_batch_that_is_empty_or_too_long_or_nothing_is_refused(batch):
+async def test_batch_that_is_empty_too_long_or_without_messages_is_refused(batch):
     async with batching() as (_, hand):
         visit = await hand.post(batch).done()
         assert visit.status == 400
@@ -60,14 +60,14 @@ async def test_a_batch_that_is_empty_or_too_long_or_nothing_is_refused(batch):
 @pytest.mark.rule("RPC-15")
 @pytest.mark.case("B06")
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25"])
-async def test_other_revisions_have_no_batches(version):
+async def test_batch_is_refused_in_other_revisions(version):
     async with batching(version=version) as (_, hand):
         visit = await hand.post([request(1, "ping")]).done()
         assert visit.status == 400
         assert visit.json["error"]["code"] == -32600
 
 
-async def test_what_in_a_batch_is_no_message_is_answered_by_itself():
+async def test_invalid_message_in_a_batch_gets_its_own_error():
     async with batching() as (_, hand):
         bad = {"jsonrpc": "2.0", "id": 5, "method": 5}
         visit = await hand.post([bad, 3, request(6, "ping")]).done()
@@ -76,7 +76,7 @@ async def test_what_in_a_batch_is_no_message_is_answered_by_itself():
         assert pong == success(6, {})
 
 
-async def test_what_stands_alone_is_not_part_of_a_batch():
+async def test_stateless_request_in_a_batch_is_refused():
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -86,7 +86,7 @@ async def test_what_stands_alone_is_not_part_of_a_batch():
         assert visit.json[0]["error"]["code"] == -32600
 
 
-async def test_a_batch_in_which_something_is_said_is_a_stream_that_ends_with_the_last():
+async def test_batch_with_notifications_streams_until_its_last_request_ends():
     first, second = Work(), Work()
 
     async def work(params, request):
@@ -109,17 +109,17 @@ async def test_a_batch_in_which_something_is_said_is_a_stream_that_ends_with_the
         assert await visit.next() == success(0, {})
         assert (await visit.next())["method"] == "notifications/message"
         assert await visit.next() == success(3, content("logged"))
-        second.go_on.set()
+        second.release.set()
         assert await visit.next() == success(2, content("2"))
         assert not visit.is_complete
-        await hand.tell(notice("notifications/cancelled", requestId=1))
+        await hand.post_accepted(notice("notifications/cancelled", requestId=1))
         await visit.done()
         assert len(visit.messages) == 4
 
 
-async def test_ids_of_one_batch_are_used_once():
+async def test_duplicate_id_within_a_batch_is_refused():
     work = Work()
-    work.go_on.set()
+    work.release.set()
     async with batching(work) as (_, hand):
         visit = await hand.post([call(1), call(1)]).done()
         assert sorted("error" in answer for answer in visit.json) == [False, True]

@@ -1,4 +1,4 @@
-"""Both eras at one URL: what goes to sessions, and what stands alone beside them."""
+"""Both eras at one URL: requests of sessions beside stateless requests."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ import by_hand
 import pytest
 from hosted import (
     app,
-    ask,
+    asgi_request,
     call,
     echo,
     opened,
@@ -33,31 +33,31 @@ async def both():
 
 
 @pytest.mark.rule("LHTTP-01")
-async def test_a_session_and_what_stands_alone_live_side_by_side(both):
+async def test_session_and_stateless_requests_work_side_by_side(both):
     session = await opened(both)
     message = by_hand.request(2, "tools/call", {"name": "echo", "arguments": {"a": 1}})
     in_session = await post(both, message, **session)
     assert text(in_session.json()) == "{'a': 1}"
     assert "resultType" not in in_session.json()["result"]
-    alone = await post(both, call(2), mcp_session_id=session["mcp_session_id"])
-    assert alone.json()["result"]["resultType"] == "complete"
+    stateless = await post(both, call(2), mcp_session_id=session["mcp_session_id"])
+    assert stateless.json()["result"]["resultType"] == "complete"
 
 
-async def test_a_version_in_the_head_is_enough_to_stand_alone(both):
+async def test_version_header_alone_makes_a_request_stateless(both):
     message = by_hand.request(1, "tools/list")
     visit = await post(both, message)
     assert visit.status == 400
     assert visit.json()["error"]["code"] == -32602
 
 
-async def test_without_a_session_there_is_nothing_to_belong_to(both):
+async def test_request_without_version_or_session_is_refused(both):
     message = by_hand.request(1, "tools/list")
     visit = await post(both, message, mcp_protocol_version=None)
     assert visit.status == 400
     assert visit.json()["id"] == 1
 
 
-async def test_a_batch_belongs_to_a_session(both):
+async def test_batch_without_a_session_is_refused(both):
     visit = await post(both, b"[]")
     assert visit.status == 400
     assert visit.json()["error"]["code"] == -32600
@@ -65,29 +65,31 @@ async def test_a_batch_belongs_to_a_session(both):
 
 @pytest.mark.case("D12")
 @pytest.mark.parametrize("verb", ["GET", "DELETE"])
-async def test_a_version_without_sessions_has_nothing_but_post(both, verb):
+async def test_stateless_version_allows_only_post(both, verb):
     head = [HOST, ACCEPT, ("mcp-protocol-version", "2026-07-28")]
-    visit = await ask(both, verb, headers=head)
+    visit = await asgi_request(both, verb, headers=head)
     assert visit.status == 405
     assert visit.headers["allow"] == "POST"
 
 
 @pytest.mark.case("D14")
 @pytest.mark.parametrize("verb", ["PUT", "PATCH", "HEAD", "OPTIONS"])
-async def test_other_verbs_are_told_which_there_are(both, verb):
-    visit = await ask(both, verb)
+async def test_other_verbs_get_405_with_the_allowed_verbs(both, verb):
+    visit = await asgi_request(both, verb)
     assert visit.status == 405
     assert visit.headers["allow"] == "POST, GET, DELETE"
 
 
-async def test_get_and_delete_go_to_the_session(both):
+async def test_get_and_delete_are_handled_by_the_session(both):
     session = await opened(both)
     head = [HOST, ("mcp-session-id", session["mcp_session_id"])]
-    not_a_stream = await ask(both, "GET", headers=[*head, ("accept", "text/html")])
+    not_a_stream = await asgi_request(
+        both, "GET", headers=[*head, ("accept", "text/html")]
+    )
     assert not_a_stream.status == 406
-    assert (await ask(both, "DELETE", headers=head)).status == 204
-    assert (await ask(both, "DELETE", headers=head)).status == 404
-    assert (await ask(both, "GET", headers=[*head, ACCEPT])).status == 404
+    assert (await asgi_request(both, "DELETE", headers=head)).status == 204
+    assert (await asgi_request(both, "DELETE", headers=head)).status == 404
+    assert (await asgi_request(both, "GET", headers=[*head, ACCEPT])).status == 404
 
 
 # The transport of 2024-11-05...
@@ -101,22 +103,22 @@ async def oldest():
 
 
 @pytest.mark.case("C11")
-async def test_the_oldest_transport_is_there_when_it_is_asked_for(oldest):
+async def test_legacy_sse_transport_is_served_when_enabled(oldest):
     stream = posted(call())
     stream.scope.update(method="GET", path="/mcp/sse")
     stream.begin(oldest)
     await stream.until(lambda v: b"\n\n" in v.body)
-    kind, _, place = stream.body.decode().strip().partition("\n")
+    kind, _, endpoint = stream.body.decode().strip().partition("\n")
     assert kind == "event: endpoint"
-    name, _, query = place.removeprefix("data: ").partition("?")
+    name, _, query = endpoint.removeprefix("data: ").partition("?")
     assert name == "messages"
     assert query.startswith("session_id=")
-    said = posted(opening("2024-11-05"))
-    said.scope.update(path="/mcp/messages", query_string=query.encode())
-    await said.begin(oldest).done()
-    assert said.status == 202
+    initialize = posted(opening("2024-11-05"))
+    initialize.scope.update(path="/mcp/messages", query_string=query.encode())
+    await initialize.begin(oldest).done()
+    assert initialize.status == 202
     await stream.until(lambda v: b"protocolVersion" in v.body)
-    await stream.left()
+    await stream.disconnect()
 
 
 @pytest.mark.parametrize(
@@ -127,34 +129,34 @@ async def test_the_oldest_transport_is_there_when_it_is_asked_for(oldest):
         ("POST", "/mcp/messages", 415),
     ],
 )
-async def test_each_of_its_places_has_one_verb(oldest, verb, path, status):
-    assert (await ask(oldest, verb, path)).status == status
+async def test_each_legacy_sse_endpoint_accepts_one_verb(oldest, verb, path, status):
+    assert (await asgi_request(oldest, verb, path)).status == status
 
 
-async def test_it_is_not_there_otherwise(both):
-    assert (await ask(both, "GET", "/mcp/sse")).status == 404
-    assert (await ask(both, "POST", "/mcp/messages")).status == 404
+async def test_legacy_sse_endpoints_are_absent_by_default(both):
+    assert (await asgi_request(both, "GET", "/mcp/sse")).status == 404
+    assert (await asgi_request(both, "POST", "/mcp/messages")).status == 404
 
 
 @pytest.mark.case("D17")
-async def test_a_call_that_waits_for_its_client_is_not_left_alone_by_draining():
+async def test_draining_accepts_the_response_that_a_call_waits_for():
     answers = []
 
-    async def asks(params, request):
+    async def ask_roots(params, request):
         answers.append(await request.ask("roots/list", {}))
         return {"content": []}
 
-    made = app(dispatcher=tools(asks, revisions=REVISIONS))
+    made = app(dispatcher=tools(ask_roots, revisions=REVISIONS))
     session = await opened(made)
     message = by_hand.request(2, "tools/call", {"name": "asks", "arguments": {}})
     running = posted(message, **session).begin(made)
     await running.until(lambda visit: "roots/list" in str(visit.body))
     found = re.search(rb'"id":("[^"]*"|[0-9]+),"method":"roots/list"', running.body)
-    question = json.loads(found[1])
+    request_id = json.loads(found[1])
     draining = asyncio.get_running_loop().create_task(made.drain(30))
     await asyncio.sleep(0)  # until it drains
     assert (await post(made, message, **session)).status == 503
-    answer = {"jsonrpc": "2.0", "id": question, "result": {"roots": []}}
+    answer = {"jsonrpc": "2.0", "id": request_id, "result": {"roots": []}}
     assert (await post(made, answer, **session)).status == 202
     await asyncio.wait_for(draining, 30)
     assert answers == [{"roots": []}]

@@ -1,4 +1,4 @@
-"""Requests of a session: their answers, what is said meanwhile, and their end."""
+"""Requests of a session: responses, notifications, cancellation and end."""
 
 import asyncio
 
@@ -30,11 +30,11 @@ def with_token(id, **arguments):
     return message
 
 
-# The form of the answer...
+# The form of the response...
 
 
 @pytest.mark.rule("LHTTP-05")
-async def test_a_quick_answer_is_json():
+async def test_quick_response_is_json():
     async with in_session(progress(3)) as (_, hand):
         visit = await hand.post(call(1)).done()
         assert visit.headers["content-type"] == "application/json"
@@ -43,7 +43,7 @@ async def test_a_quick_answer_is_json():
 
 
 @pytest.mark.rule("LHTTP-06", "LHTTP-09", "LHTTP-11")
-async def test_what_is_said_before_the_answer_makes_it_a_stream_that_ends():
+async def test_notification_before_the_response_turns_it_into_a_stream():
     async with in_session(progress(2)) as (_, hand):
         visit = await hand.post(with_token("a")).done()
         assert visit.status == 200
@@ -62,7 +62,7 @@ async def test_what_is_said_before_the_answer_makes_it_a_stream_that_ends():
 
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-03-26", "2024-11-05"])
-async def test_older_revisions_get_ids_and_no_event_without_data(version):
+async def test_older_revisions_get_event_ids_and_no_event_without_data(version):
     async with in_session(progress(1), version=version) as (_, hand):
         visit = await hand.post(with_token(1)).done()
         assert all(event.data and event.id for event in visit.events)
@@ -79,19 +79,19 @@ async def test_without_a_store_events_have_no_ids():
         assert visit.status == 400
 
 
-async def test_a_silent_stream_says_that_it_is_there():
+async def test_idle_stream_sends_heartbeats():
     work = Work()
     async with Bench(work) as bench:
         timeouts = Timeouts(body=30, stream_after=QUICK, heartbeat=QUICK)
         hand = await bench.open(timeouts=timeouts)
         visit = hand.post(call(1))
         await visit.until(lambda: visit.body.count(b"\n: \n") >= 3)
-        work.go_on.set()
+        work.release.set()
         await visit.done()
         assert visit.messages == [success(1, content())]
 
 
-async def test_an_answer_that_is_no_json_is_an_error(caplog):
+async def test_unencodable_result_becomes_an_internal_error(caplog):
     async def work(params, request):
         return {"content": [object()]}
 
@@ -101,11 +101,11 @@ async def test_an_answer_that_is_no_json_is_an_error(caplog):
         assert "cannot be sent" in caplog.text
 
 
-# Several at once...
+# Concurrent calls...
 
 
 @pytest.mark.case("B04")
-async def test_an_id_that_is_in_use_is_refused_and_the_first_goes_on():
+async def test_request_id_in_use_is_refused_and_the_first_call_continues():
     work = Work()
     async with in_session(work) as (_, hand):
         first = hand.post(call(1))
@@ -114,11 +114,11 @@ async def test_an_id_that_is_in_use_is_refused_and_the_first_goes_on():
         assert second.json["error"]["code"] == -32600
         twin = hand.post(call("1", text="other"))
         await turns()
-        work.go_on.set()
+        work.release.set()
         assert (await first.done()).json == success(1, content())
         assert (await twin.done()).json == success("1", content("other"))
         assert len(work.requests) == 2
-        # When it is answered, it is free again.
+        # The id is free again after its response.
         assert (await hand.post(call(1, text="3")).done()).json["result"] == content(
             "3"
         )
@@ -137,16 +137,16 @@ async def test_a_thousand_calls_at_once_on_one_session_are_all_answered():
         assert running(bench.sessions) == 0
 
 
-async def test_what_waits_in_line_counts_as_running_and_can_be_cancelled():
+async def test_queued_call_counts_as_running_and_can_be_cancelled():
     work = Work()
     async with in_session(work) as (bench, hand):
         visits = [hand.post(call(id)) for id in range(20)]
         await turns(10)
         assert (running(bench.sessions), len(work.requests)) == (20, 16)
-        await hand.tell(notice("notifications/cancelled", requestId=19))
+        await hand.post_accepted(notice("notifications/cancelled", requestId=19))
         assert (await visits[19].done()).is_stream
         assert running(bench.sessions) == 19
-        work.go_on.set()
+        work.release.set()
         await bench.sessions.settle(30)
         assert len(work.outcomes) == 19
         for visit in visits:
@@ -162,21 +162,21 @@ async def test_a_cancelled_request_stops_and_is_not_answered():
     work = Work()
     async with called(work) as (bench, hand, visit):
         await work.began.wait()
-        await hand.tell(notice("notifications/cancelled", requestId="1"))
-        await hand.tell(notice("notifications/cancelled"))
-        await hand.tell(notice("notifications/cancelled", requestId=[1]))
+        await hand.post_accepted(notice("notifications/cancelled", requestId="1"))
+        await hand.post_accepted(notice("notifications/cancelled"))
+        await hand.post_accepted(notice("notifications/cancelled", requestId=[1]))
         assert not work.outcomes
-        await hand.tell(notice("notifications/cancelled", requestId=1))
+        await hand.post_accepted(notice("notifications/cancelled", requestId=1))
         await visit.done()
         assert work.outcomes == ["cancelled"]
         assert work.requests[0].is_cancelled
         assert (visit.status, visit.messages, visit.is_complete) == (200, [], True)
-        await hand.tell(notice("notifications/cancelled", requestId=1))
+        await hand.post_accepted(notice("notifications/cancelled", requestId=1))
         assert running(bench.sessions) == 0
 
 
 @pytest.mark.rule("CAN-11")
-async def test_why_a_request_is_cancelled_is_logged(caplog):
+async def test_cancellation_reason_is_logged_on_one_short_line(caplog):
     caplog.set_level("DEBUG", "mcpwire")
     work = Work()
     async with in_session(work) as (_, hand):
@@ -184,7 +184,7 @@ async def test_why_a_request_is_cancelled_is_logged(caplog):
         await work.began.wait()
         reason = "nobody wants it\n" + "x" * 1_000
         params = {"requestId": "the-id", "reason": reason}
-        await hand.tell(notice("notifications/cancelled", **params))
+        await hand.post_accepted(notice("notifications/cancelled", **params))
         await visit.done()
     (line,) = [m for m in caplog.messages if "cancelled" in m]
     assert "the-id" in line
@@ -193,7 +193,7 @@ async def test_why_a_request_is_cancelled_is_logged(caplog):
     assert len(line) < 300
 
 
-async def test_a_stream_that_was_cancelled_cannot_be_gone_on_with():
+async def test_stream_of_a_cancelled_request_cannot_be_resumed():
     work = Work()
     async with in_session(work, timeouts=Timeouts(body=30, stream_after=QUICK)) as (
         _,
@@ -201,7 +201,7 @@ async def test_a_stream_that_was_cancelled_cannot_be_gone_on_with():
     ):
         visit = hand.post(call(1))
         await visit.until(lambda: visit.events)
-        await hand.tell(notice("notifications/cancelled", requestId=1))
+        await hand.post_accepted(notice("notifications/cancelled", requestId=1))
         await visit.done()
         assert (visit.messages, visit.is_complete) == ([], True)
         resumed = await hand.get(last_event_id=visit.ids[-1]).done()
@@ -210,7 +210,7 @@ async def test_a_stream_that_was_cancelled_cannot_be_gone_on_with():
 
 @pytest.mark.rule("LHTTP-12")
 @pytest.mark.case("D11")
-async def test_a_client_that_goes_away_cancels_nothing():
+async def test_disconnecting_client_does_not_cancel_its_call():
     work = Work()
     async with in_session(work, timeouts=Timeouts(body=30, stream_after=QUICK)) as (
         bench,
@@ -218,9 +218,9 @@ async def test_a_client_that_goes_away_cancels_nothing():
     ):
         visit = hand.post(call(1))
         await visit.until(lambda: visit.events)
-        await visit.left()
+        await visit.disconnect()
         assert running(bench.sessions) == 1
-        work.go_on.set()
+        work.release.set()
         await bench.sessions.settle(30)
         assert work.outcomes == ["done"]
         resumed = await hand.get(last_event_id=visit.ids[-1]).done()
@@ -228,7 +228,7 @@ async def test_a_client_that_goes_away_cancels_nothing():
 
 
 @pytest.mark.case("D11")
-async def test_a_web_server_that_gives_up_on_a_request_cancels_no_handler():
+async def test_cancelling_the_asgi_task_does_not_cancel_the_handler():
     work = Work()
     async with called(work) as (bench, _hand, visit):
         await work.began.wait()
@@ -236,14 +236,14 @@ async def test_a_web_server_that_gives_up_on_a_request_cancels_no_handler():
         with pytest.raises(asyncio.CancelledError):
             await visit.task
         work.requests[0].log("info", "unheard")
-        work.go_on.set()
+        work.release.set()
         await bench.sessions.settle(30)
         assert work.outcomes == ["done"]
         assert not visit.body
 
 
 @pytest.mark.case("D11")
-async def test_one_that_gives_up_just_when_a_stream_begins_leaves_none_behind():
+async def test_cancelling_the_asgi_task_at_stream_start_leaves_no_writer():
     work = Work()
     async with called(work) as (bench, _hand, visit):
         await work.began.wait()
@@ -254,7 +254,7 @@ async def test_one_that_gives_up_just_when_a_stream_begins_leaves_none_behind():
         (session,) = bench.sessions
         (stream,) = session._streams.values()
         assert stream.writer is None
-        work.go_on.set()
+        work.release.set()
         await bench.sessions.settle(30)
 
 
@@ -275,7 +275,7 @@ async def test_deleting_a_session_cancels_its_calls_and_ends_its_streams():
         assert work.requests[0].is_cancelled
 
 
-async def test_closing_all_of_it_leaves_nothing_running():
+async def test_closing_all_sessions_cancels_their_calls():
     work = Work()
     bench = Bench(work)
     hands = [await bench.open() for _ in range(3)]
@@ -289,7 +289,7 @@ async def test_closing_all_of_it_leaves_nothing_running():
     assert len(bench.sessions) == 0
 
 
-async def test_a_handler_that_does_not_end_holds_nothing_up(monkeypatch):
+async def test_handler_that_ignores_cancellation_does_not_delay_closing(monkeypatch):
     monkeypatch.setattr("mcpwire.server.http.sessions.CLOSE_GRACE_S", QUICK)
     stop = asyncio.Event()
     began = asyncio.Event()
@@ -317,7 +317,7 @@ async def test_a_handler_that_does_not_end_holds_nothing_up(monkeypatch):
 
 
 @pytest.mark.case("D03")
-async def test_without_sessions_each_post_stands_alone():
+async def test_stateless_posts_are_independent_of_each_other():
     seen = []
 
     async def work(params, request):
@@ -337,7 +337,7 @@ async def test_without_sessions_each_post_stands_alone():
         await visit.done()
         assert visit.json["result"]["protocolVersion"] == "2025-06-18"
         assert "mcp-session-id" not in visit.headers
-        await hand.tell(INITIALIZED)
+        await hand.post_accepted(INITIALIZED)
         for version in ("2025-06-18", "2025-11-25", None):
             visit = await hand.post(call(2), mcp_protocol_version=version).done()
             assert visit.messages[-1] == success(2, content())
@@ -355,7 +355,7 @@ async def test_without_sessions_each_post_stands_alone():
         assert not bench.sessions.stateless_sessions
 
 
-async def test_without_sessions_a_call_may_outlive_its_client_and_not_the_server():
+async def test_closing_cancels_a_running_stateless_call():
     work = Work()
     async with Bench(work, stateless=True) as bench:
         visit = bench.hand().post(call(1), mcp_session_id="any")

@@ -1,4 +1,4 @@
-"""Ids of events, and what keeps events: memory, a file."""
+"""Ids of events, and the stores of events: in memory and in a file."""
 
 import asyncio
 import gc
@@ -27,7 +27,7 @@ from mcpwire.server.http.event_store import (
 
 NUMBERS = st.integers(0, 10**15 - 1)
 SMALL = 1 + EVENT_COST
-"""What a message of one byte counts for."""
+"""The counted size of a message of one byte."""
 
 
 @pytest.mark.rule("LHTTP-20")
@@ -36,12 +36,12 @@ SMALL = 1 + EVENT_COST
     NUMBERS,
     NUMBERS,
 )
-def test_an_id_says_its_session_its_stream_and_its_place(mark, stream, sequence):
+def test_event_id_holds_its_session_stream_and_sequence(mark, stream, sequence):
     assert parse_event_id(f"{mark}.{stream}.{sequence}") == (mark, stream, sequence)
 
 
 @given(st.text(max_size=30))
-def test_what_parses_is_what_was_written(text):
+def test_parsed_event_id_round_trips(text):
     id = parse_event_id(text)
     assert id is None or ".".join(map(str, id)) == text
 
@@ -67,7 +67,7 @@ def test_what_parses_is_what_was_written(text):
         "a.1." + "9" * 100_000,
     ],
 )
-def test_what_is_no_id_of_ours_names_nothing(text):
+def test_malformed_event_id_is_not_parsed(text):
     assert parse_event_id(text) is None
 
 
@@ -88,7 +88,7 @@ async def fill(store, session, *sequences, stream=1):
         await store.append(session, stream, Event(sequence, b"%d" % sequence))
 
 
-async def places(store, session, after=0, stream=1):
+async def replayed(store, session, after=0, stream=1):
     events = await store.replay(session, stream, after)
     assert all(event.data == b"%d" % event.sequence for event in events)
     return [event.sequence for event in events]
@@ -97,45 +97,45 @@ async def places(store, session, after=0, stream=1):
 @pytest.mark.rule("LHTTP-22")
 @pytest.mark.attack("S09")
 @pytest.mark.case("D09")
-async def test_a_store_gives_back_one_stream_of_one_session_in_order(make):
+async def test_store_replays_one_stream_of_one_session_in_order(make):
     store = make()
     await fill(store, "a", 1, 2, 3)
     await fill(store, "a", 1, stream=2)
     await fill(store, "b", 1)
-    assert await places(store, "a", after=1) == [2, 3]
-    assert await places(store, "a", stream=2) == [1]
-    assert await places(store, "c") == []
+    assert await replayed(store, "a", after=1) == [2, 3]
+    assert await replayed(store, "a", stream=2) == [1]
+    assert await replayed(store, "c") == []
     await store.drop_stream("a", 1)
-    assert await places(store, "a") == []
-    assert await places(store, "a", stream=2) == [1]
+    assert await replayed(store, "a") == []
+    assert await replayed(store, "a", stream=2) == [1]
     await store.drop_session("a")
-    assert await places(store, "a", stream=2) == []
-    assert await places(store, "b") == [1]
+    assert await replayed(store, "a", stream=2) == []
+    assert await replayed(store, "b") == [1]
     for _ in range(2):
         await store.drop_stream("a", 1)
         await store.drop_session("b")
-    assert await places(store, "b") == []
+    assert await replayed(store, "b") == []
     if isinstance(store, MemoryEventStore):
         assert (len(store), store.size) == (0, 0)
     await store.aclose()
     await store.aclose()
 
 
-async def test_a_store_keeps_events_for_a_while(make):
+async def test_store_drops_events_above_the_maximum_age(make):
     clock = Clock(0.0)
     store = make(clock, age=10)
     await fill(store, "a", 1)
     clock.now = 5
     await fill(store, "a", 2)
     clock.now = 10
-    assert await places(store, "a") == [1, 2]
+    assert await replayed(store, "a") == [1, 2]
     clock.now = 11
-    assert await places(store, "a") == [2]
+    assert await replayed(store, "a") == [2]
     await store.aclose()
 
 
 @pytest.mark.parametrize("bounds", [{"age": 0}, {"events": -1}, {"age": float("nan")}])
-def test_bounds_are_above_zero(make, bounds):
+def test_bounds_must_be_above_zero(make, bounds):
     with pytest.raises(ValueError, match="must be above zero"):
         make(**bounds)
 
@@ -143,25 +143,25 @@ def test_bounds_are_above_zero(make, bounds):
 async def test_memory_is_bounded_by_events_and_bytes():
     store = MemoryEventStore(events=2)
     await fill(store, "a", 1, 2, 3)
-    assert await places(store, "a") == [2, 3]
+    assert await replayed(store, "a") == [2, 3]
     store = MemoryEventStore(size=2 * SMALL, total_size=3 * SMALL)
     await fill(store, "a", 1, 2, 3)
     await fill(store, "b", 1, 2)
-    assert await places(store, "a") == [3]
-    assert await places(store, "b") == [1, 2]
+    assert await replayed(store, "a") == [3]
+    assert await replayed(store, "b") == [1, 2]
     assert len(store) == 3
 
 
-def test_small_events_take_about_what_they_count_for():
+def test_memory_of_small_events_matches_their_counted_size():
     store = MemoryEventStore(events=10_000)
     tracemalloc.start()
     try:
         for sequence in range(1, 5_001):
             store.append_nowait("a.b", 1, Event(sequence, b"%075d" % sequence))
-        taken, _ = tracemalloc.get_traced_memory()
+        allocated, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert 0.5 < taken / store.size < 1.5
+    assert 0.5 < allocated / store.size < 1.5
 
 
 async def test_an_event_larger_than_the_bound_is_not_kept():
@@ -171,61 +171,64 @@ async def test_an_event_larger_than_the_bound_is_not_kept():
 
 
 @pytest.mark.attack("X07")
-async def test_over_the_bound_on_all_the_oldest_of_the_client_with_the_most_go():
-    kept = MemoryEventStore(total_size=6 * SMALL)
-    mine, first, second = [
+async def test_total_bound_evicts_the_oldest_events_of_the_largest_client():
+    store = MemoryEventStore(total_size=6 * SMALL)
+    own, first, second = [
         client_key(mark, owner) for mark, owner in [("a", 1), ("b", 2), ("c", 2)]
     ]
-    await fill(kept, mine, 1, 2)
+    await fill(store, own, 1, 2)
     for sequence in range(1, 9):
-        await fill(kept, first, sequence)
-        await fill(kept, second, sequence)
-    # What one client has in several sessions counts together.
-    assert (await places(kept, first), await places(kept, second)) == ([7, 8], [7, 8])
-    assert await places(kept, mine) == [1, 2]
-    await fill(kept, mine, 3)
-    assert await places(kept, mine) == [1, 2, 3]
-    await fill(kept, mine, 4)
-    assert await places(kept, mine) == [2, 3, 4]
-    assert kept.size == 6 * SMALL
+        await fill(store, first, sequence)
+        await fill(store, second, sequence)
+    # Events of one client in several sessions count together.
+    assert (await replayed(store, first), await replayed(store, second)) == (
+        [7, 8],
+        [7, 8],
+    )
+    assert await replayed(store, own) == [1, 2]
+    await fill(store, own, 3)
+    assert await replayed(store, own) == [1, 2, 3]
+    await fill(store, own, 4)
+    assert await replayed(store, own) == [2, 3, 4]
+    assert store.size == 6 * SMALL
 
 
-def seconds_for_one_more(kept, count):
-    """Return how long an event takes where each one has the oldest forgotten."""
+def seconds_for_one_more(store, count):
+    """Return the seconds per event while each new one evicts the oldest."""
     began = time.process_time()
     for sequence in range(count):
-        kept.append_nowait(f"{sequence % 100}.c", 1, Event(sequence, b"0123456789"))
+        store.append_nowait(f"{sequence % 100}.c", 1, Event(sequence, b"0123456789"))
     return (time.process_time() - began) / count
 
 
 @pytest.mark.attack("X07")
-def test_a_full_store_takes_an_event_as_fast_as_a_small_one():
-    taken = []
-    for most in (100, 60_000):
-        room = most * (10 + EVENT_COST)
-        kept = MemoryEventStore(events=most, size=room, total_size=room)
+def test_full_store_appends_as_fast_as_a_small_one():
+    seconds = []
+    for maximum in (100, 60_000):
+        room = maximum * (10 + EVENT_COST)
+        store = MemoryEventStore(events=maximum, size=room, total_size=room)
         gc.disable()
         try:
-            seconds_for_one_more(kept, most)
-            taken.append(seconds_for_one_more(kept, 20_000))
+            seconds_for_one_more(store, maximum)
+            seconds.append(seconds_for_one_more(store, 20_000))
         finally:
             gc.enable()
-    # Where it grew with what is held, it would be 600 times as much.
-    assert taken[1] < 30 * taken[0]
+    # If it grew with the number of events, it would be 600 times as much.
+    assert seconds[1] < 30 * seconds[0]
 
 
-async def test_a_file_outlives_who_wrote_it(tmp_path):
+async def test_file_store_keeps_its_events_after_closing(tmp_path):
     path = tmp_path / "events.db"
     store = SQLiteEventStore(path)
     await fill(store, "a", 1, 2)
     await fill(store, "a", 2)
     await store.aclose()
     for again in (store, SQLiteEventStore(str(path))):
-        assert await places(again, "a") == [1, 2]
+        assert await replayed(again, "a") == [1, 2]
         await again.aclose()
 
 
-async def test_a_file_is_made_for_its_owner_alone_and_another_is_left_as_it_is(
+async def test_new_file_is_private_and_existing_permissions_are_kept(
     tmp_path,
 ):
     store = SQLiteEventStore(tmp_path / "events.db")
@@ -240,20 +243,20 @@ async def test_a_file_is_made_for_its_owner_alone_and_another_is_left_as_it_is(
     await store.aclose()
 
 
-async def test_a_file_whose_folder_is_not_there_is_an_error(tmp_path):
+async def test_file_in_a_missing_folder_raises_file_not_found(tmp_path):
     store = SQLiteEventStore(tmp_path / "none" / "events.db")
     with pytest.raises(FileNotFoundError):
         await fill(store, "a", 1)
     await store.aclose()
 
 
-async def test_several_may_write_to_one_file(tmp_path):
+async def test_several_stores_can_write_to_one_file(tmp_path):
     stores = [SQLiteEventStore(tmp_path / "events.db") for _ in range(3)]
     await asyncio.gather(
         *(fill(store, str(n), *range(1, 20)) for n, store in enumerate(stores))
     )
     for n in range(3):
-        assert len(await places(stores[0], str(n))) == 19
+        assert len(await replayed(stores[0], str(n))) == 19
     for store in stores:
         await store.aclose()
 
@@ -263,7 +266,7 @@ def count(path):
         return file.execute("SELECT count(*) FROM events").fetchone()[0]
 
 
-async def test_a_file_is_pruned_now_and_then(tmp_path, monkeypatch):
+async def test_file_is_pruned_at_intervals(tmp_path, monkeypatch):
     monkeypatch.setattr("mcpwire.server.http.event_store.PRUNE_INTERVAL", 4)
     path, clock = tmp_path / "events.db", Clock(0.0)
     store = SQLiteEventStore(path, age=10, events=5, clock=clock)
@@ -274,17 +277,17 @@ async def test_a_file_is_pruned_now_and_then(tmp_path, monkeypatch):
     clock.now += 0.1
     await fill(store, "a", *range(9, 13))
     assert count(path) <= 9
-    assert (await places(store, "a"))[-1] == 12
+    assert (await replayed(store, "a"))[-1] == 12
     clock.now += 20
     await fill(store, "b", *range(1, 9))
     await store.aclose()
     assert count(path) <= 9
-    assert await places(store, "a") == []
+    assert await replayed(store, "a") == []
     await store.aclose()
 
 
 @pytest.mark.attack("X07")
-async def test_a_file_loses_the_oldest_events_of_the_client_with_the_most(
+async def test_full_file_evicts_the_oldest_events_of_the_largest_client(
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr("mcpwire.server.http.event_store.PRUNE_INTERVAL", 1)
@@ -295,19 +298,19 @@ async def test_a_file_loses_the_oldest_events_of_the_client_with_the_most(
         clock.now += 0.1
         await fill(store, "b.other", sequence)
         await fill(store, "c.other", sequence)
-    assert await places(store, "a.mine") == [1, 2]
-    assert await places(store, "b.other") == [7, 8]
-    assert await places(store, "c.other") == [7, 8]
+    assert await replayed(store, "a.mine") == [1, 2]
+    assert await replayed(store, "b.other") == [7, 8]
+    assert await replayed(store, "c.other") == [7, 8]
     await store.aclose()
 
 
 @pytest.mark.attack("X07")
-async def test_the_events_of_one_address_leave_those_of_another():
-    kept = []
+async def test_events_are_grouped_by_session_and_client_address():
+    keys = []
 
     class Store(MemoryEventStore):
         def append_nowait(self, session, stream, event):
-            kept.append(session)
+            keys.append(session)
             super().append_nowait(session, stream, event)
 
     server = Server("x")
@@ -323,17 +326,17 @@ async def test_the_events_of_one_address_leave_those_of_another():
         visit.scope["client"] = (address, 50_000)
         return await visit.begin(app).done()
 
-    asked = request(1, "tools/call", {"name": "tell", "arguments": {}})
+    tool_call = request(1, "tools/call", {"name": "tell", "arguments": {}})
     for address in ("192.0.2.1", "192.0.2.1", "198.51.100.1"):
         id = (await post(address, opening())).headers["mcp-session-id"]
-        await post(address, asked, mcp_session_id=id)
+        await post(address, tool_call, mcp_session_id=id)
     await app.aclose()
-    clients = [key.partition(".")[2] for key in dict.fromkeys(kept)]
+    clients = [key.partition(".")[2] for key in dict.fromkeys(keys)]
     assert len(clients) == 3
     assert clients[0] == clients[1] != clients[2]
 
 
-async def test_a_file_that_is_none_is_an_error_and_leaves_nothing_open(tmp_path):
+async def test_file_that_is_not_a_database_raises_database_error(tmp_path):
     path = tmp_path / "events.db"
     path.write_bytes(b"no database, but a text of some length" * 100)
     store = SQLiteEventStore(path)
@@ -343,7 +346,7 @@ async def test_a_file_that_is_none_is_an_error_and_leaves_nothing_open(tmp_path)
 
 
 @pytest.mark.rule("LHTTP-20")
-async def test_a_session_goes_on_from_a_file(tmp_path):
+async def test_stream_of_a_session_is_replayed_from_a_file(tmp_path):
     async def log(params, request):
         for n in range(3):
             request.log("info", n)
@@ -356,6 +359,6 @@ async def test_a_session_goes_on_from_a_file(tmp_path):
         assert again.messages == visit.messages[1:]
         assert again.ids == visit.ids[2:]
         await hand.delete().done()
-        # Dropping what a session sent comes after what was still to be stored.
+        # The session's events are dropped after its pending events are stored.
         await asyncio.wait(bench.sessions._tasks)
         assert count(tmp_path / "events.db") == 0

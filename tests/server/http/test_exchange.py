@@ -1,4 +1,4 @@
-"""One HTTP request over ASGI: its body, its answer, its client."""
+"""One HTTP request over ASGI: its body, its response, its client."""
 
 import asyncio
 import threading
@@ -25,7 +25,7 @@ def opened(body=None, *, limits=None, **options):
     return visit, made
 
 
-def test_header_names_are_lower_case_and_values_without_space_around_them():
+def test_header_names_are_lower_cased_and_values_are_stripped():
     headers = Headers([(b"X-One", b" 1\t"), (b"x-two", b"a"), (b"X-Two", b"b")])
     assert headers == {"x-one": "1", "x-two": "a, b"}
     names = ("x-one", "x-two", "x-three")
@@ -34,7 +34,7 @@ def test_header_names_are_lower_case_and_values_without_space_around_them():
     assert [headers.repeats(name) for name in names] == [False, True, False]
 
 
-def test_handlers_see_all_fields_but_credentials():
+def test_handlers_see_all_header_fields_except_credentials():
     fields = [("Accept", "*/*"), ("Authorization", "Bearer abc"), ("X-Key", "k")]
     _, made = opened(headers=fields)
     made.credentials |= {"x-key"}
@@ -49,18 +49,18 @@ def test_handlers_see_all_fields_but_credentials():
     ["11", "9" * 5000, "1" + "0" * 16],
     ids=["one more", "5,000 digits", "17 digits"],
 )
-async def test_a_body_that_announces_too_much_is_refused_unread(length):
+async def test_too_large_content_length_is_refused_without_reading(length):
     visit, made = opened(limits=Limits(body=10), headers=[("Content-Length", length)])
     with pytest.raises(HttpProblem) as caught:
         await made.body()
     assert caught.value.status == 413
     assert caught.value.headers == (("connection", "close"),)
-    assert visit.asked == 0
+    assert visit.receive_count == 0
 
 
 @pytest.mark.case("D14")
 @pytest.mark.attack("S13")
-async def test_a_body_is_counted_while_it_is_read():
+async def test_body_size_is_checked_while_it_is_read():
     visit, made = opened(limits=Limits(body=10), http_version="2")
     for _ in range(5):
         visit.give(b"1234", more=True)
@@ -68,17 +68,17 @@ async def test_a_body_is_counted_while_it_is_read():
         await made.body()
     assert caught.value.status == 413
     assert caught.value.headers == ()
-    assert visit.asked == 3
+    assert visit.receive_count == 3
 
 
-async def test_a_body_of_just_the_limit_is_taken():
+async def test_body_of_exactly_the_limit_is_accepted():
     _, made = opened(
         b"1234567890", limits=Limits(body=10), headers=[("Content-Length", "10")]
     )
     assert await made.body() == b"1234567890"
 
 
-async def test_a_body_in_one_piece_that_lied_about_its_length_is_refused():
+async def test_too_large_body_with_a_false_content_length_is_refused():
     _, made = opened(
         b"12345678901", limits=Limits(body=10), headers=[("Content-Length", "3")]
     )
@@ -87,7 +87,7 @@ async def test_a_body_in_one_piece_that_lied_about_its_length_is_refused():
     assert caught.value.status == 413
 
 
-async def test_a_body_may_be_refused_in_the_turn_in_which_its_time_is_over():
+async def test_body_can_be_refused_in_the_loop_turn_of_its_timeout():
     _, made = opened(limits=Limits(body_timeout=0.001))
     task = asyncio.get_running_loop().create_task(made.body())
     await asyncio.sleep(0)  # until it reads
@@ -113,7 +113,7 @@ async def test_a_cancelled_reader_stays_cancelled(is_late):
         await task
 
 
-async def test_a_client_that_goes_away_in_its_body_is_gone():
+async def test_disconnect_while_reading_the_body_raises_client_gone():
     visit, made = opened()
     visit.give(b"a", more=True)
     visit.leave()
@@ -124,7 +124,7 @@ async def test_a_client_that_goes_away_in_its_body_is_gone():
         await made.reply(400)
 
 
-async def test_watching_ends_when_the_client_is_gone():
+async def test_watch_returns_when_the_client_disconnects():
     visit, made = opened(b"")
     await made.body()
     assert not made.is_gone
@@ -135,7 +135,7 @@ async def test_watching_ends_when_the_client_is_gone():
     assert made.is_gone
 
 
-async def test_a_message_is_one_answer():
+async def test_reply_with_a_message_sends_one_start_and_one_body():
     visit, made = opened()
     made.extra.append((b"x-extra", b"1"))
     await made.reply(200, {"a": 1}, [("X-More", "2")])
@@ -156,14 +156,14 @@ async def test_a_message_is_one_answer():
 
 
 @pytest.mark.case("D03")
-async def test_an_answer_without_a_message_has_no_type():
+async def test_reply_without_a_message_has_no_content_type():
     visit, made = opened()
     await made.reply(202)
     assert visit.headers == {"content-length": "0"}
     assert visit.body == b""
 
 
-async def test_no_content_has_no_length():
+async def test_204_reply_has_no_content_length():
     visit, made = opened()
     await made.reply(204)
     assert visit.headers == {}
@@ -176,7 +176,7 @@ async def test_head_is_answered_without_a_body():
     assert visit.body == b""
 
 
-async def test_what_has_no_json_form_is_not_begun():
+async def test_unencodable_message_starts_no_response():
     visit, made = opened()
     with pytest.raises(LocalProtocolError):
         await made.reply(200, {"a": object()})
@@ -185,7 +185,7 @@ async def test_what_has_no_json_form_is_not_begun():
 
 @pytest.mark.case("D16")
 @pytest.mark.rule("TR-HTTP-18")
-async def test_a_stream_is_neither_cached_nor_held_back():
+async def test_stream_headers_disable_caching_and_buffering():
     visit, made = opened()
     await made.start_stream([("x-more", "1")])
     await made.write(b"a")
@@ -201,7 +201,7 @@ async def test_a_stream_is_neither_cached_nor_held_back():
     assert visit.body == b"ab"
 
 
-def test_a_problem_has_an_error_of_its_kind():
+def test_http_problem_has_the_json_rpc_error_of_its_cause():
     problem = HttpProblem(403, "why", [("a", "b")])
     assert problem.error.code == -32600
     assert problem.error.message == "why"
@@ -224,8 +224,8 @@ def in_virtual_time(main):
         return runner.run(main())
 
 
-class Again:
-    """What adds itself again each time it is called."""
+class Repeating:
+    """A callback that adds itself again each time it is called."""
 
     def __init__(self, queue):
         self.queue = queue
@@ -248,7 +248,7 @@ def test_one_timer_serves_callbacks_that_add_themselves_again():
                 super()._expire(loop)
 
         queue = Counted(10)
-        each = [Again(queue) for _ in range(10)]
+        each = [Repeating(queue) for _ in range(10)]
         for callback in each:
             queue.add(callback)
             await asyncio.sleep(0.5)
@@ -260,7 +260,7 @@ def test_one_timer_serves_callbacks_that_add_themselves_again():
     in_virtual_time(main)
 
 
-def test_a_callback_that_fails_keeps_no_other_from_being_called():
+def test_failing_callback_does_not_stop_the_others():
     async def main():
         failures, called = [], []
         loop = asyncio.get_running_loop()
@@ -284,7 +284,7 @@ def test_a_callback_may_discard_another_that_is_due():
     async def main():
         called = []
         queue = TimerQueue(1)
-        other = Again(queue)
+        other = Repeating(queue)
         queue.add(lambda: (called.append(1), queue.discard(other)))
         queue.add(other)
         await asyncio.sleep(5)
@@ -293,15 +293,15 @@ def test_a_callback_may_discard_another_that_is_due():
     in_virtual_time(main)
 
 
-def test_loops_of_several_threads_have_timers_of_their_own():
+def test_event_loops_of_several_threads_have_separate_timers():
     queue = TimerQueue(0.1)
-    both = threading.Barrier(2)
+    barrier = threading.Barrier(2)
     called = []
 
     async def wait():
         ended = asyncio.Event()
         queue.add(ended.set)
-        await asyncio.to_thread(both.wait, 10)
+        await asyncio.to_thread(barrier.wait, 10)
         async with asyncio.timeout(10):
             await ended.wait()
         called.append(asyncio.get_running_loop())

@@ -1,4 +1,4 @@
-"""What many share, divided by client: one that takes much leaves others their part."""
+"""Fair shares by client: one that uses much leaves the others their share."""
 
 import contextlib
 from contextlib import AsyncExitStack
@@ -39,15 +39,15 @@ class Visitor:
         transport = AsgiTransport(app, client=(address, 50_000))
         self.http = httpx.AsyncClient(transport=transport, headers=FIELDS)
 
-    async def opened(self):
+    async def open_session(self):
         answer = await self.http.post(URL, json=INITIALIZE)
         assert answer.status_code == 200
         return answer.headers["mcp-session-id"]
 
     @contextlib.asynccontextmanager
-    async def asked(self):
-        """Call a tool in a session of its own; leave the tool's question open."""
-        fields = {"mcp-session-id": await self.opened()}
+    async def pending(self):
+        """Call a tool in a new session; leave the tool's request unanswered."""
+        fields = {"mcp-session-id": await self.open_session()}
         call = {**CALL, "params": {"name": "ask", "arguments": {}}}
         async with self.http.stream("POST", URL, json=call, headers=fields) as answer:
             lines = answer.aiter_lines()
@@ -55,7 +55,7 @@ class Visitor:
                 pass
             yield fields["mcp-session-id"]
 
-    async def used(self, session):
+    async def call_status(self, session):
         """Call the tool in a session; return the status."""
         fields = {"mcp-session-id": session}
         answer = await self.http.post(URL, json=CALL, headers=fields)
@@ -73,43 +73,48 @@ async def visitors(**options):
 
     app = server.asgi(allowed_hosts=["x.example"], **options)
     async with AsyncExitStack() as stack:
-        both = [Visitor(app, address) for address in (GREEDY, HONEST)]
-        for each in both:
+        clients = [Visitor(app, address) for address in (GREEDY, HONEST)]
+        for each in clients:
             await stack.enter_async_context(each.http)
-        yield both
+        yield clients
     await app.aclose()
 
 
 async def test_sessions_of_one_address_do_not_end_those_of_another():
     async with visitors(max_sessions=4) as (greedy, honest):
-        session = await honest.opened()
+        session = await honest.open_session()
         for _ in range(10):
-            await greedy.opened()
-        assert await honest.used(session) == 200
-        # And it gets its part, also when all are taken.
-        more = await honest.opened()
-        assert [await honest.used(each) for each in (session, more)] == [200, 200]
+            await greedy.open_session()
+        assert await honest.call_status(session) == 200
+        # And it gets its share, even when all sessions are in use.
+        more = await honest.open_session()
+        assert [await honest.call_status(each) for each in (session, more)] == [
+            200,
+            200,
+        ]
 
 
-async def test_the_own_session_that_was_idle_for_longest_goes_for_one_more():
+async def test_new_session_evicts_the_longest_idle_of_the_same_address():
     async with visitors(max_sessions=4) as (greedy, honest):
-        session = await honest.opened()
-        first, second, third = [await greedy.opened() for _ in range(3)]
-        assert await greedy.used(first) == 200
-        fourth = await greedy.opened()
-        assert await honest.used(session) == 200
-        statuses = [await greedy.used(each) for each in (first, second, third, fourth)]
+        session = await honest.open_session()
+        first, second, third = [await greedy.open_session() for _ in range(3)]
+        assert await greedy.call_status(first) == 200
+        fourth = await greedy.open_session()
+        assert await honest.call_status(session) == 200
+        statuses = [
+            await greedy.call_status(each) for each in (first, second, third, fourth)
+        ]
         assert statuses == [200, 404, 200, 200]
 
 
-async def test_questions_that_one_address_leaves_open_do_not_keep_others_out():
+async def test_pending_server_requests_of_one_address_do_not_block_others():
     async with visitors(max_sessions=4) as (greedy, honest), AsyncExitStack() as stack:
-        asked = [await stack.enter_async_context(greedy.asked()) for _ in range(4)]
-        sessions = [await honest.opened(), await honest.opened()]
-        assert [await honest.used(each) for each in sessions] == [200, 200]
-        statuses = [await greedy.used(each) for each in asked]
+        pending = [await stack.enter_async_context(greedy.pending()) for _ in range(4)]
+        sessions = [await honest.open_session(), await honest.open_session()]
+        assert [await honest.call_status(each) for each in sessions] == [200, 200]
+        statuses = [await greedy.call_status(each) for each in pending]
         assert statuses == [404, 404, 200, 200]
-        # All that there are now are within the shares of both.
+        # All remaining sessions are within the shares of both.
         answer = await greedy.http.post(URL, json=INITIALIZE)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
-        assert [await honest.used(each) for each in sessions] == [200, 200]
+        assert [await honest.call_status(each) for each in sessions] == [200, 200]

@@ -18,7 +18,7 @@ ADA = Principal(issuer="i", client_id="c", subject="ada")
 BOB = Principal(issuer="i", client_id="c", subject="bob")
 
 
-class Line:
+class LegacyClient:
     """A client of one connection."""
 
     def __init__(self, legacy, principal=None, path="/mcp/sse"):
@@ -27,7 +27,7 @@ class Line:
         self.path = path
         self.timeouts = Timeouts(body=30)
         self.stream = None
-        self.place = None
+        self.endpoint = None
 
     def _visit(self, verb, path):
         return Visit(
@@ -45,13 +45,13 @@ class Line:
         first = self.stream.events[0]
         assert first.event == "endpoint"
         url = resolve_endpoint(parse_url("http://h" + self.path), first.data)
-        self.place = url.target
+        self.endpoint = url.target
         return self
 
     async def post(self, message, path=None):
         body = message if isinstance(message, bytes) else json.dumps(message, indent=1)
-        visit = self._visit("POST", path or self.place)
-        told = [
+        visit = self._visit("POST", path or self.endpoint)
+        events = [
             {
                 "type": "http.request",
                 "body": body if isinstance(body, bytes) else body.encode(),
@@ -59,14 +59,14 @@ class Line:
         ]
 
         async def receive():
-            return told.pop()
+            return events.pop()
 
         visit.exchange._receive = receive
         await self.legacy.serve_message(visit.exchange)
         assert (visit.status, visit.body) == (202, b"Accepted")
 
     async def next(self, count=1):
-        """Return what came as the n-th message."""
+        """Return the n-th message that arrived."""
 
         def messages():
             return [e for e in self.stream.events if e.event == "message"]
@@ -96,44 +96,52 @@ async def echo(params, request):
 @pytest.mark.rule("SSE-01", "SSE-02", "SSE-04")
 @pytest.mark.case("C11")
 @pytest.mark.parametrize("path", ["/mcp/sse", "/sse", "/mcp/sse/"])
-async def test_a_stream_names_where_to_post_and_then_has_all_that_is_said(path):
+async def test_stream_sends_the_endpoint_and_then_all_messages(path):
     served = legacy(echo)
-    line = await Line(served, path=path).open()
-    assert line.place.startswith(path.rstrip("/").removesuffix("sse") + "messages?")
-    await line.post(call(1, text="hi"))
-    log, answer = await line.next(2), await line.next(3)
+    client = await LegacyClient(served, path=path).open()
+    assert client.endpoint.startswith(
+        path.rstrip("/").removesuffix("sse") + "messages?"
+    )
+    await client.post(call(1, text="hi"))
+    log, answer = await client.next(2), await client.next(3)
     assert (log["method"], log["params"]["data"]) == ("notifications/message", "hello")
     assert answer == success(1, content("hi"))
-    assert line.stream.headers["content-type"] == "text/event-stream"
+    assert client.stream.headers["content-type"] == "text/event-stream"
     await served.aclose()
-    await line.stream.done()
-    assert line.stream.is_complete
+    await client.stream.done()
+    assert client.stream.is_complete
 
 
 @pytest.mark.attack("S09", "S10")
-async def test_a_connection_is_of_whoever_opened_it():
+async def test_connection_accepts_posts_only_from_its_principal():
     served = legacy(echo)
-    ada, bob = [await Line(served, who).open() for who in (ADA, BOB)]
-    for line, place in [(bob, ada.place), (ada, bob.place), (ada, ada.place + "x")]:
+    ada, bob = [
+        await LegacyClient(served, principal).open() for principal in (ADA, BOB)
+    ]
+    for client, endpoint in [
+        (bob, ada.endpoint),
+        (ada, bob.endpoint),
+        (ada, ada.endpoint + "x"),
+    ]:
         with pytest.raises(HttpProblem) as caught:
-            await line.post(call(1, text="x"), place)
+            await client.post(call(1, text="x"), endpoint)
         assert caught.value.status == 404
     await ada.post(call(1, text="ada"))
     await bob.post(call(1, text="bob"))
     assert await ada.next(3) == success(1, content("ada"))
     assert await bob.next(3) == success(1, content("bob"))
     await served.aclose()
-    for line in (ada, bob):
-        await line.stream.done()
+    for client in (ada, bob):
+        await client.stream.done()
 
 
 @pytest.mark.parametrize(
     "path", ["/messages", "/messages?session_id=", "/messages?a=b"]
 )
-async def test_who_names_no_connection_gets_404(path):
+async def test_post_without_a_known_connection_id_gets_404(path):
     served = legacy(echo)
     with pytest.raises(HttpProblem) as caught:
-        await Line(served).post(call(1), path)
+        await LegacyClient(served).post(call(1), path)
     assert caught.value.status == 404
 
 
@@ -152,30 +160,30 @@ async def test_who_names_no_connection_gets_404(path):
         ),
     ],
 )
-async def test_what_is_no_message_is_refused(body, code):
+async def test_body_that_is_not_a_valid_message_is_refused(body, code):
     served = legacy(echo)
-    line = await Line(served).connect()
+    client = await LegacyClient(served).connect()
     with pytest.raises(HttpProblem) as caught:
-        await line.post(body)
+        await client.post(body)
     assert (caught.value.status, caught.value.error.code) == (400, code)
     await served.aclose()
-    await line.stream.done()
+    await client.stream.done()
 
 
-async def test_before_initialize_nothing_else_is_answered():
+async def test_request_before_initialize_gets_an_error():
     served = legacy(echo)
-    line = await Line(served).connect()
-    await line.post(request(1, "tools/call", {}))
-    assert (await line.next())["error"]["code"] in {-32600, -32602}
+    client = await LegacyClient(served).connect()
+    await client.post(request(1, "tools/call", {}))
+    assert (await client.next())["error"]["code"] in {-32600, -32602}
     await served.aclose()
-    await line.stream.done()
+    await client.stream.done()
 
 
-async def test_batches_belong_to_the_revision_that_has_them():
+async def test_batches_are_answered_only_in_the_revision_that_has_them():
     served = legacy(echo)
     old, newer = (
-        await Line(served).open(),
-        await Line(served).open("2025-03-26"),
+        await LegacyClient(served).open(),
+        await LegacyClient(served).open("2025-03-26"),
     )
     await old.post([request(1, "ping")])
     await old.post(request(2, "ping"))
@@ -185,11 +193,11 @@ async def test_batches_belong_to_the_revision_that_has_them():
     assert answers[0] == success(1, {})
     assert answers[1]["id"] == 2
     await served.aclose()
-    for line in (old, newer):
-        await line.stream.done()
+    for client in (old, newer):
+        await client.stream.done()
 
 
-async def test_the_server_may_ask_and_the_client_may_cancel():
+async def test_server_can_send_requests_and_client_can_cancel_calls():
     outcome = []
 
     async def ask(params, request):
@@ -201,21 +209,21 @@ async def test_the_server_may_ask_and_the_client_may_cancel():
             raise
 
     served = legacy(ask)
-    line = await Line(served, ADA).open()
-    await line.post(call(1))
-    asked = await line.next(2)
-    await line.post(success(asked["id"], {"text": "ok"}))
-    assert await line.next(3) == success(1, content("ok"))
-    await line.post(call(2))
-    await line.next(4)
-    await line.post(notice("notifications/cancelled", requestId=2))
+    client = await LegacyClient(served, ADA).open()
+    await client.post(call(1))
+    server_request = await client.next(2)
+    await client.post(success(server_request["id"], {"text": "ok"}))
+    assert await client.next(3) == success(1, content("ok"))
+    await client.post(call(2))
+    await client.next(4)
+    await client.post(notice("notifications/cancelled", requestId=2))
     await turns()
     assert outcome == [True]
     await served.aclose()
-    await line.stream.done()
+    await client.stream.done()
 
 
-async def test_handlers_see_who_posted():
+async def test_handlers_see_the_principal_and_the_transport():
     seen = []
 
     async def look(params, request):
@@ -223,15 +231,15 @@ async def test_handlers_see_who_posted():
         return content()
 
     served = legacy(look)
-    line = await Line(served, ADA).open()
-    await line.post(call(1))
-    await line.next(2)
+    client = await LegacyClient(served, ADA).open()
+    await client.post(call(1))
+    await client.next(2)
     assert (seen[0].principal, seen[0].transport) == (ADA, "http")
     await served.aclose()
-    await line.stream.done()
+    await client.stream.done()
 
 
-async def test_a_client_that_goes_away_ends_its_connection_and_its_calls():
+async def test_disconnecting_client_ends_its_connection_and_calls():
     outcome = []
     began = asyncio.Event()
 
@@ -244,54 +252,54 @@ async def test_a_client_that_goes_away_ends_its_connection_and_its_calls():
             raise
 
     served = legacy(ask)
-    line = await Line(served).open()
-    await line.post(call(1))
+    client = await LegacyClient(served).open()
+    await client.post(call(1))
     await began.wait()
     assert len(served) == 1
-    await line.stream.left()
+    await client.stream.disconnect()
     assert len(served) == 0
     assert isinstance(outcome[0], (ConnectionClosed, asyncio.CancelledError))
     with pytest.raises(HttpProblem):
-        await line.post(call(2))
+        await client.post(call(2))
 
 
-async def test_there_are_not_more_than_so_many():
+async def test_connections_above_the_maximum_are_refused_with_503():
     served = legacy(echo, maximum=1)
-    line = await Line(served).connect()
+    client = await LegacyClient(served).connect()
     visit = Visit("GET", {}, path="/sse")
     with pytest.raises(HttpProblem) as caught:
         await served.serve_stream(visit.exchange)
     assert (caught.value.status, len(served)) == (503, 1)
-    await line.stream.left()
-    again = await Line(served).connect()
+    await client.stream.disconnect()
+    again = await LegacyClient(served).connect()
     await served.aclose()
     await again.stream.done()
 
 
 @pytest.mark.attack("X07")
-async def test_the_oldest_stream_of_the_greediest_ends_for_a_client_with_fewer():
+async def test_oldest_stream_of_the_largest_client_ends_for_a_smaller_one():
     served = legacy(echo, maximum=3)
-    first, second, third = [await Line(served, ADA).connect() for _ in range(3)]
-    mine = [await Line(served, BOB).connect()]
+    first, second, third = [await LegacyClient(served, ADA).connect() for _ in range(3)]
+    own = [await LegacyClient(served, BOB).connect()]
     await first.stream.done()
     assert first.stream.is_complete
     with pytest.raises(HttpProblem, match="too many sessions"):
         await served.serve_stream(Visit("GET", {}, principal=ADA).exchange)
-    mine.append(await Line(served, BOB).connect())
+    own.append(await LegacyClient(served, BOB).connect())
     await second.stream.done()
     with pytest.raises(HttpProblem, match="too many sessions"):
         await served.serve_stream(Visit("GET", {}, principal=BOB).exchange)
     assert len(served) == 3
     await served.aclose()
-    for line in (third, *mine):
-        await line.stream.done()
+    for client in (third, *own):
+        await client.stream.done()
 
 
 @pytest.mark.attack("X02")
-async def test_a_stream_opens_no_session_that_would_keep_too_much():
-    line = await Line(legacy(echo)).connect()
+async def test_initialize_with_too_large_capabilities_is_refused():
+    client = await LegacyClient(legacy(echo)).connect()
     large = {"capabilities": {"experimental": {"x": {"y": [{}] * 2_000}}}}
-    await line.post(request(0, "initialize", session("2024-11-05") | large))
-    error = (await line.next())["error"]
+    await client.post(request(0, "initialize", session("2024-11-05") | large))
+    error = (await client.next())["error"]
     assert (error["code"], "at most 65536 bytes" in error["message"]) == (-32602, True)
-    await line.stream.left()
+    await client.stream.disconnect()

@@ -1,16 +1,16 @@
-"""When the application starts, and how it ends."""
+"""How the application starts, drains and ends."""
 
 import asyncio
 
 import by_hand
 import pytest
 from asgi_driver import Visit
-from hosted import app, ask, call, echo, post, posted, subscribed, text, tools
+from hosted import app, asgi_request, call, echo, post, posted, subscribed, text, tools
 from http_hand import Work
 
 from mcpwire.server.notifications import TOOLS
 
-# Its life...
+# Lifespan...
 
 
 class Counting:
@@ -26,7 +26,7 @@ class Counting:
 
     async def start(self):
         self.started += 1
-        await asyncio.sleep(0)  # as who has something to do
+        await asyncio.sleep(0)  # as a start that has to wait
         if self.error is not None:
             raise self.error
 
@@ -34,13 +34,13 @@ class Counting:
         self.closed += 1
 
 
-def life_of(made):
+def begin_lifespan(made):
     seen = Visit({"type": "lifespan"})
     seen.incoming.put_nowait({"type": "lifespan.startup"})
     return seen.begin(made)
 
 
-async def test_the_first_request_starts_it_once():
+async def test_first_requests_start_the_application_once():
     counting = Counting()
     visits = [posted(call(n)).begin(counting.app) for n in range(5)]
     assert [(await v.done()).status for v in visits] == [200] * 5
@@ -51,7 +51,7 @@ async def test_the_first_request_starts_it_once():
     assert counting.closed == 1
 
 
-async def test_a_start_that_fails_is_tried_again(caplog):
+async def test_failed_start_is_retried_by_the_next_request(caplog):
     counting = Counting(ValueError("no"))
     visits = [posted(call(n)).begin(counting.app) for n in range(2)]
     assert [(await v.done()).status for v in visits] == [500, 500]
@@ -60,23 +60,23 @@ async def test_a_start_that_fails_is_tried_again(caplog):
     assert counting.started == 2
 
 
-async def test_the_lifespan_of_a_web_server_is_used():
+async def test_asgi_lifespan_starts_and_closes_the_application():
     counting = Counting()
     for rounds in (1, 2):
-        life = life_of(counting.app)
-        await life.until(lambda v: v.sent)
-        assert life.sent == [{"type": "lifespan.startup.complete"}]
+        lifespan = begin_lifespan(counting.app)
+        await lifespan.until(lambda v: v.sent)
+        assert lifespan.sent == [{"type": "lifespan.startup.complete"}]
         assert (await post(counting.app, call())).status == 200
         assert counting.started == rounds
-        life.incoming.put_nowait({"type": "lifespan.shutdown"})
-        await life.done()
-        assert life.sent[1:] == [{"type": "lifespan.shutdown.complete"}]
+        lifespan.incoming.put_nowait({"type": "lifespan.shutdown"})
+        await lifespan.done()
+        assert lifespan.sent[1:] == [{"type": "lifespan.shutdown.complete"}]
         assert counting.closed == rounds
 
 
-async def test_a_lifespan_that_cannot_begin_says_so(caplog):
-    life = await life_of(Counting(ValueError("secret")).app).done()
-    assert life.sent == [
+async def test_failed_start_is_reported_as_lifespan_startup_failed(caplog):
+    lifespan = await begin_lifespan(Counting(ValueError("secret")).app).done()
+    assert lifespan.sent == [
         {
             "type": "lifespan.startup.failed",
             "message": "the server could not start: ValueError",
@@ -84,18 +84,18 @@ async def test_a_lifespan_that_cannot_begin_says_so(caplog):
     ]
 
 
-def test_another_loop_starts_it_anew():
+def test_each_event_loop_starts_the_application_anew():
     counting = Counting()
     for _ in range(2):
         assert asyncio.run(post(counting.app, call())).status == 200
     assert counting.started == 2
 
 
-# Its end...
+# Shutdown...
 
 
 @pytest.mark.case("D17")
-async def test_draining_lets_calls_end_and_takes_no_more():
+async def test_draining_finishes_calls_and_refuses_new_requests():
     work = Work()
     made = app(work)
     running = posted(call()).begin(made)
@@ -105,16 +105,16 @@ async def test_draining_lets_calls_end_and_takes_no_more():
     refused = await post(made, call())
     assert refused.status == 503
     assert refused.headers["retry-after"] == "1"
-    assert (await ask(made, "GET", "/ready")).status == 503
-    assert (await ask(made, "GET", "/health")).status == 200
+    assert (await asgi_request(made, "GET", "/ready")).status == 503
+    assert (await asgi_request(made, "GET", "/health")).status == 200
     assert not draining.done()
-    work.go_on.set()
+    work.release.set()
     await asyncio.wait_for(draining, 30)
     assert (await running.done()).status == 200
 
 
 @pytest.mark.case("D17")
-async def test_what_does_not_end_in_time_is_answered_with_an_error():
+async def test_call_that_outlasts_draining_gets_an_error_response():
     work = Work()
     made = app(work)
     running = posted(call()).begin(made)
@@ -126,12 +126,12 @@ async def test_what_does_not_end_in_time_is_answered_with_an_error():
     assert running.task.cancelling() == 0
 
 
-async def test_what_ends_in_the_turn_in_which_it_is_stopped_is_answered():
+async def test_call_that_ends_in_the_loop_turn_of_its_stop_is_answered():
     work = Work()
     made = app(work)
     running = posted(call()).begin(made)
     await work.began.wait()
-    work.go_on.set()
+    work.release.set()
     made._stateless.stop_all()
     made._stateless.stop_all()
     await running.done()
@@ -178,8 +178,8 @@ async def test_a_call_that_is_stopped_twice_stays_cancelled():
 async def test_draining_ends_subscriptions_with_their_result():
     dispatcher = subscribed(echo)
     made = app(dispatcher=dispatcher)
-    wanted = {"notifications": {"toolsListChanged": True}}
-    listening = posted(by_hand.modern(5, "subscriptions/listen", wanted)).begin(made)
+    params = {"notifications": {"toolsListChanged": True}}
+    listening = posted(by_hand.modern(5, "subscriptions/listen", params)).begin(made)
     await listening.until(lambda v: v.sent[1:])
     dispatcher.hub.notify(TOOLS)
     await listening.until(lambda v: len(v.sse()) == 2)
@@ -190,7 +190,7 @@ async def test_draining_ends_subscriptions_with_their_result():
     assert last["result"]["resultType"] == "complete"
 
 
-async def test_it_can_be_started_before_the_first_request():
+async def test_application_can_be_started_before_the_first_request():
     counting = Counting()
     await counting.app.start()
     await counting.app.start()

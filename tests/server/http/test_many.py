@@ -1,4 +1,4 @@
-"""Many requests at once, and requests that nobody should send."""
+"""Many concurrent requests, and malformed requests."""
 
 import asyncio
 import json
@@ -6,7 +6,18 @@ import json
 import by_hand
 import pytest
 from asgi_driver import Visit, scope
-from hosted import app, ask, call, echo, fields, post, posted, subscribed, text, tools
+from hosted import (
+    app,
+    asgi_request,
+    call,
+    echo,
+    fields,
+    post,
+    posted,
+    subscribed,
+    text,
+    tools,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,59 +29,59 @@ from mcpwire.versions import REVISIONS
 @pytest.mark.case("B04", "D15")
 @pytest.mark.attack("S10")
 @pytest.mark.rule("META-15", "META-19")
-async def test_a_thousand_calls_with_one_id_are_not_crossed():
+async def test_thousand_calls_with_one_id_get_their_own_responses():
     waiting = []
-    everybody = asyncio.Event()
+    all_started = asyncio.Event()
 
-    async def tells(params, request):
+    async def report_progress(params, request):
         waiting.append(request)
         if len(waiting) == 1000:
-            everybody.set()
+            all_started.set()
         request.progress(1, message=params["arguments"]["secret"])
-        await everybody.wait()
+        await all_started.wait()
         return {"content": [{"type": "text", "text": params["arguments"]["secret"]}]}
 
-    made = app(tells)
+    made = app(report_progress)
     visits = [
         posted(call(0, arguments={"secret": f"s{n}"}, progressToken=0)).begin(made)
         for n in range(1000)
     ]
     for number, visit in enumerate(visits):
         await visit.done()
-        told, answer = visit.sse()
-        assert told["params"]["message"] == f"s{number}"
+        progress, answer = visit.sse()
+        assert progress["params"]["message"] == f"s{number}"
         assert text(answer) == f"s{number}"
     assert not made._open
 
 
 @pytest.mark.rule("TR-HTTP-15")
-async def test_a_stream_carries_no_request_of_the_server():
-    async def asks(params, request):
+async def test_stateless_stream_carries_no_server_requests():
+    async def ask_client(params, request):
         request.progress(1)
         with pytest.raises(LocalProtocolError):
             await request.ask("sampling/createMessage", {})
         return {"content": []}
 
-    visit = await post(app(asks), call(progressToken="t"))
+    visit = await post(app(ask_client), call(progressToken="t"))
     assert not [m for m in visit.sse() if "method" in m and "id" in m]
 
 
 @pytest.mark.rule("TR-HTTP-17", "TR-HTTP-14")
-async def test_what_a_call_tells_is_on_no_subscription():
-    async def tells(params, request):
+async def test_notifications_of_a_call_are_not_sent_to_subscriptions():
+    async def report_progress(params, request):
         request.progress(1)
         request.log("info", "x")
         return {"content": []}
 
-    dispatcher = subscribed(tells)
+    dispatcher = subscribed(report_progress)
     made = app(dispatcher=dispatcher)
-    wanted = {"notifications": {"toolsListChanged": True}}
+    params = {"notifications": {"toolsListChanged": True}}
     meta = {"progressToken": "t", by_hand.LOG_KEY: "debug"}
-    listening = posted(by_hand.modern(1, "subscriptions/listen", wanted, **meta))
+    listening = posted(by_hand.modern(1, "subscriptions/listen", params, **meta))
     listening.begin(made)
     await listening.until(lambda v: v.sent[1:])
-    told = await post(made, call(2, **meta))
-    assert len(told.sse()) == 3
+    called = await post(made, call(2, **meta))
+    assert len(called.sse()) == 3
     dispatcher.hub.notify(TOOLS)
     await listening.until(lambda v: len(v.sse()) == 2)
     await made.drain(0)
@@ -118,7 +129,7 @@ BODIES = (
     version=st.sampled_from([None, "2026-07-28", "2025-11-25", "v9", "\xff"]),
     origin=st.none() | st.text(st.characters(max_codepoint=255), max_size=10),
 )
-def test_nothing_that_is_sent_ends_the_server(bodies, version, origin):
+def test_server_survives_arbitrary_request_bodies(bodies, version, origin):
     async def send_all():
         made = app(dispatcher=tools(echo, revisions=REVISIONS), cors="*")
         for body in bodies:
@@ -140,7 +151,7 @@ def test_nothing_that_is_sent_ends_the_server(bodies, version, origin):
 
 
 @pytest.mark.attack("S19")
-async def test_what_a_page_is_called_cannot_become_a_header():
+async def test_origin_with_a_line_break_is_not_echoed_as_a_header():
     made = app(cors="*")
     visit = posted(call(), origin="http://a.example")
     visit.scope["headers"][-1] = (b"origin", b"http://a\r\nx: y")
@@ -148,9 +159,9 @@ async def test_what_a_page_is_called_cannot_become_a_header():
     assert "access-control-allow-origin" not in visit.headers
 
 
-async def test_a_request_that_is_refused_is_not_read():
+async def test_body_of_a_refused_request_is_not_read():
     visit = Visit(scope(headers=fields(content_type="text/plain")))
     await visit.begin(app()).done()
-    assert visit.asked == 0
+    assert visit.receive_count == 0
     assert visit.status == 415
-    assert (await ask(app(), "POST", "/nowhere")).status == 404
+    assert (await asgi_request(app(), "POST", "/nowhere")).status == 404

@@ -1,4 +1,4 @@
-"""Sessions over HTTP that take time to open, that are resumed, and ids of others."""
+"""Sessions over HTTP: slow opening, resuming, and ids from the dispatcher."""
 
 import asyncio
 import json
@@ -19,8 +19,8 @@ LIST = by_hand.request(1, "tools/list", {})
 KNOWN = "known-elsewhere"
 
 
-class Later(Dispatcher):
-    """Opens when the test says so, and knows ids that are not in memory."""
+class SlowDispatcher(Dispatcher):
+    """Opens sessions when the test allows it; knows ids that are not in memory."""
 
     opens_in_task = True
     answers_cancelled = True
@@ -40,8 +40,8 @@ class Later(Dispatcher):
         self.opening = asyncio.Event()
         self.refusal = None
         self.id = None
-        self.left, self.closed, self.withdrawn, self.resumed = [], [], [], []
-        self.told, self.opened = [], []
+        self.discarded, self.closed, self.withdrawn, self.resumed = [], [], [], []
+        self.notifications, self.opened = [], []
         self.cancelled = 0
 
     async def list(self, params, request):
@@ -89,20 +89,20 @@ class Later(Dispatcher):
         self.withdrawn.append(id)
 
     def discard_session(self, session):
-        self.left.append(session)
+        self.discarded.append(session)
         super().discard_session(session)
 
     async def wait_session_closed(self, session):
         self.closed.append(session)
 
     def on_notification(self, session, method, params):
-        self.told.append(method)
+        self.notifications.append(method)
         super().on_notification(session, method, params)
 
 
 @pytest.fixture
 def dispatcher():
-    return Later()
+    return SlowDispatcher()
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ async def app(dispatcher):
     await made.aclose()
 
 
-def begun(app, message, verb="POST", **more):
+def begin_request(app, message, verb="POST", **more):
     fields = {
         "host": "127.0.0.1:8000",
         "content-type": "application/json",
@@ -125,13 +125,13 @@ def begun(app, message, verb="POST", **more):
 
 
 async def post(app, message, **more):
-    return await begun(app, message, **more).done()
+    return await begin_request(app, message, **more).done()
 
 
-async def test_a_session_opens_in_its_own_time_with_the_dispatchers_id(dispatcher, app):
+async def test_session_opens_asynchronously_with_the_dispatchers_id(dispatcher, app):
     dispatcher.id = "of-the-dispatcher"
     dispatcher.may_open.clear()
-    visit = begun(app, INITIALIZE)
+    visit = begin_request(app, INITIALIZE)
     await dispatcher.opening.wait()
     assert visit.status is None
     dispatcher.may_open.set()
@@ -141,11 +141,11 @@ async def test_a_session_opens_in_its_own_time_with_the_dispatchers_id(dispatche
     assert (answer.status, answer.json()["result"]) == (200, {"tools": []})
 
 
-async def test_a_client_that_goes_away_meanwhile_leaves_nothing_behind(dispatcher, app):
+async def test_disconnect_while_opening_cancels_and_frees_the_session(dispatcher, app):
     dispatcher.may_open.clear()
-    visit = begun(app, INITIALIZE)
+    visit = begin_request(app, INITIALIZE)
     await dispatcher.opening.wait()
-    await visit.left()
+    await visit.disconnect()
     assert dispatcher.cancelled == 1
     assert visit.status == 499
     dispatcher.may_open.set()
@@ -153,7 +153,7 @@ async def test_a_client_that_goes_away_meanwhile_leaves_nothing_behind(dispatche
         assert (await post(app, INITIALIZE)).status == 200
 
 
-async def test_what_opened_for_nobody_is_let_go_of(dispatcher, app):
+async def test_session_opened_after_a_disconnect_is_discarded(dispatcher, app):
 
     async def stubborn(params, session, info):
         opened = Dispatcher.initialize(dispatcher, params, session, info)
@@ -164,39 +164,41 @@ async def test_what_opened_for_nobody_is_let_go_of(dispatcher, app):
             return opened
 
     dispatcher.open_session = stubborn
-    visit = begun(app, INITIALIZE)
+    visit = begin_request(app, INITIALIZE)
     await dispatcher.opening.wait()
-    await visit.left()
-    assert len(dispatcher.left) == 1
+    await visit.disconnect()
+    assert len(dispatcher.discarded) == 1
 
 
-async def test_those_on_their_way_in_take_places(dispatcher, app):
+async def test_opening_sessions_count_towards_the_maximum(dispatcher, app):
     dispatcher.may_open.clear()
-    visits = [begun(app, INITIALIZE) for _ in range(3)]
+    visits = [begin_request(app, INITIALIZE) for _ in range(3)]
     answer = await visits[2].done()
     assert (answer.status, answer.headers["retry-after"]) == (503, "5")
     dispatcher.may_open.set()
     assert [(await visit.done()).status for visit in visits[:2]] == [200, 200]
 
 
-async def test_a_refusal_is_the_answer(dispatcher, app):
+async def test_error_while_opening_is_the_response_to_initialize(dispatcher, app):
     dispatcher.refusal = InternalError("the upstream 'a' is not there")
     answer = await post(app, INITIALIZE)
     assert (answer.status, answer.json()["error"]["code"]) == (200, -32603)
 
 
-async def test_a_session_that_gets_no_id_is_let_go_of(dispatcher, app):
+async def test_session_without_a_valid_id_is_discarded(dispatcher, app):
     dispatcher.id = InvalidRequest("the id would be too long")
     answer = await post(app, INITIALIZE)
     assert answer.json()["error"]["code"] == -32600
-    assert len(dispatcher.left) == 1
+    assert len(dispatcher.discarded) == 1
 
 
 @pytest.mark.system("O29")
-async def test_all_who_come_with_one_unknown_id_wait_for_the_first(dispatcher, app):
+async def test_requests_with_the_same_unknown_id_resume_it_once(dispatcher, app):
     dispatcher.may_open.clear()
-    visits = [begun(app, INITIALIZE, mcp_session_id=KNOWN) for _ in range(2)]
-    visits += [begun(app, {**LIST, "id": id}, mcp_session_id=KNOWN) for id in (7, 8)]
+    visits = [begin_request(app, INITIALIZE, mcp_session_id=KNOWN) for _ in range(2)]
+    visits += [
+        begin_request(app, {**LIST, "id": id}, mcp_session_id=KNOWN) for id in (7, 8)
+    ]
     await dispatcher.opening.wait()
     dispatcher.may_open.set()
     answers = [await visit.done() for visit in visits]
@@ -208,14 +210,18 @@ async def test_all_who_come_with_one_unknown_id_wait_for_the_first(dispatcher, a
 
 
 @pytest.mark.system("O53")
-async def test_an_id_that_the_dispatcher_does_not_know_is_unknown(app):
+async def test_session_id_unknown_to_the_dispatcher_gets_404(app):
     for message in (INITIALIZE, LIST):
         assert (await post(app, message, mcp_session_id="unknown")).status == 404
-    assert (await begun(app, None, "GET", mcp_session_id="x").done()).status == 404
-    assert (await begun(app, None, "DELETE", mcp_session_id="x").done()).status == 404
+    assert (
+        await begin_request(app, None, "GET", mcp_session_id="x").done()
+    ).status == 404
+    assert (
+        await begin_request(app, None, "DELETE", mcp_session_id="x").done()
+    ).status == 404
 
 
-async def test_unknown_ids_take_nobodys_place(app):
+async def test_unknown_session_ids_evict_no_session(app):
     answers = [await post(app, INITIALIZE) for _ in range(2)]
     await post(app, LIST, mcp_session_id="unknown")
     for answer in answers:
@@ -223,7 +229,7 @@ async def test_unknown_ids_take_nobodys_place(app):
         assert (await post(app, LIST, mcp_session_id=id)).status == 200
 
 
-async def test_what_is_resumed_makes_room_or_is_let_go_of_again(dispatcher, app):
+async def test_resumed_session_evicts_an_idle_one_or_is_refused(dispatcher, app):
     first = (await post(app, INITIALIZE)).headers["mcp-session-id"]
     assert (await post(app, LIST, mcp_session_id=f"{KNOWN}-1")).status == 200
     assert (await post(app, LIST, mcp_session_id=f"{KNOWN}-2")).status == 200
@@ -232,68 +238,70 @@ async def test_what_is_resumed_makes_room_or_is_let_go_of_again(dispatcher, app)
     busy = []
     for number in (1, 2):
         dispatcher.listing.clear()
-        busy.append(begun(app, LIST, mcp_session_id=f"{KNOWN}-{number}"))
+        busy.append(begin_request(app, LIST, mcp_session_id=f"{KNOWN}-{number}"))
         await dispatcher.listing.wait()
     assert (await post(app, LIST, mcp_session_id=f"{KNOWN}-3")).status == 503
-    assert len(dispatcher.left) == 2
+    assert len(dispatcher.discarded) == 2
     dispatcher.may_answer.set()
     assert [(await visit.done()).status for visit in busy] == [200, 200]
 
 
-async def test_a_refusal_to_resume_is_the_answer_for_all_who_wait(dispatcher, app):
+async def test_error_while_resuming_is_the_response_to_all_waiters(dispatcher, app):
     dispatcher.refusal = InternalError("the upstream 'a' is not there")
-    visits = [begun(app, LIST, mcp_session_id=KNOWN) for _ in range(2)]
+    visits = [begin_request(app, LIST, mcp_session_id=KNOWN) for _ in range(2)]
     for visit in visits:
         assert (await visit.done()).json()["error"]["code"] == -32603
 
 
-async def test_who_waits_when_the_server_ends_is_not_left_waiting(dispatcher, app):
+async def test_closing_the_application_answers_requests_that_wait(dispatcher, app):
     dispatcher.may_open.clear()
-    visit = begun(app, LIST, mcp_session_id=KNOWN)
+    visit = begin_request(app, LIST, mcp_session_id=KNOWN)
     await dispatcher.opening.wait()
     await app.aclose()
     assert (await visit.done()).status == 404
     assert dispatcher.cancelled == 1
 
 
-async def test_a_get_goes_on_with_a_session_of_another_process(dispatcher, app):
-    visit = begun(app, None, "GET", mcp_session_id=KNOWN)
+async def test_get_resumes_a_session_of_another_process(dispatcher, app):
+    visit = begin_request(app, None, "GET", mcp_session_id=KNOWN)
     await visit.until(lambda visit: visit.status == 200)
-    await visit.left()
+    await visit.disconnect()
     assert dispatcher.resumed == [KNOWN]
 
 
 @pytest.mark.system("O57")
-async def test_a_delete_withdraws_the_id_and_waits_until_all_has_ended(dispatcher, app):
+async def test_delete_withdraws_the_id_and_waits_for_closing(dispatcher, app):
     id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
-    assert (await begun(app, None, "DELETE", mcp_session_id=id).done()).status == 204
+    assert (
+        await begin_request(app, None, "DELETE", mcp_session_id=id).done()
+    ).status == 204
     assert dispatcher.withdrawn == [id]
-    assert dispatcher.left == dispatcher.closed
-    assert len(dispatcher.left) == 1
+    assert dispatcher.discarded == dispatcher.closed
+    assert len(dispatcher.discarded) == 1
     assert (await post(app, LIST, mcp_session_id=id)).status == 404
 
 
 @pytest.mark.system("O57")
-async def test_a_delete_of_an_id_that_the_dispatcher_knows_needs_no_session(
-    dispatcher, app
-):
-    assert (await begun(app, None, "DELETE", mcp_session_id=KNOWN).done()).status == 204
+async def test_delete_of_an_id_known_to_the_dispatcher_resumes_nothing(dispatcher, app):
+    assert (
+        await begin_request(app, None, "DELETE", mcp_session_id=KNOWN).done()
+    ).status == 204
     assert dispatcher.resumed == []
 
 
-async def test_two_sessions_never_have_one_id(dispatcher, app):
+async def test_duplicate_session_id_of_the_dispatcher_gets_500(dispatcher, app):
     dispatcher.id = "twice"
     assert (await post(app, INITIALIZE)).status == 200
     assert (await post(app, INITIALIZE)).status == 500
 
 
 @pytest.mark.system("O60")
-async def test_a_cancelled_request_is_answered_where_the_dispatcher_wants_it(
+async def test_cancelled_request_is_answered_if_the_dispatcher_requires_it(
     dispatcher, app
 ):
     id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
     dispatcher.may_answer.clear()
-    visit = begun(app, LIST, mcp_session_id=id)
+    visit = begin_request(app, LIST, mcp_session_id=id)
     await dispatcher.listing.wait()
     cancel = {"method": "notifications/cancelled", "params": {"requestId": 1}}
     await post(app, {"jsonrpc": "2.0", **cancel}, mcp_session_id=id)
@@ -301,34 +309,34 @@ async def test_a_cancelled_request_is_answered_where_the_dispatcher_wants_it(
     assert answer.json()["error"] == {"code": -32800, "message": "request cancelled"}
 
 
-async def test_what_a_client_tells_reaches_the_dispatcher(dispatcher, app):
+async def test_client_notifications_reach_the_dispatcher(dispatcher, app):
     id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
     for method in ("notifications/initialized", "notifications/roots/list_changed"):
         await post(app, {"jsonrpc": "2.0", "method": method}, mcp_session_id=id)
-    assert dispatcher.told == [
+    assert dispatcher.notifications == [
         "notifications/initialized",
         "notifications/roots/list_changed",
     ]
 
 
-async def test_the_client_is_asked_outside_of_any_request(dispatcher, app):
+async def test_session_can_send_a_request_outside_of_any_call(dispatcher, app):
     id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
-    stream = begun(app, None, "GET", mcp_session_id=id)
+    stream = begin_request(app, None, "GET", mcp_session_id=id)
     await stream.until(lambda visit: visit.status == 200)
     (session,) = dispatcher.opened
-    asking = asyncio.ensure_future(session.ask("roots/list", {}))
+    pending = asyncio.ensure_future(session.ask("roots/list", {}))
     await stream.until(lambda visit: any("roots/list" in str(e) for e in visit.sent))
     answer = {"jsonrpc": "2.0", "id": 1, "result": {"roots": []}}
     await post(app, answer, mcp_session_id=id)
-    assert await asking == {"roots": []}
-    await stream.left()
+    assert await pending == {"roots": []}
+    await stream.disconnect()
 
 
-async def test_the_server_can_end_a_session_as_its_client_could(dispatcher, app):
+async def test_server_can_end_a_session(dispatcher, app):
     id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
     (session,) = dispatcher.opened
     session.end()
     assert session.is_closed
-    assert dispatcher.left == [session]
+    assert dispatcher.discarded == [session]
     assert session.end is None
     assert (await post(app, LIST, mcp_session_id=id)).status == 404

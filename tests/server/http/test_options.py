@@ -1,4 +1,4 @@
-"""What the options of `Server.asgi` do, seen by who sends requests."""
+"""The options of `Server.asgi`, as a client sees them."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ async def tell(ctx: Context) -> str:
 
 
 @pytest.mark.case("C09")
-async def test_without_sessions_requests_of_older_revisions_stand_alone():
+async def test_stateless_option_serves_older_revisions_without_sessions():
     app = server.asgi(stateless=True)
     answer = await post(app, opening(), mcp_protocol_version=None)
     assert (answer.status, "mcp-session-id" in answer.headers) == (200, False)
@@ -35,7 +35,7 @@ async def test_without_sessions_requests_of_older_revisions_stand_alone():
 @pytest.mark.parametrize(
     ("version", "batch"), [("2025-03-26", []), ("2025-11-25", [CALL])]
 )
-async def test_a_refused_batch_without_sessions_leaves_nothing(version, batch):
+async def test_refused_batch_in_stateless_mode_leaves_no_session(version, batch):
     app = server.asgi(stateless=True)
     answer = await post(app, batch, mcp_protocol_version=version)
     assert answer.status == 400
@@ -44,7 +44,7 @@ async def test_a_refused_batch_without_sessions_leaves_nothing(version, batch):
     await app.aclose()
 
 
-async def test_events_have_ids_and_a_time_to_come_back_where_they_are_kept():
+async def test_stored_events_have_ids_and_a_retry_time():
     app = server.asgi(retry=0.25)
     answer = await post(app, CALL, **await opened(app))
     assert b"id: " in answer.body
@@ -55,16 +55,16 @@ async def test_events_have_ids_and_a_time_to_come_back_where_they_are_kept():
     await app.aclose()
 
 
-async def test_events_are_kept_where_the_author_says():
+async def test_events_go_to_the_given_event_store():
     store = MemoryEventStore()
     app = server.asgi(event_store=store)
     await post(app, CALL, **await opened(app))
-    assert len(store) >= 2  # the progress and the answer
+    assert len(store) >= 2  # the progress and the response
     await app.aclose()
 
 
 @pytest.mark.parametrize("era", ["2026-07-28", "2025-11-25"])
-def test_a_call_that_takes_a_tenth_of_a_second_is_answered_by_a_stream(era):
+def test_call_longer_than_a_tenth_of_a_second_is_answered_by_a_stream(era):
     timed = Server("under-test", "1")
 
     @timed.tool

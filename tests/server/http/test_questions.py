@@ -1,4 +1,4 @@
-"""What a session asks its client, and what becomes of it."""
+"""Requests of a session to its client, and how they end."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from mcpwire.errors import (
 
 @pytest.mark.rule("LHTTP-04", "LHTTP-11", "LHTTP-19")
 @pytest.mark.case("D08")
-async def test_what_a_call_asks_goes_on_its_own_stream_and_is_answered_by_a_post():
+async def test_server_request_is_on_the_calls_stream_and_answered_by_a_post():
     async def work(params, request):
         answer = await request.ask("roots/list", {})
         return content(str(answer["roots"]))
@@ -26,20 +26,20 @@ async def test_what_a_call_asks_goes_on_its_own_stream_and_is_answered_by_a_post
     async with in_session(work) as (_, hand):
         stream = await hand.listen()
         one, two = hand.post(call(1)), hand.post(call(2))
-        asked, other = await one.next(), await two.next()
-        assert asked["method"] == other["method"] == "roots/list"
-        assert asked["id"] != other["id"]
-        await hand.tell(success(other["id"], {"roots": [2]}))
-        await hand.tell(success(asked["id"], {"roots": [1]}))
+        first, second = await one.next(), await two.next()
+        assert first["method"] == second["method"] == "roots/list"
+        assert first["id"] != second["id"]
+        await hand.post_accepted(success(second["id"], {"roots": [2]}))
+        await hand.post_accepted(success(first["id"], {"roots": [1]}))
         assert await one.next() == success(1, content("[1]"))
         assert await two.next() == success(2, content("[2]"))
-        await hand.tell(success(asked["id"], {"roots": [3]}))
-        await hand.tell(success("1", {}))
-        await hand.tell(success(99, {}))
+        await hand.post_accepted(success(first["id"], {"roots": [3]}))
+        await hand.post_accepted(success("1", {}))
+        await hand.post_accepted(success(99, {}))
         assert stream.messages == []
 
 
-def asking(outcome):
+def ask_roots(outcome):
     async def work(params, request):
         try:
             await request.ask("roots/list", params["arguments"])
@@ -52,67 +52,77 @@ def asking(outcome):
 
 
 @contextlib.asynccontextmanager
-async def one_asked(**options):
-    """Give a client, its call, what that asks, and a list of how the asking ends."""
+async def pending_request(**options):
+    """Give a client, its call, the server's request, and a list with its error."""
     outcome = []
-    async with in_session(asking(outcome), **options) as (_, hand):
+    async with in_session(ask_roots(outcome), **options) as (_, hand):
         visit = hand.post(call(1))
         yield hand, visit, await visit.next(), outcome
 
 
-async def test_an_error_is_an_answer_too():
-    async with one_asked() as (hand, visit, asked, outcome):
-        await hand.tell(failure(asked["id"], -32601, "no roots", {"why": 1}))
+async def test_error_response_of_the_client_raises_rpc_error():
+    async with pending_request() as (hand, visit, server_request, outcome):
+        await hand.post_accepted(
+            failure(server_request["id"], -32601, "no roots", {"why": 1})
+        )
         await visit.done()
         (error,) = outcome
         assert isinstance(error, RPCError)
         assert (error.method, error.data) == ("roots/list", {"why": 1})
 
 
-async def test_a_malformed_answer_fails_the_question_and_is_refused():
-    async with one_asked() as (hand, visit, asked, outcome):
-        bad = {"jsonrpc": "2.0", "id": asked["id"], "result": []}
+async def test_malformed_response_is_refused_and_fails_the_server_request():
+    async with pending_request() as (hand, visit, server_request, outcome):
+        bad = {"jsonrpc": "2.0", "id": server_request["id"], "result": []}
         refused = await hand.post(bad).done()
         assert refused.status == 400
         await visit.done()
         assert isinstance(outcome[0], InvalidMessage)
 
 
-async def test_a_question_that_is_not_answered_is_withdrawn():
-    async with one_asked(ask_timeout=QUICK) as (_, visit, asked, outcome):
-        withdrawn = await visit.next()
-        assert withdrawn["method"] == "notifications/cancelled"
-        assert withdrawn["params"] == {"requestId": asked["id"], "reason": "timeout"}
+async def test_server_request_is_cancelled_after_its_timeout():
+    async with pending_request(ask_timeout=QUICK) as (
+        _,
+        visit,
+        server_request,
+        outcome,
+    ):
+        cancelled = await visit.next()
+        assert cancelled["method"] == "notifications/cancelled"
+        assert cancelled["params"] == {
+            "requestId": server_request["id"],
+            "reason": "timeout",
+        }
         await visit.done()
         (error,) = outcome
         assert isinstance(error, RequestTimeout)
         assert (error.method, error.timeout) == ("roots/list", QUICK)
 
 
-async def test_a_question_of_a_call_that_is_cancelled_is_withdrawn_beside_it():
-    async with one_asked() as (hand, visit, asked, outcome):
-        await hand.tell(notice("notifications/cancelled", requestId=1))
+async def test_server_request_of_a_cancelled_call_is_cancelled_on_the_get_stream():
+    async with pending_request() as (hand, visit, server_request, outcome):
+        await hand.post_accepted(notice("notifications/cancelled", requestId=1))
         await visit.done()
         stream = hand.get()
-        withdrawn = await stream.next()
-        assert withdrawn["params"]["requestId"] == asked["id"]
+        cancelled = await stream.next()
+        assert cancelled["params"]["requestId"] == server_request["id"]
         assert isinstance(outcome[0], asyncio.CancelledError)
 
 
-async def test_a_question_that_is_answered_is_not_withdrawn_whatever_comes_then():
-    async with one_asked() as (hand, visit, asked, outcome):
-        # Both come before the handler could go on.
-        answer = hand.post(success(asked["id"], {}))
+async def test_answered_server_request_is_not_cancelled_afterwards():
+    async with pending_request() as (hand, visit, server_request, outcome):
+        # Both arrive before the handler can continue.
+        answer = hand.post(success(server_request["id"], {}))
         cancel = hand.post(notice("notifications/cancelled", requestId=1))
-        for told in (answer, cancel, visit):
-            await told.done()
+        for each in (answer, cancel, visit):
+            await each.done()
         assert isinstance(outcome[0], asyncio.CancelledError)
         (session,) = hand.sessions
         assert session.server_stream.last == 0
         assert len(session._server_requests) == 0
 
 
-async def test_a_question_that_is_no_json_is_not_sent():
+async def test_unencodable_server_request_is_not_sent():
     outcome = []
 
     async def work(params, request):
@@ -127,14 +137,14 @@ async def test_a_question_that_is_no_json_is_not_sent():
         assert len(outcome) == 1
 
 
-async def test_questions_of_a_session_that_ends_fail():
+async def test_server_requests_fail_when_their_session_ends():
     outcome = []
 
     async def work(params, request):
-        # As a handler would that asks in a task of its own.
-        asked = asyncio.ensure_future(request.ask("roots/list", {}))
-        asked.add_done_callback(lambda done: outcome.append(done.exception()))
-        await asyncio.wait([asked])
+        # As a handler does that sends its request in a separate task.
+        pending = asyncio.ensure_future(request.ask("roots/list", {}))
+        pending.add_done_callback(lambda done: outcome.append(done.exception()))
+        await asyncio.wait([pending])
 
     async with called(work) as (_, hand, visit):
         await visit.next()

@@ -1,18 +1,18 @@
-"""Who comes in: Host and Origin, browsers, credentials; what nobody foresaw."""
+"""The request guard: Host and Origin, CORS, credentials; unexpected errors."""
 
 import attrs
 import pytest
 from asgi_driver import scope, visit
-from hosted import app, ask, call, echo, fields, post, posted, tools
+from hosted import app, asgi_request, call, echo, fields, post, posted, tools
 
 from mcpwire.errors import RPCError
 from mcpwire.server.auth import Principal, ResourceServer, StaticTokens
 from mcpwire.server.auth.resource_server import HttpRefusal
 
-# Who comes in...
+# Host and Origin...
 
 
-async def test_a_server_may_be_asked_by_the_name_of_its_own_resource():
+async def test_host_of_the_servers_own_resource_is_allowed():
     auth = ResourceServer(
         "https://mcp.example/mcp",
         authorization_servers=["https://issuer.example"],
@@ -39,8 +39,8 @@ async def test_a_server_may_be_asked_by_the_name_of_its_own_resource():
         {"host": None},
     ],
 )
-async def test_strangers_are_refused_whatever_they_want(verb, headers):
-    seen = await ask(app(), verb, headers=fields(call(), **headers))
+async def test_foreign_host_or_origin_is_refused_for_every_verb(verb, headers):
+    seen = await asgi_request(app(), verb, headers=fields(call(), **headers))
     assert seen.status == 403
     assert "id" not in seen.json()
     assert "allowed_" in seen.json()["error"]["message"]
@@ -61,7 +61,7 @@ async def test_strangers_are_refused_whatever_they_want(verb, headers):
         ({"authorization": None}, 401),
     ],
 )
-async def test_who_was_let_in_before_is_let_in_again_only_with_the_same_head(
+async def test_changed_headers_are_checked_again_after_an_accepted_request(
     changed, status
 ):
     auth = ResourceServer(
@@ -96,16 +96,16 @@ async def test_who_was_let_in_before_is_let_in_again_only_with_the_same_head(
         ({"bound": "box.example"}, {"host": "evil.example"}, 403),
     ],
 )
-async def test_who_may_come_in_can_be_said(options, headers, status):
+async def test_allowed_hosts_and_origins_can_be_configured(options, headers, status):
     assert (await post(app(**options), call(), **headers)).status == status
 
 
-async def test_a_server_on_a_socket_has_no_address():
+async def test_request_without_a_server_address_passes_the_guard():
     seen = await visit(app(), scope(headers=fields(), server=None), b"{}")
     assert seen.status == 400
 
 
-# Browsers...
+# CORS...
 
 
 PREFLIGHT = [
@@ -116,9 +116,9 @@ PREFLIGHT = [
 ]
 
 
-async def test_a_browser_is_told_that_it_may_ask():
+async def test_cors_preflight_is_answered_with_the_allowed_headers():
     made = app(cors=True)
-    seen = await ask(made, "OPTIONS", headers=PREFLIGHT)
+    seen = await asgi_request(made, "OPTIONS", headers=PREFLIGHT)
     assert seen.status == 204
     assert seen.headers == {
         "access-control-allow-origin": "http://localhost:5173",
@@ -132,7 +132,7 @@ async def test_a_browser_is_told_that_it_may_ask():
     }
 
 
-async def test_a_page_may_read_answers_and_refusals_each_time():
+async def test_cors_headers_are_on_responses_and_refusals():
     made = app(cors="https://a.example")
     for headers, status in [({}, 200), ({"content_type": "text/plain"}, 415)] * 2:
         seen = await post(made, call(), origin="https://a.example", **headers)
@@ -142,21 +142,25 @@ async def test_a_page_may_read_answers_and_refusals_each_time():
         assert "access-control-allow-origin" not in plain.headers
 
 
-async def test_pages_that_may_not_ask_are_told_nothing():
+async def test_preflight_of_a_foreign_origin_gets_no_cors_headers():
     made = app(cors=["https://a.example"])
-    seen = await ask(made, "OPTIONS", headers=PREFLIGHT)
+    seen = await asgi_request(made, "OPTIONS", headers=PREFLIGHT)
     assert seen.status == 403
     assert "access-control-allow-origin" not in seen.headers
 
 
-async def test_without_cors_there_is_no_preflight():
-    assert (await ask(app(), "OPTIONS", headers=PREFLIGHT)).status == 405
+async def test_preflight_without_cors_or_its_headers_gets_405():
+    assert (await asgi_request(app(), "OPTIONS", headers=PREFLIGHT)).status == 405
     no_preflight = [PREFLIGHT[0], PREFLIGHT[1]]
-    assert (await ask(app(cors=True), "OPTIONS", headers=no_preflight)).status == 405
-    assert (await ask(app(cors=True), "OPTIONS", headers=PREFLIGHT[:1])).status == 405
+    assert (
+        await asgi_request(app(cors=True), "OPTIONS", headers=no_preflight)
+    ).status == 405
+    assert (
+        await asgi_request(app(cors=True), "OPTIONS", headers=PREFLIGHT[:1])
+    ).status == 405
 
 
-# Who asks...
+# Authentication...
 
 
 @attrs.frozen
@@ -171,7 +175,7 @@ class Refused(RPCError, HttpRefusal):
 
 
 class Guard:
-    """A resource server for one person."""
+    """A resource server with one principal."""
 
     credential_headers = frozenset({"authorization", "x-key"})
     resource = "http://127.0.0.1:8000/mcp"
@@ -192,16 +196,16 @@ class Guard:
         return Person("ada")
 
 
-async def told(params, request):
+async def show_request(params, request):
     info = request.info
     seen = [info.transport, info.principal.name, sorted(info.headers)]
     return {"content": [], "seen": seen}
 
 
 @pytest.mark.rule("TR-HTTP-05")
-async def test_who_asks_is_known_and_how_it_was_proved_is_not():
+async def test_handlers_see_the_principal_but_not_the_credentials():
     guard = Guard()
-    made = app(dispatcher=tools(told, auth=guard))
+    made = app(dispatcher=tools(show_request, auth=guard))
     seen = await post(made, call(), x_key="open")
     transport, name, headers = seen.json()["result"]["seen"]
     assert (transport, name) == ("http", "ada")
@@ -211,45 +215,45 @@ async def test_who_asks_is_known_and_how_it_was_proved_is_not():
 
 
 @pytest.mark.parametrize("verb", ["POST", "GET", "DELETE"])
-async def test_who_may_not_ask_is_refused_before_anything_is_read(verb):
+async def test_request_without_credentials_gets_401_for_every_verb(verb):
     guard = Guard()
-    made = app(dispatcher=tools(told, auth=guard))
-    seen = await ask(made, verb, query_string=b"a=b")
+    made = app(dispatcher=tools(show_request, auth=guard))
+    seen = await asgi_request(made, verb, query_string=b"a=b")
     assert seen.status == 401
     assert seen.headers["www-authenticate"] == "Bearer"
     assert guard.urls == [f"{verb} http://127.0.0.1:8000/mcp?a=b"]
 
 
-async def test_what_the_server_says_of_itself_is_for_everybody():
-    made = app(dispatcher=tools(told, auth=Guard()))
+async def test_resource_metadata_is_served_without_credentials():
+    made = app(dispatcher=tools(show_request, auth=Guard()))
     path = "/.well-known/oauth-protected-resource/mcp"
-    seen = await ask(made, "GET", path)
+    seen = await asgi_request(made, "GET", path)
     assert seen.json() == {"resource": "http://127.0.0.1:8000/mcp"}
     assert seen.headers["access-control-allow-origin"] == "*"
 
 
-async def test_a_refusal_need_be_no_error_of_json_rpc():
+async def test_http_refusal_without_an_rpc_error_is_answered_with_its_status():
     class Odd(Guard):
         async def authenticate(self, headers, verb, url):
             error = HttpRefusal("why")
             error.http_status = 403
             raise error
 
-    seen = await post(app(dispatcher=tools(told, auth=Odd())), call())
+    seen = await post(app(dispatcher=tools(show_request, auth=Odd())), call())
     assert seen.status == 403
     assert seen.json()["error"] == {"code": -32600, "message": "why"}
 
 
-# What nobody foresaw...
+# Unexpected errors...
 
 
 @pytest.mark.attack("S12")
-async def test_an_error_of_ours_is_one_answer_and_no_secret(caplog):
+async def test_unexpected_error_gets_500_and_reveals_no_secret(caplog):
     class Broken(Guard):
         async def authenticate(self, headers, verb, url):
             raise ValueError("secret")
 
-    made = app(dispatcher=tools(told, auth=Broken()))
+    made = app(dispatcher=tools(show_request, auth=Broken()))
     seen = await post(made, call())
     assert seen.status == 500
     assert seen.json()["error"]["code"] == -32603
@@ -258,7 +262,7 @@ async def test_an_error_of_ours_is_one_answer_and_no_secret(caplog):
 
 
 @pytest.mark.attack("S12")
-async def test_an_error_after_the_beginning_is_only_logged(caplog):
+async def test_error_after_the_response_start_is_only_logged(caplog):
     made = app()
     seen = posted(call())
     sent = []

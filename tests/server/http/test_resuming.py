@@ -1,4 +1,4 @@
-"""However a stream is broken and gone on with, each message comes once and in order."""
+"""Each message arrives once and in order, however often its stream is resumed."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from mcpwire.server.http.event_store import MemoryEventStore
 
 
 class WaitingStore(MemoryEventStore):
-    """Lets others go first in each thing it does."""
+    """Yields to the event loop in each of its methods."""
 
     append_nowait = None
 
@@ -29,35 +29,35 @@ class WaitingStore(MemoryEventStore):
 
 
 class Reader:
-    """A client of one call that remembers how far it has got."""
+    """A client of one call that remembers the last event id."""
 
     def __init__(self, hand):
         self.hand = hand
         self.visit = hand.post(call(1))
         self.taken = 0
-        self.place = None
+        self.last_event_id = None
         self.got = []
 
-    def look(self):
-        """Take what the newest connection has brought."""
+    def collect(self):
+        """Collect the new events of the current connection."""
         for event in self.visit.events[self.taken :]:
             self.taken += 1
-            self.place = event.id
+            self.last_event_id = event.id
             if event.data:
                 self.got.append(json.loads(event.data))
 
-    async def go_on(self):
-        """Close the connection, take what it brought, ask for the rest."""
-        await self.visit.left()
-        self.look()
-        self.visit, self.taken = self.hand.get(last_event_id=self.place), 0
+    async def resume(self):
+        """Close the connection, collect its events, and resume the stream."""
+        await self.visit.disconnect()
+        self.collect()
+        self.visit, self.taken = self.hand.get(last_event_id=self.last_event_id), 0
 
     async def finish(self):
-        """Ask for the rest until there is no more; return all that came."""
+        """Resume the stream until it has no more events; return all messages."""
         for _ in range(3):
             await self.visit.done()
-            self.look()
-            self.visit, self.taken = self.hand.get(last_event_id=self.place), 0
+            self.collect()
+            self.visit, self.taken = self.hand.get(last_event_id=self.last_event_id), 0
         await self.visit.done()
         assert not self.visit.messages
         return self.got
@@ -87,7 +87,7 @@ async def play(steps, store):
             elif step == "leave":
                 reader.visit.leave()
             else:
-                await reader.go_on()
+                await reader.resume()
         todo.put_nowait(None)
         await bench.sessions.settle(5)
         *logs, answer = await reader.finish()
@@ -105,5 +105,5 @@ STEPS = st.lists(
 @pytest.mark.parametrize("store", [MemoryEventStore, WaitingStore])
 @settings(suppress_health_check=list(HealthCheck))
 @given(steps=STEPS)
-def test_each_message_comes_once_and_in_order(store, steps):
+def test_each_message_arrives_once_and_in_order_however_often_resumed(store, steps):
     asyncio.run(play(steps, store()))

@@ -1,4 +1,4 @@
-"""What a request may do is decided by what it asks for, not by what its head says."""
+"""Scopes are checked against the body of a request, not against its headers."""
 
 import json
 
@@ -33,7 +33,7 @@ async def call(app, name, **head):
 
 @pytest.mark.rule("HDR-33")
 @pytest.mark.case("D13")
-async def test_the_name_in_the_head_opens_nothing_that_the_body_does_not():
+async def test_name_header_does_not_bypass_the_scopes_of_the_called_tool():
     called = []
     app = guarded(called)
     seen = await call(app, "closed", mcp_name="open")

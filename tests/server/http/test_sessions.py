@@ -1,4 +1,4 @@
-"""Who may use which session, and what else the head of a request decides."""
+"""Owners and ids of sessions, versions, limits and memory."""
 
 import asyncio
 import gc
@@ -30,7 +30,7 @@ def refusal(visit):
 @pytest.mark.rule("LHTTP-23")
 @pytest.mark.case("C02")
 @pytest.mark.parametrize("version", [*VERSIONS, "2024-11-05"])
-async def test_initialize_opens_a_session_and_gives_its_id(version):
+async def test_initialize_opens_a_session_and_returns_its_id(version):
     async with in_session(echo, version=version) as (bench, hand):
         assert is_session_id(hand.id)
         assert (await hand.ask(1, "ping")) == success(1, {})
@@ -43,7 +43,7 @@ async def test_initialize_opens_a_session_and_gives_its_id(version):
 @pytest.mark.system("O54")
 @pytest.mark.case("C02")
 @pytest.mark.parametrize("asked", ["2026-07-28", "1999-01-01", "x"])
-async def test_what_is_not_spoken_in_sessions_is_answered_by_the_newest(asked):
+async def test_unsupported_version_is_answered_with_the_newest_of_sessions(asked):
     async with Bench(echo) as bench:
         visit = await bench.hand().post(request(1, "initialize", session(asked))).done()
         assert visit.json["result"]["protocolVersion"] == "2025-11-25"
@@ -68,7 +68,7 @@ async def test_a_refused_initialize_leaves_no_session(message):
         assert len(bench.sessions) == 0
 
 
-async def test_an_initialize_that_http_refuses_has_that_status():
+async def test_http_refusal_of_initialize_keeps_its_status():
     async with Bench(echo) as bench:
 
         def refuse(*_):
@@ -85,7 +85,7 @@ async def test_an_initialize_that_http_refuses_has_that_status():
 @pytest.mark.rule("LHTTP-25")
 @pytest.mark.case("C01", "D04")
 @pytest.mark.parametrize("method", ["ping", "tools/list"])
-async def test_without_an_id_a_request_is_refused_with_400(method):
+async def test_request_without_a_session_id_is_refused_with_400(method):
     async with Bench(echo) as bench:
         hand = bench.hand()
         assert refusal(await hand.post(request(7, method)).done()) == (400, -32600, 7)
@@ -97,7 +97,7 @@ async def test_without_an_id_a_request_is_refused_with_400(method):
 @pytest.mark.system("O53")
 @pytest.mark.rule("LHTTP-26")
 @pytest.mark.case("D04")
-async def test_an_unknown_or_deleted_id_is_refused_with_404_for_every_verb():
+async def test_unknown_or_deleted_session_id_gets_404_for_every_verb():
     async with Bench(echo) as bench:
         other = await bench.open()
         hand = await bench.open()
@@ -118,22 +118,22 @@ async def test_an_unknown_or_deleted_id_is_refused_with_404_for_every_verb():
 @pytest.mark.rule("LHTTP-33", "ELIC-27")
 @pytest.mark.attack("S09")
 @pytest.mark.case("D05")
-async def test_somebody_elses_id_is_answered_like_one_that_nobody_has():
+async def test_session_id_of_another_principal_is_answered_as_unknown():
     async with in_session(echo, principal=ADA) as (bench, hand):
         stream = await hand.listen()
-        (place,) = stream.ids
+        (event_id,) = stream.ids
 
         async def answers_to(principal, id):
-            thief = bench.hand(principal=principal)
-            thief.id = id
+            intruder = bench.hand(principal=principal)
+            intruder.id = id
             visits = [
-                thief.post(call(1)),
-                thief.post(notice("notifications/cancelled", requestId=1)),
-                thief.post([call(1)]),
-                thief.post(request(1, "initialize", session())),
-                thief.get(),
-                thief.get(last_event_id=place),
-                thief.delete(),
+                intruder.post(call(1)),
+                intruder.post(notice("notifications/cancelled", requestId=1)),
+                intruder.post([call(1)]),
+                intruder.post(request(1, "initialize", session())),
+                intruder.get(),
+                intruder.get(last_event_id=event_id),
+                intruder.delete(),
             ]
             return [
                 (v.status, v.headers, v.body) for v in [await x.done() for x in visits]
@@ -146,7 +146,7 @@ async def test_somebody_elses_id_is_answered_like_one_that_nobody_has():
         assert await hand.ask(2, "ping") == success(2, {})
         bench.dispatcher.hub.notify("notifications/tools/list_changed")
         assert (await stream.next())["method"] == "notifications/tools/list_changed"
-        # Another token of the same principal is as good.
+        # Another token of the same principal works as well.
         hand.principal = Principal(
             issuer="https://i.example", client_id="c", subject="ada", scopes=["x"]
         )
@@ -154,7 +154,7 @@ async def test_somebody_elses_id_is_answered_like_one_that_nobody_has():
 
 
 @pytest.mark.attack("S09")
-async def test_a_session_of_nobody_is_for_nobody_who_is_somebody():
+async def test_anonymous_session_is_unknown_to_a_principal():
     async with in_session(echo) as (_, hand):
         hand.principal = ADA
         assert (await hand.post(call(1)).done()).status == 404
@@ -162,13 +162,13 @@ async def test_a_session_of_nobody_is_for_nobody_who_is_somebody():
 
 @pytest.mark.case("D05")
 @pytest.mark.rule("LHTTP-33")
-async def test_ids_are_long_and_have_nothing_in_common():
+async def test_session_ids_are_long_and_random():
     async with Bench(echo) as bench:
         ids = {(await bench.open()).id for _ in range(100)}
     assert len(ids) == 100
     assert min(map(len, ids)) * 6 >= 128
-    # Each place has seen many letters: nothing of it counts.
-    assert min(len({id[place] for id in ids}) for place in range(42)) > 20
+    # Each position takes many characters: the id is no counter.
+    assert min(len({id[position] for id in ids}) for position in range(42)) > 20
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ async def test_ids_are_long_and_have_nothing_in_common():
         ({"jsonrpc": "2.0", "id": 4, "result": []}, None),
     ],
 )
-async def test_a_body_that_is_no_message_is_refused(value, id):
+async def test_body_that_is_not_a_valid_message_is_refused(value, id):
     async with in_session(echo) as (_, hand):
         assert refusal(await hand.post(value).done()) == (400, -32600, id)
 
@@ -192,7 +192,7 @@ async def test_a_body_that_is_no_message_is_refused(value, id):
 @pytest.mark.rule("LHTTP-31")
 @pytest.mark.case("C05")
 @pytest.mark.parametrize("version", ["2026-07-28", "1999-01-01", "", "x"])
-async def test_a_version_that_has_no_sessions_here_is_refused_with_400(version):
+async def test_version_header_without_sessions_is_refused_with_400(version):
     async with in_session(echo) as (bench, hand):
         hand.version = version
         visit = await hand.post(call(5)).done()
@@ -205,7 +205,7 @@ async def test_a_version_that_has_no_sessions_here_is_refused_with_400(version):
 
 @pytest.mark.rule("LHTTP-30")
 @pytest.mark.case("C05")
-async def test_without_a_version_the_session_says_what_is_spoken():
+async def test_missing_version_header_defaults_to_the_version_of_the_session():
     async with in_session(echo) as (bench, hand):
         visit = hand.visit("POST")
         visit.exchange.headers.pop("mcp-protocol-version")
@@ -213,7 +213,7 @@ async def test_without_a_version_the_session_says_what_is_spoken():
         assert visit.status == 200
 
 
-async def test_the_head_of_initialize_may_name_what_is_not_spoken_here():
+async def test_initialize_accepts_the_version_header_of_a_stateless_revision():
     async with Bench(echo) as bench:
         message = request(1, "initialize", session())
         visit = await bench.hand().post(message, mcp_protocol_version="x").done()
@@ -226,7 +226,7 @@ async def test_the_head_of_initialize_may_name_what_is_not_spoken_here():
 
 @pytest.mark.system("L-O7")
 @pytest.mark.pain("P40")
-async def test_when_there_are_too_many_the_longest_idle_goes():
+async def test_session_above_the_maximum_evicts_the_longest_idle():
     async with Bench(echo, maximum=3) as bench:
         first, second, third = [await bench.open() for _ in range(3)]
         await first.ask(1, "ping")
@@ -238,7 +238,7 @@ async def test_when_there_are_too_many_the_longest_idle_goes():
 
 
 @pytest.mark.pain("P40")
-async def test_when_all_are_in_use_nobody_else_comes_in():
+async def test_new_session_is_refused_with_503_while_all_are_in_use():
     async with Bench(echo, maximum=2) as bench:
         hands = [await bench.open() for _ in range(2)]
         streams = [hand.get() for hand in hands]
@@ -247,7 +247,7 @@ async def test_when_all_are_in_use_nobody_else_comes_in():
         visit = await bench.hand().post(request(1, "initialize", session())).done()
         assert refusal(visit) == (503, -32600, 1)
         assert visit.headers["retry-after"] == "5"
-        await streams[0].left()
+        await streams[0].disconnect()
         await bench.open()
         assert len(bench.sessions) == 2
 
@@ -269,8 +269,8 @@ async def test_idle_sessions_end_and_others_do_not():
         assert (await idle.post(call(1)).done()).status == 404
         await asyncio.sleep(5.0)
         assert len(bench.sessions) == 2
-        work.go_on.set()
-        await stream.left()
+        work.release.set()
+        await stream.disconnect()
         assert (await running.done()).status == 200
         await asyncio.sleep(9.9)
         assert len(bench.sessions) == 2
@@ -278,7 +278,7 @@ async def test_idle_sessions_end_and_others_do_not():
         assert len(bench.sessions) == 0
 
 
-async def test_a_session_that_ends_hears_of_nothing_more():
+async def test_ended_session_receives_no_more_notifications():
     async with in_session(echo) as (bench, hand):
         assert len(bench.dispatcher.hub) == 1
         (session_,) = bench.sessions
@@ -290,15 +290,15 @@ async def test_a_session_that_ends_hears_of_nothing_more():
         assert session_.close() == []
 
 
-async def test_handlers_see_who_asks_and_whose_session_it_is():
+async def test_handlers_see_the_principal_and_the_session():
     seen = []
 
-    async def look(params, request):
+    async def record_request(params, request):
         seen.append((request.info, request.session))
         request.state["n"] = request.state.get("n", 0) + 1
         return content(str(request.state["n"]))
 
-    async with in_session(look, principal=ADA) as (_, hand):
+    async with in_session(record_request, principal=ADA) as (_, hand):
         await hand.ask(1, "tools/call", {"name": "t"})
         answer = await hand.ask(2, "tools/call", {"name": "t"})
         assert answer["result"] == content("2")
@@ -309,7 +309,7 @@ async def test_handlers_see_who_asks_and_whose_session_it_is():
         assert session_.client_info == CLIENT
 
 
-async def test_what_http_refuses_has_its_status_before_a_stream():
+async def test_http_refusal_keeps_its_status_unless_a_stream_has_begun():
     async def refuse(params, request):
         if params["arguments"]:
             request.log("info", "something")
@@ -324,7 +324,7 @@ async def test_what_http_refuses_has_its_status_before_a_stream():
         assert visit.messages[-1]["error"]["code"] == -32600
 
 
-async def test_an_error_of_a_request_is_an_answer():
+async def test_errors_of_requests_are_json_rpc_responses():
     async def refuse(params, request):
         raise InvalidRequest("no")
 
@@ -335,12 +335,12 @@ async def test_an_error_of_a_request_is_an_answer():
 
 @pytest.mark.parametrize("name", ["idle", "maximum", "retry"])
 @pytest.mark.parametrize("value", [0, -1, float("nan")])
-def test_numbers_are_above_zero(name, value):
+def test_numeric_options_must_be_above_zero(name, value):
     with pytest.raises(ValueError, match=f"{name} must be above zero"):
         Bench(echo, **{name: value})
 
 
-async def test_a_store_is_in_memory_if_none_is_given_and_is_switched_off_by_false():
+async def test_event_store_defaults_to_memory_and_false_disables_it():
     stores = [Bench(event_store=s).sessions.store for s in (None, True, False)]
     assert [type(store).__name__ for store in stores] == [
         "MemoryEventStore",
@@ -366,7 +366,7 @@ async def test_an_idle_session_takes_little_memory(is_used, most):
         tracemalloc.start()
         try:
             await leave(200)
-            gc.collect()  # of what the test itself has made for its requests
+            gc.collect()  # the objects that the test made for its requests
             held = tracemalloc.get_traced_memory()[0]
         finally:
             tracemalloc.stop()
@@ -375,7 +375,7 @@ async def test_an_idle_session_takes_little_memory(is_used, most):
 
 
 @pytest.mark.attack("X07")
-async def test_a_notification_that_waits_takes_little_memory():
+async def test_queued_notification_takes_little_memory():
     async with Bench(echo) as bench:
         for _ in range(20):
             opening = bench.hand().post(request(1, "initialize", session()))

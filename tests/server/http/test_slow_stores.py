@@ -1,4 +1,4 @@
-"""Stores of events that take their time, or fail."""
+"""Event stores that are slow or fail."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ DONE = success(1, content())
 
 
 class SlowStore(MemoryEventStore):
-    """Waits before each thing it does, until it is let go on; may fail."""
+    """Waits for its gate before each operation; may fail."""
 
     append_nowait = None
 
@@ -25,8 +25,8 @@ class SlowStore(MemoryEventStore):
         self.calls = []
         self.is_closed = False
 
-    async def _wait(self, what):
-        self.calls.append(what)
+    async def _wait(self, operation):
+        self.calls.append(operation)
         await self.gate.wait()
         if self.error is not None:
             raise self.error
@@ -51,7 +51,7 @@ class SlowStore(MemoryEventStore):
         self.is_closed = True
 
 
-async def test_sending_does_not_wait_for_the_store_and_nothing_is_missing():
+async def test_sending_does_not_wait_for_the_store_and_loses_no_event():
     steps, store = Steps(), SlowStore()
     async with called(steps, event_store=store) as (_bench, hand, visit):
         steps.log("a")
@@ -59,7 +59,7 @@ async def test_sending_does_not_wait_for_the_store_and_nothing_is_missing():
         store.gate.clear()
         steps.log("b", "c")
         await visit.until(lambda: len(visit.messages) == 3)
-        await visit.left()
+        await visit.disconnect()
         steps.log("d")
         await turns()
         again = hand.get(last_event_id=visit.ids[0])
@@ -76,7 +76,7 @@ async def test_sending_does_not_wait_for_the_store_and_nothing_is_missing():
     assert store.is_closed
 
 
-async def test_a_store_that_fails_harms_nobody_who_stays(caplog):
+async def test_failing_store_does_not_disturb_a_connected_client(caplog):
     steps, store = Steps(), SlowStore()
     async with called(steps, event_store=store) as (bench, hand, visit):
         store.error = OSError("disk full")
@@ -90,7 +90,7 @@ async def test_a_store_that_fails_harms_nobody_who_stays(caplog):
         await bench.sessions.settle(5)
 
 
-async def test_a_store_in_memory_that_fails_harms_nobody_either(caplog):
+async def test_failing_memory_store_does_not_disturb_a_connected_client(caplog):
     class Broken(MemoryEventStore):
         def append_nowait(self, *_):
             raise ValueError("broken")
@@ -104,7 +104,7 @@ async def test_a_store_in_memory_that_fails_harms_nobody_either(caplog):
         assert "the event store failed" in caplog.text
 
 
-async def test_what_a_slow_store_has_not_taken_is_bounded(caplog):
+async def test_events_queued_for_a_slow_store_are_bounded(caplog):
     steps, store = Steps(), SlowStore()
     async with Bench(steps, event_store=store) as bench:
         bench.dispatcher.limits = Limits(unwritten=1_000)
@@ -122,7 +122,7 @@ async def test_what_a_slow_store_has_not_taken_is_bounded(caplog):
         assert (await hand.get(last_event_id=visit.ids[0]).done()).status == 400
 
 
-async def test_a_session_that_ends_is_dropped_from_the_store_after_what_is_stored():
+async def test_ended_session_is_dropped_from_the_store_after_pending_appends():
     steps, store = Steps(), SlowStore()
     async with called(steps, event_store=store) as (_bench, hand, visit):
         store.gate.clear()
@@ -137,7 +137,7 @@ async def test_a_session_that_ends_is_dropped_from_the_store_after_what_is_store
         assert len(store) == 0
 
 
-async def test_a_session_may_end_while_its_stream_is_looked_for():
+async def test_session_may_end_while_its_stream_is_replayed():
     steps, store = Steps(), SlowStore()
     async with called(steps, event_store=store) as (_bench, hand, visit):
         steps.log("a")
@@ -151,7 +151,7 @@ async def test_a_session_may_end_while_its_stream_is_looked_for():
         await visit.done()
 
 
-async def test_who_gives_up_while_a_stream_is_looked_for_takes_nobodys_place():
+async def test_cancelled_resumption_does_not_block_the_next_stream():
     store = SlowStore()
     async with in_session(event_store=store) as (bench, hand):
         (session,) = bench.sessions

@@ -1,4 +1,4 @@
-"""One response that carries a stream for a while."""
+"""The writer of an event stream on one response."""
 
 import asyncio
 
@@ -21,12 +21,12 @@ def written(**timeouts):
 
 
 def never(_):
-    """Send nothing, and never say so."""
+    """Send nothing, and never return."""
     return asyncio.get_running_loop().create_future()
 
 
 @pytest.mark.case("D16")
-async def test_a_stream_begins_with_bytes_so_that_its_head_is_sent():
+async def test_stream_begins_with_a_comment_so_that_its_head_is_sent():
     writer, visit = written()
     await visit.until(lambda: visit.body)
     assert visit.body == b": \n\n"
@@ -41,7 +41,7 @@ async def test_a_stream_begins_with_bytes_so_that_its_head_is_sent():
     assert writer.is_over
 
 
-async def test_what_is_put_in_while_something_is_written_follows():
+async def test_event_added_during_a_write_follows_it():
     writer, visit = made()
     writer.put(b"data: 1\n\n", 1)
     send = visit.exchange._send
@@ -60,7 +60,7 @@ async def test_what_is_put_in_while_something_is_written_follows():
     await visit.done()
 
 
-async def test_one_that_is_cut_while_it_writes_ends_without_the_rest():
+async def test_stream_stopped_during_a_write_is_completed():
     writer, visit = made()
     send = visit.exchange._send
 
@@ -74,7 +74,7 @@ async def test_one_that_is_cut_while_it_writes_ends_without_the_rest():
     assert visit.is_complete
 
 
-async def test_a_web_server_that_raises_when_the_client_is_gone_is_understood():
+async def test_connection_reset_from_receive_counts_as_a_disconnect():
     writer, visit = written()
 
     async def receive():
@@ -85,7 +85,7 @@ async def test_a_web_server_that_raises_when_the_client_is_gone_is_understood():
     assert writer.is_over
 
 
-async def test_one_that_nobody_carries_any_more_can_be_cancelled():
+async def test_writer_can_be_cancelled_between_heartbeats():
     writer, visit = written(heartbeat=QUICK)
     await visit.until(lambda: visit.body.count(b":") > 2)
     visit.task.cancel()
@@ -94,7 +94,7 @@ async def test_one_that_nobody_carries_any_more_can_be_cancelled():
     assert writer.is_over
 
 
-async def test_a_slow_client_loses_the_oldest_events_that_may_be_lost():
+async def test_slow_client_loses_the_oldest_droppable_events():
     writer, visit = made(10)
     for data, sequence in [(b"1234", 0), (b"5678", DROPPABLE), (b"90ab", 0)]:
         writer.put(data, sequence)
@@ -105,7 +105,7 @@ async def test_a_slow_client_loses_the_oldest_events_that_may_be_lost():
 
 
 @pytest.mark.attack("S13")
-async def test_a_client_that_does_not_read_what_it_must_counts_as_gone():
+async def test_unread_undroppable_events_above_the_limit_end_the_stream():
     writer = SseWriter(10)
     writer.put(b"12345678", 1)
     writer.put(b"9012", 2)
@@ -116,7 +116,7 @@ async def test_a_client_that_does_not_read_what_it_must_counts_as_gone():
 
 @pytest.mark.attack("S13")
 @pytest.mark.parametrize("ends", [True, False])
-async def test_a_client_that_never_reads_counts_as_gone(ends):
+async def test_stalled_write_counts_as_a_disconnect(ends):
     writer, visit = made(stall=QUICK)
     visit.exchange._send = never
     writer.put(b"a")
@@ -128,7 +128,7 @@ async def test_a_client_that_never_reads_counts_as_gone(ends):
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_one_that_is_aborted_while_it_writes_ends_at_once():
+async def test_writer_aborted_during_a_write_ends_at_once():
     writer, visit = made()
     visit.exchange._send = never
     writer.put(b"a", 1)
@@ -151,7 +151,7 @@ async def test_an_error_of_the_web_server_is_not_hidden():
         await writer.run(visit.exchange)
 
 
-async def test_the_server_may_allow_less_time_for_answers_than_the_application():
+async def test_shorter_ask_timeout_of_server_and_application_applies():
     outcome = []
 
     async def ask(params, request):
@@ -169,7 +169,7 @@ async def test_the_server_may_allow_less_time_for_answers_than_the_application()
     assert outcome == [QUICK] * 3
 
 
-async def test_an_error_of_the_kind_of_a_timeout_is_the_clients_answer():
+async def test_timeout_error_given_as_the_response_is_raised_unchanged():
     outcome = []
 
     async def ask(params, request):
@@ -193,7 +193,7 @@ async def test_an_error_of_the_kind_of_a_timeout_is_the_clients_answer():
 
 
 @pytest.mark.attack("S13")
-async def test_a_client_that_does_not_read_the_end_counts_as_gone():
+async def test_stalled_end_of_a_stream_counts_as_a_disconnect():
     writer, visit = written(stall=QUICK)
     await visit.until(lambda: visit.body)
     await turns()
@@ -203,7 +203,7 @@ async def test_a_client_that_does_not_read_the_end_counts_as_gone():
     assert writer.is_over
 
 
-async def test_one_may_be_aborted_in_the_turn_in_which_its_client_counts_as_gone():
+async def test_writer_can_be_aborted_in_the_loop_turn_of_its_write_timeout():
     writer, visit = made(stall=60.0)
     visit.exchange._send = never
     writer.put(b"a", 1)

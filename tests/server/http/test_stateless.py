@@ -1,4 +1,4 @@
-"""A POST that stands alone: what is refused, and how the rest is answered."""
+"""Stateless POST requests: refusals, responses and the access log."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ import re
 
 import by_hand
 import pytest
-from hosted import NEW, app, ask, call, echo, post, posted, text, tools
+from hosted import NEW, app, asgi_request, call, echo, post, posted, text, tools
 
 from mcpwire.errors import (
     HeaderMismatch,
@@ -25,7 +25,7 @@ def error(answer):
     return answer["error"]["code"]
 
 
-# What comes back at once...
+# Responses...
 
 
 @pytest.mark.rule("TR-HTTP-01", "TR-HTTP-12")
@@ -40,7 +40,7 @@ async def test_a_call_is_answered_as_json():
 
 
 @pytest.mark.rule("HDR-21")
-async def test_a_method_that_the_head_names_twice_is_refused_however_it_is_spelled():
+async def test_method_with_a_repeated_name_does_not_match_its_header():
     made = app()
     message = call(7)
     message["method"] = "tools/call, tools/call"
@@ -68,20 +68,20 @@ async def test_a_notification_is_accepted_without_a_body(method, more):
 
 
 @pytest.mark.rule("TR-HTTP-11")
-async def test_a_notification_whose_head_says_another_method_is_refused():
+async def test_notification_with_another_method_in_its_header_is_refused():
     visit = await post(app(), by_hand.notice("notifications/a"), mcp_method="b")
     assert visit.status == 400
     assert visit.json()["error"]["code"] == -32020
     assert "id" not in visit.json()
 
 
-async def test_a_response_is_no_message_to_post():
+async def test_posted_response_is_refused():
     visit = await post(app(), by_hand.success(1, {}))
     assert visit.status == 400
     assert error(visit.json()) == -32600
 
 
-# The ladder, from below...
+# Request validation, in its order...
 
 
 @pytest.mark.system("O51")
@@ -100,14 +100,14 @@ async def test_a_response_is_no_message_to_post():
         (b'{"jsonrpc":"2.0","id":1,"method":"a","params":[]}', -32600),
     ],
 )
-async def test_what_is_no_message_is_refused(body, code):
+async def test_body_that_is_not_a_valid_message_is_refused(body, code):
     visit = await post(app(), body)
     assert visit.status == 400
     assert error(visit.json()) == code
 
 
 @pytest.mark.rule("TR-HTTP-32")
-async def test_a_malformed_request_is_refused_by_its_id():
+async def test_refusal_of_a_malformed_request_has_its_id():
     message = {"jsonrpc": "1.0", "id": "x", "method": "a"}
     answer = (await post(app(), message)).json()
     assert answer["id"] == "x"
@@ -153,7 +153,7 @@ async def test_a_malformed_request_is_refused_by_its_id():
         (by_hand.modern(1, "prompts/get"), {}, 404, -32601),
     ],
 )
-async def test_faults_have_their_answers(message, more, status, code):
+async def test_invalid_requests_get_status_and_code(message, more, status, code):
     visit = await post(app(), message, **more)
     assert visit.status == status
     assert error(visit.json()) == code
@@ -161,7 +161,7 @@ async def test_faults_have_their_answers(message, more, status, code):
 
 
 @pytest.mark.case("B08")
-async def test_an_unsupported_version_is_answered_with_those_that_are():
+async def test_error_for_an_unsupported_version_lists_the_supported_ones():
     message = by_hand.modern(1, "tools/call", **{by_hand.VERSION_KEY: "v999.0.0"})
     visit = await post(app(), message, mcp_protocol_version="v999.0.0")
     assert visit.json()["error"]["data"] == {
@@ -170,7 +170,7 @@ async def test_an_unsupported_version_is_answered_with_those_that_are():
     }
 
 
-async def test_initialize_of_other_eras_is_told_the_versions():
+async def test_error_for_initialize_lists_the_supported_versions():
     message = by_hand.request(1, "initialize", by_hand.session())
     visit = await post(app(), message, mcp_protocol_version=None)
     assert visit.status == 400
@@ -179,7 +179,7 @@ async def test_initialize_of_other_eras_is_told_the_versions():
 
 
 @pytest.mark.rule("TR-HTTP-29")
-async def test_without_any_sign_of_an_era_the_head_is_at_fault():
+async def test_request_without_any_version_is_a_header_mismatch():
     message = by_hand.request(1, "tools/list")
     visit = await post(app(), message, mcp_protocol_version=None)
     assert visit.status == 400
@@ -187,7 +187,7 @@ async def test_without_any_sign_of_an_era_the_head_is_at_fault():
 
 
 @pytest.mark.rule("HDR-21", "HDR-24")
-async def test_arguments_that_a_tool_wants_repeated_are_compared():
+async def test_argument_headers_are_compared_with_the_arguments():
     dispatcher = tools(echo)
     headers = (ParamHeader("Mcp-Param-City", ("city",)),)
     dispatcher.param_headers = lambda request, params: headers
@@ -204,7 +204,7 @@ async def test_arguments_that_a_tool_wants_repeated_are_compared():
 
 @pytest.mark.case("D12")
 @pytest.mark.rule("TR-HTTP-31")
-async def test_a_session_id_and_a_last_event_are_ignored():
+async def test_session_id_and_last_event_id_headers_are_ignored():
     visit = await post(app(), call(), mcp_session_id="x", last_event_id="7")
     assert visit.status == 200
     assert "mcp-session-id" not in {name.lower() for name in visit.headers}
@@ -212,17 +212,17 @@ async def test_a_session_id_and_a_last_event_are_ignored():
 
 @pytest.mark.case("C09")
 @pytest.mark.rule("META-14", "META-16")
-async def test_nothing_of_one_request_is_known_in_the_next():
-    async def told(params, request):
+async def test_capabilities_and_state_do_not_reach_the_next_request():
+    async def show_state(params, request):
         return {"content": [], "seen": [request.client_capabilities, request.state]}
 
-    made = app(told)
+    made = app(show_state)
     first = call(**{by_hand.CAPABILITIES_KEY: {"sampling": {}}})
     assert (await post(made, first)).json()["result"]["seen"] == [{"sampling": {}}, {}]
     assert (await post(made, call())).json()["result"]["seen"] == [{}, {}]
 
 
-# What a handler makes of it...
+# Errors of handlers...
 
 
 class Refused(RPCError, HttpRefusal):
@@ -244,7 +244,7 @@ class Refused(RPCError, HttpRefusal):
         (InvalidParams("odd", data=object()), 200, -32603),
     ],
 )
-async def test_errors_of_handlers_are_answers(raised, status, code, caplog):
+async def test_errors_of_handlers_become_error_responses(raised, status, code, caplog):
     async def fails(params, request):
         raise raised
 
@@ -260,7 +260,7 @@ async def test_errors_of_handlers_are_answers(raised, status, code, caplog):
 @pytest.mark.parametrize(
     "raised", [ToolError("seen"), ValueError("secret"), SystemExit()]
 )
-async def test_a_tool_that_raises_fails_alone(raised, caplog):
+async def test_raising_tool_fails_only_its_own_call(raised, caplog):
     async def fails(params, request):
         raise raised
 
@@ -274,7 +274,7 @@ async def test_a_tool_that_raises_fails_alone(raised, caplog):
 
 @pytest.mark.case("D19")
 @pytest.mark.attack("S12")
-async def test_a_result_that_is_no_json_fails_alone(caplog):
+async def test_unencodable_result_becomes_an_internal_error(caplog):
     async def strange(params, request):
         return {"content": [object()], "secret": 1}
 
@@ -292,12 +292,12 @@ async def test_a_result_that_is_no_json_fails_alone(caplog):
 @pytest.mark.rule("TR-HTTP-30")
 @pytest.mark.parametrize("verb", ["GET", "DELETE", "HEAD", "PUT", "OPTIONS", "PATCH"])
 async def test_only_post_is_answered(verb):
-    visit = await ask(app(), verb)
+    visit = await asgi_request(app(), verb)
     assert visit.status == 405
     assert visit.headers["allow"] == "POST"
 
 
-async def test_a_web_server_may_run_it_without_a_task():
+async def test_application_runs_without_an_asyncio_task():
     made = app()
     await post(made, call())  # which starts the application
     visit = posted(call())
@@ -317,7 +317,7 @@ async def test_a_web_server_may_run_it_without_a_task():
     assert visit.json()["id"] == 1
 
 
-async def test_the_log_is_of_use(caplog):
+async def test_access_log_names_client_method_target_status_and_error(caplog):
     caplog.set_level(logging.INFO, logger="mcpwire.access")
     made = app()
     await post(made, call())
@@ -327,14 +327,14 @@ async def test_the_log_is_of_use(caplog):
     await post(made, b'{"method": 5}')
     await post(made, by_hand.modern(1, "server/discover", {"name": 5}), mcp_name=None)
     await post(made, by_hand.request(1, "server/discover"))
-    await ask(made, "GET", "/elsewhere", client=None)
-    await ask(made, "GET", "/else\nwhere", client=("\x1b[2J", 1))
+    await asgi_request(made, "GET", "/elsewhere", client=None)
+    await asgi_request(made, "GET", "/else\nwhere", client=("\x1b[2J", 1))
     await post(made, by_hand.modern(1, "m\xe9thod", {}))
     visit = posted(call())
     visit.send_error = OSError()
     await visit.begin(made).done()
-    said = [record.getMessage() for record in caplog.records]
-    lines = [re.sub(r" \d+\.\d ms", "", line) for line in said]
+    messages = [record.getMessage() for record in caplog.records]
+    lines = [re.sub(r" \d+\.\d ms", "", line) for line in messages]
     assert lines[0] == "127.0.0.1 POST /mcp tools/call echo 200"
     assert lines[1].startswith("127.0.0.1 POST /mcp 'evil\\nname xxx")
     assert " a://b 404: " in lines[1]

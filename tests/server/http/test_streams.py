@@ -1,4 +1,4 @@
-"""The streams of a session: one place for each message, gone on with where they end."""
+"""The streams of a session: each message on one stream, resumed after a break."""
 
 import asyncio
 import gc
@@ -34,7 +34,7 @@ DONE = success(1, content())
 
 @pytest.mark.rule("LHTTP-01", "LHTTP-15", "LHTTP-17", "LHTTP-19")
 @pytest.mark.case("D07", "D08")
-async def test_what_belongs_to_no_call_goes_on_the_stream_of_the_get_and_only_there():
+async def test_notification_outside_of_calls_goes_only_to_the_get_stream():
     steps = Steps()
     async with in_session(steps) as (bench, hand):
         other = await bench.open()
@@ -57,19 +57,19 @@ async def test_what_belongs_to_no_call_goes_on_the_stream_of_the_get_and_only_th
 @pytest.mark.system("O56")
 @pytest.mark.attack("S09")
 @pytest.mark.case("D07")
-async def test_a_second_get_is_refused_and_takes_nothing():
+async def test_second_get_is_refused_and_takes_no_messages():
     async with in_session() as (bench, hand):
         first = await hand.listen()
         second = await hand.get().done()
         assert (second.status, second.json["error"]["code"]) == (409, -32600)
         bench.dispatcher.hub.notify(CHANGED)
         assert (await first.next())["method"] == CHANGED
-        await first.left()
+        await first.disconnect()
         third = await hand.listen()
         assert third.status == 200
 
 
-async def test_what_is_said_before_there_is_a_stream_waits_for_it():
+async def test_messages_sent_before_the_get_stream_wait_for_it():
     async with in_session() as (bench, hand):
         (session,) = bench.sessions
         session.send("notifications/a", {})
@@ -77,27 +77,27 @@ async def test_what_is_said_before_there_is_a_stream_waits_for_it():
         stream = hand.get()
         assert (await stream.next())["method"] == "notifications/a"
         assert (await stream.next())["method"] == "notifications/b"
-        # The first event says where it begins, so that nothing is missing after it.
-        await stream.left()
+        # The first event has an id, so that the stream can be resumed from its start.
+        await stream.disconnect()
         again = hand.get(last_event_id=stream.ids[0])
         assert (await again.next())["method"] == "notifications/a"
 
 
-async def test_what_waited_and_was_asked_for_does_not_come_again():
+async def test_replayed_message_is_not_sent_again_on_a_new_stream():
     async with in_session() as (bench, hand):
         (session,) = bench.sessions
         first = await hand.listen()
-        await first.left()
+        await first.disconnect()
         session.send("notifications/a", {})
         again = hand.get(last_event_id=first.ids[0])
         await again.next()
-        await again.left()
+        await again.disconnect()
         session.send("notifications/b", {})
         last = hand.get()
         assert (await last.next())["method"] == "notifications/b"
 
 
-async def test_what_waits_is_bounded_and_the_oldest_goes():
+async def test_waiting_messages_are_bounded_and_the_oldest_are_dropped():
     async with Bench() as bench:
         bench.dispatcher.limits = Limits(notifications=3)
         hand = await bench.open()
@@ -110,7 +110,7 @@ async def test_what_waits_is_bounded_and_the_oldest_goes():
 
 
 @pytest.mark.parametrize("store", [None, False], ids=["store", "none"])
-async def test_what_was_not_written_goes_to_the_next_stream(store):
+async def test_unwritten_messages_go_to_the_next_stream(store):
     async with in_session(event_store=store, version="2025-06-18") as (bench, hand):
         (session,) = bench.sessions
         first = hand.get()
@@ -128,7 +128,7 @@ async def test_what_was_not_written_goes_to_the_next_stream(store):
         assert (await second.next())["method"] == "notifications/d"
 
 
-async def test_a_client_that_does_not_read_loses_its_connection_and_no_message():
+async def test_client_that_does_not_read_loses_its_stream_but_no_message():
     async with Bench() as bench:
         bench.dispatcher.limits = Limits(unwritten=2_000)
         hand = await bench.open()
@@ -144,39 +144,39 @@ async def test_a_client_that_does_not_read_loses_its_connection_and_no_message()
             await again.next()
 
 
-# Going on...
+# Resuming...
 
 
 @pytest.mark.system("O56", "L-O3")
 @pytest.mark.rule("LHTTP-20", "LHTTP-22")
 @pytest.mark.case("D09")
-async def test_a_stream_is_gone_on_with_from_after_the_place_that_is_named():
+async def test_stream_is_resumed_after_the_given_event_id():
     steps = Steps()
     async with called(steps) as (_bench, hand, visit):
         steps.log("a", "b", "c")
         await visit.until(lambda: len(visit.messages) == 3)
-        # While it was away, the rest came; then it goes on as before.
-        await visit.left()
+        # Events sent meanwhile are replayed; then the stream continues as before.
+        await visit.disconnect()
         steps.log("d")
         await turns()
-        for place in (0, 1, 2, 3):
-            again = hand.get(last_event_id=visit.ids[place])
-            await again.until(lambda v=again, n=4 - place: len(v.messages) == n)
-            assert data_of(again) == ["a", "b", "c", "d"][place:]
-            await again.left()
+        for index in (0, 1, 2, 3):
+            again = hand.get(last_event_id=visit.ids[index])
+            await again.until(lambda v=again, n=4 - index: len(v.messages) == n)
+            assert data_of(again) == ["a", "b", "c", "d"][index:]
+            await again.disconnect()
         last = hand.get(last_event_id=visit.ids[1])
         steps.log("e")
         steps.end()
         await last.done()
         assert data_of(last) == ["b", "c", "d", "e", DONE]
         assert last.is_complete
-        # Also when all of it is over, and as often as it is asked for.
+        # It can be replayed after its end too, any number of times.
         for _ in range(2):
             over = await hand.get(last_event_id=last.ids[-2]).done()
             assert data_of(over) == [DONE]
             assert over.ids == last.ids[-1:]
-        nothing = await hand.get(last_event_id=last.ids[-1]).done()
-        assert (nothing.status, nothing.messages, nothing.is_complete) == (
+        empty = await hand.get(last_event_id=last.ids[-1]).done()
+        assert (empty.status, empty.messages, empty.is_complete) == (
             200,
             [],
             True,
@@ -185,14 +185,14 @@ async def test_a_stream_is_gone_on_with_from_after_the_place_that_is_named():
 
 @pytest.mark.rule("LHTTP-16")
 @pytest.mark.case("D07")
-async def test_the_stream_of_a_get_can_be_gone_on_with_beside_others():
+async def test_get_stream_can_be_resumed_beside_the_stream_of_a_call():
     steps = Steps()
     async with in_session(steps) as (bench, hand):
         (session,) = bench.sessions
         stream = hand.get()
         session.send("notifications/a", {})
         await stream.next()
-        await stream.left()
+        await stream.disconnect()
         session.send("notifications/b", {})
         visit = hand.post(call(1))
         steps.log("x")
@@ -207,7 +207,7 @@ async def test_the_stream_of_a_get_can_be_gone_on_with_beside_others():
 
 
 @pytest.mark.rule("LHTTP-19")
-async def test_who_goes_on_takes_the_place_of_a_connection_that_is_not_noticed_dead():
+async def test_resuming_replaces_a_connection_that_still_seems_alive():
     steps = Steps()
     async with called(steps) as (_bench, hand, visit):
         steps.log("a")
@@ -226,7 +226,7 @@ async def test_who_goes_on_takes_the_place_of_a_connection_that_is_not_noticed_d
 @pytest.mark.rule("LHTTP-22")
 @pytest.mark.attack("S09")
 @pytest.mark.case("D09")
-async def test_an_id_that_is_unknown_or_of_another_session_is_refused():
+async def test_event_id_that_is_unknown_or_of_another_session_is_refused():
     steps = Steps()
     async with Bench(steps) as bench:
         ada, bob = await bench.open(), await bench.open()
@@ -244,15 +244,15 @@ async def test_an_id_that_is_unknown_or_of_another_session_is_refused():
             "x" * 5_000,
             "../..",
         ]
-        for who, place in [(bob, visit.ids[0]), *((ada, text) for text in foreign)]:
-            refused = await who.get(last_event_id=place).done()
-            assert refused.status == 400, place
+        for hand, event_id in [(bob, visit.ids[0]), *((ada, text) for text in foreign)]:
+            refused = await hand.get(last_event_id=event_id).done()
+            assert refused.status == 400, event_id
             assert b"secret" not in refused.body
         steps.log("more")
         assert (await visit.next())["params"]["data"] == "more"
 
 
-async def test_what_is_not_kept_any_more_is_refused_and_not_given_with_a_gap():
+async def test_resuming_after_an_evicted_event_is_refused():
     steps = Steps()
     async with called(steps, event_store=MemoryEventStore(events=2)) as (
         _bench,
@@ -261,14 +261,14 @@ async def test_what_is_not_kept_any_more_is_refused_and_not_given_with_a_gap():
     ):
         steps.log("a", "b", "c")
         await visit.until(lambda: len(visit.messages) == 3)
-        await visit.left()
+        await visit.disconnect()
         assert (await hand.get(last_event_id=visit.ids[0]).done()).status == 400
         again = hand.get(last_event_id=visit.ids[1])
         await again.until(lambda: len(again.messages) == 2)
         assert data_of(again) == ["b", "c"]
 
 
-async def test_streams_that_ended_long_ago_are_forgotten():
+async def test_oldest_ended_streams_are_forgotten():
     async def log(params, request):
         request.log("info", "x")
         return content()
@@ -282,12 +282,12 @@ async def test_streams_that_ended_long_ago_are_forgotten():
         assert len(session._ended_streams) == MAX_ENDED_STREAMS
 
 
-# Polling...
+# Streams that handlers close...
 
 
 @pytest.mark.rule("LHTTP-06", "LHTTP-07")
 @pytest.mark.case("D10")
-async def test_a_handler_can_end_the_connection_and_the_answer_comes_to_who_returns():
+async def test_handler_can_close_the_stream_and_the_client_can_resume_it():
     steps = Steps()
     async with called(steps) as (_bench, hand, visit):
         steps.pause(0.5)
@@ -296,7 +296,7 @@ async def test_a_handler_can_end_the_connection_and_the_answer_comes_to_who_retu
         (priming,) = visit.events
         assert (priming.data, priming.retry) == (b"", 1_000)
         assert visit.body.endswith(b"retry: 500\n\n")
-        steps.pause()  # nothing is there to be ended
+        steps.pause()  # there is no open stream
         steps.log("a")
         again = hand.get(last_event_id=priming.id)
         await again.next()
@@ -307,22 +307,22 @@ async def test_a_handler_can_end_the_connection_and_the_answer_comes_to_who_retu
 
 @pytest.mark.rule("LHTTP-20")
 @pytest.mark.case("D10")
-async def test_after_500_rounds_the_answer_has_come_once():
+async def test_response_arrives_once_after_500_resumptions():
     steps = Steps()
     async with called(steps) as (_, hand, first):
         steps.pause()
         await first.done()
-        place, got = first.ids[-1], []
+        event_id, got = first.ids[-1], []
         for turn in range(500):
-            visit = hand.get(last_event_id=place)
+            visit = hand.get(last_event_id=event_id)
             steps.log(turn)
             steps.pause()
             await visit.until(lambda v=visit: v.is_complete or v.messages)
             await visit.done()
             got += data_of(visit)
-            place = visit.ids[-1] if visit.ids else place
+            event_id = visit.ids[-1] if visit.ids else event_id
         steps.end()
-        visit = await hand.get(last_event_id=place).done()
+        visit = await hand.get(last_event_id=event_id).done()
         got += data_of(visit)
         assert got == [*range(500), DONE]
 
@@ -333,7 +333,7 @@ async def test_after_500_rounds_the_answer_has_come_once():
     [("2025-06-18", None), ("2025-03-26", None), ("2025-11-25", False)],
     ids=["2025-06-18", "2025-03-26", "no store"],
 )
-async def test_before_2025_11_25_or_without_a_store_no_stream_ends_before_its_answer(
+async def test_handlers_cannot_close_streams_in_old_revisions_or_without_store(
     version, store
 ):
     steps = Steps()
@@ -345,7 +345,7 @@ async def test_before_2025_11_25_or_without_a_store_no_stream_ends_before_its_an
         await visit.done()
 
 
-async def test_pausing_after_the_answer_does_nothing():
+async def test_closing_the_stream_after_the_response_does_nothing():
     steps = Steps()
     async with called(steps) as (_bench, _hand, visit):
         steps.end()
@@ -354,12 +354,12 @@ async def test_pausing_after_the_answer_does_nothing():
         assert visit.headers["content-type"] == "application/json"
 
 
-# What is left...
+# Leaks...
 
 
 @pytest.mark.pain("P40")
 @pytest.mark.case("D15")
-async def test_a_thousand_sessions_leave_nothing_behind():
+async def test_thousand_closed_sessions_leave_no_tasks_and_no_objects():
     async def log(params, request):
         request.log("info", "x")
         return content()
@@ -397,7 +397,7 @@ async def test_a_thousand_sessions_leave_nothing_behind():
     await bench.sessions.aclose()
 
 
-async def test_a_stream_that_is_quiet_for_long_is_watched_and_left():
+async def test_idle_stream_gets_heartbeats_and_its_disconnect_is_noticed():
     async with Bench() as bench:
         hand = await bench.open(
             timeouts=Timeouts(body=30, stream_after=30, heartbeat=QUICK)
@@ -406,7 +406,7 @@ async def test_a_stream_that_is_quiet_for_long_is_watched_and_left():
         await stream.until(lambda: stream.body.count(b"\n: \n") >= 2)
         (session,) = bench.sessions
         assert not session.is_idle()
-        await stream.left()
+        await stream.disconnect()
         assert session.is_idle()
-        await hand.tell(notice("x/y"))
+        await hand.post_accepted(notice("x/y"))
         assert await hand.ask(1, "ping") == success(1, {})

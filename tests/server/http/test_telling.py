@@ -1,4 +1,4 @@
-"""What a call tells before its answer, and a client that does not wait for that."""
+"""Notifications of a call before its response, and clients that disconnect."""
 
 import asyncio
 
@@ -13,10 +13,10 @@ from mcpwire.errors import (
     MissingCapability,
 )
 
-# What is said before the answer...
+# Notifications before the response...
 
 
-async def tells(params, request):
+async def report_progress(params, request):
     for number in range(3):
         request.progress(number)
     return {"content": []}
@@ -24,27 +24,27 @@ async def tells(params, request):
 
 @pytest.mark.case("D16")
 @pytest.mark.rule("TR-HTTP-12", "TR-HTTP-14", "TR-HTTP-16")
-async def test_a_call_that_tells_something_is_answered_by_a_stream():
-    visit = await post(app(tells), call(progressToken="t"))
+async def test_call_with_notifications_is_answered_by_a_stream():
+    visit = await post(app(report_progress), call(progressToken="t"))
     assert visit.status == 200
     assert visit.headers["content-type"] == "text/event-stream"
     assert visit.headers["x-accel-buffering"] == "no"
-    *told, answer = visit.sse()
-    assert [m["params"]["progress"] for m in told] == [0, 1, 2]
+    *notifications, answer = visit.sse()
+    assert [m["params"]["progress"] for m in notifications] == [0, 1, 2]
     assert answer["id"] == 1
     assert visit.is_complete
     assert b"id:" not in visit.body
     assert b"retry:" not in visit.body
 
 
-async def test_who_wants_json_only_gets_nothing_else():
-    made = app(tells, json_only=True)
+async def test_json_only_option_answers_with_json_despite_notifications():
+    made = app(report_progress, json_only=True)
     message = call(progressToken="t")
     visit = await post(made, message, accept="application/json")
     assert visit.json()["id"] == 1
 
 
-async def test_an_error_after_something_was_told_is_the_last_event():
+async def test_error_after_a_notification_is_the_last_event():
     async def fails(params, request):
         request.progress(1)
         raise MissingCapability("sampling")
@@ -54,36 +54,36 @@ async def test_an_error_after_something_was_told_is_the_last_event():
     assert visit.sse()[-1]["error"]["code"] == -32021
 
 
-async def test_what_is_told_arrives_before_the_answer():
-    go_on = asyncio.Event()
+async def test_notification_arrives_before_the_response():
+    release = asyncio.Event()
 
     async def slow(params, request):
         request.progress(1)
-        await go_on.wait()
+        await release.wait()
         return {"content": []}
 
     visit = posted(call(progressToken="t")).begin(app(slow))
     await visit.until(lambda v: v.sent[1:])
     assert [m["method"] for m in visit.sse()] == ["notifications/progress"]
-    go_on.set()
+    release.set()
     await visit.done()
     assert visit.sse()[-1]["result"]["content"] == []
 
 
 @pytest.mark.case("D16")
 @pytest.mark.rule("TR-HTTP-19")
-async def test_a_silent_stream_says_that_it_is_there():
+async def test_idle_stream_sends_heartbeats():
     work = Work()
     visit = posted(call()).begin(app(work, stream_after=0.001, heartbeat=0.001))
     await visit.until(lambda v: v.body.count(b": \n\n") >= 3)
-    work.go_on.set()
+    work.release.set()
     await visit.done()
     assert visit.sse()[-1]["id"] == 1
 
 
-async def test_a_json_only_call_that_takes_its_time_stays_json():
+async def test_slow_json_only_call_is_answered_with_json():
     async def slow(params, request):
-        await visit.until(lambda v: v.asked == 2)  # it looks for the client
+        await visit.until(lambda v: v.receive_count == 2)  # it watches for a disconnect
         return {"content": []}
 
     made = app(slow, stream_after=0.001, json_only=True)
@@ -92,14 +92,14 @@ async def test_a_json_only_call_that_takes_its_time_stays_json():
     assert visit.json()["id"] == 1
 
 
-# The client that does not wait...
+# Clients that disconnect...
 
 
 @pytest.mark.system("O61")
 @pytest.mark.case("D11")
 @pytest.mark.rule("TR-HTTP-23", "CAN-05")
 @pytest.mark.parametrize("json_only", [False, True])
-async def test_a_client_that_goes_away_cancels_its_call(json_only):
+async def test_disconnecting_client_cancels_its_call(json_only):
     seen = []
 
     async def slow(params, request):
@@ -112,8 +112,8 @@ async def test_a_client_that_goes_away_cancels_its_call(json_only):
 
     made = app(slow, stream_after=0.001, json_only=json_only)
     visit = posted(call(progressToken="t")).begin(made)
-    await visit.until(lambda v: v.asked == 2)  # it looks for the client
-    await visit.left()
+    await visit.until(lambda v: v.receive_count == 2)  # it watches for a disconnect
+    await visit.disconnect()
     assert seen == [True]
     assert visit.status == 499 if json_only else not visit.is_complete
     assert b"progress" not in visit.body
@@ -121,7 +121,7 @@ async def test_a_client_that_goes_away_cancels_its_call(json_only):
 
 
 @pytest.mark.case("D11")
-async def test_a_handler_that_ignores_its_cancellation_is_not_answered():
+async def test_result_of_a_handler_that_ignores_cancellation_is_not_sent():
     async def stubborn(params, request):
         try:
             await asyncio.Event().wait()
@@ -129,24 +129,24 @@ async def test_a_handler_that_ignores_its_cancellation_is_not_answered():
             return {"content": []}
 
     visit = posted(call()).begin(app(stubborn, stream_after=0.001))
-    await visit.left()
+    await visit.disconnect()
     assert not visit.is_complete
     assert visit.task.cancelling() == 0
 
 
-async def test_a_handler_that_ends_as_its_client_goes_away_is_not_answered():
+async def test_result_is_not_sent_when_the_client_disconnects_first():
     work = Work()
     visit = posted(call(progressToken="t")).begin(app(work, stream_after=0.001))
     await visit.until(lambda v: v.sent[1:])
     # Both are seen in the same turn of the loop, the client first.
     visit.leave()
-    asyncio.get_running_loop().call_soon(work.go_on.set)
+    asyncio.get_running_loop().call_soon(work.release.set)
     await visit.done()
     assert visit.task.cancelling() == 0
     assert not visit.is_complete
 
 
-async def test_a_server_that_says_the_client_is_gone_is_believed():
+async def test_os_error_while_sending_progress_ends_the_call():
     async def slow(params, request):
         visit.send_error = OSError()
         request.progress(1)
@@ -157,14 +157,14 @@ async def test_a_server_that_says_the_client_is_gone_is_believed():
     assert visit.sent == []
 
 
-async def test_a_client_that_does_not_take_its_answer_is_nobodys_fault(caplog):
+async def test_os_error_while_sending_the_response_is_not_logged(caplog):
     visit = posted(call())
     visit.send_error = OSError()
     await visit.begin(app()).done()
     assert caplog.records == []
 
 
-async def test_a_web_server_that_cancels_a_call_cancels_it():
+async def test_cancelling_the_asgi_task_cancels_the_call():
     work = Work()
     visit = posted(call()).begin(app(work))
     await work.began.wait()
@@ -175,7 +175,7 @@ async def test_a_web_server_that_cancels_a_call_cancels_it():
 
 
 @pytest.mark.attack("S13")
-async def test_what_a_client_does_not_read_is_bounded():
+async def test_unread_log_messages_are_bounded():
     async def chatty(params, request):
         for number in range(1000):
             request.log("info", "x" * 100 + str(number))
@@ -186,13 +186,13 @@ async def test_what_a_client_does_not_read_is_bounded():
     visit.gate = asyncio.Event()
     dispatcher = tools(chatty, limits=Limits(unwritten=10_000))
     await visit.begin(app(dispatcher=dispatcher)).done()
-    *told, answer = visit.sse()
-    assert 10 < len(told) < 100
-    assert told[-1]["params"]["data"].endswith("x999")
+    *notifications, answer = visit.sse()
+    assert 10 < len(notifications) < 100
+    assert notifications[-1]["params"]["data"].endswith("x999")
     assert answer["id"] == 1
 
 
-async def test_what_has_no_json_form_fails_where_it_is_told():
+async def test_unencodable_log_data_raises_in_the_handler():
     async def strange(params, request):
         with pytest.raises(LocalProtocolError):
             request.log("info", object())
@@ -204,15 +204,15 @@ async def test_what_has_no_json_form_fails_where_it_is_told():
 # Subscriptions...
 
 
-async def listens(params, request):
+async def acknowledge(params, request):
     request.notify("notifications/subscriptions/acknowledged", {"notifications": {}})
     await asyncio.Event().wait()
 
 
 @pytest.mark.case("D18")
 @pytest.mark.parametrize("json_only", [False, True])
-async def test_a_subscription_is_a_stream_at_once(json_only):
-    dispatcher = tools(echo, methods={"subscriptions/listen": listens})
+async def test_subscription_is_answered_by_a_stream_at_once(json_only):
+    dispatcher = tools(echo, methods={"subscriptions/listen": acknowledge})
     made = app(dispatcher=dispatcher, json_only=json_only)
     message = by_hand.modern(1, "subscriptions/listen", {"notifications": {}})
     visit = posted(message).begin(made)
@@ -225,9 +225,9 @@ async def test_a_subscription_is_a_stream_at_once(json_only):
         await visit.done()
 
 
-async def test_no_tasks_and_no_timers_are_left():
+async def test_calls_leave_no_tasks_and_no_timers():
     before = asyncio.all_tasks()
-    made = app(tells)
+    made = app(report_progress)
     for _ in range(3):
         await post(made, call(progressToken="t"))
     await post(made, call())

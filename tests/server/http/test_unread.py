@@ -1,4 +1,4 @@
-"""What clients do not read is bounded for all of them together, queues included."""
+"""Unread output is bounded for all clients together, queues included."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from asgi_driver import Visit, scope
 from hosted import call, fields, tools
 from test_uvicorn import ATTACKER, GET, SmallWrites, large
 from turns import until
-from wired import PATIENCE, connected, raw
+from wired import TIMEOUT_S, connected, raw
 
 from mcpwire import Limits
 from mcpwire.server.http.app import AsgiApp
@@ -36,9 +36,9 @@ class Flood:
 
     async def __call__(self, params, request):
         is_beside = params["arguments"].get("beside")
-        say = request.session.send if is_beside else request.notify
+        send = request.session.send if is_beside else request.notify
         for _ in range(EVENTS):
-            say("notifications/message", {"level": "info", "data": "x" * EVENT})
+            send("notifications/message", {"level": "info", "data": "x" * EVENT})
             await asyncio.sleep(0)  # a turn of the loop
         self.sent += 1
         if is_beside:
@@ -59,18 +59,18 @@ class Streams:
         self.visits = []
 
     @property
-    def open_ones(self):
+    def open_visits(self):
         return [each for each in self.visits if not each.task.done()]
 
     async def has(self, count):
-        """Wait until so many are open."""
-        async with asyncio.timeout(PATIENCE):
-            await until(lambda: len(self.open_ones) == count, 0.001)
+        """Wait until `count` of them are open."""
+        async with asyncio.timeout(TIMEOUT_S):
+            await until(lambda: len(self.open_visits) == count, 0.001)
 
     async def open(self, address=GREEDY, *, is_read=False):
-        """Open one, and have everything sent on it."""
+        """Open one, and wait until all its events are sent."""
         stream = await getattr(self, f"_{self.kind}")(address, is_read)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await until(lambda: self.flood.sent == len(self.visits), 0.001)
         return stream
 
@@ -141,7 +141,7 @@ async def streams(kind):
 
 
 @KINDS
-async def test_streams_that_nobody_reads_are_bounded_in_all(kind):
+async def test_unread_streams_are_bounded_in_total(kind):
     async with streams(kind) as made:
         for count in range(1, 6):
             await made.open()
@@ -151,7 +151,7 @@ async def test_streams_that_nobody_reads_are_bounded_in_all(kind):
 
 
 @KINDS
-async def test_the_client_with_the_most_loses_a_stream(kind):
+async def test_client_with_the_most_unread_output_loses_a_stream(kind):
     async with streams(kind) as made:
         honest = await made.open(HONEST)
         for _ in range(4):
@@ -168,11 +168,11 @@ async def test_streams_that_are_read_do_not_count(kind):
         for count in range(1, 6):
             stream = await made.open(is_read=True)
             await stream.until(lambda visit: len(visit.body) > STREAM)
-            assert len(made.open_ones) == count
+            assert len(made.open_visits) == count
 
 
 @pytest.mark.parametrize("kind", ["stateless", "session"])
-async def test_answers_behind_what_is_not_read_count_too(kind):
+async def test_responses_queued_behind_unread_events_count_too(kind):
     async with streams(kind) as made:
         for _ in range(2):
             await made.open()
@@ -181,7 +181,7 @@ async def test_answers_behind_what_is_not_read_count_too(kind):
         await made.has(1)
 
 
-async def test_queues_count_together_with_what_connections_have():
+async def test_queues_and_connection_buffers_count_together():
     application = AsgiApp(tools(flood := Flood()), stream_after=30.0)
 
     async def both(scope, receive, send):
@@ -196,7 +196,7 @@ async def test_queues_count_together_with_what_connections_have():
         for each in (stream, answer):
             each.transport.pause_reading()
         stream.write(raw(call(1, "t")))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await until(lambda: flood.sent, 0.001)
         await host.has(2)
         answer.write(GET)

@@ -1,4 +1,4 @@
-"""Connections over HTTP/1.1: what a peer can hold, on real sockets."""
+"""HTTP/1.1 connections on real sockets: parsing, limits, timeouts, shutdown."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from clocks import on_a_clock_by_hand
 from hosted import call
 from turns import until
 from wired import (
-    PATIENCE,
+    TIMEOUT_S,
     Small,
     answer,
     connected,
@@ -22,7 +22,7 @@ from wired import (
     raw,
     rest,
     served,
-    spoken,
+    socket_request,
 )
 
 from mcpwire import Limits
@@ -43,7 +43,7 @@ CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
 
 
 async def hello(scope, receive, send):
-    """Answer with the names of the fields, when the body is whole."""
+    """Answer with the names of the header fields, after the whole body."""
     while (await receive()).get("more_body"):
         pass
     names = b",".join(name for name, _ in scope["headers"])
@@ -52,13 +52,13 @@ async def hello(scope, receive, send):
 
 
 class Waits:
-    """Says hello when the test lets it."""
+    """Answers as `hello` does, after the test releases it."""
 
     def __init__(self):
-        self.go_on = asyncio.Event()
+        self.release = asyncio.Event()
 
     async def __call__(self, scope, receive, send):
-        await self.go_on.wait()
+        await self.release.wait()
         await hello(scope, receive, send)
 
 
@@ -125,24 +125,24 @@ class Host:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def drain(self):
-        """Let each connection end after what it answers."""
+        """Let each connection end after its current response."""
         self.connections.is_draining = True
         for connection in self.state.connections:
             connection.shutdown()
 
     async def has(self, count):
-        """Wait until there are so many connections."""
-        async with asyncio.timeout(PATIENCE):
+        """Wait until there are `count` connections."""
+        async with asyncio.timeout(TIMEOUT_S):
             await until(lambda: len(self.state.connections) == count, 0.001)
 
     async def runs(self, count=1):
-        """Wait until so many requests are being answered."""
-        async with asyncio.timeout(PATIENCE):
+        """Wait until at least `count` requests are running."""
+        async with asyncio.timeout(TIMEOUT_S):
             await until(lambda: len(self.state.tasks) >= count, 0.001)
 
 
 class SmallWrites(Host):
-    """The kernel takes little at once of what is written."""
+    """A host whose sockets have small send buffers."""
 
     def make(self):
         protocol = super().make()
@@ -171,7 +171,7 @@ async def echoes(scope, receive, send):
     await send(body(whole))
 
 
-async def test_bodies_that_come_in_turns_are_not_mixed():
+async def test_interleaved_bodies_of_two_connections_are_not_mixed():
     data = [b"a" * 100_000, b"b" * 300_000]
     async with (
         Host(echoes) as host,
@@ -189,22 +189,22 @@ async def test_bodies_that_come_in_turns_are_not_mixed():
             assert await answer(reader) == (200, each)
 
 
-async def test_requests_and_large_bodies_come_over_tls(tmp_path):
+async def test_requests_with_large_bodies_work_over_tls(tmp_path):
     authority = trustme.CA()
     leaf, file = authority.issue_cert("127.0.0.1"), tmp_path / "server.pem"
     leaf.private_key_and_cert_chain_pem.write_to_path(file)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     authority.configure_trust(context)
     secure = {"ssl_certfile": str(file)}
-    async with served(Small(), uvicorn=secure) as (url, _), asyncio.timeout(PATIENCE):
+    async with served(Small(), uvicorn=secure) as (url, _), asyncio.timeout(TIMEOUT_S):
         assert url.startswith("https://")
-        where = "127.0.0.1", port_of(url)
-        reader, writer = await asyncio.open_connection(*where, ssl=context)
+        address = "127.0.0.1", port_of(url)
+        reader, writer = await asyncio.open_connection(*address, ssl=context)
         for message in (call(1), call(2, arguments={"text": "x" * 1_000_000})):
             writer.write(raw(message, connection="keep-alive"))
-            status, said = await answer(reader)
+            status, content = await answer(reader)
             assert status == 200
-            assert json.loads(said)["id"] == message["id"]
+            assert json.loads(content)["id"] == message["id"]
         writer.close()
         await writer.wait_closed()
 
@@ -222,7 +222,7 @@ async def test_requests_and_large_bodies_come_over_tls(tmp_path):
         b"5\r\nhello\r\n5;" + b"x" * 400_000,
     ],
 )
-async def test_trailers_and_framing_are_bounded_with_the_head(endless):
+async def test_trailers_and_chunk_framing_are_bounded_by_the_head_limit(endless):
     async with Host(hello, head=HEAD_MOST) as host, connected(host.port) as (r, w):
         w.write(CHUNKED + endless)
         assert (await rest(r)).startswith(b"HTTP/1.1 400 ")
@@ -230,7 +230,7 @@ async def test_trailers_and_framing_are_bounded_with_the_head(endless):
 
 
 @pytest.mark.attack("X03")
-async def test_trailers_are_no_fields_of_the_head():
+async def test_trailers_are_not_added_to_the_header_fields():
     async with Host(hello) as host, connected(host.port) as (r, w):
         trailers = b"authorization: Bearer t\r\nhost: y\r\nmcp-method: z\r\n\r\n"
         w.write(CHUNKED + b"1\r\nx\r\n0\r\n" + trailers)
@@ -239,7 +239,7 @@ async def test_trailers_are_no_fields_of_the_head():
         assert await answer(r) == (200, b"host")
 
 
-async def test_many_small_chunks_are_no_attack():
+async def test_many_small_chunks_are_accepted():
     async with Host(hello, head=HEAD_MOST) as host, connected(host.port) as (r, w):
         w.write(CHUNKED)
         for _ in range(2_000):
@@ -263,7 +263,7 @@ async def test_many_small_chunks_are_no_attack():
         b"GET http://[ HTTP/1.1\r\nhost: x\r\n\r\n",
     ],
 )
-async def test_a_head_that_is_too_long_or_none_is_refused(head):
+async def test_head_that_is_too_long_or_malformed_is_refused(head):
     async with Host(hello, head=HEAD_MOST) as host, connected(host.port) as (r, w):
         w.write(head)
         assert (await rest(r)).startswith(b"HTTP/1.1 400 ")
@@ -283,12 +283,12 @@ async def test_an_upgrade_is_ignored():
             assert b'"id":3' in body
 
 
-# Silence...
+# Timeouts...
 
 
 @pytest.mark.attack("X05")
 @pytest.mark.parametrize("start", [b"", b"GET / HTTP/1.1\r\nhost", GET + b"GET / H"])
-async def test_a_connection_without_a_head_is_closed(start):
+async def test_connection_without_a_complete_head_is_closed(start):
     async with Host(hello, head_timeout=0.05) as host, connected(host.port) as (r, w):
         w.write(start)
         await rest(r)
@@ -296,7 +296,7 @@ async def test_a_connection_without_a_head_is_closed(start):
 
 
 @pytest.mark.attack("X05")
-async def test_a_head_that_comes_byte_by_byte_has_one_time():
+async def test_head_sent_byte_by_byte_has_one_timeout():
     async with Host(hello, head_timeout=0.05) as host, connected(host.port) as (r, w):
         reading = asyncio.create_task(rest(r))
         with contextlib.suppress(OSError):
@@ -308,7 +308,7 @@ async def test_a_head_that_comes_byte_by_byte_has_one_time():
 
 
 @pytest.mark.attack("X05")
-async def test_a_body_that_no_answer_waits_for_has_the_time_of_a_head():
+async def test_body_after_an_early_response_has_the_head_timeout():
     early = sends(start((b"content-length", b"0"), status=401), body())
     head = POST + b"content-length: 9\r\n\r\n"
     async with Host(early, head_timeout=0.05) as host:
@@ -316,7 +316,7 @@ async def test_a_body_that_no_answer_waits_for_has_the_time_of_a_head():
             w.write(head)
             assert (await answer(r))[0] == 401
             await rest(r)
-        host.connections.head_timers.seconds = PATIENCE
+        host.connections.head_timers.seconds = TIMEOUT_S
         async with connected(host.port) as (r, w):
             w.write(head)
             assert (await answer(r))[0] == 401
@@ -324,7 +324,7 @@ async def test_a_body_that_no_answer_waits_for_has_the_time_of_a_head():
             assert (await answer(r))[0] == 401
 
 
-async def test_an_idle_connection_is_kept_for_its_time():
+async def test_idle_connection_is_closed_after_the_keep_alive_time():
     async with Host(hello, keep_alive=0.05) as host, connected(host.port) as (r, w):
         for _ in range(2):
             w.write(GET)
@@ -332,11 +332,11 @@ async def test_an_idle_connection_is_kept_for_its_time():
         await rest(r)
 
 
-# How many connections...
+# Number of connections...
 
 
 @pytest.mark.attack("X05")
-async def test_silent_connections_of_one_address_give_way():
+async def test_silent_connections_of_one_address_are_closed_for_new_ones():
     async with Host(hello, most=4) as host, contextlib.AsyncExitStack() as stack:
         silent = [
             await stack.enter_async_context(connected(host.port, ATTACKER))
@@ -346,7 +346,7 @@ async def test_silent_connections_of_one_address_give_way():
         w.write(GET)
         assert (await answer(r))[0] == 200
         assert await rest(silent[0][0]) == b""
-        # Another one of the attacker's costs one of the attacker's.
+        # Another connection of the attacker replaces one of its own.
         await stack.enter_async_context(connected(host.port, ATTACKER))
         assert await rest(silent[1][0]) == b""
         w.write(GET)
@@ -354,7 +354,7 @@ async def test_silent_connections_of_one_address_give_way():
 
 
 @pytest.mark.attack("X05")
-async def test_the_connection_that_was_used_longest_ago_gives_way():
+async def test_least_recently_used_connection_is_closed_for_a_new_one():
     async with (
         Host(hello, most=2) as host,
         connected(host.port, ATTACKER) as (used, w),
@@ -372,7 +372,7 @@ async def test_the_connection_that_was_used_longest_ago_gives_way():
 
 
 @pytest.mark.attack("X05")
-async def test_busy_connections_give_way_to_an_address_that_has_fewer():
+async def test_busy_connection_is_closed_for_an_address_with_fewer():
     async with Host(hang, most=2) as host, contextlib.AsyncExitStack() as stack:
         busy = []
         for count in (1, 2):
@@ -388,7 +388,7 @@ async def test_busy_connections_give_way_to_an_address_that_has_fewer():
 
 
 @pytest.mark.attack("X05", "X13")
-async def test_accept_errors_have_a_line_a_second(caplog, monkeypatch):
+async def test_accept_errors_are_logged_once_per_interval(caplog, monkeypatch):
     monkeypatch.setattr(LogLimit, "INTERVAL_S", 1e9)
     monkeypatch.setattr(log_limit, "shared", LogLimit())
     loop, others = asyncio.get_running_loop(), []
@@ -422,7 +422,7 @@ def large(size):
 
 
 @pytest.mark.attack("X04")
-async def test_answers_that_are_not_read_are_bounded_in_all():
+async def test_unread_responses_are_bounded_in_total():
     size = 16 * 2**20
     app = large(size)
     async with (
@@ -438,7 +438,7 @@ async def test_answers_that_are_not_read_are_bounded_in_all():
         r, w = await stack.enter_async_context(connected(host.port))
         w.write(GET)
         assert len((await answer(r))[1]) == size
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await until(lambda: len(host.state.connections) <= 5, 0.001)
         assert sum(each.unread for each in host.state.connections) <= 4 * size
 
@@ -449,7 +449,7 @@ async def test_answers_that_are_not_read_are_bounded_in_all():
     [GET, GET.replace(b"host", b"connection: close\r\nhost")],
     ids=["kept", "last"],
 )
-async def test_a_peer_that_stops_reading_is_let_go(data):
+async def test_connection_of_a_peer_that_stops_reading_is_reset(data):
     async with (
         Host(large(16 * 2**20), stall_timeout=0.05) as host,
         connected(host.port, buffer=4_096) as (r, w),
@@ -458,20 +458,20 @@ async def test_a_peer_that_stops_reading_is_let_go(data):
         w.write(data)
         await host.has(1)
         await host.has(0)
-        # By a reset: what the kernel had for it is gone, too.
+        # By a reset, which also discards the kernel's send buffer.
         w.transport.resume_reading()
         with pytest.raises(ConnectionResetError):
             await r.read()
 
 
 @pytest.mark.attack("X04")
-async def test_a_peer_that_ends_its_side_and_does_not_read_is_let_go():
-    begun, going_on = asyncio.Event(), asyncio.Event()
+async def test_half_closed_connection_with_unread_responses_is_closed():
+    begun, release = asyncio.Event(), asyncio.Event()
 
     async def second_waits(scope, receive, send):
         if scope["path"] == "/second":
             begun.set()
-            await going_on.wait()
+            await release.wait()
         await hello(scope, receive, send)
 
     first = b"GET / HTTP/1.1\r\n" + b"%b: y\r\n" % (b"x" * 16_000) * 3 + b"\r\n"
@@ -485,13 +485,13 @@ async def test_a_peer_that_ends_its_side_and_does_not_read_is_let_go():
         await begun.wait()
         (connection,) = host.state.connections
         assert connection.unread
-        assert connection.writable is None  # it is less than what pauses writing
+        assert connection.writable is None  # it is below the limit that pauses writing
         w.write_eof()
         await host.has(0)
-        going_on.set()
+        release.set()
 
 
-async def test_a_body_without_a_length_ends_with_the_connection_of_http_1_0():
+async def test_http_1_0_body_without_a_length_ends_with_the_connection():
     app = sends(start(), body(b"part", more_body=True), body(b"part"))
     async with Host(app) as host, connected(host.port) as (r, w):
         w.write(GET.replace(b"1.1", b"1.0"))
@@ -502,7 +502,7 @@ async def test_a_body_without_a_length_ends_with_the_connection_of_http_1_0():
 
 
 @pytest.mark.attack("X10")
-async def test_a_slow_reader_gets_the_answer_of_a_server_that_ends(monkeypatch):
+async def test_slow_reader_gets_the_whole_response_while_draining(monkeypatch):
     monkeypatch.setattr(http1, "LINGER_S", 0.01)
     size = 16 * 2**20
     async with (
@@ -522,36 +522,36 @@ async def test_a_slow_reader_gets_the_answer_of_a_server_that_ends(monkeypatch):
 
 
 @on_a_clock_by_hand
-async def test_a_slow_reader_gets_the_whole_answer():
-    """It takes longer than a stall may, and none of its pauses does."""
+async def test_slow_reader_gets_the_whole_response():
+    """The whole takes longer than the stall timeout; each pause is shorter."""
     size, loop = 16 * 2**20, asyncio.get_running_loop()
     large_one = Host(large(size), stall_timeout=3.0)
     async with large_one as host, connected(host.port, buffer=65_536) as (r, w):
         w.write(GET)
         head = await r.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200 ")
-        for _ in range(16):  # what is on its way is less than six of these
+        for _ in range(16):  # the data in flight is less than six of these
             await r.readexactly(size // 16)
             await loop.advance(0.4)
         w.write(GET)
         assert (await answer(r))[0] == 200
 
 
-async def test_requests_that_wait_for_answers_are_bounded():
+async def test_pipelined_requests_are_bounded():
     waits = Waits()
     async with Host(waits) as host, connected(host.port) as (r, w):
         w.write(GET * (MAX_WAITING_REQUESTS + 1))
-        waits.go_on.set()
+        waits.release.set()
         for _ in range(MAX_WAITING_REQUESTS + 1):
             assert await answer(r) == (200, b"host")
-        waits.go_on.clear()
+        waits.release.clear()
         w.write(GET * (MAX_WAITING_REQUESTS + 2))
         await host.has(1)
-        waits.go_on.set()
+        waits.release.set()
         assert (await rest(r)).count(b"HTTP/1.1 ") == 1
 
 
-# The end...
+# Shutdown...
 
 
 @pytest.mark.attack("X10")
@@ -560,7 +560,7 @@ async def test_a_drained_connection_is_read_to_its_end():
         w.write(GET)
         assert (await answer(r))[0] == 200
         host.drain()
-        # A request that crossed our end of the connection resets nothing.
+        # A request that crosses our end of the stream causes no reset.
         w.write(GET)
         assert await r.read() == b""
         w.close()
@@ -568,20 +568,20 @@ async def test_a_drained_connection_is_read_to_its_end():
 
 
 @pytest.mark.attack("X10")
-async def test_a_connection_that_is_answered_ends_after_the_answer():
+async def test_drained_connection_closes_after_its_pending_response():
     waits = Waits()
     async with Host(waits) as host, connected(host.port) as (r, w):
         w.write(GET)
         await host.runs()
         host.drain()
-        waits.go_on.set()
+        waits.release.set()
         received = await r.read()
         assert b"connection: close\r\n" in received
         assert received.endswith(b"\r\n\r\nhost")
 
 
 @pytest.mark.attack("X10")
-async def test_a_peer_that_does_not_end_its_side_is_let_go(monkeypatch):
+async def test_connection_is_closed_when_the_peer_does_not_close_its_side(monkeypatch):
     monkeypatch.setattr(http1, "LINGER_S", 0.05)
     async with Host(hello) as host, connected(host.port):
         await host.has(1)
@@ -592,7 +592,7 @@ async def test_a_peer_that_does_not_end_its_side_is_let_go(monkeypatch):
 
 
 @pytest.mark.attack("X10")
-async def test_a_half_sent_body_is_refused_at_the_end(caplog):
+async def test_half_sent_body_gets_503_at_shutdown(caplog):
     async with served(Small()) as (url, task), connected(port_of(url)) as (r, w):
         data = raw(call(1))
         w.write(data[:-5])
@@ -607,11 +607,11 @@ async def test_a_half_sent_body_is_refused_at_the_end(caplog):
     assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
 
 
-# What a stranger can log...
+# Invalid requests...
 
 
 @pytest.mark.attack("X13")
-async def test_bad_requests_have_a_line_a_second(caplog, monkeypatch):
+async def test_invalid_requests_are_logged_once_per_interval(caplog, monkeypatch):
     monkeypatch.setattr(LogLimit, "INTERVAL_S", 1e9)
     monkeypatch.setattr(log_limit, "shared", LogLimit())
     async with Host(hello) as host:
@@ -623,18 +623,18 @@ async def test_bad_requests_have_a_line_a_second(caplog, monkeypatch):
     assert lines == ["refused a connection: invalid HTTP request"]
 
 
-async def test_an_error_after_a_request_does_not_disturb_its_answer():
+async def test_parse_error_after_a_request_keeps_its_response():
     waits = Waits()
     async with Host(waits) as host, connected(host.port) as (r, w):
         w.write(GET + b"\x00\x00\r\n\r\n")
         await host.has(1)
-        waits.go_on.set()
+        waits.release.set()
         received = await rest(r)
         assert received.startswith(b"HTTP/1.1 200 ")
         assert received.count(b"HTTP/1.1 ") == 1
 
 
-async def test_an_error_in_a_body_takes_the_place_of_the_answer():
+async def test_parse_error_in_a_body_replaces_the_response_by_a_400():
     async with Host(hello) as host, connected(host.port) as (r, w):
         w.write(CHUNKED + b"no chunk\r\n")
         received = await rest(r)
@@ -642,7 +642,7 @@ async def test_an_error_in_a_body_takes_the_place_of_the_answer():
         assert received.count(b"HTTP/1.1 ") == 1
 
 
-async def test_an_error_in_a_body_cuts_an_answer_that_has_begun():
+async def test_parse_error_in_a_body_cuts_a_started_response():
     async def stream(scope, receive, send):
         await send(start())
         await send(body(b"1", more_body=True))
@@ -656,7 +656,7 @@ async def test_an_error_in_a_body_cuts_an_answer_that_has_begun():
         assert await rest(r) == b""
 
 
-async def test_an_error_in_a_body_after_its_answer_has_no_answer_of_its_own():
+async def test_parse_error_in_a_body_after_its_response_gets_no_response():
     async with Host(REFUSES) as host, connected(host.port) as (r, w):
         w.write(CHUNKED)
         assert await answer(r) == (401, b"x")
@@ -664,7 +664,7 @@ async def test_an_error_in_a_body_after_its_answer_has_no_answer_of_its_own():
         assert await rest(r) == b""
 
 
-async def test_a_client_that_still_waits_to_send_its_body_is_not_read_on():
+async def test_connection_closes_after_a_refusal_instead_of_100_continue():
     expecting = POST + b"expect: 100-continue\r\ncontent-length: %d\r\n\r\n" % len(GET)
     async with Host(REFUSES) as host, connected(host.port) as (r, w):
         w.write(expecting)
@@ -674,17 +674,17 @@ async def test_a_client_that_still_waits_to_send_its_body_is_not_read_on():
         assert await rest(r) == b"x"
 
 
-async def test_nothing_is_read_after_the_last_request():
+async def test_data_after_a_request_with_connection_close_is_ignored():
     last = GET.replace(b"host", b"connection: close\r\nhost")
     async with Host(hello) as host, connected(host.port) as (r, w):
         w.write(last + CHUNKED + b"1\r\nx\r\n0\r\n\r\n" + b"GET / H")
         assert (await rest(r)).count(b"HTTP/1.1 ") == 1
 
 
-# Applications that err...
+# Errors of applications...
 
 
-async def answered(app, data=GET, **options):
+async def response_of(app, data=GET, **options):
     async with Host(app, **options) as host, connected(host.port) as (r, w):
         w.write(data)
         return await rest(r)
@@ -703,16 +703,16 @@ async def answered(app, data=GET, **options):
         sends({"type": "websocket.send"}),
     ],
 )
-async def test_an_application_that_errs_before_its_answer_is_a_500(app, caplog):
-    received = await answered(app)
+async def test_application_error_before_its_response_gives_a_500(app, caplog):
+    received = await response_of(app)
     assert received.startswith(b"HTTP/1.1 500 ")
     assert b"connection: close\r\n" in received
     assert received.count(b"HTTP/1.1 ") == 1
     assert "an ASGI application" in caplog.text
 
 
-async def test_one_that_errs_within_its_answer_ends_the_connection():
-    received = await answered(sends(start(), body(b"x", more_body=True)))
+async def test_application_error_within_its_response_ends_the_connection():
+    received = await response_of(sends(start(), body(b"x", more_body=True)))
     assert received.endswith(b"1\r\nx\r\n")
 
 
@@ -727,21 +727,21 @@ async def test_one_that_errs_within_its_answer_ends_the_connection():
         ((start(LENGTH_1, (b"connection", b"close")), body(b"x")), b"\r\n\r\nx"),
     ],
 )
-async def test_answers_are_framed(events, end):
+async def test_responses_are_framed_by_length_chunks_or_close(events, end):
     data = GET.replace(b"host", b"connection: close\r\nhost")
-    received = await answered(sends(*events), data)
+    received = await response_of(sends(*events), data)
     assert received.startswith(b"HTTP/1.1 2")
     assert received.endswith(end)
     assert received.count(b"connection: close") == 1
 
 
-async def test_the_answer_to_a_head_has_no_body():
+async def test_response_to_head_has_no_body():
     data = GET.replace(b"GET", b"HEAD").replace(b"host", b"connection: close\r\nhost")
-    received = await answered(sends(start(LENGTH_1), body(b"x")), data)
+    received = await response_of(sends(start(LENGTH_1), body(b"x")), data)
     assert received.endswith(b"content-length: 1\r\nconnection: close\r\n\r\n")
 
 
-async def test_a_request_that_was_answered_early_needs_no_body():
+async def test_body_of_a_request_answered_early_is_skipped():
     async def early(scope, receive, send):
         await send(start(LENGTH_1))
         await send(body(b"x"))
@@ -754,11 +754,11 @@ async def test_a_request_that_was_answered_early_needs_no_body():
             assert await answer(r) == (200, b"x")
 
 
-async def test_a_body_is_read_no_faster_than_it_is_taken():
-    going_on = asyncio.Event()
+async def test_body_is_read_only_as_fast_as_the_application_receives_it():
+    release = asyncio.Event()
 
     async def waits(scope, receive, send):
-        await going_on.wait()
+        await release.wait()
         size, more = 0, True
         while more:
             event = await receive()
@@ -772,11 +772,11 @@ async def test_a_body_is_read_no_faster_than_it_is_taken():
         w.write(bytes(size))
         await host.has(1)
         assert w.transport.get_write_buffer_size() > 0
-        going_on.set()
+        release.set()
         await r.readuntil(b"8\r\n33554432\r\n")
 
 
-async def test_what_uvicorn_is_told_holds(caplog):
+async def test_uvicorn_options_for_log_headers_and_concurrency_apply(caplog):
     caplog.set_level(logging.INFO, "uvicorn.access")
     async with Host(hello) as host, connected(host.port) as (r, w):
         host.config.access_log = host.config.reset_contextvars = True
@@ -793,7 +793,7 @@ async def test_what_uvicorn_is_told_holds(caplog):
         assert await r.read() == b""
 
 
-async def test_a_task_that_is_cancelled_ends_its_connection():
+async def test_cancelled_request_task_ends_its_connection():
     async with Host(hang) as host, connected(host.port) as (r, w):
         w.write(GET)
         await host.runs()
@@ -802,23 +802,23 @@ async def test_a_task_that_is_cancelled_ends_its_connection():
         assert await rest(r) == b""
 
 
-async def test_a_peer_that_leaves_ends_nothing_else(caplog):
+async def test_disconnect_reaches_the_application_and_is_not_logged(caplog):
     seen = asyncio.Queue()
 
-    async def watches(scope, receive, send):
+    async def wait_for_disconnect(scope, receive, send):
         while (event := await receive())["type"] != "http.disconnect":
             pass
         seen.put_nowait(event)
         await send(start())
         await send(body())
 
-    async with Host(watches) as host:
+    async with Host(wait_for_disconnect) as host:
         async with connected(host.port) as (_, w):
             w.write(GET)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await seen.get()
         await host.has(0)
         assert not caplog.records
-        assert (await spoken(f"http://127.0.0.1:{host.port}/", b"", end=True))[
+        assert (await socket_request(f"http://127.0.0.1:{host.port}/", b"", end=True))[
             0
         ] is None

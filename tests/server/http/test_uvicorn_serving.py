@@ -1,4 +1,4 @@
-"""The server behind web servers: uvicorn as we run it, and others that run the app."""
+"""Serving by uvicorn: addresses, options, limits, signals and shutdown."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,16 @@ import pytest
 from hosted import call
 from http_hand import Work
 from turns import until
-from wired import PATHS, PATIENCE, Small, connected, port_of, raw, served, spoken
+from wired import (
+    PATHS,
+    TIMEOUT_S,
+    Small,
+    connected,
+    port_of,
+    raw,
+    served,
+    socket_request,
+)
 
 import mcpwire
 from mcpwire import Limits
@@ -36,7 +45,7 @@ from mcpwire.server.http.uvicorn import read_address, run_http, serve_http
         ("[::1]:8000", ("::1", 8000)),
     ],
 )
-def test_addresses_are_hosts_and_ports(address, found):
+def test_addresses_are_read_as_hosts_and_ports(address, found):
     assert read_address(address) == found
 
 
@@ -44,7 +53,7 @@ def test_addresses_are_hosts_and_ports(address, found):
     "address",
     ["", "localhost", "::1", "::1:80", "a:b", "a:", "a:65536", "a:-1", "a:²", 8000],
 )
-def test_other_addresses_are_refused(address):
+def test_invalid_addresses_are_refused(address):
     with pytest.raises(ValueError, match="address"):
         read_address(address)
 
@@ -56,12 +65,12 @@ def test_other_addresses_are_refused(address):
         *[("factory", True), ("reload_dirs", ["."]), ("reload_delay", 0.5)],
     ],
 )
-async def test_options_of_uvicorn_that_would_do_nothing_are_refused(option, value):
+async def test_uvicorn_options_without_effect_are_refused(option, value):
     with pytest.raises(ValueError, match=f"{option!r} has no effect here"):
         await serve_http(Small(), "127.0.0.1:0", uvicorn={option: value})
 
 
-async def test_options_of_uvicorn_that_change_nothing_are_taken():
+async def test_uvicorn_options_with_default_values_are_accepted():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         given = {"workers": 1, "reload": False}
@@ -69,26 +78,26 @@ async def test_options_of_uvicorn_that_change_nothing_are_taken():
             await serve_http(Small(), str(port), uvicorn=given)
 
 
-def test_all_addresses_have_no_name():
+def test_wildcard_addresses_have_no_host_name():
     assert serving._host_name("Box.example") == "box.example"
     assert serving._host_name("0.0.0.0") is None
     assert serving._host_name("::") is None
 
 
-def test_a_port_that_is_taken_is_named():
+def test_error_for_a_used_port_names_the_address_and_port():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=f"'127.0.0.1', port {port}"):
             serving._listen("127.0.0.1", port)
 
 
-def test_answers_are_not_held_back():
+def test_listening_socket_is_tcp_so_that_asyncio_disables_nagle():
     with serving._listen("127.0.0.1", 0) as listening:
-        # What asyncio looks at before it switches Nagle's algorithm off.
+        # asyncio checks this before it disables Nagle's algorithm.
         assert listening.proto == socket.IPPROTO_TCP
 
 
-async def test_ipv6_is_spelled_as_urls_have_it():
+async def test_ipv6_address_is_formatted_in_brackets():
     try:
         listening = serving._listen("::1", 0)
     except OSError:
@@ -106,18 +115,18 @@ async def test_both_eras_are_served(capfd):
     assert capfd.readouterr().err == ""
 
 
-async def test_the_url_is_said_on_stderr(capfd, monkeypatch):
+async def test_url_is_printed_on_stderr(capfd, monkeypatch):
     pytest.importorskip("uvicorn")
-    said = asyncio.Event()
+    printed = asyncio.Event()
     to_stderr = serving.print_url
 
-    def tell(url, server):
+    def print_and_set(url, server):
         to_stderr(url, server)
-        said.set()
+        printed.set()
 
-    monkeypatch.setattr(serving, "print_url", tell)
+    monkeypatch.setattr(serving, "print_url", print_and_set)
     task = asyncio.get_running_loop().create_task(serve_http(Small(), "127.0.0.1:0"))
-    await asyncio.wait_for(said.wait(), PATIENCE)
+    await asyncio.wait_for(printed.wait(), TIMEOUT_S)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -126,7 +135,7 @@ async def test_the_url_is_said_on_stderr(capfd, monkeypatch):
     to_stderr("nowhere", Small())
 
 
-async def test_an_open_server_without_auth_is_spoken_of(caplog):
+async def test_open_server_without_auth_logs_a_warning(caplog):
     with serving._listen("0.0.0.0", 0) as listening:
         serving._warn_if_open(Small(), listening)
     assert "it has no auth" in caplog.text
@@ -134,61 +143,63 @@ async def test_an_open_server_without_auth_is_spoken_of(caplog):
 
 @pytest.mark.case("D14")
 @pytest.mark.attack("S13")
-async def test_bodies_are_bounded_on_the_wire():
+async def test_size_and_time_of_bodies_are_bounded_on_sockets():
     async with served(Small(limits=Limits(body=1000))) as (url, _):
         lie = raw(b"{}", content_length="1001")
-        assert (await spoken(url, lie))[0] == 413
+        assert (await socket_request(url, lie))[0] == 413
         head = raw(b"", content_length=None, transfer_encoding="chunked")
         flood = head + (b"1f4\r\n" + b"x" * 500 + b"\r\n") * 3
-        assert (await spoken(url, flood))[0] == 413
+        assert (await socket_request(url, flood))[0] == 413
         cut = raw(b"{", content_length="10")
-        assert await spoken(url, cut, end=True) == (None, b"", b"")
+        assert await socket_request(url, cut, end=True) == (None, b"", b"")
         expecting = raw(call(), expect="100-continue")
-        status, _, body = await spoken(url, expecting)
+        status, _, body = await socket_request(url, expecting)
         assert status == 100
         assert b"200 OK" in body
         refused = raw(b"{}", content_length="1001", expect="100-continue")
-        assert (await spoken(url, refused))[0] == 413
-        status, head, body = await spoken(url, raw(call()))
+        assert (await socket_request(url, refused))[0] == 413
+        status, head, body = await socket_request(url, raw(call()))
         assert status == 200
         assert b"server:" not in head
         assert json.loads(body)["id"] == 1
     async with served(Small(limits=Limits(body_timeout=0.2))) as (url, _):
         slow = raw(b"{", content_length="10")
-        assert (await spoken(url, slow))[0] == 408
+        assert (await socket_request(url, slow))[0] == 408
 
 
 @pytest.mark.case("D13")
-async def test_duplicate_fields_are_seen_on_the_wire():
+async def test_duplicate_header_fields_are_refused_on_sockets():
     async with served(Small()) as (url, _):
         twice = raw(call()).replace(b"\r\n\r\n", b"\r\nMcp-Name: echo\r\n\r\n", 1)
-        status, _, body = await spoken(url, twice)
+        status, _, body = await socket_request(url, twice)
         assert status == 400
         assert json.loads(body)["error"]["code"] == -32020
         padded = raw(call()).replace(b"mcp-name: echo", b"MCP-NAME:   echo  ", 1)
-        assert (await spoken(url, padded))[0] == 200
+        assert (await socket_request(url, padded))[0] == 200
 
 
 @pytest.mark.case("D11")
 @pytest.mark.rule("TR-HTTP-23")
-async def test_a_connection_that_is_closed_cancels_its_call():
+async def test_closed_connection_cancels_its_call():
     work = Work()
     async with served(Small(work), stream_after=0.001) as (url, _):
         async with connected(port_of(url)) as (_, writer):
             writer.write(raw(call()))
             await work.began.wait()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await until(lambda: work.outcomes == ["cancelled"])
 
 
 @pytest.mark.case("D17")
-async def test_ending_lets_calls_end_and_frees_the_port():
+async def test_shutdown_finishes_calls_and_frees_the_port():
     work = Work()
     async with served(Small(work)) as (url, task):
-        answer = asyncio.get_running_loop().create_task(spoken(url, raw(call())))
-        await asyncio.wait_for(work.began.wait(), PATIENCE)
+        answer = asyncio.get_running_loop().create_task(
+            socket_request(url, raw(call()))
+        )
+        await asyncio.wait_for(work.began.wait(), TIMEOUT_S)
         task.cancel()
-        work.go_on.set()
+        work.release.set()
         status, _, _ = await answer
         assert status == 200
         with pytest.raises(asyncio.CancelledError):
@@ -197,7 +208,7 @@ async def test_ending_lets_calls_end_and_frees_the_port():
         pass
 
 
-async def test_a_lifespan_that_fails_is_the_callers_error():
+async def test_failing_lifespan_raises_in_the_caller():
     server = Small()
 
     async def fails():
@@ -209,7 +220,7 @@ async def test_a_lifespan_that_fails_is_the_callers_error():
             pass
 
 
-def test_without_uvicorn_there_is_one_sentence(monkeypatch):
+def test_missing_uvicorn_raises_an_error_that_names_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(LocalProtocolError, match="needs uvicorn: pip install uvicorn"):
         run_http(Small())
@@ -237,7 +248,7 @@ print("ended", file=sys.stderr, flush=True)
 """
 
 
-async def test_nothing_listens_after_a_function_that_raises_is_told_the_url(
+async def test_server_stops_listening_when_announce_raises(
     monkeypatch,
 ):
     loop, servers = asyncio.get_running_loop(), []
@@ -256,7 +267,7 @@ async def test_nothing_listens_after_a_function_that_raises_is_told_the_url(
     assert [each.is_serving() for each in servers] == [False]
 
 
-async def test_connections_end_also_if_the_event_store_cannot_be_closed():
+async def test_connections_end_even_if_closing_the_event_store_fails():
     class Broken(MemoryEventStore):
         async def aclose(self):
             raise ValueError("it cannot be closed")
@@ -277,7 +288,7 @@ on_posix = pytest.mark.skipif(os.name != "posix", reason="signals are those of P
 
 @contextlib.asynccontextmanager
 async def served_by_a_child():
-    """Serve in a process of its own; yields the URL and the process."""
+    """Serve in a separate process; yields the URL and the process."""
     pytest.importorskip("uvicorn")
     child = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -286,7 +297,7 @@ async def served_by_a_child():
         stderr=subprocess.PIPE,
     )
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             yield (await child.stderr.readline()).decode().split()[-1], child
     finally:
         if child.returncode is None:
@@ -296,16 +307,16 @@ async def served_by_a_child():
 
 @on_posix
 @pytest.mark.case("D17")
-async def test_a_signal_ends_it_and_a_second_one_ends_it_at_once():
+async def test_first_signal_drains_the_server_and_the_second_ends_it_at_once():
     async with served_by_a_child() as (url, child):
-        assert (await spoken(url, raw(call())))[0] == 200
+        assert (await socket_request(url, raw(call())))[0] == 200
         hanging = asyncio.get_running_loop().create_task(
-            spoken(url, raw(call(name="other")))
+            socket_request(url, raw(call(name="other")))
         )
         assert await child.stderr.readline() == b"hangs\n"
         child.send_signal(signal.SIGTERM)
-        # It drains once it says so.
-        while (await spoken(url, raw(call())))[0] != 503:
+        # The first response 503 shows that it drains.
+        while (await socket_request(url, raw(call())))[0] != 503:
             pass
         child.send_signal(signal.SIGTERM)
         _, _, body = await hanging
@@ -316,15 +327,17 @@ async def test_a_signal_ends_it_and_a_second_one_ends_it_at_once():
 
 @on_posix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_as_soon_as_it_says_where_it_listens(number):
+def test_signal_while_the_url_is_announced_ends_the_server(number):
     pytest.importorskip("uvicorn")
     program = PROGRAM.format(paths=PATHS).replace(
         "print(url, file=sys.stderr, flush=True)",
         f"import os; os.kill(os.getpid(), {int(number)})",
     )
-    words = [sys.executable, "-c", program]
-    done = subprocess.run(words, capture_output=True, timeout=PATIENCE, check=False)
-    assert (done.returncode, done.stderr) == (0, b"ended\n")
+    command = [sys.executable, "-c", program]
+    completed = subprocess.run(
+        command, capture_output=True, timeout=TIMEOUT_S, check=False
+    )
+    assert (completed.returncode, completed.stderr) == (0, b"ended\n")
 
 
 class Caller:
@@ -335,7 +348,7 @@ class Caller:
         self.statuses = []
 
     async def run(self, url):
-        """Return how it ended: with nothing, or in the middle of an answer."""
+        """Return how the connection ended: cleanly, cut in a response, or reset."""
         port = port_of(url)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         request = raw(call(), connection="keep-alive")
@@ -357,7 +370,7 @@ class Caller:
 
 @on_posix
 @pytest.mark.attack("X10")
-async def test_a_signal_resets_no_call():
+async def test_signal_resets_no_connection():
     enough, count = asyncio.Event(), itertools.count(1)
 
     def answered():
@@ -382,15 +395,15 @@ async def test_a_signal_ends_half_sent_requests_at_once():
         port = port_of(url)
         data = raw(call(), connection="keep-alive")
         chunked = raw(b"", content_length=None, transfer_encoding="chunked")
-        # The ends of what is sent: in a body, in a chunk, and in a head.
+        # The requests end within a body, within a chunk, and within a head.
         halves = [data[:-5], chunked + b"5\r\n{", data[:20]]
         halves = [each for each in halves for _ in range(8)]
         peers = [await asyncio.open_connection("127.0.0.1", port) for _ in halves]
         for half, (_, writer) in zip(halves, peers, strict=True):
             writer.write(half)
-        # It is answered, so that the others were accepted before.
-        assert (await spoken(url, raw(call())))[0] == 200
-        # Their bodies may come for 30 s, and calls are drained for 60 s.
+        # Its response shows that the others were accepted before.
+        assert (await socket_request(url, raw(call())))[0] == 200
+        # Their bodies may take 30 s, and calls are drained for 60 s.
         child.send_signal(signal.SIGTERM)
         received = [(await reader.read())[:12] for reader, _ in peers]
         assert received == [b"HTTP/1.1 503"] * 16 + [b""] * 8

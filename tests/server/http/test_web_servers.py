@@ -9,23 +9,23 @@ import pytest
 from asgi_driver import Visit, scope
 from hosted import app, call, fields, posted
 from ports import kept_port
-from wired import PATHS, PATIENCE, raw, spoken, tells
+from wired import PATHS, TIMEOUT_S, raw, socket_request, tells
 
 # Other web servers...
 
 
-async def asked_at(port):
+async def check_responses(port):
     url = f"http://127.0.0.1:{port}/mcp"
-    status, _, body = await spoken(url, raw(call()))
+    status, _, body = await socket_request(url, raw(call()))
     assert status == 200
     assert json.loads(body)["id"] == 1
     message = call(progressToken="t")
-    status, head, body = await spoken(url, raw(message))
+    status, head, body = await socket_request(url, raw(message))
     assert status == 200
     assert b"text/event-stream" in head
     assert b'"progress":1' in body
     assert b'"result"' in body
-    status, _, body = await spoken(url, raw(b"{", content_length="1"))
+    status, _, body = await socket_request(url, raw(b"{", content_length="1"))
     assert status == 400
 
 
@@ -35,7 +35,7 @@ def port():
         yield kept
 
 
-async def test_hypercorn_runs_it(port):
+async def test_hypercorn_runs_the_application(port):
     hypercorn = pytest.importorskip("hypercorn.asyncio")
     config = pytest.importorskip("hypercorn.config").Config()
     config.bind = [f"127.0.0.1:{port}"]
@@ -47,17 +47,17 @@ async def test_hypercorn_runs_it(port):
         hypercorn.serve(made, config, shutdown_trigger=stop.wait)
     )
     try:
-        await reached(port)
-        await asked_at(port)
+        await wait_for_port(port)
+        await check_responses(port)
     finally:
         stop.set()
-        await asyncio.wait_for(task, PATIENCE)
+        await asyncio.wait_for(task, TIMEOUT_S)
     assert made._is_draining
 
 
-async def reached(port):
-    """Wait until something listens."""
-    async with asyncio.timeout(PATIENCE):
+async def wait_for_port(port):
+    """Wait until the port accepts connections."""
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             with contextlib.suppress(OSError):
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -78,20 +78,20 @@ asyncio.run(server.serve())
 """
 
 
-async def test_granian_runs_it(port):
+async def test_granian_runs_the_application(port):
     pytest.importorskip("granian")
     # Its threads keep some descriptors for as long as the process lives.
     program = GRANIAN.format(paths=PATHS, port=port)
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", program)
     try:
-        await reached(port)
-        await asked_at(port)
+        await wait_for_port(port)
+        await check_responses(port)
     finally:
         child.kill()
         await child.wait()
 
 
-async def test_starlette_mounts_it():
+async def test_starlette_mounts_the_application():
     applications = pytest.importorskip("starlette.applications")
     routing = pytest.importorskip("starlette.routing")
     outer = applications.Starlette(routes=[routing.Mount("/api", app=app())])
@@ -102,7 +102,7 @@ async def test_starlette_mounts_it():
         assert visit.json()["result"]["content"]
 
 
-async def test_middleware_of_starlette_sees_an_answer_to_a_client_that_has_left():
+async def test_starlette_middleware_gets_a_499_response_after_a_disconnect():
     # Without one it raises, and the server logs a traceback for each such client.
     middleware = pytest.importorskip("starlette.middleware.base")
     statuses = []
@@ -120,5 +120,5 @@ async def test_middleware_of_starlette_sees_an_answer_to_a_client_that_has_left(
     made = app(slow, json_only=True, stream_after=0.0)
     visit = posted(call()).begin(middleware.BaseHTTPMiddleware(made, watch))
     await began.wait()
-    await visit.left()
+    await visit.disconnect()
     assert statuses == [499]

@@ -1,4 +1,4 @@
-"""What a client says about itself is kept for its session, so it is bounded."""
+"""Declarations of a client are kept for its session, so their size is bounded."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ import sys
 import pytest
 from by_hand import CAPABILITIES_KEY, Hand, modern, request, server, session
 from hosted import posted
-from wired import Small, raw, served, spoken
+from wired import Small, raw, served, socket_request
 
 import mcpwire
 from mcpwire.errors import InvalidParams, NegotiationError
@@ -29,29 +29,31 @@ def is_refused(answer, words="at most 65536 bytes, got"):
 
 
 @pytest.mark.attack("X02")
-async def test_sixty_large_initializes_leave_nothing():
+async def test_sixty_too_large_initializes_leave_no_memory():
     async with served(Small()) as (url, _):
         attacks = [
             raw(opening(capabilities=each), mcp_protocol_version=None)
             for each in (LARGE, MANY)
         ]
-        await spoken(url, attacks[0])
+        await socket_request(url, attacks[0])
         before = sys.getallocatedblocks()
         for attack in [attacks[0]] * 57 + [attacks[1]] * 3:
-            status, head, body = await spoken(url, attack)
+            status, head, body = await socket_request(url, attack)
             assert (status, b"mcp-session-id" in head) == (200, False)
             assert is_refused(json.loads(body))
         del body
         # One of the three would hold 280,000 blocks.
         assert sys.getallocatedblocks() - before < 100_000
-        status, head, _ = await spoken(url, raw(opening(), mcp_protocol_version=None))
+        status, head, _ = await socket_request(
+            url, raw(opening(), mcp_protocol_version=None)
+        )
         assert (status, b"mcp-session-id" in head) == (200, True)
 
 
 @pytest.mark.attack("X02")
 @pytest.mark.parametrize("member", ["capabilities", "clientInfo"])
 @pytest.mark.parametrize("value", [LARGE, MANY], ids=["large", "many"])
-async def test_a_stream_refuses_it_and_can_be_used_on(member, value):
+async def test_connection_refuses_large_members_and_stays_usable(member, value):
     hand = Hand(server())
     assert is_refused((await hand.ask(opening(**{member: value})))[0])
     assert "result" in (await hand.ask(opening()))[0]
@@ -59,7 +61,7 @@ async def test_a_stream_refuses_it_and_can_be_used_on(member, value):
 
 @pytest.mark.attack("X02")
 @pytest.mark.parametrize("kind", ["server", "gateway"])
-async def test_memory_refuses_it_and_a_gateway_too(kind):
+async def test_in_memory_server_and_gateway_refuse_large_client_info(kind):
     made = mcpwire.Server("s") if kind == "server" else mcpwire.Gateway({})
     client = mcpwire.Client(made, mode="2025-11-25", client_info=large_info())
     with pytest.raises(NegotiationError, match="at most 65536 bytes, got"):
@@ -72,7 +74,7 @@ def large_info():
 
 
 @pytest.mark.attack("X02")
-async def test_a_gateway_opens_no_servers_for_a_request_that_declares_too_much():
+async def test_gateway_opens_no_servers_for_too_large_capabilities():
     message = modern(1, "tools/list", **{CAPABILITIES_KEY: LARGE})
     async with mcpwire.Gateway({}) as gateway:
         made = gateway.asgi(stream_after=30.0)
@@ -81,7 +83,7 @@ async def test_a_gateway_opens_no_servers_for_a_request_that_declares_too_much()
 
 
 @pytest.mark.attack("X02")
-async def test_a_subscription_keeps_no_large_meta():
+async def test_subscription_with_too_large_meta_is_refused():
     server = mcpwire.Server("s")
     server.tool(large_info)
     made = server.asgi(stream_after=30.0)
@@ -101,7 +103,7 @@ async def test_a_subscription_keeps_no_large_meta():
         ({"a": ({},) * 1_000}, False),
     ],
 )
-def test_the_text_counts_and_so_does_each_value(value, is_kept):
+def test_retained_size_counts_the_text_and_each_value(value, is_kept):
     if is_kept:
         check_retained("it", value)
     else:
@@ -110,6 +112,6 @@ def test_the_text_counts_and_so_does_each_value(value, is_kept):
 
 
 @pytest.mark.attack("X02")
-def test_what_is_nested_too_deeply_is_refused_by_words():
+def test_too_deeply_nested_value_is_refused_with_a_clear_message():
     with pytest.raises(InvalidParams, match="it is nested too deeply"):
         check_retained("it", DEEP)

@@ -1,4 +1,4 @@
-"""Requests that end badly leave nothing that waits for the garbage collector."""
+"""Requests that fail leave no objects for the garbage collector."""
 
 import asyncio
 import gc
@@ -7,7 +7,7 @@ import pytest
 from by_hand import notice
 from http_hand import Work, call, in_session, turns
 from turns import until
-from wired import PATIENCE, connected, port_of, raw, rest, served
+from wired import TIMEOUT_S, connected, port_of, raw, rest, served
 
 from mcpwire import Context, Limits, Server
 from mcpwire.server.http.exchange import Exchange
@@ -25,7 +25,7 @@ CHUNKED = raw(b"", content_length=None, transfer_encoding="chunked")
 
 @pytest.fixture(autouse=True)
 def collector():
-    """Have no collector, which on an idle server comes late or never."""
+    """Disable the collector, which runs late or never on an idle server."""
     gc.collect()
     gc.disable()
     EARLIER.extend(found())
@@ -35,7 +35,7 @@ def collector():
 
 
 EARLIER = []
-"""What other tests have left; kept, so that nothing new is taken for it."""
+"""Objects of earlier tests; kept, so that no new object has one of their ids."""
 
 KINDS = Exchange, HttpConnection, HttpRequest, HttpSession, RequestContext
 
@@ -44,7 +44,7 @@ def found():
     return [each for each in gc.get_objects() if type(each) in KINDS]
 
 
-def left(*kinds):
+def remaining(*kinds):
     kinds, earlier = kinds or KINDS[:3], {id(each) for each in EARLIER}
     new = [each for each in found() if id(each) not in earlier]
     return [type(each).__name__ for each in new if type(each) in kinds]
@@ -63,7 +63,7 @@ def left(*kinds):
         (raw(b" ", host="evil.example"), True),
     ],
 )
-async def test_what_is_refused_or_left_is_freed_at_once(data, is_answered):
+async def test_refused_or_aborted_request_is_freed_at_once(data, is_answered):
     server = Server("x", limits=Limits(body=BODY, body_timeout=0.05))
     async with served(server) as (url, _):
         async with connected(port_of(url)) as (reader, writer):
@@ -71,14 +71,14 @@ async def test_what_is_refused_or_left_is_freed_at_once(data, is_answered):
             if is_answered:
                 assert (await rest(reader)).startswith(b"HTTP/1.1 4")
             else:
-                await until(lambda: "HttpRequest" in left() or len(data) < BODY)
+                await until(lambda: "HttpRequest" in remaining() or len(data) < BODY)
                 writer.transport.abort()
-        async with asyncio.timeout(PATIENCE):
-            await until(lambda: not left())
+        async with asyncio.timeout(TIMEOUT_S):
+            await until(lambda: not remaining())
 
 
-def a_call(name, id=1, **fields):
-    """Return a call of a tool with much text, which stands alone."""
+def tool_call(name, id=1, **fields):
+    """Return a stateless call of a tool with a long text."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -90,7 +90,7 @@ def a_call(name, id=1, **fields):
 
 
 @pytest.mark.parametrize("says_something", [False, True])
-async def test_calls_that_nobody_waits_for_are_freed_when_they_end(says_something):
+async def test_calls_of_disconnected_clients_are_freed_when_they_end(says_something):
     server, begun = Server("x"), asyncio.Event()
 
     @server.tool
@@ -104,13 +104,13 @@ async def test_calls_that_nobody_waits_for_are_freed_when_they_end(says_somethin
         for _ in range(3):
             begun.clear()
             async with connected(port_of(url)) as (_reader, writer):
-                writer.write(a_call("wait"))
-                async with asyncio.timeout(PATIENCE):
+                writer.write(tool_call("wait"))
+                async with asyncio.timeout(TIMEOUT_S):
                     await begun.wait()
                 writer.transport.abort()
-        async with asyncio.timeout(PATIENCE):
-            # A clock that was set in a call has its context until it rings.
-            await until(lambda: left().count("Exchange") <= 1)
+        async with asyncio.timeout(TIMEOUT_S):
+            # A timer that was set in a call holds its context until it fires.
+            await until(lambda: remaining().count("Exchange") <= 1)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ async def test_calls_that_nobody_waits_for_are_freed_when_they_end(says_somethin
     [("unknown", b"there is no tool"), ("timed", b"HTTP/1.1 200")],
     ids=["refused", "before its timeout"],
 )
-async def test_a_call_that_was_answered_is_freed_at_once(name, said):
+async def test_answered_call_is_freed_at_once(name, said):
     server = Server("x")
 
     @server.tool(timeout=600.0)
@@ -128,25 +128,25 @@ async def test_a_call_that_was_answered_is_freed_at_once(name, said):
     async with served(server) as (url, _):
         for _ in range(3):
             async with connected(port_of(url)) as (reader, writer):
-                writer.write(a_call(name, connection="close"))
+                writer.write(tool_call(name, connection="close"))
                 assert said in await rest(reader)
-        async with asyncio.timeout(PATIENCE):
-            await until(lambda: not left())
+        async with asyncio.timeout(TIMEOUT_S):
+            await until(lambda: not remaining())
 
 
-async def test_a_call_that_its_client_withdraws_is_freed_when_it_ends():
+async def test_cancelled_call_is_freed_when_it_ends():
     work = Work()
     async with in_session(work) as (_, hand):
         for id in range(3):
             work.began.clear()
             visit = hand.post(call(id, text="x" * BODY))
             await work.began.wait()
-            await hand.tell(notice("notifications/cancelled", requestId=id))
+            await hand.post_accepted(notice("notifications/cancelled", requestId=id))
             await visit.done()
             work.requests.clear()
         await until(lambda: work.outcomes == ["cancelled"] * 3)
         await turns()
-        assert not left(RequestContext)
+        assert not remaining(RequestContext)
 
 
 async def test_sessions_are_freed_when_they_end():
@@ -169,5 +169,5 @@ async def test_sessions_are_freed_when_they_end():
                 ending = raw(b"", **fields).replace(b"POST", b"DELETE", 1)
                 writer.write(ending)
                 assert (await rest(reader)).startswith(b"HTTP/1.1 204")
-        async with asyncio.timeout(PATIENCE):
-            await until(lambda: not left(HttpSession))
+        async with asyncio.timeout(TIMEOUT_S):
+            await until(lambda: not remaining(HttpSession))

@@ -1,4 +1,4 @@
-"""What clients can cause any number of times has a line of the log a second."""
+"""Events that clients can cause at will are logged at most once a second."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ TIMES = 10
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Return a list with the time, which stands still."""
+    """Return a list with the time, which only the test changes."""
     now = [100.0]
     monkeypatch.setattr(LogLimit, "INTERVAL_S", 1.0)
     monkeypatch.setattr(log_limit, "shared", LogLimit(lambda: now[0]))
@@ -68,7 +68,7 @@ def failing():
     return server
 
 
-async def test_a_tool_that_raises_has_a_line_a_second(clock, caplog):
+async def test_raising_tool_is_logged_once_a_second(clock, caplog):
     raised = "the handler of 'tools/call' of '{}' raised"
     async with client_of(failing()) as http:
         for name in ["first", "second"] * TIMES:
@@ -89,7 +89,7 @@ class Verifier:
         raise AuthError("down") if token == "down" else ZeroDivisionError
 
 
-async def test_credentials_have_a_line_of_each_kind_a_second(clock, caplog):
+async def test_failed_verification_is_logged_once_a_second_for_each_kind(clock, caplog):
     auth = ResourceServer(
         URL, authorization_servers=["https://as.example"], verifiers=[Verifier()]
     )
@@ -101,7 +101,7 @@ async def test_credentials_have_a_line_of_each_kind_a_second(clock, caplog):
     assert kinds == ["cannot verify a token now: down", "failed: ZeroDivisionError"]
 
 
-async def test_requests_that_are_refused_have_no_line_or_one(clock, caplog):
+async def test_refused_requests_are_logged_at_most_once(clock, caplog):
     server = failing()
     server.add_tool(lambda: float("nan"), name="nan")
     deep = b"[" * 100_000
@@ -116,7 +116,7 @@ async def test_requests_that_are_refused_have_no_line_or_one(clock, caplog):
             for body in (b"", b"{", b"[]", deep, b"\xff", b'{"jsonrpc": "2.0"}'):
                 await posted(http, body)
     by_logger = Counter(each.name for each in caplog.records)
-    # Its line for each request is the one exception.
+    # Only the access log has a line for each request.
     assert by_logger.pop("mcpwire.access") == TIMES * 11
     del by_logger["httpx"]
     assert by_logger == {"mcpwire": 1}

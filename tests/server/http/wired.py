@@ -13,14 +13,14 @@ from mcpwire.server.http.app import AsgiApp
 from mcpwire.server.http.uvicorn import serve_http
 from mcpwire.versions import REVISIONS
 
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 
 HERE = Path(__file__).parent
 PATHS = [str(HERE), str(HERE.parent)]
 
 
 class Small:
-    """What `serve_http` needs of a server."""
+    """The part of a server that `serve_http` needs."""
 
     auth = None
 
@@ -63,7 +63,7 @@ async def served(server, **options):
     finally:
         getting.cancel()
         task.cancel()
-        await asyncio.wait([task], timeout=PATIENCE)
+        await asyncio.wait([task], timeout=TIMEOUT_S)
 
 
 @contextlib.asynccontextmanager
@@ -77,7 +77,7 @@ async def connected(port, source="127.0.0.1", *, buffer=None):
     await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
     reader, writer = await asyncio.open_connection(sock=sock, limit=65_536)
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             yield reader, writer
     finally:
         writer.close()
@@ -86,14 +86,14 @@ async def connected(port, source="127.0.0.1", *, buffer=None):
 
 
 async def answer(reader):
-    """Return the status and the body of the next answer."""
+    """Return the status and the body of the next response."""
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
     return int(head.split(b" ")[1]), await reader.readexactly(length)
 
 
 async def rest(reader):
-    """Return what comes until the connection ends, however it does."""
+    """Return all bytes until the connection ends, also by a reset."""
     received = b""
     with contextlib.suppress(ConnectionResetError):
         while data := await reader.read(65_536):
@@ -101,8 +101,8 @@ async def rest(reader):
     return received
 
 
-async def spoken(url, data, *, end=False):
-    """Send bytes and return the status and the rest of what comes back."""
+async def socket_request(url, data, *, end=False):
+    """Send bytes; return the status, the head and the body of the response."""
     async with connected(port_of(url)) as (reader, writer):
         writer.write(data)
         if end:

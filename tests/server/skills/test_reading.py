@@ -1,4 +1,4 @@
-"""Skills are read from folders and mappings, and refused for what clients refuse."""
+"""Reading skills from folders and mappings, and refusing invalid skills."""
 
 import json
 import subprocess
@@ -39,7 +39,7 @@ def paths(skills):
     return [[file["uri"] for file in entry["resources"]] for entry in entries(skills)]
 
 
-def test_a_folder_of_skills_is_walked(tmp_path):
+def test_folder_is_searched_for_skills(tmp_path):
     write(
         tmp_path,
         {
@@ -71,14 +71,14 @@ def test_a_folder_may_be_one_skill(tmp_path):
     assert paths(Skills(str(home))) == paths(Skills(home))
 
 
-def test_a_mapping_names_folders_or_files(tmp_path):
+def test_mapping_may_contain_folders_or_files(tmp_path):
     write(tmp_path, {"SKILL.md": document("notes")})
     skills = Skills({"notes": tmp_path, "other": {"SKILL.md": document("other")}})
     assert paths(skills) == [["skill://notes/SKILL.md"], ["skill://other/SKILL.md"]]
 
 
 @pytest.mark.attack("S19")
-def test_links_out_of_a_skill_are_left_out(tmp_path):
+def test_links_that_leave_a_skill_are_skipped(tmp_path):
     write(tmp_path / "elsewhere", {"secret.txt": "secret"})
     home = tmp_path / "notes"
     write(home, {"SKILL.md": document("notes"), "a.txt": "a"})
@@ -109,7 +109,7 @@ HEADS = {
 
 
 @pytest.mark.parametrize("case", HEADS)
-def test_the_head_is_said_as_json(case):
+def test_frontmatter_is_converted_to_json_values(case):
     lines, members = HEADS[case]
     source = {"notes": {"SKILL.md": document("notes", lines)}}
     [entry] = entries(Skills(source))
@@ -180,12 +180,12 @@ def test_a_skill_that_breaks_a_rule_is_not_served(case):
 @pytest.mark.parametrize(
     "name", ["Notes", "no--tes", "-notes", "notes-", "n" * 65, "a b"]
 )
-def test_a_name_has_few_letters(name):
+def test_invalid_skill_name_is_refused(name):
     with pytest.raises(ValueError, match="is not a name of a skill"):
         Skills({name: {"SKILL.md": document(json.dumps(name))}})
 
 
-def test_two_skills_have_two_names():
+def test_duplicate_skill_name_is_refused():
     source = {f"{above}/notes": {"SKILL.md": document("notes")} for above in "ab"}
     with pytest.raises(
         ValueError, match="two skills have one name: 'a/notes', 'b/notes'"
@@ -194,11 +194,11 @@ def test_two_skills_have_two_names():
 
 
 @pytest.mark.parametrize("metadata", ["metadata: {x: 1}", "metadata: text", "other: 1"])
-def test_other_metadata_is_the_authors(metadata):
+def test_other_metadata_is_accepted(metadata):
     assert Skills({"notes": {"SKILL.md": document("notes", metadata)}})
 
 
-def test_no_skill_at_all_is_refused(tmp_path):
+def test_source_without_skills_is_refused(tmp_path):
     with pytest.raises(ValueError, match="found no skill in"):
         Skills(tmp_path)
     with pytest.raises(ValueError, match="found no skill in"):
@@ -217,13 +217,13 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("case", OPTIONS)
-def test_an_option_that_says_nothing_is_refused(case):
+def test_invalid_option_is_refused(case):
     [name] = OPTIONS[case]
     with pytest.raises(ValueError, match=name):
         Skills({"notes": {"SKILL.md": document("notes")}}, **OPTIONS[case])
 
 
-def test_what_is_known_of_one_client_is_kept_by_that_one():
+def test_list_for_a_principal_has_private_cache_scope():
     class RequestInfo:
         principal = object()
 
@@ -234,7 +234,7 @@ def test_what_is_known_of_one_client_is_kept_by_that_one():
     assert skills.list_skills({}, Request())["cacheScope"] == "private"
 
 
-def test_a_missing_package_is_named():
+def test_error_for_missing_yaml_names_the_package():
     code = (
         "import sys; sys.modules['yaml'] = None\n"
         "from mcpwire.server.extensions.skills import Skills\n"

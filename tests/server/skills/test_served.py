@@ -1,4 +1,4 @@
-"""Skills as clients get them: listed, read file by file, folder by folder."""
+"""Skills as clients see them: listed, and read by file and by folder."""
 
 import pytest
 from by_hand import CAPABILITIES_KEY, META, Hand, modern, request
@@ -36,7 +36,7 @@ def skill(name):
 
 
 async def ask(server, method, **params):
-    """Return the answer to one request that stands alone."""
+    """Return the response to one stateless request."""
     hand = Hand(server.dispatcher)
     [answer] = await hand.ask(request(1, method, params, MODERN))
     return answer
@@ -46,7 +46,7 @@ async def result(server, method, **params):
     return (await ask(server, method, **params))["result"]
 
 
-async def test_our_client_loads_what_is_served():
+async def test_client_loads_a_served_skill():
     async with mcpwire.Client(served(), extensions=[SKILLS]) as client:
         [listed] = await client.list_skills()
         loaded = await client.load_skill(listed)
@@ -57,7 +57,7 @@ async def test_our_client_loads_what_is_served():
         assert await client.get_skill(loaded.uri) == listed
 
 
-async def test_the_extension_is_declared_with_folders():
+async def test_extension_is_declared_with_directory_read():
     described = await result(served(), "server/discover")
     capabilities = described["capabilities"]
     assert capabilities["extensions"] == {SKILLS: {"directoryRead": True}}
@@ -96,7 +96,7 @@ async def test_an_entry_names_every_file_once():
     assert listed["cacheScope"] == "public"
 
 
-async def test_one_skill_is_the_entry_of_the_list():
+async def test_skills_get_returns_the_entry_of_the_list():
     server = served(ttl_ms=5_000)
     [entry] = (await result(server, "skills/list"))["skills"]
     got = await result(server, "skills/get", uri=entry["uri"])
@@ -116,14 +116,14 @@ async def test_one_skill_is_the_entry_of_the_list():
         ("resources/directory/read", {"uri": "skill://"}),
     ],
 )
-async def test_a_uri_of_something_else_is_refused(method, params):
+async def test_uri_of_another_kind_or_skill_is_refused(method, params):
     error = (await ask(served(), method, **params))["error"]
     assert error["code"] == -32602
     assert error["data"] == params
 
 
 @pytest.mark.parametrize("method", ["skills/get", "resources/directory/read"])
-async def test_a_uri_is_a_text(method):
+async def test_uri_must_be_a_string(method):
     error = (await ask(served(), method, uri=7))["error"]
     assert error["code"] == -32602
     assert error["message"] == "params.uri must be a string"
@@ -174,13 +174,13 @@ async def test_files_are_read_in_sessions_too():
 @pytest.mark.parametrize(
     "path", ["references/../SKILL.md", "%2e%2e/x", "references", "references/", "NO.md"]
 )
-async def test_what_is_no_file_is_not_found(path):
+async def test_path_that_names_no_file_is_not_found(path):
     answer = await ask(served(), "resources/read", uri=f"{ROOT}/{path}")
     assert answer["error"]["code"] == -32602
     assert answer["error"]["data"] == {"uri": f"{ROOT}/{path}"}
 
 
-async def test_a_folder_holds_its_own_files_and_folders():
+async def test_directory_read_lists_direct_files_and_folders():
     server = served()
     top = await result(server, "resources/directory/read", uri=ROOT)
     assert top["resources"] == [
@@ -205,7 +205,7 @@ async def test_a_folder_holds_its_own_files_and_folders():
 
 
 @pytest.mark.case("F05")
-async def test_skills_and_folders_come_in_pages():
+async def test_skills_and_folders_are_paginated():
     names = ["a", "b", "c"]
     server = served({name: skill(name) for name in names}, page_size=2)
     first = await result(server, "skills/list")
@@ -229,7 +229,7 @@ async def test_skills_and_folders_come_in_pages():
         assert answer["error"]["code"] == -32602
 
 
-async def test_paths_complete():
+async def test_path_argument_is_completed():
     reference = {"type": "ref/resource", "uri": "skill://{path*}"}
     completed = await result(
         served(),
@@ -240,7 +240,7 @@ async def test_paths_complete():
     assert completed["completion"]["values"] == ["pdf-processing/references/FORMS.md"]
 
 
-async def test_uris_may_begin_otherwise_and_lie_deeper():
+async def test_uri_prefix_and_nested_paths_are_supported():
     server = served({"acme corp/notes": skill("notes")}, uri="skill://host/")
     [entry] = (await result(server, "skills/list"))["skills"]
     assert entry["uri"] == "skill://host/acme%20corp/notes/SKILL.md"
@@ -252,5 +252,5 @@ async def test_uris_may_begin_otherwise_and_lie_deeper():
     assert [each["name"] for each in folder["resources"]] == ["SKILL.md"]
 
 
-def test_it_says_what_it_has():
+def test_repr_lists_the_skill_names():
     assert repr(Skills({"b": skill("b"), "a": skill("a")})) == "<Skills a, b>"

@@ -1,4 +1,4 @@
-"""Tasks without a server around them: calls and requests made by hand."""
+"""Tasks without a server: calls and requests are made by hand."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ from mcpwire.server.extensions.tasks import Tasks
 from mcpwire.server.request import RequestContext, RequestInfo, Session
 from mcpwire.versions import find_revision
 
-PATIENCE = 30.0
+MAX_WAIT_S = 30.0
 
 ID = "io.modelcontextprotocol/tasks"
 RELATED = "io.modelcontextprotocol/related-task"
@@ -29,7 +29,7 @@ BOB = Principal(issuer="https://as.example", client_id="c", subject="bob")
 
 @attrs.define
 class TaskTool:
-    """What matters of a tool to tasks."""
+    """The attributes of a tool that tasks use."""
 
     key: str = "slow"
     task: str = "optional"
@@ -43,19 +43,19 @@ class Bed:
     """One `Tasks`, and a client of each dialect.
 
     Attributes:
-        tasks: What is tested.
+        tasks: The tasks under test.
         clock: Its clock.
-        heard: What sessions of its clients were told: (method, params).
+        notifications: Those sent to its clients: (method, params).
     """
 
     def __init__(self, *args, **options):
         self.clock = Clock()
         self.tasks = Tasks(*args, clock=self.clock, **options)
-        self.heard = []
+        self.notifications = []
         self.methods = self.tasks.methods()
 
     def serve(self, server):
-        """Let the tasks be those of a server with these attributes."""
+        """Attach the tasks to a server with these attributes."""
         self.tasks.attach(server)
         self.methods = self.tasks.methods()
 
@@ -65,7 +65,12 @@ class Bed:
         session = None
         scope = {} if address is None else {"client": (address, 50_000)}
         if old:
-            session = Session(NOV, {}, {}, send=lambda *told: self.heard.append(told))
+            session = Session(
+                NOV,
+                {},
+                {},
+                send=lambda *notification: self.notifications.append(notification),
+            )
         return RequestContext(
             1,
             method,
@@ -73,7 +78,7 @@ class Bed:
             NOV if old else JUL,
             session=session,
             client_capabilities={} if old else DECLARED,
-            notify=lambda *told: self.heard.append(told),
+            notify=lambda *notification: self.notifications.append(notification),
             can_log=True,
             ask=ask,
             params=params,
@@ -81,9 +86,9 @@ class Bed:
         )
 
     async def call(self, body=done, *, support="optional", name="slow", **options):
-        """Call a tool; return the answer, or ``None`` where it is no task.
+        """Call a tool; return the response, or ``None`` if it creates no task.
 
-        In the old dialect the call asks for a task, unless `task` is ``None``.
+        In the old dialect the call requests a task, unless `task` is ``None``.
         """
         params = {"name": name}
         task = options.pop("task", {} if options.get("old") else None)
@@ -108,7 +113,7 @@ class Bed:
         """Send a request about tasks; return the result."""
         params = dict(params)
         request = self.request(method, params, **options)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(MAX_WAIT_S):
             return await self.methods[method](params, request)
 
     async def get(self, task_id, **options):
@@ -120,7 +125,7 @@ class Bed:
         request = self.request("subscriptions/listen", {}, who=who)
         forget = self.tasks.watch([task_id], request, lambda *_: changed.set())
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(MAX_WAIT_S):
                 while (task := await self.get(task_id, who=who))[
                     "status"
                 ] not in statuses:
@@ -133,7 +138,7 @@ class Bed:
 
 @asynccontextmanager
 async def bed(*args, **options):
-    """Give a bed and let go of all its tasks at the end."""
+    """Give a bed and close all its tasks at the end."""
     made = Bed(*args, **options)
     try:
         yield made
@@ -142,7 +147,7 @@ async def bed(*args, **options):
 
 
 class Gate:
-    """A handler that a test holds and lets go."""
+    """A handler that waits until a test opens it."""
 
     def __init__(self, result=RESULT):
         self.result = result
@@ -166,5 +171,5 @@ class Gate:
 
 
 async def soon(event):
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(MAX_WAIT_S):
         await event.wait()

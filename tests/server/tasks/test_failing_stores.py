@@ -1,6 +1,6 @@
-"""Tasks whose store fails for a while, as a file does that another process has locked.
+"""Tasks whose store fails for a while, as a file locked by another process does.
 
-The clients are served from memory meanwhile; nothing of that may last.
+The clients are served from memory meanwhile; these copies must not last.
 """
 
 import sqlite3
@@ -12,7 +12,7 @@ from mcpwire.server.extensions.tasks import MemoryTaskStore, SqliteTaskStore
 
 
 class Locked(MemoryTaskStore):
-    """A store that does not write for a while."""
+    """A store whose writes fail while it is locked."""
 
     is_locked = True
 
@@ -22,14 +22,14 @@ class Locked(MemoryTaskStore):
         await super().update(record)
 
 
-async def test_what_could_not_be_written_is_written_when_the_store_is_back():
+async def test_failed_writes_are_repeated_when_the_store_works_again():
     store = Locked()
     async with bed(store, per_principal=2) as tasks:
         ended = [await tasks.begin() for _ in range(2)]
         for task_id in ended:
             await tasks.until(task_id, "completed")
         store.is_locked = False
-        # The store thinks that both are under way, which would be too many.
+        # The store still counts both as running, which would be too many.
         await tasks.end()
         for task_id in ended:
             assert (await store.get(task_id)).status == "completed"
@@ -37,7 +37,7 @@ async def test_what_could_not_be_written_is_written_when_the_store_is_back():
         assert not tasks.tasks._running.keys() & set(ended)
 
 
-async def test_what_never_could_be_written_is_forgotten_with_its_time():
+async def test_unwritten_tasks_are_forgotten_when_they_expire():
     store = Locked()
     async with bed(store, ttl=60) as tasks:
         for _ in range(5):
@@ -48,7 +48,7 @@ async def test_what_never_could_be_written_is_forgotten_with_its_time():
         store.is_locked = False
 
 
-async def test_a_file_that_is_there_is_not_opened_beside_sqlite(tmp_path, monkeypatch):
+async def test_existing_file_is_opened_only_by_sqlite(tmp_path, monkeypatch):
     # Closing any descriptor of a file ends all locks that this process has on it:
     # sqlite.org/howtocorrupt.html, 2.2.
     path = tmp_path / "tasks.sqlite"

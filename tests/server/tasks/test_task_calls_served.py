@@ -42,7 +42,7 @@ async def test_a_call_is_answered_with_a_flat_task():
 
 @pytest.mark.rule("T11-05", "T11-06", "T11-07")
 @pytest.mark.case("F14")
-async def test_a_call_of_2025_11_25_is_answered_with_a_task_inside():
+async def test_call_of_2025_11_25_is_answered_with_a_nested_task():
     async with bed(ttl=None) as tasks:
         gate = Gate()
         answer = await tasks.call(gate, old=True)
@@ -71,13 +71,13 @@ async def test_a_call_of_2025_11_25_is_answered_with_a_task_inside():
         (60, {"ttl": 0}, 1_000),
     ],
 )
-async def test_a_client_may_ask_for_less_time_and_is_told_what_it_got(own, task, kept):
+async def test_client_may_shorten_the_ttl_and_gets_the_actual_one(own, task, kept):
     async with bed(ttl=own) as tasks:
         answer = await tasks.call(old=True, task=task)
         assert answer["task"]["ttl"] == kept
 
 
-async def test_a_call_that_asks_for_its_task_in_a_wrong_way_is_refused():
+async def test_call_with_an_invalid_task_param_is_refused():
     async with bed() as tasks:
         with pytest.raises(InvalidParams, match=r"params\.task must be an object"):
             await tasks.call(old=True, task=5)
@@ -85,7 +85,7 @@ async def test_a_call_that_asks_for_its_task_in_a_wrong_way_is_refused():
 
 @pytest.mark.rule("TX-02", "TX-21")
 @pytest.mark.parametrize("options", [{"support": "forbidden"}, {"old": True}])
-async def test_other_calls_are_run_as_usual(options):
+async def test_calls_that_create_no_task_run_as_usual(options):
     async with bed() as tasks:
         assert await tasks.call(task=None, **options) is None
 
@@ -94,14 +94,14 @@ async def test_other_calls_are_run_as_usual(options):
 @pytest.mark.parametrize(
     "options", [{"support": "required", "task": None}, {"support": "forbidden"}]
 )
-async def test_calls_that_do_not_fit_their_tool_are_refused(options):
+async def test_calls_against_the_task_support_of_the_tool_are_refused(options):
     async with bed() as tasks:
         with pytest.raises(MethodNotFound):
             await tasks.call(old=True, **options)
 
 
 @pytest.mark.rule("TX-04")
-async def test_a_tool_that_needs_a_task_names_the_extension(monkeypatch):
+async def test_error_of_a_tool_that_needs_a_task_names_the_extension(monkeypatch):
     monkeypatch.setitem(DECLARED, "extensions", {})
     async with bed() as tasks:
         with pytest.raises(MissingCapability) as caught:
@@ -114,7 +114,7 @@ async def test_a_tool_that_needs_a_task_names_the_extension(monkeypatch):
 
 @pytest.mark.rule("TX-09")
 @pytest.mark.case("F17")
-async def test_a_result_stands_in_its_task():
+async def test_completed_task_holds_its_result():
     async with bed() as tasks:
         gate = Gate()
         task_id = await tasks.begin(gate)
@@ -137,7 +137,7 @@ async def fails_by_itself(_):
 @pytest.mark.parametrize("body", [fails, fails_by_itself])
 @pytest.mark.rule("TX-10", "T11-16")
 @pytest.mark.case("F14")
-async def test_a_tool_that_fails_completes_here_and_fails_there(body):
+async def test_failing_tool_completes_its_task_but_fails_in_2025_11_25(body):
     async with bed() as tasks:
         task_id = await tasks.begin(body)
         task = await tasks.until(task_id, "completed")
@@ -149,7 +149,7 @@ async def test_a_tool_that_fails_completes_here_and_fails_there(body):
 
 
 @pytest.mark.rule("TX-10", "T11-09")
-async def test_an_error_stands_in_its_task():
+async def test_failed_task_holds_its_error():
     async def body(_):
         raise RPCError("no luck", code=-7, data={"why": 1})
 
@@ -164,7 +164,7 @@ async def test_an_error_stands_in_its_task():
         assert (caught.value.code, caught.value.data) == (-7, {"why": 1})
 
 
-async def test_an_unforeseen_exception_stays_in_the_log(caplog):
+async def test_unexpected_exception_is_logged_and_not_sent(caplog):
     async def body(_):
         raise ZeroDivisionError("the password is swordfish")
 
@@ -176,7 +176,7 @@ async def test_an_unforeseen_exception_stays_in_the_log(caplog):
     assert "swordfish" in caplog.text
 
 
-async def test_a_handler_that_wants_another_round_fails_its_task(caplog):
+async def test_input_required_result_of_a_handler_fails_its_task(caplog):
     async def body(_):
         return {"resultType": "input_required", "inputRequests": {}}
 
@@ -191,7 +191,7 @@ async def test_a_handler_that_wants_another_round_fails_its_task(caplog):
 
 @pytest.mark.rule("T11-09", "T11-10")
 @pytest.mark.case("F14")
-async def test_who_asks_for_a_result_waits_for_it():
+async def test_tasks_result_waits_for_the_result():
     async with bed() as tasks:
         gate = Gate({**RESULT, "_meta": {"a": 1}})
         task_id = await tasks.begin(gate, old=True)
@@ -203,13 +203,13 @@ async def test_who_asks_for_a_result_waits_for_it():
         gate.opened.set()
         expected = {**RESULT, "_meta": {"a": 1, RELATED: {"taskId": task_id}}}
         assert await waiting == expected
-        # And whoever asks again gets the same.
+        # A second request gets the same.
         assert (
             await tasks.ask("tasks/result", {"taskId": task_id}, old=True) == expected
         )
 
 
-# What a handler tells meanwhile...
+# Notifications of running tasks...
 
 
 @pytest.mark.rule("TX-19")
@@ -220,21 +220,23 @@ async def test_the_extension_sends_neither_progress_nor_messages():
             gate, progressToken="p", **{"io.modelcontextprotocol/logLevel": "debug"}
         )
         await soon(gate.entered)
-        listened = []
+        watched = []
         request = tasks.request("subscriptions/listen", {})
-        tasks.tasks.watch([task_id], request, lambda *told: listened.append(told))
+        tasks.tasks.watch(
+            [task_id], request, lambda *notification: watched.append(notification)
+        )
         gate.request.progress(1, message="half of it")
         gate.request.progress(2)
         gate.request.log("error", "hear me")
-        assert (tasks.heard, listened) == ([], [])
-        # But where the work is can be looked up.
+        assert (tasks.notifications, watched) == ([], [])
+        # But the status message of the task shows the progress.
         assert (await tasks.get(task_id))["statusMessage"] == "half of it"
         gate.opened.set()
         assert "statusMessage" not in await tasks.until(task_id, "completed")
 
 
 @pytest.mark.rule("T11-10")
-async def test_a_session_hears_what_belongs_to_its_task():
+async def test_session_gets_progress_and_status_notifications_of_its_task():
     async with bed() as tasks:
         gate = Gate()
         task_id = await tasks.begin(gate, old=True, progressToken="p")
@@ -246,7 +248,7 @@ async def test_a_session_hears_what_belongs_to_its_task():
         gate.opened.set()
         await tasks.until(task_id, "completed")
         meta = {"_meta": {RELATED: {"taskId": task_id}}}
-        (progress, status) = tasks.heard
+        (progress, status) = tasks.notifications
         assert progress == (
             "notifications/progress",
             {"progressToken": "p", "progress": 1, **meta},
@@ -255,7 +257,7 @@ async def test_a_session_hears_what_belongs_to_its_task():
         assert status == ("notifications/tasks/status", {**task, **meta})
 
 
-async def test_what_a_handler_says_after_its_end_is_not_heard():
+async def test_progress_after_the_end_of_a_task_is_ignored():
     async with bed() as tasks:
         gate = Gate()
         task_id = await tasks.begin(gate, progressToken="p")
@@ -265,11 +267,11 @@ async def test_what_a_handler_says_after_its_end_is_not_heard():
         assert await tasks.get(task_id) == before
 
 
-# What the extension says of itself...
+# The declaration of the extension...
 
 
 @pytest.mark.rule("TX-01", "T11-01")
-def test_it_declares_itself_in_both_dialects():
+def test_extension_declares_itself_in_both_dialects():
     tasks = Tasks()
     assert (tasks.id, tasks.settings) == (ID, {})
     assert tasks.legacy_capabilities == {
@@ -282,7 +284,7 @@ def test_it_declares_itself_in_both_dialects():
     "options",
     [{"ttl": 0}, {"poll_interval": -1}, {"max_tasks": 0}, {"per_principal": True}],
 )
-def test_numbers_that_mean_nothing_are_refused(options):
+def test_invalid_numeric_options_are_refused(options):
     with pytest.raises(ValueError, match="must be"):
         Tasks(**options)
 
@@ -296,7 +298,7 @@ async def test_ids_are_unguessable_and_fit_a_header():
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{32}", task_id) for task_id in ids)
 
 
-async def test_a_store_that_fails_at_the_end_does_not_lose_the_result(caplog):
+async def test_store_failure_at_the_end_does_not_lose_the_result(caplog):
     async with bed() as tasks:
         gate = Gate()
         task_id = await tasks.begin(gate)
@@ -311,7 +313,7 @@ async def test_a_store_that_fails_at_the_end_does_not_lose_the_result(caplog):
     assert "disk full" in caplog.text
 
 
-async def test_a_store_that_cannot_be_opened_is_tried_again(caplog):
+async def test_opening_the_store_is_retried_after_a_failure(caplog):
     caplog.set_level(logging.CRITICAL)
     tasks = Bed()
     opened = []
@@ -330,25 +332,25 @@ async def test_a_store_that_cannot_be_opened_is_tried_again(caplog):
     await tasks.tasks.aclose()
 
 
-async def test_who_goes_away_while_the_store_opens_leaves_it_to_the_others():
+async def test_cancelling_one_waiter_does_not_cancel_opening_the_store():
     async with bed() as tasks:
-        store, opening, go = tasks.tasks._store, asyncio.Event(), asyncio.Event()
+        store, opening, release = tasks.tasks._store, asyncio.Event(), asyncio.Event()
 
         async def slow(_):
             opening.set()
-            await soon(go)
+            await soon(release)
 
         store.open = slow
         leaving, staying = (asyncio.ensure_future(tasks.call()) for _ in range(2))
         await soon(opening)
         leaving.cancel()
         await asyncio.wait({leaving})
-        go.set()
+        release.set()
         assert (await staying)["status"] == "working"
         assert leaving.cancelled()
 
 
-async def test_a_call_that_is_withdrawn_before_its_answer_leaves_no_task():
+async def test_call_cancelled_before_its_response_leaves_no_task():
     async with bed() as tasks:
         store = tasks.tasks._store
         create, entered = store.create, asyncio.Event()

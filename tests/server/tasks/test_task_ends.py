@@ -15,7 +15,7 @@ async def cancel(tasks, task_id, **options):
 
 @pytest.mark.rule("TX-15")
 @pytest.mark.case("F17")
-async def test_a_task_that_is_cancelled_really_stops():
+async def test_cancelling_a_task_stops_its_handler():
     async with bed() as tasks:
         gate = Gate()
         task_id = await tasks.begin(gate)
@@ -29,7 +29,7 @@ async def test_a_task_that_is_cancelled_really_stops():
 
 @pytest.mark.rule("T11-13")
 @pytest.mark.case("F14")
-async def test_in_2025_11_25_the_answer_shows_the_cancelled_task():
+async def test_cancel_response_of_2025_11_25_holds_the_cancelled_task():
     async with bed() as tasks:
         task_id = await tasks.begin(Gate(), old=True)
         task = await cancel(tasks, task_id, old=True)
@@ -41,7 +41,7 @@ async def test_in_2025_11_25_the_answer_shows_the_cancelled_task():
 
 @pytest.mark.rule("T11-13", "TX-15")
 @pytest.mark.case("F14")
-async def test_cancelling_what_has_ended_is_an_error_there_and_nothing_here():
+async def test_cancelling_an_ended_task_is_an_error_only_in_2025_11_25():
     async with bed() as tasks:
         task_id = await tasks.begin()
         before = await tasks.until(task_id, "completed")
@@ -52,7 +52,7 @@ async def test_cancelling_what_has_ended_is_an_error_there_and_nothing_here():
 
 
 @pytest.mark.rule("T11-06")
-async def test_a_result_that_comes_after_the_end_changes_nothing():
+async def test_result_after_a_cancellation_is_ignored():
     async with bed() as tasks:
         entered, ended = asyncio.Event(), asyncio.Event()
 
@@ -73,11 +73,11 @@ async def test_a_result_that_comes_after_the_end_changes_nothing():
         assert (task["status"], "result" in task) == ("cancelled", False)
 
 
-async def test_a_body_is_called_though_its_task_is_cancelled_at_once():
+async def test_handler_is_called_even_if_its_task_is_cancelled_at_once():
     async with bed() as tasks:
         gate = Gate()
         task_id = await tasks.begin(gate)
-        # It had no turn of the loop yet; what was made for it has to be closed.
+        # It has not run yet; the coroutine made for it has to be closed.
         await cancel(tasks, task_id)
         await soon(gate.ended)
         assert gate.was_cancelled
@@ -89,7 +89,7 @@ async def test_a_body_is_called_though_its_task_is_cancelled_at_once():
 @pytest.mark.case("F17")
 @pytest.mark.rule("TX-17", "T11-14")
 @pytest.mark.parametrize("old", [False, True])
-async def test_a_task_whose_time_is_over_is_not_there_any_more(old):
+async def test_expired_task_is_unknown_and_removed(old):
     async with bed(ttl=60) as tasks:
         task_id = await tasks.end()
         tasks.clock.now += 59.9
@@ -97,12 +97,12 @@ async def test_a_task_whose_time_is_over_is_not_there_any_more(old):
         tasks.clock.now += 0.1
         with pytest.raises(InvalidParams, match="there is no such task"):
             await tasks.get(task_id, old=old)
-        # It takes no room either: the next task finds none but itself.
+        # It takes no room either: the next task is the only record.
         await tasks.begin()
         assert len(tasks.tasks._store._records) == 1
 
 
-async def test_a_handler_is_stopped_when_its_task_is_not_kept_any_more():
+async def test_handler_is_cancelled_when_its_task_expires():
     async with bed(ttl=0.01) as tasks:
         gate = Gate()
         task_id = await tasks.begin(gate)
@@ -115,21 +115,21 @@ async def test_a_handler_is_stopped_when_its_task_is_not_kept_any_more():
 # Room...
 
 
-# The server's end...
+# Stopping the server...
 
 
-async def test_tasks_under_way_end_with_their_server():
+async def test_running_tasks_fail_when_the_server_stops():
     tasks = Bed()
     gate = Gate()
     task_id = await tasks.begin(gate, old=True)
-    asking = asyncio.ensure_future(
+    waiting = asyncio.ensure_future(
         tasks.ask("tasks/result", {"taskId": task_id}, old=True)
     )
     await soon(gate.entered)
     await tasks.tasks.aclose()
     assert gate.was_cancelled
     with pytest.raises(Exception, match="the server stopped before the task ended"):
-        await asking
+        await waiting
     # And it can be used again.
     task = await tasks.get(task_id)
     assert task["statusMessage"] == "the server stopped before the task ended"
@@ -138,7 +138,7 @@ async def test_tasks_under_way_end_with_their_server():
     await tasks.tasks.aclose()
 
 
-async def test_a_handler_that_does_not_stop_does_not_hold_up_the_end(
+async def test_handler_that_ignores_cancellation_does_not_delay_closing(
     monkeypatch, caplog
 ):
     monkeypatch.setattr(extension, "CLOSE_GRACE_S", 0.01)
@@ -165,7 +165,7 @@ async def test_a_handler_that_does_not_stop_does_not_hold_up_the_end(
     await asyncio.wait({job})
 
 
-async def test_a_store_that_never_opens_does_not_hold_up_the_end():
+async def test_store_that_never_opens_does_not_delay_closing():
     tasks = Bed()
     opening = asyncio.Event()
 
@@ -181,7 +181,7 @@ async def test_a_store_that_never_opens_does_not_hold_up_the_end():
         await calling
 
 
-async def test_a_loop_that_ends_takes_its_tasks_along():
+async def test_running_tasks_fail_when_the_event_loop_ends():
     tasks = Bed()
     gate = Gate()
     task_id = await tasks.begin(gate)

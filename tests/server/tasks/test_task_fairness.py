@@ -1,4 +1,4 @@
-"""Tasks divided by client: those of a stranger leave room for those of others."""
+"""Fair shares of tasks by client: no client takes the room of the others."""
 
 import pytest
 from taskbed import ALICE, BOB, Gate, bed, soon
@@ -28,7 +28,7 @@ def refused():
 @pytest.mark.parametrize(
     ("greedy", "honest"), [(GREEDY, HONEST), ({"who": ALICE}, {"who": BOB})]
 )
-async def test_the_oldest_running_task_of_the_greediest_ends_for_a_client_with_fewer(
+async def test_oldest_running_tasks_end_for_a_client_with_fewer_tasks(
     store, greedy, honest
 ):
     async with bed(store, max_tasks=4) as tasks:
@@ -37,27 +37,29 @@ async def test_the_oldest_running_task_of_the_greediest_ends_for_a_client_with_f
             tasks.clock.now += 1
             ids.append(await tasks.begin(gate, **greedy))
             await soon(gate.entered)
-        heard = []
+        notifications = []
         request = tasks.request("subscriptions/listen", {}, **greedy)
-        tasks.tasks.watch(ids, request, lambda _, params: heard.append(params))
-        mine = [await tasks.begin(Gate(), **honest) for _ in range(2)]
+        tasks.tasks.watch(ids, request, lambda _, params: notifications.append(params))
+        own = [await tasks.begin(Gate(), **honest) for _ in range(2)]
         message = "the task gave way to one of a client with fewer tasks"
-        told = [(each["taskId"], each["status"], each["error"]) for each in heard]
+        statuses = [
+            (each["taskId"], each["status"], each["error"]) for each in notifications
+        ]
         error = {"code": -32603, "message": message}
-        assert told == [(task_id, "failed", error) for task_id in ids[:2]]
+        assert statuses == [(task_id, "failed", error) for task_id in ids[:2]]
         for gate in gates[:2]:
             await soon(gate.ended)
         assert [gate.was_cancelled for gate in gates] == [True, True, False, False]
-        # Each has two: nobody ends for a third.
+        # Each client has two: no task ends for a third.
         for client in (greedy, honest):
             with refused():
                 await tasks.begin(Gate(), **client)
-        left = [(task_id, greedy) for task_id in ids[2:]]
-        for task_id, client in left + [(task_id, honest) for task_id in mine]:
+        remaining = [(task_id, greedy) for task_id in ids[2:]]
+        for task_id, client in remaining + [(task_id, honest) for task_id in own]:
             assert (await tasks.get(task_id, **client))["status"] == "working"
 
 
-async def test_finished_tasks_within_the_own_share_stay():
+async def test_finished_tasks_within_the_share_of_their_client_stay():
     async with bed(max_tasks=4) as tasks:
         kept = await tasks.end(**HONEST)
         for _ in range(6):
@@ -66,7 +68,7 @@ async def test_finished_tasks_within_the_own_share_stay():
         assert (await tasks.get(last, **GREEDY))["status"] == "completed"
 
 
-async def test_tasks_under_way_are_counted_by_address():
+async def test_running_tasks_are_counted_by_address():
     async with bed(per_principal=1) as tasks:
         await tasks.begin(Gate(), **GREEDY)
         with refused():
@@ -75,7 +77,7 @@ async def test_tasks_under_way_are_counted_by_address():
 
 
 @pytest.mark.attack("X01")
-async def test_a_task_of_nobody_is_reached_from_another_address_and_others_are_not():
+async def test_task_belongs_to_its_principal_and_not_to_its_address():
     async with bed() as tasks:
         anonymous = await tasks.begin(Gate(), **GREEDY)
         known = await tasks.begin(Gate(), who=ALICE, **GREEDY)
@@ -87,7 +89,7 @@ async def test_a_task_of_nobody_is_reached_from_another_address_and_others_are_n
 
 
 class FullStore(MemoryTaskStore):
-    """Has room for one task and names it again and again."""
+    """Has room for one task and always names it as the one to end."""
 
     named = None
     takes_updates = True
@@ -105,7 +107,7 @@ class FullStore(MemoryTaskStore):
 
 
 @pytest.mark.parametrize("takes_updates", [True, False])
-async def test_a_store_that_finds_no_room_after_all_refuses_the_task(takes_updates):
+async def test_task_is_refused_when_ending_another_makes_no_room(takes_updates):
     store = FullStore()
     store.takes_updates = takes_updates
     async with bed(store) as tasks:

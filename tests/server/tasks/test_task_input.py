@@ -1,4 +1,4 @@
-"""What a task asks its client, in both dialects."""
+"""Requests of a task to its client, in both dialects."""
 
 import asyncio
 
@@ -24,11 +24,11 @@ async def greet(request):
 
 
 async def greet_both(request):
-    async def one():
+    async def ask_name():
         answer = await request.ask("elicitation/create", FORM)
         return answer["content"]["name"]
 
-    return text(*await asyncio.gather(one(), one()))
+    return text(*await asyncio.gather(ask_name(), ask_name()))
 
 
 def accept(name):
@@ -42,7 +42,7 @@ async def update(tasks, task_id, answers, **options):
 
 @pytest.mark.rule("TX-09", "TX-14", "TX-15")
 @pytest.mark.case("F17")
-async def test_answers_may_come_one_by_one():
+async def test_input_responses_may_come_one_by_one():
     async with bed() as tasks:
         task_id = await tasks.begin(greet_both)
         task = await tasks.until(task_id, "input_required")
@@ -53,7 +53,7 @@ async def test_answers_may_come_one_by_one():
             "input_required",
             [first],
         )
-        # A key that has its answer, and one that nobody asked: both are passed over.
+        # A key that is already answered, and an unknown key: both are ignored.
         await update(tasks, task_id, {second: accept("Eve"), "other": accept("Eve")})
         await update(tasks, task_id, {first: accept("Alice")})
         task = await tasks.until(task_id, "completed")
@@ -61,14 +61,14 @@ async def test_answers_may_come_one_by_one():
 
 
 @pytest.mark.rule("TX-15")
-async def test_answers_that_nobody_waits_for_are_acknowledged():
+async def test_input_responses_for_an_ended_task_are_acknowledged():
     async with bed() as tasks:
         task_id = await tasks.end()
         assert await update(tasks, task_id, {"elicitation-1": ACCEPT}) == {}
 
 
 @pytest.mark.parametrize("answers", [None, [], {"elicitation-1": 12345}])
-async def test_what_is_no_answer_is_refused_and_the_question_stays(answers):
+async def test_invalid_input_responses_are_refused_and_the_request_stays(answers):
     async with bed() as tasks:
         task_id = await tasks.begin(greet)
         before = await tasks.until(task_id, "input_required")
@@ -78,7 +78,7 @@ async def test_what_is_no_answer_is_refused_and_the_question_stays(answers):
 
 
 @pytest.mark.rule("TX-14")
-async def test_a_second_question_has_a_key_of_its_own():
+async def test_second_input_request_has_a_new_key():
     async def body(request):
         first = await request.ask("elicitation/create", FORM)
         second = await request.ask("elicitation/create", FORM)
@@ -99,59 +99,59 @@ async def test_a_second_question_has_a_key_of_its_own():
         )
 
 
-async def test_a_question_that_a_handler_gives_up_is_asked_no_more():
-    gave_up = asyncio.Event()
+async def test_input_request_cancelled_by_its_handler_is_removed():
+    cancelled = asyncio.Event()
 
     async def body(request):
-        asking = asyncio.ensure_future(request.ask("elicitation/create", FORM))
-        await soon(asked)
-        asking.cancel()
-        await asyncio.wait({asking})
-        gave_up.set()
+        pending = asyncio.ensure_future(request.ask("elicitation/create", FORM))
+        await soon(requested)
+        pending.cancel()
+        await asyncio.wait({pending})
+        cancelled.set()
         await asyncio.Event().wait()
 
     async with bed() as tasks:
-        asked = asyncio.Event()
+        requested = asyncio.Event()
         task_id = await tasks.begin(body)
         await tasks.until(task_id, "input_required")
-        asked.set()
-        await soon(gave_up)
+        requested.set()
+        await soon(cancelled)
         task = await tasks.get(task_id)
         assert (task["status"], "inputRequests" in task) == ("working", False)
 
 
-async def test_an_answer_that_crosses_with_giving_up_is_passed_over():
+async def test_response_that_crosses_a_cancelled_input_request_is_ignored():
     async def body(request):
-        nonlocal asking
-        asking = asyncio.ensure_future(request.ask("elicitation/create", FORM))
-        await asyncio.wait({asking})
+        nonlocal pending
+        pending = asyncio.ensure_future(request.ask("elicitation/create", FORM))
+        await asyncio.wait({pending})
         return text("given up")
 
     async with bed() as tasks:
-        asking = None
+        pending = None
         task_id = await tasks.begin(body)
         await tasks.until(task_id, "input_required")
-        asking.cancel()
+        pending.cancel()
         await update(tasks, task_id, {"elicitation-1": ACCEPT})
         assert (await tasks.until(task_id, "completed"))["result"] == text("given up")
 
 
-async def test_a_question_that_nobody_waits_for_ends_with_its_task():
-    left = []
+async def test_pending_input_request_is_cancelled_when_its_task_ends():
+    pending = []
 
     async def body(request):
-        left.append(asyncio.ensure_future(request.ask("elicitation/create", FORM)))
-        await asyncio.sleep(0)  # one turn of the loop: it asks
+        pending.append(asyncio.ensure_future(request.ask("elicitation/create", FORM)))
+        await asyncio.sleep(0)  # one turn of the loop: it sends its request
         return text("done")
 
     async with bed() as tasks:
         task = await tasks.get(await tasks.end(body))
         assert "inputRequests" not in task
-        await asyncio.wait(left)
-        assert left[0].cancelled()
+        await asyncio.wait(pending)
+        assert pending[0].cancelled()
 
 
-async def test_a_task_asks_nothing_that_servers_do_not_ask(caplog):
+async def test_task_cannot_request_ping_from_its_client(caplog):
     async def body(request):
         with pytest.raises(LocalProtocolError, match="no task can ask 'ping'"):
             await request.ask("ping", {})
@@ -162,7 +162,7 @@ async def test_a_task_asks_nothing_that_servers_do_not_ask(caplog):
         assert (await tasks.until(task_id, "completed"))["result"] == text("ok")
 
 
-# 2025-11-25: by a request of its own, while somebody waits for the result...
+# 2025-11-25: by a separate request, while a client waits for the result...
 
 
 class Client:
@@ -170,12 +170,12 @@ class Client:
 
     def __init__(self, *answers):
         self.answers = list(answers)
-        self.asked = []
-        self.was_asked = asyncio.Event()
+        self.requests = []
+        self.was_called = asyncio.Event()
 
     async def __call__(self, method, params):
-        self.asked.append((method, params))
-        self.was_asked.set()
+        self.requests.append((method, params))
+        self.was_called.set()
         answer = self.answers.pop(0)
         if isinstance(answer, asyncio.Event):
             await soon(answer)
@@ -192,7 +192,7 @@ def result_of(tasks, task_id, client=None, **options):
 
 @pytest.mark.rule("T11-09", "T11-10")
 @pytest.mark.case("F14")
-async def test_who_waits_for_the_result_is_asked():
+async def test_client_that_waits_for_the_result_gets_the_request():
     async with bed() as tasks:
         client = Client(ACCEPT)
         task_id = await tasks.begin(greet, old=True)
@@ -203,10 +203,10 @@ async def test_who_waits_for_the_result_is_asked():
             **text("hello", "Alice"),
             **meta,
         }
-        assert client.asked == [("elicitation/create", {**FORM, **meta})]
+        assert client.requests == [("elicitation/create", {**FORM, **meta})]
 
 
-async def test_a_question_goes_to_one_of_those_who_wait():
+async def test_each_request_goes_to_one_of_the_waiting_clients():
     async with bed() as tasks:
         client = Client(accept("Alice"), accept("Bob"))
         task_id = await tasks.begin(greet_both, old=True)
@@ -215,32 +215,32 @@ async def test_a_question_goes_to_one_of_those_who_wait():
         )
         assert first == second
         assert first["content"] == text("Alice", "Bob")["content"]
-        assert len(client.asked) == 2
+        assert len(client.requests) == 2
 
 
 @pytest.mark.parametrize("how", ["cancelled", "lost"])
-async def test_a_question_passes_on_when_who_was_asked_goes_away(how):
+async def test_request_goes_to_another_waiter_when_the_first_leaves(how):
     async with bed() as tasks:
         task_id = await tasks.begin(greet, old=True)
-        never, go = asyncio.Event(), asyncio.Event()
+        never, release = asyncio.Event(), asyncio.Event()
         leaving = Client(never)
 
-        async def lose(method, params):
+        async def lose_connection(method, params):
             await leaving(method, params) if how == "cancelled" else None
-            leaving.was_asked.set()
-            await soon(go)
+            leaving.was_called.set()
+            await soon(release)
             raise ConnectionClosed("gone", target="test")
 
-        asked = asyncio.ensure_future(result_of(tasks, task_id, lose))
-        await soon(leaving.was_asked)
+        first = asyncio.ensure_future(result_of(tasks, task_id, lose_connection))
+        await soon(leaving.was_called)
         staying = Client(ACCEPT)
         waiting = asyncio.ensure_future(result_of(tasks, task_id, staying))
-        await asyncio.sleep(0)  # one turn of the loop: it finds nothing to ask yet
+        await asyncio.sleep(0)  # one turn of the loop: it finds no request yet
         if how == "cancelled":
-            asked.cancel()
-        go.set()
+            first.cancel()
+        release.set()
         with pytest.raises((asyncio.CancelledError, ConnectionClosed)):
-            await asked
+            await first
         assert (await waiting)["content"] == text("hello", "Alice")["content"]
 
 
@@ -252,7 +252,7 @@ async def test_a_question_passes_on_when_who_was_asked_goes_away(how):
     ],
     ids=["refused", "in time"],
 )
-async def test_a_refusal_is_for_the_handler(error):
+async def test_error_of_the_client_is_raised_in_the_handler(error):
     async def body(request):
         with pytest.raises(type(error)):
             await request.ask("elicitation/create", FORM)
@@ -264,7 +264,7 @@ async def test_a_refusal_is_for_the_handler(error):
         assert result["content"] == text("never mind")["content"]
 
 
-async def test_who_cannot_be_asked_waits_for_others_to_answer():
+async def test_waiter_without_requests_gets_the_result_after_others_answer():
     async with bed() as tasks:
         task_id = await tasks.begin(greet, old=True)
         waiting = asyncio.ensure_future(result_of(tasks, task_id))
@@ -274,12 +274,12 @@ async def test_who_cannot_be_asked_waits_for_others_to_answer():
 
 
 @pytest.mark.rule("T11-13")
-async def test_a_task_cancelled_while_it_asks_asks_no_more():
+async def test_waiter_gets_an_error_when_the_asking_task_is_cancelled():
     async with bed() as tasks:
         client = Client(asyncio.Event())
         task_id = await tasks.begin(greet, old=True)
         waiting = asyncio.ensure_future(result_of(tasks, task_id, client))
-        await soon(client.was_asked)
+        await soon(client.was_called)
         await tasks.ask("tasks/cancel", {"taskId": task_id}, old=True)
         with pytest.raises(InvalidParams, match="was cancelled and has no result"):
             await waiting

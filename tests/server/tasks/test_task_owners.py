@@ -1,4 +1,4 @@
-"""Whose a task is, who may list tasks, and who hears of them."""
+"""Owners of tasks: access, lists and notifications."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ from mcpwire.server.lifespan import Lifespan
 
 
 def server(**attributes):
-    """Return what matters of a server to its tasks."""
+    """Return the attributes of a server that its tasks use."""
     return SimpleNamespace(lifespan=Lifespan(), auth=object(), **attributes)
 
 
@@ -19,7 +19,7 @@ def server(**attributes):
 @pytest.mark.case("F17")
 @pytest.mark.parametrize("old", [False, True])
 @pytest.mark.parametrize("who", [BOB, None])
-async def test_a_task_of_another_is_not_there(who, old):
+async def test_task_of_another_principal_is_unknown(who, old):
     methods = ["tasks/get", "tasks/cancel"]
     methods += ["tasks/result"] if old else ["tasks/update"]
     async with bed() as tasks:
@@ -31,12 +31,12 @@ async def test_a_task_of_another_is_not_there(who, old):
                 with pytest.raises(InvalidParams) as caught:
                     await tasks.ask(method, params, old=old, who=who)
                 refusals.append((caught.value.message, caught.value.data))
-            # Not even the refusal tells that there is one.
+            # The refusal does not reveal that the task exists.
             assert refusals == [("there is no such task", None)] * 2
         assert (await tasks.get(task_id, who=ALICE))["status"] == "working"
 
 
-async def test_a_task_that_is_not_named_is_refused():
+async def test_request_without_a_task_id_is_refused():
     async with bed() as tasks:
         with pytest.raises(InvalidParams, match=r"params\.taskId must be a string"):
             await tasks.ask("tasks/get")
@@ -70,7 +70,7 @@ async def test_a_principal_lists_its_own_tasks():
 
 
 @pytest.mark.rule("T11-12", "T11-14")
-async def test_a_long_list_has_pages():
+async def test_long_list_is_paginated():
     async with bed(per_principal=1_000) as tasks:
         tasks.serve(server())
         made = set()
@@ -87,7 +87,7 @@ async def test_a_long_list_has_pages():
 
 
 @pytest.mark.rule("T11-15")
-async def test_who_is_not_known_lists_nothing():
+async def test_anonymous_client_cannot_list_tasks():
     async with bed() as tasks:
         assert "tasks/list" not in tasks.methods
         assert "list" not in tasks.tasks.legacy_capabilities["tasks"]
@@ -96,45 +96,45 @@ async def test_who_is_not_known_lists_nothing():
             await tasks.ask("tasks/list", old=True)
 
 
-# Who hears of a task...
+# Notifications about tasks...
 
 
 class Listener:
-    """Hears of tasks by `subscriptions/listen`."""
+    """Receives notifications about tasks by `subscriptions/listen`."""
 
     def __init__(self, tasks, *ids, who=None):
         request = tasks.request("subscriptions/listen", {}, who=who)
-        self.told = []
+        self.notifications = []
         self.ids = tasks.tasks.watchable_ids(ids, request)
         self.forget = tasks.tasks.watch(
-            ids, request, lambda *told: self.told.append(told)
+            ids, request, lambda *notification: self.notifications.append(notification)
         )
 
 
 @pytest.mark.rule("TX-20")
 @pytest.mark.case("F17")
-async def test_who_listens_hears_all_there_is_to_know_of_each_step():
+async def test_listener_gets_the_complete_task_at_each_status():
     async def body(request):
         await request.ask("elicitation/create", FORM)
         return RESULT
 
     async with bed() as tasks:
         task_id = await tasks.begin(body)
-        heard = Listener(tasks, task_id)
+        listener = Listener(tasks, task_id)
         params = {"taskId": task_id, "inputResponses": {"elicitation-1": ACCEPT}}
         asking = await tasks.until(task_id, "input_required")
         await tasks.ask("tasks/update", params)
         completed = await tasks.until(task_id, "completed")
         working = {k: v for k, v in asking.items() if k != "inputRequests"}
-        assert heard.told == [
+        assert listener.notifications == [
             ("notifications/tasks", asking),
             ("notifications/tasks", {**working, "status": "working"}),
             ("notifications/tasks", completed),
         ]
-        heard.forget()  # after the task is gone it does nothing
+        listener.forget()  # after the task is gone it does nothing
 
 
-async def test_who_listens_no_more_hears_nothing_more():
+async def test_removed_listener_gets_no_notifications():
     async with bed() as tasks:
         gates = [Gate(), Gate()]
         ids = [await tasks.begin(gate) for gate in gates]
@@ -146,19 +146,19 @@ async def test_who_listens_no_more_hears_nothing_more():
             gate.opened.set()
         for task_id in ids:
             await tasks.until(task_id, "completed")
-        assert one.told == []
-        assert [params["taskId"] for _, params in other.told] == ids[:1]
+        assert one.notifications == []
+        assert [params["taskId"] for _, params in other.notifications] == ids[:1]
 
 
 @pytest.mark.rule("TX-23")
 @pytest.mark.attack("S28")
-async def test_nobody_listens_to_tasks_of_others_or_of_the_past():
+async def test_tasks_of_others_and_ended_tasks_cannot_be_watched():
     async with bed() as tasks:
         gate = Gate()
-        hers = await tasks.begin(gate, who=ALICE)
-        past = await tasks.end(who=BOB)
-        heard = Listener(tasks, hers, past, "nobody's", who=BOB)
-        assert heard.ids == []
+        foreign = await tasks.begin(gate, who=ALICE)
+        ended = await tasks.end(who=BOB)
+        listener = Listener(tasks, foreign, ended, "nobody's", who=BOB)
+        assert listener.ids == []
         gate.opened.set()
-        await tasks.until(hers, "completed", who=ALICE)
-        assert heard.told == []
+        await tasks.until(foreign, "completed", who=ALICE)
+        assert listener.notifications == []

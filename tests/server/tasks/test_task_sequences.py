@@ -1,4 +1,4 @@
-"""Any sequence of what clients and handlers do: what is told stays lawful."""
+"""Any sequence of actions of clients and handlers: only valid transitions."""
 
 import asyncio
 import gc
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from taskbed import ACCEPT, FORM, RESULT, Gate, bed
 
-LAWFUL = {
+TRANSITIONS = {
     "working": {"input_required", "completed", "failed", "cancelled"},
     "input_required": {
         "input_required",
@@ -24,11 +24,11 @@ STEPS = st.sampled_from(["ask", "give up", "answer", "turn", "cancel", "end", "s
 
 
 class Handler:
-    """Does what a test says, for as long as it lives."""
+    """A handler that runs the steps of a test until it ends."""
 
     def __init__(self):
         self.ended = asyncio.Event()
-        self.asking = []
+        self.pending = []
         self.request = None
 
     async def __call__(self, request):
@@ -38,28 +38,28 @@ class Handler:
 
     def ask(self):
         if self.request is not None:
-            question = self.request.ask("elicitation/create", FORM)
-            self.asking.append(asyncio.ensure_future(question))
+            request = self.request.ask("elicitation/create", FORM)
+            self.pending.append(asyncio.ensure_future(request))
 
-    def give_up(self):
-        if self.asking:
-            self.asking.pop().cancel()
+    def cancel_request(self):
+        if self.pending:
+            self.pending.pop().cancel()
 
 
 async def play(steps):
     async with bed() as tasks:
         handler = Handler()
         task_id = await tasks.begin(handler)
-        told = []
+        notified = []
         request = tasks.request("subscriptions/listen", {})
-        tasks.tasks.watch([task_id], request, lambda _, task: told.append(task))
+        tasks.tasks.watch([task_id], request, lambda _, task: notified.append(task))
         for step in steps:
             task = await tasks.get(task_id)
             keys = list(task.get("inputRequests", ()))
             if step == "ask":
                 handler.ask()
             elif step == "give up":
-                handler.give_up()
+                handler.cancel_request()
             elif step == "answer":
                 answers = dict.fromkeys(keys[:1], ACCEPT)
                 params = {"taskId": task_id, "inputResponses": answers}
@@ -74,32 +74,32 @@ async def play(steps):
                 await tasks.tasks.aclose()
         handler.ended.set()
         final = await tasks.until(task_id, "completed", "failed", "cancelled")
-        for question in handler.asking:
-            question.cancel()
-        await asyncio.gather(*handler.asking, return_exceptions=True)
+        for each in handler.pending:
+            each.cancel()
+        await asyncio.gather(*handler.pending, return_exceptions=True)
         assert await tasks.get(task_id) == final
-        return told, final
+        return notified, final
 
 
 @pytest.mark.rule("T11-06", "TX-14")
 @given(st.lists(STEPS, max_size=15))
-def test_only_lawful_steps_are_told_and_the_last_one_is_final(steps):
-    told, final = asyncio.run(play(steps))
+def test_only_valid_transitions_are_notified_and_the_last_is_final(steps):
+    notified, final = asyncio.run(play(steps))
     before, settled, open_keys = "working", set(), set()
-    for task in told:
-        assert task["status"] in LAWFUL[before]
+    for task in notified:
+        assert task["status"] in TRANSITIONS[before]
         before = task["status"]
         keys = set(task.get("inputRequests", ()))
         assert bool(keys) is (before == "input_required")
-        # What was once settled is never asked again.
+        # A request that was settled once never appears again.
         settled |= open_keys - keys
         open_keys = keys
         assert settled.isdisjoint(keys)
-    if told:
-        assert told[-1] == final
+    if notified:
+        assert notified[-1] == final
 
 
-async def test_nothing_of_a_task_is_left_but_what_is_kept_of_it():
+async def test_ended_task_leaves_only_its_record():
     async with bed() as tasks:
         requests = []
         for _ in range(20):

@@ -1,4 +1,4 @@
-"""Tasks on a whole server: what it declares, refuses and lets through."""
+"""Tasks on a complete server: what it declares, refuses and accepts."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import pytest
 from by_hand import Hand, modern, notice, request
-from taskbed import ACCEPT, ID, PATIENCE, RELATED, soon
+from taskbed import ACCEPT, ID, MAX_WAIT_S, RELATED, soon
 
 from mcpwire.errors import ToolError
 from mcpwire.server.auth import ResourceServer, StaticTokens
@@ -22,12 +22,12 @@ FORM = {"type": "object", "properties": {"name": {"type": "string"}}}
 
 
 def declared(id, method, params=None, **capabilities):
-    """Return a request of a client that knows the extension."""
+    """Return a request of a client that declares the extension."""
     declared = {"elicitation": {}, "extensions": {ID: {}}, **capabilities}
     return modern(id, method, params, **{CAPABILITIES: declared})
 
 
-async def who(context: Context) -> str:
+async def ask_name(context: Context) -> str:
     return (await context.elicit("Who?", FORM)).content["name"]
 
 
@@ -37,7 +37,7 @@ def make(**options):
 
     @server.tool(task="optional")
     async def slow(name: str) -> str:
-        await asyncio.sleep(0)  # one turn of the loop: it is no immediate answer
+        await asyncio.sleep(0)  # one turn of the loop: the result is not immediate
         return f"hello {name}"
 
     @server.tool
@@ -54,7 +54,7 @@ def make(**options):
         return f"hello {answer.content['name']}"
 
     @server.tool(task="optional")
-    async def composed(name: Annotated[str, Depends(who)]) -> str:
+    async def composed(name: Annotated[str, Depends(ask_name)]) -> str:
         return f"hello {name}"
 
     return server
@@ -62,7 +62,7 @@ def make(**options):
 
 @asynccontextmanager
 async def hand(version=None, **options):
-    """Give a client by hand of such a server, for as long as this serves."""
+    """Give a raw client of such a server while it serves."""
     made = Hand(make(**options).dispatcher, version)
     try:
         yield made
@@ -77,8 +77,8 @@ async def call(client, name, arguments=None, *, id=1, **params):
 
 
 async def until(client, task_id, *statuses):
-    """Ask for a task again and again, as clients do, until it stands like that."""
-    async with asyncio.timeout(PATIENCE):
+    """Poll a task, as clients do, until it has one of these statuses."""
+    async with asyncio.timeout(MAX_WAIT_S):
         while True:
             message = declared(9, "tasks/get", {"taskId": task_id})
             ((answer),) = await client.ask(message)
@@ -91,7 +91,7 @@ def text(result):
 
 
 @pytest.mark.rule("TX-01", "TX-21", "TX-22")
-async def test_the_extension_is_declared_where_it_belongs():
+async def test_tasks_are_declared_in_the_form_of_each_revision():
     async with hand() as client:
         (answer,) = await client.ask(modern(1, "server/discover"))
         capabilities = answer["result"]["capabilities"]
@@ -106,7 +106,7 @@ async def test_the_extension_is_declared_where_it_belongs():
 
 
 @pytest.mark.rule("TX-05", "TX-09")
-async def test_a_call_goes_on_as_a_task():
+async def test_call_continues_as_a_task():
     async with hand() as client:
         created = await call(client, "slow", {"name": "Alice"})
         assert (created["resultType"], created["status"]) == ("task", "working")
@@ -117,12 +117,12 @@ async def test_a_call_goes_on_as_a_task():
 
 
 @pytest.mark.rule("TX-02", "TX-21")
-async def test_who_does_not_declare_it_gets_results():
+async def test_client_without_the_extension_gets_plain_results():
     async with hand() as client:
         params = {"name": "slow", "arguments": {"name": "A"}, "task": {"ttl": 5}}
         (plain,) = await client.ask(modern(1, "tools/call", params))
-        of_old = modern(2, "tools/call", params, **{CAPABILITIES: {"tasks": {}}})
-        (old,) = await client.ask(of_old)
+        legacy_call = modern(2, "tools/call", params, **{CAPABILITIES: {"tasks": {}}})
+        (old,) = await client.ask(legacy_call)
         for answer in (plain, old):
             assert answer["result"]["resultType"] == "complete"
             assert text(answer["result"]) == "hello A"
@@ -130,7 +130,7 @@ async def test_who_does_not_declare_it_gets_results():
 
 
 @pytest.mark.rule("TX-04", "TX-10")
-async def test_a_tool_that_needs_a_task_gets_one_or_refuses():
+async def test_tool_that_needs_a_task_refuses_clients_without_the_extension():
     async with hand() as client:
         (refused,) = await client.ask(modern(1, "tools/call", {"name": "failing"}))
         assert refused["error"]["code"] == -32021
@@ -144,7 +144,7 @@ async def test_a_tool_that_needs_a_task_gets_one_or_refuses():
 
 @pytest.mark.rule("TX-18", "SUB-17")
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
-async def test_who_does_not_declare_it_has_no_methods_of_it(method):
+async def test_client_without_the_extension_cannot_use_its_methods(method):
     async with hand() as client:
         params = {"taskId": "x", "inputResponses": {}}
         (answer,) = await client.ask(modern(1, method, params))
@@ -158,21 +158,21 @@ async def test_who_does_not_declare_it_has_no_methods_of_it(method):
 
 @pytest.mark.rule("TX-21")
 @pytest.mark.parametrize("method", ["tasks/result", "tasks/list"])
-async def test_methods_of_the_old_dialect_are_gone(method):
+async def test_methods_of_the_old_dialect_are_unknown(method):
     async with hand() as client:
         (answer,) = await client.ask(declared(1, method, {"taskId": "x"}))
         assert answer["error"]["code"] == -32601
 
 
 @pytest.mark.rule("TX-05", "TX-09", "TX-15")
-async def test_a_task_asks_and_is_answered():
+async def test_task_sends_an_input_request_and_gets_its_response():
     async with hand() as client:
         created = await call(client, "confirm")
         assert not {"inputRequests", "requestState"} & set(created)
         task = await until(client, created["taskId"], "input_required")
-        ((key, asked),) = task["inputRequests"].items()
-        assert asked["method"] == "elicitation/create"
-        assert asked["params"]["message"] == "Who?"
+        ((key, input_request),) = task["inputRequests"].items()
+        assert input_request["method"] == "elicitation/create"
+        assert input_request["params"]["message"] == "Who?"
         params = {"taskId": created["taskId"], "inputResponses": {key: ACCEPT}}
         (answer,) = await client.ask(declared(3, "tasks/update", params))
         assert answer["result"].keys() == {"resultType", "_meta"}
@@ -182,7 +182,7 @@ async def test_a_task_asks_and_is_answered():
 
 
 @pytest.mark.rule("TX-07")
-async def test_what_dependencies_ask_is_asked_before_there_is_a_task():
+async def test_input_requests_of_dependencies_precede_the_task():
     async with hand() as client:
         first = await call(client, "composed")
         assert first["resultType"] == "input_required"
@@ -202,7 +202,7 @@ async def test_what_dependencies_ask_is_asked_before_there_is_a_task():
 
 
 @pytest.mark.rule("TX-20", "TX-19")
-async def test_who_listens_hears_of_a_task():
+async def test_subscriber_gets_notifications_about_a_task():
     async with hand() as client:
         created = await call(client, "confirm")
         task_id = created["taskId"]
@@ -213,10 +213,10 @@ async def test_who_listens_hears_of_a_task():
         assert acknowledged["params"]["notifications"] == {"taskIds": [task_id]}
         client.send(declared(4, "tasks/cancel", {"taskId": task_id}))
         lines = [await client.next(), await client.next()]
-        (told,) = [line for line in lines if "method" in line]
-        assert told["method"] == "notifications/tasks"
-        assert told["params"]["_meta"] == {SUBSCRIPTION: "s"}
-        assert (told["params"]["taskId"], told["params"]["status"]) == (
+        (notification,) = [line for line in lines if "method" in line]
+        assert notification["method"] == "notifications/tasks"
+        assert notification["params"]["_meta"] == {SUBSCRIPTION: "s"}
+        assert (notification["params"]["taskId"], notification["params"]["status"]) == (
             task_id,
             "cancelled",
         )
@@ -224,7 +224,7 @@ async def test_who_listens_hears_of_a_task():
 
 
 @pytest.mark.rule("TX-16")
-async def test_withdrawing_a_call_does_not_cancel_its_task():
+async def test_cancelling_a_call_does_not_cancel_its_task():
     async with hand() as client:
         created = await call(client, "confirm", id=7)
         client.send(notice("notifications/cancelled", requestId=7))
@@ -237,7 +237,7 @@ async def test_withdrawing_a_call_does_not_cancel_its_task():
 @pytest.mark.rule("T11-01", "T11-03", "T11-05", "T11-09")
 @pytest.mark.case("F14")
 @pytest.mark.unchecked_wire("the check expects no task where a call has its result")
-async def test_a_session_has_the_tasks_of_2025_11_25():
+async def test_session_supports_the_tasks_of_2025_11_25():
     async with hand("2025-11-25") as client:
         (listed,) = await client.ask(request(1, "tools/list"))
         support = {
@@ -265,7 +265,7 @@ async def test_a_session_has_the_tasks_of_2025_11_25():
 
 
 @pytest.mark.rule("T11-04", "TX-22")
-async def test_earlier_sessions_take_no_notice_of_tasks():
+async def test_sessions_of_earlier_revisions_ignore_tasks():
     async with hand("2025-06-18") as client:
         params = {"name": "slow", "arguments": {"name": "A"}, "task": {}}
         (answer,) = await client.ask(request(1, "tools/call", params))
@@ -274,10 +274,10 @@ async def test_earlier_sessions_take_no_notice_of_tasks():
         assert answer["error"]["code"] == -32601
 
 
-# The end of the server...
+# Stopping the server...
 
 
-async def test_tasks_end_before_what_they_use():
+async def test_tasks_end_before_the_lifespan_of_the_server():
     ended = []
 
     @asynccontextmanager
@@ -303,7 +303,7 @@ async def test_tasks_end_before_what_they_use():
     assert ended == ["task with database", "lifespan"]
 
 
-def test_tasks_belong_to_one_server():
+def test_tasks_instance_belongs_to_one_server():
     tasks = Tasks()
     server = Server("one", "1", extensions=[tasks])
     assert server.lifespan.is_needed
@@ -315,7 +315,7 @@ def test_tasks_belong_to_one_server():
     ("version", "names"),
     [("2026-07-28", "cancel get update"), ("2025-11-25", "cancel get list result")],
 )
-async def test_a_server_answers_what_its_revisions_have(version, names):
+async def test_server_has_the_task_methods_of_its_revision(version, names):
     verifiers = [StaticTokens({"a-token": "ann"})]
     auth = ResourceServer("https://x.example/mcp", verifiers=verifiers)
     server = Server("x", revisions=[version], auth=auth, extensions=[Tasks()])
@@ -323,8 +323,8 @@ async def test_a_server_answers_what_its_revisions_have(version, names):
     hand = Hand(server.dispatcher, version if is_old else None)
     found = []
     for name in ("cancel", "get", "list", "result", "update"):
-        ask = request if is_old else declared
-        [answer] = await hand.ask(ask(name, f"tasks/{name}", {}))
+        make_request = request if is_old else declared
+        [answer] = await hand.ask(make_request(name, f"tasks/{name}", {}))
         if "is no method" not in answer["error"]["message"]:
             found.append(name)
     await hand.connection.aclose()

@@ -1,4 +1,4 @@
-"""Both stores of tasks, and what only the one in a file does."""
+"""Both stores of tasks, and the features of the one in a file."""
 
 import asyncio
 import os
@@ -47,7 +47,7 @@ def full(record):
     return attrs.evolve(record, result=RESULT, error={"code": 1}, status_message="m")
 
 
-async def test_a_store_gives_back_what_it_was_given(store):
+async def test_store_returns_records_unchanged(store):
     record = begin()
     await store.create(record, ROOM)
     assert await store.get("t-1") == record
@@ -56,7 +56,7 @@ async def test_a_store_gives_back_what_it_was_given(store):
     assert await store.get("t-2") is None
 
 
-async def test_a_task_that_is_gone_does_not_come_back(store):
+async def test_update_does_not_restore_a_deleted_task(store):
     await store.create(begin(), ROOM)
     await store.delete("t-1")
     await store.delete("t-1")
@@ -64,7 +64,7 @@ async def test_a_task_that_is_gone_does_not_come_back(store):
     assert await store.get("t-1") is None
 
 
-async def test_a_list_is_in_order_and_of_one_owner(store):
+async def test_list_is_in_order_and_of_one_owner(store):
     for id, owner, now in [
         ("b", "me", 10),
         ("a", "me", 10),
@@ -84,17 +84,17 @@ async def test_a_list_is_in_order_and_of_one_owner(store):
     assert await ids(after=(10.0, "a")) == ["b", "e"]
 
 
-async def test_what_is_over_is_forgotten(store):
+async def test_expired_tasks_are_removed(store):
     await store.create(begin("a", ttl=60.0), ROOM)
     await store.create(begin("b", ttl=61.0), ROOM)
     await store.create(begin("c", ttl=None), ROOM)
     await store.expire(70.0)
-    left = [r.id for r in await store.list("me", after=None, limit=10)]
-    assert left == ["b", "c"]
+    remaining = [r.id for r in await store.list("me", after=None, limit=10)]
+    assert remaining == ["b", "c"]
 
 
 @pytest.mark.rule("T11-17")
-async def test_a_store_that_is_full_makes_room_or_refuses(store):
+async def test_full_store_removes_an_ended_task_or_refuses(store):
     room = TaskLimits(total=2, unfinished=2)
     ended = begin("a").complete(RESULT, now=11)
     await store.create(begin("a"), room)
@@ -109,7 +109,7 @@ async def test_a_store_that_is_full_makes_room_or_refuses(store):
 
 
 @pytest.mark.rule("T11-17")
-async def test_an_owner_has_so_many_tasks_under_way(store):
+async def test_unfinished_tasks_of_an_owner_are_limited(store):
     room = TaskLimits(total=100, unfinished=1)
     full = pytest.raises(StoreFullError)
     await store.create(begin("a", ttl=5.0), room)
@@ -130,16 +130,16 @@ async def test_an_owner_has_so_many_tasks_under_way(store):
         await store.create(begin("h"), room)
 
 
-# What outlives its process...
+# Records that outlive their process...
 
 
-async def test_results_survive_and_what_was_under_way_failed(tmp_path):
+async def test_results_survive_a_restart_and_running_tasks_have_failed(tmp_path):
     path = tmp_path / "tasks.sqlite"
     async with bed(SqliteTaskStore(path), ttl=None) as tasks:
         done = await tasks.end()
         before = await tasks.get(done)
 
-    # As after a crash: nobody said how this one ended.
+    # As after a crash: the end of this task was not recorded.
     store = SqliteTaskStore(path)
     await store.open(0)
     await store.create(begin("lost", owner="", now=1_000, ttl=None), ROOM)
@@ -170,18 +170,18 @@ async def test_a_task_is_in_the_file_before_the_call_is_answered(tmp_path):
         await soon(gate.entered)
 
 
-async def test_a_file_closed_is_not_open_for_anybody(tmp_path):
+async def test_store_can_be_closed_and_opened_repeatedly(tmp_path):
     store = SqliteTaskStore(tmp_path / "tasks.sqlite")
     await store.aclose()
     await store.open(0)
-    await store.open(0)  # again: as another loop would
+    await store.open(0)  # again, as another loop does
     await store.aclose()
     await store.aclose()
     assert str(tmp_path) in repr(store)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
-async def test_the_file_is_for_this_user_alone(tmp_path):
+async def test_file_is_accessible_only_to_its_user(tmp_path):
     path = tmp_path / "tasks.sqlite"
     async with bed(SqliteTaskStore(path)) as tasks:
         await tasks.begin()
@@ -189,7 +189,7 @@ async def test_the_file_is_for_this_user_alone(tmp_path):
     assert modes == {0o600}
 
 
-async def test_a_file_of_another_kind_is_left_alone(tmp_path):
+async def test_file_with_another_schema_version_is_refused(tmp_path):
     path = tmp_path / "tasks.sqlite"
     database = sqlite3.connect(path)
     database.execute("pragma user_version = 7")
@@ -205,14 +205,14 @@ async def test_a_file_of_another_kind_is_left_alone(tmp_path):
 # A store that several processes share...
 
 
-async def test_who_waits_for_a_task_of_another_process_looks_again():
-    looks = []
+async def test_waiter_polls_the_task_of_another_process():
+    reads = []
 
     class Shared(MemoryTaskStore):
         async def get(self, task_id):
-            looks.append(task_id)
+            reads.append(task_id)
             record = await super().get(task_id)
-            if len(looks) == 3:
+            if len(reads) == 3:
                 return record.complete(RESULT, now=1_001)
             return record
 
@@ -222,13 +222,13 @@ async def test_who_waits_for_a_task_of_another_process_looks_again():
         await store.create(record, ROOM)
         result = await tasks.ask("tasks/result", {"taskId": "far"}, old=True)
         assert result["content"] == RESULT["content"]
-        assert len(looks) == 3
+        assert len(reads) == 3
         assert await tasks.ask("tasks/cancel", {"taskId": "far"}) == {}
         params = {"taskId": "far", "inputResponses": {}}
         assert await tasks.ask("tasks/update", params) == {}
 
 
-def test_one_loop_after_the_other_may_use_the_same_tasks(tmp_path):
+def test_tasks_can_be_used_in_one_event_loop_after_another(tmp_path):
     made = Bed(SqliteTaskStore(tmp_path / "tasks.sqlite"))
 
     async def call():
@@ -236,10 +236,10 @@ def test_one_loop_after_the_other_may_use_the_same_tasks(tmp_path):
         await made.tasks.aclose()
         return task_id
 
-    async def look(task_id):
+    async def get_status(task_id):
         task = await made.get(task_id)
         await made.tasks.aclose()
         return task["status"]
 
     task_id = asyncio.run(call())
-    assert asyncio.run(look(task_id)) == "completed"
+    assert asyncio.run(get_status(task_id)) == "completed"
