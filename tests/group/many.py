@@ -1,4 +1,4 @@
-"""Servers in memory for groups: ones that die, that wait, that cannot be reached."""
+"""In-memory servers for groups: servers that die, respond late or are unreachable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BOUND_S = 30.0
 
 
 class Life(FakeServer):
-    """Counts its connections, dies when told to, and answers late what is held."""
+    """A server that counts connections, can die, and responds late to held methods."""
 
     def __init__(self, name: str = "", *held: str, **methods: Any) -> None:
         super().__init__(
@@ -62,7 +62,7 @@ class Life(FakeServer):
             super().answer(request)
 
     def release(self, *methods: str) -> None:
-        """Answer what was held, and hold it no more."""
+        """Respond to the held requests, and hold no more."""
         self.held -= set(methods) if methods else self.held
         waiting, self.waiting = self.waiting, []
         for request in waiting:
@@ -89,6 +89,6 @@ class Unreachable:
 
 @asynccontextmanager
 async def grouped(servers: dict[str, Any] | None = None, **options: Any):
-    """Give a group of these, entered, within the bound of a test."""
+    """Yield an entered group of these servers, within the time limit of a test."""
     async with asyncio.timeout(BOUND_S), Group(servers, **options) as group:
         yield group

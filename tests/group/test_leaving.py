@@ -1,4 +1,4 @@
-"""How servers leave a group: at once, all of them, and in a bounded time."""
+"""How servers are disconnected from a group: immediately, all, in bounded time."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from mcpwire.group import Group, managed_server
 
 
 class Stubborn(mcpwire.Client):
-    """Takes its time to close, or fails to."""
+    """A client that closes late or raises on closing."""
 
     def __init__(self, target, **options):
         super().__init__(target, **options)
@@ -34,7 +34,7 @@ def stubborn(name, target, **options):
 
 
 @pytest.mark.system("A33")
-async def test_a_server_leaves_at_once_and_what_is_unknown_is_fine():
+async def test_disconnect_removes_a_server_at_once_and_ignores_unknown_names():
     server = Life()
     async with grouped({"a": server}, make_client=stubborn) as group:
         await group.disconnect("nowhere")
@@ -46,7 +46,7 @@ async def test_a_server_leaves_at_once_and_what_is_unknown_is_fine():
         with pytest.raises(mcpwire.UnknownServer):
             await group.call_tool("a", "x")
         assert not leaving.done()
-        await group.connect("a", Life("new"))  # it waits for nothing of the old one
+        await group.connect("a", Life("new"))  # it does not wait for the old client
         group["a"].may_close.set()
         client.may_close.set()
         await leaving
@@ -55,7 +55,7 @@ async def test_a_server_leaves_at_once_and_what_is_unknown_is_fine():
 
 
 @pytest.mark.system("A33")
-async def test_closing_that_never_ends_is_given_up_in_time(monkeypatch):
+async def test_disconnect_times_out_if_closing_hangs(monkeypatch):
     monkeypatch.setattr(managed_server, "CLOSE_TIMEOUT_S", 0.01)
     monkeypatch.setattr("mcpwire.group.group.CLOSE_TIMEOUT_S", 0.01)
     limits = mcpwire.Limits(close_grace=0.01, terminate_grace=0.01)
@@ -70,7 +70,7 @@ async def test_closing_that_never_ends_is_given_up_in_time(monkeypatch):
 
 
 @pytest.mark.system("A33")
-async def test_who_waits_for_a_server_that_leaves_is_told(caplog):
+async def test_disconnect_ends_calls_and_connects_with_connection_closed(caplog):
     server, slow = Life("", "tools/call"), Life("", "server/discover")
     async with grouped({"a": server}) as group:
         call = asyncio.ensure_future(group.call_tool("a", "x"))
@@ -85,7 +85,7 @@ async def test_who_waits_for_a_server_that_leaves_is_told(caplog):
         assert group.status()["slow"].state == "idle"
 
 
-async def test_disconnecting_wins_over_the_connecting_of_all():
+async def test_disconnect_takes_precedence_over_connect_all():
     slow = Life("", "server/discover")
     async with grouped({"a": Life()}) as group:
         connecting = asyncio.ensure_future(group.connect_all({"b": Life(), "s": slow}))
@@ -97,7 +97,7 @@ async def test_disconnecting_wins_over_the_connecting_of_all():
         assert list(group) == ["a", "b"]
 
 
-async def test_cancelling_who_disconnects_leaves_the_closing_under_way():
+async def test_cancelled_disconnect_continues_closing():
     server = Life()
     async with grouped({"a": server}, make_client=stubborn) as group:
         client = group["a"]
@@ -110,7 +110,7 @@ async def test_cancelling_who_disconnects_leaves_the_closing_under_way():
 
 
 @pytest.mark.system("A34")
-async def test_all_are_closed_the_first_error_is_raised_the_others_are_logged(
+async def test_disconnect_all_raises_the_first_error_and_logs_all(
     caplog,
 ):
     servers = {name: Life() for name in "abc"}
@@ -133,7 +133,7 @@ async def test_all_are_closed_the_first_error_is_raised_the_others_are_logged(
 
 
 @pytest.mark.system("V18")
-async def test_leaving_a_group_closes_all_and_later_calls_name_what_is_not_there():
+async def test_leaving_a_group_closes_all_servers_and_later_calls_fail():
     servers = {"a": Life(), "b": Life()}
     async with grouped(servers) as group:
         pass
@@ -144,7 +144,7 @@ async def test_leaving_a_group_closes_all_and_later_calls_name_what_is_not_there
     await group.aclose()
 
 
-async def test_what_ended_the_body_is_raised_and_what_closing_said_is_logged(caplog):
+async def test_body_error_is_raised_and_closing_error_logged(caplog):
     async def leave(error=None):
         async with grouped({"a": Life()}, make_client=stubborn) as group:
             group["a"].error = OSError("closing")
@@ -159,7 +159,7 @@ async def test_what_ended_the_body_is_raised_and_what_closing_said_is_logged(cap
     assert "closing" in caplog.text
 
 
-async def test_leaving_while_servers_are_being_connected_leaves_nothing():
+async def test_closing_a_group_cancels_connecting_servers():
     slow = Life("", "server/discover")
     group = Group({"slow": slow})
     connecting = asyncio.ensure_future(group.connect_all())
@@ -169,7 +169,7 @@ async def test_leaving_while_servers_are_being_connected_leaves_nothing():
     assert slow.channel.lost
 
 
-async def test_what_goes_wrong_with_the_old_one_does_not_touch_the_new_one(caplog):
+async def test_error_closing_a_replaced_client_is_only_logged(caplog):
     async with grouped({"a": Life()}, make_client=stubborn) as group:
         old = group["a"]
         old.error = TimeoutError("not ours")
@@ -182,7 +182,7 @@ async def test_what_goes_wrong_with_the_old_one_does_not_touch_the_new_one(caplo
     assert "not ours" in caplog.text
 
 
-async def test_a_handler_may_let_its_own_server_go():
+async def test_handler_can_disconnect_its_own_server():
     from asking import SAMPLE, Asking
 
     left = asyncio.Event()
@@ -199,7 +199,7 @@ async def test_a_handler_may_let_its_own_server_go():
         assert len(group) == 0
 
 
-async def test_a_server_that_its_user_closed_is_not_there():
+async def test_server_closed_by_the_user_is_idle_and_can_be_reconnected():
     server = Life()
     async with grouped({"a": server}) as group:
         await group["a"].aclose()
@@ -209,14 +209,14 @@ async def test_a_server_that_its_user_closed_is_not_there():
         assert (await group.call_tool("a", "x")).text == ""
 
 
-async def test_a_failed_server_leaves_as_well():
+async def test_failed_server_can_be_disconnected():
     async with grouped({"a": Unreachable()}, on_error="skip") as group:
         await group.disconnect("a")
         assert group.problems == {}
 
 
 @pytest.mark.system("A18", "A33")
-async def test_children_in_a_group_are_left_in_time_also_one_that_hears_nothing():
+async def test_unresponsive_child_is_terminated_when_the_group_closes():
     deaf = scripted(
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nhandshake()\n"
         "while True: time.sleep(60)\n"

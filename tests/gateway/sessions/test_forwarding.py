@@ -1,4 +1,4 @@
-"""Header fields that go along from each request to the servers, by name."""
+"""Header fields that are forwarded by name from each request to the servers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = ["X-Run", "X-Agent", "traceparent"]
 
 @pytest.mark.system("O27", "O90")
 @pytest.mark.parametrize("options", [{}, SESSIONS], ids=["stateless", "sessions"])
-async def test_they_are_read_from_every_request_and_replaced_as_a_whole(
+async def test_forwarded_headers_are_replaced_as_a_whole_by_each_request(
     options: Any,
 ) -> None:
     async with a_world(**options) as world:
@@ -41,7 +41,7 @@ async def test_they_are_read_from_every_request_and_replaced_as_a_whole(
 @pytest.mark.parametrize(
     ("method", "params"), [("tools/list", {}), ("logging/setLevel", {"level": "error"})]
 )
-async def test_they_are_of_the_request_also_where_the_gateway_asks_for_it(
+async def test_gateways_own_upstream_requests_carry_the_clients_headers(
     method: str, params: dict[str, Any]
 ) -> None:
     async with a_world(**SESSIONS) as world:
@@ -55,7 +55,9 @@ async def test_they_are_of_the_request_also_where_the_gateway_asks_for_it(
 
 
 @pytest.mark.system("O27")
-async def test_one_client_changes_none_of_those_that_share_its_connections() -> None:
+async def test_headers_of_one_client_do_not_affect_clients_sharing_connections() -> (
+    None
+):
     async with a_world(**SESSIONS) as world:
         servers = {"a": world.static()["a"]}
         gateway = Gateway(servers, forward_headers=NAMES, share="identity")
@@ -69,7 +71,7 @@ async def test_one_client_changes_none_of_those_that_share_its_connections() -> 
         assert world.a.all("x-run")[-1] == "same"
 
 
-async def test_each_client_is_told_what_the_servers_say_to_itself() -> None:
+async def test_different_forwarded_headers_open_separate_connections() -> None:
     async with a_world(**SESSIONS) as world:
         process = Counted(named("b", "y"))
         servers = {"a": world.static()["a"], "b": process}
@@ -87,7 +89,7 @@ async def test_each_client_is_told_what_the_servers_say_to_itself() -> None:
 
 
 @pytest.mark.system("O27")
-async def test_a_choice_cannot_set_them_for_one_server() -> None:
+async def test_x_mcp_headers_cannot_override_forwarded_headers() -> None:
     async with a_world() as world:
         gateway = Gateway(world.source(), forward_headers=NAMES)
         outside = await world.outside(gateway)
@@ -99,7 +101,7 @@ async def test_a_choice_cannot_set_them_for_one_server() -> None:
 
 
 @pytest.mark.system("O27")
-async def test_they_are_in_no_session_id() -> None:
+async def test_forwarded_headers_are_not_stored_in_session_ids() -> None:
     async with a_world() as world:
         options: Any = {"forward_headers": NAMES}
         ids = SealedIds([KEY])
@@ -117,7 +119,7 @@ async def test_they_are_in_no_session_id() -> None:
         assert set(world.a.all("x-run")[seen:]) == {"second"}
 
 
-async def test_only_what_is_named_goes_along() -> None:
+async def test_only_named_headers_are_forwarded() -> None:
     async with a_world() as world:
         gateway = Gateway(world.static(), forward_headers=["X-Run"])
         outside = await world.outside(gateway)
@@ -131,9 +133,9 @@ async def test_only_what_is_named_goes_along() -> None:
 
 
 @pytest.mark.system("O27")
-async def test_calls_at_once_have_each_their_own() -> None:
+async def test_concurrent_calls_forward_their_own_headers() -> None:
     async with a_world() as world:
-        # There the method stands in the head.
+        # In the stateless era the method is in a header field.
         servers = {
             name: Member(target, mode="stateless")
             for name, target in world.static().items()
@@ -153,7 +155,7 @@ async def test_calls_at_once_have_each_their_own() -> None:
         assert sorted(int(each["x-run"]) for each in calls) == list(range(20))
 
 
-async def test_a_trace_opens_no_connections_of_its_own() -> None:
+async def test_traceparent_does_not_open_separate_connections() -> None:
     async with a_world() as world:
         gateway = Gateway(world.static(), forward_headers=NAMES)
         outside = await world.outside(gateway)
@@ -170,8 +172,10 @@ async def test_a_trace_opens_no_connections_of_its_own() -> None:
         }
         traces = [f"00-{n:032x}-{n:016x}-01" for n in range(1, 4)]
         for trace in traces:
-            answer = await outside.post("tools/call", params, traceparent=trace, **head)
-            assert answer.status_code == 200
+            response = await outside.post(
+                "tools/call", params, traceparent=trace, **head
+            )
+            assert response.status_code == 200
         assert len(gateway.pool.shared) == 1
         assert set(traces) <= set(world.a.all("traceparent"))
         for run in ("1", "2"):
@@ -179,7 +183,7 @@ async def test_a_trace_opens_no_connections_of_its_own() -> None:
         assert len(gateway.pool.shared) == 3
 
 
-async def test_what_cannot_be_sent_on_is_refused_by_name() -> None:
+async def test_header_value_that_cannot_be_forwarded_is_refused_by_name() -> None:
     async with a_world() as world:
         gateway = Gateway(world.static(), forward_headers=["X-Run"])
         outside = await world.outside(gateway)
@@ -189,7 +193,7 @@ async def test_what_cannot_be_sent_on_is_refused_by_name() -> None:
 
 
 @pytest.mark.system("O44")
-async def test_the_w3c_trace_goes_along_in_meta() -> None:
+async def test_traceparent_in_meta_reaches_the_server() -> None:
     trace = "00-" + "1" * 32 + "-" + "2" * 16 + "-01"
     async with a_world() as world:
         seen = []

@@ -1,4 +1,4 @@
-"""Sessions that are gone on with: in memory, or from what their ids hold."""
+"""Resumed sessions: from memory, or from the content of their ids."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def sealed(key: bytes = KEY, **options: Any) -> SealedIds:
 
 
 @pytest.mark.system("O23")
-async def test_initialize_with_a_live_id_is_the_same_session() -> None:
+async def test_initialize_with_a_live_id_returns_the_same_session() -> None:
     async with a_world() as world:
         outside = await world.outside(Gateway(world.source(), sessions=sealed()))
         first = await outside.initialize(**chosen(A, B))
@@ -31,13 +31,13 @@ async def test_initialize_with_a_live_id_is_the_same_session() -> None:
         assert again.json()["result"] == first.json()["result"]
         assert "mcp-session-id" not in again.headers
         assert await outside.tools(session) == BOTH
-        assert set(world.a.verbs()[before:]) == {"POST"}  # it was not let go of
+        assert set(world.a.verbs()[before:]) == {"POST"}  # it was not closed
         assert len(outside.gateway.session_sets) == 1
 
 
 @pytest.mark.system("O24", "L-O13")
 @pytest.mark.parametrize("method", ["initialize", "tools/list"])
-async def test_after_a_restart_the_session_comes_from_its_id(method: str) -> None:
+async def test_session_is_restored_from_its_id_after_a_restart(method: str) -> None:
     async with a_world() as world:
         before = await world.outside(Gateway(world.source(), sessions=sealed()))
         session = await before.opened(**chosen(B, A, a={"Authorization": "Bearer a"}))
@@ -54,7 +54,7 @@ async def test_after_a_restart_the_session_comes_from_its_id(method: str) -> Non
 
 
 @pytest.mark.system("O24")
-async def test_servers_of_the_configuration_are_not_in_the_id() -> None:
+async def test_configured_servers_are_not_stored_in_the_id() -> None:
     async with a_world() as world:
         before = await world.outside(Gateway(world.static(), sessions=sealed()))
         session = await before.opened()
@@ -65,7 +65,7 @@ async def test_servers_of_the_configuration_are_not_in_the_id() -> None:
 
 
 @pytest.mark.system("O24")
-async def test_a_server_that_cannot_be_reached_again_is_an_internal_error() -> None:
+async def test_unreachable_server_on_resumption_is_an_internal_error() -> None:
     async with a_world() as world:
         before = await world.outside(Gateway(world.source(), sessions=sealed()))
         session = await before.opened(**chosen(A))
@@ -82,7 +82,7 @@ async def test_a_server_that_cannot_be_reached_again_is_an_internal_error() -> N
 
 @pytest.mark.system("O25", "O53")
 @pytest.mark.parametrize("id", ["garbage", "tampered", "other-key", "too-old"])
-async def test_an_id_that_nobody_can_open_is_unknown(id: str) -> None:
+async def test_undecodable_id_is_answered_404_or_the_configured_status(id: str) -> None:
     async with a_world() as world:
         now = 1_000.0
         make = sealed(
@@ -104,7 +104,7 @@ async def test_an_id_that_nobody_can_open_is_unknown(id: str) -> None:
 
 
 @pytest.mark.system("O26")
-async def test_without_an_id_a_session_is_always_a_new_one() -> None:
+async def test_initialize_without_an_id_opens_a_new_session() -> None:
     async with a_world() as world:
         outside = await world.outside(Gateway(world.source(), sessions=sealed()))
         ids = {await outside.opened(**chosen(A)) for _ in range(2)}
@@ -113,24 +113,24 @@ async def test_without_an_id_a_session_is_always_a_new_one() -> None:
 
 
 @pytest.mark.system("O29")
-async def test_of_two_that_initialize_with_one_id_the_second_waits() -> None:
+async def test_concurrent_initialize_with_one_id_resumes_once() -> None:
     async with a_world() as world:
         before = await world.outside(Gateway(world.source(), sessions=sealed()))
         session = await before.opened(**chosen(A))
         await before.http.aclose()
         seen = len(world.a.seen)
         after = await world.outside(Gateway(world.source(), sessions=sealed()))
-        answers = await asyncio.gather(*(after.initialize(session) for _ in range(4)))
-        assert [answer.status_code for answer in answers] == [200] * 4
+        responses = await asyncio.gather(*(after.initialize(session) for _ in range(4)))
+        assert [response.status_code for response in responses] == [200] * 4
         assert len(after.gateway.session_sets) == 1
-        once = world.a.verbs()[seen:]
-        assert len(once) <= 6  # no four handshakes
+        verbs = world.a.verbs()[seen:]
+        assert len(verbs) <= 6  # not four handshakes
 
 
 @pytest.mark.system("L-O7")
 @pytest.mark.parametrize("ids", [HandleIds(), sealed()])
 @on_a_virtual_clock
-async def test_a_session_that_was_idle_is_let_go_of_and_gone_on_with(ids: Any) -> None:
+async def test_idle_session_is_closed_and_resumed_by_the_next_request(ids: Any) -> None:
     async with a_world() as world:
         gateway = Gateway(world.source(), sessions=ids)
         closed = asyncio.Event()
@@ -140,7 +140,7 @@ async def test_a_session_that_was_idle_is_let_go_of_and_gone_on_with(ids: Any) -
             closed.set()
             return close(upstreams)
 
-        gateway.close_in_background = closing  # type: ignore[method-assign] # to hear of it
+        gateway.close_in_background = closing  # type: ignore[method-assign] # to observe it
         outside = await world.outside(gateway, session_idle=0.02)
         session = await outside.opened(**chosen(A))
         async with asyncio.timeout(30):
@@ -150,18 +150,18 @@ async def test_a_session_that_was_idle_is_let_go_of_and_gone_on_with(ids: Any) -
 
 
 @pytest.mark.system("L-O7")
-async def test_there_are_no_more_sessions_than_allowed() -> None:
+async def test_max_sessions_evicts_the_longest_idle_session() -> None:
     async with a_world() as world:
         gateway = Gateway(world.source(), sessions=sealed())
         outside = await world.outside(gateway, max_sessions=2)
         sessions = [await outside.opened(**chosen(A)) for _ in range(3)]
         assert len(gateway.session_sets) <= 2
-        # The longest idle went, and comes back when it is asked for.
+        # The longest idle session was evicted; its next request resumes it.
         assert await outside.tools(sessions[0]) == BOTH[:2]
 
 
 @pytest.mark.attack("S01")
-async def test_an_id_is_good_for_nobody_but_whose_it_is() -> None:
+async def test_session_id_is_valid_only_for_its_owner() -> None:
     def auth() -> ResourceServer:
         tokens = StaticTokens({"ann-token": "ann", "bob-token": "bob"})
         return ResourceServer(
@@ -177,8 +177,8 @@ async def test_an_id_is_good_for_nobody_but_whose_it_is() -> None:
     bob = {"authorization": "Bearer bob-token"}
     async with a_world() as world:
         before = await world.outside(gateway())
-        answer = await before.initialize(**ann, **chosen(A))
-        session = answer.headers["mcp-session-id"]
+        response = await before.initialize(**ann, **chosen(A))
+        session = response.headers["mcp-session-id"]
         after = await world.outside(gateway())
         for outside in (before, after):
             assert (await outside.initialize(session, **bob)).status_code == 404
@@ -188,7 +188,7 @@ async def test_an_id_is_good_for_nobody_but_whose_it_is() -> None:
 
 @pytest.mark.system("O24")
 @pytest.mark.parametrize("share", ["session", "identity"])
-async def test_what_changes_is_told_to_a_session_that_was_gone_on_with(
+async def test_list_changed_reaches_the_stream_of_a_resumed_session(
     share: Any,
 ) -> None:
     async with a_world(**SESSIONS) as world:
@@ -202,8 +202,8 @@ async def test_what_changes_is_told_to_a_session_that_was_gone_on_with(
             Gateway(world.source(), sessions=sealed(), **options)
         )
         assert await after.tools(session) == BOTH[:2]
-        heard = after.http.stream("GET", "/mcp", headers=fields_of(session))
-        async with heard as stream:
+        listening = after.http.stream("GET", "/mcp", headers=fields_of(session))
+        async with listening as stream:
 
             @world.a.server.tool
             async def later() -> str:
@@ -220,7 +220,7 @@ async def test_what_changes_is_told_to_a_session_that_was_gone_on_with(
 
 @pytest.mark.system("O57")
 @pytest.mark.parametrize("ids", [HandleIds, sealed])
-async def test_delete_ends_the_session_at_all_servers_and_for_good(ids: Any) -> None:
+async def test_delete_ends_the_session_on_all_servers_permanently(ids: Any) -> None:
     async with a_world(**SESSIONS) as world:
         outside = await world.outside(Gateway(world.source(), sessions=ids()))
         session = await outside.opened(**chosen(A, B))
@@ -233,7 +233,7 @@ async def test_delete_ends_the_session_at_all_servers_and_for_good(ids: Any) -> 
 
 
 @pytest.mark.system("O57")
-async def test_delete_ends_the_session_whatever_a_server_says_to_its_own() -> None:
+async def test_delete_ends_the_session_although_a_server_refuses_its_delete() -> None:
     async with a_world(**SESSIONS) as world:
         outside = await world.outside(Gateway(world.source(), sessions=sealed()))
         session = await outside.opened(**chosen(A, B))
@@ -245,7 +245,7 @@ async def test_delete_ends_the_session_whatever_a_server_says_to_its_own() -> No
 
 
 @pytest.mark.system("O57")
-async def test_delete_of_a_session_of_another_process_ends_what_it_left() -> None:
+async def test_delete_ends_the_server_sessions_left_by_another_process() -> None:
     async with a_world(**SESSIONS) as world:
         before = await world.outside(Gateway(world.source(), sessions=sealed()))
         session = await before.opened(**chosen(A, B, a={"Authorization": "Bearer a"}))
@@ -261,7 +261,7 @@ async def test_delete_of_a_session_of_another_process_ends_what_it_left() -> Non
 
 
 @pytest.mark.system("O29", "L-O10")
-async def test_what_is_dropped_ends_and_never_comes_back() -> None:
+async def test_dropped_session_cannot_be_resumed() -> None:
     async with a_world() as world:
         gateway = Gateway(world.source(), sessions=sealed())
         outside = await world.outside(gateway)
@@ -275,7 +275,7 @@ async def test_what_is_dropped_ends_and_never_comes_back() -> None:
 
 
 @pytest.mark.system("O29")
-async def test_what_is_dropped_while_it_is_being_resumed_is_not_left_open() -> None:
+async def test_session_dropped_during_resumption_is_closed() -> None:
     async with a_world() as world:
         before = await world.outside(Gateway(world.source(), sessions=sealed()))
         session = await before.opened(**chosen(A))
@@ -294,7 +294,7 @@ async def test_what_is_dropped_while_it_is_being_resumed_is_not_left_open() -> N
         assert (await after.initialize(session)).status_code == 404
 
 
-async def test_the_session_of_one_path_is_none_of_another() -> None:
+async def test_session_of_one_path_is_unknown_at_another() -> None:
     async with a_world() as world:
         gateway = Gateway(world.static(), sessions=sealed())
         outside = await world.outside(gateway, paths=True)
@@ -304,7 +304,7 @@ async def test_the_session_of_one_path_is_none_of_another() -> None:
         assert (await outside.initialize(session, path="/mcp/b")).status_code == 404
 
 
-async def test_a_choice_that_is_not_allowed_any_more_is_refused() -> None:
+async def test_resumption_refuses_servers_that_are_no_longer_allowed() -> None:
     async with a_world() as world:
         before = await world.outside(Gateway(world.source(), sessions=sealed()))
         session = await before.opened(**chosen(A))
@@ -317,7 +317,7 @@ async def test_a_choice_that_is_not_allowed_any_more_is_refused() -> None:
         assert "does not let clients choose" in error["message"]
 
 
-async def test_a_session_whose_id_would_be_too_long_is_refused() -> None:
+async def test_session_with_a_too_long_id_is_refused() -> None:
     async with a_world() as world:
         gateway = Gateway(world.source(), sessions=sealed(max_length=400))
         outside = await world.outside(gateway)
