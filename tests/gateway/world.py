@@ -32,18 +32,18 @@ HEADERS = {
 
 
 @attrs.define
-class Seen:
+class ReceivedRequest:
     """A request that reached a server behind the gateway."""
 
     verb: str
     headers: dict[str, str]
 
 
-class Behind:
+class RecordingServer:
     """A server behind the gateway, which records the requests it receives."""
 
     def __init__(self, name: str, **options: Any) -> None:
-        self.seen: list[Seen] = []
+        self.seen: list[ReceivedRequest] = []
         self.server = Server(name, **options)
         self.app = self.server.asgi(allowed_hosts=["*"], stream_after=30.0)
         self.may_answer: Callable[[], bool] = lambda: True
@@ -59,7 +59,7 @@ class Behind:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
             fields = {k.decode(): v.decode() for k, v in scope["headers"]}
-            self.seen.append(Seen(scope["method"], fields))
+            self.seen.append(ReceivedRequest(scope["method"], fields))
             if not self.may_answer():
                 await send({"type": "http.response.start", "status": 503})
                 await send({"type": "http.response.body"})
@@ -78,8 +78,11 @@ class World:
 
     def __init__(self, stack: contextlib.AsyncExitStack, **options: Any) -> None:
         self._stack = stack
-        self.a, self.b = Behind("a", **options), Behind("b", **options)
-        self.inside = httpx.AsyncClient(
+        self.a, self.b = (
+            RecordingServer("a", **options),
+            RecordingServer("b", **options),
+        )
+        self.upstream_http = httpx.AsyncClient(
             mounts={
                 "https://a.example": AsgiTransport(self.a),
                 "https://b.example": AsgiTransport(self.b),
@@ -88,17 +91,17 @@ class World:
         )
 
     def source(self, **options: Any) -> FromHeaders:
-        return FromHeaders(http_client=self.inside, **options)
+        return FromHeaders(http_client=self.upstream_http, **options)
 
     def static(self) -> dict[str, Any]:
         return {
-            name: mcpwire.Http(url, http_client=self.inside)
+            name: mcpwire.Http(url, http_client=self.upstream_http)
             for name, url in (("a", A), ("b", B))
         }
 
-    async def outside(
+    async def client_for(
         self, gateway: Gateway, *, root_path: str = "", **options: Any
-    ) -> Outside:
+    ) -> GatewayClient:
         """Return an HTTP client of a gateway; it is closed with the world."""
         # After 0.1 s responses become streams; on a busy machine any response could.
         options = {"stream_after": 30.0, **options}
@@ -107,10 +110,10 @@ class World:
             transport=AsgiTransport(app, root_path=root_path), base_url=OUTSIDE
         )
         await self._stack.enter_async_context(client)
-        return Outside(client, gateway)
+        return GatewayClient(client, gateway)
 
 
-class Outside:
+class GatewayClient:
     """A client that sends a gateway requests and reads its responses."""
 
     def __init__(self, client: httpx.AsyncClient, gateway: Gateway) -> None:
@@ -213,5 +216,5 @@ async def a_world(**options: Any) -> AsyncIterator[World]:
     """Yield a world with servers of these options; close its gateways and servers."""
     async with contextlib.AsyncExitStack() as stack:
         world = World(stack, **options)
-        await stack.enter_async_context(world.inside)
+        await stack.enter_async_context(world.upstream_http)
         yield world

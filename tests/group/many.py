@@ -22,7 +22,7 @@ CAPABILITIES = {
 BOUND_S = 30.0
 
 
-class Life(FakeServer):
+class ScriptedServer(FakeServer):
     """A server that counts connections, can die, and responds late to held methods."""
 
     def __init__(self, name: str = "", *held: str, **methods: Any) -> None:
@@ -40,8 +40,8 @@ class Life(FakeServer):
         )
         self.held = set(held)
         self.waiting: list[dict[str, Any]] = []
-        self.lives = 0
-        self.at_once = 0
+        self.connections = 0
+        self.most_waiting = 0
         self.broken = 0
         self.error: Exception | None = None
 
@@ -51,13 +51,13 @@ class Life(FakeServer):
         if self.broken:
             self.broken -= 1
             raise ConnectError("nobody is there", target="x")
-        self.lives += 1
+        self.connections += 1
         return super().open_in_memory(client, limits)
 
     def answer(self, request: dict[str, Any]) -> None:
         if request["method"] in self.held:
             self.waiting.append(request)
-            self.at_once = max(self.at_once, len(self.waiting))
+            self.most_waiting = max(self.most_waiting, len(self.waiting))
         else:
             super().answer(request)
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 from fakes import text
-from many import Life
+from many import ScriptedServer
 from turns import until
 
 import mcpwire
@@ -22,7 +22,7 @@ EXPECTED = (
 )
 
 
-class Echo(Life):
+class Echo(ScriptedServer):
     """A server that echoes with its name and sometimes refuses to connect."""
 
     def __init__(self, name, chance):

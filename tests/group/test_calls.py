@@ -6,7 +6,7 @@ import logging
 import pytest
 from clocks import on_a_virtual_clock
 from fakes import FakeServer, text
-from many import BOUND_S, CAPABILITIES, Life, Unreachable, grouped
+from many import BOUND_S, CAPABILITIES, ScriptedServer, Unreachable, grouped
 from turns import until
 
 import mcpwire
@@ -17,7 +17,7 @@ URI = "file:///a"
 PROMPT = {"type": "ref/prompt", "name": "p"}
 
 
-class FullServer(Life):
+class FullServer(ScriptedServer):
     """A server with tools, resources, prompts, completions and logging."""
 
     def __init__(self, *held):
@@ -134,7 +134,7 @@ async def test_tool_error_is_a_result_and_raises_only_with_check(
     caplog,
 ):
     failed = {**text("no"), "isError": True, "structuredContent": {"why": 1}}
-    server = Life(**{"tools/call": lambda *_: failed})
+    server = ScriptedServer(**{"tools/call": lambda *_: failed})
     async with grouped({"a": server}) as group:
         result = await group.call_tool("a", "x")
         assert (result.is_error, result.text) == (True, "no")
@@ -148,7 +148,7 @@ async def test_tool_error_is_a_result_and_raises_only_with_check(
 async def test_server_info_is_returned_without_a_request():
     server = FullServer()
     server.members["instructions"] = "be kind"
-    async with grouped({"a": server, "b": Life()}) as group:
+    async with grouped({"a": server, "b": ScriptedServer()}) as group:
         before = len(server.received)
         info = group.server_info("a")
         assert info["serverInfo"] == {"name": "fake", "version": "1"}
@@ -168,7 +168,7 @@ async def test_server_info_is_returned_without_a_request():
 
 @pytest.mark.system("A05", "A06")
 async def test_calls_to_one_and_to_several_servers_run_concurrently():
-    a, b = Life("A", "tools/call"), Life("B", "tools/call")
+    a, b = ScriptedServer("A", "tools/call"), ScriptedServer("B", "tools/call")
     async with grouped({"a": a, "b": b}) as group:
         calls = [
             asyncio.ensure_future(group.call_tool(name, "x"))
@@ -186,8 +186,8 @@ async def test_calls_to_one_and_to_several_servers_run_concurrently():
 @pytest.mark.system("A03", "L-A2", "L-V3")
 async def test_call_timeout_comes_from_the_group_the_member_or_the_call():
     servers = {
-        "group": Life("", "tools/call"),
-        "own": Member(Life("", "tools/call"), timeout=0.03),
+        "group": ScriptedServer("", "tools/call"),
+        "own": Member(ScriptedServer("", "tools/call"), timeout=0.03),
     }
     async with grouped(servers, timeout=0.02) as group:
         cases = [
@@ -214,7 +214,7 @@ def cancelled(server):
 
 @pytest.mark.system("A31", "L-A1")
 async def test_cancel_by_request_id_cancels_only_that_call(caplog):
-    server = Life("", "tools/call")
+    server = ScriptedServer("", "tools/call")
     async with grouped({"a": server}) as group:
         call = await group["a"].start_call("x")
         for id in (None, 999, "7"):
@@ -232,7 +232,7 @@ async def test_cancel_by_request_id_cancels_only_that_call(caplog):
 @pytest.mark.system("A32", "L-A1")
 @on_a_virtual_clock
 async def test_timed_out_or_cancelled_call_sends_a_cancellation():
-    server, other = Life("", "tools/call"), Life()
+    server, other = ScriptedServer("", "tools/call"), ScriptedServer()
     async with grouped({"a": server, "b": other}) as group:
         with pytest.raises(mcpwire.RequestTimeout):
             await group.call_tool("a", "x", timeout=0.01)
@@ -251,7 +251,7 @@ async def test_timed_out_or_cancelled_call_sends_a_cancellation():
 
 @pytest.mark.system("A35")
 async def test_roots_changed_reaches_one_or_all_and_failures_are_logged(caplog):
-    a, b, deaf = Life(), Life(), Life()
+    a, b, deaf = ScriptedServer(), ScriptedServer(), ScriptedServer()
     members = {"a": a, "b": b}
     async with grouped(members, roots=[]) as group:
         await group.connect("deaf", deaf, roots=None)
@@ -275,7 +275,7 @@ async def test_roots_changed_reaches_one_or_all_and_failures_are_logged(caplog):
 async def test_server_error_text_cannot_add_log_lines(caplog):
     evil = mcpwire.RPCError("no\nCRITICAL all is lost\x1b[2J", code=-32000)
     failing = ("tools/call", "tools/list")
-    server = Life(**{method: lambda *_: evil for method in failing})
+    server = ScriptedServer(**{method: lambda *_: evil for method in failing})
     async with grouped({"a": server}) as group:
         with pytest.raises(mcpwire.RPCError):
             await group.call_tool("a", "x")
@@ -292,7 +292,7 @@ async def test_server_error_text_cannot_add_log_lines(caplog):
 
 @pytest.mark.system("A07", "A63")
 async def test_each_failure_is_logged_once_with_its_fields(caplog):
-    server = Life(
+    server = ScriptedServer(
         "",
         "tools/call",
         **{"resources/read": lambda *_: mcpwire.RPCError("gone", code=-32002)},
@@ -326,7 +326,10 @@ async def test_each_failure_is_logged_once_with_its_fields(caplog):
 @pytest.mark.system("A62")
 async def test_each_call_and_its_result_are_logged_at_debug_level(caplog):
     failed = {**text("no"), "isError": True}
-    servers = {"a": Life("fine"), "b": Life(**{"tools/call": lambda *_: failed})}
+    servers = {
+        "a": ScriptedServer("fine"),
+        "b": ScriptedServer(**{"tools/call": lambda *_: failed}),
+    }
     with caplog.at_level(logging.DEBUG, "mcpwire"):
         async with grouped(servers) as group:
             await group.call_tool("a", "x", {"password": "hunter2"})
@@ -349,7 +352,7 @@ async def test_each_call_and_its_result_are_logged_at_debug_level(caplog):
 
 
 async def test_tools_of_all_servers_are_one_set_that_follows_changes():
-    a, b, bare = Life("A"), Life("B"), FakeServer(capabilities={})
+    a, b, bare = ScriptedServer("A"), ScriptedServer("B"), FakeServer(capabilities={})
     async with grouped({"a": a, "bare": bare}, deny="a/y") as group:
         tools = await group.tools(confirm="never*")
         assert set(tools.names) == {"mcp__a__x"}
@@ -371,7 +374,7 @@ async def test_call_fails_if_its_server_is_disconnected_meanwhile():
             return await super().call_tool(*args, **options)
 
     make = lambda _, target, **options: Client(target, **options)  # noqa: E731 - short
-    async with grouped({"a": Life()}, make_client=make) as group:
+    async with grouped({"a": ScriptedServer()}, make_client=make) as group:
         with pytest.raises(mcpwire.ConnectionClosed, match="'a' was disconn") as caught:
             await group.call_tool("a", "x")
         assert caught.value.sent is False

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from clocks import on_a_virtual_clock
-from many import BOUND_S, Life, grouped
+from many import BOUND_S, ScriptedServer, grouped
 from turns import until
 
 import mcpwire
@@ -22,8 +22,8 @@ def state(group, name="a"):
 
 @pytest.mark.system("L-A12", "L-A14", "L-V14", "V19")
 async def test_status_shows_a_lost_server_and_the_next_call_reconnects_it():
-    server = Life("back")
-    async with grouped({"a": server, "b": Life()}) as group:
+    server = ScriptedServer("back")
+    async with grouped({"a": server, "b": ScriptedServer()}) as group:
         before = group.status()["a"]
         assert (before.state, before.error, before.restarts) == ("ready", None, 0)
         assert before.since <= time.monotonic()
@@ -41,11 +41,11 @@ async def test_status_shows_a_lost_server_and_the_next_call_reconnects_it():
             None,
             1,
         )
-        assert server.lives == 2
+        assert server.connections == 2
 
 
 async def test_server_without_recovery_stays_lost():
-    server = Life()
+    server = ScriptedServer()
     async with grouped({"a": server}, recovery=NEVER) as group:
         server.die()
         with pytest.raises(mcpwire.ConnectionClosed):
@@ -55,19 +55,19 @@ async def test_server_without_recovery_stays_lost():
 
 @pytest.mark.system("L-V14")
 async def test_restart_backoff_reconnects_a_lost_server():
-    server = Life()
+    server = ScriptedServer()
     async with grouped({"a": server}, restart=AT_ONCE, recovery=NEVER) as group:
         for restarts in (1, 2, 3):
             server.die()
             assert state(group) == "lost"
             await until(lambda: state(group) == "ready")
             assert group.status()["a"].restarts == restarts
-        assert server.lives == 4
+        assert server.connections == 4
 
 
 @pytest.mark.system("V19")
 async def test_restart_fails_after_the_maximum_number_of_attempts(caplog):
-    server = Life()
+    server = ScriptedServer()
     backoff = Backoff(first=0.001, maximum=0.002, attempts=3)
     async with grouped({"a": server}, restart=backoff) as group:
         await group.call_tool("a", "x")
@@ -84,10 +84,10 @@ async def test_restart_fails_after_the_maximum_number_of_attempts(caplog):
 
 
 async def test_server_that_dies_at_once_is_restarted_a_limited_number_of_times():
-    class Fleeting(Life):
+    class Fleeting(ScriptedServer):
         def answer(self, request):
             super().answer(request)
-            if request["method"] == "initialize" and self.lives > 1:
+            if request["method"] == "initialize" and self.connections > 1:
                 self.channel._loop.call_soon(self.die)
 
     server = Fleeting()
@@ -95,7 +95,7 @@ async def test_server_that_dies_at_once_is_restarted_a_limited_number_of_times()
     async with grouped({"a": server}, restart=backoff) as group:
         server.die()
         await until(lambda: state(group) == "failed")
-        assert server.lives <= 5
+        assert server.connections <= 5
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ async def test_server_that_dies_at_once_is_restarted_a_limited_number_of_times()
     ids=lambda each: type(each).__name__,
 )
 async def test_restart_retries_only_temporary_errors(error, stays):
-    server = Life()
+    server = ScriptedServer()
     async with grouped({"a": server}, restart=AT_ONCE) as group:
         server.error = error
         server.die()
@@ -124,21 +124,21 @@ async def test_restart_retries_only_temporary_errors(error, stays):
 
 
 async def test_call_during_the_backoff_reconnects_once():
-    server = Life("x")
+    server = ScriptedServer("x")
     slowly = Backoff(first=BOUND_S, maximum=BOUND_S)
     async with grouped({"a": server}, restart=slowly) as group:
         server.die()
         await until(lambda: state(group) == "restarting")
         assert (await group.call_tool("a", "x")).text == "x"
-        assert (state(group), server.lives) == ("ready", 2)
+        assert (state(group), server.connections) == ("ready", 2)
         server.die()
         await until(lambda: state(group) == "restarting")
         await group.connect("a")
-        assert (state(group), server.lives) == ("ready", 3)
+        assert (state(group), server.connections) == ("ready", 3)
 
 
 async def test_disconnected_server_is_not_restarted():
-    server = Life()
+    server = ScriptedServer()
     async with grouped({"a": server}, restart=AT_ONCE) as group:
         server.broken = 1_000_000
         server.die()
@@ -152,7 +152,7 @@ async def test_disconnected_server_is_not_restarted():
 
 
 async def test_failed_reconnect_sets_the_state_failed():
-    server = Life()
+    server = ScriptedServer()
     async with grouped({"a": server}) as group:
         server.die()
         server.broken = 2
@@ -162,7 +162,7 @@ async def test_failed_reconnect_sets_the_state_failed():
 
 
 async def test_cancelled_reconnect_leaves_the_server_lost():
-    server = Life()
+    server = ScriptedServer()
     async with grouped({"a": server}) as group:
         server.die()
         server.held = {"initialize"}
@@ -177,7 +177,7 @@ async def test_cancelled_reconnect_leaves_the_server_lost():
 
 @pytest.mark.system("L-A12")
 async def test_restart_refreshes_tools_and_subscriptions():
-    server = Life()
+    server = ScriptedServer()
     async with grouped({"a": server}, restart=AT_ONCE) as group:
         tools = await group.tools()
         await group.subscribe("a", "file:///a")
@@ -201,14 +201,14 @@ def idle_by_the_loop(monkeypatch):
 
 
 async def test_lazy_server_is_connected_on_first_use():
-    server, other = Life("now"), Life()
+    server, other = ScriptedServer("now"), ScriptedServer()
     async with grouped({"a": server, "b": other}, start="lazy") as group:
         assert list(group) == ["a", "b"]
-        assert (server.lives, state(group)) == (0, "idle")
+        assert (server.connections, state(group)) == (0, "idle")
         assert not group["b"].is_connected
         results = await asyncio.gather(*(group.call_tool("a", "x") for _ in range(3)))
         assert {result.text for result in results} == {"now"}
-        assert (server.lives, other.lives) == (1, 0)
+        assert (server.connections, other.connections) == (1, 0)
         assert (await group.client("b")).is_connected
         assert (await group.client("b")) is group["b"]
         with pytest.raises(mcpwire.UnknownServer):
@@ -221,7 +221,7 @@ async def test_lazy_server_is_connected_on_first_use():
 
 
 async def test_failed_lazy_server_is_retried_on_each_use():
-    server = Life("now")
+    server = ScriptedServer("now")
     server.broken = 1
     async with grouped({"a": server}, start="lazy", on_error="skip") as group:
         with pytest.raises(mcpwire.ConnectError):
@@ -232,7 +232,10 @@ async def test_failed_lazy_server_is_retried_on_each_use():
 
 @on_a_virtual_clock
 async def test_connect_timeout_applies_to_lazy_servers():
-    silent, quick = Life("", "server/discover", "initialize"), Life("x")
+    silent, quick = (
+        ScriptedServer("", "server/discover", "initialize"),
+        ScriptedServer("x"),
+    )
     servers = {"silent": silent, "quick": quick}
     options = {"start": "lazy", "timeout": None, "connect_timeout": 0.05}
     async with grouped(servers, **options) as group:
@@ -242,18 +245,20 @@ async def test_connect_timeout_applies_to_lazy_servers():
 
 
 async def test_connect_all_connects_lazy_servers():
-    async with grouped({"a": Life(), "b": Life()}, start="lazy") as group:
+    async with grouped(
+        {"a": ScriptedServer(), "b": ScriptedServer()}, start="lazy"
+    ) as group:
         assert (await group.connect_all()).ok == ("a", "b")
 
 
 @pytest.mark.usefixtures("idle_by_the_loop")
 @on_a_virtual_clock
 async def test_idle_lazy_server_is_closed_and_reconnected():
-    server = Life("x")
+    server = ScriptedServer("x")
     async with grouped({"a": server}, start="lazy", idle=0.01) as group:
-        for lives in (1, 2):
+        for count in (1, 2):
             assert (await group.call_tool("a", "x")).text == "x"
-            assert server.lives == lives
+            assert server.connections == count
             await until(lambda: state(group) == "idle", 0.001)
             await until(lambda: server.channel.lost, 0.001)
         assert "a" in group
@@ -261,7 +266,7 @@ async def test_idle_lazy_server_is_closed_and_reconnected():
 
 
 async def test_call_during_idle_closing_reconnects():
-    server = Life("x")
+    server = ScriptedServer("x")
     async with grouped({"a": server}, start="lazy", idle=0.005) as group:
         await group.call_tool("a", "x")
         await until(lambda: state(group) == "idle")
@@ -271,7 +276,7 @@ async def test_call_during_idle_closing_reconnects():
 @pytest.mark.usefixtures("idle_by_the_loop")
 @on_a_virtual_clock
 async def test_lazy_server_with_a_call_or_a_client_user_is_not_idle():
-    busy, held = Life("", "tools/call"), Life()
+    busy, held = ScriptedServer("", "tools/call"), ScriptedServer()
     servers = {"busy": busy, "mine": held}
     async with grouped(servers, start="lazy", idle=0.003) as group:
         call = asyncio.ensure_future(group.call_tool("busy", "x"))
@@ -290,7 +295,7 @@ async def test_lazy_server_with_a_call_or_a_client_user_is_not_idle():
 @on_a_virtual_clock
 async def test_lazy_server_with_subscriptions_or_log_level_is_not_idle():
     methods = {"logging/setLevel": lambda *_: {}}
-    servers = {"told": Life(), "logs": Life(**methods)}
+    servers = {"told": ScriptedServer(), "logs": ScriptedServer(**methods)}
     async with grouped(servers, start="lazy", idle=0.003) as group:
         await group.subscribe("told", "mem://x")
         await group.set_log_level("logs", "debug")
@@ -310,7 +315,7 @@ async def test_error_closing_an_idle_server_is_logged(caplog):
 
     closing = ["no"]
     make = lambda _, target, **options: Failing(target, **options)  # noqa: E731 - short
-    servers = {"a": Life()}
+    servers = {"a": ScriptedServer()}
     async with grouped(servers, start="lazy", idle=0.003, make_client=make) as group:
         await group.ping("a")
         await until(lambda: caplog.records)

@@ -6,7 +6,7 @@ from math import nan
 
 import pytest
 from clocks import on_a_virtual_clock
-from many import Life, Unreachable, grouped
+from many import ScriptedServer, Unreachable, grouped
 from turns import until
 
 import mcpwire
@@ -14,8 +14,8 @@ from mcpwire.auth.errors import AuthRequired
 from mcpwire.group import Group, Member, NotConnected
 
 
-def lives(*servers):
-    return [server.lives for server in servers]
+def connection_counts(*servers):
+    return [server.connections for server in servers]
 
 
 # Construction...
@@ -32,8 +32,8 @@ async def test_new_group_is_empty_with_default_timeouts():
     group = Group(make_client=make)
     assert (len(group), list(group), group.status(), bool(group)) == (0, [], {}, True)
     assert repr(group) == "<mcpwire.Group empty>"
-    await group.connect("a", Life())
-    await group.connect("b", Member(Life(), timeout=1, connect_timeout=2))
+    await group.connect("a", ScriptedServer())
+    await group.connect("b", Member(ScriptedServer(), timeout=1, connect_timeout=2))
     await group.aclose()
     timeouts = [(each["timeout"], each["connect_timeout"]) for each in made]
     assert timeouts == [(30.0, 60.0), (1, 2)]
@@ -94,7 +94,11 @@ def test_invalid_rules_and_modes_of_a_member_are_refused():
 def test_members_with_equal_fields_are_equal_and_repr_shows_no_secrets():
     url = "https://me:pw@example.com/mcp?key=s3cret"
     assert Member(url, timeout=3) == Member(url, timeout=3) != Member(url)
-    text = repr(Member(url)) + repr(Member("npx -y thing")) + repr(Member(Life()))
+    text = (
+        repr(Member(url))
+        + repr(Member("npx -y thing"))
+        + repr(Member(ScriptedServer()))
+    )
     assert "example.com" in text
     assert "npx -y thing" in text
     assert "s3cret" not in text
@@ -136,7 +140,7 @@ def test_package_names_are_imported_lazily():
 
 @pytest.mark.system("V10")
 async def test_on_error_skip_leaves_a_failed_server_out_and_reports_it():
-    servers = {"a": Life(), "broken": Unreachable(), "c": Life()}
+    servers = {"a": ScriptedServer(), "broken": Unreachable(), "c": ScriptedServer()}
     async with grouped(servers, on_error="skip") as group:
         assert (list(group), len(group)) == (["a", "c"], 2)
         report = group.report
@@ -157,7 +161,7 @@ async def test_on_error_skip_leaves_a_failed_server_out_and_reports_it():
 
 @pytest.mark.system("A18", "R06")
 async def test_failure_cancels_connecting_and_closes_connected_servers():
-    good, slow = Life(), Life("", "server/discover", "initialize")
+    good, slow = ScriptedServer(), ScriptedServer("", "server/discover", "initialize")
     group = Group({"good": good, "bad": Unreachable(), "slow": slow})
     with pytest.raises(mcpwire.ConnectError, match="nobody is there") as caught:
         async with group:
@@ -187,10 +191,12 @@ async def test_async_on_error_function_skips_or_raises():
         if name == "fatal":
             raise LookupError(name)
 
-    async with grouped({"x": Unreachable(), "a": Life()}, on_error=decide) as group:
+    async with grouped(
+        {"x": Unreachable(), "a": ScriptedServer()}, on_error=decide
+    ) as group:
         assert list(group) == ["a"]
         with pytest.raises(LookupError):
-            await group.connect_all({"b": Life(), "fatal": Unreachable()})
+            await group.connect_all({"b": ScriptedServer(), "fatal": Unreachable()})
         assert list(group) == ["a"]
     assert seen == [("x", "nobody is there"), ("fatal", "nobody is there")]
 
@@ -204,7 +210,9 @@ async def test_on_error_can_be_a_plain_function():
 
 @pytest.mark.system("L-V12", "L-R7")
 async def test_concurrency_limits_simultaneous_connects():
-    servers = {f"s{number}": Life("", "server/discover") for number in range(5)}
+    servers = {
+        f"s{number}": ScriptedServer("", "server/discover") for number in range(5)
+    }
     # Without the probe's own timeout, after which a silent server is connected.
     group = Group(servers, concurrency=2, probe_timeout=None)
 
@@ -214,7 +222,7 @@ async def test_concurrency_limits_simultaneous_connects():
     connecting = asyncio.ensure_future(group.connect_all())
     for left in (5, 3, 1):
         await until(lambda: waiting() == min(2, left))  # noqa: B023 - at once
-        assert sum(server.lives for server in servers.values()) == 5 - left + min(
+        assert sum(server.connections for server in servers.values()) == 5 - left + min(
             2, left
         )
         for server in servers.values():
@@ -225,18 +233,18 @@ async def test_concurrency_limits_simultaneous_connects():
 
 
 async def test_connect_all_skips_connected_and_disabled_servers():
-    a, off = Life(), Life()
+    a, off = ScriptedServer(), ScriptedServer()
     async with grouped({"a": a, "off": Member(off, enabled=False)}) as group:
         report = await group.connect_all()
         assert (report.ok, bool(report)) == ((), True)
-        assert lives(a, off) == [1, 0]
+        assert connection_counts(a, off) == [1, 0]
         assert group.status()["off"].state == "idle"
         await group.connect("off")
         assert list(group) == ["a", "off"]
 
 
 async def test_connect_all_retries_failed_servers():
-    server = Life()
+    server = ScriptedServer()
     server.broken = 2  # both connections that the first handshake opens
     async with grouped({"a": server}, on_error="skip") as group:
         while not await group.connect_all():
@@ -274,7 +282,7 @@ async def test_connect_failure_is_logged_with_fields_and_without_secrets(caplog)
 
 @pytest.mark.system("A16", "L-A13")
 async def test_connected_name_is_replaced_only_with_replace():
-    old, new = Life("old"), Life("new")
+    old, new = ScriptedServer("old"), ScriptedServer("new")
     async with grouped({"a": old}) as group:
         with pytest.raises(mcpwire.LocalProtocolError, match="connected already"):
             await group.connect("a", new)
@@ -282,18 +290,18 @@ async def test_connected_name_is_replaced_only_with_replace():
             await group.connect("a")
         with pytest.raises(mcpwire.LocalProtocolError, match="connected already"):
             await group.connect_all({"b": new, "a": new})
-        assert lives(old, new) == [1, 0]
+        assert connection_counts(old, new) == [1, 0]
         client = await group.connect("a", new, replace=True)
         assert client is group["a"]
         assert (await group.call_tool("a", "x")).text == "new"
         assert old.channel.lost
         assert (await group.connect("a", replace=True)) is not client
-        assert lives(old, new) == [1, 2]
+        assert connection_counts(old, new) == [1, 2]
 
 
 @pytest.mark.system("A16")
 async def test_name_can_be_connected_again_after_any_outcome():
-    server = Life()
+    server = ScriptedServer()
     async with grouped() as group:
         with pytest.raises(mcpwire.ConnectError):
             await group.connect("a", Unreachable())
@@ -307,18 +315,18 @@ async def test_name_can_be_connected_again_after_any_outcome():
         assert group.status()["a"].state == "ready"
         server.die()
         assert await group.connect("a", server) is not client
-        assert server.lives == 4
+        assert server.connections == 4
 
 
 async def test_connecting_an_unknown_name_without_a_target_is_refused():
-    async with grouped({"known": Life()}) as group:
+    async with grouped({"known": ScriptedServer()}) as group:
         with pytest.raises(mcpwire.UnknownServer, match="known: 'known'") as caught:
             await group.connect("unknown")
         assert caught.value.server == "unknown"
 
 
 async def test_connect_options_are_passed_to_the_client():
-    server = Life("", "tools/call")
+    server = ScriptedServer("", "tools/call")
     async with grouped() as group:
         await group.connect("a", server, timeout=0.01)
         with pytest.raises(mcpwire.RequestTimeout):
@@ -328,18 +336,18 @@ async def test_connect_options_are_passed_to_the_client():
 
 
 async def test_concurrent_connects_of_one_name_share_the_outcome():
-    server = Life("", "server/discover")
+    server = ScriptedServer("", "server/discover")
     group = Group({"a": server})
     connects = [asyncio.ensure_future(group.connect("a")) for _ in range(3)]
     connects.append(asyncio.ensure_future(group.connect_all()))
     await until(lambda: server.waiting)
     with pytest.raises(mcpwire.LocalProtocolError, match="connected already"):
-        await group.connect("a", Life())
+        await group.connect("a", ScriptedServer())
     server.release()
     *clients, report = await asyncio.gather(*connects)
     assert set(clients) == {group["a"]}
     assert report.ok == ("a",)
-    assert server.lives == 1
+    assert server.connections == 1
     await group.aclose()
 
 
@@ -347,7 +355,7 @@ async def test_concurrent_connects_of_one_name_share_the_outcome():
 
 
 async def test_cancelling_the_last_waiter_closes_the_connection():
-    server = Life("", "server/discover")
+    server = ScriptedServer("", "server/discover")
     group = Group()
     first, second = (
         asyncio.ensure_future(group.connect("a", *target)) for target in ((server,), ())
@@ -365,7 +373,7 @@ async def test_cancelling_the_last_waiter_closes_the_connection():
 
 async def test_error_after_a_cancelled_waiter_reaches_only_the_others():
     """An error reported to the loop as well would fail this test."""
-    server = Life("", "server/discover")
+    server = ScriptedServer("", "server/discover")
     group = Group({"a": server})
     first, second = (asyncio.ensure_future(group.connect("a")) for _ in range(2))
     await until(lambda: server.waiting)
@@ -382,7 +390,7 @@ async def test_error_after_a_cancelled_waiter_reaches_only_the_others():
 async def test_cancelling_the_only_waiter_at_any_turn_leaves_no_connection(how):
     """In the last turns the connection exists, but the caller does not have it yet."""
     for turns in range(40):
-        server = Life()
+        server = ScriptedServer()
         group = Group({"a": server})
         work = {
             "connect": lambda: group.connect("b", server),  # noqa: B023 - at once
@@ -407,7 +415,11 @@ async def test_cancelling_the_only_waiter_at_any_turn_leaves_no_connection(how):
 
 
 async def test_cancelled_connect_all_closes_only_its_own_connections():
-    own, shared, slow = Life(), Life(), Life("", "server/discover")
+    own, shared, slow = (
+        ScriptedServer(),
+        ScriptedServer(),
+        ScriptedServer("", "server/discover"),
+    )
     group = Group({"mine": own, "slow": slow})
     await group.connect("shared", shared)
     connecting = asyncio.ensure_future(group.connect_all())
@@ -424,7 +436,10 @@ async def test_cancelled_connect_all_closes_only_its_own_connections():
 
 
 async def test_cancelled_connect_all_keeps_servers_that_others_connected():
-    requested, slow = Life("", "server/discover"), Life("", "server/discover")
+    requested, slow = (
+        ScriptedServer("", "server/discover"),
+        ScriptedServer("", "server/discover"),
+    )
     group = Group({"wanted": requested, "slow": slow})
     connecting = asyncio.ensure_future(group.connect_all())
     await until(lambda: requested.waiting and slow.waiting)
@@ -443,12 +458,12 @@ async def test_cancelled_connect_all_keeps_servers_that_others_connected():
 
 @pytest.mark.system("L-A3", "A05")
 async def test_other_operations_do_not_wait_for_a_connecting_server():
-    slow = Life("", "server/discover", "initialize")
-    async with grouped({"a": Life("A")}) as group:
+    slow = ScriptedServer("", "server/discover", "initialize")
+    async with grouped({"a": ScriptedServer("A")}) as group:
         connecting = asyncio.ensure_future(group.connect("slow", slow))
         await until(lambda: slow.waiting)
         assert (await group.call_tool("a", "x")).text == "A"
-        await group.connect("b", Life("B"))
+        await group.connect("b", ScriptedServer("B"))
         assert (await group.call_tool("b", "x")).text == "B"
         await group.disconnect("b")
         assert not connecting.done()
@@ -458,18 +473,18 @@ async def test_other_operations_do_not_wait_for_a_connecting_server():
 
 @pytest.mark.system("L-A3")
 async def test_connecting_does_not_wait_for_running_calls():
-    busy = Life("", "tools/call")
+    busy = ScriptedServer("", "tools/call")
     async with grouped({"busy": busy}) as group:
         call = asyncio.ensure_future(group.call_tool("busy", "x"))
         await until(lambda: busy.waiting)
-        await group.connect("a", Life())
+        await group.connect("a", ScriptedServer())
         await group.disconnect("a")
         busy.release()
         await call
 
 
 async def test_call_waits_while_its_server_is_connecting():
-    slow = Life("S", "server/discover")
+    slow = ScriptedServer("S", "server/discover")
     group = Group({"slow": slow})
     connecting = asyncio.ensure_future(group.connect_all())
     await until(lambda: slow.waiting)
@@ -483,7 +498,7 @@ async def test_call_waits_while_its_server_is_connecting():
 
 @pytest.mark.system("A04")
 async def test_call_timeout_includes_connecting():
-    slow = Life("S", "server/discover", "initialize")
+    slow = ScriptedServer("S", "server/discover", "initialize")
     group = Group({"slow": slow}, start="lazy")
     with pytest.raises(mcpwire.RequestTimeout, match="being connected") as caught:
         await group.call_tool("slow", "x", timeout=0.02)
@@ -492,7 +507,7 @@ async def test_call_timeout_includes_connecting():
 
 
 async def test_use_of_a_group_on_another_loop_is_refused():
-    async with grouped({"a": Life()}) as group:
+    async with grouped({"a": ScriptedServer()}) as group:
 
         async def elsewhere():
             with pytest.raises(mcpwire.LocalProtocolError, match="another event loop"):
@@ -503,13 +518,13 @@ async def test_use_of_a_group_on_another_loop_is_refused():
 
 def test_error_without_a_running_loop_names_the_sync_group():
     group = Group()
-    coroutine = group.connect("a", Life())
+    coroutine = group.connect("a", ScriptedServer())
     with pytest.raises(mcpwire.LocalProtocolError, match=r"mcpwire\.sync\.Group"):
         coroutine.send(None)
 
 
 def test_closed_group_can_be_used_on_another_loop():
-    server = Life()
+    server = ScriptedServer()
     group = Group({"a": server})
 
     async def once():
@@ -517,11 +532,11 @@ def test_closed_group_can_be_used_on_another_loop():
             return (await group.call_tool("a", "x")).text
 
     assert [asyncio.run(once()) for _ in range(2)] == ["", ""]
-    assert server.lives == 2
+    assert server.connections == 2
 
 
 def test_group_can_be_used_after_its_loop_was_closed():
-    server = Life()
+    server = ScriptedServer()
     group = Group({"a": server})
     asyncio.run(group.connect_all())
 
@@ -543,7 +558,7 @@ async def test_make_client_creates_the_client_of_each_server():
         made[name] = options
         return Own(target, **options)
 
-    servers = {"a": Life(), "b": Member(Life(), roots=[])}
+    servers = {"a": ScriptedServer(), "b": Member(ScriptedServer(), roots=[])}
     async with grouped(servers, make_client=make, sampling=str) as group:
         assert type(group["a"]) is Own
     assert made["a"]["sampling"] is str
@@ -552,9 +567,9 @@ async def test_make_client_creates_the_client_of_each_server():
 
 @on_a_virtual_clock
 async def test_silent_server_fails_after_the_connect_timeout():
-    silent = Life("", "server/discover", "initialize")
+    silent = ScriptedServer("", "server/discover", "initialize")
     async with grouped(
-        {"silent": silent, "a": Life()}, connect_timeout=0.05, on_error="skip"
+        {"silent": silent, "a": ScriptedServer()}, connect_timeout=0.05, on_error="skip"
     ) as group:
         assert list(group) == ["a"]
         assert isinstance(group.problems["silent"], mcpwire.RequestTimeout)

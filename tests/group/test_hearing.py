@@ -6,7 +6,7 @@ import logging
 
 import pytest
 from fakes import SILENCE
-from many import BOUND_S, STATELESS, Life, grouped
+from many import BOUND_S, STATELESS, ScriptedServer, grouped
 from turns import until
 
 import mcpwire
@@ -38,7 +38,7 @@ def about(event):
 @pytest.mark.parametrize("method", PARAMS)
 async def test_each_notification_is_delivered_with_its_server(method):
     received = []
-    servers = {name: Life() for name in "abc"}
+    servers = {name: ScriptedServer() for name in "abc"}
     async with grouped(servers, on_notification=received.append) as group:
         events = group.events()
         for name in "cab":
@@ -65,7 +65,7 @@ async def test_each_notification_is_delivered_with_its_server(method):
 @pytest.mark.system("A40", "A41")
 async def test_optional_params_may_be_missing():
     received = []
-    server = Life()
+    server = ScriptedServer()
     async with grouped({"a": server}, on_notification=received.append) as group:
         server.notify(PROGRESS, progressToken=0, progress=1)
         server.notify(LOG, level="info", data=None)
@@ -78,7 +78,7 @@ async def test_optional_params_may_be_missing():
 @pytest.mark.system("A40")
 async def test_progress_of_a_call_goes_only_to_its_callback():
     seen, received = [], []
-    server = Life("x", "tools/call")
+    server = ScriptedServer("x", "tools/call")
     async with grouped({"a": server}, on_notification=received.append) as group:
         call = asyncio.ensure_future(
             group.call_tool(
@@ -102,7 +102,7 @@ async def test_events_for_a_slow_callback_are_bounded_and_in_order():
         received.append(event)
         await release.wait()
 
-    server, other = Life(), Life()
+    server, other = ScriptedServer(), ScriptedServer()
     servers = {"a": server, "b": other}
     async with grouped(servers, on_notification=slow) as group:
         waiting = group._bus._buffer._buffers
@@ -137,7 +137,7 @@ async def test_error_in_a_callback_is_logged_and_the_next_event_delivered(caplog
         received.append(event)
         raise LookupError("mine")
 
-    server = Life()
+    server = ScriptedServer()
     async with grouped({"a": server}, on_notification=callback) as group:
         server.notify(TOOLS)
         server.notify(TOOLS)
@@ -148,7 +148,7 @@ async def test_error_in_a_callback_is_logged_and_the_next_event_delivered(caplog
 
 async def test_invalid_notification_is_dropped_and_logged(caplog):
     received = []
-    server = Life()
+    server = ScriptedServer()
     async with grouped({"a": server}, on_notification=received.append) as group:
         events = group.events()
         server.notify(LOG, level="info")
@@ -164,7 +164,7 @@ async def test_invalid_notification_is_dropped_and_logged(caplog):
 
 @pytest.mark.system("A43", "L-A10")
 async def test_unread_stream_keeps_list_changes_and_subscribed_updates():
-    server = Life()
+    server = ScriptedServer()
     limits = mcpwire.Limits(notifications=2)
     async with grouped({"a": server}, limits=limits) as group:
         await group.subscribe("a", URI)
@@ -187,7 +187,7 @@ async def test_unread_stream_keeps_list_changes_and_subscribed_updates():
 
 
 async def test_stream_iteration_ends_when_the_group_is_closed():
-    server = Life()
+    server = ScriptedServer()
     received = []
 
     async def iterate(events):
@@ -209,7 +209,7 @@ async def test_stream_iteration_ends_when_the_group_is_closed():
 
 
 async def test_garbage_collected_stream_is_removed():
-    async with grouped({"a": Life()}) as group:
+    async with grouped({"a": ScriptedServer()}) as group:
         events = group.events()
         assert len(group._bus.streams) == 1
         del events
@@ -218,7 +218,7 @@ async def test_garbage_collected_stream_is_removed():
 
 
 async def test_cancelled_wait_for_an_event_loses_no_event():
-    server = Life()
+    server = ScriptedServer()
     async with grouped({"a": server}) as group:
         events = group.events()
         waiting = asyncio.ensure_future(events.next())
@@ -232,7 +232,7 @@ async def test_cancelled_wait_for_an_event_loses_no_event():
 
 
 async def test_list_changes_are_subscribed_in_the_stateless_era():
-    server = Life(**{"subscriptions/listen": lambda *_: SILENCE})
+    server = ScriptedServer(**{"subscriptions/listen": lambda *_: SILENCE})
     server.version = STATELESS
     async with grouped({"a": server}):
         await until(lambda: server.requests("subscriptions/listen"))
@@ -242,7 +242,7 @@ async def test_list_changes_are_subscribed_in_the_stateless_era():
 
 async def test_notification_of_a_disconnected_server_is_dropped():
     received = []
-    server = Life()
+    server = ScriptedServer()
     async with grouped({"a": server}, on_notification=received.append) as group:
         client = group["a"]
         leaving = asyncio.ensure_future(group.disconnect("a"))
@@ -259,7 +259,7 @@ async def test_hanging_callback_does_not_block_closing_the_group():
         hanging.set()
         await asyncio.Event().wait()
 
-    server = Life()
+    server = ScriptedServer()
     async with grouped({"a": server}, on_notification=hang):
         server.notify(TOOLS)
         await hanging.wait()
@@ -272,7 +272,7 @@ async def test_callback_can_close_the_group():
         await group.aclose()
         closed.set()
 
-    server = Life()
+    server = ScriptedServer()
     async with grouped({"a": server}, on_notification=close) as group:
         server.notify(TOOLS)
         await closed.wait()
@@ -296,7 +296,7 @@ LEVELS = {
 @pytest.mark.parametrize("level", LEVELS)
 async def test_log_message_without_a_consumer_goes_to_the_python_log(level, caplog):
     caplog.set_level(logging.DEBUG, "mcpwire")
-    server = Life()
+    server = ScriptedServer()
     async with grouped({"a": server}) as group:
         server.notify(LOG, level=level, logger="theirs", data="line\nbreak \x1b[1m")
         server.notify(TOOLS)  # dropped: without a consumer no event is kept
@@ -317,7 +317,7 @@ async def test_log_message_without_a_consumer_goes_to_the_python_log(level, capl
 @pytest.mark.system("A47")
 async def test_log_message_with_a_callback_does_not_go_to_the_python_log(caplog):
     received = []
-    server = Life()
+    server = ScriptedServer()
     async with grouped({"a": server}, on_notification=received.append) as group:
         server.notify(LOG, level="error", data=1)
         await group.ping("a")
@@ -325,8 +325,8 @@ async def test_log_message_with_a_callback_does_not_go_to_the_python_log(caplog)
     assert not caplog.records
 
 
-async def test_log_message_is_truncated_and_one_with_an_invalid_level_accepted(caplog):
-    server = Life()
+async def test_long_log_message_is_truncated_and_invalid_ones_are_harmless(caplog):
+    server = ScriptedServer()
     async with grouped({"a": server}) as group:
         server.notify(LOG, level="error", data="x" * 9_000)
         server.notify(LOG, level=["error"], data="y")
@@ -385,9 +385,9 @@ async def test_capability_is_declared_only_with_a_handler():
     from mcpwire.group import Member
 
     servers = {
-        "none": Life(),
-        "roots": Life(),
-        "own": Life(),
+        "none": ScriptedServer(),
+        "roots": ScriptedServer(),
+        "own": ScriptedServer(),
     }
     members = {
         "none": Member(servers["none"], sampling=None),

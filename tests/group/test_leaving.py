@@ -4,7 +4,7 @@ import asyncio
 import os
 
 import pytest
-from many import Life, Unreachable, grouped
+from many import ScriptedServer, Unreachable, grouped
 from scripted import scripted
 from turns import until
 
@@ -35,7 +35,7 @@ def stubborn(name, target, **options):
 
 @pytest.mark.system("A33")
 async def test_disconnect_removes_a_server_at_once_and_ignores_unknown_names():
-    server = Life()
+    server = ScriptedServer()
     async with grouped({"a": server}, make_client=stubborn) as group:
         await group.disconnect("nowhere")
         client = group["a"]
@@ -46,7 +46,9 @@ async def test_disconnect_removes_a_server_at_once_and_ignores_unknown_names():
         with pytest.raises(mcpwire.UnknownServer):
             await group.call_tool("a", "x")
         assert not leaving.done()
-        await group.connect("a", Life("new"))  # it does not wait for the old client
+        await group.connect(
+            "a", ScriptedServer("new")
+        )  # it does not wait for the old client
         group["a"].may_close.set()
         client.may_close.set()
         await leaving
@@ -59,7 +61,7 @@ async def test_disconnect_times_out_if_closing_hangs(monkeypatch):
     monkeypatch.setattr(managed_server, "CLOSE_TIMEOUT_S", 0.01)
     monkeypatch.setattr("mcpwire.group.group.CLOSE_TIMEOUT_S", 0.01)
     limits = mcpwire.Limits(close_grace=0.01, terminate_grace=0.01)
-    group = Group({"a": Life()}, make_client=stubborn, limits=limits)
+    group = Group({"a": ScriptedServer()}, make_client=stubborn, limits=limits)
     await group.connect_all()
     client = group["a"]
     with pytest.raises(mcpwire.RequestTimeout, match="close"):
@@ -71,7 +73,10 @@ async def test_disconnect_times_out_if_closing_hangs(monkeypatch):
 
 @pytest.mark.system("A33")
 async def test_disconnect_ends_calls_and_connects_with_connection_closed(caplog):
-    server, slow = Life("", "tools/call"), Life("", "server/discover")
+    server, slow = (
+        ScriptedServer("", "tools/call"),
+        ScriptedServer("", "server/discover"),
+    )
     async with grouped({"a": server}) as group:
         call = asyncio.ensure_future(group.call_tool("a", "x"))
         connecting = asyncio.ensure_future(group.connect("slow", slow))
@@ -86,9 +91,11 @@ async def test_disconnect_ends_calls_and_connects_with_connection_closed(caplog)
 
 
 async def test_disconnect_takes_precedence_over_connect_all():
-    slow = Life("", "server/discover")
-    async with grouped({"a": Life()}) as group:
-        connecting = asyncio.ensure_future(group.connect_all({"b": Life(), "s": slow}))
+    slow = ScriptedServer("", "server/discover")
+    async with grouped({"a": ScriptedServer()}) as group:
+        connecting = asyncio.ensure_future(
+            group.connect_all({"b": ScriptedServer(), "s": slow})
+        )
         await until(lambda: slow.waiting)
         await group.disconnect("s")
         report = await connecting
@@ -98,7 +105,7 @@ async def test_disconnect_takes_precedence_over_connect_all():
 
 
 async def test_cancelled_disconnect_continues_closing():
-    server = Life()
+    server = ScriptedServer()
     async with grouped({"a": server}, make_client=stubborn) as group:
         client = group["a"]
         leaving = asyncio.ensure_future(group.disconnect("a"))
@@ -113,7 +120,7 @@ async def test_cancelled_disconnect_continues_closing():
 async def test_disconnect_all_raises_the_first_error_and_logs_all(
     caplog,
 ):
-    servers = {name: Life() for name in "abc"}
+    servers = {name: ScriptedServer() for name in "abc"}
     group = Group(servers, make_client=stubborn)
     await group.disconnect_all()
     await group.connect_all()
@@ -134,7 +141,7 @@ async def test_disconnect_all_raises_the_first_error_and_logs_all(
 
 @pytest.mark.system("V18")
 async def test_leaving_a_group_closes_all_servers_and_later_calls_fail():
-    servers = {"a": Life(), "b": Life()}
+    servers = {"a": ScriptedServer(), "b": ScriptedServer()}
     async with grouped(servers) as group:
         pass
     assert all(server.channel.lost for server in servers.values())
@@ -146,7 +153,7 @@ async def test_leaving_a_group_closes_all_servers_and_later_calls_fail():
 
 async def test_body_error_is_raised_and_closing_error_logged(caplog):
     async def leave(error=None):
-        async with grouped({"a": Life()}, make_client=stubborn) as group:
+        async with grouped({"a": ScriptedServer()}, make_client=stubborn) as group:
             group["a"].error = OSError("closing")
             group["a"].may_close.set()
             if error is not None:
@@ -160,7 +167,7 @@ async def test_body_error_is_raised_and_closing_error_logged(caplog):
 
 
 async def test_closing_a_group_cancels_connecting_servers():
-    slow = Life("", "server/discover")
+    slow = ScriptedServer("", "server/discover")
     group = Group({"slow": slow})
     connecting = asyncio.ensure_future(group.connect_all())
     await until(lambda: slow.waiting)
@@ -170,10 +177,12 @@ async def test_closing_a_group_cancels_connecting_servers():
 
 
 async def test_error_closing_a_replaced_client_is_only_logged(caplog):
-    async with grouped({"a": Life()}, make_client=stubborn) as group:
+    async with grouped({"a": ScriptedServer()}, make_client=stubborn) as group:
         old = group["a"]
         old.error = TimeoutError("not ours")
-        replacing = asyncio.ensure_future(group.connect("a", Life("new"), replace=True))
+        replacing = asyncio.ensure_future(
+            group.connect("a", ScriptedServer("new"), replace=True)
+        )
         await old.closing.wait()
         assert not replacing.done()
         old.may_close.set()
@@ -200,7 +209,7 @@ async def test_handler_can_disconnect_its_own_server():
 
 
 async def test_server_closed_by_the_user_is_idle_and_can_be_reconnected():
-    server = Life()
+    server = ScriptedServer()
     async with grouped({"a": server}) as group:
         await group["a"].aclose()
         assert "a" not in group
@@ -221,7 +230,7 @@ async def test_unresponsive_child_is_terminated_when_the_group_closes():
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nhandshake()\n"
         "while True: time.sleep(60)\n"
     )
-    servers = {"deaf": deaf, "memory": Life("x")}
+    servers = {"deaf": deaf, "memory": ScriptedServer("x")}
     limits = mcpwire.Limits(close_grace=0.02, terminate_grace=0.02)
     async with grouped(servers, limits=limits) as group:
         hanging = asyncio.ensure_future(group.call_tool("deaf", "x"))

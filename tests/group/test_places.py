@@ -4,19 +4,19 @@ import asyncio
 
 import pytest
 from eager import eager
-from many import Life, grouped
+from many import ScriptedServer, grouped
 from turns import until
 
 import mcpwire
 
 
-def lives(*servers):
-    return [server.lives for server in servers]
+def connection_counts(*servers):
+    return [server.connections for server in servers]
 
 
 @pytest.mark.system("L-V12", "L-R7")
 async def test_concurrency_limits_connects_while_listing_tools():
-    servers = {name: Life("", "server/discover") for name in "abcd"}
+    servers = {name: ScriptedServer("", "server/discover") for name in "abcd"}
     a, b, c, d = servers.values()
     async with grouped(servers, concurrency=2, start="lazy") as group:
         listing = asyncio.ensure_future(group.tools())
@@ -26,7 +26,7 @@ async def test_concurrency_limits_connects_while_listing_tools():
         await until(lambda: d.waiting)
         d.release()
         await calling
-        assert lives(a, b, c, d) == [1, 1, 0, 1]
+        assert connection_counts(a, b, c, d) == [1, 1, 0, 1]
         a.release()
         await until(lambda: c.waiting)
         b.release()
@@ -36,7 +36,7 @@ async def test_concurrency_limits_connects_while_listing_tools():
 
 @pytest.mark.parametrize("state", ["idle", "lost", "failed"])
 async def test_new_target_replaces_one_that_is_not_connected(state):
-    first, second = Life("first"), Life("second")
+    first, second = ScriptedServer("first"), ScriptedServer("second")
     options = {"idle": {"start": "lazy"}, "lost": {}, "failed": {"on_error": "skip"}}
     first.broken = 2 if state == "failed" else 0
     async with grouped({"a": first}, **options[state]) as group:
@@ -48,8 +48,8 @@ async def test_new_target_replaces_one_that_is_not_connected(state):
         assert report.ok == ("a",)
         assert (await group.call_tool("a", "x")).text == "second"
         assert len(group) == 1
-    assert first.lives == (1 if state == "lost" else 0)
-    assert second.lives == 1
+    assert first.connections == (1 if state == "lost" else 0)
+    assert second.connections == 1
 
 
 async def test_eager_connect_task_leaves_no_pending_connect():
@@ -60,7 +60,9 @@ async def test_eager_connect_task_leaves_no_pending_connect():
 
     make = lambda _, target, **options: Client(target, **options)  # noqa: E731 - short
     loop = asyncio.get_running_loop()
-    async with grouped({"a": Life()}, start="lazy", make_client=make) as group:
+    async with grouped(
+        {"a": ScriptedServer()}, start="lazy", make_client=make
+    ) as group:
         loop.set_task_factory(getattr(asyncio, "eager_task_factory", eager))
         try:
             await group.client_of("a").connect()

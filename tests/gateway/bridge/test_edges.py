@@ -116,7 +116,7 @@ async def test_url_elicitation_error_reaches_a_client_without_url_elicitation():
         assert response["error"] == {"code": -32042, "message": "sign in", "data": data}
 
 
-async def test_url_elicitation_error_after_an_elicitation_is_relayed_too():
+async def test_url_elicitation_error_after_an_elicitation_becomes_a_request():
     visit = {"mode": "url", "message": "go", "url": "https://a/", "elicitationId": "1"}
     server = AskingServer()
 

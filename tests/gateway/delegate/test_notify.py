@@ -86,7 +86,7 @@ def test_short_token_is_refused() -> None:
         NotifyApp(QueueDelegate(), token="short")
 
 
-async def test_it_serves_http_only() -> None:
+async def test_notify_app_refuses_websockets() -> None:
     app = NotifyApp(QueueDelegate(), token=TOKEN)
     unused: Any = None
     with pytest.raises(RuntimeError, match="websocket"):

@@ -159,11 +159,11 @@ async def test_rows_are_delivered_through_the_gateway_by_agent_header() -> None:
     delegate.notify("ann", text("build is green"))
     async with a_world() as world:
         gateway = Gateway(world.source(), delegate=delegate)
-        outside = await world.outside(gateway)
-        session = await outside.opened(**chosen(A))
-        response = await outside.call(session, "a-example_whoami", x_agent_id="bob")
+        client = await world.client_for(gateway)
+        session = await client.opened(**chosen(A))
+        response = await client.call(session, "a-example_whoami", x_agent_id="bob")
         assert len(response["result"]["content"]) == 1
-        response = await outside.call(session, "a-example_whoami", x_agent_id="ann")
+        response = await client.call(session, "a-example_whoami", x_agent_id="ann")
         blocks = [block["text"] for block in response["result"]["content"]]
         assert blocks[1] == "build is green"
         (token,) = tokens_in(blocks[0])
@@ -179,10 +179,10 @@ async def test_delegate_gets_no_credentials() -> None:
             seen.update(headers)
 
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.source(), delegate=Looking()))
-        session = await outside.opened(**chosen(A))
+        client = await world.client_for(Gateway(world.source(), delegate=Looking()))
+        session = await client.opened(**chosen(A))
         secrets: Any = chosen(A, a={"X-Key": "hidden"})
-        await outside.call(session, "a-example_whoami", x_agent_id="ann", **secrets)
+        await client.call(session, "a-example_whoami", x_agent_id="ann", **secrets)
     assert seen["x-agent-id"] == "ann"
     assert "hidden" not in str(seen)
     assert "authorization" not in seen

@@ -26,35 +26,35 @@ async def test_each_server_has_a_path_with_unprefixed_tool_names(
 ) -> None:
     async with a_world() as world:
         gateway = Gateway(world.static())
-        outside = await world.outside(gateway, paths=True, root_path=root_path)
+        client = await world.client_for(gateway, paths=True, root_path=root_path)
         for path, names in {
             "/mcp": ["a_fail", "a_whoami", "b_fail", "b_whoami"],
             "/mcp/a": ["fail", "whoami"],
             "/mcp/b/": ["fail", "whoami"],
         }.items():
-            session = await outside.opened(path=root_path + path)
-            assert await outside.tools(session, path=root_path + path) == names
-        session = await outside.opened(path=f"{root_path}/mcp/b")
-        response = await outside.call(session, "whoami", path=f"{root_path}/mcp/b")
+            session = await client.opened(path=root_path + path)
+            assert await client.tools(session, path=root_path + path) == names
+        session = await client.opened(path=f"{root_path}/mcp/b")
+        response = await client.call(session, "whoami", path=f"{root_path}/mcp/b")
         assert response["result"]["content"][0]["text"] == "b"
         for path in ("/mcp/c", "/mcp/a/b", "/a"):
-            response = await outside.initialize(path=root_path + path)
+            response = await client.initialize(path=root_path + path)
             assert response.status_code == 404
 
 
 async def test_deny_rules_apply_at_each_path() -> None:
     async with a_world() as world:
         gateway = Gateway(world.static(), deny=["a_whoami", "b/fail"])
-        outside = await world.outside(gateway, paths=True)
+        client = await world.client_for(gateway, paths=True)
         for path, names in {
             "/mcp": ["a_fail", "b_whoami"],
             "/mcp/a": ["fail"],
             "/mcp/b": ["whoami"],
         }.items():
-            session = await outside.opened(path=path)
-            assert await outside.tools(session, path=path) == names
-        session = await outside.opened(path="/mcp/a")
-        response = await outside.call(session, "whoami", path="/mcp/a")
+            session = await client.opened(path=path)
+            assert await client.tools(session, path=path) == names
+        session = await client.opened(path="/mcp/a")
+        response = await client.call(session, "whoami", path="/mcp/a")
         assert response["error"]["code"] == -32602
 
 
@@ -62,52 +62,52 @@ async def test_deny_rules_apply_at_each_path() -> None:
 async def test_idle_sessions_do_not_block_new_sessions() -> None:
     async with a_world() as world:
         gateway = Gateway(world.static(), max_upstream_sets=2)
-        outside = await world.outside(gateway, paths=True)
-        first = await outside.opened(path="/mcp/a")
-        second = await outside.opened()
-        assert (await outside.post("ping", {}, first, path="/mcp/a")).status_code == 200
+        client = await world.client_for(gateway, paths=True)
+        first = await client.opened(path="/mcp/a")
+        second = await client.opened()
+        assert (await client.post("ping", {}, first, path="/mcp/a")).status_code == 200
         for _ in range(3):
-            newest = await outside.opened()
+            newest = await client.opened()
             assert len(gateway.session_sets) == 2
         # A session whose set was evicted reconnects with its next request.
         for session in (second, newest):
-            assert "a_whoami" in await outside.tools(session)
+            assert "a_whoami" in await client.tools(session)
             assert len(gateway.session_sets) == 2
 
 
 async def test_without_paths_there_is_only_the_mcp_path() -> None:
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.static()))
-        assert (await outside.initialize(path="/mcp/a")).status_code == 404
-        assert (await outside.http.get("/status")).status_code == 404
+        client = await world.client_for(Gateway(world.static()))
+        assert (await client.initialize(path="/mcp/a")).status_code == 404
+        assert (await client.http.get("/status")).status_code == 404
 
 
 async def test_paths_are_added_and_removed_by_replace() -> None:
     async with a_world() as world:
         servers = world.static()
         gateway = Gateway({"a": servers["a"]})
-        outside = await world.outside(gateway, paths=True)
-        assert (await outside.initialize(path="/mcp/b")).status_code == 404
+        client = await world.client_for(gateway, paths=True)
+        assert (await client.initialize(path="/mcp/b")).status_code == 404
         await gateway.replace({"b": servers["b"]})
-        assert (await outside.initialize(path="/mcp/b")).status_code == 200
-        assert (await outside.initialize(path="/mcp/a")).status_code == 404
+        assert (await client.initialize(path="/mcp/b")).status_code == 200
+        assert (await client.initialize(path="/mcp/a")).status_code == 404
 
 
 @pytest.mark.system("O45")
 async def test_each_chosen_server_has_a_path_with_unprefixed_tool_names() -> None:
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.source()), paths=True)
+        client = await world.client_for(Gateway(world.source()), paths=True)
         fields = chosen(A, B)
-        session = await outside.opened(path="/mcp/b-example", **fields)
+        session = await client.opened(path="/mcp/b-example", **fields)
         names = ["fail", "whoami"]
-        assert await outside.tools(session, path="/mcp/b-example") == names
-        response = await outside.call(session, "whoami", path="/mcp/b-example/")
+        assert await client.tools(session, path="/mcp/b-example") == names
+        response = await client.call(session, "whoami", path="/mcp/b-example/")
         assert response["result"]["content"][0]["text"] == "b"
-        refused = await outside.initialize(path="/mcp/c-example", **fields)
+        refused = await client.initialize(path="/mcp/c-example", **fields)
         assert "no server that was chosen is called 'c-example'" in refused.text
-        assert (await outside.initialize(path="/mcp/b/c", **fields)).status_code == 404
-        whole = await outside.opened(**fields)
-        assert len(await outside.tools(whole)) == 4
+        assert (await client.initialize(path="/mcp/b/c", **fields)).status_code == 404
+        whole = await client.opened(**fields)
+        assert len(await client.tools(whole)) == 4
 
 
 @pytest.mark.system("O45")
@@ -115,11 +115,11 @@ async def test_session_at_the_path_of_a_chosen_server_is_resumed() -> None:
     async with a_world() as world:
         sessions = SealedIds([b"k" * 32])
         path, fields = "/mcp/b-example", chosen(A, B)
-        first = await world.outside(
+        first = await world.client_for(
             Gateway(world.source(), sessions=sessions), paths=True
         )
         session = await first.opened(path=path, **fields)
-        second = await world.outside(
+        second = await world.client_for(
             Gateway(world.source(), sessions=SealedIds([b"k" * 32])), paths=True
         )
         assert await second.tools(session, path=path) == ["fail", "whoami"]
@@ -132,9 +132,9 @@ async def test_session_at_the_path_of_a_chosen_server_is_resumed() -> None:
 
 async def test_status_shows_no_servers_chosen_by_clients() -> None:
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.source()), status="/status")
-        await outside.opened(**chosen(A))
-        response = await outside.http.get("/status")
+        client = await world.client_for(Gateway(world.source()), status="/status")
+        await client.opened(**chosen(A))
+        response = await client.http.get("/status")
         assert response.json()["sessions"] == 1
         assert "example" not in response.text
 
@@ -144,21 +144,21 @@ async def test_status_shows_server_states_without_secrets() -> None:
     async with a_world() as world:
         servers = world.static()
         servers["bad"] = Http(
-            "https://user.example/mcp?key=secret", http_client=world.inside
+            "https://user.example/mcp?key=secret", http_client=world.upstream_http
         )
         gateway = Gateway(servers)
-        outside = await world.outside(gateway, status="/status")
-        session = await outside.opened()
-        await outside.call(session, "a_whoami")
-        response = await outside.http.get("/status")
+        client = await world.client_for(gateway, status="/status")
+        session = await client.opened()
+        await client.call(session, "a_whoami")
+        response = await client.http.get("/status")
         assert response.status_code == 200
         assert "secret" not in response.text
         assert session not in response.text
         (found,) = response.json()["sets"]
         states = {each["name"]: each["state"] for each in found["servers"]}
         assert states == {"a": "ready", "b": "ready", "bad": "failed"}
-        assert (await outside.http.head("/status")).status_code == 200
-        assert (await outside.http.post("/status")).status_code == 405
+        assert (await client.http.head("/status")).status_code == 200
+        assert (await client.http.post("/status")).status_code == 405
 
 
 @pytest.mark.system("L-O8")
@@ -171,16 +171,16 @@ async def test_status_requires_authorization_and_an_allowed_origin() -> None:
             verifiers=[tokens],
         )
         gateway = Gateway(world.static(), auth=auth)
-        outside = await world.outside(gateway, status="/status", paths=True)
-        get = outside.http.get
+        client = await world.client_for(gateway, status="/status", paths=True)
+        get = client.http.get
         assert (await get("/status")).status_code == 401
         good = {"authorization": "Bearer good"}
         assert (await get("/status", headers=good)).status_code == 200
         evil = {"origin": "https://evil.example", **good}
         assert (await get("/status", headers=evil)).status_code == 403
         for path in ("/mcp", "/mcp/a"):
-            assert (await outside.initialize(path=path)).status_code == 401
-            response = await outside.initialize(path=path, **good)
+            assert (await client.initialize(path=path)).status_code == 401
+            response = await client.initialize(path=path, **good)
             assert response.status_code == 200
 
 
@@ -198,8 +198,8 @@ async def test_hosts_and_origins_are_checked_at_each_path(
     path: str, fields: dict[str, str], status: int
 ) -> None:
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.static()), paths=True)
-        response = await outside.initialize(path=path, **fields)
+        client = await world.client_for(Gateway(world.static()), paths=True)
+        response = await client.initialize(path=path, **fields)
         assert response.status_code == status
 
 
@@ -240,9 +240,9 @@ async def test_invalid_http_request_is_answered_with_an_error(
     content: str, headers: Any, status: int, code: int
 ) -> None:
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.static()))
+        client = await world.client_for(Gateway(world.static()))
         fields = {**HEADERS, **headers}
-        response = await outside.http.post("/mcp", content=content, headers=fields)
+        response = await client.http.post("/mcp", content=content, headers=fields)
         assert response.status_code == status
         assert response.json()["error"]["code"] == code
 
@@ -256,18 +256,18 @@ async def test_accept_header_wildcards_case_and_parameters_are_understood(
     accept: str,
 ) -> None:
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.static()))
-        assert (await outside.initialize(accept=accept)).status_code == 200
+        client = await world.client_for(Gateway(world.static()))
+        assert (await client.initialize(accept=accept)).status_code == 200
 
 
 @pytest.mark.system("O52", "O55")
 async def test_error_codes_match_those_of_a_server() -> None:
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.static()))
-        session = await outside.opened()
+        client = await world.client_for(Gateway(world.static()))
+        session = await client.opened()
 
         async def code(method: str, params: Any = None) -> Any:
-            response = await outside.post(method, params, session)
+            response = await client.post(method, params, session)
             return message_of(response).get("error", {}).get("code")
 
         assert await code("ping") is None
@@ -289,8 +289,8 @@ async def test_missed_events_are_replayed_after_last_event_id() -> None:
             ctx.progress(2, 2)
             return "done"
 
-        outside = await world.outside(Gateway(world.static()))
-        session = await outside.opened()
+        client = await world.client_for(Gateway(world.static()))
+        session = await client.opened()
         fields = {**HEADERS, "mcp-session-id": session}
         call = {
             "jsonrpc": "2.0",
@@ -298,7 +298,7 @@ async def test_missed_events_are_replayed_after_last_event_id() -> None:
             "method": "tools/call",
             "params": {"name": "a_work", "_meta": {"progressToken": "t"}},
         }
-        request = outside.http.stream("POST", "/mcp", json=call, headers=fields)
+        request = client.http.stream("POST", "/mcp", json=call, headers=fields)
         async with request as response:
             received = ""
             async for chunk in response.aiter_text():
@@ -308,7 +308,7 @@ async def test_missed_events_are_replayed_after_last_event_id() -> None:
         last = [line for line in received.split("\n") if line.startswith("id: ")][-1]
         go_on.set()
         fields |= {"last-event-id": last.removeprefix("id: ")}
-        replayed = await outside.http.get("/mcp", headers=fields)
+        replayed = await client.http.get("/mcp", headers=fields)
         events = [
             json.loads(line.removeprefix("data: "))
             for line in replayed.text.split("\n")
@@ -352,11 +352,11 @@ async def test_request_log_has_no_secrets(
 ) -> None:
     caplog.set_level("DEBUG")
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.source()))
+        client = await world.client_for(Gateway(world.source()))
         fields = chosen(A, B, a={"Authorization": "Bearer hidden-token"})
-        session = await outside.opened(**fields)
-        await outside.call(session, "a-example_whoami")
-        await outside.delete(session)
+        session = await client.opened(**fields)
+        await client.call(session, "a-example_whoami")
+        await client.delete(session)
     assert "POST" in caplog.text
     assert "hidden-token" not in caplog.text
     assert session not in caplog.text

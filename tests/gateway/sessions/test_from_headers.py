@@ -17,32 +17,32 @@ from mcpwire.gateway import FromHeaders, Gateway
 @pytest.mark.system("O30", "O40")
 async def test_each_session_lists_the_servers_it_chose() -> None:
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.source()))
-        both = await outside.opened(**chosen(B, A, A))
-        one = await outside.opened(**chosen(B))
-        none = await outside.opened()
-        assert await outside.tools(both) == [
+        client = await world.client_for(Gateway(world.source()))
+        both = await client.opened(**chosen(B, A, A))
+        one = await client.opened(**chosen(B))
+        none = await client.opened()
+        assert await client.tools(both) == [
             "a-example_fail",
             "a-example_whoami",
             "b-example_fail",
             "b-example_whoami",
         ]
-        assert await outside.tools(one) == ["b-example_fail", "b-example_whoami"]
-        assert await outside.tools(none) == []
+        assert await client.tools(one) == ["b-example_fail", "b-example_whoami"]
+        assert await client.tools(none) == []
 
 
 @pytest.mark.system("O45")
 async def test_list_filter_header_limits_lists_to_one_server() -> None:
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.source()))
-        session = await outside.opened(**chosen(A, B))
+        client = await world.client_for(Gateway(world.source()))
+        session = await client.opened(**chosen(A, B))
         tools_of_b = ["b-example_fail", "b-example_whoami"]
         for selector, names in (
             (B, tools_of_b),
             ("b-example", tools_of_b),
             ("https://c/", []),
         ):
-            response = await outside.post(
+            response = await client.post(
                 "tools/list", {}, session, x_list_filter=selector
             )
             found = message_of(response)["result"]["tools"]
@@ -52,9 +52,9 @@ async def test_list_filter_header_limits_lists_to_one_server() -> None:
             ("resources/list", "resources"),
             ("resources/templates/list", "resourceTemplates"),
         ):
-            response = await outside.post(method, {}, session, x_list_filter=B)
+            response = await client.post(method, {}, session, x_list_filter=B)
             assert message_of(response)["result"][key] == []
-        assert len(await outside.tools(session)) == 4
+        assert len(await client.tools(session)) == 4
 
 
 @pytest.mark.system("O30")
@@ -74,8 +74,8 @@ async def test_invalid_choice_is_an_invalid_request_that_names_the_field(
 ) -> None:
     async with a_world() as world:
         gateway = Gateway(world.source(deny_urls=["no.example"]), on_error="skip")
-        outside = await world.outside(gateway)
-        response = await outside.initialize(**fields)
+        client = await world.client_for(gateway)
+        response = await client.initialize(**fields)
         if says is None:
             assert "result" in response.json()
         else:
@@ -86,13 +86,13 @@ async def test_invalid_choice_is_an_invalid_request_that_names_the_field(
 
 async def test_credentials_for_an_http_url_are_refused() -> None:
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.source()))
+        client = await world.client_for(Gateway(world.source()))
         url = "http://plain.example/mcp"
         fields = {
             "x-mcp-servers": f'["{url}"]',
             "x-mcp-headers": f'{{"{url}": {{"authorization": "Bearer secret"}}}}',
         }
-        error = (await outside.initialize(**fields)).json()["error"]
+        error = (await client.initialize(**fields)).json()["error"]
         assert error["code"] == -32600
         assert "unencrypted" in error["message"]
         assert "secret" not in error["message"]
@@ -101,15 +101,15 @@ async def test_credentials_for_an_http_url_are_refused() -> None:
 @pytest.mark.system("O31", "O32")
 async def test_each_server_gets_only_its_own_headers_with_each_request() -> None:
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.source()))
+        client = await world.client_for(Gateway(world.source()))
         fields = chosen(
             A,
             B,
             a={"Authorization": "Bearer a", "Mcp-Session-Id": "old"},
             b={"X-B": "1"},
         )
-        session = await outside.opened(authorization="Bearer of-the-client", **fields)
-        result = (await outside.call(session, "a-example_whoami"))["result"]
+        session = await client.opened(authorization="Bearer of-the-client", **fields)
+        result = (await client.call(session, "a-example_whoami"))["result"]
         assert result["content"][0]["text"] == "a"
         assert set(world.a.all("authorization")) == {"Bearer a"}
         assert set(world.b.all("authorization")) == {None}
@@ -120,7 +120,7 @@ async def test_each_server_gets_only_its_own_headers_with_each_request() -> None
 
 async def test_stateless_request_chooses_its_own_servers() -> None:
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.source()))
+        client = await world.client_for(Gateway(world.source()))
         meta = {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -129,13 +129,13 @@ async def test_stateless_request_chooses_its_own_servers() -> None:
         head = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}
         found = []
         for url in (A, B, A):
-            response = await outside.post(
+            response = await client.post(
                 "tools/list", {"_meta": meta}, **head, **chosen(url)
             )
             names = [each["name"] for each in message_of(response)["result"]["tools"]]
             found.append(names[0])
         assert found == ["a-example_fail", "b-example_fail", "a-example_fail"]
-        assert len(outside.gateway.pool.shared) == 2
+        assert len(client.gateway.pool.shared) == 2
 
 
 @pytest.mark.parametrize(
@@ -165,8 +165,8 @@ def test_repr_is_one_line() -> None:
 
 async def test_more_servers_than_allowed_are_refused() -> None:
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.source(maximum=1)))
-        error = (await outside.initialize(**chosen(A, B))).json()["error"]
+        client = await world.client_for(Gateway(world.source(maximum=1)))
+        error = (await client.initialize(**chosen(A, B))).json()["error"]
         assert "1 servers at most" in error["message"]
 
 
@@ -183,17 +183,17 @@ async def test_log_status_and_errors_do_not_show_url_queries(
     caplog.set_level(logging.DEBUG, "mcpwire")
     async with a_world() as world:
         gateway = Gateway(world.source(), on_error="skip")
-        outside = await world.outside(gateway, status="/status")
-        session = await outside.opened(**chosen(*KEYED, *GONE))
-        assert len(await outside.tools(session)) == 4
+        client = await world.client_for(gateway, status="/status")
+        session = await client.opened(**chosen(*KEYED, *GONE))
+        assert len(await client.tools(session)) == 4
         texts = [
-            str(await outside.call(session, f"{name}_{tool}"))
+            str(await client.call(session, f"{name}_{tool}"))
             for name in ("a-example-mcp", "a-example-mcp-2", "gone-example-mcp-2")
             for tool in ("fail", "unknown")
         ]
         world.a.may_answer = lambda: False
-        texts.append(str(await outside.call(session, "a-example-mcp-2_whoami")))
-        texts.append((await outside.http.get("/status")).text)
+        texts.append(str(await client.call(session, "a-example-mcp-2_whoami")))
+        texts.append((await client.http.get("/status")).text)
         texts += [repr(gateway), str(gateway.status())]
         assert "gone-example-mcp-2" in caplog.text
         assert SECRET not in "\n".join([*texts, caplog.text])
@@ -217,10 +217,10 @@ async def test_error_for_a_refused_url_shows_no_secrets(
     caplog.set_level(logging.DEBUG, "mcpwire")
     async with a_world() as world:
         gateway = Gateway(world.source(deny_urls=["no.example"]), on_error="raise")
-        outside = await world.outside(gateway)
+        client = await world.client_for(gateway)
         fields = chosen(url)
         fields["x-mcp-headers"] = json.dumps({url: {"Authorization": f"a {SECRET}"}})
-        response = await outside.initialize(**fields)
+        response = await client.initialize(**fields)
         assert response.json()["error"]["code"] == -32600
         assert SECRET not in response.text + caplog.text
 
@@ -234,8 +234,8 @@ async def test_name_that_resolves_to_loopback_is_not_connected(
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", lookup)
     async with a_world() as world:
         gateway = Gateway(FromHeaders(trust_env=False), on_error="raise")
-        outside = await world.outside(gateway)
-        response = await outside.initialize(**chosen("http://inside.example:1/mcp"))
+        client = await world.client_for(gateway)
+        response = await client.initialize(**chosen("http://inside.example:1/mcp"))
         message = response.json()["error"]["message"]
         assert "'inside.example:1': it has no public address" in message
 
@@ -245,11 +245,11 @@ async def test_trace_has_hashed_session_ids_and_no_credentials() -> None:
     records: list[dict[str, Any]] = []
     async with a_world() as world:
         gateway = Gateway(world.source(), trace=records.append)
-        outside = await world.outside(gateway)
+        client = await world.client_for(gateway)
         fields = chosen(A, a={"Authorization": "Bearer hidden-token"})
-        first, second = [await outside.opened(**fields) for _ in range(2)]
+        first, second = [await client.opened(**fields) for _ in range(2)]
         for session in (first, second):
-            await outside.call(session, "a-example_whoami")
+            await client.call(session, "a-example_whoami")
     text = json.dumps(records)
     for secret in ("hidden-token", first, second):
         assert secret not in text

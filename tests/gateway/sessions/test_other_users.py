@@ -15,7 +15,7 @@ from mcpwire.server.auth.resource_server import ResourceServer
 from mcpwire.server.auth.verifiers import StaticTokens
 
 if TYPE_CHECKING:
-    from world import Outside, World
+    from world import GatewayClient, World
 
 pytestmark = pytest.mark.attack("X01")
 
@@ -91,15 +91,15 @@ def gateway_for(up: Any, **options: Any) -> Gateway:
 class User:
     """A client with a token that sends requests of one revision."""
 
-    def __init__(self, outside: Outside, name: str, revision: str) -> None:
-        self.outside = outside
+    def __init__(self, client: GatewayClient, name: str, revision: str) -> None:
+        self.client = client
         self.fields = {"authorization": f"Bearer {name}-token"}
         self.revision = revision
         self.session: str | None = None
 
     async def opened(self) -> User:
         if self.revision != "2026-07-28":
-            response = await self.outside.initialize(**self.fields)
+            response = await self.client.initialize(**self.fields)
             self.session = response.headers["mcp-session-id"]
         return self
 
@@ -116,7 +116,7 @@ class User:
                 f"{META}clientCapabilities": can,
                 f"{META}clientInfo": {"name": "tester", "version": "1"},
             }
-        response = await self.outside.post(method, params, self.session, **fields)
+        response = await self.client.post(method, params, self.session, **fields)
         found = message_of(response)
         found.pop("id", None)
         return dict(found)
@@ -131,10 +131,10 @@ class User:
 
 
 async def users(world: World, gateway: Gateway, revision: str) -> tuple[User, User]:
-    outside = await world.outside(gateway)
+    client = await world.client_for(gateway)
     return (
-        await User(outside, "ann", revision).opened(),
-        await User(outside, "bob", revision).opened(),
+        await User(client, "ann", revision).opened(),
+        await User(client, "bob", revision).opened(),
     )
 
 
@@ -184,12 +184,12 @@ async def test_task_status_subscription_is_accepted_only_from_its_owner() -> Non
 
         methods = {**tasks_of("2026-07-28"), "subscriptions/listen": acknowledge}
         up = Shared("2026-07-28", methods)
-        outside = await world.outside(gateway_for(up))
-        task = await User(outside, "ann", "2026-07-28").start()
+        http_client = await world.client_for(gateway_for(up))
+        task = await User(http_client, "ann", "2026-07-28").start()
         for name, acknowledged in (("bob", set()), ("ann", {task})):
             target = mcpwire.Http(
                 "https://gateway.example/mcp",
-                http_client=outside.http,
+                http_client=http_client.http,
                 headers={"Authorization": f"Bearer {name}-token"},
             )
             async with (
