@@ -57,7 +57,7 @@ class RecordedResponse:
         return json.loads(self.body)
 
     def head(self, status: int, fields: dict[bytes, bytes]) -> None:
-        assert not self.status, "it has one head"
+        assert not self.status, "more than one head"
         self.status, self.fields = status, fields
 
     def data(self, chunk: bytes) -> None:
@@ -72,7 +72,7 @@ class RecordedResponse:
 
     def end(self) -> None:
         assert self.status
-        assert not self.has_ended, "it ends once"
+        assert not self.has_ended, "more than one end"
         self.has_ended = self.is_over = True
 
     def timeout_error(self, now: float) -> MCPError:

@@ -83,7 +83,9 @@ class Exchanges:
         client = self.target.http_client
         is_closed = getattr(client, "is_closed", None)
         self._run(self.engine.aclose())
-        assert getattr(client, "is_closed", None) is is_closed, "not ours"
+        assert getattr(client, "is_closed", None) is is_closed, (
+            "closed the user's client"
+        )
         if type(client) is httpx.AsyncClient:
             self.close_client()
 

@@ -162,7 +162,7 @@ def tool_text(result: Future[Any]) -> str:
 def failure(result: Future[Any]) -> BaseException:
     """Return the error of a failed call."""
     error = result.exception(BOUND_S)
-    assert error is not None, "the call was answered"
+    assert error is not None, "the call succeeded"
     return error
 
 
@@ -193,7 +193,7 @@ def wait_until(holds: Callable[[], Any]) -> None:
     ends_at = monotonic() + BOUND_S
     never_set = threading.Event()
     while not holds():
-        assert monotonic() < ends_at, "it does not hold"
+        assert monotonic() < ends_at, "the condition did not become true"
         never_set.wait(0.002)
 
 

@@ -22,7 +22,7 @@ BOUND_S = 30.0
 def until(condition):
     deadline = time.monotonic() + BOUND_S
     while not condition():
-        assert time.monotonic() < deadline, "it did not become true"
+        assert time.monotonic() < deadline, "the condition did not become true"
         time.sleep(0.002)  # between two polls: no event signals that a thread ended
 
 

@@ -226,7 +226,7 @@ async def test_call_aborted_while_writing_does_not_end_other_calls(
             call = asyncio.ensure_future(engine.exchange(request, early, None))
             beside = asyncio.ensure_future(engine.exchange(request, other, None))
             # Writes of the connection preface, of the head, of the body, of its end.
-            while counted_writes() < writes:  # noqa: ASYNC110 - nothing tells
+            while counted_writes() < writes:  # noqa: ASYNC110 - no event signals it
                 await asyncio.sleep(0)  # a turn of the loop
             assert engine.abort(early, CallCancelled("tools/call"))
             with pytest.raises(CallCancelled):

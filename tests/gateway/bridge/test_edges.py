@@ -86,8 +86,8 @@ async def test_refused_input_of_a_prompt_request_is_an_error():
     server.methods["prompts/get"] = lambda *_: input_required
     async with raw(server, **CAN) as client:
         id = client.request("prompts/get", {"name": "up_p"})
-        question = await client.wait_for(ELICIT)
-        client.send(id=question["id"], error={"code": -1, "message": "not now"})
+        elicitation = await client.wait_for(ELICIT)
+        client.send(id=elicitation["id"], error={"code": -1, "message": "not now"})
         error = (await client.response(id))["error"]
     assert (error["code"], error["data"]) == (-32603, {"code": -1})
 
@@ -287,8 +287,8 @@ async def test_task_subscription_acknowledges_only_tasks_the_server_accepts():
             ]["taskId"]
             for id in ("loud", "mute")
         ]
-        params = {"notifications": {"taskIds": [loud, mute, loud]}}
-        id = client.request("subscriptions/listen", params)
+        subscription = {"notifications": {"taskIds": [loud, mute, loud]}}
+        id = client.request("subscriptions/listen", subscription)
         acknowledged = await client.wait_for("notifications/subscriptions/acknowledged")
         assert acknowledged["params"]["notifications"] == {"taskIds": [loud]}
         client.send(method="notifications/cancelled", params={"requestId": id})

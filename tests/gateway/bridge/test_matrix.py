@@ -15,7 +15,7 @@ VISITS_SINCE = "2025-11-25"
 MESSAGES_SINCE = "2025-03-26"
 
 SELDOM = pytest.mark.grounds(0, "down", "up")
-"""Of two different older revisions: what one lacks is seen before or behind a newer."""
+"""For two different older revisions: newer pairs show what either of them lacks."""
 
 CELLS = [
     pytest.param(
@@ -67,8 +67,8 @@ async def expect_missing_capability(client, tool):
 @pytest.mark.system("L-O1")
 @pytest.mark.parametrize(("down", "up"), CELLS)
 async def test_progress_and_log_messages_are_relayed(down, up):
-    behind, client_side = Upstream(up), Downstream()
-    server = behind.server
+    upstream, client_side = Upstream(up), Downstream()
+    server = upstream.server
     async with bridged(server, down, **client_side.options()) as client:
         # Progress of concurrent calls.
         received = {}
@@ -97,14 +97,14 @@ async def test_progress_and_log_messages_are_relayed(down, up):
 @pytest.mark.system("L-O1", "L-O4", "O70")
 @pytest.mark.parametrize(("down", "up"), CELLS)
 async def test_cancellation_changes_and_completion_are_relayed(down, up):
-    behind, client_side = Upstream(up), Downstream()
-    server = behind.server
+    upstream, client_side = Upstream(up), Downstream()
+    server = upstream.server
     async with bridged(server, down, **client_side.options()) as client:
         # Cancelling ends the server's handler.
         call = asyncio.create_task(client.call_tool("up_slow"))
-        await wait(behind.began)
+        await wait(upstream.began)
         call.cancel()
-        await wait(behind.cancelled)
+        await wait(upstream.cancelled)
 
         # List changes and resource updates.
         await client.subscribe("memo://1")

@@ -44,8 +44,8 @@ async def over_http(up, **options):
 @pytest.mark.system("A50", "A51", "A52", "L-O1")
 @pytest.mark.parametrize(("down", "up"), ERAS)
 async def test_all_features_are_relayed_over_http_in_both_eras(down, up):
-    behind, side = Upstream(up), Downstream()
-    async with over_http(behind) as target:
+    upstream, side = Upstream(up), Downstream()
+    async with over_http(upstream) as target:
         options = side.options()
         async with mcpwire.Client(target(), mode=down, **options) as client:
             assert (await client.call_tool("up_echo", {"text": "x"})).text == "x"
@@ -63,19 +63,19 @@ async def test_all_features_are_relayed_over_http_in_both_eras(down, up):
             await side.wait_for(1)
             assert side.notifications.pop().params.data == {"loud": True}
             await client.subscribe("memo://1")
-            behind.server.notify_resource_updated("memo://1")
+            upstream.server.notify_resource_updated("memo://1")
             await side.wait_for(1)
             assert side.notifications.pop().params.uri == "memo://1"
             call = asyncio.create_task(client.call_tool("up_slow"))
-            await wait(behind.began)
+            await wait(upstream.began)
             call.cancel()
-            await wait(behind.cancelled)
+            await wait(upstream.cancelled)
 
 
 async def test_server_request_over_http_reaches_the_client_of_its_call():
     """Clients of the same capabilities share the server's one session."""
-    behind = Upstream("2025-11-25")
-    async with over_http(behind) as target:
+    upstream = Upstream("2025-11-25")
+    async with over_http(upstream) as target:
 
         async def ask(name):
             options = {"elicitation": lambda _: {"name": name}}
@@ -88,8 +88,8 @@ async def test_server_request_over_http_reaches_the_client_of_its_call():
 
 
 async def test_log_message_over_http_reaches_the_request_it_belongs_to():
-    behind = Upstream("2025-11-25")
-    async with over_http(behind) as target:
+    upstream = Upstream("2025-11-25")
+    async with over_http(upstream) as target:
 
         async def listen(level):
             side = Downstream()
@@ -107,8 +107,8 @@ async def test_log_message_over_http_reaches_the_request_it_belongs_to():
 
 @pytest.mark.system("O60", "O62")
 async def test_post_of_a_cancelled_request_ends_with_an_error():
-    behind = Upstream("2025-11-25")
-    gateway = Gateway({"up": behind.server})
+    upstream = Upstream("2025-11-25")
+    gateway = Gateway({"up": upstream.server})
     app = gateway.asgi(allowed_hosts=["gateway.example"])
     async with httpx.AsyncClient(transport=AsgiTransport(app), headers=JSON) as http:
 
@@ -125,10 +125,10 @@ async def test_post_of_a_cancelled_request_ends_with_an_error():
         http.headers["mcp-session-id"] = opened.headers["mcp-session-id"]
         await post("notifications/initialized", {})
         call = asyncio.create_task(post("tools/call", {"name": "up_slow"}, id="x"))
-        await wait(behind.began)
+        await wait(upstream.began)
         await post("notifications/cancelled", {"requestId": "x"})
         response = await call
-        await behind.cancelled.wait()
+        await upstream.cancelled.wait()
         text = response.text
         data = next(
             line.removeprefix("data: ")
@@ -145,14 +145,14 @@ async def test_post_of_a_cancelled_request_ends_with_an_error():
 
 @pytest.mark.system("O61")
 async def test_client_disconnect_over_http_cancels_the_servers_handler():
-    behind = Upstream("2026-07-28")
-    async with over_http(behind) as target:
+    upstream = Upstream("2026-07-28")
+    async with over_http(upstream) as target:
         async with mcpwire.Client(target(), mode="2026-07-28") as client:
             call = asyncio.create_task(client.call_tool("up_slow"))
-            await wait(behind.began)
+            await wait(upstream.began)
         with pytest.raises(mcpwire.ConnectionClosed):
             await call
-        await wait(behind.cancelled)
+        await wait(upstream.cancelled)
 
 
 async def test_gateway_relays_to_a_child_process_server():

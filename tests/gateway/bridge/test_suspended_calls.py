@@ -123,7 +123,7 @@ async def test_reused_request_state_is_refused():
 async def test_suspended_call_is_cancelled_after_the_timeout():
     async with StatelessSetup(timeout=0.02) as at:
         first = await at.call(ASK)
-        await asyncio.sleep(0.05)  # the time is what is tested
+        await asyncio.sleep(0.05)  # longer than the timeout under test
         (call,) = [m for m in at.server.received if m.get("method") == "tools/call"]
         assert at.cancelled()[0]["requestId"] == call["id"]
         assert len(at.gateway.suspension.calls) == 0

@@ -216,12 +216,12 @@ async def test_related_task_metadata_has_the_id_that_its_receiver_knows():
         called = await client.ask("tools/call", {"name": "up_t", "task": {}})
         id = called["result"]["task"]["taskId"]
         reading = client.request("tasks/result", {"taskId": id})
-        question = await client.wait_for("elicitation/create")
-        assert question["params"]["_meta"][RELATED] == {"taskId": id}
+        elicitation = await client.wait_for("elicitation/create")
+        assert elicitation["params"]["_meta"][RELATED] == {"taskId": id}
         for name in (id, "another's"):
             log_message = await client.wait_for("notifications/message")
             assert log_message["params"]["_meta"][RELATED] == {"taskId": name}
-        client.send(id=question["id"], result={"action": "decline", **meta_of(id)})
+        client.send(id=elicitation["id"], result={"action": "decline", **meta_of(id)})
         await client.response(reading)
     (answer,) = up.answers.values()
     assert answer["result"] == {"action": "decline", **meta_of("1")}

@@ -28,8 +28,8 @@ def client_of(target, era, **options):
 
 @both_eras
 async def test_gateway_serves_clients_over_tcp(era):
-    behind = Counted(named("a", "x"))
-    gateway = Gateway({"a": behind})
+    upstream = Counted(named("a", "x"))
+    gateway = Gateway({"a": upstream})
     listener = await asyncio.start_server(gateway.serve_stream, "127.0.0.1", 0)
     async with listener:
         target = Stream.tcp("127.0.0.1", port_of(listener))
@@ -37,14 +37,14 @@ async def test_gateway_serves_clients_over_tcp(era):
             assert tool_names(await one.list_tools()) == ["a_x"]
             texts = [(await c.call_tool("a_x")).text for c in (one, other)]
             assert texts == ["a.x()", "a.x()"]
-            assert behind.open > 0
-        await until(lambda: behind.open == 0)
+            assert upstream.open > 0
+        await until(lambda: upstream.open == 0)
     assert (len(gateway.session_sets), len(gateway.pool.shared)) == (0, 0)
 
 
 async def test_shared_connections_stay_open_until_the_last_client_leaves():
-    behind = Counted(named("a", "x"))
-    gateway = Gateway({"a": behind}, share="identity")
+    upstream = Counted(named("a", "x"))
+    gateway = Gateway({"a": upstream}, share="identity")
     listener = await asyncio.start_server(gateway.serve_stream, "127.0.0.1", 0)
     async with listener:
         target = Stream.tcp("127.0.0.1", port_of(listener))
@@ -52,8 +52,8 @@ async def test_shared_connections_stay_open_until_the_last_client_leaves():
             async with mcpwire.Client(target) as other:
                 await other.call_tool("a_x")
             assert (await one.call_tool("a_x")).text == "a.x()"
-            assert (behind.opened, behind.open) == (1, 1)
-        await until(lambda: behind.open == 0)
+            assert (upstream.opened, upstream.open) == (1, 1)
+        await until(lambda: upstream.open == 0)
 
 
 @both_eras
@@ -101,8 +101,8 @@ async def test_gateway_behind_a_firewall_can_dial_out():
 
 
 async def test_cancelling_serve_messages_closes_the_server_connections():
-    behind = Counted(named("a", "x"))
-    gateway = Gateway({"a": behind})
+    upstream = Counted(named("a", "x"))
+    gateway = Gateway({"a": upstream})
     to_gateway, to_client = asyncio.Queue(), asyncio.Queue()
     serving = asyncio.create_task(
         gateway.serve_messages(to_client.put, to_gateway.get, form="dict")
@@ -111,11 +111,11 @@ async def test_cancelling_serve_messages_closes_the_server_connections():
         Messages(to_gateway.put, to_client.get, form="dict")
     ) as client:
         await client.call_tool("a_x")
-        assert behind.open == 1
+        assert upstream.open == 1
         serving.cancel()
         with pytest.raises(asyncio.CancelledError):
             await serving
-        assert behind.open == 0
+        assert upstream.open == 0
         to_client.put_nowait(None)
 
 

@@ -128,10 +128,10 @@ async def test_only_named_headers_are_forwarded() -> None:
         secrets = {"authorization": "Bearer x", "cookie": "a=b", "x-other": "1"}
         session = await client.opened(x_run="1", **secrets)
         await client.call(session, "a_whoami", x_run="1", **secrets)
-        for behind in (world.a, world.b):
-            assert set(behind.all("x-run")) == {"1"}
+        for upstream in (world.a, world.b):
+            assert set(upstream.all("x-run")) == {"1"}
             for name in secrets:
-                assert set(behind.all(name)) == {None}
+                assert set(upstream.all(name)) == {None}
 
 
 @pytest.mark.system("O27")

@@ -221,9 +221,9 @@ async def test_suspended_call_is_resumed_only_by_its_owner(revision: str) -> Non
             user: (await user.ask("tools/call", **call))["result"]
             for user in (ann, bob)
         }
-        (question,) = suspended[ann]["inputRequests"]
+        (elicitation,) = suspended[ann]["inputRequests"]
         accepted = {"action": "accept", "content": {}}
-        answers = {"inputResponses": {question: accepted}}
+        answers = {"inputResponses": {elicitation: accepted}}
         unknown = await bob.ask(
             "tools/call", **call, **answers, requestState="nobody's"
         )

@@ -239,8 +239,8 @@ async def test_delete_ends_the_session_although_a_server_refuses_its_delete() ->
         session = await client.opened(**chosen(A, B))
         world.a.may_answer = lambda: world.a.seen[-1].verb != "DELETE"
         assert await client.delete(session) == 204
-        for behind in (world.a, world.b):
-            assert behind.verbs().count("DELETE") == 1
+        for upstream in (world.a, world.b):
+            assert upstream.verbs().count("DELETE") == 1
         assert await client.status(session) == 404
 
 
