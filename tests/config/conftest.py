@@ -1,4 +1,4 @@
-"""Lets these tests use servers over HTTP."""
+"""Makes the helpers for servers over HTTP importable."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever a document holds, it is a configuration or one `ConfigError`."""
+"""Any document gives a configuration or one `ConfigError`."""
 
 import contextlib
 
@@ -93,7 +93,7 @@ VARIABLES = {"SET": "set", "SECRET": SENTINEL, "LINE": f"a\n{SENTINEL}"}
 @pytest.mark.system("L-V11")
 @settings(deadline=None)  # a first import takes its time
 @given(DOCUMENT)
-def test_a_document_is_a_configuration_or_one_error_and_shows_no_secret(document):
+def test_document_gives_a_configuration_or_one_error_without_secrets(document):
     try:
         found = load(document, environment=VARIABLES)
     except ConfigError as error:
@@ -105,7 +105,7 @@ def test_a_document_is_a_configuration_or_one_error_and_shows_no_secret(document
         shown = f"{found!r} {found.raw!r}"
         for entry in found.enabled.values():
             shown += f" {entry.to_target()!r} {entry.to_target()}"
-            with contextlib.suppress(TypeError):  # a pattern that is none
+            with contextlib.suppress(TypeError):  # an invalid pattern
                 shown += repr(entry.to_member())
     assert SENTINEL not in shown
     assert len(lines) == 1

@@ -1,4 +1,4 @@
-"""What an entry says once it is checked and its variables are filled in."""
+"""Entries after validation and expansion of variables."""
 
 import math
 
@@ -19,8 +19,8 @@ def checked(deny=None, **entry):
 
 
 @pytest.mark.system("V04", "L-V11", "L-R13")
-def test_variables_are_filled_in_wherever_something_is_said_of_the_server():
-    said, warnings = checked(
+def test_variables_are_expanded_in_the_values_that_describe_the_server():
+    entry, warnings = checked(
         command="${HOST}",
         args=["--token=${TOKEN}", "$${TOKEN}"],
         env={"T": "${TOKEN}", "N${A}": "${NONE:-n}"},
@@ -30,7 +30,7 @@ def test_variables_are_filled_in_wherever_something_is_said_of_the_server():
         allowed_tools=["${literal}"],
     )
     assert warnings == []
-    assert said == {
+    assert entry == {
         "transport": "stdio",
         "enabled": True,
         "command": "host.example",
@@ -41,12 +41,12 @@ def test_variables_are_filled_in_wherever_something_is_said_of_the_server():
         "roots": ["/host.example"],
         "allowed_tools": ["${literal}"],
     }
-    said, _ = checked(
+    entry, _ = checked(
         url="https://${HOST}/?k=${TOKEN}",
         headers={"Authorization": "Bearer ${TOKEN}"},
         proxy="http://${HOST}",
     )
-    assert said == {
+    assert entry == {
         "transport": "http",
         "enabled": True,
         "url": "https://host.example/?k=t0ken",
@@ -72,7 +72,7 @@ def test_variables_are_filled_in_wherever_something_is_said_of_the_server():
         ({"type": "local", "command": "c"}, "stdio"),
     ],
 )
-def test_a_server_is_started_or_at_a_url(entry, transport):
+def test_transport_follows_from_type_command_or_url(entry, transport):
     assert checked(**entry)[0]["transport"] == transport
 
 
@@ -111,7 +111,7 @@ def test_a_server_is_started_or_at_a_url(entry, transport):
         ),
     ],
 )
-def test_a_login_is_a_word_a_token_or_a_table(auth, login):
+def test_auth_can_be_a_word_a_token_or_a_table(auth, login):
     assert checked(**URL, auth=auth)[0]["auth"] == login
 
 
@@ -126,21 +126,21 @@ def test_a_login_is_a_word_a_token_or_a_table(auth, login):
     ],
 )
 @pytest.mark.system("R16")
-def test_an_entry_is_enabled_unless_it_says_no(entry, is_enabled):
+def test_entry_is_enabled_unless_it_is_disabled(entry, is_enabled):
     assert checked(command="c", **entry)[0]["enabled"] is is_enabled
 
 
 @pytest.mark.system("R16")
-def test_an_entry_that_is_not_enabled_needs_no_variables():
-    said, _ = checked(
+def test_variables_of_a_disabled_entry_are_not_expanded():
+    entry, _ = checked(
         UrlDenyList(["x.net"]), disabled=True, url="https://x.net/${NONE}"
     )
-    assert said["url"] == "https://x.net/${NONE}"
+    assert entry["url"] == "https://x.net/${NONE}"
 
 
-def test_inf_is_no_limit():
-    said, _ = checked(command="c", timeout="inf", connect_timeout=1.5)
-    assert (said["timeout"], said["connect_timeout"]) == (math.inf, 1.5)
+def test_timeout_inf_means_unlimited():
+    entry, _ = checked(command="c", timeout="inf", connect_timeout=1.5)
+    assert (entry["timeout"], entry["connect_timeout"]) == (math.inf, 1.5)
 
 
 STARTED = "it is for servers that are started, and this one is at a URL"
@@ -173,14 +173,14 @@ AT_URL = "it is for servers at a URL, and this one is started"
             {"command": "uvx time"},
             "f: x: command: holds spaces: the program's arguments belong into args",
         ),
-        # What is only unusual is not.
+        # Values that are only unusual cause no warning.
         ({"command": "uvx time", "args": ["x"]}, None),
         ({"command": "/opt/my programs/time"}, None),
         ({"command": "c", "timeout": 3600}, None),
         ({"command": "c", "timeout": 30000.5}, None),
     ],
 )
-def test_what_is_odd_is_warned_of(entry, warning):
+def test_suspicious_value_causes_a_warning(entry, warning):
     assert checked(**entry)[1] == ([] if warning is None else [warning])
 
 
@@ -198,7 +198,7 @@ def test_what_is_odd_is_warned_of(entry, warning):
         ("timeout", 0.5),
     ],
 )
-def test_a_field_may_be_of_several_kinds(field, value):
+def test_field_can_have_several_types(field, value):
     assert checked(command="c", **{field: value})[0][field] == value
 
 
@@ -213,7 +213,7 @@ C = {"command": "c"}
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        # How it is reached...
+        # Command or URL...
         ({}, "command: is missing, and so is url"),
         ({"comand": "c"}, "comand: is unknown; did you mean 'command'?"),
         (
@@ -367,14 +367,14 @@ C = {"command": "c"}
         ),
     ],
 )
-def test_an_entry_that_breaks_a_rule_is_refused(entry, problem):
+def test_invalid_entry_is_refused_with_its_field(entry, problem):
     with pytest.raises(ConfigError) as caught:
         checked(**entry)
     assert str(caught.value) == f"f: x: {problem}"
 
 
 @pytest.mark.system("V05")
-def test_a_url_that_the_deny_list_refuses_is_named_by_the_entry_of_the_list():
+def test_error_for_a_denied_url_names_the_deny_list_entry():
     with pytest.raises(ConfigError) as caught:
         checked(UrlDenyList(["host.example"]), url="https://${HOST}/mcp?k=hush")
     assert str(caught.value) == "f: x: url: is refused by the deny list (host.example)"
@@ -382,5 +382,5 @@ def test_a_url_that_the_deny_list_refuses_is_named_by_the_entry_of_the_list():
     assert checked(UrlDenyList(["other.example"]), **C)[0]["command"] == "c"
 
 
-def test_each_field_has_a_meaning():
+def test_each_field_has_a_description():
     assert all(field.meaning for field in FIELDS.values())

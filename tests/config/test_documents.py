@@ -1,4 +1,4 @@
-"""Documents to entries: shapes, names that other hosts have, layers."""
+"""Documents to entries: shapes, field names of other hosts, layers."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def values(document):
         {"mcpServers": {"time": TIME}, "servers": None},
     ],
 )
-def test_servers_stand_in_a_list_or_a_map(document):
+def test_servers_can_be_a_list_or_a_map(document):
     assert {name: v["command"] for name, v in values(document).items()} == {
         "time": "time"
     }
@@ -41,7 +41,7 @@ def test_servers_stand_in_a_list_or_a_map(document):
 @pytest.mark.parametrize(
     "document", [[], {"servers": []}, {"mcpServers": {}}, {"mcp_servers": {}}]
 )
-def test_there_may_be_no_servers(document):
+def test_document_without_servers_is_valid(document):
     assert values(document) == {}
 
 
@@ -67,13 +67,13 @@ def one(**entry):
         ("Timeout", "timeout"),
     ],
 )
-def test_what_other_hosts_call_a_field_is_that_field(key, field):
+def test_field_names_of_other_hosts_are_accepted(key, field):
     entry, warnings = one(**{key: "given"})
     assert (entry.values, entry.spellings) == ({field: "given"}, {field: key})
     assert warnings == []
 
 
-def test_fields_that_other_hosts_have_for_secrets_become_ours():
+def test_secret_fields_of_other_hosts_are_converted():
     entry, _ = one(bearer_token_env_var="TOKEN")
     assert entry.values == {"auth": {"token_env": "TOKEN"}}
     entry, _ = one(oauth={"clientId": "me"})
@@ -88,13 +88,13 @@ def test_fields_that_other_hosts_have_for_secrets_become_ours():
     [({"X-A": "a"}, {"X-A": "a", "X-B": "${B}"}), (7, 7)],
     ids=["a table", "what the check will find"],
 )
-def test_headers_of_variables_stand_beside_headers(is_first, headers, joined):
+def test_env_http_headers_are_merged_into_headers(is_first, headers, joined):
     pairs = [("headers", headers), ("env_http_headers", {"X-B": "B"})]
     entry, _ = one(**dict(pairs if is_first else pairs[::-1]))
     assert entry.values == {"headers": joined}
 
 
-def test_null_is_a_field_that_is_not_there():
+def test_null_field_is_ignored():
     assert one(command="x", args=None, cwd=None)[0].values == {"command": "x"}
 
 
@@ -130,20 +130,20 @@ ASKED = "nothing is asked here unless require_confirmation says so"
         ("oauth", {"enabled": False, "scopes": ["a"]}, None),
     ],
 )
-def test_a_key_that_nothing_follows_from_is_warned_of(key, value, warning):
+def test_unknown_or_unused_key_causes_a_warning(key, value, warning):
     entry, warnings = one(**{key: value})
     assert (entry.values, warnings) == ({}, [warning] if warning else [])
 
 
 @pytest.mark.parametrize("key", ["authServerMetadataUrl", "tokenUrl", "audiences"])
-def test_where_another_host_logs_in_is_not_used(key):
+def test_oauth_endpoints_of_other_hosts_are_not_used(key):
     entry, warnings = one(oauth={"clientId": "me", key: "x", "enabled": True})
     assert entry.values == {"auth": {"type": "oauth", "clientId": "me"}}
     assert warnings == [f"f: x: oauth.{key}: is not used: {FOUND_OUT}"]
 
 
 @pytest.mark.parametrize("key", ["description", "$schema", "_comment", "icon"])
-def test_what_is_for_people_is_passed_over(key):
+def test_descriptive_keys_are_ignored_without_a_warning(key):
     assert one(**{key: "x"})[1] == []
 
 
@@ -216,7 +216,7 @@ def repeating(*keys, **values):
         ),
     ],
 )
-def test_a_document_of_no_shape_is_refused(document, problem):
+def test_malformed_document_is_refused_with_its_path(document, problem):
     with pytest.raises(ConfigError) as caught:
         read_document(document, "f")
     assert str(caught.value) == problem
@@ -230,7 +230,7 @@ def layer(file, *entries):
 
 
 @pytest.mark.system("V02")
-def test_a_later_layer_takes_the_place_of_an_entry_as_a_whole():
+def test_later_layer_replaces_a_whole_entry():
     merged = merge(
         [
             layer("one", ("a", {"command": "a", "env": {"K": "1"}}), ("b", TIME)),
@@ -242,7 +242,7 @@ def test_a_later_layer_takes_the_place_of_an_entry_as_a_whole():
     assert merged["a"].file == "two"
 
 
-def test_a_layer_that_says_so_changes_single_fields():
+def test_layer_with_merge_fields_changes_single_fields():
     over = {"merge": "fields", "Timeout": 5, "env": {"K": "2"}, "enabled": False}
     merged = merge(
         [
@@ -265,7 +265,7 @@ def test_a_layer_that_says_so_changes_single_fields():
     assert str(merged["a"].error("is odd")) == "three: a: is odd"
 
 
-def test_a_login_is_replaced_and_never_mixed():
+def test_auth_is_replaced_as_a_whole_by_merge_fields():
     merged = merge(
         [
             layer("one", ("a", {"auth": {"type": "oauth", "client_id": "x"}})),
@@ -275,10 +275,10 @@ def test_a_login_is_replaced_and_never_mixed():
     assert merged["a"].values["auth"] == {"token_env": "T"}
 
 
-def test_fields_over_nothing_are_an_entry():
+def test_merge_fields_without_an_earlier_entry_is_a_new_entry():
     merged = merge([layer("one", ("a", {"merge": "fields", "command": "x"}))])
     assert merged["a"].values["command"] == "x"
 
 
-def test_values_stay_out_of_the_repr_of_what_was_read():
+def test_repr_of_a_raw_entry_shows_no_values():
     assert "hush" not in repr(one(env={"K": "hush"}, url="hush")[0])

@@ -1,4 +1,4 @@
-"""Variables in configurations, and the files that hold them."""
+"""Variables in configurations, and files that set variables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SET = {"A": "alpha", "B": "${A}", "EMPTY": "", "lower_1": "one", "userHome": ""}
         ("${A}${lower_1}", "alphaone"),
         ("https://${A}.net/${lower_1}?x=${A}", "https://alpha.net/one?x=alpha"),
         ("${env:A}", "alpha"),
-        # What a variable holds is not looked at again.
+        # The value of a variable is not expanded again.
         ("${B}", "${A}"),
         ("${EMPTY}", ""),
         ("${userHome}", ""),
@@ -41,7 +41,7 @@ SET = {"A": "alpha", "B": "${A}", "EMPTY": "", "lower_1": "one", "userHome": ""}
         ("${NONE:-${A}}", "alpha"),
         ("${NONE:-x${NONE:-${A}}y}z", "xalphayz"),
         ("${A:-${NONE}}", "alpha"),
-        # ...and what is literal.
+        # ...and literal text.
         ("$A", "$A"),
         ("$", "$"),
         ("$$", "$$"),
@@ -53,7 +53,7 @@ SET = {"A": "alpha", "B": "${A}", "EMPTY": "", "lower_1": "one", "userHome": ""}
         ("${A:-$${A}}", "alpha"),
     ],
 )
-def test_variables_are_filled_in(text, expanded):
+def test_variables_are_expanded(text, expanded):
     assert expand(text, SET) == expanded
 
 
@@ -81,7 +81,7 @@ BY_EDITORS = "is set by editors only: use a variable such as ${NAME}"
         ("${N:-" * 9 + "}" * 9, "variables are nested more than 8 deep"),
     ],
 )
-def test_what_cannot_be_filled_in_is_said_without_what_stands_around_it(text, problem):
+def test_expansion_error_does_not_show_the_surrounding_text(text, problem):
     if problem is None:
         assert expand(text, SET) == "alpha"
         return
@@ -92,7 +92,7 @@ def test_what_cannot_be_filled_in_is_said_without_what_stands_around_it(text, pr
 
 @settings(deadline=None)  # a first import takes its time
 @given(st.text(alphabet="$${}:-AN_e"))
-def test_every_text_is_filled_in_or_refused(text):
+def test_any_text_is_expanded_or_refused(text):
     try:
         expanded = expand(text, SET)
     except ValueError:
@@ -103,18 +103,18 @@ def test_every_text_is_filled_in_or_refused(text):
 
 @settings(deadline=None)  # a first import takes its time
 @given(st.text(alphabet="$${}:-AN_e"))
-def test_a_text_whose_openings_are_doubled_comes_back_as_it_was(text):
+def test_text_with_doubled_openings_expands_to_the_original(text):
     assert expand(text.replace("${", "$${"), {}) == text
 
 
 @settings(deadline=None)  # a first import takes its time
 @given(st.text(), st.text())
-def test_what_a_variable_holds_comes_through_as_it_is(value, around):
+def test_value_of_a_variable_is_inserted_unchanged(value, around):
     around = around.replace("$", "")
     assert expand(f"{around}${{A}}{around}", {"A": value}) == around + value + around
 
 
-def test_a_text_remembers_how_it_was_written():
+def test_expanded_text_shows_its_unexpanded_form_in_repr():
     filled = ExpandedText.of("a-s3cret", "a-${KEY}")
     assert filled == "a-s3cret"
     assert [repr(each) for each in (filled, (filled,), copy.deepcopy(filled))] == [
@@ -149,12 +149,12 @@ def test_a_text_remembers_how_it_was_written():
         ("\n# note\n\n   # note\nA=b\n", "b"),
     ],
 )
-def test_a_line_sets_a_variable(line, value):
+def test_line_of_an_env_file_sets_a_variable(line, value):
     assert read_variables(line) == {"A": value}
 
 
 @pytest.mark.parametrize("line", ["hush", "1A=hush", "A='hush", 'A="hush', "A='a'hush"])
-def test_any_other_line_is_refused_by_its_number_only(line):
+def test_invalid_line_error_shows_only_the_line_number(line):
     with pytest.raises(ValueError) as caught:
         read_variables(f"A=b\n\n{line}")
     assert str(caught.value) == "line 3 is not NAME=VALUE"

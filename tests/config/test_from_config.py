@@ -1,4 +1,4 @@
-"""A group of what a configuration says, connected: it is as the entries say."""
+"""A connected group made from a configuration follows its entries."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ while True:
 
 
 @pytest.mark.system("A10", "A11", "A12", "A13", "V01", "V03", "R01", "L-A4", "L-V11")
-async def test_a_started_server_gets_arguments_folder_and_variables(
+async def test_child_server_gets_arguments_directory_and_variables(
     tmp_path, monkeypatch
 ):
     monkeypatch.setenv("TOKEN", SENTINEL)
@@ -58,7 +58,7 @@ async def test_a_started_server_gets_arguments_folder_and_variables(
 
 @pytest.mark.system("A14", "A15", "V01", "V04", "L-A5", "L-V11")
 @pytest.mark.parametrize(("kind", "mode"), [("http", "json"), ("sse", "legacy")])
-async def test_a_server_at_a_url_gets_headers_and_token(kind, mode):
+async def test_http_server_gets_headers_and_token(kind, mode):
     with hosted(demo_dispatcher(), mode) as host:
         servers = {
             "web": {
@@ -80,7 +80,7 @@ async def test_a_server_at_a_url_gets_headers_and_token(kind, mode):
 
 
 @pytest.mark.system("A18", "R16", "V02")
-async def test_servers_of_several_kinds_and_layers_make_one_group(tmp_path):
+async def test_group_combines_servers_of_several_layers(tmp_path):
     with hosted(demo_dispatcher()) as first, hosted(demo_dispatcher()) as second:
         base = [
             {"name": "one", "url": first.url, "denied_tools": ["slow"]},
@@ -98,7 +98,7 @@ async def test_servers_of_several_kinds_and_layers_make_one_group(tmp_path):
 
 
 @pytest.mark.system("V05")
-def test_no_group_is_made_of_what_the_deny_list_refuses():
+def test_group_with_a_denied_url_is_refused():
     servers = {"servers": {"web": {"url": "https://sub.example.com/mcp"}}}
     with pytest.raises(ConfigError, match="web: url: is refused by the deny list"):
         mcpwire.Group.from_config(servers, deny_urls=["example.com"])

@@ -1,4 +1,4 @@
-"""Configurations that are fine: what becomes of them."""
+"""Valid configurations and the entries, targets and members made from them."""
 
 import json
 import logging
@@ -62,7 +62,7 @@ def one(environment=None, **entry):
 
 
 @pytest.mark.system("V01", "V03", "R01", "A11", "A12", "A13", "L-A4")
-def test_a_server_that_is_started_gets_all_that_its_entry_says(toml):
+def test_stdio_entry_becomes_a_target_with_all_its_fields(toml):
     found = load(toml, environment=VARIABLES)
     assert list(found) == ["time", "web", "off"]
     assert found["time"].to_target() == mcpwire.Stdio(
@@ -75,7 +75,7 @@ def test_a_server_that_is_started_gets_all_that_its_entry_says(toml):
 
 
 @pytest.mark.system("V04", "A15", "L-A5")
-def test_a_server_at_a_url_gets_all_that_its_entry_says(toml):
+def test_http_entry_becomes_a_target_with_url_and_headers(toml):
     target = load(toml, environment=VARIABLES)["web"].to_target()
     assert target.url == f"https://host.example/mcp?key={SENTINEL}"
     assert target.static_headers == (
@@ -85,7 +85,7 @@ def test_a_server_at_a_url_gets_all_that_its_entry_says(toml):
 
 
 @pytest.mark.system("A18", "R16")
-def test_members_are_the_entries_that_are_enabled(toml):
+def test_members_are_made_from_the_enabled_entries(toml):
     found = load(toml, environment=VARIABLES)
     members = found.members()
     assert list(members) == list(found.enabled) == ["time", "web"]
@@ -100,7 +100,7 @@ def test_members_are_the_entries_that_are_enabled(toml):
     assert web.client_options() == {}
 
 
-def test_an_empty_list_of_what_is_allowed_allows_nothing():
+def test_empty_allowed_tools_allows_no_tool_and_warns():
     entry = {"command": "x", "allowed_tools": [], "denied_tools": ["a"]}
     found = load({"mcpServers": {"x": entry}}, environment={})
     assert found.warnings == (
@@ -110,7 +110,7 @@ def test_an_empty_list_of_what_is_allowed_allows_nothing():
     assert (member.allow, member.deny) == ((), ("*",))
 
 
-def test_the_protocol_version_of_a_server_can_be_chosen():
+def test_mode_or_revision_selects_the_protocol_version():
     assert one(command="x", mode="prefer-session").to_member().mode == "prefer-session"
     assert one(command="x", revision="2025-06-18").to_member().mode == "2025-06-18"
 
@@ -123,7 +123,7 @@ def test_the_protocol_version_of_a_server_can_be_chosen():
         ({"mode": "auto", "revision": "2025-06-18"}, "revision: says the same as mode"),
     ],
 )
-def test_a_protocol_version_that_cannot_be_is_refused(entry, problem):
+def test_invalid_mode_or_revision_is_refused(entry, problem):
     with pytest.raises(mcpwire.ConfigError, match=problem):
         one(command="x", **entry)
 
@@ -179,26 +179,26 @@ def test_a_protocol_version_that_cannot_be_is_refused(entry, problem):
     ],
     ids=["word", "table", "oauth", "program", "workload", "enterprise"],
 )
-def test_each_way_to_log_in_can_be_configured(auth, grant):
+def test_each_oauth_grant_can_be_configured(auth, grant):
     url = "https://host.example/mcp"
     target = one(VARIABLES, url=url, auth=auth).to_target()
     assert target.grant == grant
 
 
 @pytest.mark.parametrize("auth", ["${TOKEN}", {"token_env": "TOKEN"}], ids=["a", "b"])
-def test_a_token_is_sent_as_it_is(auth):
+def test_token_becomes_a_bearer_header(auth):
     target = one(VARIABLES, url="https://host.example/mcp", auth=auth).to_target()
     assert target.static_headers == (("authorization", f"Bearer {SENTINEL}"),)
 
 
-def test_variables_of_a_file_are_set_and_env_wins(tmp_path):
+def test_env_file_variables_are_set_and_env_takes_precedence(tmp_path):
     path = tmp_path / "x.env"
     path.write_text("A=of the file\nB=${C}\n")
     found = one({"F": str(path)}, command="x", envFile="${F}", env={"A": "of env"})
     assert found.env == {"A": "of env", "B": "${C}"}
 
 
-def test_a_server_that_is_left_out_needs_no_file_of_variables():
+def test_disabled_server_needs_no_env_file():
     assert one(command="x", envFile="none.env", disabled=True).env is None
 
 
@@ -206,7 +206,7 @@ def test_a_server_that_is_left_out_needs_no_file_of_variables():
 
 
 @pytest.mark.system("L-V11")
-def test_no_secret_shows_in_what_is_read_of_a_configuration(toml, caplog):
+def test_repr_warnings_and_log_of_a_configuration_show_no_secrets(toml, caplog):
     text = TOML.replace('url = "', 'serverUrls = "x"\nurl = "')
     toml.write_text(text.replace('X-Tenant = "blue"', f'X-Odd = "{SENTINEL}"'))
     with caplog.at_level(logging.DEBUG):
@@ -251,14 +251,14 @@ def test_no_secret_shows_in_what_is_read_of_a_configuration(toml, caplog):
     ],
     ids=str,
 )
-def test_what_holds_a_variable_is_shown_as_it_was_written(entry):
+def test_repr_shows_variables_unexpanded(entry):
     found = load({"mcpServers": {"a": entry}}, environment=VARIABLES)["a"]
     target = found.to_target()
     shown = [repr(found), repr(found.to_member()), repr(target), str(target)]
     for text in shown:
         assert SENTINEL not in text
         assert "${TOKEN}" in text
-    # It is there all the same.
+    # The value itself contains the secret.
     assert SENTINEL in str(found.command) + "".join(found.args) + str(found.url)
     literal = json.loads(json.dumps(entry).replace("${TOKEN}", VARIABLES["TOKEN"]))
     assert found == load({"mcpServers": {"a": literal}})["a"]
@@ -274,7 +274,7 @@ def test_what_holds_a_variable_is_shown_as_it_was_written(entry):
         ("ca_file", "${TOKEN}"),
     ],
 )
-def test_an_error_shows_what_was_written_and_not_what_a_variable_holds(field, value):
+def test_error_chain_shows_variables_unexpanded(field, value):
     entry = {"url": "https://h.example/", field: value}
     with pytest.raises(ConfigError) as caught:
         load({"mcpServers": {"a": entry}}, environment=VARIABLES)
@@ -288,7 +288,7 @@ def test_an_error_shows_what_was_written_and_not_what_a_variable_holds(field, va
 
 
 @pytest.mark.system("V02")
-def test_later_layers_count(tmp_path, toml):
+def test_later_layers_override_earlier_ones(tmp_path, toml):
     project = tmp_path / "project.json"
     project.write_text(
         '{"mcpServers": {"time": {"command": "time"}, "new": {"command": "n"},'
@@ -304,7 +304,7 @@ def test_later_layers_count(tmp_path, toml):
     assert found["time"].file == str(project)
 
 
-def test_what_was_loaded_is_a_source_too(toml):
+def test_configuration_can_be_a_source(toml):
     first = load(toml, environment=VARIABLES)
     again = load(
         first, [{"mcpServers": {"web": {"url": "https://b.example"}}}], VARIABLES
@@ -315,7 +315,7 @@ def test_what_was_loaded_is_a_source_too(toml):
     assert again.files == (str(toml),)
 
 
-def test_what_was_read_can_be_written_again(tmp_path, toml):
+def test_document_round_trips_through_json_without_secrets(tmp_path, toml):
     over = [{"name": "web", "merge": "fields", "timeout": 7}]
     first = load(toml, [over], VARIABLES, only=["web"])
     path = tmp_path / "all.json"
@@ -329,7 +329,7 @@ def test_what_was_read_can_be_written_again(tmp_path, toml):
     assert again["time"] == load(toml, environment=VARIABLES)["time"]
 
 
-def test_only_those_that_are_wanted_are_checked(toml):
+def test_only_limits_validation_to_the_named_entries(toml):
     assert list(load(toml, environment={}, only=["off"])) == ["off"]
     assert list(load(toml, environment={}, only="off")) == ["off"]
     with pytest.raises(ConfigError, match="TOKEN is not set"):
@@ -339,19 +339,19 @@ def test_only_those_that_are_wanted_are_checked(toml):
     assert caught.value.known == ("time", "web", "off")
 
 
-def test_variables_are_those_of_this_process_unless_said_otherwise(monkeypatch):
+def test_variables_default_to_the_process_environment(monkeypatch):
     monkeypatch.setenv("MCPWIRE_TEST_ZONE", "UTC")
     found = load({"mcpServers": {"x": {"command": "${MCPWIRE_TEST_ZONE}"}}})
     assert found["x"].command == "UTC"
 
 
 @pytest.mark.parametrize("layers", ["x.toml", Path("x.toml"), {}, Configuration()])
-def test_one_source_is_no_list_of_layers(layers):
+def test_layers_must_be_a_list(layers):
     with pytest.raises(ValueError, match="layers must be a list of sources"):
         load({"servers": []}, layers)
 
 
-def test_a_bad_deny_list_is_a_mistake_of_the_program():
+def test_invalid_deny_list_raises_value_error():
     with pytest.raises(ValueError, match="deny list: ' ' is neither a host nor a URL"):
         load({"servers": []}, deny_urls=[" "])
 
@@ -370,7 +370,7 @@ def test_warnings_are_kept_and_logged(caplog):
     assert {record.name for record in caplog.records} == {"mcpwire.config"}
 
 
-def test_a_configuration_is_a_collection_of_entries(toml):
+def test_configuration_is_a_mapping_of_entries(toml):
     found = load(toml, environment=VARIABLES)
     assert len(found) == 3
     assert "time" in found
@@ -380,7 +380,7 @@ def test_a_configuration_is_a_collection_of_entries(toml):
     assert isinstance(UnknownServer("x"), GroupError)
 
 
-def test_entries_are_equal_where_they_say_the_same(tmp_path, toml):
+def test_entries_with_equal_fields_are_equal(tmp_path, toml):
     other = tmp_path / "other.toml"
     other.write_text(TOML)
     assert load(toml, environment=VARIABLES) != load(other, environment=VARIABLES)
@@ -389,14 +389,14 @@ def test_entries_are_equal_where_they_say_the_same(tmp_path, toml):
     assert one != load(toml, environment={"TOKEN": "other"})["time"]
 
 
-# Where files are looked for...
+# Default file locations...
 
 
-def test_a_variable_names_the_only_file():
+def test_mcpwire_config_names_the_only_file():
     assert default_files({"MCPWIRE_CONFIG": "/x/none.toml"}) == (Path("/x/none.toml"),)
 
 
-def test_files_of_the_user_come_before_those_of_the_folder(tmp_path, monkeypatch):
+def test_user_files_come_before_files_of_the_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     home = tmp_path / "home" / ".config" / "mcpwire"
     home.mkdir(parents=True)

@@ -1,7 +1,7 @@
-"""Files that are no configuration: each is refused with one sentence.
+"""Malformed configuration files: each is refused with one sentence.
 
-The sentence names the file, the entry and the field, and is compared letter by letter.
-Every secret in these files holds the word that `sentinel` watches for.
+The sentence names the file, the entry and the field, and is compared exactly.
+Every secret in these files contains the word that `sentinel` looks for.
 """
 
 import pytest
@@ -175,11 +175,11 @@ def refusal(tmp_path, monkeypatch):
     return refuse
 
 
-def test_a_number_of_endless_length_is_no_toml(tmp_path, refusal):
+def test_number_over_the_digit_limit_is_refused(tmp_path, refusal):
     text = "[[servers]]\nname = 'a'\ncommand = 'x'\ntimeout = 1" + "0" * 5_000
     (tmp_path / "mcp.toml").write_text(text)
-    said = "mcp.toml: is not TOML: exceeds the limit (4300 digits)"
-    assert refusal("mcp.toml").startswith(said)
+    expected = "mcp.toml: is not TOML: exceeds the limit (4300 digits)"
+    assert refusal("mcp.toml").startswith(expected)
 
 
 @pytest.mark.system("L-V11", "L-R13", "V05", "R01")
@@ -202,51 +202,51 @@ def test_a_malformed_json_file_is_refused_in_one_sentence(
 DEEP = '{"mcpServers": {}, "x": ' + "[" * 990 + "]" * 990 + "}"
 
 
-def test_json_that_is_nested_beyond_what_python_reads_is_refused_too(tmp_path):
-    # How deep that is differs between versions of Python.
+def test_json_beyond_pythons_nesting_limit_is_refused(tmp_path):
+    # The limit differs between versions of Python.
     path = tmp_path / "mcp.json"
     path.write_text(DEEP)
-    said = []
+    problems = []
     try:
         load(path)
     except ConfigError as error:
-        said.append(error.problem)
-    assert said in ([], ["is nested too deeply"])
+        problems.append(error.problem)
+    assert problems in ([], ["is nested too deeply"])
 
 
-# What cannot be read at all...
+# Unreadable files...
 
 
-def test_a_file_that_is_not_there_is_named(refusal):
+def test_missing_file_is_named(refusal):
     assert refusal("none.toml") == "none.toml: does not exist"
 
 
-def test_a_folder_is_none(tmp_path, refusal):
+def test_directory_is_refused(tmp_path, refusal):
     (tmp_path / "mcp.json").mkdir()
     assert refusal("mcp.json") == "mcp.json: is a directory"
 
 
-def test_a_file_that_may_not_be_read_is_named(refusal, monkeypatch):
+def test_unreadable_file_is_named(refusal, monkeypatch):
     def refuse(self):
         raise PermissionError(13, "Permission denied")
 
-    # Whoever runs the tests as root may read everything.
+    # Tests that run as root could read the file.
     monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
     assert refusal("mcp.toml") == "mcp.toml: cannot be read: permission denied"
 
 
 @pytest.mark.parametrize("name", ["mcp.toml", "mcp.json"])
-def test_bytes_that_are_no_utf8_are_counted_and_not_shown(tmp_path, refusal, name):
+def test_invalid_utf8_error_shows_the_byte_offset_only(tmp_path, refusal, name):
     (tmp_path / name).write_bytes(b'x = "SENTINEL\xff"')
     assert refusal(name) == f"{name}: is not UTF-8 (at byte 14)"
 
 
 @pytest.mark.parametrize("name", ["mcp.yaml", "mcp", "mcp.jsonc"])
-def test_other_kinds_of_files_are_refused_by_their_names(refusal, name):
+def test_other_file_extensions_are_refused(refusal, name):
     assert refusal(name) == f"{name}: must be named .toml or .json"
 
 
-def test_a_name_of_a_file_that_is_no_line_is_written_out():
+def test_control_characters_in_a_file_name_are_escaped():
     with pytest.raises(ConfigError) as caught:
         load("a\nb.toml")
     assert str(caught.value) == "'a\\nb.toml': does not exist"
@@ -256,13 +256,13 @@ def test_a_name_of_a_file_that_is_no_line_is_written_out():
 
 
 @pytest.mark.parametrize("name", ["mcp.toml", "mcp.json"])
-def test_the_mark_that_some_editors_begin_files_with_is_passed_over(tmp_path, name):
+def test_byte_order_mark_is_ignored(tmp_path, name):
     text = {"mcp.toml": "servers = []", "mcp.json": "[]"}[name]
     (tmp_path / name).write_text(text, encoding="utf-8-sig")
     assert len(load(tmp_path / name)) == 0
 
 
-def test_an_env_file_with_an_odd_line_is_named_with_its_number(tmp_path, refusal):
+def test_env_file_error_names_the_file_and_the_line(tmp_path, refusal):
     (tmp_path / "x.env").write_text("A=b\nSENTINEL\n")
     (tmp_path / "mcp.toml").write_text(entry('command = "x"', 'env_file = "x.env"'))
     assert refusal("mcp.toml") == (

@@ -1,4 +1,4 @@
-"""The JSON Schema of a configuration says what the check says."""
+"""The JSON Schema of a configuration agrees with the validation."""
 
 import json
 
@@ -42,7 +42,7 @@ VALUES = st.one_of(
 
 @settings(deadline=None)  # a first import takes its time
 @given(st.sampled_from(sorted(FIELDS)), VALUES)
-def test_the_schema_of_a_field_takes_what_its_check_takes(name, value):
+def test_field_schema_accepts_the_values_its_check_accepts(name, value):
     fault = FIELDS[name].kind.check(value)
     assert FIELD[name].is_valid(value) == (fault is None), fault
 
@@ -64,7 +64,7 @@ LISTED = [{"name": "x", **ENTRY}]
         {"mcp_servers": {"x": {**ENTRY, "tools": {"y": {"approval_mode": "prompt"}}}}},
     ],
 )
-def test_the_schema_takes_documents_of_each_shape(document):
+def test_schema_accepts_documents_of_each_shape(document):
     SERVERS.validate(document)
 
 
@@ -84,11 +84,11 @@ def test_the_schema_takes_documents_of_each_shape(document):
         {"servers": [{"name": "x", "auth": {"type": "none"}}]},
     ],
 )
-def test_the_schema_refuses_what_is_refused(document):
+def test_schema_rejects_invalid_documents(document):
     assert not SERVERS.is_valid(document)
 
 
-def test_the_schema_is_one_and_says_what_each_field_means():
+def test_schema_is_valid_and_describes_each_field():
     jsonschema_rs.meta.validate(json.loads(json.dumps(schema())))
     properties = schema()["$defs"]["server"]["properties"]
     for name, field in FIELDS.items():

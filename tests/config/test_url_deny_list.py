@@ -1,4 +1,4 @@
-"""The list of hosts and URLs that servers may not be at."""
+"""The deny list of hosts and URLs for servers."""
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +14,7 @@ PATH = ["https://example.com/a/b"]
 @pytest.mark.parametrize(
     ("entries", "url", "refused"),
     [
-        # A host stands for itself and what is below it...
+        # A host matches itself and its subdomains...
         (HOST, "https://example.com/", True),
         (HOST, "http://example.com:8080/mcp?x=1", True),
         (HOST, "https://sub.example.com/mcp", True),
@@ -36,7 +36,7 @@ PATH = ["https://example.com/a/b"]
         (["[::1]:8000"], "http://[0:0::1]:8000/mcp", True),
         (["[::1]:8000"], "http://[::1]:8001/mcp", False),
         (["10.0.0.1"], "http://10.0.0.2/mcp", False),
-        # ...a URL for all that begins with it, by segments.
+        # ...a URL matches all URLs below it, by path segments.
         (PATH, "https://example.com/a/b", True),
         (PATH, "https://example.com/a/b/", True),
         (PATH, "https://example.com/a/b/c?q=1", True),
@@ -52,14 +52,14 @@ PATH = ["https://example.com/a/b"]
         (["https://example.com:443/"], "https://example.com/mcp", True),
         (["https://example.com:443/"], "https://example.com:444/mcp", False),
         (["https://example.com"], "https://example.com/any", True),
-        # What is no URL is refused where it holds the host of an entry.
+        # An invalid URL is refused if it contains the host of an entry.
         (HOST, "https://exa mple.com@example.com/mcp", True),
         (HOST, "//EXAMPLE.com/mcp", True),
         (HOST, "https://[broken", False),
         ([], "https://example.com", False),
     ],
 )
-def test_what_a_list_refuses(entries, url, refused):
+def test_deny_list_refuses_matching_urls(entries, url, refused):
     found = UrlDenyList(entries).refuses(url)
     assert found == (entries[0] if refused else None)
 
@@ -67,7 +67,7 @@ def test_what_a_list_refuses(entries, url, refused):
 @pytest.mark.system("V05")
 @settings(deadline=None)  # a first import takes its time
 @given(st.text())
-def test_no_text_is_too_odd_to_be_judged(url):
+def test_any_text_is_allowed_or_refused_without_an_error(url):
     assert UrlDenyList(["example.com", *PATH]).refuses(url) in {
         None,
         "example.com",
@@ -75,12 +75,12 @@ def test_no_text_is_too_odd_to_be_judged(url):
     }
 
 
-def test_the_first_entry_that_refuses_is_named():
+def test_first_matching_entry_is_named():
     deny = UrlDenyList(["other.net", "example.com", "https://example.com"])
     assert deny.refuses("https://example.com") == "example.com"
 
 
-def test_a_list_is_true_where_it_refuses_anything():
+def test_deny_list_is_true_if_it_has_entries():
     assert UrlDenyList(HOST)
     assert not UrlDenyList()
 
@@ -104,5 +104,5 @@ def test_an_entry_that_is_neither_host_nor_url_is_refused(entries, problem):
     assert str(caught.value).replace("its host", "it") == problem
 
 
-def test_secrets_of_an_entry_stay_out_of_the_repr():
+def test_repr_shows_only_the_rules():
     assert repr(UrlDenyList(["example.com"])) == "UrlDenyList(rules=('example.com',))"

@@ -1,4 +1,4 @@
-"""A model's answers to calls, and results back to messages, for each vendor's API."""
+"""Model responses to calls, and results to messages, for each vendor's API."""
 
 import json
 
@@ -72,7 +72,7 @@ def gemini(name, arguments, id_):
     return {"candidates": [{"content": content}]}
 
 
-ANSWERS = {
+RESPONSES = {
     "neutral": neutral,
     "anthropic": anthropic,
     "openai": openai,
@@ -81,9 +81,9 @@ ANSWERS = {
 }
 
 
-def answer(form, name, arguments, id_="c1"):
+def model_response(form, name, arguments, id_="c1"):
     """Return a response of a model that calls one tool."""
-    return ANSWERS[form](name, arguments, id_)
+    return RESPONSES[form](name, arguments, id_)
 
 
 INNER = {
@@ -102,18 +102,18 @@ INNER = {
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
-def test_a_call_is_found_again_whatever_the_vendor_calls_the_tool(form):
+def test_call_by_the_vendor_name_maps_back_to_the_tool(form):
     offered = Export([ADD], form)
-    theirs = offered.names.of("calc.add")
-    whole = answer(form, theirs, {"a": 1})
-    expected = [ModelCall("calc.add", {"a": 1}, "c1", None, theirs)]
+    vendor_name = offered.names.of("calc.add")
+    whole = model_response(form, vendor_name, {"a": 1})
+    expected = [ModelCall("calc.add", {"a": 1}, "c1", None, vendor_name)]
     assert offered.calls(whole) == expected
     for inner in INNER[form](whole):
         assert offered.calls(inner) == expected
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
-def test_the_models_of_a_vendors_library_are_answers_too(form):
+def test_model_objects_of_a_vendor_library_are_accepted(form):
     class Model:
         def __init__(self, value):
             self.value = value
@@ -122,7 +122,7 @@ def test_the_models_of_a_vendors_library_are_answers_too(form):
             return self.value
 
     offered = Export([ADD], form)
-    whole = answer(form, offered.names.of("calc.add"), {"a": 1})
+    whole = model_response(form, offered.names.of("calc.add"), {"a": 1})
     assert offered.calls(Model(whole)) == offered.calls(whole)
     parts = [Model(part) for part in INNER[form](whole)[-1]]
     assert offered.calls(parts) == offered.calls(whole)
@@ -130,15 +130,15 @@ def test_the_models_of_a_vendors_library_are_answers_too(form):
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
 @pytest.mark.parametrize("odd", [None, 5, "text", {}, [], [None, 3], {"choices": []}])
-def test_an_answer_without_calls_has_none(form, odd):
+def test_response_without_calls_gives_no_calls(form, odd):
     offered = Export([ADD], form)
     assert offered.calls(odd) == []
     assert offered.results([]) == []
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
-def test_a_name_that_no_tool_has_stays_as_the_model_said_it(form):
-    (call,) = Export([ADD], form).calls(answer(form, "nothing", {}))
+def test_unknown_tool_name_of_a_call_is_kept(form):
+    (call,) = Export([ADD], form).calls(model_response(form, "nothing", {}))
     assert call == ModelCall("nothing", {}, "c1", None, "nothing")
 
 
@@ -149,33 +149,33 @@ def test_a_name_that_no_tool_has_stays_as_the_model_said_it(form):
         ("[1]", "the arguments must be one JSON object, got list"),
     ],
 )
-def test_arguments_that_are_none_come_with_what_is_wrong(arguments, problem):
+def test_invalid_arguments_are_reported_in_the_call(arguments, problem):
     offered = Export([ADD], "openai")
-    said = {
+    message_in = {
         "tool_calls": [{"id": "c", "function": {"name": "x", "arguments": arguments}}]
     }
-    (call,) = offered.calls(said)
+    (call,) = offered.calls(message_in)
     assert call.problem.startswith(problem)
     assert call.arguments == {}
     (message,) = offered.results([(call, call.problem)])
     assert message["content"].startswith(problem)
 
 
-def test_no_arguments_are_an_empty_object():
+def test_missing_arguments_become_an_empty_object():
     offered = Export([ADD], "openai")
-    said = {"tool_calls": [{"function": {"name": 5, "arguments": ""}}]}
-    assert offered.calls(said) == [ModelCall("", {}, None, None, "")]
+    message = {"tool_calls": [{"function": {"name": 5, "arguments": ""}}]}
+    assert offered.calls(message) == [ModelCall("", {}, None, None, "")]
     (call,) = Export([ADD], "gemini").calls([{"function_call": {"name": "x"}}])
     assert call.arguments == {}
 
 
 @pytest.mark.parametrize("form", ["openai", "openai-responses"])
-def test_nulls_that_strict_mode_forces_are_not_given_to_the_tool(form):
+def test_nulls_forced_by_strict_mode_are_removed_from_arguments(form):
     offered = Export([ADD], form, strict=True)
-    theirs = offered.names.of("calc.add")
-    (call,) = offered.calls(answer(form, theirs, {"a": 1, "b": None}))
+    vendor_name = offered.names.of("calc.add")
+    (call,) = offered.calls(model_response(form, vendor_name, {"a": 1, "b": None}))
     assert call.arguments == {"a": 1}
-    (call,) = Export([ADD], form).calls(answer(form, theirs, {"b": None}))
+    (call,) = Export([ADD], form).calls(model_response(form, vendor_name, {"b": None}))
     assert call.arguments == {"b": None}
 
 
@@ -236,12 +236,12 @@ PLAIN = {
     ],
     ids=["text", "failure", "data", "error", "silent error", "words"],
 )
-def test_an_outcome_is_told_in_the_vendors_message(form, outcome, text, failed):
+def test_outcome_becomes_a_message_of_the_vendor(form, outcome, text, failed):
     made = Export([], form).results([(CALL, outcome)], media=False)
     assert made == PLAIN[form](text, failed)
 
 
-def test_neutral_results_have_their_blocks_and_data_beside_the_text():
+def test_neutral_result_has_content_and_structured_content():
     result = CallToolResult([TextContent("5")], structured_content={"sum": 5})
     (made,) = Export([], "neutral").results([(CALL, result)])
     assert made["content"] == [{"type": "text", "text": "5"}]
@@ -251,7 +251,7 @@ def test_neutral_results_have_their_blocks_and_data_beside_the_text():
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
-def test_all_results_of_a_turn_come_in_the_order_of_the_calls(form):
+def test_results_of_a_turn_are_in_the_order_of_the_calls(form):
     calls = [ModelCall("a", {}, f"c{n}", None, "a") for n in range(3)]
     made = json.dumps(Export([], form).results([(call, FIVE) for call in calls]))
     places = [made.index(f'"c{n}"') for n in range(3)]
@@ -261,21 +261,21 @@ def test_all_results_of_a_turn_come_in_the_order_of_the_calls(form):
 
 
 @pytest.mark.parametrize("blank", ["", " \n"])
-def test_a_blank_result_has_no_text_for_anthropic(blank):
+def test_blank_result_has_no_content_for_anthropic(blank):
     outcome = CallToolResult([TextContent(blank)])
     (message,) = Export([], "anthropic").results([(CALL, outcome)])
     assert message["content"] == [{"type": "tool_result", "tool_use_id": "c1"}]
 
 
 @pytest.mark.parametrize("content", [[], [TextContent("\n")]])
-def test_a_failure_without_words_has_some_for_anthropic(content):
+def test_failure_without_text_gets_a_default_text_for_anthropic(content):
     outcome = CallToolResult(content, is_error=True)
     (message,) = Export([], "anthropic").results([(CALL, outcome)])
     (block,) = message["content"][0]["content"]
     assert block == {"type": "text", "text": "the tool failed and gave no reason"}
 
 
-def test_gemini_without_ids_gets_none():
+def test_gemini_response_omits_a_missing_call_id():
     call = ModelCall("a", {}, None, None, "a")
     (content,) = Export([], "gemini").results([(call, FIVE)])
     assert content["parts"][0]["functionResponse"] == {
@@ -284,7 +284,7 @@ def test_gemini_without_ids_gets_none():
     }
 
 
-# --- what is no text --------------------------------------------------------------
+# --- non-text content -------------------------------------------------------------
 
 IMAGE = ImageContent("AAEC", "image/png")
 SOUND = AudioContent("AAEC", "audio/wav")
@@ -300,16 +300,16 @@ MIXED = CallToolResult([TextContent("see"), IMAGE, SOUND, PDF, BLOB, NOTE, LINK]
 URL = "data:image/png;base64,AAEC"
 
 
-def told(form, result=MIXED, **options):
-    """Return what a vendor is told of a result."""
+def exported(form, result=MIXED, **options):
+    """Return the messages for a vendor that contain a result."""
     return Export([], form).results([(CALL, result)], **options)
 
 
 @pytest.mark.system("O88", "L-V10", "L-R10")
 @pytest.mark.parametrize("form", EXPORT_FORMS)
-def test_nothing_is_lost_whether_the_api_carries_it_or_not(form):
+def test_all_content_is_exported_or_described(form):
     for media in (True, False):
-        made = json.dumps(told(form, media=media))
+        made = json.dumps(exported(form, media=media))
         for there in ("see", "a note", "note://1", "file:///c"):
             assert there in made
         assert ("AAEC" in made) == media
@@ -319,15 +319,15 @@ def test_nothing_is_lost_whether_the_api_carries_it_or_not(form):
 
 
 @pytest.mark.system("O88")
-def test_a_link_is_told_as_json():
+def test_resource_link_is_exported_as_json():
     assert (
         json.dumps(encode(LINK), separators=(",", ":"))
-        in told("openai", CallToolResult([LINK]))[0]["content"]
+        in exported("openai", CallToolResult([LINK]))[0]["content"]
     )
 
 
-def test_anthropic_takes_pictures_and_documents_in_the_result():
-    (message,) = told("anthropic")
+def test_anthropic_result_contains_images_and_documents():
+    (message,) = exported("anthropic")
     blocks = message["content"][0]["content"]
     assert blocks[0] == {"type": "text", "text": "see"}
     assert blocks[1] == {
@@ -339,9 +339,9 @@ def test_anthropic_takes_pictures_and_documents_in_the_result():
     assert "octet-stream" in blocks[4]["text"]
 
 
-def test_anthropic_takes_only_text_of_a_failure():
+def test_anthropic_failure_contains_only_text():
     failed = CallToolResult([TextContent("see"), IMAGE], is_error=True)
-    (message,) = told("anthropic", failed)
+    (message,) = exported("anthropic", failed)
     assert message["content"][0]["content"] == [
         {"type": "text", "text": "see"},
         {"type": "text", "text": "[image image/png, 3 bytes]"},
@@ -349,8 +349,8 @@ def test_anthropic_takes_only_text_of_a_failure():
 
 
 @pytest.mark.system("O88")
-def test_chat_completions_get_what_is_no_text_in_a_message_behind():
-    tool, user = told("openai")
+def test_chat_completions_get_media_in_a_second_message():
+    tool, user = exported("openai")
     assert tool["role"] == "tool"
     assert "[image image/png, see below]" in tool["content"]
     assert user == {
@@ -370,16 +370,16 @@ def test_chat_completions_get_what_is_no_text_in_a_message_behind():
     }
 
 
-def test_responses_get_the_parts_in_the_output():
-    (item,) = told("openai-responses")
+def test_responses_api_gets_media_in_the_output():
+    (item,) = exported("openai-responses")
     kinds = [part["type"] for part in item["output"]]
     assert kinds[:4] == ["input_text", "input_image", "input_text", "input_file"]
     assert item["output"][1] == {"type": "input_image", "image_url": URL}
     assert item["output"][3]["filename"] == "b.pdf"
 
 
-def test_gemini_gets_what_is_no_text_in_a_content_behind():
-    responses, beside = told("gemini")
+def test_gemini_gets_media_in_a_second_content():
+    responses, beside = exported("gemini")
     assert len(responses["parts"]) == 1
     assert [set(part) for part in beside["parts"]] == [
         {"text"},
@@ -390,7 +390,7 @@ def test_gemini_gets_what_is_no_text_in_a_content_behind():
     assert beside["parts"][1]["inlineData"] == {"mimeType": "image/png", "data": "AAEC"}
 
 
-def test_an_embedded_picture_is_a_picture():
+def test_embedded_image_resource_is_exported_as_an_image():
     inner = BlobResourceContents("ui://logo", "AAEC", "image/png")
-    (message,) = told("anthropic", CallToolResult([EmbeddedResource(inner)]))
+    (message,) = exported("anthropic", CallToolResult([EmbeddedResource(inner)]))
     assert message["content"][0]["content"][0]["type"] == "image"

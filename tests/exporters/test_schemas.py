@@ -1,4 +1,4 @@
-"""Schemas made simpler: references in place, roots without alternatives, nulls."""
+"""Simplified schemas: inlined references, roots without alternatives, nulls."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ NUMBER = {"type": "number"}
 
 
 def count(schema):
-    """Return how many objects a schema is made of."""
+    """Return the number of objects in a schema."""
     if isinstance(schema, list):
         return sum(map(count, schema))
     return 1 + sum(map(count, schema.values())) if isinstance(schema, dict) else 0
@@ -30,7 +30,7 @@ def count(schema):
 ROOT = {"$defs": {"a": TEXT}, "anyOf": [TEXT, NUMBER]}
 
 
-def test_references_are_replaced_by_what_they_refer_to():
+def test_references_are_replaced_by_their_targets():
     schema = {
         "type": "object",
         "properties": {
@@ -51,7 +51,7 @@ def test_references_are_replaced_by_what_they_refer_to():
     }
 
 
-def test_what_refers_to_itself_is_an_object_where_it_comes_again():
+def test_recursive_reference_becomes_a_plain_object():
     tree = {"type": "object", "properties": {"child": {"$ref": "#/$defs/tree"}}}
     schema = {"properties": {"root": {"$ref": "#/$defs/tree"}}, "$defs": {"tree": tree}}
     assert Inliner(schema).inline() == {
@@ -61,13 +61,13 @@ def test_what_refers_to_itself_is_an_object_where_it_comes_again():
     }
 
 
-def test_a_reference_to_nowhere_is_anything():
+def test_dangling_reference_allows_any_value():
     schema = {"properties": {"x": {"$ref": "#/$defs/gone", "description": "lost"}}}
     assert Inliner(schema).inline() == {"properties": {"x": {"description": "lost"}}}
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
-def test_references_that_double_at_each_level_stay_small(form):
+def test_exponential_references_stay_bounded(form):
     levels = {
         f"d{n}": {
             "type": "object",
@@ -86,7 +86,7 @@ def test_references_that_double_at_each_level_stay_small(form):
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
 @pytest.mark.parametrize("keyword", ["items", "not", "allOf"])
-def test_what_is_nested_too_deeply_is_cut(form, keyword):
+def test_tool_with_a_deeply_nested_schema_is_exported(form, keyword):
     deep = {"type": "object"}
     for _ in range(300):
         deep = {"type": "array", keyword: [deep] if keyword == "allOf" else deep}
@@ -159,7 +159,7 @@ ROOTS = [
 
 
 @pytest.mark.parametrize(("schema", "plain"), ROOTS)
-def test_a_root_is_one_object_without_alternatives(schema, plain):
+def test_root_alternatives_are_merged_into_one_object(schema, plain):
     assert merge_root_alternatives(schema) == plain
 
 
@@ -184,11 +184,11 @@ def test_a_root_is_one_object_without_alternatives(schema, plain):
         (False, False),
     ],
 )
-def test_whether_null_may_be_a_value(schema, accepts):
+def test_accepts_null_follows_the_schema(schema, accepts):
     assert accepts_null(schema, ROOT) == accepts
 
 
-def test_nulls_that_stand_for_nothing_are_taken_out():
+def test_nulls_of_optional_members_are_removed():
     inner = {"type": "object", "properties": {"n": NUMBER}}
     schema = {
         "properties": {
@@ -215,7 +215,7 @@ def test_nulls_that_stand_for_nothing_are_taken_out():
     }
 
 
-def test_arguments_that_are_nested_too_deeply_are_left_as_they_are():
+def test_deeply_nested_arguments_are_unchanged():
     schema = {"type": "array", "items": {"$ref": "#"}}
     value = None
     for _ in range(200):
@@ -223,7 +223,7 @@ def test_arguments_that_are_nested_too_deeply_are_left_as_they_are():
     assert remove_nulls(value, schema, schema) == value
 
 
-# --- whatever comes ---------------------------------------------------------------
+# --- arbitrary input --------------------------------------------------------------
 
 KEYWORDS = st.sampled_from(
     [
@@ -264,7 +264,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(KEYWORDS, VALUES, max_size=6), st.sampled_from(EXPORT_FORMS))
-def test_no_schema_is_so_odd_that_its_tool_cannot_be_offered(schema, form):
+def test_tool_with_any_schema_can_be_exported(schema, form):
     tool = Tool("odd", schema, description="d")
     assert len(Export([tool], form)) == 1
     if form.startswith("openai"):
@@ -286,7 +286,7 @@ def test_no_schema_is_so_odd_that_its_tool_cannot_be_offered(schema, form):
         )
 
 
-# --- older drafts, and what a vendor cannot read ----------------------------------
+# --- older drafts and keywords that a vendor cannot read --------------------------
 
 OLDER = [
     (
@@ -317,7 +317,7 @@ OLDER = [
 
 
 @pytest.mark.parametrize(("older", "made"), OLDER)
-def test_vendors_get_older_drafts_as_2020_12_writes_them(older, made):
+def test_older_draft_keywords_are_converted_to_2020_12(older, made):
     schema = {"type": "object", "properties": {"x": older}, "required": None}
     tool = Tool("t", schema)
     (anthropic,) = Export([tool], "anthropic")
@@ -328,7 +328,7 @@ def test_vendors_get_older_drafts_as_2020_12_writes_them(older, made):
     assert neutral["input_schema"] == schema
 
 
-def test_gemini_gets_the_members_of_an_older_tuple():
+def test_gemini_gets_older_tuple_items_as_any_of():
     pair = {"type": "array", "items": [TEXT, NUMBER]}
     (made,) = Export(
         [Tool("t", {"type": "object", "properties": {"x": pair}})], "gemini"
@@ -351,7 +351,7 @@ def test_gemini_gets_the_members_of_an_older_tuple():
         "a{99999999999}",
     ],
 )
-def test_openai_gets_no_pattern_that_it_cannot_read(pattern, strict):
+def test_unsupported_pattern_is_removed_for_openai(pattern, strict):
     schema = {
         "type": "object",
         "properties": {
@@ -366,7 +366,7 @@ def test_openai_gets_no_pattern_that_it_cannot_read(pattern, strict):
     assert properties == {**schema["properties"], "pattern": TEXT}
 
 
-def test_openai_gets_no_name_pattern_that_it_cannot_read():
+def test_unsupported_pattern_property_is_removed_for_openai():
     patterns = {"^(?!_)": TEXT, "^a": NUMBER}
     schema = {"type": "object", "properties": {}, "patternProperties": patterns}
     closed = {**schema, "additionalProperties": False}
@@ -374,7 +374,7 @@ def test_openai_gets_no_name_pattern_that_it_cannot_read():
     assert made["parameters"] == {**schema, "patternProperties": {"^a": NUMBER}}
 
 
-def test_a_reference_into_an_older_tuple_follows_its_members():
+def test_reference_into_an_older_tuple_is_rewritten():
     pair = {"type": "array", "items": [TEXT, NUMBER]}
     same = {"$ref": "#/properties/x/items/0"}
     schema = {"type": "object", "properties": {"x": pair, "y": same}}

@@ -1,4 +1,4 @@
-"""What OpenAI's strict mode can say of a schema, and how."""
+"""Schemas that OpenAI's strict mode can express, and their strict form."""
 
 import pytest
 
@@ -9,7 +9,7 @@ OPTIONAL = {"type": ["string", "null"]}
 
 
 def closed(properties, **more):
-    """Return an object's schema as strict mode wants it."""
+    """Return an object's schema in the form that strict mode requires."""
     return {
         "type": "object",
         "properties": properties,
@@ -20,7 +20,7 @@ def closed(properties, **more):
 
 
 def whole(properties, *required):
-    """Return an object's schema as people write it."""
+    """Return an object's schema as authors usually write it."""
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
@@ -78,7 +78,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("schema", "strict"), CASES)
-def test_an_object_names_requires_and_closes_all_its_members(schema, strict):
+def test_strict_object_requires_all_members_and_is_closed(schema, strict):
     assert strict_schema(schema) == strict
 
 
@@ -99,16 +99,16 @@ def test_an_object_names_requires_and_closes_all_its_members(schema, strict):
         {"anyOf": [TEXT, {}]},
     ],
 )
-def test_what_strict_mode_cannot_say_is_not_said_in_it(inner):
+def test_schema_that_strict_mode_cannot_express_gives_none(inner):
     assert strict_schema(whole({"a": inner})) is None
 
 
-def test_definitions_have_to_be_strict_too():
+def test_definitions_must_be_strict_too():
     schema = {**whole({"a": {"$ref": "#/definitions/x"}}), "definitions": {"x": {}}}
     assert strict_schema(schema) is None
 
 
-def test_what_is_nested_deeper_than_ten_levels_is_not_strict():
+def test_schema_nested_over_ten_levels_is_not_strict():
     inner = TEXT
     for _ in range(9):
         inner = whole({"a": inner}, "a")

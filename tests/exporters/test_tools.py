@@ -1,4 +1,4 @@
-"""Tools as each vendor's API takes them."""
+"""Tools in the form of each vendor's API."""
 
 import json
 
@@ -25,7 +25,7 @@ BARE = Tool("ping", {"type": "object"})
 
 
 def only(form, tool=POINT, **options):
-    """Return the one tool that was exported."""
+    """Return the single exported tool."""
     (made,) = Export([tool], form, **options)
     return made
 
@@ -75,7 +75,7 @@ def test_anthropic_keeps_every_keyword_of_the_schema():
     assert made["name"].startswith("map_draw_")
 
 
-def test_openai_gets_what_it_refuses_to_miss():
+def test_openai_schema_gets_required_items_and_properties():
     made = only("openai")
     assert made["type"] == "function"
     assert "strict" not in made["function"]
@@ -92,13 +92,13 @@ def test_openai_gets_what_it_refuses_to_miss():
     }
 
 
-def test_the_responses_api_is_told_that_nothing_is_strict():
+def test_responses_api_tool_is_marked_not_strict():
     made = only("openai-responses")
     assert (made["type"], made["strict"]) == ("function", False)
     assert made["parameters"]["required"] == ["where"]
 
 
-def test_openai_is_strict_where_that_is_asked_for_and_can_be():
+def test_openai_tool_is_strict_if_requested_and_possible():
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     tool = Tool("a", schema)
     function = only("openai", tool, strict=True)["function"]
@@ -110,18 +110,18 @@ def test_openai_is_strict_where_that_is_asked_for_and_can_be():
         "additionalProperties": False,
     }
     assert only("openai-responses", tool, strict=True)["strict"] is True
-    # Its array has no members' schema.
+    # Its array has no schema for items.
     assert only("openai-responses", strict=True)["strict"] is False
     assert "strict" not in only("openai", strict=True)["function"]
 
 
 @pytest.mark.parametrize("form", ["neutral", "anthropic", "gemini"])
-def test_strict_is_refused_where_there_is_no_such_mode(form):
+def test_strict_is_refused_for_forms_without_strict_mode(form):
     with pytest.raises(ValueError, match="strict"):
         Export([POINT], form, strict=True)
 
 
-def test_gemini_gets_references_in_place():
+def test_gemini_schema_has_inlined_references():
     made = only("gemini")
     assert made["name"] == "map.draw"
     anything = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]}
@@ -203,13 +203,13 @@ GEMINI = [
 
 
 @pytest.mark.parametrize(("schema", "made"), GEMINI)
-def test_gemini_gets_what_it_has_words_for(schema, made):
+def test_gemini_schema_uses_only_supported_keywords(schema, made):
     tool = Tool("t", {"type": "object", "properties": {"x": schema}})
     assert only("gemini", tool)["parameters"]["properties"]["x"] == made
 
 
 @pytest.mark.parametrize("form", ["anthropic", "gemini"])
-def test_arguments_whose_names_are_refused_have_others_and_come_back(form):
+def test_disallowed_argument_names_are_rewritten_and_mapped_back(form):
     schema = {
         "type": "object",
         "properties": {"$filter": {"type": "string"}, "top": {"type": "integer"}},
@@ -222,17 +222,17 @@ def test_arguments_whose_names_are_refused_have_others_and_come_back(form):
     assert first.startswith("_filter_")
     assert second == "top"
     assert offered["required"] == [first]
-    said = {"name": "query", "input": {first: "x", "top": 1, "more": 2}}
-    answer = {
-        "anthropic": {"content": [{"type": "tool_use", **said}]},
-        "gemini": [{"functionCall": {**said, "args": said["input"]}}],
+    call_members = {"name": "query", "input": {first: "x", "top": 1, "more": 2}}
+    response = {
+        "anthropic": {"content": [{"type": "tool_use", **call_members}]},
+        "gemini": [{"functionCall": {**call_members, "args": call_members["input"]}}],
     }[form]
-    (call,) = made.calls(answer)
+    (call,) = made.calls(response)
     assert call.arguments == {"$filter": "x", "top": 1, "more": 2}
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
-def test_a_description_is_cut_only_where_that_is_asked_for(form):
+def test_description_is_truncated_only_with_max_description(form):
     tool = Tool("t", {"type": "object"}, description="long " * 500)
     assert tool.description in json.dumps(only(form, tool))
     cut = json.dumps(only(form, tool, max_description=1024))
@@ -241,7 +241,7 @@ def test_a_description_is_cut_only_where_that_is_asked_for(form):
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
-def test_tools_are_left_as_they_are(form):
+def test_export_does_not_change_the_tools(form):
     before = json.dumps(attrs.asdict(POINT))
     Export([POINT], form)
     assert json.dumps(attrs.asdict(POINT)) == before

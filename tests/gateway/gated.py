@@ -10,7 +10,7 @@ from fakes import FakeServer
 import mcpwire
 from mcpwire.gateway import Gateway
 
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 
 ERAS = ["2026-07-28", "2025-11-25"]
 
@@ -18,7 +18,7 @@ TOOL = {"inputSchema": {"type": "object"}}
 
 
 def named(name, *tools):
-    """Return a server with some tools, each of which says whose it is."""
+    """Return a server with some tools, whose results name server and tool."""
     server = mcpwire.Server(name)
     for tool in tools:
         _add(server, name, tool)
@@ -33,7 +33,7 @@ def _add(server, name, tool):
 
 
 def fake(*tools, methods=None, **options):
-    """Return a server by hand that lists some tools, and answers calls with params."""
+    """Return a fake server that lists some tools and returns the params of calls."""
     listing = {"tools": [{**TOOL, "name": name} for name in tools]}
     answers = {
         "tools/list": lambda params, server: listing,
@@ -48,7 +48,7 @@ def fake(*tools, methods=None, **options):
 
 
 class Counted:
-    """A server that counts its connections, and those that are open."""
+    """A server that counts all its connections and the open ones."""
 
     def __init__(self, server):
         self.server = server
@@ -73,7 +73,7 @@ class Counted:
 @asynccontextmanager
 async def client_of(gateway, mode="2026-07-28", **options):
     """Connect to a gateway; close both."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         try:
             async with mcpwire.Client(gateway, mode=mode, **options) as client:
                 yield client

@@ -1,4 +1,4 @@
-"""What transports are told of a gateway's requests before they are answered."""
+"""What a gateway's dispatcher tells transports about requests before responding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ META = {PROTOCOL_VERSION: "2026-07-28", CLIENT_CAPABILITIES: {}}
 
 
 def mirrored(schema):
-    """Return a server with one tool of that schema."""
+    """Return a server with one tool that has that schema."""
     server = mcpwire.Server("m")
 
     @server.method("tools/list")
@@ -44,9 +44,7 @@ def headers_of(gateway, name):
 @pytest.mark.parametrize(
     ("header", "found"), [("Region", ["Mcp-Param-Region"]), ("not a token", [])]
 )
-async def test_header_fields_that_repeat_arguments_are_those_of_the_servers_tool(
-    header, found
-):
+async def test_param_headers_come_from_the_schema_of_the_servers_tool(header, found):
     gateway = Gateway({"m": mirrored(schema(header)), "a": named("a", "x")})
     async with mcpwire.Client(gateway) as client:
         assert headers_of(gateway, "m_x") == []
@@ -58,11 +56,11 @@ async def test_header_fields_that_repeat_arguments_are_those_of_the_servers_tool
         assert headers_of(gateway, 5) == []
 
 
-async def test_nothing_is_known_of_servers_that_nobody_has_connected_to():
+async def test_param_headers_are_empty_before_the_first_connection():
     assert headers_of(Gateway({"m": mirrored(schema("Region"))}), "m_x") == []
 
 
-async def test_a_web_servers_start_and_end_keep_and_close_the_connections():
+async def test_dispatcher_start_keeps_connections_and_aclose_closes_them():
     gateway = Gateway({"a": named("a", "x")})
     dispatcher = gateway.dispatcher
     await dispatcher.start()
@@ -73,7 +71,7 @@ async def test_a_web_servers_start_and_end_keep_and_close_the_connections():
     assert len(gateway.pool.shared) == 0
 
 
-async def test_resources_can_be_subscribed_to_under_the_names_that_clients_know():
+async def test_resource_subscription_uses_the_alias_uri():
     def server(name):
         found = mcpwire.Server(name)
         found.add_resource("x:1", name)
@@ -94,11 +92,11 @@ async def test_resources_can_be_subscribed_to_under_the_names_that_clients_know(
         await client.request("resources/unsubscribe", {"uri": alias})
 
 
-# A gateway that speaks some revisions only answers what those have...
+# A gateway limited to some revisions...
 
 
 @pytest.mark.parametrize("revision", [revision.name for revision in REVISIONS])
-async def test_it_may_speak_a_single_one(revision):
+async def test_gateway_can_be_limited_to_one_revision(revision):
     server = mcpwire.Server("one")
 
     @server.tool

@@ -1,4 +1,4 @@
-"""What a gateway lists: everything of everybody, and never what has changed since."""
+"""What a gateway lists: the items of all servers, fetched again after a change."""
 
 import asyncio
 
@@ -17,14 +17,14 @@ both_eras = pytest.mark.parametrize("era", ERAS)
 
 @both_eras
 @pytest.mark.system("O40", "O42")
-async def test_tools_of_all_servers_are_listed_under_their_names_in_order(era):
+async def test_tools_of_all_servers_are_listed_with_prefixes_in_order(era):
     servers = {"b": named("b", "x", "a"), "a": named("a", "x")}
     async with through(servers, era) as client:
         assert tool_names(await client.list_tools()) == ["a_x", "b_a", "b_x"]
 
 
 @pytest.mark.system("O42")
-async def test_tools_can_be_named_after_what_servers_say_of_themselves():
+async def test_tool_prefixes_can_come_from_server_info():
     servers = {"b": named("my_time", "x"), "a": mcpwire.Server("two", "1.5")}
     servers["a"].add_tool(_one, name="t")
     servers["c"] = mcpwire.Server("two", "2")
@@ -39,7 +39,7 @@ async def test_tools_can_be_named_after_what_servers_say_of_themselves():
 
 @both_eras
 @pytest.mark.system("O41", "L-O1")
-async def test_resources_templates_and_prompts_are_listed_too(era):
+async def test_resources_templates_and_prompts_of_all_servers_are_listed(era):
     first, second = mcpwire.Server("1"), mcpwire.Server("2")
     first.add_resource("x:2", "two")
     second.add_resource("x:1", "one")
@@ -54,7 +54,7 @@ async def test_resources_templates_and_prompts_are_listed_too(era):
 
 @both_eras
 @pytest.mark.system("O30", "O86")
-async def test_a_gateway_before_nothing_is_a_server_with_nothing(era):
+async def test_gateway_without_servers_lists_no_items(era):
     async with through({}, era) as client:
         assert client.capabilities.tools is None
         for method in ("tools/list", "prompts/list", "resources/list"):
@@ -63,7 +63,7 @@ async def test_a_gateway_before_nothing_is_a_server_with_nothing(era):
 
 
 @pytest.mark.system("O86")
-async def test_a_server_is_not_asked_for_what_it_did_not_declare():
+async def test_no_request_is_sent_for_an_undeclared_capability():
     server = fake("x", capabilities={"tools": {}})
     async with through({"a": server}) as client:
         assert (await client.request("resources/list"))["resources"] == []
@@ -75,7 +75,7 @@ async def test_a_server_is_not_asked_for_what_it_did_not_declare():
     assert not [m for m in server.received if "resources" in m["method"]]
 
 
-async def test_a_list_that_is_too_long_is_left_out(monkeypatch, caplog):
+async def test_list_over_the_byte_limit_is_left_out(monkeypatch, caplog):
     monkeypatch.setattr(catalog, "MAX_LIST_BYTES", 2_000)
     pages = []
 
@@ -96,7 +96,7 @@ async def test_a_list_that_is_too_long_is_left_out(monkeypatch, caplog):
 
 
 @pytest.mark.system("L-O11")
-async def test_all_pages_of_a_server_are_fetched_and_the_gateway_makes_its_own():
+async def test_gateway_fetches_all_pages_and_paginates_on_its_own():
     def page(params, server):
         at = int(params.get("cursor", "0"))
         found = {"tools": [{**TOOL, "name": f"t{at}"}]}
@@ -115,23 +115,23 @@ async def test_all_pages_of_a_server_are_fetched_and_the_gateway_makes_its_own()
     assert len([m for m in server.received if m["method"] == "tools/list"]) == 7
 
 
-async def test_a_list_is_marked_once_for_all_of_its_pages(monkeypatch):
-    marked = []
+async def test_digest_of_a_list_is_computed_once_for_all_pages(monkeypatch):
+    digested = []
 
     def list_digest(texts):
-        marked.append(list(texts))
-        return original(marked[-1])
+        digested.append(list(texts))
+        return original(digested[-1])
 
     original = merging.list_digest
     monkeypatch.setattr(merging, "list_digest", list_digest)
     async with through({"s": named("s", *"abcdef")}, page_size=1) as client:
         assert len(await client.list_tools()) == 6
-        assert len(marked) == 1
-        assert len(marked[0]) == 6
+        assert len(digested) == 1
+        assert len(digested[0]) == 6
 
 
 @pytest.mark.system("L-O11")
-async def test_a_cursor_is_refused_once_the_list_has_changed():
+async def test_cursor_is_refused_after_the_list_has_changed():
     server = named("s", *"abcd")
     async with through({"s": server}, "2025-11-25", page_size=2) as client:
         changed = asyncio.Event()
@@ -145,7 +145,7 @@ async def test_a_cursor_is_refused_once_the_list_has_changed():
             await client.list_tools_page(page.next_cursor)
 
 
-async def test_a_server_whose_list_never_ends_is_left_out():
+async def test_server_that_repeats_a_cursor_is_left_out():
     endless = fake(
         methods={"tools/list": lambda p, s: {"tools": [], "nextCursor": "again"}}
     )
@@ -154,7 +154,7 @@ async def test_a_server_whose_list_never_ends_is_left_out():
 
 
 @pytest.mark.system("L-O5", "O34")
-async def test_a_server_that_fails_is_left_out_until_it_works_again(
+async def test_failing_server_is_left_out_of_lists_until_it_recovers(
     caplog, monkeypatch
 ):
     monkeypatch.setattr(catalog, "LIST_RETRY_S", 0.0)
@@ -178,7 +178,7 @@ LISTING = {"tools": [{**TOOL, "name": "y"}]}
 
 
 @pytest.mark.system("L-O6", "L-O16")
-async def test_a_list_that_failed_is_not_fetched_again_with_each_request():
+async def test_failed_list_is_not_fetched_again_with_each_request():
     bad = fake(methods={"tools/list": lambda p, s: mcpwire.InternalError("no")})
     async with through({"b": bad}) as client:
         for _ in range(3):
@@ -186,7 +186,7 @@ async def test_a_list_that_failed_is_not_fetched_again_with_each_request():
     assert len([m for m in bad.received if m["method"] == "tools/list"]) == 1
 
 
-async def test_a_server_that_never_answers_a_list_does_not_keep_the_others(caplog):
+async def test_server_that_does_not_answer_list_does_not_block_the_others(caplog):
     silent = Member(fake(methods={"tools/list": lambda p, s: SILENCE}), timeout=0.05)
     async with through({"a": named("a", "x"), "b": silent}) as client:
         assert tool_names(await client.list_tools()) == ["a_x"]
@@ -194,43 +194,43 @@ async def test_a_server_that_never_answers_a_list_does_not_keep_the_others(caplo
     assert "tools/list: no answer within 0.05 s" in record.message
 
 
-async def test_nobody_waits_again_for_a_list_that_took_too_long(monkeypatch):
+async def test_list_that_timed_out_is_fetched_again_in_the_background(monkeypatch):
     monkeypatch.setattr(catalog, "LIST_RETRY_S", 0.0)
-    asked = asyncio.Event()
+    requested = asyncio.Event()
     server = fake(methods={"tools/list": lambda p, s: SILENCE})
     servers = {"a": named("a", "x"), "b": Member(server, timeout=0.05)}
-    heard = asyncio.Event()
+    notified = asyncio.Event()
     async with mcpwire.Client(
-        Gateway(servers), on_notification=lambda _: heard.set()
+        Gateway(servers), on_notification=lambda _: notified.set()
     ) as client:
         assert tool_names(await client.list_tools()) == ["a_x"]
 
         def hold(_, server):
-            asked.set()
+            requested.set()
             return SILENCE
 
         server.methods["tools/list"] = hold
         assert tool_names(await client.list_tools()) == ["a_x"]
-        await asked.wait()
+        await requested.wait()
         server.send({"jsonrpc": "2.0", "id": server.current["id"], "result": LISTING})
-        await heard.wait()
+        await notified.wait()
         assert tool_names(await client.list_tools()) == ["a_x", "b_y"]
 
 
-async def test_clients_hear_of_a_slow_list_that_failed_otherwise_meanwhile(monkeypatch):
+async def test_clients_are_notified_when_a_slow_then_failed_list_recovers(monkeypatch):
     monkeypatch.setattr(catalog, "LIST_RETRY_S", 0.0)
     server = fake(methods={"tools/list": lambda p, s: SILENCE})
     servers = {"a": named("a", "x"), "b": Member(server, timeout=0.05)}
-    heard = asyncio.Event()
+    notified = asyncio.Event()
     gateway = Gateway(servers)
-    async with client_of(gateway, on_notification=lambda _: heard.set()) as client:
+    async with client_of(gateway, on_notification=lambda _: notified.set()) as client:
         assert tool_names(await client.list_tools()) == ["a_x"]
         server.methods["tools/list"] = lambda p, s: mcpwire.InternalError("no")
         while "no answer" in _problem(gateway):
             assert tool_names(await client.list_tools()) == ["a_x"]
         server.methods["tools/list"] = lambda p, s: LISTING
         assert tool_names(await client.list_tools()) == ["a_x", "b_y"]
-        await heard.wait()
+        await notified.wait()
 
 
 def _problem(gateway):
@@ -242,7 +242,7 @@ def _problem(gateway):
 
 @both_eras
 @pytest.mark.system("O70")
-async def test_whoever_lists_after_a_change_was_told_gets_the_new_list(era):
+async def test_list_after_a_list_changed_notification_is_the_new_list(era):
     server = named("s", "a")
     async with through({"s": server}, era) as client:
         assert tool_names(await client.list_tools()) == ["s_a"]
@@ -256,7 +256,7 @@ async def test_whoever_lists_after_a_change_was_told_gets_the_new_list(era):
 
 
 @both_eras
-async def test_a_change_of_resources_is_one_of_their_templates_too(era):
+async def test_resources_list_changed_refreshes_templates_too(era):
     server = mcpwire.Server("s")
     server.resource("t:{name}")(_one)
     async with through({"s": server}, era) as client:
@@ -279,7 +279,7 @@ async def _one(name: str) -> str:
 
 
 @pytest.mark.system("O71")
-async def test_a_list_is_kept_and_fetched_once_whoever_asks():
+async def test_concurrent_and_later_requests_share_one_fetched_list():
     server = fake("x")
     async with through({"a": server}) as client:
         await asyncio.gather(*(client.list_tools() for _ in range(5)))
@@ -289,32 +289,32 @@ async def test_a_list_is_kept_and_fetched_once_whoever_asks():
 
 
 class Slow:
-    """A server's list that waits for the test."""
+    """A server whose tools/list waits until `may_answer` is set."""
 
     def __init__(self):
-        self.asked = 0
+        self.list_requests = 0
         self.names = ["old"]
         self.may_answer = asyncio.Event()
-        self.was_asked = asyncio.Event()
+        self.list_requested = asyncio.Event()
         self.server = mcpwire.Server("slow")
         self.server.method("tools/list")(self.list)
         self.server.method("tools/call")(lambda params, request: {"content": []})
 
     async def list(self, params, request):
-        self.asked += 1
+        self.list_requests += 1
         names = list(self.names)
-        self.was_asked.set()
+        self.list_requested.set()
         await self.may_answer.wait()
         return {"tools": [{**TOOL, "name": name} for name in names]}
 
 
 @pytest.mark.system("O70")
-async def test_a_change_during_a_fetch_causes_another_one():
+async def test_change_during_a_fetch_causes_another_fetch():
     slow = Slow()
     gateway = Gateway({"s": slow.server})
     async with mcpwire.Client(gateway) as client:
         first = asyncio.create_task(client.list_tools())
-        await slow.was_asked.wait()
+        await slow.list_requested.wait()
         slow.names = ["new"]
         [upstreams] = gateway.pool.shared
         upstreams.catalog.mark_stale("tools", "s")
@@ -323,23 +323,23 @@ async def test_a_change_during_a_fetch_causes_another_one():
         slow.may_answer.set()
         assert tool_names(await first) in (["s_old"], ["s_new"])
         assert tool_names(await second) == ["s_new"]
-        assert slow.asked == 2
+        assert slow.list_requests == 2
 
 
-async def test_a_reader_that_leaves_takes_the_list_from_nobody():
+async def test_cancelled_list_request_does_not_cancel_the_shared_fetch():
     slow = Slow()
     async with through({"s": slow.server}) as client:
         first = asyncio.create_task(client.list_tools())
-        await slow.was_asked.wait()
+        await slow.list_requested.wait()
         second = asyncio.create_task(client.list_tools())
         await asyncio.sleep(0)  # a turn of the loop
         first.cancel()
         slow.may_answer.set()
         assert tool_names(await second) == ["s_old"]
-        assert slow.asked == 1
+        assert slow.list_requests == 1
 
 
-async def test_calls_of_known_tools_go_on_while_a_list_is_fetched_anew():
+async def test_call_of_a_known_tool_does_not_fetch_a_stale_list():
     slow = Slow()
     slow.may_answer.set()
     gateway = Gateway({"s": slow.server})
@@ -349,10 +349,10 @@ async def test_calls_of_known_tools_go_on_while_a_list_is_fetched_anew():
         [upstreams] = gateway.pool.shared
         upstreams.catalog.mark_stale("tools", "s")
         assert (await client.call_tool("s_old")).content == []
-        assert slow.asked == 1
+        assert slow.list_requests == 1
 
 
-async def test_only_the_server_that_changed_is_asked_again():
+async def test_only_the_changed_server_is_listed_again():
     first, second = fake("x"), fake("y")
     gateway = Gateway({"a": first, "b": second})
     async with mcpwire.Client(gateway) as client:
@@ -368,7 +368,7 @@ async def test_only_the_server_that_changed_is_asked_again():
     assert counts == [2, 1]
 
 
-# What is hidden, and what collides...
+# Hidden tools and name collisions...
 
 
 @pytest.mark.parametrize(
@@ -380,7 +380,7 @@ async def test_only_the_server_that_changed_is_asked_again():
     ],
 )
 @pytest.mark.system("O45")
-async def test_what_is_not_allowed_is_hidden_and_refused(options, left):
+async def test_tool_outside_allow_and_deny_rules_is_hidden_and_refused(options, left):
     servers = {"a": named("a", "x", "y"), "b": named("b", "x")}
     async with through(servers, **options) as client:
         assert tool_names(await client.list_tools()) == left
@@ -391,13 +391,13 @@ async def test_what_is_not_allowed_is_hidden_and_refused(options, left):
             assert (await client.call_tool(name)).text
 
 
-async def test_a_servers_own_rules_hold_for_its_tools_alone():
+async def test_deny_rule_of_a_member_applies_to_its_tools_only():
     servers = {"a": Member(named("a", "x", "y"), deny="x"), "b": named("b", "x")}
     async with through(servers) as client:
         assert tool_names(await client.list_tools()) == ["a_y", "b_x"]
 
 
-async def test_a_collision_that_is_an_error_is_answered_as_one():
+async def test_collision_with_on_collision_raise_is_an_error_response():
     policy = NamePolicy("{server}_{tool}", on_collision="raise")
     servers = {"a_b": named("1", "c"), "a": named("2", "b_c")}
     async with through(servers, names=policy) as client:
@@ -405,12 +405,12 @@ async def test_a_collision_that_is_an_error_is_answered_as_one():
             await client.list_tools()
 
 
-# What servers say of themselves...
+# Capabilities and instructions...
 
 
 @both_eras
 @pytest.mark.system("O48")
-async def test_capabilities_are_those_of_the_servers_together(era):
+async def test_capabilities_are_the_union_of_the_servers_capabilities(era):
     with_prompt = mcpwire.Server("p")
     with_prompt.add_prompt(_nothing, name="p")
     servers = {"a": named("a", "x"), "b": with_prompt}
@@ -422,7 +422,7 @@ async def test_capabilities_are_those_of_the_servers_together(era):
 
 
 @both_eras
-async def test_instructions_are_the_servers_own_or_the_gateways(era):
+async def test_instructions_come_from_the_servers_or_the_gateway_option(era):
     one_server, other = (
         mcpwire.Server("a", instructions="A."),
         mcpwire.Server("b", instructions="B."),
@@ -435,6 +435,6 @@ async def test_instructions_are_the_servers_own_or_the_gateways(era):
         assert client.instructions == "G."
 
 
-async def test_a_source_may_be_given_as_such():
+async def test_gateway_accepts_a_source_object():
     async with through(Static({"a": named("a", "x")})) as client:
         assert tool_names(await client.list_tools()) == ["a_x"]

@@ -43,7 +43,7 @@ def names(merged):
 # Pages...
 
 
-def test_the_pages_of_a_list_come_together_without_what_is_no_item():
+def test_pages_are_combined_without_invalid_items():
     pages = [{"tools": [{"name": "a"}, 5, None]}, {"tools": {}}, {}, {"tools": [{}]}]
     assert combine_pages("s", pages, "tools").items == ({"name": "a"}, {})
 
@@ -58,14 +58,14 @@ def test_the_pages_of_a_list_come_together_without_what_is_no_item():
         ([{"ttlMs": True}, {"ttlMs": 1.5}], 0, False),
     ],
 )
-def test_the_shortest_time_and_the_narrowest_scope_of_the_pages_count(
+def test_combined_pages_have_the_shortest_ttl_and_the_narrowest_scope(
     pages, ttl, is_public
 ):
     found = combine_pages("s", pages, "tools")
     assert (found.ttl, found.is_public) == (ttl, is_public)
 
 
-def test_lists_are_kept_as_short_as_the_shortest_and_shared_as_little():
+def test_merged_list_has_the_shortest_ttl_and_the_narrowest_scope():
     one = tools("a", page={"ttlMs": 9, "cacheScope": "public", "_meta": {"k": 1}})
     two = tools("b", page={"ttlMs": 4, "cacheScope": "public", "_meta": {"k": 2}})
     stamped = {"io.modelcontextprotocol/serverInfo": {}, "l": 3}
@@ -91,7 +91,7 @@ def test_tools_are_named_by_the_policy_and_sorted_by_name():
     assert merged.names["a", "x"] == "a_x"
 
 
-def test_items_keep_everything_but_their_name_and_are_not_changed():
+def test_merged_items_keep_all_other_members_and_originals_are_unchanged():
     item = {"name": "x", "z": [1], "_meta": {"q": None}, "annotations": {}}
     found = combine_pages("a", [{"tools": [item, {"name": 5}, {}]}], "tools")
     [merged] = merge_named([found], PROXY).items
@@ -100,7 +100,7 @@ def test_items_keep_everything_but_their_name_and_are_not_changed():
     assert item["name"] == "x"
 
 
-def test_an_item_whose_name_stays_is_the_very_same():
+def test_item_with_an_unchanged_name_is_the_same_object():
     found = tools("a", "x")
     assert merge_named([found], NamePolicy.bare()).items[0] is found.items[0]
 
@@ -110,13 +110,13 @@ def test_an_item_whose_name_stays_is_the_very_same():
 def test_names_do_not_depend_on_the_order_of_servers(order):
     lists = {"a_b": tools("a_b", "c"), "a": tools("a", "b_c", "d"), "b": tools("b")}
     merged = merge_named([lists[server] for server in order], PROXY)
-    straight = merge_named([lists[server] for server in sorted(lists)], PROXY)
-    assert merged.owners == straight.owners
+    sorted_merge = merge_named([lists[server] for server in sorted(lists)], PROXY)
+    assert merged.owners == sorted_merge.owners
     assert len(merged.collisions) == 1
     assert len(set(names(merged))) == 3
 
 
-def test_where_collisions_are_errors_they_are():
+def test_on_collision_raise_is_an_error_and_first_keeps_the_first():
     lists = [tools("a_b", "c"), tools("a", "b_c")]
     with pytest.raises(NameCollision):
         merge_named(lists, NamePolicy("{server}_{tool}", on_collision="raise"))
@@ -125,7 +125,7 @@ def test_where_collisions_are_errors_they_are():
 
 
 @pytest.mark.system("O47")
-def test_names_that_stay_go_first_and_the_first_of_two_has_it():
+def test_kept_names_take_precedence_and_the_first_of_two_wins():
     own = tools("local", "a_x", "only", keeps_names=True)
     merged = merge_named(
         [tools("a", "x", "y"), own, tools("too", "only", keeps_names=True)], PROXY
@@ -148,7 +148,7 @@ def test_names_that_stay_go_first_and_the_first_of_two_has_it():
         (Rules(allow="a_*"), {"a": ServerRules(deny="a/y")}, ["a_x"]),
     ],
 )
-def test_what_a_rule_hides_is_nobodys(rules, server_rules, left):
+def test_tool_hidden_by_a_rule_has_no_owner(rules, server_rules, left):
     none = ServerRules()
     lists = [
         tools("a", "x", "y", rules=server_rules.get("a", none)),
@@ -159,7 +159,7 @@ def test_what_a_rule_hides_is_nobodys(rules, server_rules, left):
     assert set(merged.owners) == set(left)
 
 
-def test_transforms_change_names_words_and_schemas():
+def test_transforms_change_names_descriptions_and_schemas():
     schema = {"type": "object", "properties": {"p": {}, "q": {}}, "required": ["p"]}
     item = {"name": "x", "description": "old", "inputSchema": schema, "k": 1}
     lists = [combine_pages("a", [{"tools": [item]}], "tools"), tools("b", "x")]
@@ -183,7 +183,7 @@ def test_transforms_change_names_words_and_schemas():
     assert schema["required"] == ["p"]
 
 
-def test_names_that_stay_can_be_changed_by_transforms_too():
+def test_transforms_apply_to_servers_that_keep_their_names():
     merged = merge_named(
         [tools("local", "x", "y", keeps_names=True)],
         PROXY,
@@ -202,7 +202,7 @@ def test_names_that_stay_can_be_changed_by_transforms_too():
         (Rules(allow="b_*"), []),
     ],
 )
-def test_rules_for_what_a_policy_calls_a_tool_hold_where_its_name_stays(rules, left):
+def test_rules_for_the_policy_name_apply_to_a_kept_name(rules, left):
     merged = merge_named([tools("a", "x", "y", keeps_names=True)], PROXY, rules=rules)
     assert names(merged) == left
     new = ToolTransform(title="T")
@@ -212,7 +212,7 @@ def test_rules_for_what_a_policy_calls_a_tool_hold_where_its_name_stays(rules, l
     assert merged.items[0]["title"] == "T"
 
 
-def test_a_rule_for_the_name_before_holds_for_the_name_after():
+def test_rule_for_the_name_before_a_transform_still_applies():
     merged = merge_named(
         [tools("a", "x")],
         PROXY,
@@ -222,7 +222,7 @@ def test_a_rule_for_the_name_before_holds_for_the_name_after():
     assert names(merged) == []
 
 
-def test_extras_are_tools_unless_the_server_has_one_of_that_name():
+def test_extras_are_listed_unless_the_server_has_a_tool_of_that_name():
     extras = ({"name": "x", "extra": 1}, {"name": "y", "extra": 1})
     merged = merge_named([tools("a", "x", extras=extras)], PROXY)
     assert names(merged) == ["a_x", "a_y"]
@@ -239,7 +239,7 @@ def resources(server, *uris):
 
 
 @pytest.mark.system("O41", "L-O9")
-def test_uris_stay_and_only_those_of_a_second_owner_get_an_alias():
+def test_uris_are_unchanged_and_a_second_owner_gets_an_alias():
     merged = merge_resources([resources("b", "x:2", "x:1"), resources("a", "x:1")])
     assert [item["uri"] for item in merged.items] == ["mcpgw://a/x%3A1", "x:1", "x:2"]
     assert merged.owners["x:1"] == ("b", "x:1")
@@ -249,13 +249,13 @@ def test_uris_stay_and_only_those_of_a_second_owner_get_an_alias():
     assert collision.owners == (("b", "x:1"), ("a", "x:1"))
 
 
-def test_what_has_no_uri_or_is_there_twice_is_left_out():
+def test_resource_without_a_uri_or_with_a_repeated_uri_is_left_out():
     page = {"resources": [{"uri": "x:1", "n": 1}, {"uri": "x:1"}, {"uri": 5}, {}]}
     merged = merge_resources([combine_pages("a", [page], "resources")])
     assert merged.items == ({"uri": "x:1", "n": 1},)
 
 
-def test_of_equal_templates_the_first_is_listed_and_all_owners_are_known():
+def test_first_of_equal_templates_is_listed_and_all_owners_are_recorded():
     def templates(server, *texts):
         page = {"t": [{"uriTemplate": text, "name": server} for text in texts]}
         return combine_pages(server, [page], "t")
@@ -269,11 +269,13 @@ def test_of_equal_templates_the_first_is_listed_and_all_owners_are_known():
     ]
     assert merged.owners["x:{y}"] == ("b", "x:{y}")
     assert set(merged.names) == {("b", "x:{y}"), ("a", "x:{y}"), ("a", "a:{y}")}
-    none = merge_templates([combine_pages("a", [{"t": [{}, {"uriTemplate": 1}]}], "t")])
-    assert none.items == ()
+    invalid = merge_templates(
+        [combine_pages("a", [{"t": [{}, {"uriTemplate": 1}]}], "t")]
+    )
+    assert invalid.items == ()
 
 
-# What servers say of themselves...
+# Capabilities and instructions...
 
 NEWEST, OLDEST = REVISIONS[-1], find_revision("2024-11-05")
 
@@ -296,11 +298,11 @@ NEWEST, OLDEST = REVISIONS[-1], find_revision("2024-11-05")
         ([{"experimental": {"a": {}}, "completions": {}}], {"completions": {}}),
     ],
 )
-def test_capabilities_are_what_any_server_can_do(declared, merged):
+def test_merged_capabilities_are_those_of_any_server(declared, merged):
     assert merge_capabilities(declared, NEWEST) == merged
 
 
-def test_what_the_gateway_adds_is_declared_and_what_a_revision_lacks_is_not():
+def test_extra_capabilities_are_added_and_unsupported_ones_removed():
     declared = [{"completions": {}, "tools": {"listChanged": True}}]
     extra = {"tools": {}, "extensions": {"x/y": {}}}
     assert merge_capabilities(declared, NEWEST, extra=extra) == {
@@ -320,14 +322,14 @@ def test_what_the_gateway_adds_is_declared_and_what_a_revision_lacks_is_not():
         ([("a", "one"), ("b", "two")], "# a\n\none\n\n# b\n\ntwo"),
     ],
 )
-def test_instructions_are_each_servers_own_words(said, merged):
+def test_instructions_of_servers_are_joined_under_headings(said, merged):
     assert merge_instructions(said) == merged
 
 
-MARK = list_digest([b"a", b"b"])
+DIGEST = list_digest([b"a", b"b"])
 
 
-def walk(items, size, digest=MARK):
+def walk(items, size, digest=DIGEST):
     found, cursor = [], None
     while True:
         page, cursor = slice_page(items, cursor, size=size, digest=digest)
@@ -337,7 +339,7 @@ def walk(items, size, digest=MARK):
 
 
 @given(st.lists(st.integers(), max_size=30), st.integers(1, 40))
-def test_the_pages_together_are_the_list_and_each_but_the_last_is_full(items, size):
+def test_pages_together_are_the_list_and_all_but_the_last_are_full(items, size):
     pages = walk(items, size)
     assert [item for page in pages for item in page] == items
     assert all(len(page) == size for page in pages[:-1])
@@ -345,16 +347,16 @@ def test_the_pages_together_are_the_list_and_each_but_the_last_is_full(items, si
 
 
 @pytest.mark.system("L-O11")
-def test_a_cursor_works_again_as_long_as_the_list_is_the_same():
-    _, cursor = slice_page("abcd", None, size=2, digest=MARK)
+def test_cursor_is_valid_while_the_list_is_the_same():
+    _, cursor = slice_page("abcd", None, size=2, digest=DIGEST)
     assert slice_page("abcd", cursor, size=2, digest=list_digest([b"a", b"b"])) == (
         "cd",
         None,
     )
 
 
-GOOD = slice_page("abcd", None, size=2, digest=MARK)[1]
-SHORT = slice_page("abcdefgh", None, size=6, digest=MARK)[1]
+GOOD = slice_page("abcd", None, size=2, digest=DIGEST)[1]
+SHORT = slice_page("abcdefgh", None, size=6, digest=DIGEST)[1]
 
 
 @pytest.mark.parametrize(
@@ -375,20 +377,20 @@ SHORT = slice_page("abcdefgh", None, size=6, digest=MARK)[1]
         False,
     ],
 )
-def test_what_is_no_cursor_of_ours_is_invalid(cursor):
+def test_foreign_cursor_is_invalid_params(cursor):
     with pytest.raises(InvalidParams, match=r"params\.cursor"):
-        slice_page("abcd", cursor, size=2, digest=MARK)
+        slice_page("abcd", cursor, size=2, digest=DIGEST)
 
 
 @given(st.binary(max_size=40))
-def test_no_text_of_a_stranger_raises_anything_else(raw):
+def test_arbitrary_cursor_text_raises_only_invalid_params(raw):
     for cursor in (raw.decode("latin-1"), raw.hex()):
         with pytest.raises(InvalidParams):
-            slice_page("abcd", cursor, size=2, digest=MARK)
+            slice_page("abcd", cursor, size=2, digest=DIGEST)
 
 
 @given(st.lists(st.binary(max_size=5), max_size=5), st.lists(st.binary(max_size=5)))
-def test_marks_tell_lists_apart_wherever_their_items_end(one, other):
+def test_list_digests_differ_if_item_boundaries_differ(one, other):
     assert (list_digest(one) == list_digest(other)) == (one == other)
 
 
@@ -396,14 +398,14 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 @given(TEXT, TEXT)
-def test_an_alias_is_a_uri_and_says_whose_it_is(server, uri):
+def test_alias_is_a_uri_and_round_trips_server_and_uri(server, uri):
     alias = alias_of(server, uri)
     assert read_alias(alias) == (server, uri)
     assert is_uri(alias)
 
 
 @pytest.mark.system("L-O9")
-def test_an_alias_is_a_uri_that_one_can_read():
+def test_alias_contains_the_server_and_the_encoded_uri():
     assert alias_of("files", "file:///a b") == "mcpgw://files/file%3A%2F%2F%2Fa%20b"
 
 
@@ -420,7 +422,7 @@ def test_an_alias_is_a_uri_that_one_can_read():
         "MCPGW://files/a",
     ],
 )
-def test_what_is_spelled_otherwise_is_no_alias(uri):
+def test_uri_not_in_the_canonical_form_is_not_an_alias(uri):
     assert read_alias(uri) is None
 
 
@@ -437,7 +439,7 @@ NAMES = {"a:b": "mcpgw://x/a%3Ab"}
         ({"uri": "a:b"}, None),
     ],
 )
-def test_contents_are_called_what_clients_call_them(contents, expected):
+def test_contents_get_the_uris_that_clients_know(contents, expected):
     renamed, changed = replace_uris(contents, NAMES)
     assert changed is (expected is not None)
     if expected is None:
@@ -473,6 +475,6 @@ def test_links_and_embedded_resources_of_a_result_get_the_alias():
 @pytest.mark.parametrize(
     "result", [{}, {"content": None}, {"content": []}, {"content": [OTHER]}]
 )
-def test_a_result_without_such_links_stays_what_it_is(result):
+def test_result_without_such_links_is_the_same_object(result):
     assert replace_links(result, NAMES) is result
     assert not has_links(result)

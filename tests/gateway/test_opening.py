@@ -1,4 +1,4 @@
-"""How a gateway comes to its servers: in parallel, with or without those that fail."""
+"""How a gateway connects to its servers: in parallel, skipping failures or raising."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ NOT_THERE = "/nowhere/at/all"
 
 @both_eras
 @pytest.mark.system("O33", "L-O5", "L-O16")
-async def test_a_server_that_is_not_there_is_skipped_and_the_status_says_why(
+async def test_unreachable_server_is_skipped_and_the_status_shows_the_error(
     era, caplog
 ):
     gateway = Gateway({"gone": NOT_THERE, "a": named("a", "x")})
@@ -48,7 +48,7 @@ async def test_a_server_that_is_not_there_is_skipped_and_the_status_says_why(
 
 @both_eras
 @pytest.mark.system("O33", "L-O6", "L-O16")
-async def test_with_raise_the_first_that_fails_refuses_the_session_at_once(era):
+async def test_on_error_raise_refuses_the_session_at_the_first_failure(era):
     gateway = Gateway(
         {"a": named("a", "x"), "gone": NOT_THERE, "b": hanging()}, on_error="raise"
     )
@@ -70,7 +70,7 @@ def hanging():
 
 
 @pytest.mark.system("O33")
-async def test_all_servers_are_connected_to_in_parallel():
+async def test_servers_are_connected_in_parallel():
     both = asyncio.Barrier(2)
 
     class Meeting:
@@ -94,7 +94,7 @@ async def test_all_servers_are_connected_to_in_parallel():
         assert tool_names(await client.list_tools()) == ["a_x", "b_x"]
 
 
-async def test_no_more_are_connected_to_at_once_than_allowed(monkeypatch):
+async def test_concurrency_limits_simultaneous_connects(monkeypatch):
     connecting, most = 0, []
     connect = RelayClient.connect
 
@@ -114,7 +114,7 @@ async def test_no_more_are_connected_to_at_once_than_allowed(monkeypatch):
 
 @both_eras
 @pytest.mark.system("L-O5")
-async def test_a_server_that_comes_later_is_found_and_clients_are_told(
+async def test_server_that_starts_late_is_connected_and_clients_are_notified(
     era, monkeypatch
 ):
     monkeypatch.setattr(opening, "RETRY_S", 0.0)
@@ -131,40 +131,40 @@ async def test_a_server_that_comes_later_is_found_and_clients_are_told(
 
 
 class Late:
-    """A server that is not there yet."""
+    """A server that refuses connections until `is_there` is set."""
 
     def __init__(self, server):
         self.server = server
         self.is_there = False
-        self.asked = 0
+        self.open_attempts = 0
 
     def open_in_memory(self, client, limits):
-        self.asked += 1
+        self.open_attempts += 1
         if not self.is_there:
             raise mcpwire.ConnectError("not there yet", target="late")
         return self.server.open_in_memory(client, limits)
 
 
 @pytest.mark.system("L-O6")
-async def test_a_server_that_failed_is_left_alone_for_a_while():
+async def test_failed_server_is_not_retried_within_the_retry_interval():
     late = Late(named("b", "y"))
     async with through({"b": late}) as client:
         for _ in range(3):
             assert await client.list_tools() == []
         with pytest.raises(mcpwire.InvalidParams):
             await client.call_tool("b_y")
-    assert late.asked == 1
+    assert late.open_attempts == 1
 
 
 @on_a_virtual_clock
-async def test_a_new_server_does_not_wait_for_one_that_is_tried_again(monkeypatch):
+async def test_new_server_does_not_wait_for_the_retry_of_another(monkeypatch):
     monkeypatch.setattr(opening, "RETRY_S", 0.0)
     late = Late(hanging())
     gateway = Gateway({"b": late}, concurrency=1)
     async with client_of(gateway) as client:
         late.is_there = True
         await client.list_tools()
-        await until(lambda: late.asked == 2)
+        await until(lambda: late.open_attempts == 2)
         loop = asyncio.get_running_loop()
         began = loop.time()
         await gateway.replace({"b": late, "a": named("a", "x")})
@@ -172,7 +172,7 @@ async def test_a_new_server_does_not_wait_for_one_that_is_tried_again(monkeypatc
         assert tool_names(await client.list_tools()) == ["a_x"]
 
 
-async def test_what_a_server_might_do_that_is_not_there_is_declared():
+async def test_capabilities_an_unreachable_server_may_have_are_declared():
     async with through({"b": Late(named("b", "y"))}, "2025-11-25") as client:
         assert client.capabilities.tools.list_changed is True
         assert client.capabilities.prompts is not None
@@ -181,7 +181,7 @@ async def test_what_a_server_might_do_that_is_not_there_is_declared():
             await client.get_prompt("b_p")
 
 
-async def test_attempts_end_with_the_gateway(monkeypatch):
+async def test_retries_end_when_the_gateway_is_closed(monkeypatch):
     monkeypatch.setattr(opening, "RETRY_S", 0.0)
     gateway = Gateway({"b": Member(Late(named("b", "y")))})
     async with client_of(gateway) as client:
@@ -194,7 +194,7 @@ async def test_attempts_end_with_the_gateway(monkeypatch):
 
 
 @pytest.mark.system("O33")
-async def test_leaving_while_servers_are_connected_to_leaves_nothing_behind():
+async def test_client_timeout_during_connecting_leaves_no_session_set():
     gateway = Gateway({"a": named("a", "x"), "slow": hanging()})
     client = mcpwire.Client(gateway, mode="2025-11-25", connect_timeout=0.05)
     with pytest.raises(mcpwire.RequestTimeout):
@@ -205,7 +205,7 @@ async def test_leaving_while_servers_are_connected_to_leaves_nothing_behind():
 
 
 @on_a_virtual_clock
-async def test_discovery_answers_before_clients_take_silence_for_an_answer(monkeypatch):
+async def test_discovery_answers_without_waiting_for_a_slow_server(monkeypatch):
     monkeypatch.setattr(dispatching, "DISCOVER_WAIT_S", 0.05)
     options = {"connect_timeout": 0.3}
     async with through({"slow": hanging(), "a": named("a", "x")}, **options) as client:
@@ -213,34 +213,34 @@ async def test_discovery_answers_before_clients_take_silence_for_an_answer(monke
         assert tool_names(await client.list_tools()) == ["a_x"]
 
 
-# Who there is...
+# Which servers a session has...
 
 
 class ChosenServer:
-    """A source that says for each session which servers it has."""
+    """A source that plans the servers of each session."""
 
     def __init__(self, **servers):
         self.servers = servers
-        self.asked = []
+        self.planned_params = []
 
     def plan(self, info, params):
-        self.asked.append(params)
+        self.planned_params.append(params)
         if not self.servers:
             raise InvalidRequest("name a server")
         planned = [Planned(name=n, target=t) for n, t in self.servers.items()]
         return Plan(servers=tuple(planned), key=tuple(self.servers))
 
 
-async def test_a_source_of_ones_own_sees_how_a_session_was_opened():
+async def test_custom_source_receives_the_initialize_params_of_a_session():
     source = ChosenServer(a=named("a", "x"))
     async with through(source, "2025-11-25") as client:
         assert tool_names(await client.list_tools()) == ["a_x"]
         source.servers = {"b": named("b", "x")}
         assert tool_names(await client.list_tools()) == ["a_x"]
-    assert [each["protocolVersion"] for each in source.asked] == ["2025-11-25"]
+    assert [each["protocolVersion"] for each in source.planned_params] == ["2025-11-25"]
 
 
-async def test_what_stands_alone_is_asked_about_each_time():
+async def test_source_is_consulted_for_each_stateless_request():
     source = ChosenServer(a=named("a", "x"))
     async with through(source) as client:
         assert tool_names(await client.list_tools()) == ["a_x"]
@@ -249,10 +249,10 @@ async def test_what_stands_alone_is_asked_about_each_time():
         source.servers = {}
         with pytest.raises(InvalidRequest, match="name a server"):
             await client.list_tools()
-    assert set(source.asked) == {None}
+    assert set(source.planned_params) == {None}
 
 
-async def test_the_gateways_own_server_shares_its_name_with_none():
+async def test_second_server_named_local_is_refused():
     own = named("own", "y")
     with pytest.raises(ValueError, match="two servers are named 'local'"):
         Gateway({"local": named("a", "x")}, local=own)
@@ -271,7 +271,7 @@ async def test_the_gateways_own_server_shares_its_name_with_none():
 
 
 @pytest.mark.parametrize("turns", [1, 5, 9, 13, 17])
-async def test_who_is_replaced_while_a_session_opens_is_not_connected_to(turns):
+async def test_server_replaced_while_a_session_opens_is_not_connected(turns):
     servers = {name: Counted(named(name, "x")) for name in "abc"}
     async with Gateway(servers, concurrency=1) as gateway:
         client = mcpwire.Client(gateway, mode="2025-11-25")
@@ -286,7 +286,7 @@ async def test_who_is_replaced_while_a_session_opens_is_not_connected_to(turns):
     assert [each.open for each in servers.values()] == [0, 0, 0]
 
 
-async def test_a_gateway_that_is_closed_connects_to_no_more_servers():
+async def test_closed_gateway_connects_to_no_more_servers():
     servers = {name: Counted(named(name, "x")) for name in "abcd"}
     gateway = Gateway(servers, concurrency=1)
     client = mcpwire.Client(gateway, mode="2025-11-25")
@@ -300,7 +300,7 @@ async def test_a_gateway_that_is_closed_connects_to_no_more_servers():
     await client.aclose()
 
 
-async def test_a_denied_url_is_never_connected_to():
+async def test_denied_url_is_refused():
     url = "https://example.com/mcp"
     with pytest.raises(ValueError, match="the URL of the server 'a' is denied"):
         Gateway({"a": url}, deny_urls=["example.com"])
@@ -311,10 +311,10 @@ async def test_a_denied_url_is_never_connected_to():
             pass
 
 
-# Others, while it serves...
+# Replacing servers while the gateway serves...
 
 
-def test_planned_servers_with_the_same_fields_are_one_of_a_set():
+def test_planned_servers_with_equal_fields_are_equal_and_hash_equal():
     same = [Planned(name="a", target="x", options={"timeout": 1}) for _ in range(2)]
     other = Planned(name="a", target="y")
     assert same[0] == same[1] != other
@@ -322,7 +322,7 @@ def test_planned_servers_with_the_same_fields_are_one_of_a_set():
 
 
 @both_eras
-async def test_servers_can_be_replaced_and_those_that_stay_keep_their_connections(era):
+async def test_replace_keeps_the_connections_of_unchanged_servers(era):
     stays = Late(named("a", "x"))
     stays.is_there = True
     gateway = Gateway({"a": stays, "b": named("b", "x"), "c": Member(named("c", "x"))})
@@ -340,17 +340,17 @@ async def test_servers_can_be_replaced_and_those_that_stay_keep_their_connection
         assert (await client.call_tool("d_x")).text == "d.x()"
         with pytest.raises(mcpwire.InvalidParams):
             await client.call_tool("b_x")
-        assert stays.asked == 1
+        assert stays.open_attempts == 1
 
 
-async def test_replacing_with_the_same_changes_nothing():
+async def test_replace_with_the_same_servers_reports_no_changes():
     server = named("a", "x")
     gateway = Gateway({"a": server, "off": Member(server, enabled=False)})
     assert not await gateway.replace({"a": server})
     assert [each.name for each in gateway.source.servers] == ["a"]
 
 
-async def test_what_cannot_be_had_is_not_replaced_at_all():
+async def test_invalid_replacement_is_refused_and_servers_stay():
     gateway = Gateway({"a": named("a", "x")}, deny_urls=["example.com"])
     with pytest.raises(ValueError, match="denied"):
         await gateway.replace({"b": "https://example.com/mcp"})
@@ -361,7 +361,7 @@ async def test_what_cannot_be_had_is_not_replaced_at_all():
         await Gateway(ChosenServer()).replace({})
 
 
-async def test_one_server_alone_has_its_own_names_and_can_be_replaced_too():
+async def test_mount_of_one_server_keeps_its_tool_names_and_follows_replace():
     gateway = Gateway({"a": named("a", "x"), "b": named("b", "x")})
 
     class One:
@@ -397,7 +397,7 @@ async def test_one_server_alone_has_its_own_names_and_can_be_replaced_too():
         ({"forward_headers": ["Authorization"]}, "uthorization"),
     ],
 )
-def test_an_option_that_is_wrong_is_named(options, problem):
+def test_invalid_option_is_named_in_the_error(options, problem):
     with pytest.raises(ValueError, match=problem):
         Gateway({}, **options)
 
@@ -410,7 +410,7 @@ def test_an_option_that_is_wrong_is_named(options, problem):
         ({"a": Member(5)}, "server 'a': a target is"),
     ],
 )
-def test_a_server_that_is_none_is_named(servers, problem):
+def test_invalid_server_is_named_in_the_error(servers, problem):
     with pytest.raises(ValueError, match=problem):
         Gateway(servers)
 
@@ -423,7 +423,7 @@ def test_reprs_are_one_line_without_secrets():
 
 
 @pytest.mark.system("O46")
-async def test_the_status_says_what_each_server_is_and_nothing_secret():
+async def test_status_describes_each_server_with_its_capabilities_and_collisions():
     servers = {"a_b": named("a", "c"), "a": Member(named("b", "b_c"))}
     gateway = Gateway(servers)
     async with client_of(gateway) as client:

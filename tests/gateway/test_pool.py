@@ -1,4 +1,4 @@
-"""Who shares connections, and how long they are kept."""
+"""Which clients share connections, and how long the connections are kept."""
 
 import asyncio
 from types import SimpleNamespace
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import attrs
 import pytest
 from clocks import on_a_virtual_clock
-from gated import PATIENCE, Counted, client_of, fake, named, tool_names
+from gated import TIMEOUT_S, Counted, client_of, fake, named, tool_names
 from turns import until
 
 import mcpwire
@@ -20,10 +20,10 @@ def counted(*tools):
     return Counted(named("a", *(tools or ("x",))))
 
 
-# By identity...
+# Sharing by identity...
 
 
-async def test_requests_that_stand_alone_share_connections_and_sessions_do_not():
+async def test_stateless_requests_share_connections_and_sessions_do_not():
     server = counted()
     async with Gateway({"a": server}) as gateway:
         for _ in range(2):
@@ -42,7 +42,7 @@ async def test_requests_that_stand_alone_share_connections_and_sessions_do_not()
     assert server.open == 0
 
 
-async def test_sessions_can_share_connections_where_they_ask_for_the_same():
+async def test_sessions_of_one_identity_and_version_can_share_connections():
     server = counted()
     gateway = Gateway({"a": server}, share="identity")
     async with gateway:
@@ -63,7 +63,7 @@ async def test_sessions_can_share_connections_where_they_ask_for_the_same():
 @pytest.mark.parametrize(
     ("version", "sets"), [("2026-07-28", 1), ("2025-11-25", 2), (None, 2)]
 )
-async def test_what_a_client_declares_matters_where_a_server_is_told_only_once(
+async def test_capabilities_split_sets_if_a_server_learns_them_only_at_initialize(
     version, sets
 ):
     servers = {"a": named("a", "x")}
@@ -98,22 +98,22 @@ FACTS = attrs.evolve(
         (FACTS, {"sampling": {}}, None),
     ],
 )
-def test_an_identity_is_principal_and_headers_and_then_what_is_declared(
+def test_identity_is_principal_and_headers_and_its_key_adds_capabilities(
     other, capabilities, is_same
 ):
     gateway = Gateway({}, forward_headers=["X-Tenant", "traceparent"])
     dispatcher = gateway.dispatcher
     one = dispatcher.make_requester(FACTS, {})
-    asking = dispatcher.make_requester(other, capabilities)
+    requester = dispatcher.make_requester(other, capabilities)
     if is_same is None:
-        assert asking.identity == one.identity
-        assert asking.extended_key() != one.extended_key()
+        assert requester.identity == one.identity
+        assert requester.extended_key() != one.extended_key()
     else:
-        assert (asking.identity == one.identity) is is_same
-        assert (asking.extended_key() == one.extended_key()) is is_same
+        assert (requester.identity == one.identity) is is_same
+        assert (requester.extended_key() == one.extended_key()) is is_same
 
 
-def test_a_path_of_ones_own_is_an_identity_of_its_own():
+def test_each_mount_path_has_its_own_identity():
     gateway = Gateway({"a": named("a", "x"), "b": named("b", "x")})
     identities = {
         gateway.dispatcher_for(name).make_requester(FACTS, {}).identity
@@ -125,7 +125,7 @@ def test_a_path_of_ones_own_is_an_identity_of_its_own():
 # Opened once...
 
 
-async def test_a_set_is_opened_once_whoever_waits_for_it():
+async def test_concurrent_calls_open_a_set_once():
     server = counted()
     gateway = Gateway({"a": server})
     async with client_of(gateway, "2026-07-28") as client:
@@ -134,7 +134,7 @@ async def test_a_set_is_opened_once_whoever_waits_for_it():
 
 
 class Held:
-    """Stands for `Upstreams`; opens when the test says so."""
+    """A stand-in for `Upstreams` that opens when `may_open` is set."""
 
     downstream = SimpleNamespace(session=None)
     is_open = is_closed = False
@@ -175,7 +175,7 @@ def pool(maximum=2, idle=60.0):
     return kept, closed
 
 
-async def test_one_that_cannot_be_opened_is_tried_again_by_the_next():
+async def test_failed_opening_is_retried_by_the_next_caller():
     kept, _ = pool()
     problem = mcpwire.InternalError("no")
     with pytest.raises(mcpwire.InternalError):
@@ -188,7 +188,7 @@ async def test_one_that_cannot_be_opened_is_tried_again_by_the_next():
     kept.close()
 
 
-async def test_whoever_stops_waiting_leaves_it_to_the_others():
+async def test_cancelled_waiter_leaves_the_set_to_the_others():
     kept, closed = pool()
     slow = Held(is_ready=False)
     first = asyncio.create_task(kept.open_shared("a", "me", lambda: slow))
@@ -204,11 +204,11 @@ async def test_whoever_stops_waiting_leaves_it_to_the_others():
     assert closed == [slow]
 
 
-# Closed at last...
+# Closing...
 
 
 @pytest.mark.system("L-O7")
-async def test_beyond_the_maximum_the_one_unused_for_the_longest_time_goes():
+async def test_pool_over_its_maximum_closes_the_least_recently_used_set():
     kept, closed = pool(maximum=2)
     one, two, three, four = Held(), Held(), Held(), Held()
     await kept.open_shared("1", "me", lambda: one)
@@ -224,7 +224,7 @@ async def test_beyond_the_maximum_the_one_unused_for_the_longest_time_goes():
     kept.close()
 
 
-async def test_what_is_in_use_is_kept_and_no_more_than_the_maximum_is_opened():
+async def test_pool_full_of_busy_sets_keeps_them_and_refuses_another():
     kept, closed = pool(maximum=2)
     busy, opening = Held(), Held(is_ready=False)
     await kept.open_shared("1", "me", lambda: busy)
@@ -244,7 +244,7 @@ async def test_what_is_in_use_is_kept_and_no_more_than_the_maximum_is_opened():
     kept.close()
 
 
-async def test_one_that_was_just_opened_is_not_closed_before_it_is_used():
+async def test_newly_opened_set_is_not_closed_before_its_first_use():
     kept, closed = pool(maximum=1)
     first = Held()
     waiting = asyncio.create_task(kept.open_shared("1", "me", lambda: first))
@@ -259,38 +259,38 @@ async def test_one_that_was_just_opened_is_not_closed_before_it_is_used():
 
 @pytest.mark.system("L-O7")
 @on_a_virtual_clock
-async def test_what_is_not_used_for_a_while_is_closed_and_what_is_used_stays():
+async def test_idle_set_is_closed_and_busy_set_stays_open():
     kept, closed = pool(idle=0.05)
     idle, busy = Held(), Held()
     await kept.open_shared("idle", "me", lambda: idle)
     await kept.open_shared("busy", "me", lambda: busy)
     busy.is_busy = True
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         await until(lambda: closed, 0.005)
     assert closed == [idle]
     assert kept.find("busy") is busy
     busy.is_busy = False
     kept.mark_idle(busy)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         await until(lambda: not len(kept.shared), 0.005)
     assert closed == [idle, busy]
     assert kept._timer is None
 
 
 @on_a_virtual_clock
-async def test_a_set_comes_back_when_it_is_wanted_again():
+async def test_closed_idle_set_is_opened_again_by_the_next_call():
     server = counted()
     gateway = Gateway({"a": server}, idle=0.02)
     async with client_of(gateway, "2026-07-28") as client:
         await client.call_tool("a_x")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await until(lambda: not server.open, 0.005)
         await client.call_tool("a_x")
         assert server.opened == 2
 
 
 @on_a_virtual_clock
-async def test_a_call_keeps_its_connections_however_long_it_takes():
+async def test_running_call_keeps_its_connections_beyond_the_idle_time():
     may_end = asyncio.Event()
     slow = mcpwire.Server("s")
 
@@ -305,14 +305,14 @@ async def test_a_call_keeps_its_connections_however_long_it_takes():
         call = asyncio.create_task(client.call_tool("s_wait"))
         async with mcpwire.Client(gateway, mode="2026-07-28", roots=[]) as other:
             assert tool_names(await other.list_tools()) == ["s_wait"]
-            await asyncio.sleep(0.05)  # several times what is idle
+            await asyncio.sleep(0.05)  # several times the idle time
             assert server.open >= 1
             may_end.set()
             assert (await call).text == "done"
 
 
 @pytest.mark.system("L-O7")
-async def test_no_more_sessions_are_opened_than_there_may_be_sets():
+async def test_session_beyond_max_upstream_sets_is_refused():
     gateway = Gateway({"a": named("a", "x")}, max_upstream_sets=1)
     async with mcpwire.Client(gateway, mode="2025-11-25") as client:
         second = mcpwire.Client(gateway, mode="2025-11-25")
@@ -327,7 +327,7 @@ async def test_no_more_sessions_are_opened_than_there_may_be_sets():
 
 
 @pytest.mark.system("O73")
-async def test_a_session_that_ends_takes_its_connections_along():
+async def test_ending_a_session_closes_its_connections():
     server = counted()
     async with Gateway({"a": server}) as gateway:
         async with mcpwire.Client(gateway, mode="2025-11-25"):
@@ -337,7 +337,7 @@ async def test_a_session_that_ends_takes_its_connections_along():
         assert not gateway.dispatcher._closing
 
 
-async def test_closing_the_gateway_closes_what_sessions_have_and_works_twice():
+async def test_closing_the_gateway_closes_session_connections_and_is_idempotent():
     server = counted()
     gateway = Gateway({"a": server})
     client = mcpwire.Client(gateway, mode="2025-11-25")
@@ -351,7 +351,7 @@ async def test_closing_the_gateway_closes_what_sessions_have_and_works_twice():
     assert server.open == 0
 
 
-async def test_a_server_that_cannot_be_let_go_of_keeps_none_of_the_others(caplog):
+async def test_error_closing_one_server_does_not_keep_the_others_open(caplog):
     server = counted()
     gateway = Gateway({"a": server, "b": fake("x")})
     client = mcpwire.Client(gateway, mode="2025-11-25")
@@ -369,7 +369,7 @@ async def test_a_server_that_cannot_be_let_go_of_keeps_none_of_the_others(caplog
     assert "stuck" in caplog.text
 
 
-async def test_a_session_that_was_opened_elsewhere_answers_as_when_it_was_opened():
+async def test_initialize_of_an_open_session_returns_its_first_result():
     gateway = Gateway({"a": named("a", "x")})
     params = {
         "protocolVersion": "2025-11-25",

@@ -1,10 +1,10 @@
-"""Any JSON goes through a gateway as it came; what cannot is refused to that caller."""
+"""A gateway passes any JSON unchanged; a value it cannot pass fails only that call."""
 
 import asyncio
 import json
 
 import pytest
-from gated import PATIENCE, fake, through
+from gated import TIMEOUT_S, fake, through
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,22 +36,22 @@ ERAS = ["2026-07-28", "2025-11-25"]
 
 
 def spelled(value):
-    """Return a text that tells order, types and the sign of zero apart."""
+    """Return a text that shows order, types and the sign of zero."""
     return json.dumps(value)
 
 
 def run(main):
-    """Run a coroutine to its end, on a loop of its own."""
+    """Run a coroutine to completion on a new event loop."""
 
     async def bounded():
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await main
 
     asyncio.run(bounded())
 
 
 class Answering(type(fake())):
-    """Sends the data of its errors, too."""
+    """A fake server whose error responses include the data."""
 
     def send(self, message):
         if "error" in message:
@@ -62,7 +62,7 @@ class Answering(type(fake())):
 
 
 def server_of(version, values, seen):
-    """Return a server whose answers are made of these values."""
+    """Return a server whose responses contain these values."""
     _, member, data, meta = values
     stateless = version == ERAS[0]
     stamp = {"resultType": "complete"} if stateless else {}
@@ -100,9 +100,7 @@ def server_of(version, values, seen):
 @pytest.mark.parametrize("version", ERAS)
 @settings(max_examples=12, deadline=None)
 @given(values=st.tuples(OBJECTS, JSON, JSON, JSON))
-def test_any_json_is_equal_in_value_order_and_type_on_the_other_side(
-    era, version, values
-):
+def test_json_passes_with_equal_values_order_and_types(era, version, values):
     arguments, member, data, meta = values
     seen = []
     server = server_of(version, values, seen)
@@ -119,8 +117,8 @@ def test_any_json_is_equal_in_value_order_and_type_on_the_other_side(
         assert spelled(result["structuredContent"]) == spelled({"": member})
         assert spelled(result["z"]) == spelled(member)
         assert spelled(result["_meta"]["example.com/a"]) == spelled(meta)
-        ours = [key for key in result if key not in {"resultType", "_meta"}]
-        assert ours == ["content", "structuredContent", "z"]
+        members = [key for key in result if key not in {"resultType", "_meta"}]
+        assert members == ["content", "structuredContent", "z"]
         error = caught.value
         assert (error.code, error.message) == (-31000, "no \u2028")
         assert spelled(error.data) == spelled(data)
@@ -140,7 +138,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("raw", UNREADABLE.values(), ids=UNREADABLE)
-async def test_a_result_that_cannot_be_passed_on_fails_that_call_alone(era, raw):
+async def test_unreadable_result_fails_only_its_call(era, raw):
     from fakes import SILENCE
 
     def call(params, server):
@@ -166,7 +164,7 @@ async def test_a_result_that_cannot_be_passed_on_fails_that_call_alone(era, raw)
         assert (await client.call_tool("a_x", {"n": 3})).structured_content["n"] == 3
 
 
-async def test_integers_beyond_64_bit_are_floats_on_the_other_side():
+async def test_integers_beyond_64_bit_arrive_as_floats():
     def call(params, server):
         return {"content": [], "structuredContent": {"n": 2**70}}
 

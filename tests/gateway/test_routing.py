@@ -1,4 +1,4 @@
-"""Whose a request is: tools, prompts, resources, templates and completions."""
+"""Which server gets a request: tools, prompts, resources, templates, completions."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ both_eras = pytest.mark.parametrize("era", ERAS)
 
 @both_eras
 @pytest.mark.system("O43")
-async def test_two_tools_of_one_name_are_called_each_on_its_own_server(era):
+async def test_tools_with_one_name_are_called_on_their_own_servers(era):
     servers = {"a": named("a", "x"), "b": named("b", "x")}
     async with through(servers, era) as client:
         assert (await client.call_tool("a_x", {"text": "1"})).text == "a.x(1)"
@@ -30,7 +30,7 @@ async def test_two_tools_of_one_name_are_called_each_on_its_own_server(era):
 @pytest.mark.unchecked_wire("a name that is none is sent on purpose")
 @pytest.mark.rule("TOOL-15")
 @pytest.mark.system("O43")
-async def test_a_tool_that_nobody_has_is_invalid_params(era):
+async def test_unknown_tool_or_non_string_name_is_invalid_params(era):
     async with through({"a": named("a", "x")}, era) as client:
         for name in ("x", "a_y", "a", "", "a_x "):
             with pytest.raises(InvalidParams, match="unknown tool"):
@@ -41,7 +41,7 @@ async def test_a_tool_that_nobody_has_is_invalid_params(era):
             await client.request("tools/call", {})
 
 
-async def test_a_call_needs_no_list_from_the_client_and_one_from_the_server():
+async def test_first_call_fetches_the_tool_list_once_from_the_server():
     server = fake("x")
     async with through({"a": server}) as client:
         for number in range(3):
@@ -54,7 +54,7 @@ async def test_a_call_needs_no_list_from_the_client_and_one_from_the_server():
     assert methods == ["tools/list", *["tools/call"] * 3]
 
 
-async def test_calls_run_side_by_side():
+async def test_calls_run_concurrently():
     running, all_run = [], asyncio.Event()
 
     async def slow() -> str:
@@ -73,11 +73,11 @@ async def test_calls_run_side_by_side():
         assert [r.text for r in await asyncio.gather(*calls)] == ["done"] * 4
 
 
-# Transforms, and what is stripped...
+# Transforms and stripped arguments...
 
 
 @pytest.mark.unchecked_wire("arguments that are none are sent on purpose")
-async def test_a_tool_can_look_different_and_its_server_gets_what_it_expects():
+async def test_transformed_tool_call_reaches_the_server_in_its_original_form():
     seen = []
 
     async def search(query: str, limit: int = 10, key: str = "") -> str:
@@ -104,7 +104,7 @@ async def test_a_tool_can_look_different_and_its_server_gets_what_it_expects():
             await client.call_tool("s_search")
 
 
-async def test_arguments_that_are_stripped_are_never_sent():
+async def test_stripped_arguments_are_not_sent():
     server = fake("x", "y")
     member = Member(server, strip_arguments="secret")
     transforms = {"a/y": ToolTransform(rename={"m": "n"})}
@@ -117,7 +117,7 @@ async def test_arguments_that_are_stripped_are_never_sent():
         assert "arguments" not in sent.structured_content
 
 
-def test_a_transform_that_is_none_is_refused():
+def test_transform_of_a_wrong_type_is_refused():
     with pytest.raises(TypeError, match=r"transforms\['a'\] must be a ToolTransform"):
         mcpwire.gateway.Gateway({}, transforms={"a": {}})
 
@@ -144,7 +144,7 @@ async def _read(x: str) -> str:
 
 @both_eras
 @pytest.mark.system("L-O1")
-async def test_prompts_are_got_from_their_server(era):
+async def test_get_prompt_reaches_the_server_of_the_prompt(era):
     servers = {"a": with_prompt("a"), "b": with_prompt("b")}
     async with through(servers, era) as client:
         result = await client.get_prompt("b_hello", {"who": "you"})
@@ -155,7 +155,7 @@ async def test_prompts_are_got_from_their_server(era):
 
 @both_eras
 @pytest.mark.system("L-O1")
-async def test_arguments_are_completed_by_whose_prompt_or_template_it_is(era):
+async def test_completion_reaches_the_server_of_the_prompt_or_template(era):
     servers = {"a": with_prompt("a"), "b": with_prompt("b")}
     async with through(servers, era) as client:
         prompt, template = (
@@ -181,7 +181,7 @@ async def test_arguments_are_completed_by_whose_prompt_or_template_it_is(era):
     ],
 )
 @pytest.mark.unchecked_wire("what is refused is wrong")
-async def test_a_reference_that_leads_nowhere_is_refused(ref, problem):
+async def test_invalid_or_unknown_completion_reference_is_refused(ref, problem):
     servers = {"a": with_prompt("a"), "b": with_prompt("b")}
     argument = {"name": "x", "value": ""}
     async with through(servers) as client:
@@ -191,7 +191,7 @@ async def test_a_reference_that_leads_nowhere_is_refused(ref, problem):
             )
 
 
-async def test_a_server_that_completes_nothing_is_not_asked():
+async def test_server_without_completions_gets_no_completion_request():
     server = fake(
         capabilities={"prompts": {}},
         methods={"prompts/list": lambda p, s: {"prompts": [{"name": "p"}]}},
@@ -202,7 +202,7 @@ async def test_a_server_that_completes_nothing_is_not_asked():
     assert "completion/complete" not in [m["method"] for m in server.received]
 
 
-async def test_a_server_of_the_first_revision_is_asked_to_complete_without_saying_so():
+async def test_2024_11_05_server_completes_without_declaring_completions():
     server = fake(
         version="2024-11-05",
         capabilities={"prompts": {}},
@@ -233,7 +233,7 @@ def with_resources(name, *uris):
 
 @both_eras
 @pytest.mark.system("O41", "L-O9")
-async def test_resources_are_read_from_whoever_lists_them(era):
+async def test_resource_is_read_from_the_server_that_lists_it(era):
     servers = {"a": with_resources("a", "x:1", "x:2"), "b": with_resources("b", "x:1")}
     async with through(servers, era) as client:
         assert await client.read_text("x:1") == "a has x:1"
@@ -245,7 +245,7 @@ async def test_resources_are_read_from_whoever_lists_them(era):
 
 @both_eras
 @pytest.mark.system("O43")
-async def test_a_resource_that_nobody_has_is_unknown_as_its_era_says_it(era):
+async def test_unknown_resource_raises_the_error_of_its_era(era):
     servers = {"a": with_resources("a", "x:1"), "b": with_resources("b", "x:2")}
     error = ResourceNotFound if era == "2025-11-25" else InvalidParams
     async with through(servers, era) as client:
@@ -254,7 +254,7 @@ async def test_a_resource_that_nobody_has_is_unknown_as_its_era_says_it(era):
                 await client.read_text(uri)
 
 
-async def test_a_uri_that_nobody_lists_goes_to_the_only_server_with_resources():
+async def test_unlisted_uri_goes_to_the_only_server_with_resources():
     server = mcpwire.Server("r")
     server.add_resource("x:1", "listed")
 
@@ -266,7 +266,7 @@ async def test_a_uri_that_nobody_lists_goes_to_the_only_server_with_resources():
         assert await client.read_text("any:thing") == "found"
 
 
-async def test_a_uri_goes_to_the_servers_whose_templates_give_it():
+async def test_uri_goes_to_the_servers_with_a_matching_template():
     def template(name, known):
         server = mcpwire.Server(name)
 
@@ -284,7 +284,7 @@ async def test_a_uri_goes_to_the_servers_whose_templates_give_it():
             await client.read_text("t:3")
 
 
-async def test_an_error_that_is_not_about_the_resource_is_the_answer():
+async def test_error_other_than_not_found_is_returned_without_trying_others():
     def templates(params, server):
         return {"resourceTemplates": [{"uriTemplate": "t:{x}", "name": "t"}]}
 
@@ -317,7 +317,7 @@ async def test_an_error_that_is_not_about_the_resource_is_the_answer():
         ("", "x:1", False),
     ],
 )
-def test_what_a_template_may_give_is_rather_more_than_less(template, uri, is_given):
+def test_template_matches_every_uri_that_it_may_expand_to(template, uri, is_given):
     from mcpwire.gateway.merging import combine_pages, merge_templates
 
     page = {"t": [{"uriTemplate": template}]}
@@ -326,7 +326,7 @@ def test_what_a_template_may_give_is_rather_more_than_less(template, uri, is_giv
 
 
 @pytest.mark.system("L-O9")
-async def test_links_in_results_lead_to_the_server_that_gave_them():
+async def test_resource_links_in_results_lead_back_to_their_server():
     def links(params, server):
         return {"content": [{"type": "resource_link", "uri": "x:1", "name": "n"}]}
 
@@ -353,7 +353,7 @@ async def test_links_in_results_lead_to_the_server_that_gave_them():
 
 
 @pytest.mark.unchecked_wire("arguments that are none are sent on purpose")
-async def test_resources_and_prompts_can_be_had_by_tools():
+async def test_resources_and_prompts_can_be_offered_as_tools():
     server = with_prompt("a")
     server.add_resource("x:1", "one")
     server.add_resource("x:2", b"\x00", mime_type="image/png")
@@ -387,7 +387,7 @@ async def test_resources_and_prompts_can_be_had_by_tools():
                 await client.request("tools/call", params)
 
 
-async def test_they_are_not_there_unless_asked_for_nor_for_who_has_none():
+async def test_resource_and_prompt_tools_appear_only_if_enabled_and_declared():
     async with through({"a": with_resources("a", "x:1")}) as client:
         assert client.capabilities.tools is None
         assert (await client.request("tools/list"))["tools"] == []
@@ -401,7 +401,7 @@ async def test_they_are_not_there_unless_asked_for_nor_for_who_has_none():
         assert len(await client.list_tools()) == 2
 
 
-async def test_what_is_listed_by_a_tool_of_a_server_that_fails_is_nothing():
+async def test_list_resources_tool_of_a_failing_server_returns_an_empty_list():
     server = fake(
         capabilities={"resources": {}},
         methods={"resources/list": lambda p, s: mcpwire.InternalError("no")},
@@ -417,7 +417,7 @@ async def test_what_is_listed_by_a_tool_of_a_server_that_fails_is_nothing():
 
 @both_eras
 @pytest.mark.system("O47")
-async def test_the_gateways_own_server_is_one_more_whose_names_stay(era):
+async def test_local_server_keeps_its_names_beside_the_others(era):
     own = named("own", "status", "a_x")
 
     async def fails() -> str:
@@ -441,7 +441,7 @@ async def test_the_gateways_own_server_is_one_more_whose_names_stay(era):
 # Around requests...
 
 
-async def test_middleware_is_around_requests_as_for_a_server():
+async def test_gateway_middleware_wraps_requests_like_server_middleware():
     gateway = mcpwire.gateway.Gateway({"a": named("a", "x")})
     seen = []
 
@@ -463,7 +463,7 @@ async def test_middleware_is_around_requests_as_for_a_server():
     assert seen == ["server/discover", "tools/call"]
 
 
-async def test_a_method_that_no_revision_has_is_not_found():
+async def test_unknown_method_is_method_not_found():
     async with through({"a": named("a", "x")}) as client:
         with pytest.raises(MethodNotFound):
             await client.request("tools/explode")

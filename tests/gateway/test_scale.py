@@ -1,4 +1,4 @@
-"""A thousand sessions at one gateway: each gets its own answer, nothing is left."""
+"""A thousand sessions on one gateway get their own results and leave no tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = [
     pytest.mark.unchecked_wire("thousands of the same messages"),
 ]
 
-PATIENCE_S = 150.0
+TIMEOUT_S = 150.0
 
 
 @pytest.fixture
@@ -31,9 +31,9 @@ def server():
 @pytest.mark.parametrize(
     ("share", "many", "sets"), [("identity", 1000, 1), ("session", 200, 200)]
 )
-async def test_many_sessions_have_each_its_own_answer(server, share, many, sets):
+async def test_each_of_many_sessions_gets_its_own_result(server, share, many, sets):
     gateway = Gateway(
-        {"one": server}, share=share, timeout=PATIENCE_S, max_upstream_sets=many
+        {"one": server}, share=share, timeout=TIMEOUT_S, max_upstream_sets=many
     )
     before = asyncio.all_tasks()
     clients = [mcpwire.Client(gateway, mode="session") for _ in range(many)]

@@ -1,4 +1,4 @@
-"""Which servers a client chose by header fields, and what they are called."""
+"""Which servers a client chose by header fields, and how they are named."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def chosen(servers: Any, headers: Any = None, **options: Any) -> list[tuple[str,
 
 @pytest.mark.system("O30")
 @pytest.mark.parametrize("field", [None, "", "  ", "[]"])
-def test_no_servers_are_a_valid_choice(field: str | None) -> None:
+def test_empty_server_list_is_valid(field: str | None) -> None:
     assert read_servers(field, None) == ()
 
 
 @pytest.mark.system("O30")
-def test_of_two_entries_with_one_url_the_first_counts() -> None:
+def test_first_of_two_entries_with_one_url_is_used() -> None:
     twice = [B, {"url": A, "name": "first"}, {"url": A, "name": "second"}, A]
     assert chosen(twice) == [("first", A), ("b-example", B)]
 
 
 @pytest.mark.system("O21", "O42")
-def test_the_order_is_that_of_the_urls_whatever_was_sent() -> None:
+def test_servers_are_sorted_by_url() -> None:
     urls = [A, B, "https://b.example/other"]
     assert len({tuple(chosen(list(some))) for some in permutations(urls)}) == 1
 
@@ -68,7 +68,7 @@ def test_the_order_is_that_of_the_urls_whatever_was_sent() -> None:
         ('["/relative"]', "X-MCP-Servers: "),
     ],
 )
-def test_a_wrong_list_is_refused_by_name(servers: str, what: str) -> None:
+def test_invalid_server_list_error_names_the_field(servers: str, what: str) -> None:
     with pytest.raises(ValueError, match="X-MCP-Servers") as caught:
         read_servers(servers, None)
     assert str(caught.value).startswith(what)
@@ -91,7 +91,7 @@ def test_a_wrong_list_is_refused_by_name(servers: str, what: str) -> None:
         (json.dumps({A: {"X": "secret\n"}}), f"X-MCP-Headers['{A}']: the value of 'X'"),
     ],
 )
-def test_wrong_headers_are_refused_by_name_and_never_shown(
+def test_invalid_headers_error_names_the_field_without_values(
     headers: str, what: str
 ) -> None:
     with pytest.raises(ValueError, match="X-MCP-Headers") as caught:
@@ -101,7 +101,7 @@ def test_wrong_headers_are_refused_by_name_and_never_shown(
 
 
 @pytest.mark.system("O31", "O32")
-def test_each_url_gets_its_own_headers_and_others_none() -> None:
+def test_each_url_gets_only_its_own_headers() -> None:
     headers = {
         A: {"Authorization": "Bearer a", "Mcp-Session-Id": "old", "X-Run": "1"},
         "https://elsewhere.example": {"X": "y"},
@@ -118,7 +118,7 @@ def test_each_url_gets_its_own_headers_and_others_none() -> None:
     "host",
     ["127.0.0.1", "localhost", "10.0.0.1", "[::1]", "169.254.169.254", "0x7f.1", "0"],
 )
-def test_hosts_that_are_not_public_are_refused_unless_allowed(host: str) -> None:
+def test_private_hosts_are_refused_unless_allowed(host: str) -> None:
     url = f"http://{host}/mcp"
     with pytest.raises(ValueError, match="is not public"):
         read_servers(json.dumps([url]), None)
@@ -152,13 +152,13 @@ def test_hosts_that_are_not_public_are_refused_unless_allowed(host: str) -> None
         ),
     ],
 )
-def test_names_have_a_host_then_a_path_then_a_number(
+def test_server_names_consist_of_host_path_and_number(
     urls: list[str], names: list[str]
 ) -> None:
     assert name_servers([(parse_url(url), None) for url in urls]) == names
 
 
-def test_a_name_that_was_given_is_kept_and_another_one_gives_way() -> None:
+def test_given_name_is_kept_and_a_derived_name_gets_a_number() -> None:
     servers = [
         (parse_url("https://a.example/"), None),
         (parse_url("https://b.example/"), "a-example"),
@@ -173,12 +173,12 @@ def test_a_name_that_was_given_is_kept_and_another_one_gives_way() -> None:
     "name",
     ["Authorization", "cookie", "HOST", "Mcp-Session-Id", "mcp-param-x", "", "a b", 1],
 )
-def test_some_headers_are_never_forwarded(name: Any) -> None:
+def test_sensitive_or_invalid_header_names_are_refused(name: Any) -> None:
     with pytest.raises(ValueError, match=r"never forwarded|cannot be a header"):
         check_header_names([name])
 
 
-def test_one_text_is_no_collection_of_names() -> None:
+def test_single_string_of_header_names_is_refused() -> None:
     with pytest.raises(ValueError, match="collection"):
         check_header_names("x-run")
 

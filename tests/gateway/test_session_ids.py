@@ -1,4 +1,4 @@
-"""What a session id can hold: one spelling each, and nothing too old."""
+"""Encoding of what a session id holds: canonical, with an expiry time."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ LEAST = Kept(nonce="n", revision="2024-11-05")
 @pytest.mark.parametrize(
     "kept", [WHOLE, LEAST, Kept(nonce="", revision="x", servers=())]
 )
-def test_what_is_kept_is_read_again(kept: Kept) -> None:
+def test_encoded_session_decodes_to_an_equal_one(kept: Kept) -> None:
     assert decode_kept(encode_kept(kept), 99.0) == kept
 
 
 @pytest.mark.system("O21")
-def test_equal_content_has_one_spelling_whatever_its_order() -> None:
-    turned = Kept(
+def test_encoding_does_not_depend_on_member_order() -> None:
+    reordered = Kept(
         expires_at=100,
         upstream_sessions={"a": "1", "b": "2"},
         servers=(
@@ -63,21 +63,21 @@ def test_equal_content_has_one_spelling_whatever_its_order() -> None:
         place="a",
         nonce="n",
     )
-    assert encode_kept(turned) == encode_kept(WHOLE)
+    assert encode_kept(reordered) == encode_kept(WHOLE)
 
 
 @pytest.mark.system("O22")
 @pytest.mark.parametrize(("now", "is_read"), [(99.9, True), (100.0, False)])
-def test_what_is_too_old_is_not_read(now: float, *, is_read: bool) -> None:
+def test_expired_session_is_not_decoded(now: float, *, is_read: bool) -> None:
     assert (decode_kept(encode_kept(WHOLE), now) is not None) is is_read
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"v": 2}', b"nonsense"])
-def test_what_is_written_otherwise_is_not_read(text: bytes) -> None:
+def test_text_in_another_format_is_not_decoded(text: bytes) -> None:
     assert decode_kept(text, 0.0) is None
 
 
-def test_what_is_nested_too_deeply_is_refused_and_does_not_overflow() -> None:
+def test_deeply_nested_value_is_refused_without_a_stack_overflow() -> None:
     deep: object = {}
     for _ in range(900):
         deep = {"a": deep}
@@ -85,10 +85,10 @@ def test_what_is_nested_too_deeply_is_refused_and_does_not_overflow() -> None:
         encode_kept(Kept(nonce="n", revision="r", client_capabilities={"a": deep}))
 
 
-def test_no_repr_shows_where_a_server_is_or_what_it_is_told() -> None:
-    shown = repr(WHOLE) + repr(A)
-    assert "a.example" not in shown
-    assert "authorization" not in shown
+def test_repr_shows_no_server_url_and_no_headers() -> None:
+    text = repr(WHOLE) + repr(A)
+    assert "a.example" not in text
+    assert "authorization" not in text
 
 
 _json = st.recursive(
@@ -102,7 +102,7 @@ _json = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=4), _json, max_size=4))
-def test_whatever_a_client_declares_comes_back_equal(
+def test_encodable_client_capabilities_round_trip(
     capabilities: dict[str, object],
 ) -> None:
     try:

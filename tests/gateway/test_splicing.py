@@ -1,4 +1,4 @@
-"""Splicing: what is put in front of a result, and the tokens found again."""
+"""Splicing: blocks inserted before a result's content, and tokens read from it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ RESULT = {"content": [text("original")], "isError": False}
         ),
     ],
 )
-def test_rows_stand_in_order_between_opening_and_closing(
+def test_rows_are_inserted_in_order_between_opening_and_closing_tags(
     rows: Any, style: str, expected: Any
 ) -> None:
     spliced = splice(RESULT, PendingBatch(TOKEN, rows), style=style)
@@ -63,7 +63,7 @@ def test_rows_stand_in_order_between_opening_and_closing(
 
 @pytest.mark.system("O05")
 @pytest.mark.parametrize("rows", [[], [[]], [[], []]])
-def test_without_blocks_the_result_is_as_it_was(rows: Any) -> None:
+def test_batch_without_blocks_leaves_the_result_unchanged(rows: Any) -> None:
     assert splice(RESULT, PendingBatch(TOKEN, rows)) == RESULT
 
 
@@ -72,7 +72,7 @@ def test_without_blocks_the_result_is_as_it_was(rows: Any) -> None:
 @pytest.mark.parametrize(
     ("rows", "count"), [([[text("a")]], 1), ([[text("a")], [], [text("b")]], 2)]
 )
-def test_the_twin_says_the_token_and_counts_what_is_no_separator(
+def test_meta_entry_has_the_token_and_the_count_without_separators(
     rows: Any, count: int, style: str
 ) -> None:
     result = {**RESULT, "_meta": {"kept": 1}}
@@ -95,7 +95,7 @@ def test_the_twin_says_the_token_and_counts_what_is_no_separator(
         {"_meta": {NOTIFICATIONS: {"token": 7}}},
     ],
 )
-def test_a_result_without_a_twin_has_no_token(result: Any) -> None:
+def test_result_without_a_meta_entry_has_no_token(result: Any) -> None:
     assert token_of(result) is None
 
 
@@ -116,19 +116,19 @@ def test_a_result_without_a_twin_has_no_token(result: Any) -> None:
         pytest.param(opening(TOKEN, "other"), [], id="another-tag"),
     ],
 )
-def test_tokens_are_found_again_in_order(given: str, tokens: list[str]) -> None:
+def test_tokens_in_a_text_are_found_in_order(given: str, tokens: list[str]) -> None:
     assert tokens_in(given) == tokens
 
 
 @pytest.mark.system("O07")
-def test_a_tag_of_ones_own_is_known_at_both_ends() -> None:
+def test_custom_tag_is_used_to_splice_and_to_find_tokens() -> None:
     batch = PendingBatch(TOKEN, [[text("a")]])
     spliced = splice(RESULT, batch, tag=check_tag("news"))
     assert tokens_in(spliced["content"][0]["text"], "news") == [TOKEN]
 
 
 @pytest.mark.parametrize("tag", ["", "A", "a b", "-a", 1, None, "<a"])
-def test_what_is_no_tag_is_refused(tag: Any) -> None:
+def test_invalid_tag_is_refused(tag: Any) -> None:
     with pytest.raises(ValueError, match="a tag must be"):
         check_tag(tag)
 
@@ -144,5 +144,7 @@ def test_what_is_no_tag_is_refused(tag: Any) -> None:
         ({"content": None}, False),
     ],
 )
-def test_only_the_end_of_a_call_is_spliced(result: Any, *, can: bool) -> None:
+def test_only_a_complete_result_with_content_can_be_spliced(
+    result: Any, *, can: bool
+) -> None:
     assert can_splice(result) is can

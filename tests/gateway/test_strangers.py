@@ -1,4 +1,4 @@
-"""What one stranger can take of a gateway's connections to servers, and what not."""
+"""How many of a gateway's server connections one untrusted client can take."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import httpx
 import pytest
 from clocks import on_a_virtual_clock
 from fakes import SILENCE
-from gated import PATIENCE, Counted, fake, named
+from gated import TIMEOUT_S, Counted, fake, named
 from turns import until
 
 import mcpwire
@@ -41,9 +41,9 @@ class Visitor:
 
     async def opened(self):
         """Open a session; return its id."""
-        answer = await self.initialize()
-        assert answer.status_code == 200
-        return answer.headers["mcp-session-id"]
+        response = await self.initialize()
+        assert response.status_code == 200
+        return response.headers["mcp-session-id"]
 
     async def initialize(self, **capabilities):
         params = {
@@ -64,12 +64,12 @@ class Visitor:
 
 
 @asynccontextmanager
-async def visited(servers, *, patience=PATIENCE, **options):
+async def visited(servers, *, timeout_s=TIMEOUT_S, **options):
     """Serve a gateway over HTTP to a stranger and an honest client."""
     gateway = Gateway(servers, **options)
     app = gateway.asgi(allowed_hosts=["gateway.example"], stream_after=300.0)
     stranger, honest = (Visitor(app, address) for address in (STRANGER, HONEST))
-    async with asyncio.timeout(patience), stranger.http, honest.http:
+    async with asyncio.timeout(timeout_s), stranger.http, honest.http:
         yield gateway, stranger, honest
     await gateway.aclose()
 
@@ -86,46 +86,46 @@ def waiting(begun, may_end):
     return server
 
 
-async def test_sessions_that_are_opened_alone_open_no_connections():
+async def test_initialize_alone_opens_no_server_connections():
     server = Counted(named("a", "x"))
     async with visited({"a": server}) as (gateway, stranger, honest):
-        answers = [await stranger.initialize() for _ in range(120)]
-        assert {answer.status_code for answer in answers} == {200}
-        results = [answer.json()["result"] for answer in answers]
+        responses = [await stranger.initialize() for _ in range(120)]
+        assert {response.status_code for response in responses} == {200}
+        results = [response.json()["result"] for response in responses]
         assert all(result == results[0] for result in results)
         assert "tools" in results[0]["capabilities"]
-        # The first one did, so that it could be told what the server can do.
+        # The first session connected, so that the server's capabilities were known.
         assert (server.opened, len(gateway.session_sets)) == (1, 120)
         await honest.used()
         assert server.opened == 2
     assert server.open == 0
 
 
-async def test_requests_at_once_open_the_connections_of_a_session_once():
+async def test_concurrent_requests_open_the_connections_of_a_session_once():
     server = Counted(named("a", "x"))
     async with visited({"a": server}) as (_, stranger, honest):
         await stranger.opened()
         session = await honest.opened()
-        answers = await asyncio.gather(*(honest.call(session) for _ in range(5)))
-        assert [answer.status_code for answer in answers] == [200] * 5
+        responses = await asyncio.gather(*(honest.call(session) for _ in range(5)))
+        assert [response.status_code for response in responses] == [200] * 5
         assert server.opened == 2
 
 
-async def test_a_client_with_many_sets_loses_its_own_for_others():
+async def test_full_pool_evicts_sets_of_the_client_with_the_most_sets():
     server = Counted(named("a", "x"))
     async with visited({"a": server}, max_upstream_sets=4) as (_, stranger, honest):
-        mine = await honest.used()
+        first = await honest.used()
         for _ in range(10):
             await stranger.used()
         assert server.open == 4
-        more = await honest.used()
+        second = await honest.used()
         opened = server.opened
-        for session in (mine, more):
+        for session in (first, second):
             assert (await honest.call(session)).status_code == 200
         assert (server.opened, server.open) == (opened, 4)
 
 
-async def test_of_the_sets_of_a_client_the_one_used_longest_ago_ends():
+async def test_least_recently_used_set_of_a_client_is_evicted():
     server = Counted(named("a", "x"))
     async with visited({"a": server}, max_upstream_sets=2) as (gateway, _, honest):
         used, unused = await honest.used(), await honest.used()
@@ -136,7 +136,7 @@ async def test_of_the_sets_of_a_client_the_one_used_longest_ago_ends():
         assert unused not in ids
 
 
-async def test_calls_that_never_end_keep_no_others_out():
+async def test_endless_calls_of_one_client_do_not_block_another():
     begun, may_end = asyncio.Event(), asyncio.Event()
     server = Counted(waiting(begun, may_end))
     async with visited({"a": server}, max_upstream_sets=3) as (_, stranger, honest):
@@ -146,17 +146,17 @@ async def test_calls_that_never_end_keep_no_others_out():
             session = await stranger.opened()
             calls.append(asyncio.create_task(stranger.call(session, "a_wait")))
             await begun.wait()
-        mine = await honest.used()
-        # Two are left to the stranger, both of them in use.
+        honest_session = await honest.used()
+        # The stranger still has two sets, both of them in use.
         assert (await stranger.call(await stranger.opened())).status_code == 503
         opened = server.opened
-        assert (await honest.call(mine)).status_code == 200
+        assert (await honest.call(honest_session)).status_code == 200
         assert (server.opened, server.open) == (opened, 3)
         may_end.set()
         await asyncio.gather(*calls, return_exceptions=True)
 
 
-async def test_where_nothing_is_idle_and_nobody_has_more_it_is_503():
+async def test_full_pool_without_an_evictable_set_answers_503():
     begun, may_end = asyncio.Event(), asyncio.Event()
     server = Counted(waiting(begun, may_end))
     async with visited({"a": server}, max_upstream_sets=1) as (_, stranger, _other):
@@ -172,20 +172,20 @@ async def test_where_nothing_is_idle_and_nobody_has_more_it_is_503():
         assert (await stranger.call(again)).status_code == 200
 
 
-async def test_sessions_whose_shared_set_ended_are_opened_again():
+async def test_sessions_reconnect_after_their_shared_set_was_evicted():
     server = Counted(named("a", "x"))
     options = {"share": "identity", "max_upstream_sets": 1}
     async with visited({"a": server}, **options) as (gateway, stranger, honest):
-        mine, also = await honest.used(), await honest.used()
+        first, second = await honest.used(), await honest.used()
         # It declares something else, so that it needs another set.
         other = await stranger.initialize(sampling={})
         assert other.status_code == 200
-        for each in (mine, also, mine):
+        for each in (first, second, first):
             assert (await honest.call(each)).json()["result"]["content"]
         assert (server.open, len(gateway.pool)) == (1, 1)
 
 
-async def test_a_set_that_sessions_in_memory_share_ends_for_nobody():
+async def test_shared_set_of_in_memory_sessions_is_not_evicted():
     server = Counted(named("a", "x"))
     options = {"share": "identity", "max_upstream_sets": 1}
     async with visited({"a": server}, **options) as (gateway, stranger, _):
@@ -196,19 +196,19 @@ async def test_a_set_that_sessions_in_memory_share_ends_for_nobody():
         assert (await stranger.initialize(sampling={})).status_code == 200
 
 
-async def test_a_session_whose_set_ended_as_it_opened_is_opened_again():
+async def test_session_whose_set_was_closed_reconnects():
     server = Counted(named("a", "x"))
     async with visited({"a": server}) as (gateway, stranger, _):
         session = await stranger.opened()
         (upstreams,) = gateway.session_sets
         await gateway.close_in_background(upstreams)
-        answers = [await stranger.call(session) for _ in range(2)]
-        assert answers[1].json()["result"]["content"]
+        responses = [await stranger.call(session) for _ in range(2)]
+        assert responses[1].json()["result"]["content"]
         assert len(gateway.pool) == server.open == 1
 
 
 class SilentFirst:
-    """A server whose first connection is never answered."""
+    """A server that does not respond on its first connection."""
 
     def __init__(self):
         silent = {m: lambda *_: SILENCE for m in ("initialize", "server/discover")}
@@ -220,7 +220,7 @@ class SilentFirst:
         return server.open_in_memory(client, limits)
 
 
-async def test_connections_that_are_being_made_end_for_others_too():
+async def test_set_that_is_still_connecting_can_be_evicted():
     server = SilentFirst()
     options = {"max_upstream_sets": 1, "on_error": "raise"}
     async with visited({"a": server}, **options) as (_, stranger, honest):
@@ -233,7 +233,7 @@ async def test_connections_that_are_being_made_end_for_others_too():
         assert (await honest.call(session)).status_code == 200
 
 
-async def test_other_servers_are_described_anew():
+async def test_initialize_after_replace_describes_the_new_servers():
     one, other = Counted(named("a", "x")), Counted(mcpwire.Server("b"))
     async with visited({"a": one}) as (gateway, stranger, honest):
         before = (await stranger.initialize()).json()["result"]
@@ -248,7 +248,7 @@ async def test_other_servers_are_described_anew():
         assert (one.opened, other.opened) == (1, 3)
 
 
-async def test_a_server_that_can_do_more_by_now_is_described_so():
+async def test_initialize_shows_new_capabilities_after_the_next_connection():
     server = Counted(named("a", "x"))
     async with visited({"a": server}) as (_, stranger, honest):
 
@@ -265,10 +265,10 @@ async def test_a_server_that_can_do_more_by_now_is_described_so():
 
 
 @on_a_virtual_clock
-async def test_while_a_server_fails_sessions_are_described_for_a_while():
+async def test_description_with_a_failed_server_is_kept_for_the_retry_interval():
     good = Counted(named("a", "x"))
     servers = {"a": good, "gone": "/nowhere/at/all"}
-    async with visited(servers, patience=10 * RETRY_S) as (_, stranger, _honest):
+    async with visited(servers, timeout_s=10 * RETRY_S) as (_, stranger, _honest):
         for _ in range(5):
             described = (await stranger.initialize()).json()["result"]
             assert "prompts" in described["capabilities"]  # which it might have
@@ -278,7 +278,7 @@ async def test_while_a_server_fails_sessions_are_described_for_a_while():
         assert good.opened == 2
 
 
-async def test_discovery_opens_no_connections_where_the_servers_are_known():
+async def test_discovery_of_known_servers_opens_no_connections():
     server = Counted(named("a", "x"))
     gateway = Gateway({"a": server}, idle=0.01)
     async with gateway:

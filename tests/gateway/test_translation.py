@@ -1,4 +1,4 @@
-"""What changes when a message crosses a gateway: questions, declarations, hops."""
+"""How a gateway converts messages: requests to clients, capabilities, hop metadata."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def text(value):
     ],
 )
 @pytest.mark.system("A50", "A51", "A52")
-def test_a_client_is_asked_only_what_it_declared(
+def test_request_for_an_undeclared_client_feature_is_refused(
     method, params, revision, capabilities, error
 ):
     refused = unsupported_error(method, params, revision, capabilities)
@@ -122,29 +122,29 @@ def test_a_client_is_asked_only_what_it_declared(
         ),
     ],
 )
-def test_a_question_is_as_the_clients_revision_has_it(method, params, goes, made):
+def test_request_to_the_client_is_converted_to_its_revision(method, params, goes, made):
     before = repr(params)
     assert convert_request(method, params, goes, new_id="new") == made
     assert repr(params) == before
 
 
-def test_an_answer_is_the_very_same_where_the_asker_knows_its_form():
+def test_response_in_a_form_known_to_the_requester_is_the_same_object():
     for method in (ELICIT, SAMPLE, ROOTS):
-        for asks in REVISIONS:
+        for revision in REVISIONS:
             answer = {"content": text("a")}
-            assert convert_answer(method, answer, asks) is answer
+            assert convert_answer(method, answer, revision) is answer
     blocks = {"content": [text("a"), text("b")]}
     assert convert_answer(SAMPLE, blocks, D) is blocks
 
 
-def test_an_answer_of_one_block_is_that_block_before_2025_11_25():
+def test_sampling_content_of_one_block_is_unwrapped_before_2025_11_25():
     answer = {"model": "m", "content": [text("a")]}
     assert convert_answer(SAMPLE, answer, C) == {"model": "m", "content": text("a")}
     with pytest.raises(InternalError, match="2 blocks"):
         convert_answer(SAMPLE, {"content": [text("a"), text("b")]}, C)
 
 
-def test_visits_are_read_out_of_an_error():
+def test_url_elicitations_are_read_from_error_data():
     assert url_elicitations({"elicitations": [VISIT, 5, {"url": 1}, {"url": "x"}]}) == [
         VISIT
     ]
@@ -196,17 +196,17 @@ TASKS = "io.modelcontextprotocol/tasks"
     ],
 )
 @pytest.mark.system("A54")
-def test_each_revision_declares_what_it_knows(declared, came, goes, made):
+def test_capabilities_are_converted_between_revisions(declared, came, goes, made):
     assert convert_capabilities(declared, came, goes) == made
 
 
-def test_nothing_is_declared_that_the_client_did_not():
+def test_conversion_adds_no_capability():
     for came, goes in itertools.product(REVISIONS, REVISIONS):
         assert convert_capabilities({"roots": {}}, came, goes) == {"roots": {}}
         assert convert_capabilities({"sampling": {}}, came, goes) == {"sampling": {}}
 
 
-def test_who_declares_none_of_three_cannot_be_asked():
+def test_input_requests_need_roots_sampling_or_elicitation():
     assert not accepts_input_requests({})
     assert not accepts_input_requests(
         {"extensions": {"com.example/ui": {}}, "roots": None}
@@ -220,7 +220,7 @@ PREFIX = "io.modelcontextprotocol/"
 SESSION, STATELESS = Era.SESSION, Era.STATELESS
 
 
-def test_meta_of_the_two_ends_goes_through_and_that_of_the_hop_does_not():
+def test_hop_metadata_is_removed_and_other_metadata_passes():
     meta = {
         "progressToken": "mine",
         f"{PREFIX}protocolVersion": "2026-07-28",
@@ -237,7 +237,7 @@ def test_meta_of_the_two_ends_goes_through_and_that_of_the_hop_does_not():
     assert "progressToken" in meta
 
 
-def test_meta_of_which_nothing_is_left_is_none():
+def test_metadata_that_becomes_empty_is_omitted():
     assert convert_meta({}) is None
     assert convert_meta({"progressToken": 1}) is None
 
@@ -251,7 +251,7 @@ json_values = st.recursive(
 
 @given(st.dictionaries(st.text(max_size=5), json_values, max_size=5))
 @pytest.mark.system("O44")
-def test_a_result_without_members_of_an_era_is_the_very_same(result):
+def test_result_without_era_members_is_the_same_object(result):
     for came in Era:
         for goes in Era:
             if result.keys().isdisjoint({"_meta", "resultType", "ttlMs", "cacheScope"}):
@@ -273,7 +273,7 @@ def test_a_result_without_members_of_an_era_is_the_very_same(result):
             STATELESS,
             {"resultType": "complete", "a": 1, "ttlMs": 5, "cacheScope": "public"},
             {"resultType": "complete", "a": 1, "ttlMs": 5, "cacheScope": "public"},
-            id="what stands alone gets them",
+            id="a stateless client gets them",
         ),
         pytest.param(
             SESSION,
@@ -287,50 +287,50 @@ def test_a_result_without_members_of_an_era_is_the_very_same(result):
             SESSION,
             {"resultType": "mine", "ttlMs": "x"},
             {"resultType": "mine", "ttlMs": "x"},
-            id="between sessions it is anybody's",
+            id="between sessions the member passes unchanged",
         ),
         pytest.param(
             STATELESS,
             SESSION,
             {"a": 1, "_meta": {f"{PREFIX}serverInfo": {"name": "up"}}},
             {"a": 1},
-            id="who answered is left out",
+            id="server info is left out",
         ),
         pytest.param(
             STATELESS,
             STATELESS,
             {"_meta": {f"{PREFIX}serverInfo": {"name": "up"}, "k": [1]}, "a": 1},
             {"_meta": {"k": [1]}, "a": 1},
-            id="and the rest of its meta is not",
+            id="other metadata is kept",
         ),
         pytest.param(
-            STATELESS, SESSION, {"_meta": 5}, {"_meta": 5}, id="meta that is none"
+            STATELESS, SESSION, {"_meta": 5}, {"_meta": 5}, id="metadata is no object"
         ),
     ],
 )
-def test_a_result_is_as_the_clients_era_has_it(came, goes, result, passed):
+def test_result_is_converted_to_the_era_of_the_client(came, goes, result, passed):
     made = convert_result(result, came, goes)
     assert made == passed
     assert list(made) == list(passed)
 
 
-def test_a_level_reaches_who_wants_it():
-    for rank, wanted in enumerate(LEVELS):
+def test_log_level_is_compared_with_the_requested_level():
+    for rank, requested in enumerate(LEVELS):
         for other, level in enumerate(LEVELS):
-            assert is_at_least(level, wanted) is (other >= rank)
+            assert is_at_least(level, requested) is (other >= rank)
     assert not is_at_least("error", None)
     assert not is_at_least("loud", "debug")
     assert not is_at_least(["error"], "debug")
 
 
-def test_a_level_that_was_told_is_only_ever_lowered():
+def test_upstream_log_level_is_only_lowered():
     assert needs_lower_level(None, "emergency")
     assert needs_lower_level("warning", "info")
     assert not needs_lower_level("info", "warning")
     assert not needs_lower_level("info", "info")
 
 
-def test_what_the_server_answered_goes_through():
+def test_error_response_of_the_server_passes_unchanged():
     error = RPCError("no", code=-31999, data={"a": [1, None]})
     passed = convert_error("up", "tools/call", error)
     assert (passed.code, passed.message, passed.data) == (-31999, "no", error.data)
@@ -358,7 +358,7 @@ def test_what_the_server_answered_goes_through():
         ),
     ],
 )
-def test_what_failed_on_the_way_says_what_it_was(error, kind, data):
+def test_upstream_failure_becomes_an_error_with_server_and_cause(error, kind, data):
     passed = convert_error("up", "tools/call", error)
     assert type(passed) is kind
     assert passed.data == data
@@ -370,7 +370,7 @@ KEYS = (b"k" * 32,)
 ANN, BOB = ("issuer", None, "ann"), ("issuer", None, "bob")
 
 
-def test_an_id_of_a_task_names_it_for_its_owner_alone():
+def test_task_id_is_found_only_for_its_owner():
     ids = TaskIds(KEYS, ANN)
     name = ids.claim("a", "1")
     assert name.startswith("1.")
@@ -378,11 +378,11 @@ def test_an_id_of_a_task_names_it_for_its_owner_alone():
     assert ids.find(name, ["b", "a"]) == ("a", "1")
     assert ids.find(name, ["b"]) is None
     assert TaskIds(KEYS, BOB).find(name, ["a"]) is None
-    for none in ("1", "2" + name[1:], name + "x", "\udc80", "", 1, None):
-        assert ids.find(none, ["a", "b"]) is None
+    for invalid in ("1", "2" + name[1:], name + "x", "\udc80", "", 1, None):
+        assert ids.find(invalid, ["a", "b"]) is None
 
 
-def test_an_id_is_good_as_long_as_its_key():
+def test_task_id_is_valid_while_its_key_is_in_the_key_ring():
     name = TaskIds(KEYS, ANN).claim("a", "1")
     newer = TaskIds((b"n" * 32, *KEYS), ANN)
     assert newer.find(name, ["a"]) == ("a", "1")
@@ -390,7 +390,7 @@ def test_an_id_is_good_as_long_as_its_key():
     assert TaskIds((b"n" * 32,), ANN).find(name, ["a"]) is None
 
 
-def test_a_task_that_a_call_became_is_known_by_the_clients_id():
+def test_task_of_a_call_result_gets_the_client_task_id():
     ids = TaskIds(KEYS, ANN)
     name = ids.claim("a", "1")
     assert ids.record_task("a", {"taskId": "1"}) == {"taskId": name}
@@ -399,7 +399,7 @@ def test_a_task_that_a_call_became_is_known_by_the_clients_id():
         assert ids.record_task("a", other) is other
 
 
-def test_the_task_that_was_used_longest_ago_is_forgotten_first():
+def test_least_recently_used_task_is_forgotten_first():
     ids = TaskIds(KEYS, ANN, limit=2)
     for raw in ("1", "2", "1", "3"):
         ids.claim("a", raw)
@@ -408,7 +408,7 @@ def test_the_task_that_was_used_longest_ago_is_forgotten_first():
     assert ids.name("a", "1") == ids.claim("a", "1")
 
 
-def test_what_says_something_of_a_task_says_it_under_the_name_that_clients_know():
+def test_task_id_is_replaced_wherever_a_message_names_the_task():
     plain = {"taskId": "1", "status": "working"}
     assert replace_task_id(plain, "1", "1") is plain
     assert replace_task_id(plain, "1", "b/1") == {"taskId": "b/1", "status": "working"}
@@ -429,10 +429,10 @@ def test_what_says_something_of_a_task_says_it_under_the_name_that_clients_know(
     }
 
 
-# A question finds its call, or nobody is asked...
+# Matching a server's request to its call, or refusing it...
 
 
-def test_the_only_call_is_the_one():
+def test_request_belongs_to_the_only_call_in_flight():
     in_flight = InFlightCalls()
     in_flight.add("a")
     assert in_flight.find_owner(None, 0.0) == "a"
@@ -441,7 +441,7 @@ def test_the_only_call_is_the_one():
         in_flight.find_owner(None, 0.0)
 
 
-def test_of_several_calls_the_transport_says_which():
+def test_transport_identifies_the_call_among_several():
     in_flight = InFlightCalls()
     first, second = object(), object()
     in_flight.add(first)
@@ -454,7 +454,7 @@ def test_of_several_calls_the_transport_says_which():
         in_flight.find_owner(second, 0.0)
 
 
-def test_a_call_that_was_given_up_still_counts_for_a_while():
+def test_cancelled_call_counts_as_in_flight_for_the_grace_period():
     in_flight = InFlightCalls()
     in_flight.add("gone")
     in_flight.add("here")
@@ -468,7 +468,7 @@ def test_a_call_that_was_given_up_still_counts_for_a_while():
     assert in_flight.only_call(20.0) is None
 
 
-def test_a_call_that_was_answered_cannot_be_given_up():
+def test_cancelling_an_unknown_call_changes_nothing():
     in_flight = InFlightCalls()
     in_flight.add("here")
     in_flight.cancel("answered", 10.0)
@@ -481,8 +481,8 @@ def test_a_call_that_was_answered_cannot_be_given_up():
         max_size=30,
     )
 )
-def test_never_is_a_call_guessed_while_another_could_have_asked(steps):
-    in_flight, open_calls, given_up = InFlightCalls(), set(), []
+def test_owner_is_not_guessed_while_another_call_could_have_sent_it(steps):
+    in_flight, open_calls, grace_ends = InFlightCalls(), set(), []
     for now, (step, call) in enumerate(steps):
         if step == "begin" and call not in open_calls:
             in_flight.add(call)
@@ -493,8 +493,8 @@ def test_never_is_a_call_guessed_while_another_could_have_asked(steps):
         elif step == "give up" and call in open_calls:
             in_flight.cancel(call, float(now))
             open_calls.discard(call)
-            given_up.append(now + CANCEL_GRACE_S)
-        lingering = [end for end in given_up if end > now]
+            grace_ends.append(now + CANCEL_GRACE_S)
+        lingering = [end for end in grace_ends if end > now]
         try:
             found = in_flight.find_owner(None, float(now))
         except InternalError:

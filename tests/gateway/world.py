@@ -1,4 +1,4 @@
-"""Two servers over HTTP without sockets, and a gateway that clients send bytes to."""
+"""Two in-memory HTTP servers, and a gateway that gets raw HTTP requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OUTSIDE = "https://gateway.example"
 
 PROTOCOL = "2025-11-25"
 SESSIONS: dict[str, Any] = {"revisions": [PROTOCOL]}
-"""Options of servers that have sessions only."""
+"""Options of servers that support only revisions with sessions."""
 
 HEADERS = {
     "accept": "application/json, text/event-stream",
@@ -32,18 +32,18 @@ HEADERS = {
 
 
 @attrs.define
-class Seen:
+class ReceivedRequest:
     """A request that reached a server behind the gateway."""
 
     verb: str
     headers: dict[str, str]
 
 
-class Behind:
-    """A server behind the gateway, and what reached it."""
+class RecordingServer:
+    """A server behind the gateway, which records the requests it receives."""
 
     def __init__(self, name: str, **options: Any) -> None:
-        self.seen: list[Seen] = []
+        self.seen: list[ReceivedRequest] = []
         self.server = Server(name, **options)
         self.app = self.server.asgi(allowed_hosts=["*"], stream_after=30.0)
         self.may_answer: Callable[[], bool] = lambda: True
@@ -59,7 +59,7 @@ class Behind:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
             fields = {k.decode(): v.decode() for k, v in scope["headers"]}
-            self.seen.append(Seen(scope["method"], fields))
+            self.seen.append(ReceivedRequest(scope["method"], fields))
             if not self.may_answer():
                 await send({"type": "http.response.start", "status": 503})
                 await send({"type": "http.response.body"})
@@ -74,12 +74,15 @@ class Behind:
 
 
 class World:
-    """Two servers, and gateways before them that are closed in the end."""
+    """Two servers, and gateways to them that are closed at the end."""
 
     def __init__(self, stack: contextlib.AsyncExitStack, **options: Any) -> None:
         self._stack = stack
-        self.a, self.b = Behind("a", **options), Behind("b", **options)
-        self.inside = httpx.AsyncClient(
+        self.a, self.b = (
+            RecordingServer("a", **options),
+            RecordingServer("b", **options),
+        )
+        self.upstream_http = httpx.AsyncClient(
             mounts={
                 "https://a.example": AsgiTransport(self.a),
                 "https://b.example": AsgiTransport(self.b),
@@ -88,30 +91,30 @@ class World:
         )
 
     def source(self, **options: Any) -> FromHeaders:
-        return FromHeaders(http_client=self.inside, **options)
+        return FromHeaders(http_client=self.upstream_http, **options)
 
     def static(self) -> dict[str, Any]:
         return {
-            name: mcpwire.Http(url, http_client=self.inside)
+            name: mcpwire.Http(url, http_client=self.upstream_http)
             for name, url in (("a", A), ("b", B))
         }
 
-    async def outside(
+    async def client_for(
         self, gateway: Gateway, *, root_path: str = "", **options: Any
-    ) -> Outside:
-        """Return whoever sends requests to a gateway, which ends with the world."""
-        # After 0.1 s answers would be streams, on a busy machine any.
+    ) -> GatewayClient:
+        """Return an HTTP client of a gateway; it is closed with the world."""
+        # After 0.1 s responses become streams; on a busy machine any response could.
         options = {"stream_after": 30.0, **options}
         app = gateway.asgi(allowed_hosts=["gateway.example"], **options)
         client = httpx.AsyncClient(
             transport=AsgiTransport(app, root_path=root_path), base_url=OUTSIDE
         )
         await self._stack.enter_async_context(client)
-        return Outside(client, gateway)
+        return GatewayClient(client, gateway)
 
 
-class Outside:
-    """Sends a gateway requests, and reads its answers."""
+class GatewayClient:
+    """A client that sends a gateway requests and reads its responses."""
 
     def __init__(self, client: httpx.AsyncClient, gateway: Gateway) -> None:
         self.http = client
@@ -146,29 +149,29 @@ class Outside:
 
     async def opened(self, *, path: str = "/mcp", **headers: str) -> str:
         """Open a session; return its id."""
-        answer = await self.initialize(path=path, **headers)
-        assert answer.status_code == 200, answer.text
-        assert "result" in answer.json(), answer.text
-        id = answer.headers["mcp-session-id"]
-        told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-        answer = await self.http.post(
-            path, content=json.dumps(told), headers=_fields(id, {})
+        response = await self.initialize(path=path, **headers)
+        assert response.status_code == 200, response.text
+        assert "result" in response.json(), response.text
+        id = response.headers["mcp-session-id"]
+        initialized = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        response = await self.http.post(
+            path, content=json.dumps(initialized), headers=_fields(id, {})
         )
-        assert answer.status_code == 202
+        assert response.status_code == 202
         return id
 
     async def tools(self, session: str, *, path: str = "/mcp") -> list[str]:
-        answer = await self.post("tools/list", {}, session, path=path)
-        assert answer.status_code == 200, answer.text
-        return [tool["name"] for tool in answer.json()["result"]["tools"]]
+        response = await self.post("tools/list", {}, session, path=path)
+        assert response.status_code == 200, response.text
+        return [tool["name"] for tool in response.json()["result"]["tools"]]
 
     async def call(
         self, session: str, name: str, *, path: str = "/mcp", **headers: str
     ) -> dict[str, Any]:
         params = {"name": name, "arguments": {}}
-        answer = await self.post("tools/call", params, session, path=path, **headers)
-        assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = message_of(answer)
+        response = await self.post("tools/call", params, session, path=path, **headers)
+        assert response.status_code == 200, response.text
+        found: dict[str, Any] = message_of(response)
         return found
 
     async def delete(self, session: str, *, path: str = "/mcp") -> int:
@@ -176,12 +179,12 @@ class Outside:
         return (await self.http.delete(path, headers=headers)).status_code
 
     async def status(self, session: str) -> int:
-        """Return what a request of a session is answered with."""
+        """Return the status code of the response to a request in a session."""
         return (await self.post("ping", {}, session)).status_code
 
 
 def message_of(answer: httpx.Response) -> Any:
-    """Return the last message of an answer, be it JSON or a stream."""
+    """Return the last message of a response, as JSON or from a stream."""
     if answer.headers["content-type"] == "application/json":
         return answer.json()
     lines = [line for line in answer.text.split("\n") if line.startswith("data: {")]
@@ -197,12 +200,12 @@ def _fields(session: str | None, more: Mapping[str, str]) -> dict[str, bytes]:
 
 
 def fields_of(session: str) -> dict[str, bytes]:
-    """Return the fields of a request of a session."""
+    """Return the header fields of a request in a session."""
     return _fields(session, {"accept": "text/event-stream"})
 
 
 def chosen(*urls: str, **headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the fields that choose servers; headers by ``a`` and ``b``."""
+    """Return the header fields that choose servers; headers by ``a`` and ``b``."""
     by_url = {{"a": A, "b": B}[name]: dict(each) for name, each in headers.items()}
     fields = {"x-mcp-servers": json.dumps(urls)}
     return {**fields, "x-mcp-headers": json.dumps(by_url)} if by_url else fields
@@ -210,8 +213,8 @@ def chosen(*urls: str, **headers: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.asynccontextmanager
 async def a_world(**options: Any) -> AsyncIterator[World]:
-    """Give a world; all gateways and servers end with it; options of the servers."""
+    """Yield a world with servers of these options; close its gateways and servers."""
     async with contextlib.AsyncExitStack() as stack:
         world = World(stack, **options)
-        await stack.enter_async_context(world.inside)
+        await stack.enter_async_context(world.upstream_http)
         yield world

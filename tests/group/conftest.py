@@ -1,4 +1,4 @@
-"""Test folders are no packages: what the tests of this one share is found by name."""
+"""Test folders are not packages: this makes the helper modules here importable."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Servers in memory for groups: ones that die, that wait, that cannot be reached."""
+"""In-memory servers for groups: servers that die, respond late or are unreachable."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ CAPABILITIES = {
 BOUND_S = 30.0
 
 
-class Life(FakeServer):
-    """Counts its connections, dies when told to, and answers late what is held."""
+class ScriptedServer(FakeServer):
+    """A server that counts connections, can die, and responds late to held methods."""
 
     def __init__(self, name: str = "", *held: str, **methods: Any) -> None:
         super().__init__(
@@ -40,8 +40,8 @@ class Life(FakeServer):
         )
         self.held = set(held)
         self.waiting: list[dict[str, Any]] = []
-        self.lives = 0
-        self.at_once = 0
+        self.connections = 0
+        self.most_waiting = 0
         self.broken = 0
         self.error: Exception | None = None
 
@@ -51,18 +51,18 @@ class Life(FakeServer):
         if self.broken:
             self.broken -= 1
             raise ConnectError("nobody is there", target="x")
-        self.lives += 1
+        self.connections += 1
         return super().open_in_memory(client, limits)
 
     def answer(self, request: dict[str, Any]) -> None:
         if request["method"] in self.held:
             self.waiting.append(request)
-            self.at_once = max(self.at_once, len(self.waiting))
+            self.most_waiting = max(self.most_waiting, len(self.waiting))
         else:
             super().answer(request)
 
     def release(self, *methods: str) -> None:
-        """Answer what was held, and hold it no more."""
+        """Respond to the held requests, and hold no more."""
         self.held -= set(methods) if methods else self.held
         waiting, self.waiting = self.waiting, []
         for request in waiting:
@@ -89,6 +89,6 @@ class Unreachable:
 
 @asynccontextmanager
 async def grouped(servers: dict[str, Any] | None = None, **options: Any):
-    """Give a group of these, entered, within the bound of a test."""
+    """Yield an entered group of these servers, within the time limit of a test."""
     async with asyncio.timeout(BOUND_S), Group(servers, **options) as group:
         yield group

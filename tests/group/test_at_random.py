@@ -1,4 +1,4 @@
-"""Whatever is done to a group at once, nothing goes astray and nothing is left."""
+"""Random concurrent operations on a group mix up no results and leave no tasks."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 from fakes import text
-from many import Life
+from many import ScriptedServer
 from turns import until
 
 import mcpwire
@@ -22,30 +22,30 @@ EXPECTED = (
 )
 
 
-class Echo(Life):
-    """Says what it is told, by its name; falls over now and then."""
+class Echo(ScriptedServer):
+    """A server that echoes with its name and sometimes refuses to connect."""
 
     def __init__(self, name, chance):
-        said = lambda params, _: text(f"{name}:{params['arguments']['n']}")  # noqa: E731 - short
-        super().__init__(name, **{"tools/call": said})
+        echo = lambda params, _: text(f"{name}:{params['arguments']['n']}")  # noqa: E731 - short
+        super().__init__(name, **{"tools/call": echo})
         self.chance = chance
-        self.made = []
+        self.channels = []
 
     def open_in_memory(self, client, limits):
         self.broken = self.chance.random() < 0.2
         channel = super().open_in_memory(client, limits)
-        self.made.append(channel)
+        self.channels.append(channel)
         return channel
 
 
-class Treader:
-    """Does one thing after the other, whatever the others do."""
+class RandomUser:
+    """A task that performs random operations one after the other."""
 
     def __init__(self, group, servers, chance):
         self.group = group
         self.servers = servers
         self.chance = chance
-        self.answers = 0
+        self.results = 0
 
     async def walk(self):
         steps = (
@@ -67,7 +67,7 @@ class Treader:
         number = self.chance.random()
         result = await self.group.call_tool(name, "x", {"n": number})
         assert result.text == f"{name}:{number}"
-        self.answers += 1
+        self.results += 1
 
     async def kill(self, name):
         self.servers[name].die()
@@ -80,7 +80,7 @@ class Treader:
 @pytest.mark.system("A05", "L-A3")
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("start", ["eager", "lazy"])
-async def test_answers_are_the_callers_own_and_nothing_is_left(seed, start):
+async def test_each_caller_gets_its_own_results_and_no_task_is_left(seed, start):
     chance = Random(seed)
     servers = {name: Echo(name, chance) for name in NAMES}
     group = Group(
@@ -93,15 +93,17 @@ async def test_answers_are_the_callers_own_and_nothing_is_left(seed, start):
     )
     async with contextlib.aclosing(group):
         group.events()
-        treaders = [Treader(group, servers, chance) for _ in range(8)]
-        await asyncio.gather(*(each.walk() for each in treaders))
+        users = [RandomUser(group, servers, chance) for _ in range(8)]
+        await asyncio.gather(*(each.walk() for each in users))
         await group.connect_all()
         assert set(group) <= set(group.status()) == set(NAMES)
         await group.aclose()
         assert group._entries == {}
         assert group._background == set()
-        made = [channel for server in servers.values() for channel in server.made]
-        await until(lambda: all(channel.lost for channel in made))
-    assert sum(each.answers for each in treaders)
+        channels = [
+            channel for server in servers.values() for channel in server.channels
+        ]
+        await until(lambda: all(channel.lost for channel in channels))
+    assert sum(each.results for each in users)
     names = {task.get_name() for task in asyncio.all_tasks()}
     assert not [name for name in names if name.startswith("mcpwire")]

@@ -1,4 +1,4 @@
-"""When a group opens a lost connection again: pauses, and how many attempts."""
+"""When a group reopens a lost connection: pauses and the number of attempts."""
 
 from itertools import product
 from math import inf, nan
@@ -22,11 +22,11 @@ from mcpwire.group.backoff import Backoff
         ({"first": 60}, 0, 30.0),
     ],
 )
-def test_pauses_double_up_to_the_longest(options, in_vain, seconds):
+def test_pauses_double_up_to_the_maximum(options, in_vain, seconds):
     assert Backoff(jitter=0, **options).pause(in_vain, 0.9) == seconds
 
 
-def test_chance_takes_off_no_more_than_its_share():
+def test_jitter_shortens_a_pause_by_at_most_its_share():
     backoff = Backoff(first=8, jitter=0.5)
     assert backoff.pause(0, 0.0) == 8.0
     assert backoff.pause(0, 0.5) == 6.0
@@ -38,7 +38,7 @@ def test_chance_takes_off_no_more_than_its_share():
     st.floats(1, 1e9),
     st.floats(0, 1),
 )
-def test_no_pause_is_negative_or_longer_than_the_longest(in_vain, chance, factor, part):
+def test_pause_is_between_zero_and_the_maximum(in_vain, chance, factor, part):
     backoff = Backoff(factor=factor, jitter=part)
     assert 0 <= backoff.pause(in_vain, chance) <= backoff.maximum
 
@@ -55,12 +55,12 @@ def test_no_pause_is_negative_or_longer_than_the_longest(in_vain, chance, factor
         ("jitter", 1.5),
     ],
 )
-def test_a_number_that_is_none_is_refused_by_its_name(name, value):
+def test_invalid_number_is_refused_by_name(name, value):
     with pytest.raises(ValueError, match=name):
         Backoff(**{name: value})
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "3"])
-def test_attempts_are_a_whole_number_or_without_end(value):
+def test_attempts_must_be_a_positive_integer(value):
     with pytest.raises(ValueError, match="attempts"):
         Backoff(attempts=value)

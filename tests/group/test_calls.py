@@ -1,4 +1,4 @@
-"""What a group does by a server's name."""
+"""Operations of a group that address a server by name."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ import logging
 import pytest
 from clocks import on_a_virtual_clock
 from fakes import FakeServer, text
-from many import BOUND_S, CAPABILITIES, Life, Unreachable, grouped
+from many import BOUND_S, CAPABILITIES, ScriptedServer, Unreachable, grouped
 from turns import until
 
 import mcpwire
@@ -17,8 +17,8 @@ URI = "file:///a"
 PROMPT = {"type": "ref/prompt", "name": "p"}
 
 
-class Whole(Life):
-    """Has something of everything."""
+class FullServer(ScriptedServer):
+    """A server with tools, resources, prompts, completions and logging."""
 
     def __init__(self, *held):
         contents = [{"uri": URI, "text": "read"}]
@@ -58,9 +58,9 @@ VERBS = {
     "A20", "A21", "A22", "A24", "A25", "A26", "A27", "A28", "A29", "R05"
 )
 @pytest.mark.parametrize("verb", VERBS)
-async def test_each_verb_asks_the_server_of_that_name(verb, caplog):
+async def test_each_operation_reaches_only_the_named_server(verb, caplog):
     args, is_right = VERBS[verb]
-    here, elsewhere = Whole(), Whole()
+    here, elsewhere = FullServer(), FullServer()
     async with grouped({"here": here, "elsewhere": elsewhere}) as group:
         before = len(elsewhere.received)
         assert is_right(await getattr(group, verb)("here", *args))
@@ -79,8 +79,8 @@ def _typed(args):
 
 
 @pytest.mark.system("A26")
-async def test_a_subscription_is_taken_back_by_name():
-    server = Whole()
+async def test_unsubscribe_reaches_the_named_server():
+    server = FullServer()
     async with grouped({"a": server}) as group:
         await group.subscribe("a", URI)
         await group.unsubscribe("a", URI)
@@ -90,9 +90,7 @@ async def test_a_subscription_is_taken_back_by_name():
 @pytest.mark.system("A21", "A27")
 @pytest.mark.parametrize("verb", ["call_tool", "get_prompt"])
 @pytest.mark.parametrize("wrong", [[1], "x", 3, True, [["a", 1]]])
-async def test_arguments_that_are_no_object_are_refused_before_the_server_is_looked_for(
-    verb, wrong
-):
+async def test_invalid_arguments_are_refused_before_the_server_lookup(verb, wrong):
     async with grouped() as group:
         kind = type(wrong).__name__
         with pytest.raises(mcpwire.LocalProtocolError, match=f"object, got {kind}"):
@@ -113,7 +111,7 @@ async def test_arguments_that_are_no_object_are_refused_before_the_server_is_loo
         {"type": ["ref/prompt"]},
     ],
 )
-async def test_a_reference_that_is_none_is_refused_before_the_server_is_looked_for(ref):
+async def test_invalid_reference_is_refused_before_the_server_lookup(ref):
     async with grouped() as group:
         with pytest.raises(mcpwire.LocalProtocolError, match="ref"):
             await group.complete("nowhere", ref, "a")
@@ -121,22 +119,22 @@ async def test_a_reference_that_is_none_is_refused_before_the_server_is_looked_f
 
 @pytest.mark.system("A28")
 async def test_both_kinds_of_reference_are_completed():
-    server = Whole()
+    server = FullServer()
     async with grouped({"a": server}) as group:
         refs = [PROMPT, {"type": "ref/resource", "uri": "file:///{x}"}]
         for ref in (*refs, types.PromptReference(name="p")):
             await group.complete("a", ref, "a", "v", context={"b": "c"})
-    asked = server.requests("completion/complete")
-    assert [each["ref"] for each in asked] == [*refs, PROMPT]
-    assert asked[0]["context"] == {"arguments": {"b": "c"}}
+    requests = server.requests("completion/complete")
+    assert [each["ref"] for each in requests] == [*refs, PROMPT]
+    assert requests[0]["context"] == {"arguments": {"b": "c"}}
 
 
 @pytest.mark.system("A22", "A23")
-async def test_a_tool_that_failed_is_a_result_and_raises_only_where_asked(
+async def test_tool_error_is_a_result_and_raises_only_with_check(
     caplog,
 ):
     failed = {**text("no"), "isError": True, "structuredContent": {"why": 1}}
-    server = Life(**{"tools/call": lambda *_: failed})
+    server = ScriptedServer(**{"tools/call": lambda *_: failed})
     async with grouped({"a": server}) as group:
         result = await group.call_tool("a", "x")
         assert (result.is_error, result.text) == (True, "no")
@@ -147,10 +145,10 @@ async def test_a_tool_that_failed_is_a_result_and_raises_only_where_asked(
 
 
 @pytest.mark.system("A30")
-async def test_what_a_server_said_of_itself_is_told_without_asking_it():
-    server = Whole()
+async def test_server_info_is_returned_without_a_request():
+    server = FullServer()
     server.members["instructions"] = "be kind"
-    async with grouped({"a": server, "b": Life()}) as group:
+    async with grouped({"a": server, "b": ScriptedServer()}) as group:
         before = len(server.received)
         info = group.server_info("a")
         assert info["serverInfo"] == {"name": "fake", "version": "1"}
@@ -169,8 +167,8 @@ async def test_what_a_server_said_of_itself_is_told_without_asking_it():
 
 
 @pytest.mark.system("A05", "A06")
-async def test_calls_of_one_server_and_of_several_run_beside_each_other():
-    a, b = Life("A", "tools/call"), Life("B", "tools/call")
+async def test_calls_to_one_and_to_several_servers_run_concurrently():
+    a, b = ScriptedServer("A", "tools/call"), ScriptedServer("B", "tools/call")
     async with grouped({"a": a, "b": b}) as group:
         calls = [
             asyncio.ensure_future(group.call_tool(name, "x"))
@@ -186,18 +184,18 @@ async def test_calls_of_one_server_and_of_several_run_beside_each_other():
 
 
 @pytest.mark.system("A03", "L-A2", "L-V3")
-async def test_the_time_of_a_call_is_the_groups_the_servers_or_its_own():
+async def test_call_timeout_comes_from_the_group_the_member_or_the_call():
     servers = {
-        "group": Life("", "tools/call"),
-        "own": Member(Life("", "tools/call"), timeout=0.03),
+        "group": ScriptedServer("", "tools/call"),
+        "own": Member(ScriptedServer("", "tools/call"), timeout=0.03),
     }
     async with grouped(servers, timeout=0.02) as group:
-        asked = [
+        cases = [
             ("group", {}, 0.02),
             ("own", {}, 0.03),
             ("own", {"timeout": 0.01}, 0.01),
         ]
-        for name, options, timeout in asked:
+        for name, options, timeout in cases:
             with pytest.raises(mcpwire.RequestTimeout) as caught:
                 await group.call_tool(name, "x", **options)
             assert caught.value.timeout == timeout
@@ -215,8 +213,8 @@ def cancelled(server):
 
 
 @pytest.mark.system("A31", "L-A1")
-async def test_a_call_is_cancelled_by_its_id(caplog):
-    server = Life("", "tools/call")
+async def test_cancel_by_request_id_cancels_only_that_call(caplog):
+    server = ScriptedServer("", "tools/call")
     async with grouped({"a": server}) as group:
         call = await group["a"].start_call("x")
         for id in (None, 999, "7"):
@@ -233,8 +231,8 @@ async def test_a_call_is_cancelled_by_its_id(caplog):
 
 @pytest.mark.system("A32", "L-A1")
 @on_a_virtual_clock
-async def test_a_call_that_times_out_or_is_cancelled_is_told_to_its_server():
-    server, other = Life("", "tools/call"), Life()
+async def test_timed_out_or_cancelled_call_sends_a_cancellation():
+    server, other = ScriptedServer("", "tools/call"), ScriptedServer()
     async with grouped({"a": server, "b": other}) as group:
         with pytest.raises(mcpwire.RequestTimeout):
             await group.call_tool("a", "x", timeout=0.01)
@@ -252,32 +250,32 @@ async def test_a_call_that_times_out_or_is_cancelled_is_told_to_its_server():
 
 
 @pytest.mark.system("A35")
-async def test_changed_roots_are_told_to_one_or_all_and_failures_are_logged(caplog):
-    a, b, deaf = Life(), Life(), Life()
+async def test_roots_changed_reaches_one_or_all_and_failures_are_logged(caplog):
+    a, b, deaf = ScriptedServer(), ScriptedServer(), ScriptedServer()
     members = {"a": a, "b": b}
     async with grouped(members, roots=[]) as group:
         await group.connect("deaf", deaf, roots=None)
         group.notify_roots_changed()
         group.notify_roots_changed("a")
         group.notify_roots_changed("nowhere")
-        told = "notifications/roots/list_changed"
+        method = "notifications/roots/list_changed"
 
-        def heard(server):
-            return [message["method"] for message in server.received].count(told)
+        def count(server):
+            return [message["method"] for message in server.received].count(method)
 
-        await until(lambda: (heard(a), heard(b)) == (2, 1))
+        await until(lambda: (count(a), count(b)) == (2, 1))
         await until(lambda: len(caplog.records) == 2)
-        assert heard(deaf) == 0
+        assert count(deaf) == 0
     assert {each.server for each in caplog.records} == {"deaf", "nowhere"}
 
 
-# What is logged...
+# Logging...
 
 
-async def test_no_server_writes_lines_of_its_own_into_the_log(caplog):
+async def test_server_error_text_cannot_add_log_lines(caplog):
     evil = mcpwire.RPCError("no\nCRITICAL all is lost\x1b[2J", code=-32000)
-    asked = ("tools/call", "tools/list")
-    server = Life(**{method: lambda *_: evil for method in asked})
+    failing = ("tools/call", "tools/list")
+    server = ScriptedServer(**{method: lambda *_: evil for method in failing})
     async with grouped({"a": server}) as group:
         with pytest.raises(mcpwire.RPCError):
             await group.call_tool("a", "x")
@@ -294,7 +292,7 @@ async def test_no_server_writes_lines_of_its_own_into_the_log(caplog):
 
 @pytest.mark.system("A07", "A63")
 async def test_each_failure_is_logged_once_with_its_fields(caplog):
-    server = Life(
+    server = ScriptedServer(
         "",
         "tools/call",
         **{"resources/read": lambda *_: mcpwire.RPCError("gone", code=-32002)},
@@ -326,9 +324,12 @@ async def test_each_failure_is_logged_once_with_its_fields(caplog):
 
 
 @pytest.mark.system("A62")
-async def test_each_call_can_be_followed_in_the_log(caplog):
+async def test_each_call_and_its_result_are_logged_at_debug_level(caplog):
     failed = {**text("no"), "isError": True}
-    servers = {"a": Life("fine"), "b": Life(**{"tools/call": lambda *_: failed})}
+    servers = {
+        "a": ScriptedServer("fine"),
+        "b": ScriptedServer(**{"tools/call": lambda *_: failed}),
+    }
     with caplog.at_level(logging.DEBUG, "mcpwire"):
         async with grouped(servers) as group:
             await group.call_tool("a", "x", {"password": "hunter2"})
@@ -350,8 +351,8 @@ async def test_each_call_can_be_followed_in_the_log(caplog):
 # All their tools...
 
 
-async def test_the_tools_of_all_are_one_set_that_follows_the_servers():
-    a, b, bare = Life("A"), Life("B"), FakeServer(capabilities={})
+async def test_tools_of_all_servers_are_one_set_that_follows_changes():
+    a, b, bare = ScriptedServer("A"), ScriptedServer("B"), FakeServer(capabilities={})
     async with grouped({"a": a, "bare": bare}, deny="a/y") as group:
         tools = await group.tools(confirm="never*")
         assert set(tools.names) == {"mcp__a__x"}
@@ -366,14 +367,14 @@ async def test_the_tools_of_all_are_one_set_that_follows_the_servers():
         await until(lambda: set(tools.names) == {"mcp__a__z"})
 
 
-async def test_a_call_whose_server_leaves_just_then_says_so():
+async def test_call_fails_if_its_server_is_disconnected_meanwhile():
     class Client(mcpwire.Client):
         async def call_tool(self, *args, **options):
             await group.disconnect("a")
             return await super().call_tool(*args, **options)
 
     make = lambda _, target, **options: Client(target, **options)  # noqa: E731 - short
-    async with grouped({"a": Life()}, make_client=make) as group:
+    async with grouped({"a": ScriptedServer()}, make_client=make) as group:
         with pytest.raises(mcpwire.ConnectionClosed, match="'a' was disconn") as caught:
             await group.call_tool("a", "x")
         assert caught.value.sent is False

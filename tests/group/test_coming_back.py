@@ -1,11 +1,11 @@
-"""A server of a group that was lost comes back, and the group says how it is."""
+"""Lost servers of a group are reconnected, and the status shows their state."""
 
 import asyncio
 import time
 
 import pytest
 from clocks import on_a_virtual_clock
-from many import BOUND_S, Life, grouped
+from many import BOUND_S, ScriptedServer, grouped
 from turns import until
 
 import mcpwire
@@ -21,9 +21,9 @@ def state(group, name="a"):
 
 
 @pytest.mark.system("L-A12", "L-A14", "L-V14", "V19")
-async def test_a_lost_server_says_so_and_the_next_call_opens_it_again():
-    server = Life("back")
-    async with grouped({"a": server, "b": Life()}) as group:
+async def test_status_shows_a_lost_server_and_the_next_call_reconnects_it():
+    server = ScriptedServer("back")
+    async with grouped({"a": server, "b": ScriptedServer()}) as group:
         before = group.status()["a"]
         assert (before.state, before.error, before.restarts) == ("ready", None, 0)
         assert before.since <= time.monotonic()
@@ -35,13 +35,17 @@ async def test_a_lost_server_says_so_and_the_next_call_opens_it_again():
         assert list(group) == ["a", "b"]
         assert state(group, "b") == "ready"
         assert (await group.call_tool("a", "x")).text == "back"
-        back = group.status()["a"]
-        assert (back.state, back.error, back.restarts) == ("ready", None, 1)
-        assert server.lives == 2
+        recovered = group.status()["a"]
+        assert (recovered.state, recovered.error, recovered.restarts) == (
+            "ready",
+            None,
+            1,
+        )
+        assert server.connections == 2
 
 
-async def test_a_server_that_may_not_come_back_stays_lost():
-    server = Life()
+async def test_server_without_recovery_stays_lost():
+    server = ScriptedServer()
     async with grouped({"a": server}, recovery=NEVER) as group:
         server.die()
         with pytest.raises(mcpwire.ConnectionClosed):
@@ -50,20 +54,20 @@ async def test_a_server_that_may_not_come_back_stays_lost():
 
 
 @pytest.mark.system("L-V14")
-async def test_with_a_backoff_it_comes_back_without_anybody_asking():
-    server = Life()
+async def test_restart_backoff_reconnects_a_lost_server():
+    server = ScriptedServer()
     async with grouped({"a": server}, restart=AT_ONCE, recovery=NEVER) as group:
         for restarts in (1, 2, 3):
             server.die()
             assert state(group) == "lost"
             await until(lambda: state(group) == "ready")
             assert group.status()["a"].restarts == restarts
-        assert server.lives == 4
+        assert server.connections == 4
 
 
 @pytest.mark.system("V19")
-async def test_it_says_that_it_is_trying_and_gives_up_after_so_many_attempts(caplog):
-    server = Life()
+async def test_restart_fails_after_the_maximum_number_of_attempts(caplog):
+    server = ScriptedServer()
     backoff = Backoff(first=0.001, maximum=0.002, attempts=3)
     async with grouped({"a": server}, restart=backoff) as group:
         await group.call_tool("a", "x")
@@ -79,11 +83,11 @@ async def test_it_says_that_it_is_trying_and_gives_up_after_so_many_attempts(cap
     assert {each.server for each in caplog.records} == {"a"}
 
 
-async def test_one_that_dies_before_it_has_done_anything_is_given_up():
-    class Fleeting(Life):
+async def test_server_that_dies_at_once_is_restarted_a_limited_number_of_times():
+    class Fleeting(ScriptedServer):
         def answer(self, request):
             super().answer(request)
-            if request["method"] == "initialize" and self.lives > 1:
+            if request["method"] == "initialize" and self.connections > 1:
                 self.channel._loop.call_soon(self.die)
 
     server = Fleeting()
@@ -91,7 +95,7 @@ async def test_one_that_dies_before_it_has_done_anything_is_given_up():
     async with grouped({"a": server}, restart=backoff) as group:
         server.die()
         await until(lambda: state(group) == "failed")
-        assert server.lives <= 5
+        assert server.connections <= 5
 
 
 @pytest.mark.parametrize(
@@ -105,8 +109,8 @@ async def test_one_that_dies_before_it_has_done_anything_is_given_up():
     ],
     ids=lambda each: type(each).__name__,
 )
-async def test_what_somebody_has_to_mend_is_not_tried_again_by_itself(error, stays):
-    server = Life()
+async def test_restart_retries_only_temporary_errors(error, stays):
+    server = ScriptedServer()
     async with grouped({"a": server}, restart=AT_ONCE) as group:
         server.error = error
         server.die()
@@ -119,22 +123,22 @@ async def test_what_somebody_has_to_mend_is_not_tried_again_by_itself(error, sta
             await until(lambda: state(group) == "ready")
 
 
-async def test_a_call_and_the_backoff_share_one_opening():
-    server = Life("x")
+async def test_call_during_the_backoff_reconnects_once():
+    server = ScriptedServer("x")
     slowly = Backoff(first=BOUND_S, maximum=BOUND_S)
     async with grouped({"a": server}, restart=slowly) as group:
         server.die()
         await until(lambda: state(group) == "restarting")
         assert (await group.call_tool("a", "x")).text == "x"
-        assert (state(group), server.lives) == ("ready", 2)
+        assert (state(group), server.connections) == ("ready", 2)
         server.die()
         await until(lambda: state(group) == "restarting")
         await group.connect("a")
-        assert (state(group), server.lives) == ("ready", 3)
+        assert (state(group), server.connections) == ("ready", 3)
 
 
-async def test_a_server_that_leaves_is_not_brought_back():
-    server = Life()
+async def test_disconnected_server_is_not_restarted():
+    server = ScriptedServer()
     async with grouped({"a": server}, restart=AT_ONCE) as group:
         server.broken = 1_000_000
         server.die()
@@ -147,8 +151,8 @@ async def test_a_server_that_leaves_is_not_brought_back():
         assert state(group) == "idle"
 
 
-async def test_connecting_it_again_in_vain_is_final():
-    server = Life()
+async def test_failed_reconnect_sets_the_state_failed():
+    server = ScriptedServer()
     async with grouped({"a": server}) as group:
         server.die()
         server.broken = 2
@@ -157,8 +161,8 @@ async def test_connecting_it_again_in_vain_is_final():
         assert state(group) == "failed"
 
 
-async def test_cancelling_who_connects_it_again_leaves_it_lost():
-    server = Life()
+async def test_cancelled_reconnect_leaves_the_server_lost():
+    server = ScriptedServer()
     async with grouped({"a": server}) as group:
         server.die()
         server.held = {"initialize"}
@@ -172,8 +176,8 @@ async def test_cancelling_who_connects_it_again_leaves_it_lost():
 
 
 @pytest.mark.system("L-A12")
-async def test_its_tools_are_listed_anew_and_its_subscriptions_told_again():
-    server = Life()
+async def test_restart_refreshes_tools_and_subscriptions():
+    server = ScriptedServer()
     async with grouped({"a": server}, restart=AT_ONCE) as group:
         tools = await group.tools()
         await group.subscribe("a", "file:///a")
@@ -190,21 +194,21 @@ async def test_its_tools_are_listed_anew_and_its_subscriptions_told_again():
 
 @pytest.fixture
 def idle_by_the_loop(monkeypatch):
-    """Let groups count by the clock of the loop, which stands while code runs."""
+    """Let groups use the clock of the loop, which does not advance while code runs."""
     monkeypatch.setattr(
         managed_server, "monotonic", lambda: asyncio.get_running_loop().time()
     )
 
 
-async def test_a_lazy_server_is_connected_with_its_first_use():
-    server, other = Life("now"), Life()
+async def test_lazy_server_is_connected_on_first_use():
+    server, other = ScriptedServer("now"), ScriptedServer()
     async with grouped({"a": server, "b": other}, start="lazy") as group:
         assert list(group) == ["a", "b"]
-        assert (server.lives, state(group)) == (0, "idle")
+        assert (server.connections, state(group)) == (0, "idle")
         assert not group["b"].is_connected
         results = await asyncio.gather(*(group.call_tool("a", "x") for _ in range(3)))
         assert {result.text for result in results} == {"now"}
-        assert (server.lives, other.lives) == (1, 0)
+        assert (server.connections, other.connections) == (1, 0)
         assert (await group.client("b")).is_connected
         assert (await group.client("b")) is group["b"]
         with pytest.raises(mcpwire.UnknownServer):
@@ -216,8 +220,8 @@ async def test_a_lazy_server_is_connected_with_its_first_use():
         assert (await group.call_tool("a", "x")).text == "now"
 
 
-async def test_a_lazy_server_that_fails_is_tried_with_each_use():
-    server = Life("now")
+async def test_failed_lazy_server_is_retried_on_each_use():
+    server = ScriptedServer("now")
     server.broken = 1
     async with grouped({"a": server}, start="lazy", on_error="skip") as group:
         with pytest.raises(mcpwire.ConnectError):
@@ -227,8 +231,11 @@ async def test_a_lazy_server_that_fails_is_tried_with_each_use():
 
 
 @on_a_virtual_clock
-async def test_connecting_a_lazy_server_has_its_own_limit_as_well():
-    silent, quick = Life("", "server/discover", "initialize"), Life("x")
+async def test_connect_timeout_applies_to_lazy_servers():
+    silent, quick = (
+        ScriptedServer("", "server/discover", "initialize"),
+        ScriptedServer("x"),
+    )
     servers = {"silent": silent, "quick": quick}
     options = {"start": "lazy", "timeout": None, "connect_timeout": 0.05}
     async with grouped(servers, **options) as group:
@@ -237,27 +244,29 @@ async def test_connecting_a_lazy_server_has_its_own_limit_as_well():
         assert (await group.call_tool("quick", "x")).text == "x"
 
 
-async def test_all_lazy_servers_can_be_connected_at_once():
-    async with grouped({"a": Life(), "b": Life()}, start="lazy") as group:
+async def test_connect_all_connects_lazy_servers():
+    async with grouped(
+        {"a": ScriptedServer(), "b": ScriptedServer()}, start="lazy"
+    ) as group:
         assert (await group.connect_all()).ok == ("a", "b")
 
 
 @pytest.mark.usefixtures("idle_by_the_loop")
 @on_a_virtual_clock
-async def test_a_lazy_server_that_nobody_uses_is_closed_and_opened_again():
-    server = Life("x")
+async def test_idle_lazy_server_is_closed_and_reconnected():
+    server = ScriptedServer("x")
     async with grouped({"a": server}, start="lazy", idle=0.01) as group:
-        for lives in (1, 2):
+        for count in (1, 2):
             assert (await group.call_tool("a", "x")).text == "x"
-            assert server.lives == lives
+            assert server.connections == count
             await until(lambda: state(group) == "idle", 0.001)
             await until(lambda: server.channel.lost, 0.001)
         assert "a" in group
         assert group.status()["a"].restarts == 0
 
 
-async def test_a_call_that_meets_the_closing_waits_for_it():
-    server = Life("x")
+async def test_call_during_idle_closing_reconnects():
+    server = ScriptedServer("x")
     async with grouped({"a": server}, start="lazy", idle=0.005) as group:
         await group.call_tool("a", "x")
         await until(lambda: state(group) == "idle")
@@ -266,14 +275,14 @@ async def test_a_call_that_meets_the_closing_waits_for_it():
 
 @pytest.mark.usefixtures("idle_by_the_loop")
 @on_a_virtual_clock
-async def test_a_lazy_server_with_a_call_or_a_user_is_not_idle():
-    busy, mine = Life("", "tools/call"), Life()
-    servers = {"busy": busy, "mine": mine}
+async def test_lazy_server_with_a_call_or_a_client_user_is_not_idle():
+    busy, held = ScriptedServer("", "tools/call"), ScriptedServer()
+    servers = {"busy": busy, "mine": held}
     async with grouped(servers, start="lazy", idle=0.003) as group:
         call = asyncio.ensure_future(group.call_tool("busy", "x"))
         await group.client("mine")
         await until(lambda: busy.waiting)
-        await asyncio.sleep(0.02)  # six times as long as it may be idle
+        await asyncio.sleep(0.02)  # six times the idle limit
         assert [state(group, name) for name in servers] == ["ready", "ready"]
         busy.release()
         await call
@@ -284,20 +293,20 @@ async def test_a_lazy_server_with_a_call_or_a_user_is_not_idle():
 @pytest.mark.system("L-A10")
 @pytest.mark.usefixtures("idle_by_the_loop")
 @on_a_virtual_clock
-async def test_a_lazy_server_that_somebody_waits_to_hear_from_is_not_idle():
+async def test_lazy_server_with_subscriptions_or_log_level_is_not_idle():
     methods = {"logging/setLevel": lambda *_: {}}
-    servers = {"told": Life(), "logs": Life(**methods)}
+    servers = {"told": ScriptedServer(), "logs": ScriptedServer(**methods)}
     async with grouped(servers, start="lazy", idle=0.003) as group:
         await group.subscribe("told", "mem://x")
         await group.set_log_level("logs", "debug")
-        await asyncio.sleep(0.02)  # six times as long as it may be idle
+        await asyncio.sleep(0.02)  # six times the idle limit
         assert [state(group, name) for name in servers] == ["ready", "ready"]
         await group.unsubscribe("told", "mem://x")
         await until(lambda: state(group, "told") == "idle", 0.001)
         assert state(group, "logs") == "ready"
 
 
-async def test_closing_an_idle_one_that_fails_is_logged(caplog):
+async def test_error_closing_an_idle_server_is_logged(caplog):
     class Failing(mcpwire.Client):
         async def aclose(self):
             await super().aclose()
@@ -306,7 +315,7 @@ async def test_closing_an_idle_one_that_fails_is_logged(caplog):
 
     closing = ["no"]
     make = lambda _, target, **options: Failing(target, **options)  # noqa: E731 - short
-    servers = {"a": Life()}
+    servers = {"a": ScriptedServer()}
     async with grouped(servers, start="lazy", idle=0.003, make_client=make) as group:
         await group.ping("a")
         await until(lambda: caplog.records)

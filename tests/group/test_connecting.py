@@ -1,4 +1,4 @@
-"""A group connects its servers in parallel, and says what came of each."""
+"""A group connects its servers in parallel and reports each outcome."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ from math import nan
 
 import pytest
 from clocks import on_a_virtual_clock
-from many import Life, Unreachable, grouped
+from many import ScriptedServer, Unreachable, grouped
 from turns import until
 
 import mcpwire
@@ -14,29 +14,29 @@ from mcpwire.auth.errors import AuthRequired
 from mcpwire.group import Group, Member, NotConnected
 
 
-def lives(*servers):
-    return [server.lives for server in servers]
+def connection_counts(*servers):
+    return [server.connections for server in servers]
 
 
-# What it is made with...
+# Construction...
 
 
 @pytest.mark.system("A01")
-async def test_a_group_begins_empty_with_half_a_minute_for_each_call():
-    asked = []
+async def test_new_group_is_empty_with_default_timeouts():
+    made = []
 
     def make(name, target, **options):
-        asked.append(options)
+        made.append(options)
         return mcpwire.Client(target, **options)
 
     group = Group(make_client=make)
     assert (len(group), list(group), group.status(), bool(group)) == (0, [], {}, True)
     assert repr(group) == "<mcpwire.Group empty>"
-    await group.connect("a", Life())
-    await group.connect("b", Member(Life(), timeout=1, connect_timeout=2))
+    await group.connect("a", ScriptedServer())
+    await group.connect("b", Member(ScriptedServer(), timeout=1, connect_timeout=2))
     await group.aclose()
-    said = [(each["timeout"], each["connect_timeout"]) for each in asked]
-    assert said == [(30.0, 60.0), (1, 2)]
+    timeouts = [(each["timeout"], each["connect_timeout"]) for each in made]
+    assert timeouts == [(30.0, 60.0), (1, 2)]
 
 
 TIMES = ("timeout", "connect_timeout", "idle", "keepalive", "max_timeout")
@@ -45,7 +45,7 @@ TIMES = ("timeout", "connect_timeout", "idle", "keepalive", "max_timeout")
 @pytest.mark.system("A02")
 @pytest.mark.parametrize("name", TIMES)
 @pytest.mark.parametrize("value", [0, -1, nan, True, "1"])
-def test_a_time_that_is_none_is_refused_by_its_name(name, value):
+def test_invalid_timeout_is_refused_by_name(name, value):
     with pytest.raises(ValueError, match=f"^{name} must be"):
         Group(**{name: value})
     if name != "idle":
@@ -54,7 +54,7 @@ def test_a_time_that_is_none_is_refused_by_its_name(name, value):
 
 
 @pytest.mark.system("A02")
-def test_no_limit_and_a_tiny_one_are_times():
+def test_none_and_tiny_timeouts_are_accepted():
     Group({"a": Member("x", timeout=None)}, timeout=0.001, connect_timeout=None)
 
 
@@ -73,35 +73,39 @@ def test_no_limit_and_a_tiny_one_are_times():
         ({"servers": {"a": 3}}, "server 'a': a target is"),
     ],
 )
-def test_an_argument_out_of_its_range_is_refused_by_its_name(options, what):
+def test_invalid_argument_is_refused_by_name(options, what):
     with pytest.raises(ValueError, match=what):
         Group(**options)
 
 
-def test_an_argument_that_there_is_none_of_is_refused():
+def test_unknown_argument_is_refused():
     Group(allow="a*", trace=print)
     with pytest.raises(TypeError, match="'tiemout'"):
         Group(tiemout=3)
 
 
-def test_rules_and_modes_of_a_member_that_are_none_are_refused():
+def test_invalid_rules_and_modes_of_a_member_are_refused():
     with pytest.raises(ValueError, match="mode"):
         Member("x", mode="none")
     with pytest.raises(TypeError):
         Member("x", allow=[3])
 
 
-def test_members_are_equal_where_they_say_the_same_and_show_no_secrets():
+def test_members_with_equal_fields_are_equal_and_repr_shows_no_secrets():
     url = "https://me:pw@example.com/mcp?key=s3cret"
     assert Member(url, timeout=3) == Member(url, timeout=3) != Member(url)
-    shown = repr(Member(url)) + repr(Member("npx -y thing")) + repr(Member(Life()))
-    assert "example.com" in shown
-    assert "npx -y thing" in shown
-    assert "s3cret" not in shown
-    assert "pw" not in shown
+    text = (
+        repr(Member(url))
+        + repr(Member("npx -y thing"))
+        + repr(Member(ScriptedServer()))
+    )
+    assert "example.com" in text
+    assert "npx -y thing" in text
+    assert "s3cret" not in text
+    assert "pw" not in text
 
 
-async def test_a_group_is_made_of_a_configuration():
+async def test_group_is_made_from_a_configuration():
     configuration = {
         "mcpServers": {
             "a": {"command": "${PROGRAM}", "timeout": 3, "denied_tools": ["x"]},
@@ -121,7 +125,7 @@ async def test_a_group_is_made_of_a_configuration():
         )
 
 
-def test_what_the_package_offers_is_imported_with_its_first_use():
+def test_package_names_are_imported_lazily():
     from mcpwire import group
 
     assert dir(group) == sorted(group.__all__)
@@ -135,8 +139,8 @@ def test_what_the_package_offers_is_imported_with_its_first_use():
 
 
 @pytest.mark.system("V10")
-async def test_one_that_fails_is_left_out_and_reported():
-    servers = {"a": Life(), "broken": Unreachable(), "c": Life()}
+async def test_on_error_skip_leaves_a_failed_server_out_and_reports_it():
+    servers = {"a": ScriptedServer(), "broken": Unreachable(), "c": ScriptedServer()}
     async with grouped(servers, on_error="skip") as group:
         assert (list(group), len(group)) == (["a", "c"], 2)
         report = group.report
@@ -156,8 +160,8 @@ async def test_one_that_fails_is_left_out_and_reported():
 
 
 @pytest.mark.system("A18", "R06")
-async def test_a_failure_ends_the_connecting_of_all_and_what_stood_is_closed():
-    good, slow = Life(), Life("", "server/discover", "initialize")
+async def test_failure_cancels_connecting_and_closes_connected_servers():
+    good, slow = ScriptedServer(), ScriptedServer("", "server/discover", "initialize")
     group = Group({"good": good, "bad": Unreachable(), "slow": slow})
     with pytest.raises(mcpwire.ConnectError, match="nobody is there") as caught:
         async with group:
@@ -169,7 +173,7 @@ async def test_a_failure_ends_the_connecting_of_all_and_what_stood_is_closed():
     assert slow.channel.lost
 
 
-async def test_of_several_failures_at_once_the_first_by_order_is_raised():
+async def test_first_failure_in_order_is_raised():
     servers = {
         "a": Unreachable(mcpwire.ConnectError("first", target="a")),
         "b": Unreachable(mcpwire.ConnectError("second", target="b")),
@@ -178,7 +182,7 @@ async def test_of_several_failures_at_once_the_first_by_order_is_raised():
         await Group(servers).connect_all()
 
 
-async def test_a_function_decides_what_a_failure_means():
+async def test_async_on_error_function_skips_or_raises():
     seen = []
 
     async def decide(name, error):
@@ -187,15 +191,17 @@ async def test_a_function_decides_what_a_failure_means():
         if name == "fatal":
             raise LookupError(name)
 
-    async with grouped({"x": Unreachable(), "a": Life()}, on_error=decide) as group:
+    async with grouped(
+        {"x": Unreachable(), "a": ScriptedServer()}, on_error=decide
+    ) as group:
         assert list(group) == ["a"]
         with pytest.raises(LookupError):
-            await group.connect_all({"b": Life(), "fatal": Unreachable()})
+            await group.connect_all({"b": ScriptedServer(), "fatal": Unreachable()})
         assert list(group) == ["a"]
     assert seen == [("x", "nobody is there"), ("fatal", "nobody is there")]
 
 
-async def test_a_plain_function_decides_as_well():
+async def test_on_error_can_be_a_plain_function():
     seen = []
     skip = lambda name, error: seen.append(name)  # noqa: E731 - what users write
     async with grouped({"x": Unreachable()}, on_error=skip):
@@ -203,9 +209,11 @@ async def test_a_plain_function_decides_as_well():
 
 
 @pytest.mark.system("L-V12", "L-R7")
-async def test_so_many_are_connected_at_once_and_no_more():
-    servers = {f"s{number}": Life("", "server/discover") for number in range(5)}
-    # Without the probe's own timeout: one that is silent is connected after that.
+async def test_concurrency_limits_simultaneous_connects():
+    servers = {
+        f"s{number}": ScriptedServer("", "server/discover") for number in range(5)
+    }
+    # Without the probe's own timeout, after which a silent server is connected.
     group = Group(servers, concurrency=2, probe_timeout=None)
 
     def waiting():
@@ -214,7 +222,7 @@ async def test_so_many_are_connected_at_once_and_no_more():
     connecting = asyncio.ensure_future(group.connect_all())
     for left in (5, 3, 1):
         await until(lambda: waiting() == min(2, left))  # noqa: B023 - at once
-        assert sum(server.lives for server in servers.values()) == 5 - left + min(
+        assert sum(server.connections for server in servers.values()) == 5 - left + min(
             2, left
         )
         for server in servers.values():
@@ -224,20 +232,20 @@ async def test_so_many_are_connected_at_once_and_no_more():
     await group.aclose()
 
 
-async def test_those_that_are_connected_and_those_switched_off_are_left_alone():
-    a, off = Life(), Life()
+async def test_connect_all_skips_connected_and_disabled_servers():
+    a, off = ScriptedServer(), ScriptedServer()
     async with grouped({"a": a, "off": Member(off, enabled=False)}) as group:
         report = await group.connect_all()
         assert (report.ok, bool(report)) == ((), True)
-        assert lives(a, off) == [1, 0]
+        assert connection_counts(a, off) == [1, 0]
         assert group.status()["off"].state == "idle"
         await group.connect("off")
         assert list(group) == ["a", "off"]
 
 
-async def test_what_failed_is_tried_again():
-    server = Life()
-    server.broken = 2  # both times that the first handshake opens something
+async def test_connect_all_retries_failed_servers():
+    server = ScriptedServer()
+    server.broken = 2  # both connections that the first handshake opens
     async with grouped({"a": server}, on_error="skip") as group:
         while not await group.connect_all():
             assert list(group.problems) == ["a"]
@@ -245,7 +253,7 @@ async def test_what_failed_is_tried_again():
         assert (await group.call_tool("a", "x")).text == ""
 
 
-async def test_a_failure_that_somebody_has_to_log_in_for_says_so():
+async def test_auth_required_failure_sets_the_state_needs_auth():
     servers = {"a": Unreachable(AuthRequired("log in first"))}
     async with grouped(servers, on_error="skip") as group:
         status = group.status()["a"]
@@ -254,7 +262,7 @@ async def test_a_failure_that_somebody_has_to_log_in_for_says_so():
 
 
 @pytest.mark.system("A07")
-async def test_a_failure_is_logged_with_fields_and_without_secrets(caplog):
+async def test_connect_failure_is_logged_with_fields_and_without_secrets(caplog):
     url = "http://me:hunter2@127.0.0.1:1/mcp?token=s3cret"
     with caplog.at_level(logging.WARNING, "mcpwire"):
         with pytest.raises(ValueError, match="user name"):
@@ -273,8 +281,8 @@ async def test_a_failure_is_logged_with_fields_and_without_secrets(caplog):
 
 
 @pytest.mark.system("A16", "L-A13")
-async def test_a_name_in_use_is_replaced_only_where_that_is_said():
-    old, new = Life("old"), Life("new")
+async def test_connected_name_is_replaced_only_with_replace():
+    old, new = ScriptedServer("old"), ScriptedServer("new")
     async with grouped({"a": old}) as group:
         with pytest.raises(mcpwire.LocalProtocolError, match="connected already"):
             await group.connect("a", new)
@@ -282,18 +290,18 @@ async def test_a_name_in_use_is_replaced_only_where_that_is_said():
             await group.connect("a")
         with pytest.raises(mcpwire.LocalProtocolError, match="connected already"):
             await group.connect_all({"b": new, "a": new})
-        assert lives(old, new) == [1, 0]
+        assert connection_counts(old, new) == [1, 0]
         client = await group.connect("a", new, replace=True)
         assert client is group["a"]
         assert (await group.call_tool("a", "x")).text == "new"
         assert old.channel.lost
         assert (await group.connect("a", replace=True)) is not client
-        assert lives(old, new) == [1, 2]
+        assert connection_counts(old, new) == [1, 2]
 
 
 @pytest.mark.system("A16")
-async def test_a_name_can_be_connected_again_after_any_outcome():
-    server = Life()
+async def test_name_can_be_connected_again_after_any_outcome():
+    server = ScriptedServer()
     async with grouped() as group:
         with pytest.raises(mcpwire.ConnectError):
             await group.connect("a", Unreachable())
@@ -307,18 +315,18 @@ async def test_a_name_can_be_connected_again_after_any_outcome():
         assert group.status()["a"].state == "ready"
         server.die()
         assert await group.connect("a", server) is not client
-        assert server.lives == 4
+        assert server.connections == 4
 
 
-async def test_a_name_without_target_has_to_be_known():
-    async with grouped({"known": Life()}) as group:
+async def test_connecting_an_unknown_name_without_a_target_is_refused():
+    async with grouped({"known": ScriptedServer()}) as group:
         with pytest.raises(mcpwire.UnknownServer, match="known: 'known'") as caught:
             await group.connect("unknown")
         assert caught.value.server == "unknown"
 
 
-async def test_options_of_connecting_are_the_clients():
-    server = Life("", "tools/call")
+async def test_connect_options_are_passed_to_the_client():
+    server = ScriptedServer("", "tools/call")
     async with grouped() as group:
         await group.connect("a", server, timeout=0.01)
         with pytest.raises(mcpwire.RequestTimeout):
@@ -327,27 +335,27 @@ async def test_options_of_connecting_are_the_clients():
             await group.connect("b", server, timeout=0)
 
 
-async def test_who_connects_the_same_name_at_once_shares_the_outcome():
-    server = Life("", "server/discover")
+async def test_concurrent_connects_of_one_name_share_the_outcome():
+    server = ScriptedServer("", "server/discover")
     group = Group({"a": server})
-    asked = [asyncio.ensure_future(group.connect("a")) for _ in range(3)]
-    asked.append(asyncio.ensure_future(group.connect_all()))
+    connects = [asyncio.ensure_future(group.connect("a")) for _ in range(3)]
+    connects.append(asyncio.ensure_future(group.connect_all()))
     await until(lambda: server.waiting)
     with pytest.raises(mcpwire.LocalProtocolError, match="connected already"):
-        await group.connect("a", Life())
+        await group.connect("a", ScriptedServer())
     server.release()
-    *clients, report = await asyncio.gather(*asked)
+    *clients, report = await asyncio.gather(*connects)
     assert set(clients) == {group["a"]}
     assert report.ok == ("a",)
-    assert server.lives == 1
+    assert server.connections == 1
     await group.aclose()
 
 
 # Cancelling...
 
 
-async def test_cancelling_the_last_who_waits_undoes_what_had_begun():
-    server = Life("", "server/discover")
+async def test_cancelling_the_last_waiter_closes_the_connection():
+    server = ScriptedServer("", "server/discover")
     group = Group()
     first, second = (
         asyncio.ensure_future(group.connect("a", *target)) for target in ((server,), ())
@@ -363,9 +371,9 @@ async def test_cancelling_the_last_who_waits_undoes_what_had_begun():
     await group.aclose()
 
 
-async def test_after_one_is_cancelled_the_others_alone_get_the_error():
-    """A loop that hears of the error as well would end this test with it."""
-    server = Life("", "server/discover")
+async def test_error_after_a_cancelled_waiter_reaches_only_the_others():
+    """An error reported to the loop as well would fail this test."""
+    server = ScriptedServer("", "server/discover")
     group = Group({"a": server})
     first, second = (asyncio.ensure_future(group.connect("a")) for _ in range(2))
     await until(lambda: server.waiting)
@@ -379,10 +387,10 @@ async def test_after_one_is_cancelled_the_others_alone_get_the_error():
 
 
 @pytest.mark.parametrize("how", ["connect", "connect_all", "enter"])
-async def test_whenever_the_only_one_who_waits_is_cancelled_nothing_stays(how):
-    """The last turns are those in which it is connected, and nobody knows it yet."""
+async def test_cancelling_the_only_waiter_at_any_turn_leaves_no_connection(how):
+    """In the last turns the connection exists, but the caller does not have it yet."""
     for turns in range(40):
-        server = Life()
+        server = ScriptedServer()
         group = Group({"a": server})
         work = {
             "connect": lambda: group.connect("b", server),  # noqa: B023 - at once
@@ -406,9 +414,13 @@ async def test_whenever_the_only_one_who_waits_is_cancelled_nothing_stays(how):
     await group.aclose()
 
 
-async def test_cancelling_the_connecting_of_all_closes_what_it_alone_had():
-    mine, shared, slow = Life(), Life(), Life("", "server/discover")
-    group = Group({"mine": mine, "slow": slow})
+async def test_cancelled_connect_all_closes_only_its_own_connections():
+    own, shared, slow = (
+        ScriptedServer(),
+        ScriptedServer(),
+        ScriptedServer("", "server/discover"),
+    )
+    group = Group({"mine": own, "slow": slow})
     await group.connect("shared", shared)
     connecting = asyncio.ensure_future(group.connect_all())
     await until(lambda: "mine" in group and slow.waiting)
@@ -416,39 +428,42 @@ async def test_cancelling_the_connecting_of_all_closes_what_it_alone_had():
     await asyncio.wait([connecting])
     assert connecting.cancelled()
     assert list(group) == ["shared"]
-    assert mine.channel.lost
+    assert own.channel.lost
     assert slow.channel.lost
     assert not shared.channel.lost
     assert (await group.call_tool("shared", "x")).text == ""
     await group.aclose()
 
 
-async def test_what_somebody_else_connected_meanwhile_stays():
-    wanted, slow = Life("", "server/discover"), Life("", "server/discover")
-    group = Group({"wanted": wanted, "slow": slow})
+async def test_cancelled_connect_all_keeps_servers_that_others_connected():
+    requested, slow = (
+        ScriptedServer("", "server/discover"),
+        ScriptedServer("", "server/discover"),
+    )
+    group = Group({"wanted": requested, "slow": slow})
     connecting = asyncio.ensure_future(group.connect_all())
-    await until(lambda: wanted.waiting and slow.waiting)
-    asked = asyncio.ensure_future(group.connect("wanted"))
+    await until(lambda: requested.waiting and slow.waiting)
+    connect = asyncio.ensure_future(group.connect("wanted"))
     await asyncio.sleep(0)  # a turn of the loop
-    wanted.release()
-    await asked
+    requested.release()
+    await connect
     connecting.cancel()
     await asyncio.wait([connecting])
     assert list(group) == ["wanted"]
     await group.aclose()
 
 
-# While others are at it...
+# Concurrent operations...
 
 
 @pytest.mark.system("L-A3", "A05")
-async def test_nothing_waits_for_a_server_that_is_being_connected():
-    slow = Life("", "server/discover", "initialize")
-    async with grouped({"a": Life("A")}) as group:
+async def test_other_operations_do_not_wait_for_a_connecting_server():
+    slow = ScriptedServer("", "server/discover", "initialize")
+    async with grouped({"a": ScriptedServer("A")}) as group:
         connecting = asyncio.ensure_future(group.connect("slow", slow))
         await until(lambda: slow.waiting)
         assert (await group.call_tool("a", "x")).text == "A"
-        await group.connect("b", Life("B"))
+        await group.connect("b", ScriptedServer("B"))
         assert (await group.call_tool("b", "x")).text == "B"
         await group.disconnect("b")
         assert not connecting.done()
@@ -457,19 +472,19 @@ async def test_nothing_waits_for_a_server_that_is_being_connected():
 
 
 @pytest.mark.system("L-A3")
-async def test_connecting_waits_for_no_call():
-    busy = Life("", "tools/call")
+async def test_connecting_does_not_wait_for_running_calls():
+    busy = ScriptedServer("", "tools/call")
     async with grouped({"busy": busy}) as group:
         call = asyncio.ensure_future(group.call_tool("busy", "x"))
         await until(lambda: busy.waiting)
-        await group.connect("a", Life())
+        await group.connect("a", ScriptedServer())
         await group.disconnect("a")
         busy.release()
         await call
 
 
-async def test_a_call_waits_for_its_server_that_is_being_connected():
-    slow = Life("S", "server/discover")
+async def test_call_waits_while_its_server_is_connecting():
+    slow = ScriptedServer("S", "server/discover")
     group = Group({"slow": slow})
     connecting = asyncio.ensure_future(group.connect_all())
     await until(lambda: slow.waiting)
@@ -482,8 +497,8 @@ async def test_a_call_waits_for_its_server_that_is_being_connected():
 
 
 @pytest.mark.system("A04")
-async def test_a_call_that_waits_for_connecting_has_its_own_time():
-    slow = Life("S", "server/discover", "initialize")
+async def test_call_timeout_includes_connecting():
+    slow = ScriptedServer("S", "server/discover", "initialize")
     group = Group({"slow": slow}, start="lazy")
     with pytest.raises(mcpwire.RequestTimeout, match="being connected") as caught:
         await group.call_tool("slow", "x", timeout=0.02)
@@ -491,8 +506,8 @@ async def test_a_call_that_waits_for_connecting_has_its_own_time():
     await group.aclose()
 
 
-async def test_a_group_stays_on_its_loop():
-    async with grouped({"a": Life()}) as group:
+async def test_use_of_a_group_on_another_loop_is_refused():
+    async with grouped({"a": ScriptedServer()}) as group:
 
         async def elsewhere():
             with pytest.raises(mcpwire.LocalProtocolError, match="another event loop"):
@@ -501,15 +516,15 @@ async def test_a_group_stays_on_its_loop():
         await asyncio.to_thread(asyncio.run, elsewhere())
 
 
-def test_without_a_loop_the_blocking_group_is_named():
+def test_error_without_a_running_loop_names_the_sync_group():
     group = Group()
-    coroutine = group.connect("a", Life())
+    coroutine = group.connect("a", ScriptedServer())
     with pytest.raises(mcpwire.LocalProtocolError, match=r"mcpwire\.sync\.Group"):
         coroutine.send(None)
 
 
-def test_a_group_that_was_closed_works_on_another_loop():
-    server = Life()
+def test_closed_group_can_be_used_on_another_loop():
+    server = ScriptedServer()
     group = Group({"a": server})
 
     async def once():
@@ -517,11 +532,11 @@ def test_a_group_that_was_closed_works_on_another_loop():
             return (await group.call_tool("a", "x")).text
 
     assert [asyncio.run(once()) for _ in range(2)] == ["", ""]
-    assert server.lives == 2
+    assert server.connections == 2
 
 
-def test_a_loop_that_ended_under_a_group_does_not_keep_it():
-    server = Life()
+def test_group_can_be_used_after_its_loop_was_closed():
+    server = ScriptedServer()
     group = Group({"a": server})
     asyncio.run(group.connect_all())
 
@@ -533,7 +548,7 @@ def test_a_loop_that_ended_under_a_group_does_not_keep_it():
     asyncio.run(again())
 
 
-async def test_a_client_of_ones_own_is_made_for_each():
+async def test_make_client_creates_the_client_of_each_server():
     made = {}
 
     class Own(mcpwire.Client):
@@ -543,7 +558,7 @@ async def test_a_client_of_ones_own_is_made_for_each():
         made[name] = options
         return Own(target, **options)
 
-    servers = {"a": Life(), "b": Member(Life(), roots=[])}
+    servers = {"a": ScriptedServer(), "b": Member(ScriptedServer(), roots=[])}
     async with grouped(servers, make_client=make, sampling=str) as group:
         assert type(group["a"]) is Own
     assert made["a"]["sampling"] is str
@@ -551,10 +566,10 @@ async def test_a_client_of_ones_own_is_made_for_each():
 
 
 @on_a_virtual_clock
-async def test_a_server_that_says_nothing_is_given_up_in_time():
-    silent = Life("", "server/discover", "initialize")
+async def test_silent_server_fails_after_the_connect_timeout():
+    silent = ScriptedServer("", "server/discover", "initialize")
     async with grouped(
-        {"silent": silent, "a": Life()}, connect_timeout=0.05, on_error="skip"
+        {"silent": silent, "a": ScriptedServer()}, connect_timeout=0.05, on_error="skip"
     ) as group:
         assert list(group) == ["a"]
         assert isinstance(group.problems["silent"], mcpwire.RequestTimeout)

@@ -1,4 +1,4 @@
-"""What waits for one consumer of a group: each server's in order, all of it bounded."""
+"""Pending events for one consumer of a group: bounded, in order for each server."""
 
 import weakref
 from collections import Counter
@@ -29,7 +29,7 @@ def taken(events):
 
 
 @pytest.mark.system("A44")
-def test_what_one_server_says_comes_in_order_and_servers_take_turns():
+def test_events_of_a_server_are_in_order_and_servers_alternate():
     events = buffer()
     for number in range(3):
         assert events.put("a", LOG, {"n": number})
@@ -43,7 +43,7 @@ def test_what_one_server_says_comes_in_order_and_servers_take_turns():
 
 
 @pytest.mark.system("A44", "L-A10")
-def test_beyond_the_limit_a_servers_oldest_is_dropped_and_counted_as_its_own():
+def test_oldest_event_over_the_limit_is_dropped_and_counted_per_server():
     events = buffer(limit=2)
     for number in range(5):
         events.put("a", LOG, {"n": number})
@@ -56,19 +56,22 @@ def test_beyond_the_limit_a_servers_oldest_is_dropped_and_counted_as_its_own():
 
 
 @pytest.mark.system("A43", "L-A10")
-def test_that_a_list_changed_is_one_per_server_and_never_lost():
+def test_list_changed_is_kept_once_per_server_and_not_dropped():
     events = buffer(limit=2)
     assert events.put("a", TOOLS, None)
     assert not events.put("a", TOOLS, None)
     assert events.put("b", TOOLS, None)
     for number in range(9):
         events.put("a", LOG, {"n": number})
-    told = taken(events)
-    assert [server for server, method, _ in told if method == TOOLS] == ["a", "b"]
+    events_taken = taken(events)
+    assert [server for server, method, _ in events_taken if method == TOOLS] == [
+        "a",
+        "b",
+    ]
 
 
 @pytest.mark.system("A42")
-def test_an_update_is_kept_where_that_server_was_subscribed_to():
+def test_resource_update_is_kept_if_subscribed():
     events = buffer(limit=1, kept={("a", "x:1")})
     for server in ("a", "b"):
         events.put(server, UPDATED, {"uri": "x:1"})
@@ -80,7 +83,7 @@ def test_an_update_is_kept_where_that_server_was_subscribed_to():
     ]
 
 
-def test_what_is_too_large_is_dropped_with_all_before_it():
+def test_too_large_event_is_dropped_with_all_before_it():
     events = buffer(room=100)
     assert not events.put("a", LOG, {"n": 0}, 200)
     assert events.put("a", LOG, {"n": 1}, 60)
@@ -91,7 +94,7 @@ def test_what_is_too_large_is_dropped_with_all_before_it():
     assert taken(events) == [("a", LOG, {"n": 3})]
 
 
-def test_what_is_forgotten_stays_counted():
+def test_drop_counter_survives_taken_and_cleared_events():
     events = buffer(limit=1)
     for server in ("a", "b"):
         events.put(server, LOG, {})
@@ -110,7 +113,7 @@ class Name(str):
     __slots__ = ("__weakref__",)
 
 
-def test_servers_that_come_and_go_leave_nothing_behind():
+def test_taken_events_leave_no_reference_to_server_names():
     events, references = buffer(), []
     for number in range(100):
         name = Name(f"s{number}")
@@ -129,24 +132,24 @@ def test_servers_that_come_and_go_leave_nothing_behind():
         )
     )
 )
-def test_whatever_comes_is_taken_or_counted_and_each_servers_stays_in_order(steps):
-    events, put, told = buffer(limit=2), Counter(), []
+def test_any_event_is_taken_in_order_or_counted_as_dropped(steps):
+    events, put, received = buffer(limit=2), Counter(), []
     for number, step in enumerate(steps):
         if step is None:
             if events:
-                told.append(events.pop())
+                received.append(events.pop())
             continue
         server, method = step
         put[server, method] += 1
         events.put(server, method, {"uri": str(number), "n": number})
     while events:
-        told.append(events.pop())
-    logs = [each for each in told if each[1] != TOOLS]
+        received.append(events.pop())
+    logs = [each for each in received if each[1] != TOOLS]
     for server in "abc":
         numbers = [params["n"] for name, _, params, _ in logs if name == server]
         assert numbers == sorted(numbers)
-        assert any(m == TOOLS for name, m, *_ in told if name == server) == bool(
+        assert any(m == TOOLS for name, m, *_ in received if name == server) == bool(
             put[server, TOOLS]
         )
-    asked = sum(count for (_, method), count in put.items() if method != TOOLS)
-    assert len(logs) + events.dropped == asked
+    expected = sum(count for (_, method), count in put.items() if method != TOOLS)
+    assert len(logs) + events.dropped == expected

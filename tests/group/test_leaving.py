@@ -1,10 +1,10 @@
-"""How servers leave a group: at once, all of them, and in a bounded time."""
+"""How servers are disconnected from a group: immediately, all, in bounded time."""
 
 import asyncio
 import os
 
 import pytest
-from many import Life, Unreachable, grouped
+from many import ScriptedServer, Unreachable, grouped
 from scripted import scripted
 from turns import until
 
@@ -13,7 +13,7 @@ from mcpwire.group import Group, managed_server
 
 
 class Stubborn(mcpwire.Client):
-    """Takes its time to close, or fails to."""
+    """A client that closes late or raises on closing."""
 
     def __init__(self, target, **options):
         super().__init__(target, **options)
@@ -34,8 +34,8 @@ def stubborn(name, target, **options):
 
 
 @pytest.mark.system("A33")
-async def test_a_server_leaves_at_once_and_what_is_unknown_is_fine():
-    server = Life()
+async def test_disconnect_removes_a_server_at_once_and_ignores_unknown_names():
+    server = ScriptedServer()
     async with grouped({"a": server}, make_client=stubborn) as group:
         await group.disconnect("nowhere")
         client = group["a"]
@@ -46,7 +46,9 @@ async def test_a_server_leaves_at_once_and_what_is_unknown_is_fine():
         with pytest.raises(mcpwire.UnknownServer):
             await group.call_tool("a", "x")
         assert not leaving.done()
-        await group.connect("a", Life("new"))  # it waits for nothing of the old one
+        await group.connect(
+            "a", ScriptedServer("new")
+        )  # it does not wait for the old client
         group["a"].may_close.set()
         client.may_close.set()
         await leaving
@@ -55,11 +57,11 @@ async def test_a_server_leaves_at_once_and_what_is_unknown_is_fine():
 
 
 @pytest.mark.system("A33")
-async def test_closing_that_never_ends_is_given_up_in_time(monkeypatch):
+async def test_disconnect_times_out_if_closing_hangs(monkeypatch):
     monkeypatch.setattr(managed_server, "CLOSE_TIMEOUT_S", 0.01)
     monkeypatch.setattr("mcpwire.group.group.CLOSE_TIMEOUT_S", 0.01)
     limits = mcpwire.Limits(close_grace=0.01, terminate_grace=0.01)
-    group = Group({"a": Life()}, make_client=stubborn, limits=limits)
+    group = Group({"a": ScriptedServer()}, make_client=stubborn, limits=limits)
     await group.connect_all()
     client = group["a"]
     with pytest.raises(mcpwire.RequestTimeout, match="close"):
@@ -70,8 +72,11 @@ async def test_closing_that_never_ends_is_given_up_in_time(monkeypatch):
 
 
 @pytest.mark.system("A33")
-async def test_who_waits_for_a_server_that_leaves_is_told(caplog):
-    server, slow = Life("", "tools/call"), Life("", "server/discover")
+async def test_disconnect_ends_calls_and_connects_with_connection_closed(caplog):
+    server, slow = (
+        ScriptedServer("", "tools/call"),
+        ScriptedServer("", "server/discover"),
+    )
     async with grouped({"a": server}) as group:
         call = asyncio.ensure_future(group.call_tool("a", "x"))
         connecting = asyncio.ensure_future(group.connect("slow", slow))
@@ -85,10 +90,12 @@ async def test_who_waits_for_a_server_that_leaves_is_told(caplog):
         assert group.status()["slow"].state == "idle"
 
 
-async def test_disconnecting_wins_over_the_connecting_of_all():
-    slow = Life("", "server/discover")
-    async with grouped({"a": Life()}) as group:
-        connecting = asyncio.ensure_future(group.connect_all({"b": Life(), "s": slow}))
+async def test_disconnect_takes_precedence_over_connect_all():
+    slow = ScriptedServer("", "server/discover")
+    async with grouped({"a": ScriptedServer()}) as group:
+        connecting = asyncio.ensure_future(
+            group.connect_all({"b": ScriptedServer(), "s": slow})
+        )
         await until(lambda: slow.waiting)
         await group.disconnect("s")
         report = await connecting
@@ -97,8 +104,8 @@ async def test_disconnecting_wins_over_the_connecting_of_all():
         assert list(group) == ["a", "b"]
 
 
-async def test_cancelling_who_disconnects_leaves_the_closing_under_way():
-    server = Life()
+async def test_cancelled_disconnect_continues_closing():
+    server = ScriptedServer()
     async with grouped({"a": server}, make_client=stubborn) as group:
         client = group["a"]
         leaving = asyncio.ensure_future(group.disconnect("a"))
@@ -110,10 +117,10 @@ async def test_cancelling_who_disconnects_leaves_the_closing_under_way():
 
 
 @pytest.mark.system("A34")
-async def test_all_are_closed_the_first_error_is_raised_the_others_are_logged(
+async def test_disconnect_all_raises_the_first_error_and_logs_all(
     caplog,
 ):
-    servers = {name: Life() for name in "abc"}
+    servers = {name: ScriptedServer() for name in "abc"}
     group = Group(servers, make_client=stubborn)
     await group.disconnect_all()
     await group.connect_all()
@@ -133,8 +140,8 @@ async def test_all_are_closed_the_first_error_is_raised_the_others_are_logged(
 
 
 @pytest.mark.system("V18")
-async def test_leaving_a_group_closes_all_and_later_calls_name_what_is_not_there():
-    servers = {"a": Life(), "b": Life()}
+async def test_leaving_a_group_closes_all_servers_and_later_calls_fail():
+    servers = {"a": ScriptedServer(), "b": ScriptedServer()}
     async with grouped(servers) as group:
         pass
     assert all(server.channel.lost for server in servers.values())
@@ -144,9 +151,9 @@ async def test_leaving_a_group_closes_all_and_later_calls_name_what_is_not_there
     await group.aclose()
 
 
-async def test_what_ended_the_body_is_raised_and_what_closing_said_is_logged(caplog):
+async def test_body_error_is_raised_and_closing_error_logged(caplog):
     async def leave(error=None):
-        async with grouped({"a": Life()}, make_client=stubborn) as group:
+        async with grouped({"a": ScriptedServer()}, make_client=stubborn) as group:
             group["a"].error = OSError("closing")
             group["a"].may_close.set()
             if error is not None:
@@ -159,8 +166,8 @@ async def test_what_ended_the_body_is_raised_and_what_closing_said_is_logged(cap
     assert "closing" in caplog.text
 
 
-async def test_leaving_while_servers_are_being_connected_leaves_nothing():
-    slow = Life("", "server/discover")
+async def test_closing_a_group_cancels_connecting_servers():
+    slow = ScriptedServer("", "server/discover")
     group = Group({"slow": slow})
     connecting = asyncio.ensure_future(group.connect_all())
     await until(lambda: slow.waiting)
@@ -169,11 +176,13 @@ async def test_leaving_while_servers_are_being_connected_leaves_nothing():
     assert slow.channel.lost
 
 
-async def test_what_goes_wrong_with_the_old_one_does_not_touch_the_new_one(caplog):
-    async with grouped({"a": Life()}, make_client=stubborn) as group:
+async def test_error_closing_a_replaced_client_is_only_logged(caplog):
+    async with grouped({"a": ScriptedServer()}, make_client=stubborn) as group:
         old = group["a"]
         old.error = TimeoutError("not ours")
-        replacing = asyncio.ensure_future(group.connect("a", Life("new"), replace=True))
+        replacing = asyncio.ensure_future(
+            group.connect("a", ScriptedServer("new"), replace=True)
+        )
         await old.closing.wait()
         assert not replacing.done()
         old.may_close.set()
@@ -182,7 +191,7 @@ async def test_what_goes_wrong_with_the_old_one_does_not_touch_the_new_one(caplo
     assert "not ours" in caplog.text
 
 
-async def test_a_handler_may_let_its_own_server_go():
+async def test_handler_can_disconnect_its_own_server():
     from asking import SAMPLE, Asking
 
     left = asyncio.Event()
@@ -199,8 +208,8 @@ async def test_a_handler_may_let_its_own_server_go():
         assert len(group) == 0
 
 
-async def test_a_server_that_its_user_closed_is_not_there():
-    server = Life()
+async def test_server_closed_by_the_user_is_idle_and_can_be_reconnected():
+    server = ScriptedServer()
     async with grouped({"a": server}) as group:
         await group["a"].aclose()
         assert "a" not in group
@@ -209,19 +218,19 @@ async def test_a_server_that_its_user_closed_is_not_there():
         assert (await group.call_tool("a", "x")).text == ""
 
 
-async def test_a_failed_server_leaves_as_well():
+async def test_failed_server_can_be_disconnected():
     async with grouped({"a": Unreachable()}, on_error="skip") as group:
         await group.disconnect("a")
         assert group.problems == {}
 
 
 @pytest.mark.system("A18", "A33")
-async def test_children_in_a_group_are_left_in_time_also_one_that_hears_nothing():
+async def test_unresponsive_child_is_terminated_when_the_group_closes():
     deaf = scripted(
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nhandshake()\n"
         "while True: time.sleep(60)\n"
     )
-    servers = {"deaf": deaf, "memory": Life("x")}
+    servers = {"deaf": deaf, "memory": ScriptedServer("x")}
     limits = mcpwire.Limits(close_grace=0.02, terminate_grace=0.02)
     async with grouped(servers, limits=limits) as group:
         hanging = asyncio.ensure_future(group.call_tool("deaf", "x"))

@@ -1,32 +1,32 @@
-"""Whose place a server takes, and when: in turn, for another target, by eager tasks."""
+"""Connection slots and names in a group: limits, replaced targets, eager tasks."""
 
 import asyncio
 
 import pytest
 from eager import eager
-from many import Life, grouped
+from many import ScriptedServer, grouped
 from turns import until
 
 import mcpwire
 
 
-def lives(*servers):
-    return [server.lives for server in servers]
+def connection_counts(*servers):
+    return [server.connections for server in servers]
 
 
 @pytest.mark.system("L-V12", "L-R7")
-async def test_no_more_are_connected_at_once_where_their_tools_are_wanted():
-    servers = {name: Life("", "server/discover") for name in "abcd"}
+async def test_concurrency_limits_connects_while_listing_tools():
+    servers = {name: ScriptedServer("", "server/discover") for name in "abcd"}
     a, b, c, d = servers.values()
     async with grouped(servers, concurrency=2, start="lazy") as group:
         listing = asyncio.ensure_future(group.tools())
         await until(lambda: a.waiting and b.waiting)
-        # What is asked of one server waits for no other.
+        # A call to one server does not wait for the others.
         calling = asyncio.ensure_future(group.call_tool("d", "x"))
         await until(lambda: d.waiting)
         d.release()
         await calling
-        assert lives(a, b, c, d) == [1, 1, 0, 1]
+        assert connection_counts(a, b, c, d) == [1, 1, 0, 1]
         a.release()
         await until(lambda: c.waiting)
         b.release()
@@ -35,8 +35,8 @@ async def test_no_more_are_connected_at_once_where_their_tools_are_wanted():
 
 
 @pytest.mark.parametrize("state", ["idle", "lost", "failed"])
-async def test_another_target_takes_the_place_of_one_that_is_not_connected(state):
-    first, second = Life("first"), Life("second")
+async def test_new_target_replaces_one_that_is_not_connected(state):
+    first, second = ScriptedServer("first"), ScriptedServer("second")
     options = {"idle": {"start": "lazy"}, "lost": {}, "failed": {"on_error": "skip"}}
     first.broken = 2 if state == "failed" else 0
     async with grouped({"a": first}, **options[state]) as group:
@@ -48,11 +48,11 @@ async def test_another_target_takes_the_place_of_one_that_is_not_connected(state
         assert report.ok == ("a",)
         assert (await group.call_tool("a", "x")).text == "second"
         assert len(group) == 1
-    assert first.lives == (1 if state == "lost" else 0)
-    assert second.lives == 1
+    assert first.connections == (1 if state == "lost" else 0)
+    assert second.connections == 1
 
 
-async def test_eager_tasks_that_end_at_once_leave_a_name_free():
+async def test_eager_connect_task_leaves_no_pending_connect():
     class Client(mcpwire.Client):
         async def connect(self):
             if not self.is_connected:
@@ -60,11 +60,15 @@ async def test_eager_tasks_that_end_at_once_leave_a_name_free():
 
     make = lambda _, target, **options: Client(target, **options)  # noqa: E731 - short
     loop = asyncio.get_running_loop()
-    async with grouped({"a": Life()}, start="lazy", make_client=make) as group:
+    async with grouped(
+        {"a": ScriptedServer()}, start="lazy", make_client=make
+    ) as group:
         loop.set_task_factory(getattr(asyncio, "eager_task_factory", eager))
         try:
             await group.client_of("a").connect()
-            group._entries["a"].has_connected = False  # as though nobody had seen it
+            group._entries[
+                "a"
+            ].has_connected = False  # as if the connection had gone unnoticed
             await group.client("a")
             assert not group._entries["a"].is_connecting
             await group.disconnect("a")

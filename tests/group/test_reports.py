@@ -1,4 +1,4 @@
-"""What a group says of its servers, as values and as text."""
+"""Reports and statuses of servers, as values and as text."""
 
 import pytest
 
@@ -8,19 +8,19 @@ from mcpwire.group.reports import Report, ServerStatus, format_error
 GONE = ConnectError("x: no such file")
 
 
-def test_a_report_is_true_where_all_are_connected():
+def test_report_is_true_if_all_servers_are_connected():
     assert Report(ok=("a",))
     assert Report()
     assert not Report(ok=("a",), failed={"b": GONE})
 
 
-def test_a_report_raises_the_first_error():
+def test_report_raises_the_first_error():
     Report(ok=("a",)).raise_for_errors()
     with pytest.raises(ConnectError, match="no such file"):
         Report(failed={"b": GONE, "c": ValueError("other")}).raise_for_errors()
 
 
-def test_a_report_has_a_line_for_each_server():
+def test_report_text_has_a_line_for_each_server():
     report = Report(ok=("a", "c"), failed={"b": GONE}, seconds={"a": 0.25, "b": 1.0})
     assert str(report).splitlines() == [
         "a: connected in 0.250 s",
@@ -30,7 +30,7 @@ def test_a_report_has_a_line_for_each_server():
     assert str(Report()) == "no servers"
 
 
-def test_what_a_server_puts_into_an_error_stays_on_its_line():
+def test_error_text_of_a_server_stays_on_one_line():
     error = RPCError("no\nCRITICAL all is lost\x1b[2J\u202e", code=-32000)
     assert format_error(error) == (
         "RPCError: no\\nCRITICAL all is lost\\x1b[2J\\u202e (JSON-RPC error -32000)"
@@ -39,7 +39,7 @@ def test_what_a_server_puts_into_an_error_stays_on_its_line():
     assert format_error(ConnectError("x" * 10_000)) == f"ConnectError: {'x' * 2_000}..."
 
 
-def test_a_status_is_one_line():
+def test_status_text_is_one_line():
     status = ServerStatus(server="a", state="ready", since=1.0, calls=3)
     assert str(status) == "a: ready, 3 call(s)"
     status = ServerStatus(

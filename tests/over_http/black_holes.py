@@ -1,4 +1,4 @@
-"""A place where connections are neither made nor refused."""
+"""A port at which connections are neither accepted nor refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def black_hole() -> Iterator[int]:
-    """Give a port with a full queue of connections, so that more get no answer."""
+    """Yield a port with a full accept queue, so that further connects hang."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=0)
     fillers = [socket.socket() for _ in range(8)]
     for sock in fillers:

@@ -1,4 +1,4 @@
-"""Certificates of servers, good and bad, and the contexts that go with them."""
+"""Valid and invalid server certificates, and the TLS contexts for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every message that is POSTed to a server of ours fits its revision's schema.
+"""Checks that every message POSTed to a test server matches its revision's schema.
 
 `watch` looks at the requests of every `RawServer`. Unlike a stream's, an HTTP message
 says itself which revision it is of; what it answers, and whether its id is fresh, is
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Check(wirecheck.WireCheck):
-    """The check of one message by itself."""
+    """The check of a single message."""
 
     def look_at(self, request: raw_server.RawRequest) -> Iterator[str]:
-        """Say what is wrong with the message of a POST."""
+        """Yield what is wrong with the message of a POST."""
         named = request.headers.get("mcp-protocol-version")
         revision = named if named in wirecheck.REVISIONS else None
         message = request.json
@@ -39,7 +39,7 @@ class Check(wirecheck.WireCheck):
 
 
 def is_message(request: raw_server.RawRequest) -> bool:
-    """Tell whether a request brings a JSON-RPC message."""
+    """Tell whether a request contains a JSON-RPC message."""
     if request.verb != "POST":
         return False
     try:
@@ -51,7 +51,7 @@ def is_message(request: raw_server.RawRequest) -> bool:
 
 @contextlib.contextmanager
 def watch() -> Iterator[list[str]]:
-    """Collect what is wrong with the messages POSTed meanwhile."""
+    """Collect the schema errors of the messages POSTed meanwhile."""
     schemas = wirecheck.load(spec_files.demand(os.environ))
     found: list[str] = []
 
@@ -70,7 +70,7 @@ def watch() -> Iterator[list[str]]:
 
 @pytest.fixture(autouse=True)
 def posted_messages_are_checked(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail the test in which our client posts what its revision's schema refuses."""
+    """Fail a test if our client posts a message that its revision's schema rejects."""
     is_unchecked = request.node.get_closest_marker("unchecked_wire") is not None
     if is_unchecked or spec_files.find(os.environ) is None:
         yield

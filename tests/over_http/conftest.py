@@ -1,4 +1,4 @@
-"""The servers in this folder are modules that tests anywhere may import."""
+"""The servers in this folder are modules that tests in any folder can import."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Both engines behind one face, so that one test asks both.
+"""Both engines behind one interface, so that one test covers both.
 
 async with open_engine("httpx", server.url) as engine:
-    answer = await engine.ask(1)
+    response = await engine.ask(1)
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 BOUND_S: Final = 30.0
 
 
-class Answer:
-    """What an engine feeds, kept; over at its end, or as `until` says of the body."""
+class RecordedResponse:
+    """A response that an engine feeds; over at its end, or when `until(body)` holds."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Answer:
         return json.loads(self.body)
 
     def head(self, status: int, fields: dict[bytes, bytes]) -> None:
-        assert not self.status, "it has one head"
+        assert not self.status, "more than one head"
         self.status, self.fields = status, fields
 
     def data(self, chunk: bytes) -> None:
@@ -72,7 +72,7 @@ class Answer:
 
     def end(self) -> None:
         assert self.status
-        assert not self.has_ended, "it ends once"
+        assert not self.has_ended, "more than one end"
         self.has_ended = self.is_over = True
 
     def timeout_error(self, now: float) -> MCPError:
@@ -80,18 +80,18 @@ class Answer:
 
 
 def post(obj: object = None, *, body: bytes | None = None) -> Request:
-    """A request with a body."""
+    """Return a request with a body."""
     start = b"POST /mcp HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n"
     return Request(start, json.dumps(obj).encode() if body is None else body)
 
 
 def get() -> Request:
-    """A request without a body."""
+    """Return a request without a body."""
     return Request(b"GET /other?x=1 HTTP/1.1\r\nhost: test\r\n")
 
 
-class Face:
-    """An engine, as tests ask it."""
+class EngineUnderTest:
+    """An engine with the helpers that tests use."""
 
     def __init__(self, engine: Any) -> None:
         self.engine = engine
@@ -99,22 +99,22 @@ class Face:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.engine, name)
 
-    async def exchange(self, request: Request, answer: Answer) -> None:
-        await self.engine.exchange(request, answer, None)
+    async def exchange(self, request: Request, response: RecordedResponse) -> None:
+        await self.engine.exchange(request, response, None)
 
     async def ask(
         self,
         obj: object = None,
         *,
         body: bytes | None = None,
-        answer: Answer | None = None,
-    ) -> Answer:
-        """Post that; return what came back, in bounded time."""
-        answer = answer or Answer()
+        response: RecordedResponse | None = None,
+    ) -> RecordedResponse:
+        """Post an object or a body; return the response, in bounded time."""
+        response = response or RecordedResponse()
         async with asyncio.timeout(BOUND_S):
-            await self.exchange(post(obj, body=body), answer)
-        assert answer.is_over
-        return answer
+            await self.exchange(post(obj, body=body), response)
+        assert response.is_over
+        return response
 
     async def aclose(self) -> None:
         async with asyncio.timeout(BOUND_S):
@@ -129,9 +129,9 @@ every_engine = pytest.mark.parametrize("kind", ENGINES)
 @contextlib.asynccontextmanager
 async def open_engine(
     kind: str, url: str, *, limits: Limits = DEFAULT_LIMITS, **options: Any
-) -> AsyncIterator[Face]:
-    """Give an engine of that kind, closed in the end."""
-    engine = Face(ENGINES[kind](Http(url, **options), limits))
+) -> AsyncIterator[EngineUnderTest]:
+    """Yield an engine of that kind; close it at the end."""
+    engine = EngineUnderTest(ENGINES[kind](Http(url, **options), limits))
     try:
         yield engine
     finally:
@@ -141,25 +141,25 @@ async def open_engine(
 @contextlib.asynccontextmanager
 async def engine_at(
     kind: str, script: Callable[[Any], None], **options: Any
-) -> AsyncIterator[tuple[RawServer, Face]]:
-    """Give a server that runs the script, and an engine to it."""
+) -> AsyncIterator[tuple[RawServer, EngineUnderTest]]:
+    """Yield a server that runs the script, and an engine connected to it."""
     with raw_server(script) as server:
         async with open_engine(kind, server.url, **options) as engine:
             yield server, engine
 
 
 async def until(server: Any, holds: Callable[[], Any]) -> None:
-    """Wait until that holds of a server, while the loop runs."""
+    """Wait until a condition on a server holds, while the loop runs."""
     await asyncio.to_thread(server.wait_until, holds)
 
 
 async def eventually(holds: Callable[[], Any]) -> None:
-    """Wait until that holds, looking at it in each turn of the loop."""
+    """Wait until a condition holds, by polling between turns of the loop."""
     async with asyncio.timeout(BOUND_S):
         while True:
             if holds():
                 return
-            await asyncio.sleep(0.0005)  # between two looks; the wait is bounded
+            await asyncio.sleep(0.0005)  # between two polls; the wait is bounded
 
 
 async def all_closed(server: Any) -> None:
@@ -168,7 +168,7 @@ async def all_closed(server: Any) -> None:
 
 
 def echo(conn: Any) -> None:
-    """Answer every request with its own body."""
+    """Respond to every request with its own body."""
     from http_bytes import json_reply
 
     while (request := conn.receive()) is not None:

@@ -1,4 +1,4 @@
-"""A session's server that keeps no events: who does not hear just then never does."""
+"""A session server that keeps no events: a client without an open stream gets none."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ URI: Final = "memo://one"
 UPDATED: Final = "notifications/resources/updated"
 
 LATE_S: Final = 0.1
-"""How long its own stream takes to open: requests are long through by then."""
+"""How long the GET stream takes to open: requests have completed by then."""
 
 BOUND_S: Final = 30.0
 
 
 class Forgetful:
-    """Has a `ScriptedMcp` tell of an update with each answer to one method.
+    """Makes a `ScriptedMcp` send an update with each response to one method.
 
     Attributes:
-        late_s: How long each GET waits for its head.
-        is_telling: Whether it does tell.
+        late_s: How long each GET waits for its response head.
+        is_telling: Whether updates are sent.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Forgetful:
     def _answer(self, request: RawRequest, conn: Connection) -> bool:
         if not self._is_known(request):
             return False
-        # As it was when the request came: with the answer the test goes on.
+        # The state when the request came: after the response the test continues.
         message, is_telling = request.json, self.is_telling
         uri = message.get("params", {}).get("uri", URI)
         result: dict[str, Any] = {}
@@ -78,7 +78,7 @@ class Forgetful:
         return True
 
     def forget_sessions(self) -> None:
-        """Forget every session, and end its stream."""
+        """Drop every session, and end its stream."""
         self.server.sessions.clear()
         with self._lock:
             for conn in self._open:
@@ -86,6 +86,6 @@ class Forgetful:
 
 
 def never_heads(request: RawRequest, conn: Connection) -> bool:
-    """Answer with nothing at all."""
+    """Hold the request without a response."""
     conn.wait_closed(BOUND_S)
     return True

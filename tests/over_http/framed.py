@@ -1,4 +1,4 @@
-"""Reads responses piece by piece, and tells all that a reply is told of them."""
+"""Reads responses in pieces, and records the callbacks of a reply."""
 
 from mcpwire.errors import MCPError
 from mcpwire.limits import Limits
@@ -8,8 +8,8 @@ OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
 
 
-class Taker:
-    """A reply that writes down what it is told."""
+class ReplyRecorder:
+    """A reply that records its callbacks."""
 
     fails_with = KeyError
 
@@ -40,18 +40,18 @@ class Taker:
         self._note("end")
 
     @property
-    def told(self):
+    def received(self):
         return self.heads, self.body, self.ends
 
 
 def read(*pieces, limits=None, eof=False):
-    reader, taker = ResponseReader(limits or Limits()), Taker()
-    reader.expect(taker)
+    reader, recorder = ResponseReader(limits or Limits()), ReplyRecorder()
+    reader.expect(recorder)
     for piece in pieces:
         reader.feed(piece)
     if eof:
         reader.eof()
-    return reader, taker
+    return reader, recorder
 
 
 def bytewise(data):
@@ -59,13 +59,13 @@ def bytewise(data):
 
 
 def outcome(pieces, limits=None, *, eof=False):
-    """What a reader makes of it: all it tells, or the type of its refusal."""
-    reader, taker = ResponseReader(limits or Limits()), Taker()
-    reader.expect(taker)
+    """Return the outcome of reading: the callbacks, or the type of the error."""
+    reader, recorder = ResponseReader(limits or Limits()), ReplyRecorder()
+    reader.expect(recorder)
     try:
         for piece in pieces:
             reader.feed(piece)
     except MCPError as error:
         return type(error), reader.may_reuse
     ended = reader.eof() if eof else None
-    return taker.told, reader.is_complete, reader.may_reuse, ended
+    return recorder.received, reader.is_complete, reader.may_reuse, ended

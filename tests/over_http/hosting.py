@@ -1,4 +1,4 @@
-"""Any server object of ours over HTTP, so that what holds in memory is tried there too.
+"""Any server object of ours over HTTP, so that in-memory tests also run over HTTP.
 
     with hosted(server, "sse") as host:
         ...  # host.url
@@ -44,7 +44,7 @@ STOP_S: Final = 30.0
 
 
 class Outlet:
-    """Where messages of the server go: an answered POST, or a GET stream."""
+    """Where messages of the server go: the response to a POST, or a GET stream."""
 
     def __init__(self, message: Message | None = None) -> None:
         self.id = None if message is None else message["id"]
@@ -56,12 +56,12 @@ class Outlet:
         self.conn: Connection | None = None
 
     def put(self, message: Message, *, is_last: bool = False) -> None:
-        """Let it carry that next."""
+        """Queue a message."""
         self.waiting.append(message)
         self.end(is_over=is_last)
 
     def end(self, *, is_over: bool = True) -> None:
-        """Let it end after what it has."""
+        """End after the queued messages."""
         self.is_over = self.is_over or is_over
         if self.conn is not None:
             self.conn.nudge()
@@ -82,7 +82,7 @@ class Wire:
         self._make_safe(self._near._other_end)
 
     def _make_safe(self, far: Any) -> None:
-        """Let tests that push by hand do so from their own thread."""
+        """Allow tests to push messages from their own thread."""
         write, loop = far._write, asyncio.get_running_loop()
 
         def safe(data: bytes) -> None:
@@ -94,11 +94,11 @@ class Wire:
         far._write = safe
 
     def send(self, message: Message) -> None:
-        """Pass on what the client sent."""
+        """Pass on a message of the client."""
         self._near._write(json.dumps(message).encode() + b"\n")
 
     def receive(self, data: bytes) -> None:
-        """Take what the server says to where it belongs."""
+        """Route messages of the server to their outlets."""
         for line in data.splitlines():
             message = json.loads(line)
             if "method" in message:
@@ -108,7 +108,7 @@ class Wire:
                 outlet.put(message, is_last=True)
 
     def outlet_of(self, message: Message) -> Outlet:
-        """Return where what is no answer goes."""
+        """Return the outlet for a message that is not a response."""
         params = message.get("params") or {}
         method = message["method"]
         if method == "notifications/progress":
@@ -124,7 +124,7 @@ class Wire:
         return newest if belongs and newest is not None else self.stream
 
     def lost(self, error: Exception) -> None:
-        """Take note that the server object has closed it."""
+        """Record that the server object has closed the channel."""
         self.is_closed = True
         self.host.sessions.pop(self.id, None)
         for outlet in (*self.outlets.values(), self.stream):
@@ -143,7 +143,7 @@ class Wire:
 
 
 BELONGING: Final = frozenset({"notifications/message", "notifications/cancelled"})
-"""Notifications that go with the newest request in the works."""
+"""Notifications that go with the newest request in flight."""
 
 
 class Host(Served):
@@ -151,8 +151,8 @@ class Host(Served):
 
     Attributes:
         sessions: The wires of sessions, by id.
-        alone: The wires of requests that stand alone; one, unless ids collide.
-        complaints: What the client did against the rules; they fail the test.
+        alone: The wires of stateless requests; one, unless ids collide.
+        complaints: Rule violations of the client; they fail the test.
     """
 
     def __init__(self, server: Any, mode: str) -> None:
@@ -191,7 +191,7 @@ class Host(Served):
         await self._close_wires()
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         if rest:
-            # The server object stops its handlers itself, once it has seen the end.
+            # The server object stops its handlers itself after the end of the channel.
             _, rest = await asyncio.wait(rest, timeout=0.5)
         for task in rest:
             task.cancel()
@@ -209,7 +209,7 @@ class Host(Served):
     # Requests...
 
     def serve(self, conn: Connection) -> None:
-        """Answer what comes on a connection."""
+        """Respond to the requests of a connection."""
         while request := conn.receive(None):
             if self.mode == "legacy":
                 self._serve_legacy(request, conn)
@@ -236,7 +236,7 @@ class Host(Served):
             self._pass_on(wire, message, conn)
 
     def _wire_for(self, message: Message) -> Wire:
-        """Return a wire on which that id is free; from now on it is not."""
+        """Return a wire on which the id is free, and reserve the id."""
         for wire in tuple(self.alone):
             if wire.is_closed:
                 self.alone.remove(wire)
@@ -246,7 +246,7 @@ class Host(Served):
             wire = Wire(self, None)
             self.alone.append(wire)
         if "id" in message:
-            # At once: the next one that asks may have the same id.
+            # Immediately: the next request may have the same id.
             wire.outlets[message["id"]] = Outlet(message)
         return wire
 
@@ -262,7 +262,7 @@ class Host(Served):
         return None
 
     def answered(self, wire: Wire, outlet: Outlet, message: Message) -> None:
-        """Learn from an answer what it means for HTTP."""
+        """Record what a response means for HTTP: the tools, or the session."""
         result = message.get("result") or {}
         if "tools" in result:
             self.tools = result["tools"]
@@ -272,7 +272,7 @@ class Host(Served):
 
     def _pass_on(self, wire: Wire, message: Message, conn: Connection) -> None:
         if "method" not in message or "id" not in message:
-            self.do(self._hear, wire, message)
+            self.do(self._deliver, wire, message)
             conn.send(reply(202))
             return
         outlet = Outlet(message)
@@ -290,7 +290,7 @@ class Host(Served):
         wire.outlets[outlet.id] = outlet
         wire.send(message)
 
-    def _hear(self, wire: Wire, message: Message) -> None:
+    def _deliver(self, wire: Wire, message: Message) -> None:
         if not wire.is_closed:
             wire.send(message)
         if message.get("method") == "notifications/cancelled":
@@ -308,7 +308,7 @@ class Host(Served):
     def _answer(
         self, wire: Wire, outlet: Outlet, conn: Connection, *, is_alone: bool
     ) -> bool:
-        """Send what an outlet gets to the client; False when that leaves."""
+        """Send an outlet's messages to the client; False if the client leaves."""
 
         def is_idle() -> bool:
             return not outlet.waiting and not outlet.is_over
@@ -331,7 +331,7 @@ class Host(Served):
         return self._stream(outlet, conn)
 
     def _stream(self, outlet: Outlet, conn: Connection) -> bool:
-        """Send messages as events until the outlet is over; False if the client is."""
+        """Send messages as events until the outlet ends; False if the client leaves."""
         while True:
             while outlet.waiting:
                 event = sse_event(outlet.waiting.popleft(), event="message")
@@ -345,7 +345,7 @@ class Host(Served):
                 return False
 
     def _serve_session(self, request: RawRequest, conn: Connection) -> None:
-        """Answer a GET or a DELETE."""
+        """Respond to a GET or a DELETE."""
         wire = self._session_of(request, conn)
         if wire is None:
             return
@@ -368,7 +368,7 @@ class Host(Served):
             if wire.stream.conn is conn:
                 wire.stream.conn = None
 
-    # ... and those of HTTP+SSE.
+    # ... and requests of HTTP+SSE.
 
     def _serve_legacy(self, request: RawRequest, conn: Connection) -> None:
         id = request.target.partition("?session=")[2]
@@ -391,7 +391,7 @@ class Host(Served):
 
 
 class LegacyWire(Wire):
-    """A channel whose every message goes to the one stream."""
+    """A channel whose messages all go to one stream."""
 
     def receive(self, data: bytes) -> None:
         for line in data.splitlines():

@@ -1,10 +1,10 @@
 """An HTTP/2 server over TLS, as a script for a `raw_server`.
 
     with http2_server(answer) as server:
-        ...  # server.url, server.asked, server.reset
+        ...  # server.url, server.requests, server.reset
 
 `answer(stream)` is called with each complete request, in the thread of its connection,
-and may answer at once, later (with the next request), or never.
+and may respond at once, later (with the next request), or never.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ AUTHORITY: Final = trustme.CA()
 
 
 class Stream:
-    """One request, and how to answer it."""
+    """One request, with methods to respond to it."""
 
     def __init__(self, h2: H2Connection, id: int, fields: dict[str, str]) -> None:
         self.h2 = h2
@@ -57,11 +57,11 @@ class Stream:
 
 
 class Http2Server:
-    """What came, and where it is."""
+    """The requests that were received, and the address of the server."""
 
     def __init__(self, answer: Callable[[Stream], None]) -> None:
         self.answer = answer
-        self.asked: list[Stream] = []
+        self.requests: list[Stream] = []
         self.reset: list[int] = []
         self.changed = threading.Condition()
         self.server: RawServer | None = None
@@ -78,7 +78,7 @@ class Http2Server:
 
     def wait_until(self, holds: Callable[[], Any]) -> None:
         with self.changed:
-            assert self.changed.wait_for(holds, 30), "it does not come to hold"
+            assert self.changed.wait_for(holds, 30), "the condition did not become true"
 
     def serve(self, conn: Connection) -> None:
         h2 = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
@@ -86,7 +86,7 @@ class Http2Server:
         conn.send(h2.data_to_send())
         streams: dict[int, Stream] = {}
         while data := conn.read_some(timeout=None):
-            with contextlib.suppress(ProtocolError):  # what comes after our goodbye
+            with contextlib.suppress(ProtocolError):  # frames after our GOAWAY
                 for event in h2.receive_data(data):
                     with self.changed:
                         self._take(event, h2, streams)
@@ -101,14 +101,14 @@ class Http2Server:
             streams[event.stream_id].body += event.data
             h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
         elif isinstance(event, StreamEnded):
-            self.asked.append(streams[event.stream_id])
+            self.requests.append(streams[event.stream_id])
             self.answer(streams[event.stream_id])
         elif isinstance(event, StreamReset):
             self.reset.append(event.stream_id)
 
 
 def ca_file(folder: Path) -> Path:
-    """Write the file by which the server is trusted."""
+    """Write the CA file for the server."""
     AUTHORITY.cert_pem.write_to_path(folder / "ca.pem")
     return folder / "ca.pem"
 

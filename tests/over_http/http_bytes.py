@@ -1,4 +1,4 @@
-"""The bytes of HTTP responses and event streams, right or wrong."""
+"""The bytes of HTTP responses and event streams, valid or invalid."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def reply(status: int, body: bytes = b"", **fields: Any) -> bytes:
 
 
 def json_reply(obj: object, status: int = 200, **fields: Any) -> bytes:
-    """Return a whole response with that as JSON."""
+    """Return a whole response with an object as JSON."""
     body = json.dumps(obj).encode()
     return reply(status, body, **{"content_type": "application/json", **fields})
 

@@ -1,7 +1,7 @@
-"""An HTTP proxy of the usual kind: absolute URLs, CONNECT, and a password if wanted.
+"""An HTTP proxy of the usual kind: absolute URLs, CONNECT, and an optional password.
 
 with http_proxy() as proxy:
-    ...  # proxy.url; proxy.asked: the request lines it got
+    ...  # proxy.url; proxy.asked: the request lines that it received
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STOP_S: Final = 30.0
 
 
 class HttpProxy:
-    """What it was asked, and where it is."""
+    """The request lines that were received, and the address of the proxy."""
 
     def __init__(self, user: str | None) -> None:
         self.asked: list[str] = []
@@ -56,7 +56,7 @@ class HttpProxy:
 
 
 def _forward(conn: Connection, request: RawRequest) -> None:
-    """Ask the server in the client's name; its answer ends with the connection."""
+    """Forward a request to the server; the response ends with the connection."""
     url = urlsplit(request.target)
     path = url._replace(scheme="", netloc="").geturl() or "/"
     fields = [(n, v) for n, v in request.fields if not n.startswith("proxy-")]
@@ -91,7 +91,7 @@ def _pass_on(conn: Connection, far: socket.socket) -> None:
 
 @contextlib.contextmanager
 def http_proxy(user: str | None = None, **options: Any) -> Iterator[HttpProxy]:
-    """Run a proxy; with `user` (``name:password``) it wants that."""
+    """Run a proxy; it requires `user` (``name:password``) if given."""
     proxy = HttpProxy(user)
     with raw_server(proxy.serve, **options) as proxy.server:
         yield proxy

@@ -1,9 +1,9 @@
-"""The httpx engine on a loop of its own, for tests that wait for each exchange.
+"""The httpx engine on its own loop, for tests that wait for each exchange.
 
     with exchanges(server.url) as it:
-        fed = it.exchange()
+        response = it.exchange()
 
-What is fed is kept in a `Fed`, which is over at a mark in the body, or at its end.
+A `ResponseSink` records the response; it is over at a mark in the body, or at its end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
-from engines import BOUND_S, Answer
+from engines import BOUND_S, RecordedResponse
 
 from mcpwire import Http
 from mcpwire.limits import DEFAULT_LIMITS
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 MARK: Final = b"the answer"
 
 
-class Fed(Answer):
-    """Keeps what an engine feeds; over at a mark in the body, or at its end."""
+class ResponseSink(RecordedResponse):
+    """Records a response; over at a mark in the body, or at its end."""
 
     def __init__(self, *, refusal: MCPError | None = None) -> None:
         super().__init__(lambda body: MARK in body, refusal)
@@ -39,7 +39,7 @@ class Fed(Answer):
 def request_to(
     target: Http, body: bytes | None = b"{}", *, verb: str = "POST", **fields: str
 ) -> Request:
-    """Return a request as the channels build them, with those fields besides."""
+    """Return a request as the channels build it, with additional header fields."""
     lines = [
         f"{verb} {target.parsed.target} HTTP/1.1",
         f"host: {target.parsed.authority}",
@@ -52,7 +52,7 @@ def request_to(
 
 
 class Exchanges:
-    """One engine, and the target with the user's client that it may have."""
+    """One engine, and its target with an optional client of the user."""
 
     def __init__(self, run: Callable[[Any], Any], target: Http, limits: Limits) -> None:
         self._run = run
@@ -62,16 +62,18 @@ class Exchanges:
     async def _make(self, limits: Limits) -> HttpxEngine:
         return HttpxEngine(self.target, limits)
 
-    def exchange(self, request: Request | None = None, fed: Fed | None = None) -> Fed:
-        """Perform one exchange; return what was fed."""
-        fed = fed or Fed()
+    def exchange(
+        self, request: Request | None = None, response: ResponseSink | None = None
+    ) -> ResponseSink:
+        """Perform one exchange; return the response."""
+        response = response or ResponseSink()
         request = request or request_to(self.target)
-        self._run(self.engine.exchange(request, fed, None))
-        assert fed.is_over
-        return fed
+        self._run(self.engine.exchange(request, response, None))
+        assert response.is_over
+        return response
 
-    def exchanges(self, count: int) -> list[Fed]:
-        """Perform that many, one right after the other."""
+    def exchanges(self, count: int) -> list[ResponseSink]:
+        """Perform several exchanges, one after the other."""
         return [self.exchange() for _ in range(count)]
 
     def close_client(self) -> None:
@@ -81,13 +83,15 @@ class Exchanges:
         client = self.target.http_client
         is_closed = getattr(client, "is_closed", None)
         self._run(self.engine.aclose())
-        assert getattr(client, "is_closed", None) is is_closed, "not ours"
+        assert getattr(client, "is_closed", None) is is_closed, (
+            "closed the user's client"
+        )
         if type(client) is httpx.AsyncClient:
             self.close_client()
 
 
 def answering(*answers: bytes) -> Callable[[Any], None]:
-    """Return a script that sends these, one per request, and the last for ever."""
+    """Return a script that sends these responses in turn, and repeats the last."""
     left = list(answers)
 
     def script(conn: Any) -> None:
@@ -98,7 +102,7 @@ def answering(*answers: bytes) -> Callable[[Any], None]:
 
 
 def forget_proxies(monkeypatch: Any) -> None:
-    """Let the environment name no proxy."""
+    """Remove the proxy variables from the environment."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
@@ -108,10 +112,10 @@ def forget_proxies(monkeypatch: Any) -> None:
 def exchanges(
     url: str, *, limits: Limits = DEFAULT_LIMITS, client: Any = None, **options: Any
 ) -> Iterator[Exchanges]:
-    """Give an open engine, and close it.
+    """Yield an open engine, and close it.
 
     Args:
-        url: Where to.
+        url: The URL of the server.
         limits: The engine's.
         client: The user's: options for one, or one.
         **options: The target's.
@@ -127,6 +131,6 @@ def exchanges(
 
 
 async def bounded(work: Any) -> Any:
-    """Await something that must not take for ever."""
+    """Await a coroutine in bounded time."""
     async with asyncio.timeout(BOUND_S):
         return await work

@@ -1,4 +1,4 @@
-"""What ends after a few seconds lasts for longer than a test: no load is too much."""
+"""Timeouts of a few seconds become longer than a test, so that load cannot hit them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ LONG_S = 60.0
 
 @pytest.fixture
 def kept_for_long(monkeypatch):
-    """Have idle connections used again also where a loaded machine takes its time."""
+    """Keep idle connections reusable also on a loaded machine."""
     for module in (direct, httpx_engine):
         monkeypatch.setattr(module, "IDLE_TIMEOUT_S", LONG_S)
 
 
 @pytest.fixture
 def patient_close(monkeypatch):
-    """Let a close that waits for the peer wait for longer than any test takes.
+    """Make a close that waits for the peer wait for longer than any test takes.
 
-    So it is seen that one does not, and a loaded machine has time to say goodbye.
+    So a test notices such a wait, and a loaded machine has time for the TLS close.
     """
     for module in (channel, direct, httpx_engine):
         monkeypatch.setattr(module, "CLOSE_TIMEOUT_S", LONG_S)

@@ -1,8 +1,8 @@
-"""HTTP+SSE channels behind a face that blocks.
+"""HTTP+SSE channels behind a blocking interface.
 
-    with opened(server.url, engine) as face:
-        face.ready()
-        face.call("ping")
+    with opened(server.url, engine) as client:
+        client.ready()
+        client.call("ping")
 
 The channel's loop runs in a thread all the time, so a test may wait for what the server
 sees.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.base import CallHandle
 
 BOUND_S: Final = 30.0
-"""In which everything must be over; a test that reaches it has found a hang."""
+"""The time limit of all waits; a test that reaches it has found a hang."""
 
 QUICK: Final = Limits(close_grace=0.5, terminate_grace=0.5)
 
@@ -42,19 +42,19 @@ ENGINES: Final[dict[str, Any]] = {"direct": DirectEngine, "httpx": HttpxEngine}
 
 
 class Recorder:
-    """Stores what the server starts; answers what `answers` has an entry for."""
+    """Records messages of the server; responds to the methods in `answers`."""
 
     def __init__(self, answers: dict[str, Any] | None = None) -> None:
         self.answers = answers or {}
         self.notes: list[tuple[str, Any]] = []
         self.requests: list[tuple[Any, str, Any]] = []
         self.losses: list[Exception] = []
-        self.has_heard = threading.Event()
+        self.has_received = threading.Event()
 
     def notification(self, method: str, params: Any, call: Any) -> None:
         del call
         self.notes.append((method, params))
-        self.has_heard.set()
+        self.has_received.set()
 
     def request(self, id: Any, method: str, params: Any, reply: Any, call: Any) -> None:
         del call
@@ -70,7 +70,7 @@ class Recorder:
     def missed(self) -> None: ...
 
 
-class Face:
+class BlockingClient:
     """A `LegacyChannel` on a loop that runs in a thread."""
 
     def __init__(self, target: Http, engine: str, inbound: Any, limits: Limits) -> None:
@@ -115,7 +115,7 @@ class Face:
         return self.begin(method, params, **more).result(BOUND_S)
 
     def tool(self, text: str = "", **more: Any) -> Future[Any]:
-        """Begin to call the server's tool."""
+        """Start a call of the server's tool."""
         params = {"name": "echo", "arguments": {"text": text}}
         return self.begin("tools/call", params, **more)
 
@@ -141,7 +141,7 @@ class Face:
         self._loop.call_soon_threadsafe(self.channel.abandon)
 
     def end(self) -> list[str]:
-        """End the loop; return what was left running on it."""
+        """End the loop; return the names of the tasks still running on it."""
         self._run(self._settle())
         left = [task.get_name() for task in asyncio.all_tasks(self._loop)]
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -154,15 +154,15 @@ class Face:
             await asyncio.sleep(0)
 
 
-def said(result: Future[Any]) -> str:
-    """Return what the tool said."""
+def tool_text(result: Future[Any]) -> str:
+    """Return the text of a tool result."""
     return result.result(BOUND_S)["content"][0]["text"]
 
 
 def failure(result: Future[Any]) -> BaseException:
-    """Return why a call failed."""
+    """Return the error of a failed call."""
     error = result.exception(BOUND_S)
-    assert error is not None, "the call was answered"
+    assert error is not None, "the call succeeded"
     return error
 
 
@@ -174,27 +174,27 @@ def opened(
     inbound: Any = None,
     limits: Limits = QUICK,
     **options: Any,
-) -> Iterator[Face]:
-    """Open a channel, and close it in any case; nothing may be left on its loop."""
+) -> Iterator[BlockingClient]:
+    """Open a channel, and close it in any case; no task may be left on its loop."""
     target = url if isinstance(url, Http) else Http(url, **options)
-    face = Face(target, engine, inbound or Recorder(), limits)
+    client = BlockingClient(target, engine, inbound or Recorder(), limits)
     try:
-        yield face
-        face.close()
+        yield client
+        client.close()
     finally:
         with contextlib.suppress(Exception):
-            face.close()
-        left = face.end()
+            client.close()
+        left = client.end()
     assert left == []
 
 
 def wait_until(holds: Callable[[], Any]) -> None:
-    """Wait until that holds of something that tells nobody."""
+    """Wait until a condition holds, by polling."""
     ends_at = monotonic() + BOUND_S
-    gone = threading.Event()
+    never_set = threading.Event()
     while not holds():
-        assert monotonic() < ends_at, "it does not hold"
-        gone.wait(0.002)
+        assert monotonic() < ends_at, "the condition did not become true"
+        never_set.wait(0.002)
 
 
 @pytest.fixture(params=ENGINES)
@@ -204,7 +204,7 @@ def engine(request):
 
 @pytest.fixture
 def gate():
-    """Give an event that is set in any case, so that no script waits for ever."""
+    """Yield an event that is set in any case, so that no script waits forever."""
     event = threading.Event()
     yield event
     event.set()

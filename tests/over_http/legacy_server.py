@@ -26,7 +26,7 @@ CAPABILITIES: Final = {"tools": {}, "resources": {"subscribe": True}, "logging":
 
 
 class LegacyServer(Served):
-    """Answers as a server of 2024-11-05 does.
+    """Responds as a server of 2024-11-05 does.
 
     Attributes:
         executed: Each run of a tool's body: name, arguments, id of the request.
@@ -64,10 +64,10 @@ class LegacyServer(Served):
                 conn.send(LAST_CHUNK)
             conn.cut(reset=reset)
 
-    # ... and how requests are answered.
+    # ... and responses to requests.
 
     def serve(self, conn: Connection) -> None:
-        """Answer what comes on a connection."""
+        """Respond to the requests of a connection."""
         while request := conn.receive(None):
             handler = self.on.get(request.verb)
             if handler is not None and handler(request, conn):
@@ -107,7 +107,7 @@ class LegacyServer(Served):
         conn.send(reply(202, b"Accepted", content_type="text/plain"))
         if method is None:
             self.answered[message["id"]] = message
-            self.raw.wake()  # the request woke them before this stood here
+            self.raw.wake()  # the request woke waiters before this entry existed
         elif "id" in message:
             outcome = self._outcome(message, message.get("params") or {})
             self.push({"id": message["id"], **outcome}, session)

@@ -1,4 +1,4 @@
-"""What `mcp_server` answers to each method, at either era."""
+"""The responses of `mcp_server` to each method, in both eras."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 
 
 class Call:
-    """One request on its way to an answer, in the thread of its connection."""
+    """One request in progress, in the thread of its connection."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Call:
         return self.params.get("_meta") or {}
 
     def finish(self, **result: Any) -> None:
-        """Answer with a result."""
+        """Respond with a result."""
         if self.session is None:
             result = {
                 "resultType": "complete",
@@ -67,11 +67,11 @@ class Call:
         self._answer({"jsonrpc": "2.0", "id": self.id, "result": result})
 
     def text(self, text: str, **members: Any) -> None:
-        """Answer with one block of text."""
+        """Respond with one text block."""
         self.finish(content=[{"type": "text", "text": text}], **members)
 
     def fail(self, code: int, message: str) -> None:
-        """Answer with an error."""
+        """Respond with an error."""
         error = {"code": code, "message": message}
         self._answer({"jsonrpc": "2.0", "id": self.id, "error": error})
 
@@ -81,13 +81,13 @@ class Call:
         elif self.server.replies == "json":
             self.conn.send(json_reply(message))
         else:
-            # Head, event and end leave in one write: a client reads them in one turn.
+            # Head, event and end are one write: a client reads them in one turn.
             stream = self.stream = self._new_stream()
             stream.send(message, is_last=True)
             stream.open(self.conn)
 
     def send(self, method: str, params: dict[str, Any], **members: Any) -> None:
-        """Send what comes before the answer."""
+        """Send a message before the response."""
         message = {"jsonrpc": "2.0", "method": method, "params": params, **members}
         self._opened().send(message)
 
@@ -104,7 +104,7 @@ class Call:
         return stream
 
     def wait_while(self, holds: Callable[[], Any], seconds: float | None) -> bool:
-        """Wait while that holds; False once nobody wants the answer any more."""
+        """Wait while the condition holds; return False if the request is cancelled."""
 
         def goes_on() -> bool:
             return holds() and self.id not in self.server.cancelled
@@ -114,10 +114,10 @@ class Call:
                 if self.session is None:
                     self.server.cancelled.append(self.id)
                     return False
-                # A session's server does not take a lost connection for cancellation.
+                # A session server does not treat a lost connection as a cancellation.
                 while goes_on():
                     self.conn.wait(0.01)
-        except TimeoutError:  # these were the seconds
+        except TimeoutError:  # the time is over
             pass
         return self.id not in self.server.cancelled
 
@@ -134,7 +134,7 @@ def slow(call: Call) -> None:
     if call.wait_while(lambda: not call.server.is_released, seconds):
         call.text("slow")
     elif call.session is not None:
-        call.conn.close()  # 2025-11-25: no answer to what was cancelled
+        call.conn.close()  # 2025-11-25: no response to a cancelled request
 
 
 def notify(call: Call) -> None:
@@ -240,8 +240,8 @@ def done(call: Call) -> None:
 
 
 def listen(call: Call) -> None:
-    wanted = call.params["notifications"]
-    honoured = {key: value for key, value in wanted.items() if "prompts" not in key}
+    requested = call.params["notifications"]
+    honoured = {key: value for key, value in requested.items() if "prompts" not in key}
     params = {"_meta": {SUBSCRIPTION_KEY: call.id}, "notifications": honoured}
     call.send("notifications/subscriptions/acknowledged", params)
     assert call.stream is not None
@@ -270,4 +270,4 @@ METHODS: Final[dict[str, dict[str, Callable[[Call], None]]]] = {
     **dict.fromkeys(SESSION_VERSIONS, _OF_SESSIONS),
     LATEST: {**_SHARED, "server/discover": discover, "subscriptions/listen": listen},
 }
-"""Revision -> method -> what answers it."""
+"""Revision -> method -> function that responds to it."""

@@ -1,4 +1,4 @@
-"""What a server of either era checks of a request, and what a client must keep to.
+"""What a server of either era checks in a request, and the rules for clients.
 
 The functions named `of_*` yield complaints: what no client may do, whatever the server
 is. `refusal` is the stateless server's ladder (2026-07-28 streamable-http, "Server
@@ -40,7 +40,7 @@ def _meta(message: Any) -> dict[str, Any]:
 
 
 def of_any_post(request: RawRequest) -> Iterator[str]:
-    """What each POST must have."""
+    """Yield violations of the rules for each POST."""
     accepted = request.headers.get("accept", "")
     for kind in ("application/json", "text/event-stream"):
         if kind not in accepted:
@@ -52,21 +52,21 @@ def of_any_post(request: RawRequest) -> Iterator[str]:
 
 
 def of_initialize(request: RawRequest) -> Iterator[str]:
-    """What an `initialize` must not have (nothing is agreed, no session begun)."""
+    """Yield header fields that an `initialize`, before any session, must not have."""
     for name in ("mcp-protocol-version", "mcp-session-id"):
         if name in request.headers:
             yield f"{request}: initialize with {name}"
 
 
 def of_session(request: RawRequest, version: str) -> Iterator[str]:
-    """What every request of a session must have."""
+    """Yield violations of the rules for every request of a session."""
     named = request.headers.get("mcp-protocol-version")
     if named != version and (named is not None or version >= FIRST_WITH_HEADER):
         yield f"{request}: MCP-Protocol-Version {named!r}, agreed was {version!r}"
 
 
 def of_get(request: RawRequest) -> Iterator[str]:
-    """What a GET must have."""
+    """Yield violations of the rules for a GET."""
     if "text/event-stream" not in request.headers.get("accept", ""):
         yield f"{request}: Accept lacks text/event-stream"
 
@@ -80,7 +80,7 @@ def refusal(
     tools: list[dict[str, Any]],
     methods: Collection[str],
 ) -> Refusal | None:
-    """Return status and error for what a stateless server must refuse."""
+    """Return status and error for a request that a stateless server must refuse."""
     named = request.headers.get("mcp-protocol-version")
     if not is_modern(request):
         return _unsupported(version, named)
@@ -96,7 +96,7 @@ def refusal(
 
 
 def header_refusal(request: RawRequest, tools: list[dict[str, Any]]) -> Refusal | None:
-    """Return status and error for headers that are not those of the body."""
+    """Return status and error for headers that do not match the body."""
     return _of_envelope(request) or _of_mirrored(request, tools)
 
 
@@ -135,7 +135,7 @@ def _of_mirrored(request: RawRequest, tools: list[dict[str, Any]]) -> Refusal | 
 
 
 def decoded(request: RawRequest, name: str) -> str | None:
-    """Return a field's value, out of its Base64 where it is in it."""
+    """Return the value of a header field, decoded if it is in Base64 form."""
     value = request.headers.get(name)
     if value is None or not (value.startswith("=?base64?") and value.endswith("?=")):
         return value

@@ -1,4 +1,4 @@
-"""An MCP server over HTTP that behaves well, in threads, with each step replaceable.
+"""A well-behaved threaded MCP server over HTTP, with each step replaceable.
 
     with scripted_mcp(era="session", replies="sse") as server:
         server.on["tools/call"] = lambda request, conn: conn.send(reply(500)) or True
@@ -55,7 +55,7 @@ TOOLS: Final = [
 
 
 class Session:
-    """What one `initialize` has begun."""
+    """A session opened by `initialize`."""
 
     def __init__(self, id: str | None, version: str) -> None:
         self.id = id
@@ -64,13 +64,13 @@ class Session:
 
 
 class ScriptedMcp(Served):
-    """Answers like a server of its era; see the module's text.
+    """Responds like a server of its era; see the module's text.
 
     Attributes:
         era: "session" or "stateless"; "dual" is both on one URL.
         executed: Each run of a tool's body: name, arguments, id of the request.
-        cancelled: The ids of requests that the client gave up.
-        complaints: What the client did against the rules; they fail the test.
+        cancelled: The ids of requests that the client cancelled.
+        complaints: Rule violations of the client; they fail the test.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class ScriptedMcp(Served):
         self.capabilities = capabilities
         self.complains = complains
         self.closes = closes
-        """Whether each connection ends with its first answer, without a word of it."""
+        """Whether each connection ends, unannounced, with its first response."""
         self.on: dict[str, Handler] = {}
         self.executed: list[tuple[str, dict[str, Any], Any]] = []
         self.cancelled: list[Any] = []
@@ -115,33 +115,33 @@ class ScriptedMcp(Served):
         self.is_released = False
         self._lock = threading.Lock()
 
-    # What a test looks at and does...
+    # What a test inspects and controls...
 
     def verbs(self) -> list[str]:
-        """Return what each request was: its JSON-RPC method, else its verb."""
+        """Return the JSON-RPC method of each request, else its HTTP verb."""
         return [
             (request.method or "answer") if request.verb == "POST" else request.verb
             for request in self.requests
         ]
 
     def release(self) -> None:
-        """Let the slow calls go on, these and all to come."""
+        """Let current and future slow calls continue."""
         self.is_released = True
         for conn in tuple(self.raw.open):
             conn.nudge()
 
     def forget_sessions(self) -> None:
-        """Forget every session, and end its streams."""
+        """Drop every session, and end its streams."""
         self.sessions.clear()
         self.close_streams()
 
     def switch(self, era: str) -> None:
-        """Be a server of another era from here on, as after a deployment."""
+        """Switch to another era, as after a deployment."""
         self.era = era
         self.forget_sessions()
 
     def close_streams(self) -> None:
-        """End the GET and listen streams that are open, without a word."""
+        """End the open GET and listen streams, without a message."""
         for stream in tuple(self.streams):
             stream.break_off()
 
@@ -162,14 +162,14 @@ class ScriptedMcp(Served):
         )
 
     def next_number(self) -> int:
-        """Return a number that nothing here has had."""
+        """Return a number that was not used before."""
         with self._lock:
             return next(self._counter)
 
-    # How a request is answered...
+    # Responses to requests...
 
     def serve(self, conn: Connection) -> None:
-        """Answer what comes on a connection."""
+        """Respond to the requests of a connection."""
         if self.closes:
             conn.cork()
         while request := conn.receive(None):
@@ -183,7 +183,7 @@ class ScriptedMcp(Served):
         return handler is not None and handler(request, conn)
 
     def post(self, request: RawRequest, conn: Connection) -> None:
-        """Answer a POST."""
+        """Respond to a POST."""
         message = request.json
         if isinstance(message, dict) and "method" not in message:
             key = "answer"
@@ -230,14 +230,14 @@ class ScriptedMcp(Served):
             self._initialize(message, conn)
         elif (session := self.session_of(request, conn)) is not None:
             if "id" not in message or "method" not in message:
-                self._hear(message)
+                self._accept(message)
                 conn.send(reply(202))
             else:
                 self.answer(Call(self, session, request, conn))
 
     def _initialize(self, message: dict[str, Any], conn: Connection) -> None:
-        asked = message["params"]["protocolVersion"]
-        version = asked if asked in SESSION_VERSIONS else self.version
+        requested = message["params"]["protocolVersion"]
+        version = requested if requested in SESSION_VERSIONS else self.version
         version = min(version, self.version)
         id = f"session-{self.next_number()}" if self.session_ids else None
         self.sessions[id] = Session(id, version)
@@ -250,7 +250,7 @@ class ScriptedMcp(Served):
         conn.send(json_reply(_answer(message, result=result), **fields))
 
     def session_of(self, request: RawRequest, conn: Connection) -> Session | None:
-        """Return the session a request is of; else it has been answered."""
+        """Return the session of a request; without one, respond with an error."""
         id = request.headers.get("mcp-session-id")
         session = self.sessions.get(id)
         if session is not None:
@@ -261,7 +261,7 @@ class ScriptedMcp(Served):
             conn.send(json_reply(_refused("Session not found", -32001), 404))
         return session
 
-    def _hear(self, message: dict[str, Any]) -> None:
+    def _accept(self, message: dict[str, Any]) -> None:
         if "method" not in message:
             self.answered[message["id"]] = message
         elif message["method"] == "notifications/cancelled":
@@ -270,7 +270,7 @@ class ScriptedMcp(Served):
             conn.nudge()
 
     def answer(self, call: Call) -> None:
-        """Answer a request that may be answered."""
+        """Respond to a valid request."""
         version = LATEST if call.session is None else call.session.version
         method = METHODS[version].get(call.method)
         if method is None:
@@ -279,7 +279,7 @@ class ScriptedMcp(Served):
             method(call)
 
     def get(self, request: RawRequest, conn: Connection) -> None:
-        """Answer a GET: a stream of its own, or one that is taken up again."""
+        """Respond to a GET: with a new stream, or with a resumed one."""
         if not self.get_stream or self.era == "stateless":
             conn.send(reply(405, allow="POST"))
             return
@@ -298,17 +298,17 @@ class ScriptedMcp(Served):
         self.hold(stream, conn, is_listed=stream.request_id is None)
 
     def delete(self, request: RawRequest, conn: Connection) -> None:
-        """Answer a DELETE."""
+        """Respond to a DELETE."""
         if self.era == "stateless":
             conn.send(reply(405, allow="POST"))
         elif (session := self.session_of(request, conn)) is not None:
             self.sessions.pop(session.id, None)
             conn.send(head(204))
 
-    # ... and what that needs.
+    # ... and helpers for that.
 
     def stream(self, session: Session | None, *, cycles: int) -> Stream:
-        """Make a stream of a session."""
+        """Create a stream of a session."""
         name = f"stream-{self.next_number()}"
         stream = Stream(name, retry=self.retry, cycles=cycles)
         if session is not None:

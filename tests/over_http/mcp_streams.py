@@ -1,4 +1,4 @@
-"""The event streams of `mcp_server`: what one carries, and where it goes on.
+"""The event streams of `mcp_server`: their messages, and how they are resumed.
 
 A resumable stream keeps what it carried under event ids of its own, so that a GET with
 `Last-Event-ID` takes it up on another connection. The thread that answers a request and
@@ -24,11 +24,11 @@ class Stream:
         self.name = name
         self.retry = retry
         self.cycles = cycles
-        """How many more connections get a priming event and nothing else."""
+        """How many more connections get only a priming event."""
         self.is_over = False
         self.filter: dict[str, Any] | None = None
         self.request_id: Any = None
-        """The request it belongs to; None of a stream that a GET began."""
+        """The request that the stream belongs to; None for a stream opened by a GET."""
         self.is_resumable = False
         self._primed = 0
         self._carried: list[tuple[int, Any]] = []
@@ -36,7 +36,7 @@ class Stream:
         self._conn: Connection | None = None
 
     def open(self, conn: Connection, after: int | None = None, **fields: Any) -> None:
-        """Go on on that connection, after what the client has."""
+        """Continue on a connection, after the events that the client has."""
         with self._lock:
             self._conn = conn
             data = sse_head(**fields)
@@ -59,7 +59,7 @@ class Stream:
         return chunk(sse_event(message, id=id))
 
     def send(self, message: Any, *, is_last: bool = False) -> None:
-        """Let it carry a message, now or when it is taken up again."""
+        """Send a message, now or when the stream is resumed."""
         with self._lock:
             number = len(self._carried) + 1
             self._carried.append((number, message))
@@ -68,11 +68,11 @@ class Stream:
             self._write(self._event(number, message) + end)
 
     def is_on(self, conn: Connection) -> bool:
-        """Tell whether it still goes on on that connection."""
+        """Tell whether the stream is still active on that connection."""
         return self._conn is conn and not self.is_over
 
     def break_off(self) -> None:
-        """End the connection it is on, not the stream."""
+        """End the current connection, but not the stream."""
         with self._lock:
             self._write(LAST_CHUNK)
             if (conn := self._conn) is not None:

@@ -1,4 +1,4 @@
-"""HTTP servers that send exactly the bytes a test tells them to, from threads.
+"""HTTP servers that send exactly the bytes of a test, from threads.
 
     def script(conn):
         request = conn.receive()
@@ -57,7 +57,7 @@ EVENT_POLL_S: Final = 0.002
 
 
 OBSERVERS: Final[list[Callable[[RawServer, RawRequest], None]]] = []
-"""Who is shown each request of each server; see `checked`."""
+"""Functions that are called with each request of each server; see `checked`."""
 
 
 class Stopped(Exception):
@@ -65,7 +65,7 @@ class Stopped(Exception):
 
 
 class RawRequest:
-    """One request, as it came."""
+    """One request, as it was received."""
 
     def __init__(self, head: bytes, body: bytes, connection: int) -> None:
         line, *fields = head.decode("latin-1").split("\r\n")
@@ -90,9 +90,9 @@ class RawRequest:
 
     @cached_property
     def method(self) -> str | None:
-        """The JSON-RPC method; None of anything that is no such message.
+        """The JSON-RPC method; None if the body is not such a message.
 
-        Kept: who waits for one of thousands of requests asks all of them each time.
+        Cached: a wait for one of thousands of requests reads it of all of them.
         """
         try:
             return self.json.get("method")
@@ -112,7 +112,7 @@ class Connection:
         self.number = number
         """The first connection's is 1."""
         self.unread = b""
-        """What came and makes no request yet."""
+        """Received bytes that are not a whole request yet."""
         self.has_ended = False
         """The client sends no more."""
         self._wake, self._waker = socket.socketpair()
@@ -122,7 +122,7 @@ class Connection:
         self._resets = False
         sock.setblocking(False)
 
-    # What comes in...
+    # Receiving...
 
     def receive(self, timeout: float | None = WAIT_S) -> RawRequest | None:
         """Return the next request; None when the client has ended the stream."""
@@ -148,7 +148,7 @@ class Connection:
     ) -> bytes | None:
         """Return at least so many bytes behind the head; None when there are no more.
 
-        In linear time; what has come stays unread where it is not all.
+        In linear time; an incomplete body stays unread.
         """
         self.unread = b""
         pieces = [head + b"\r\n\r\n", rest]
@@ -182,9 +182,9 @@ class Connection:
     def wait_while(
         self, holds: Callable[[], Any], timeout: float | None = WAIT_S
     ) -> bool:
-        """Wait until that does not hold any more; False when the client leaves before.
+        """Wait until the condition is false; return False if the client leaves before.
 
-        It is asked again after each `nudge`.
+        The condition is evaluated again after each `nudge`.
         """
         ends_at = _ends_at(timeout)
         while holds():
@@ -195,13 +195,13 @@ class Connection:
         return True
 
     def _read(self, ends_at: float | None) -> bool:
-        """Take in what comes next; tell whether anything came before the end."""
+        """Read the next bytes; tell whether any came before the end."""
         while not self.has_ended and not self._take():
             self._wait(select.POLLIN, ends_at)
         return not self.has_ended
 
     def _take(self) -> bool:
-        """Take in what is there; tell whether anything is, the end included."""
+        """Read the available bytes; tell whether there were any, or the end."""
         try:
             data = self.sock.recv(READ_SIZE)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -212,10 +212,10 @@ class Connection:
         self.has_ended = not data
         return True
 
-    # ... what goes out...
+    # ... sending...
 
     def send(self, data: bytes, timeout: float | None = WAIT_S) -> None:
-        """Send all of it; how the client gets it in pieces is the system's choice."""
+        """Send all bytes; the system decides how they are split."""
         ends_at = _ends_at(timeout)
         view = memoryview(data)
         while view:
@@ -227,12 +227,12 @@ class Connection:
                 self._wait(select.POLLIN, ends_at)
 
     def cork(self) -> None:
-        """Keep what is sent back, so that it leaves together with the FIN."""
+        """Hold back sent bytes, so that they leave together with the FIN."""
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
 
     def close(self, *, notify: bool = True) -> None:
-        """Close the connection by FIN, after the goodbye that TLS has if `notify`."""
+        """Close the connection by FIN, after a TLS close_notify if `notify`."""
         with contextlib.suppress(OSError):
             while self.sock.recv(READ_SIZE):  # unread bytes would make it an RST
                 pass
@@ -248,7 +248,7 @@ class Connection:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, option)
         self.sock.close()
 
-    # ... and what a script waits for.
+    # ... and waiting.
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""
@@ -258,7 +258,7 @@ class Connection:
                 self._wait(0, ends_at)
 
     def wait_for(self, event: threading.Event, timeout: float = WAIT_S) -> None:
-        """Wait until another thread sets that event."""
+        """Wait until another thread sets the event."""
         ends_at = time.monotonic() + timeout
         while not event.is_set():
             if time.monotonic() > ends_at:
@@ -272,34 +272,34 @@ class Connection:
             poll.register(self.sock, events)
         left = None if ends_at is None else max(0.0, ends_at - time.monotonic()) * 1000
         ready = poll.poll(left)
-        with contextlib.suppress(BlockingIOError):  # it was no nudge
+        with contextlib.suppress(BlockingIOError):  # there was no nudge
             self._wake.recv(READ_SIZE)
-        # Behind the nudge: a cut between the two would go unnoticed.
+        # After the nudge: a cut between the two would go unnoticed.
         if self._cut is not None:
             raise self._cut
         if not ready:
             raise TimeoutError(f"nothing happens on connection {self.number}")
 
-    # From other threads, and by the server.
+    # Called from other threads and by the server.
 
     def cut(self, *, reset: bool = False, why: Exception | None = None) -> None:
-        """End the connection from any thread, whatever its script waits for."""
+        """End the connection from any thread, even while its script waits."""
         self._resets = reset
         self._cut = why or ConnectionAbortedError("cut by the test")
         self.nudge()
 
     def nudge(self) -> None:
-        """Let the script look again at what it waits for."""
+        """Let the script evaluate its condition again."""
         with contextlib.suppress(OSError):  # it has ended meanwhile
             self._waker.send(b"!")
 
     def run(self, script: Callable[[Connection], None]) -> None:
-        """Run the script to its end, and the connection with it."""
+        """Run the script, and close the connection at its end."""
         try:
             if self._is_welcome():
                 script(self)
         except (Stopped, ConnectionError, ssl.SSLEOFError):
-            pass  # the client may go whenever it likes
+            pass  # the client may leave at any time
         except BaseException as error:  # noqa: BLE001 - it fails the test, see `stop`
             self.server.errors.append(error)
         finally:
@@ -312,7 +312,9 @@ class Connection:
             return True
         try:
             self._shake_hands(self.server.ssl_context)
-        except OSError as error:  # a client may refuse us; its test looks here
+        except (
+            OSError
+        ) as error:  # a client may refuse the handshake; its test checks these errors
             self.server.handshake_errors.append(error)
             return False
         return True
@@ -331,12 +333,12 @@ class Connection:
 
 
 class Served:
-    """What a `RawServer` serves: the looks that tests take at it."""
+    """What a `RawServer` serves: the properties that tests inspect."""
 
     raw: RawServer
 
     def take(self, raw: RawServer) -> None:
-        """Know what serves this, before the first connection comes."""
+        """Store the raw server, before the first connection comes."""
         self.raw = raw
 
     @property
@@ -352,7 +354,7 @@ class Served:
         return self.raw.connections
 
     def wait_until(self, holds: Callable[[], Any], timeout: float = WAIT_S) -> None:
-        """Wait until that holds; see `RawServer.wait_until`."""
+        """Wait until the condition holds; see `RawServer.wait_until`."""
         self.raw.wait_until(holds, timeout)
 
 
@@ -393,23 +395,23 @@ class RawServer:
             self._run(self._accept, "acceptor")
 
     def wait_until(self, holds: Callable[[], Any], timeout: float = WAIT_S) -> None:
-        """Wait, in a thread that may block, until that holds of what came."""
+        """Wait, in a thread that may block, until a condition on the server holds."""
         with self._changed:
             if not self._changed.wait_for(holds, timeout):
                 raise TimeoutError(f"it does not hold after {timeout} s")
 
     def wake(self) -> None:
-        """Let who waits look again."""
+        """Make waiting threads evaluate their conditions again."""
         with self._changed:
             self._changed.notify_all()
 
     def close_connections(self, *, reset: bool = False) -> None:
-        """End every connection, whatever its script does."""
+        """End every connection, regardless of its script."""
         for conn in tuple(self.open):
             conn.cut(reset=reset)
 
     def stop_accepting(self) -> None:
-        """Refuse new connections from here on."""
+        """Refuse new connections from now on."""
         self._waker.close()
         if self._threads:
             self._threads[0].join(STOP_S)
@@ -417,7 +419,7 @@ class RawServer:
         self._wake.close()
 
     def note(self, request: RawRequest) -> None:
-        """Remember a request."""
+        """Record a request."""
         with self._changed:
             self.requests.append(request)
             self._changed.notify_all()
@@ -441,7 +443,7 @@ class RawServer:
         while all(descriptor != self._wake.fileno() for descriptor, _ in poll.poll()):
             try:
                 sock, _ = self._listener.accept()
-            except OSError:  # who knocked has left
+            except OSError:  # the client has left
                 continue
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._changed:

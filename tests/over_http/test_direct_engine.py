@@ -1,4 +1,4 @@
-"""What the direct asyncio engine alone promises: its pool and its time."""
+"""Guarantees of the direct asyncio engine only: its pool and its timers."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 from certificates import client_context, server_context
 from engines import (
-    Answer,
+    RecordedResponse,
     all_closed,
     echo,
     engine_at,
@@ -37,7 +37,7 @@ def engine_to(server, **options):
 # The pool...
 
 
-async def test_the_connection_used_last_is_used_first():
+async def test_most_recently_used_connection_is_used_first():
     def script(conn):
         while (request := conn.receive()) is not None:
             if request.json == "burst":
@@ -53,7 +53,7 @@ async def test_the_connection_used_last_is_used_first():
         assert server.connections == 3
 
 
-async def test_an_exchange_on_an_idle_connection_starts_no_task_and_no_timer():
+async def test_exchange_on_an_idle_connection_creates_no_task_and_no_timer():
     async with engine_at("direct", echo) as (_server, engine):
         await engine.ask("first")
         timer = engine._timer
@@ -68,8 +68,8 @@ async def test_an_exchange_on_an_idle_connection_starts_no_task_and_no_timer():
         loop.set_task_factory(lambda *args, **_: started.append(args))
         try:
             for number in range(10):
-                answer = Answer()
-                await engine.engine.exchange(post(number), answer, None)
+                response = RecordedResponse()
+                await engine.engine.exchange(post(number), response, None)
         finally:
             loop.set_task_factory(None)
             del loop.call_at
@@ -98,7 +98,7 @@ async def test_idle_connections_are_closed_by_one_timer(monkeypatch, field):
 
 
 @pytest.mark.usefixtures("kept_for_long")
-async def test_the_timer_comes_sooner_for_a_connection_that_is_kept_for_less():
+async def test_timer_is_moved_forward_for_a_shorter_keep_alive():
     def script(conn):
         while conn.receive() is not None:
             gate.wait(30)
@@ -113,7 +113,7 @@ async def test_the_timer_comes_sooner_for_a_connection_that_is_kept_for_less():
         await all_closed(server)
 
 
-async def test_a_connection_that_is_idle_too_long_is_not_used_though_no_timer_came():
+async def test_expired_idle_connection_is_not_used_before_its_timer_runs():
     async with engine_at("direct", echo) as (server, engine):
         await engine.ask("first")
         engine.idle[0].close_at = 0.0
@@ -121,7 +121,7 @@ async def test_a_connection_that_is_idle_too_long_is_not_used_though_no_timer_ca
         assert server.connections == 2
 
 
-async def test_bytes_on_an_idle_connection_end_it_at_once():
+async def test_bytes_on_an_idle_connection_close_it_at_once():
     def script(conn):
         conn.send(json_reply(conn.receive().json))
         conn.wait_for(go)
@@ -137,7 +137,7 @@ async def test_bytes_on_an_idle_connection_end_it_at_once():
         assert not engine.idle
 
 
-async def test_cancelling_at_the_moment_of_the_answer_takes_no_other_s_connection():
+async def test_cancelling_when_the_response_arrives_keeps_connections_separate():
     def script(conn):
         while (request := conn.receive()) is not None:
             conn.wait_for(go[request.json])
@@ -154,7 +154,7 @@ async def test_cancelling_at_the_moment_of_the_answer_takes_no_other_s_connectio
 
         def updated(count):
             connection.buffer_updated(count)
-            task.cancel()  # it is answered, and has not heard of that yet
+            task.cancel()  # the response is complete, and the task has not run since
 
         connection.transport.set_protocol(Spy(connection, updated))
         go["first"].set()
@@ -170,7 +170,7 @@ async def test_cancelling_at_the_moment_of_the_answer_takes_no_other_s_connectio
 
 
 class Spy(asyncio.BufferedProtocol):
-    """Passes on what a connection is told, but for one method."""
+    """A protocol that forwards to a connection, except for one method."""
 
     def __init__(self, connection, buffer_updated):
         self.connection = connection
@@ -183,16 +183,16 @@ class Spy(asyncio.BufferedProtocol):
         self.connection.connection_lost(exc)
 
 
-# Everything at once...
+# Random combinations...
 
 
 def mixed(conn):
-    """Answer as each request asks; what it has run stands in `server.requests`."""
+    """Respond as each request demands; `server.requests` records what was run."""
     with contextlib.suppress(ssl.SSLError):  # the client left
-        answer_as_asked(conn)
+        respond_as_requested(conn)
 
 
-def answer_as_asked(conn):
+def respond_as_requested(conn):
     while (request := conn.receive()) is not None:
         number, how = request.json
         if how == "reset":
@@ -219,21 +219,19 @@ HOWS = ("plain", "plain", "stream", "stream", "last", "end", "reset", "mute")
 @pytest.mark.pain("P24")
 @pytest.mark.parametrize("secure", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-async def test_whatever_happens_each_call_gets_its_answer_or_an_error_and_runs_once(
-    seed, secure
-):
-    dice = random.Random(seed)
+async def test_each_call_gets_its_response_or_an_error_and_runs_once(seed, secure):
+    rng = random.Random(seed)
     outcomes = Counter()
 
     async def call(number):
-        how = dice.choice(HOWS)
-        answer = Answer(until=lambda body: b";" in body)
-        task = asyncio.create_task(engine.ask((number, how), answer=answer))
-        end = "cancel" if how == "mute" else dice.choice(("wait", "wait", "cancel"))
+        how = rng.choice(HOWS)
+        response = RecordedResponse(until=lambda body: b";" in body)
+        task = asyncio.create_task(engine.ask((number, how), response=response))
+        end = "cancel" if how == "mute" else rng.choice(("wait", "wait", "cancel"))
         if end == "cancel":
-            for _ in range(dice.randrange(12)):
+            for _ in range(rng.randrange(12)):
                 await asyncio.sleep(0)  # a turn of the loop
-            if dice.random() < 0.5 or not engine.abort(answer, STOP):
+            if rng.random() < 0.5 or not engine.abort(response, STOP):
                 task.cancel()
         try:
             await task
@@ -242,17 +240,17 @@ async def test_whatever_happens_each_call_gets_its_answer_or_an_error_and_runs_o
         except TransportError as error:
             outcomes[type(error).__name__] += 1
         else:
-            assert f"answer {number};".encode() in answer.body
+            assert f"answer {number};".encode() in response.body
             outcomes["answered"] += 1
 
     async def caller(numbers):
         for number in numbers:
             await call(number)
 
-    theirs = {"ssl_context": server_context()} if secure else {}
-    ours = {"ssl": client_context()} if secure else {}
-    with raw_server(mixed, **theirs) as server:
-        async with engine_to(server, **ours) as engine:
+    server_options = {"ssl_context": server_context()} if secure else {}
+    client_options = {"ssl": client_context()} if secure else {}
+    with raw_server(mixed, **server_options) as server:
+        async with engine_to(server, **client_options) as engine:
             await asyncio.gather(
                 *(caller(range(100 * n, 100 * n + 20)) for n in range(6))
             )

@@ -1,11 +1,11 @@
-"""How the direct asyncio engine connects: a race of addresses, and what it leaves."""
+"""How the direct asyncio engine connects: racing addresses, without leftovers."""
 
 import asyncio
 import errno
 import socket
 
 import pytest
-from engines import Answer, echo, eventually, open_engine
+from engines import RecordedResponse, echo, eventually, open_engine
 from ports import kept_port
 from raw_server import raw_server
 
@@ -16,10 +16,10 @@ pytestmark = pytest.mark.unchecked_wire("the bodies are no MCP")
 
 
 @pytest.mark.fault("F20")
-async def test_a_name_that_leads_into_a_black_hole_can_be_cancelled(
+async def test_connecting_to_unresponsive_addresses_can_be_cancelled(
     monkeypatch, black_hole
 ):
-    """Several addresses are tried at once then."""
+    """Both addresses are tried concurrently."""
     loop = asyncio.get_running_loop()
     real = loop.getaddrinfo
 
@@ -37,8 +37,8 @@ async def test_a_name_that_leads_into_a_black_hole_can_be_cancelled(
             await task
 
 
-def leads_to(monkeypatch, *addresses):
-    """Let every name lead to these, in this order."""
+def resolve_to(monkeypatch, *addresses):
+    """Make every name resolve to these addresses, in this order."""
 
     async def lookup(host, port, **options):
         return [entry for address in addresses for entry in literal(address, port)]
@@ -50,17 +50,17 @@ def leads_to(monkeypatch, *addresses):
     return "http://some.example:{}/mcp"
 
 
-async def test_where_one_address_refuses_the_next_is_tried_at_once(monkeypatch):
+async def test_refused_address_is_followed_by_the_next_at_once(monkeypatch):
     monkeypatch.setattr(connecting, "ATTEMPT_DELAY_S", 60)
-    url = leads_to(monkeypatch, "127.0.0.2", "127.0.0.3", "127.0.0.1")
+    url = resolve_to(monkeypatch, "127.0.0.2", "127.0.0.3", "127.0.0.1")
     with raw_server(echo) as server:
         async with open_engine("direct", url.format(server.port)) as engine:
             assert (await engine.ask("hi")).json == "hi"
 
 
-async def test_where_all_addresses_refuse_that_is_said(monkeypatch):
+async def test_refusal_by_all_addresses_is_connection_refused(monkeypatch):
     with kept_port() as port:
-        url = leads_to(monkeypatch, "127.0.0.1", "127.0.0.2").format(port)
+        url = resolve_to(monkeypatch, "127.0.0.1", "127.0.0.2").format(port)
         async with open_engine("direct", url) as engine:
             with pytest.raises(ConnectError, match="Connection refused") as caught:
                 await engine.ask()
@@ -71,12 +71,12 @@ async def test_where_all_addresses_refuse_that_is_said(monkeypatch):
 @pytest.mark.parametrize(
     "addresses", [("127.0.0.1",), ("10.0.0.1", "169.254.169.254", "::1", "fd00::1")]
 )
-async def test_a_name_that_leads_to_no_public_address_is_refused_where_it_must(
+async def test_name_without_a_public_address_is_refused_with_public_only(
     monkeypatch, addresses
 ):
     tried = []
     monkeypatch.setattr(connecting, "_open_socket", tried.append)
-    url = leads_to(monkeypatch, *addresses).format(1)
+    url = resolve_to(monkeypatch, *addresses).format(1)
     async with open_engine("direct", url, public_only=True) as engine:
         with pytest.raises(ConnectError, match="it has no public address") as caught:
             await engine.ask()
@@ -84,7 +84,7 @@ async def test_a_name_that_leads_to_no_public_address_is_refused_where_it_must(
     assert caught.value.reason is None
 
 
-async def test_of_several_addresses_only_public_ones_are_connected_to(monkeypatch):
+async def test_public_only_connects_only_to_public_addresses(monkeypatch):
     tried = []
 
     async def attempt(address):
@@ -93,22 +93,22 @@ async def test_of_several_addresses_only_public_ones_are_connected_to(monkeypatc
 
     monkeypatch.setattr(connecting, "_open_socket", attempt)
     addresses = ("10.0.0.1", "192.0.2.1", "1.1.1.1", "127.0.0.1", "2606:4700::1111")
-    url = leads_to(monkeypatch, *addresses).format(1)
+    url = resolve_to(monkeypatch, *addresses).format(1)
     async with open_engine("direct", url, public_only=True) as engine:
         with pytest.raises(ConnectError, match="Connection refused"):
             await engine.ask()
     assert sorted(tried) == ["1.1.1.1", "2606:4700::1111"]
 
 
-async def test_a_name_without_an_address_is_no_place_to_connect_to(monkeypatch):
-    url = leads_to(monkeypatch).format(1)
+async def test_name_without_an_address_is_a_connect_error(monkeypatch):
+    url = resolve_to(monkeypatch).format(1)
     async with open_engine("direct", url) as engine:
         with pytest.raises(ConnectError, match="it has no address"):
             await engine.ask()
 
 
-async def test_of_two_addresses_that_answer_at_once_one_is_kept(monkeypatch):
-    """The second has begun, and its connection is made in the same turn."""
+async def test_one_of_two_simultaneous_connections_is_kept(monkeypatch):
+    """Both connections are established in the same turn."""
 
     async def connect(sock, address):
         attempts.append(sock)
@@ -123,7 +123,7 @@ async def test_of_two_addresses_that_answer_at_once_one_is_kept(monkeypatch):
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(connecting, "ATTEMPT_DELAY_S", 0.001)
     monkeypatch.setattr(loop, "sock_connect", connect)
-    url = leads_to(monkeypatch, "127.0.0.1", "127.0.0.1")
+    url = resolve_to(monkeypatch, "127.0.0.1", "127.0.0.1")
     with raw_server(echo) as server:
         async with open_engine("direct", url.format(server.port)) as engine:
             assert (await engine.ask("hi")).json == "hi"
@@ -131,13 +131,13 @@ async def test_of_two_addresses_that_answer_at_once_one_is_kept(monkeypatch):
             assert len(attempts) == 2
 
 
-async def test_an_address_that_is_slow_wins_where_all_others_refuse(monkeypatch):
+async def test_slow_address_is_used_if_the_others_refuse(monkeypatch):
     async def connect(sock, address):
         if address[0] == "127.0.0.2":
             refused.set()
             raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
         await refused.wait()
-        await asyncio.sleep(0.001)  # it is later than the refusal
+        await asyncio.sleep(0.001)  # after the refusal
         await real(sock, address)
 
     refused = asyncio.Event()
@@ -145,13 +145,13 @@ async def test_an_address_that_is_slow_wins_where_all_others_refuse(monkeypatch)
     real = loop.sock_connect
     monkeypatch.setattr(connecting, "ATTEMPT_DELAY_S", 0.001)
     monkeypatch.setattr(loop, "sock_connect", connect)
-    url = leads_to(monkeypatch, "127.0.0.1", "127.0.0.2")
+    url = resolve_to(monkeypatch, "127.0.0.1", "127.0.0.2")
     with raw_server(echo) as server:
         async with open_engine("direct", url.format(server.port)) as engine:
             assert (await engine.ask("hi")).json == "hi"
 
 
-async def test_the_system_s_own_timeout_is_told_as_its_own(monkeypatch):
+async def test_connect_timeout_of_the_system_is_reported_with_its_errno(monkeypatch):
     async def connect(*args):
         raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
 
@@ -166,10 +166,10 @@ async def test_the_system_s_own_timeout_is_told_as_its_own(monkeypatch):
 @pytest.mark.parametrize(
     "error", [ConnectionRefusedError(errno.ECONNREFUSED, "no"), ConnectError("none")]
 )
-async def test_an_abort_counts_though_connecting_fails_in_the_same_moment(
+async def test_abort_takes_precedence_over_a_simultaneous_connect_error(
     monkeypatch, error
 ):
-    """Otherwise the call would be tried again."""
+    """Otherwise the call would be retried."""
     may_fail = asyncio.Event()
 
     async def connect(http):
@@ -178,11 +178,14 @@ async def test_an_abort_counts_though_connecting_fails_in_the_same_moment(
 
     monkeypatch.setattr(direct, "connect", connect)
     async with open_engine("direct", "http://192.0.2.1/mcp") as engine:
-        answer, cancelled = Answer(), CallCancelled("x", reason="of the test")
-        call = asyncio.create_task(engine.ask(answer=answer))
+        response, cancelled = (
+            RecordedResponse(),
+            CallCancelled("x", reason="of the test"),
+        )
+        call = asyncio.create_task(engine.ask(response=response))
         await asyncio.sleep(0)  # a turn of the loop
         may_fail.set()
-        assert engine.abort(answer, cancelled)
+        assert engine.abort(response, cancelled)
         with pytest.raises(CallCancelled) as caught:
             await call
         assert caught.value is cancelled

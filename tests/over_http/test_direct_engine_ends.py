@@ -1,4 +1,4 @@
-"""What the direct asyncio engine alone promises: its proofs, its limits, its end."""
+"""Guarantees of the direct asyncio engine only: resending, limits and closing."""
 
 import asyncio
 import socket
@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 from certificates import client_context, server_context
 from engines import (
-    Answer,
+    RecordedResponse,
     all_closed,
     echo,
     engine_at,
@@ -33,12 +33,12 @@ def engine_to(server, **options):
     return open_engine("direct", server.url, **options)
 
 
-# What proves that a request was not seen...
+# Proofs that a request was not received...
 
 
 @pytest.fixture
 def race(monkeypatch):
-    """Let the server close between the look at an idle connection and the write."""
+    """Make the server close between the check of an idle connection and the write."""
     closing, closed = threading.Event(), threading.Event()
 
     def poller(fd):
@@ -72,12 +72,12 @@ def closes_in_the_race(race):
 
 @pytest.mark.fault("F23")
 @pytest.mark.parametrize("secure", [False, True])
-async def test_a_request_that_met_the_end_of_the_stream_may_have_run(race, secure):
-    """Nothing that a program can ask for tells it apart from one that was read."""
-    options = {"ssl_context": server_context()} if secure else {}
-    ours = {"ssl": client_context()} if secure else {}
-    with raw_server(closes_in_the_race(race), **options) as server:
-        async with engine_to(server, **ours) as engine:
+async def test_request_written_as_the_stream_ended_may_have_run(race, secure):
+    """No system call distinguishes it from a request that was read."""
+    server_options = {"ssl_context": server_context()} if secure else {}
+    client_options = {"ssl": client_context()} if secure else {}
+    with raw_server(closes_in_the_race(race), **server_options) as server:
+        async with engine_to(server, **client_options) as engine:
             assert (await engine.ask("first")).json == "first"
             with pytest.raises(ConnectionClosed, match="before the response") as caught:
                 await engine.ask("second")
@@ -86,7 +86,7 @@ async def test_a_request_that_met_the_end_of_the_stream_may_have_run(race, secur
             assert [request.json for request in server.requests] == ["first", "third"]
 
 
-async def test_a_request_of_which_nothing_can_be_written_is_sent_elsewhere():
+async def test_request_that_cannot_be_written_uses_another_connection():
     async with engine_at("direct", echo) as (server, engine):
         await engine.ask("first")
         engine.idle[-1].socket.shutdown(socket.SHUT_WR)
@@ -97,7 +97,7 @@ async def test_a_request_of_which_nothing_can_be_written_is_sent_elsewhere():
         assert server.connections == 2
 
 
-async def test_what_cannot_be_sent_is_tried_a_few_times_and_provably_did_not_run(
+async def test_unsendable_request_is_retried_a_few_times_and_reported_unsent(
     monkeypatch,
 ):
     def made(self, transport):
@@ -116,8 +116,8 @@ async def test_what_cannot_be_sent_is_tried_a_few_times_and_provably_did_not_run
         assert not server.requests
 
 
-async def test_the_answer_counts_though_the_server_cut_us_short():
-    """It answered before it had read all, and closed: our writing fails."""
+async def test_response_is_used_although_the_server_stopped_reading():
+    """The server responded before it had read all, and closed: our write fails."""
 
     def script(conn):
         conn.read_some()
@@ -126,34 +126,34 @@ async def test_the_answer_counts_though_the_server_cut_us_short():
 
     async with engine_at("direct", script) as (_server, engine):
         for _ in range(5):
-            answer = await engine.ask(body=b"x" * 9_000_000)
-            assert (answer.status, answer.json) == (413, "too large")
+            response = await engine.ask(body=b"x" * 9_000_000)
+            assert (response.status, response.json) == (413, "too large")
 
 
 @pytest.mark.parametrize("error", [TransportError("by the test"), KeyError("a bug")])
-async def test_what_a_reply_raises_at_the_end_of_the_stream_comes_out(error):
+async def test_error_of_a_reply_at_the_end_of_the_stream_is_raised(error):
     def script(conn):
         conn.receive()
         conn.send(head(200) + b"abc")
 
-    class Refusing(Answer):
+    class Refusing(RecordedResponse):
         def end(self):
             raise error
 
     async with engine_at("direct", script) as (server, engine):
         with pytest.raises(type(error), match=str(error.args[0])):
-            await engine.ask(answer=Refusing())
+            await engine.ask(response=Refusing())
         await all_closed(server)
 
 
-def test_without_poll_a_descriptor_is_looked_at_all_the_same(monkeypatch):
+def test_readable_descriptor_is_detected_without_select_poll(monkeypatch):
     monkeypatch.delattr(direct.select, "poll")
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        look = direct._make_poll(ours.fileno())
-        assert not look(0)
-        theirs.send(b"x")
-        assert look(0)
+    own, peer = socket.socketpair()
+    with own, peer:
+        poll = direct._make_poll(own.fileno())
+        assert not poll(0)
+        peer.send(b"x")
+        assert poll(0)
 
 
 # Limits...
@@ -171,7 +171,7 @@ def deaf_server():
         released.set()
 
 
-async def test_unread_requests_are_bounded_over_all_exchanges(deaf_server):
+async def test_unwritten_requests_are_bounded_over_all_exchanges(deaf_server):
     limits = Limits(unwritten=20_000_000)
     async with engine_to(deaf_server, limits=limits) as engine:
         body = b"x" * 16_000_000
@@ -185,14 +185,14 @@ async def test_unread_requests_are_bounded_over_all_exchanges(deaf_server):
             task.cancel()
         await asyncio.wait([slow, small])
         await eventually(lambda: not engine.blocked)
-        # One alone may be of any size.
+        # A single request may have any size.
         alone = asyncio.create_task(engine.ask(body=b"x" * 24_000_000))
         await eventually(lambda: engine.blocked)
         alone.cancel()
         await asyncio.wait([alone])
 
 
-async def test_requests_that_wait_for_a_connection_are_counted_too(deaf_server):
+async def test_requests_waiting_for_a_connection_count_as_unwritten(deaf_server):
     async with engine_to(deaf_server, limits=Limits(unwritten=1000)) as engine:
         first = asyncio.create_task(engine.ask(body=b"x" * 800))
         await asyncio.sleep(0)  # a turn of the loop
@@ -202,12 +202,14 @@ async def test_requests_that_wait_for_a_connection_are_counted_too(deaf_server):
         await asyncio.wait([first])
 
 
-async def test_a_large_request_is_not_copied_while_it_waits(deaf_server):
+async def test_waiting_large_request_is_not_copied(deaf_server):
     async with engine_to(deaf_server) as engine:
         request = post(body=b"x" * 30_000_000)
         tracemalloc.start()
         try:
-            task = asyncio.create_task(engine.engine.exchange(request, Answer(), None))
+            task = asyncio.create_task(
+                engine.engine.exchange(request, RecordedResponse(), None)
+            )
             await eventually(lambda: engine.blocked)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
@@ -217,7 +219,7 @@ async def test_a_large_request_is_not_copied_while_it_waits(deaf_server):
         await asyncio.wait([task])
 
 
-async def test_after_a_clog_has_gone_connections_are_used_again():
+async def test_connection_is_reused_after_blocked_writing():
     def script(conn):
         conn.wait_for(released)
         echo(conn)
@@ -239,40 +241,42 @@ async def test_after_a_clog_has_gone_connections_are_used_again():
 # The end...
 
 
-async def test_closing_ends_a_response_that_is_only_read_to_its_end():
+async def test_closing_ends_a_response_whose_rest_is_being_read():
     def script(conn):
         conn.receive()
         conn.send(sse_head() + chunk(sse_event("answer")))
         conn.wait_closed()
 
     async with engine_at("direct", script) as (server, engine):
-        await engine.ask(answer=Answer(until=lambda body: b"answer" in body))
+        await engine.ask(
+            response=RecordedResponse(until=lambda body: b"answer" in body)
+        )
         await engine.aclose()
         assert not engine.connections
         await all_closed(server)
 
 
-async def test_an_abandoned_body_without_a_length_is_not_complete():
+async def test_abandoned_body_without_a_length_is_incomplete():
     def script(conn):
         conn.receive()
         conn.send(b"HTTP/1.1 200 OK\r\n\r\n[1")
         conn.wait_closed()
 
     async with engine_at("direct", script) as (_server, engine):
-        answer = Answer()
-        call = asyncio.create_task(engine.ask(answer=answer))
-        await eventually(lambda: answer.body)
+        response = RecordedResponse()
+        call = asyncio.create_task(engine.ask(response=response))
+        await eventually(lambda: response.body)
         engine.abandon()
         with pytest.raises(ConnectionClosed):
             await call
-        assert not answer.has_ended
+        assert not response.has_ended
 
 
-def test_an_engine_may_be_abandoned_while_its_loop_stands_still():
+def test_engine_can_be_abandoned_while_its_loop_is_not_running():
     with raw_server(echo) as server:
         engine = DirectEngine(Http(server.url), DEFAULT_LIMITS)
         with asyncio.Runner() as runner:
-            runner.run(engine.exchange(post("hi"), Answer(), None))
+            runner.run(engine.exchange(post("hi"), RecordedResponse(), None))
             engine.abandon()
             server.wait_until(lambda: not server.open)
             assert not engine.idle

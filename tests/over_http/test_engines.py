@@ -1,4 +1,4 @@
-"""All engines alike: what goes out, what comes back, what connections are used for."""
+"""All engines: requests, responses and the reuse of connections."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ import threading
 import pytest
 from engines import (
     ENGINES,
-    Answer,
+    RecordedResponse,
     all_closed,
     echo,
     engine_at,
@@ -30,15 +30,15 @@ pytestmark = [
 ]
 
 SLOW_S = 30.0
-"""What fifty calls through httpx may take where lines are measured and others work."""
+"""Time limit of fifty calls through httpx, with coverage and other load."""
 
 REFUSED = MessageTooLarge("refused by the test", limit=1)
 
 
-# What goes out...
+# Requests...
 
 
-async def test_a_request_goes_out_as_it_is_with_the_length_of_its_body():
+async def test_request_is_sent_unchanged_with_its_content_length():
     async with engine_at("direct", echo) as (server, engine):
         assert (await engine.ask("hi")).json == "hi"
         sent = post("hi").start + b'content-length: 4\r\n\r\n"hi"'
@@ -47,15 +47,15 @@ async def test_a_request_goes_out_as_it_is_with_the_length_of_its_body():
 
 
 @every_engine
-async def test_a_request_without_body_tells_no_length(kind):
+async def test_request_without_a_body_has_no_content_length(kind):
     def script(conn):
         conn.receive()
         conn.send(reply(405))
 
     async with engine_at(kind, script) as (server, engine):
-        answer = Answer()
-        await engine.exchange(get(), answer)
-        assert answer.status == 405
+        response = RecordedResponse()
+        await engine.exchange(get(), response)
+        assert response.status == 405
         request = server.requests[0]
         assert (request.verb, request.target) == ("GET", "/other?x=1")
         assert not {"content-length", "transfer-encoding"} & set(request.headers)
@@ -63,7 +63,7 @@ async def test_a_request_without_body_tells_no_length(kind):
 
 @every_engine
 @pytest.mark.parametrize("size", [65_530, 300_000, 2_000_000])
-async def test_large_bodies_go_out_and_come_back_whole(kind, size):
+async def test_large_bodies_are_sent_and_received_completely(kind, size):
     pattern = bytes(range(48, 120)).replace(b"\\", b"/")
     body = b'"' + (pattern * (size // 71))[:size] + b'"'
     async with engine_at(kind, echo) as (server, engine):
@@ -72,7 +72,7 @@ async def test_large_bodies_go_out_and_come_back_whole(kind, size):
         assert server.connections == 1
 
 
-# ... what comes back...
+# ... responses...
 
 
 WAYS = {
@@ -98,23 +98,23 @@ ENDING_WAYS = {
 
 @every_engine
 @pytest.mark.parametrize("way", WAYS)
-async def test_every_way_to_frame_a_body_is_understood(kind, way):
+async def test_every_body_framing_is_understood(kind, way):
     def script(conn):
         while conn.receive() is not None:
             conn.send(WAYS[way])
 
     async with engine_at(kind, script) as (server, engine):
         for _ in range(3):
-            answer = await engine.ask()
-            assert (answer.status, answer.json) == (200, "abc")
-            assert b"x-more" not in answer.fields
-        if "1.0" not in way:  # httpx trusts no HTTP/1.0
+            response = await engine.ask()
+            assert (response.status, response.json) == (200, "abc")
+            assert b"x-more" not in response.fields
+        if "1.0" not in way:  # httpx does not reuse HTTP/1.0 connections
             assert server.connections == 1
 
 
 @every_engine
 @pytest.mark.parametrize("way", ENDING_WAYS)
-async def test_a_connection_that_ends_with_its_response_serves_no_other(kind, way):
+async def test_connection_that_ends_with_its_response_is_not_reused(kind, way):
     def script(conn):
         if conn.receive() is not None:
             conn.send(ENDING_WAYS[way])
@@ -126,7 +126,7 @@ async def test_a_connection_that_ends_with_its_response_serves_no_other(kind, wa
 
 
 @every_engine
-async def test_an_answer_may_be_cut_anywhere(kind):
+async def test_response_may_be_split_anywhere(kind):
     whole = head(100) + head(200, transfer_encoding="chunked", x_y="z")
     whole += chunk(b'"abc"') + LAST_CHUNK
     cuts = range(1, len(whole))
@@ -140,13 +140,13 @@ async def test_an_answer_may_be_cut_anywhere(kind):
 
     async with engine_at(kind, script) as (server, engine):
         for _ in cuts:
-            answer = await engine.ask()
-            assert (answer.json, answer.fields[b"x-y"]) == ("abc", b"z")
+            response = await engine.ask()
+            assert (response.json, response.fields[b"x-y"]) == ("abc", b"z")
         assert server.connections == 1
 
 
 @every_engine
-async def test_field_names_come_in_lower_case_and_repeated_ones_together(kind):
+async def test_field_names_are_lower_case_and_repeated_fields_joined(kind):
     def script(conn):
         conn.receive()
         conn.send(
@@ -155,18 +155,18 @@ async def test_field_names_come_in_lower_case_and_repeated_ones_together(kind):
         )
 
     async with engine_at(kind, script) as (_server, engine):
-        answer = await engine.ask()
-        assert answer.fields[b"www-authenticate"] == b"A, B"
-        assert answer.fields[b"x-blank"] == b"a"
+        response = await engine.ask()
+        assert response.fields[b"www-authenticate"] == b"A, B"
+        assert response.fields[b"x-blank"] == b"a"
 
 
-# ... what is refused...
+# ... refused responses...
 
 
 # Of these httpx takes more (docs/http.md).
 @pytest.mark.attack("S33")
 @pytest.mark.parametrize("name", MALFORMED)
-async def test_no_response_that_could_be_read_in_two_ways_spoils_the_next(name):
+async def test_ambiguous_response_does_not_affect_the_next(name):
     def script(conn):
         request = conn.receive()
         while request is not None and request.json != "odd":
@@ -186,15 +186,15 @@ async def test_no_response_that_could_be_read_in_two_ways_spoils_the_next(name):
     "more", [json_reply("smuggled"), b"x", b"HTTP/1.1 200 OK\r\ncontent-"]
 )
 @pytest.mark.parametrize("is_late", [False, True])
-async def test_bytes_behind_an_answer_are_not_taken_for_the_next(more, is_late):
+async def test_bytes_after_a_response_are_not_read_as_the_next(more, is_late):
     def script(conn):
         request = conn.receive()
-        answer = json_reply(request.json)
+        response = json_reply(request.json)
         if is_late:
-            conn.send(answer)
+            conn.send(response)
             conn.send(more)
         else:
-            conn.send(answer + more)
+            conn.send(response + more)
         sent.set()
         if conn.number > 1:
             conn.receive()
@@ -210,7 +210,7 @@ async def test_bytes_behind_an_answer_are_not_taken_for_the_next(more, is_late):
 
 @every_engine
 @pytest.mark.attack("S15")
-async def test_what_a_reply_refuses_comes_out_and_ends_an_endless_response(kind):
+async def test_error_of_a_reply_is_raised_and_ends_an_endless_response(kind):
     def script(conn):
         conn.receive()
         conn.send(sse_head())
@@ -219,30 +219,30 @@ async def test_what_a_reply_refuses_comes_out_and_ends_an_endless_response(kind)
 
     async with engine_at(kind, script) as (server, engine):
         with pytest.raises(MessageTooLarge) as caught:
-            await engine.ask(answer=Answer(refusal=REFUSED))
+            await engine.ask(response=RecordedResponse(refusal=REFUSED))
         assert caught.value is REFUSED
         await all_closed(server)
 
 
-# ... and what connections are used for.
+# ... and the use of connections.
 
 
 @every_engine
-async def test_a_hundred_calls_one_after_the_other_share_one_connection(kind):
+async def test_a_hundred_sequential_calls_share_one_connection(kind):
     async with engine_at(kind, echo) as (server, engine):
         assert [(await engine.ask(n)).json for n in range(100)] == [*range(100)]
         assert server.connections == 1
         assert engine.bytes_sent == sum(len(r.raw) for r in server.requests)
-        # Heads are among them.
+        # Response heads are counted.
         assert engine.bytes_received > 100 * len(b"HTTP/1.1 200 OK\r\n\r\n")
 
 
 @every_engine
-async def test_fifty_calls_at_once_get_each_its_own_answer(kind):
+async def test_fifty_concurrent_calls_get_their_own_responses(kind):
     gate = threading.Barrier(50)
 
     def script(conn):
-        # The second fifty come when the client has read the first: that may take long.
+        # The client sends the second fifty after reading the first: that may take long.
         while (request := conn.receive(SLOW_S)) is not None:
             if request.json < 50:
                 gate.wait(30)
@@ -251,12 +251,12 @@ async def test_fifty_calls_at_once_get_each_its_own_answer(kind):
     async with engine_at(kind, script) as (server, engine):
         for turn in range(2):
             numbers = range(50 * turn, 50 * turn + 50)
-            answers = await asyncio.gather(*map(engine.ask, numbers))
-            assert [answer.json for answer in answers] == [*numbers]
+            responses = await asyncio.gather(*map(engine.ask, numbers))
+            assert [response.json for response in responses] == [*numbers]
         assert server.connections == 50
 
 
-async def test_a_server_may_answer_before_it_has_read_all():
+async def test_server_may_respond_before_it_has_read_the_request():
     def script(conn):
         if conn.number == 1:
             conn.read_some()
@@ -266,8 +266,8 @@ async def test_a_server_may_answer_before_it_has_read_all():
             echo(conn)
 
     async with engine_at("direct", script) as (server, engine):
-        answer = await engine.ask(body=b"x" * 20_000_000)
-        assert (answer.status, answer.json) == (413, "too large")
+        response = await engine.ask(body=b"x" * 20_000_000)
+        assert (response.status, response.json) == (413, "too large")
         assert (await engine.ask("next")).json == "next"
         assert server.connections == 2
 
@@ -277,7 +277,7 @@ def is_answered(body):
 
 
 @every_engine
-async def test_an_exchange_returns_with_its_answer_and_reads_the_rest_later(kind):
+async def test_exchange_returns_when_the_reply_is_over_and_drains_the_rest(kind):
     rest = threading.Event()
 
     def script(conn):
@@ -287,21 +287,21 @@ async def test_an_exchange_returns_with_its_answer_and_reads_the_rest_later(kind
             conn.send(chunk(b": more\n\n") + LAST_CHUNK)
 
     async with engine_at(kind, script) as (server, engine):
-        first = await engine.ask(answer=Answer(until=is_answered))
+        first = await engine.ask(response=RecordedResponse(until=is_answered))
         assert not first.has_ended
-        second = await engine.ask(answer=Answer(until=is_answered))
+        second = await engine.ask(response=RecordedResponse(until=is_answered))
         rest.set()
-        for answer in (first, second):
-            await eventually(lambda answer=answer: answer.has_ended)
-            assert answer.body.endswith(b": more\n\n")
+        for response in (first, second):
+            await eventually(lambda response=response: response.has_ended)
+            assert response.body.endswith(b": more\n\n")
         for _ in range(5):
-            answer = await engine.ask(answer=Answer(until=is_answered))
-            await eventually(lambda answer=answer: answer.has_ended)
+            response = await engine.ask(response=RecordedResponse(until=is_answered))
+            await eventually(lambda response=response: response.has_ended)
         assert server.connections == 2
 
 
 @every_engine
-async def test_the_rest_of_a_response_has_some_seconds(kind, monkeypatch):
+async def test_draining_the_rest_of_a_response_is_bounded(kind, monkeypatch):
     def script(conn):
         conn.receive()
         conn.send(sse_head() + chunk(sse_event("answer")))
@@ -310,9 +310,9 @@ async def test_the_rest_of_a_response_has_some_seconds(kind, monkeypatch):
     for module in (direct, httpx_engine):
         monkeypatch.setattr(module, "MAX_TAIL_S", 0.03)
     async with engine_at(kind, script) as (server, engine):
-        answer = await engine.ask(answer=Answer(until=is_answered))
+        response = await engine.ask(response=RecordedResponse(until=is_answered))
         await all_closed(server)
-        assert not answer.has_ended
+        assert not response.has_ended
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ async def test_the_rest_of_a_response_has_some_seconds(kind, monkeypatch):
         *[(kind, rest) for kind in ENGINES for rest in (b"xyz\r\n", b"")],
     ],
 )
-async def test_a_rest_that_is_wrong_ends_the_connection_and_nothing_else(kind, rest):
+async def test_invalid_rest_of_a_response_only_closes_the_connection(kind, rest):
     def script(conn):
         while (request := conn.receive()) is not None:
             conn.send(sse_head() + chunk(sse_event(["answer", request.json])))
@@ -332,14 +332,16 @@ async def test_a_rest_that_is_wrong_ends_the_connection_and_nothing_else(kind, r
 
     async with engine_at(kind, script) as (server, engine):
         for number in range(5):
-            answer = await engine.ask(number, answer=Answer(until=is_answered))
-            data = answer.body.removeprefix(b"data: ").strip()
+            response = await engine.ask(
+                number, response=RecordedResponse(until=is_answered)
+            )
+            data = response.body.removeprefix(b"data: ").strip()
             assert json.loads(data) == ["answer", number]
         assert server.connections == 5
 
 
 @every_engine
-async def test_a_literal_ipv6_address_is_connected_to(kind):
+async def test_literal_ipv6_address_is_connected(kind):
     try:
         listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
     except OSError:

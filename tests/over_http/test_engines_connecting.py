@@ -1,4 +1,4 @@
-"""All engines alike when they connect: what fails says which check failed."""
+"""All engines when they connect: errors name the check that failed."""
 
 import asyncio
 import errno
@@ -9,7 +9,7 @@ from time import monotonic
 import pytest
 from certificates import STRANGER, client_context, server_context
 from engines import (
-    Answer,
+    RecordedResponse,
     all_closed,
     echo,
     engine_at,
@@ -34,7 +34,7 @@ STOP = RequestTimeout(method="test", timeout=1.0, elapsed=1.0)
 
 
 async def refusal(kind, url, **options):
-    """What connecting to that raises."""
+    """Return the error that connecting to a URL raises."""
     async with open_engine(kind, url, **options) as engine:
         with pytest.raises(ConnectError) as caught:
             await engine.ask("hush")
@@ -46,7 +46,7 @@ async def refusal(kind, url, **options):
 
 @every_engine
 @pytest.mark.fault("F19")
-async def test_a_name_that_cannot_be_resolved_is_named(kind):
+async def test_unresolvable_name_is_named_in_the_error(kind):
     error = await refusal(kind, "http://no-such-host.invalid/mcp")
     assert str(error).startswith("cannot resolve 'no-such-host.invalid'")
     assert error.errno is None
@@ -55,7 +55,7 @@ async def test_a_name_that_cannot_be_resolved_is_named(kind):
 @every_engine
 @pytest.mark.fault("F19")
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_a_refused_connection_is_one(kind, host):
+async def test_refused_connection_is_a_connect_error(kind, host):
     with kept_port() as port:
         error = await refusal(kind, f"http://{host}:{port}/mcp")
     assert error.errno == errno.ECONNREFUSED
@@ -64,7 +64,7 @@ async def test_a_refused_connection_is_one(kind, host):
 
 @every_engine
 @pytest.mark.fault("F19")
-async def test_an_unreachable_network_is_one(kind):
+async def test_unreachable_network_is_a_connect_error(kind):
     error = await refusal(kind, "http://255.255.255.255:9/mcp")
     assert error.errno in {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES}
     assert "cannot connect to '255.255.255.255:9'" in str(error)
@@ -72,7 +72,7 @@ async def test_an_unreachable_network_is_one(kind):
 
 @every_engine
 @pytest.mark.fault("F20")
-async def test_a_black_hole_ends_at_the_connect_timeout(kind, black_hole):
+async def test_unresponsive_port_fails_after_the_connect_timeout(kind, black_hole):
     url = f"http://127.0.0.1:{black_hole}/mcp"
     before = monotonic()
     error = await refusal(kind, url, connect_timeout=0.2)
@@ -81,14 +81,14 @@ async def test_a_black_hole_ends_at_the_connect_timeout(kind, black_hole):
     assert "0.2 s" in str(error)
 
 
-# The direct engine: what httpx waits for ends with its connect timeout.
+# Only the direct engine: the waits of httpx end with its connect timeout.
 @pytest.mark.fault("F20")
 @pytest.mark.parametrize("how", ["cancel", "abort", "close"])
-async def test_connecting_can_be_ended_and_leaves_nothing(how, black_hole):
+async def test_connecting_can_be_cancelled_aborted_or_closed(how, black_hole):
     url = f"http://127.0.0.1:{black_hole}/mcp"
     async with open_engine("direct", url) as engine:
-        answer = Answer()
-        task = asyncio.create_task(engine.ask("hush", answer=answer))
+        response = RecordedResponse()
+        task = asyncio.create_task(engine.ask("hush", response=response))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         if how == "cancel":
@@ -96,7 +96,7 @@ async def test_connecting_can_be_ended_and_leaves_nothing(how, black_hole):
             with pytest.raises(asyncio.CancelledError):
                 await task
         elif how == "abort":
-            await eventually(lambda: engine.abort(answer, STOP))
+            await eventually(lambda: engine.abort(response, STOP))
             with pytest.raises(RequestTimeout):
                 await task
         else:
@@ -120,7 +120,7 @@ UNTRUSTED = {
 @every_engine
 @pytest.mark.fault("F19")
 @pytest.mark.parametrize("name", UNTRUSTED)
-async def test_a_certificate_that_is_not_trusted_says_why(kind, name):
+async def test_error_for_an_untrusted_certificate_says_why(kind, name):
     with raw_server(echo, ssl_context=server_context(name)) as server:
         error = await refusal(kind, server.url, ssl=client_context())
         assert any(word in str(error) for word in UNTRUSTED[name])
@@ -129,7 +129,7 @@ async def test_a_certificate_that_is_not_trusted_says_why(kind, name):
 
 @every_engine
 @pytest.mark.fault("F19")
-async def test_a_self_signed_certificate_is_called_so(kind, tmp_path):
+async def test_error_for_a_self_signed_certificate_names_it(kind, tmp_path):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     (tmp_path / "self.pem").write_bytes(
         STRANGER.cert_pem.bytes() + STRANGER.private_key_pem.bytes()
@@ -140,17 +140,17 @@ async def test_a_self_signed_certificate_is_called_so(kind, tmp_path):
         assert "self-signed" in str(error)
 
 
-# The direct engine: with TLS 1.3 the refusal comes after the handshake.
+# Only the direct engine: with TLS 1.3 the refusal comes after the handshake.
 @pytest.mark.fault("F19")
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_a_client_certificate_that_is_missing_is_asked_for(version):
+async def test_missing_client_certificate_is_reported(version):
     context = server_context(wants_client=True, version=version)
     with raw_server(echo, ssl_context=context) as server:
         async with open_engine("direct", server.url, ssl=client_context()) as engine:
             with pytest.raises(TransportError) as raised:
                 await engine.ask("hush")
         assert not server.requests
-    # With TLS 1.3 a reset may overtake what the server says.
+    # With TLS 1.3 a reset may overtake the alert of the server.
     if version is ssl.TLSVersion.TLSv1_2 or type(raised.value) is ConnectError:
         assert type(raised.value) is ConnectError
         assert "certificate" in str(raised.value)
@@ -160,7 +160,7 @@ async def test_a_client_certificate_that_is_missing_is_asked_for(version):
 
 @every_engine
 @pytest.mark.fault("F19")
-async def test_a_server_without_tls_is_recognised(kind):
+async def test_server_without_tls_is_reported(kind):
     def script(conn):
         conn.read_some()
         conn.send(head(400, connection="close"))
@@ -173,7 +173,7 @@ async def test_a_server_without_tls_is_recognised(kind):
 
 @every_engine
 @pytest.mark.fault("F19")
-async def test_a_server_that_ends_the_handshake_is_no_connection(kind):
+async def test_server_that_ends_the_handshake_is_a_connect_error(kind):
     def script(conn):
         conn.read_some()
 
@@ -185,7 +185,7 @@ async def test_a_server_that_ends_the_handshake_is_no_connection(kind):
 
 @every_engine
 @pytest.mark.fault("F20")
-async def test_a_handshake_that_never_ends_is_bounded_too(kind):
+async def test_connect_timeout_includes_the_tls_handshake(kind):
     def script(conn):
         conn.wait_closed()
 
@@ -198,7 +198,7 @@ async def test_a_handshake_that_never_ends_is_bounded_too(kind):
 
 
 @every_engine
-async def test_large_bodies_pass_through_tls_whole(kind):
+async def test_large_bodies_pass_through_tls_completely(kind):
     body = b'"' + bytes(range(48, 92)) * 30_000 + b'"'
     with raw_server(echo, ssl_context=server_context()) as server:
         async with open_engine(kind, server.url, ssl=client_context()) as engine:
@@ -211,7 +211,7 @@ async def test_large_bodies_pass_through_tls_whole(kind):
 @every_engine
 @pytest.mark.fault("F23", "F35")
 @pytest.mark.parametrize("notify", [False, True])
-async def test_over_tls_too_an_ended_connection_is_replaced(kind, notify):
+async def test_ended_tls_connection_is_replaced(kind, notify):
     def script(conn):
         conn.send(json_reply(conn.receive().json))
         conn.close(notify=notify)
@@ -228,8 +228,8 @@ async def test_over_tls_too_an_ended_connection_is_replaced(kind, notify):
 @pytest.mark.fault("F22")
 @pytest.mark.attack("S33")
 @pytest.mark.parametrize("notify", [False, True])
-async def test_over_tls_only_a_goodbye_ends_a_body_without_length(notify):
-    """Else whoever can cut the connection can cut the body (RFC 9112 section 9.8)."""
+async def test_tls_body_without_length_ends_only_with_close_notify(notify):
+    """Else cutting the connection would cut the body (RFC 9112 section 9.8)."""
 
     def script(conn):
         conn.receive()
@@ -247,7 +247,7 @@ async def test_over_tls_only_a_goodbye_ends_a_body_without_length(notify):
 
 @every_engine
 @pytest.mark.fault("F22")
-async def test_a_reset_does_not_end_a_body_without_length(kind):
+async def test_reset_within_a_body_without_length_is_an_error(kind):
     begun = threading.Event()
 
     def script(conn):
@@ -256,23 +256,21 @@ async def test_a_reset_does_not_end_a_body_without_length(kind):
         conn.wait_for(begun)
         conn.reset()
 
-    class Begun(Answer):
+    class Begun(RecordedResponse):
         def data(self, chunk):
             super().data(chunk)
             begun.set()
 
     async with engine_at(kind, script) as (_server, engine):
         with pytest.raises(ConnectionClosed, match="within the body"):
-            await engine.ask(answer=Begun())
+            await engine.ask(response=Begun())
 
 
 @every_engine
 @pytest.mark.fault("F21")
 @pytest.mark.parametrize("resets", [False, True])
-async def test_over_tls_too_a_server_that_runs_a_call_and_dies_gets_it_once(
-    kind, resets
-):
-    """With OpenSSL an RST may look like a FIN; it proves nothing there either."""
+async def test_call_is_not_resent_if_a_tls_server_dies_after_it(kind, resets):
+    """With OpenSSL an RST may look like a FIN, so it proves nothing."""
 
     def script(conn):
         conn.receive()
@@ -288,8 +286,8 @@ async def test_over_tls_too_a_server_that_runs_a_call_and_dies_gets_it_once(
         assert server.connections == 1
 
 
-class LateAnswer(Answer):
-    """One that takes its head only when the server has sent everything."""
+class LateResponse(RecordedResponse):
+    """A response that accepts its head only when the server has sent everything."""
 
     def __init__(self, sent):
         super().__init__()
@@ -304,8 +302,8 @@ class LateAnswer(Answer):
 @pytest.mark.parametrize("notify", [False, True])
 @pytest.mark.parametrize("framed", [True, False])
 @pytest.mark.parametrize("size", [500_000, 550_000, 750_000, 1_100_000])
-async def test_over_tls_nothing_is_lost_at_the_end(size, framed, notify):
-    """Regression: asyncio drops what it has not handed over by then."""
+async def test_tls_body_is_complete_although_the_server_closes(size, framed, notify):
+    """Regression: asyncio drops bytes that it has not delivered by then."""
     body = b"x" * size
 
     def script(conn):
@@ -318,10 +316,10 @@ async def test_over_tls_nothing_is_lost_at_the_end(size, framed, notify):
     sent = threading.Event()
     with raw_server(script, ssl_context=server_context()) as server:
         async with open_engine("direct", server.url, ssl=client_context()) as engine:
-            answer = LateAnswer(sent)
+            response = LateResponse(sent)
             if framed or notify:
-                assert (await engine.ask(answer=answer)).body == body
+                assert (await engine.ask(response=response)).body == body
             else:
                 with pytest.raises(ConnectionClosed, match="within the body"):
-                    await engine.ask(answer=answer)
-                assert answer.body == body
+                    await engine.ask(response=response)
+                assert response.body == body

@@ -1,4 +1,4 @@
-"""All engines alike when a connection ends: what is sent again, aborted, closed."""
+"""All engines when a connection ends: resending, aborting and closing."""
 
 import asyncio
 import gc
@@ -12,7 +12,7 @@ import pytest
 from certificates import client_context, server_context
 from engines import (
     ENGINES,
-    Answer,
+    RecordedResponse,
     all_closed,
     echo,
     engine_at,
@@ -37,7 +37,7 @@ STOP = RequestTimeout(method="test", timeout=1.0, elapsed=1.0)
 
 
 def runs_of(server):
-    """How often the server got each request."""
+    """Count how often the server got each request."""
     return Counter(request.json for request in server.requests)
 
 
@@ -47,7 +47,7 @@ def runs_of(server):
 @every_engine
 @pytest.mark.fault("F23", "F35")
 @pytest.mark.parametrize("resets", [False, True])
-async def test_a_connection_that_ended_while_idle_is_replaced(kind, resets):
+async def test_connection_that_ended_while_idle_is_replaced(kind, resets):
     def script(conn):
         conn.send(json_reply(conn.receive().json))
         if conn.number == 1:
@@ -71,7 +71,7 @@ async def test_a_connection_that_ended_while_idle_is_replaced(kind, resets):
 @pytest.mark.fault("F23")
 @pytest.mark.pain("P24")
 @pytest.mark.skipif(TCP_CORK is None, reason="needs FIN in the segment of the answer")
-async def test_a_server_that_closes_with_each_reply_answers_every_call_once(kind):
+async def test_every_call_succeeds_if_the_server_closes_with_each_response(kind):
     def script(conn):
         request = conn.receive()
         conn.sock.setsockopt(socket.IPPROTO_TCP, TCP_CORK, 1)
@@ -86,7 +86,7 @@ async def test_a_server_that_closes_with_each_reply_answers_every_call_once(kind
 @every_engine
 @pytest.mark.fault("F23")
 @pytest.mark.pain("P24")
-async def test_a_server_that_closes_after_each_reply_runs_no_call_twice(kind):
+async def test_no_call_runs_twice_if_the_server_closes_after_each_response(kind):
     def script(conn):
         conn.send(json_reply(conn.receive().json))
 
@@ -97,7 +97,7 @@ async def test_a_server_that_closes_after_each_reply_runs_no_call_twice(kind):
                 try:
                     assert (await engine.ask(number)).json == number
                 except ConnectionClosed as error:
-                    # It came in the moment before the end, and was acknowledged.
+                    # It was written just before the end, and was acknowledged.
                     assert error.sent  # noqa: PT017 - most of them raise nothing
                 else:
                     answered.append(number)
@@ -109,7 +109,7 @@ async def test_a_server_that_closes_after_each_reply_runs_no_call_twice(kind):
 @pytest.mark.fault("F21", "F23")
 @pytest.mark.parametrize("resets", [False, True])
 @pytest.mark.parametrize("calls", [1, 2])
-async def test_a_server_that_runs_a_call_and_dies_gets_it_once(kind, resets, calls):
+async def test_call_is_not_resent_if_the_server_dies_after_it(kind, resets, calls):
     def script(conn):
         for left in range(calls, 0, -1):
             request = conn.receive()
@@ -144,7 +144,7 @@ BEGUN = {
 @pytest.mark.fault("F21", "F22")
 @pytest.mark.parametrize("resets", [False, True])
 @pytest.mark.parametrize("begun", BEGUN)
-async def test_a_response_that_breaks_off_is_no_response(kind, begun, resets):
+async def test_truncated_response_is_an_error_and_not_resent(kind, begun, resets):
     def script(conn):
         if conn.number > 1:
             echo(conn)
@@ -156,12 +156,12 @@ async def test_a_response_that_breaks_off_is_no_response(kind, begun, resets):
 
     with raw_server(script) as server:
         async with open_engine(kind, f"{server.url}?hush-hush") as engine:
-            answer = Answer()
+            response = RecordedResponse()
             with pytest.raises(ConnectionClosed) as caught:
-                await engine.ask("once", answer=answer)
+                await engine.ask("once", response=response)
             assert caught.value.sent
             assert "hush-hush" not in str(caught.value)
-            assert not answer.is_over
+            assert not response.is_over
             assert (await engine.ask("next")).json == "next"
             assert runs_of(server) == {"once": 1, "next": 1}
             assert server.connections == 2
@@ -169,8 +169,8 @@ async def test_a_response_that_breaks_off_is_no_response(kind, begun, resets):
 
 @every_engine
 @pytest.mark.fault("F21")
-async def test_a_server_that_ends_every_connection_unread_gets_nothing_twice(kind):
-    """It may have been acknowledged before the end: then nothing is sent again."""
+async def test_server_that_closes_every_connection_unread_gets_no_request(kind):
+    """A request may have been acknowledged before the end: then it is not resent."""
 
     def script(conn):
         conn.sock.close()
@@ -186,7 +186,7 @@ async def test_a_server_that_ends_every_connection_unread_gets_nothing_twice(kin
 
 
 def endless(conn):
-    """Begin a stream and send on for ever; answer what is no `long`."""
+    """Respond to `long` with an endless stream, and to other requests normally."""
     request = conn.receive()
     while request is not None and request.body != b'"long"':
         conn.send(json_reply(request.json))
@@ -199,11 +199,11 @@ def endless(conn):
 
 
 @every_engine
-async def test_cancelling_within_a_body_closes_that_connection_and_no_other(kind):
+async def test_cancelling_within_a_body_closes_only_its_connection(kind):
     async with engine_at(kind, endless) as (server, engine):
-        answer = Answer()
-        task = asyncio.create_task(engine.ask("long", answer=answer))
-        await eventually(lambda: answer.chunks)
+        response = RecordedResponse()
+        task = asyncio.create_task(engine.ask("long", response=response))
+        await eventually(lambda: response.chunks)
         assert (await engine.ask("other")).json == "other"
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -234,7 +234,7 @@ async def test_cancelling_before_the_response_closes_the_connection(kind):
 
 @every_engine
 @pytest.mark.parametrize("where", ["long", "mute"])
-async def test_an_abort_ends_its_own_exchange_and_no_other(kind, where):
+async def test_abort_ends_only_its_own_exchange(kind, where):
     def script(conn):
         if where == "long":
             endless(conn)
@@ -245,32 +245,32 @@ async def test_an_abort_ends_its_own_exchange_and_no_other(kind, where):
             echo(conn)
 
     async with engine_at(kind, script) as (server, engine):
-        answer = Answer()
-        task = asyncio.create_task(engine.ask(where, answer=answer))
+        response = RecordedResponse()
+        task = asyncio.create_task(engine.ask(where, response=response))
         await until(server, lambda: server.requests)
-        assert not engine.abort(Answer(), STOP)
+        assert not engine.abort(RecordedResponse(), STOP)
         assert (await engine.ask("other")).json == "other"
-        assert engine.abort(answer, STOP)
+        assert engine.abort(response, STOP)
         with pytest.raises(RequestTimeout) as caught:
             await task
         assert caught.value is STOP
-        assert not engine.abort(answer, STOP)
+        assert not engine.abort(response, STOP)
         await until(server, lambda: len(server.open) == 1)
         assert (await engine.ask("again")).json == "again"
         assert server.connections == 2
 
 
 @every_engine
-async def test_an_abort_after_the_answer_finds_no_exchange(kind):
+async def test_abort_after_the_response_finds_no_exchange(kind):
     async with engine_at(kind, echo) as (server, engine):
-        answer = await engine.ask("done")
-        assert not engine.abort(answer, STOP)
+        response = await engine.ask("done")
+        assert not engine.abort(response, STOP)
         assert (await engine.ask("again")).json == "again"
         assert server.connections == 1
 
 
 @every_engine
-async def test_closing_ends_what_goes_on_and_refuses_what_comes(kind):
+async def test_closing_ends_running_exchanges_and_refuses_new_ones(kind):
     def script(conn):
         request = conn.receive()
         if request.json == "idle":
@@ -288,20 +288,20 @@ async def test_closing_ends_what_goes_on_and_refuses_what_comes(kind):
                     await task
                 assert caught.value.sent
             await all_closed(server)
-            answer = Answer()
+            response = RecordedResponse()
             with pytest.raises(ConnectionClosed, match="closed by this side") as caught:
-                await engine.exchange(post("late"), answer)
+                await engine.exchange(post("late"), response)
             assert not caught.value.sent
             await engine.aclose()
         assert server.connections == 4
 
 
 @every_engine
-async def test_abandoning_lets_go_of_every_connection(kind):
+async def test_abandoning_closes_every_connection(kind):
     async with engine_at(kind, endless) as (server, engine):
-        answer = Answer()
-        task = asyncio.create_task(engine.ask("long", answer=answer))
-        await eventually(lambda: answer.chunks)
+        response = RecordedResponse()
+        task = asyncio.create_task(engine.ask("long", response=response))
+        await eventually(lambda: response.chunks)
         await engine.ask("other")
         engine.abandon()
         with pytest.raises(ConnectionClosed):
@@ -310,39 +310,39 @@ async def test_abandoning_lets_go_of_every_connection(kind):
 
 
 @every_engine
-async def test_an_unused_engine_closes_and_opens_nothing(kind):
+async def test_unused_engine_opens_no_connection(kind):
     with raw_server(echo) as server:
         async with open_engine(kind, server.url) as engine:
             assert engine.bytes_sent == 0
             assert engine.target == server.url
-            assert not engine.abort(Answer(), STOP)
+            assert not engine.abort(RecordedResponse(), STOP)
         with pytest.raises(ConnectionClosed):
-            await engine.exchange(get(), Answer())
+            await engine.exchange(get(), RecordedResponse())
         assert server.connections == 0
 
 
 @every_engine
 @pytest.mark.parametrize("secure", [False, True])
-def test_an_engine_may_be_abandoned_after_its_loop(kind, secure):
+def test_engine_can_be_abandoned_after_its_loop_ended(kind, secure):
     def forget():
-        engine = ENGINES[kind](Http(server.url, **ours), DEFAULT_LIMITS)
-        asyncio.run(engine.exchange(post("hi"), Answer(), None))
+        engine = ENGINES[kind](Http(server.url, **client_options), DEFAULT_LIMITS)
+        asyncio.run(engine.exchange(post("hi"), RecordedResponse(), None))
         engine.abandon()
         server.wait_until(lambda: not server.open)
         del engine
         gc.collect()
 
     options = {"ssl_context": server_context()} if secure else {}
-    ours = {"ssl": client_context()} if secure else {}
+    client_options = {"ssl": client_context()} if secure else {}
     with raw_server(echo, **options) as server:
-        # The loop ended before it: asyncio says so of its part.
+        # The loop ended before the engine: asyncio warns of its own part.
         with pytest.warns(ResourceWarning, match="unclosed"):
             forget()
         assert server.connections == 1
 
 
 def exit_code_of_a_fork(engine, number):
-    """Tell an engine in a forked process that it is one; return how that went."""
+    """Call `after_fork` of an engine in a forked process; return the exit code."""
     child = os.fork()
     if not child:
         code = 1
@@ -350,7 +350,7 @@ def exit_code_of_a_fork(engine, number):
             engine.after_fork()
             code = int(stat.S_ISSOCK(os.fstat(number).st_mode))
         except OSError:
-            code = 0  # it is closed
+            code = 0  # the descriptor is closed
         finally:
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -364,7 +364,7 @@ SOCKETS = {
 
 @every_engine
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-async def test_a_forked_process_closes_its_copies_and_the_parent_goes_on(kind):
+async def test_forked_process_closes_its_copies_and_the_parent_continues(kind):
     async with engine_at(kind, echo) as (server, engine):
         await engine.ask("before")
         number = SOCKETS[kind](engine).fileno()

@@ -1,9 +1,9 @@
-"""Reading responses: the same bytes mean the same, however they are cut."""
+"""Reading responses: the result does not depend on how the bytes are split."""
 
 from math import inf
 
 import pytest
-from framed import CHUNKED, OK, Taker, bytewise, outcome, read
+from framed import CHUNKED, OK, ReplyRecorder, bytewise, outcome, read
 from hypothesis import given
 from hypothesis import strategies as st
 from malformed_responses import MALFORMED
@@ -26,7 +26,7 @@ LARGE = b"x" * (MAX_JOINED_BYTES + 1)
     ],
     ids=["none", "small", "large"],
 )
-def test_a_request_is_written_with_the_length_of_its_body(body, first, rest):
+def test_request_is_encoded_with_its_content_length(body, first, rest):
     assert encode(Request(START, body)) == (first, rest)
 
 
@@ -127,7 +127,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_a_response_is_told_once_and_whole_however_it_is_cut(name):
+def test_response_is_delivered_once_and_complete_for_any_split(name):
     data, head, body, may_reuse = GOOD[name]
     whole = outcome([data])
     (heads, got, ends), is_complete, reusable, _ = whole
@@ -148,16 +148,16 @@ UNTIL_CLOSE = {
 
 @pytest.mark.fault("F22")
 @pytest.mark.parametrize("name", UNTIL_CLOSE)
-def test_a_body_without_length_ends_with_the_stream_and_the_connection(name):
+def test_body_without_length_ends_with_the_stream_and_ends_reuse(name):
     data = UNTIL_CLOSE[name]
     whole = outcome([data], eof=True)
     body = data.partition(b"\r\n\r\n")[2]
     assert whole[0][1:] == (body, 1)
     assert whole[1:] == (True, False, True)
     assert outcome(bytewise(data), eof=True) == whole
-    reader, taker = read(data)
+    reader, recorder = read(data)
     assert not reader.is_complete
-    assert taker.ends == 0
+    assert recorder.ends == 0
 
 
 SHORT = {
@@ -172,20 +172,20 @@ SHORT = {
 
 @pytest.mark.fault("F22")
 @pytest.mark.parametrize("name", SHORT)
-def test_the_end_of_the_stream_ends_no_response_that_tells_its_length(name):
+def test_end_of_stream_does_not_complete_a_response_with_a_length(name):
     data, place = SHORT[name]
-    reader, taker = read(*bytewise(data))
+    reader, recorder = read(*bytewise(data))
     assert reader.phase == place
     assert reader.has_started == bool(data)
     assert reader.eof() is False
-    assert taker.ends == 0
+    assert recorder.ends == 0
     assert not reader.is_complete
     assert not reader.may_reuse
 
 
 @pytest.mark.attack("S33")
 @pytest.mark.parametrize("name", MALFORMED)
-def test_what_could_be_read_in_two_ways_is_refused(name):
+def test_ambiguous_response_is_refused(name):
     data = MALFORMED[name]
     refused = (RemoteProtocolError, False)
     assert outcome([data]) == refused
@@ -202,7 +202,7 @@ def test_what_could_be_read_in_two_ways_is_refused(name):
         (b"SSH-2.0-x", None),
     ],
 )
-def test_what_is_no_http_is_quoted_with_a_hint(data, hint):
+def test_error_for_bytes_that_are_not_http_quotes_them_with_a_hint(data, hint):
     with pytest.raises(RemoteProtocolError, match="status line") as caught:
         read(data)
     assert repr(data) in str(caught.value)
@@ -229,44 +229,44 @@ LEFTOVERS = [
         OK + b"connection: close\r\ncontent-length: 1\r\n\r\na",
     ],
 )
-def test_bytes_behind_a_response_end_the_reuse_and_reach_no_reply(response, leftover):
-    expected = read(response)[1].told
+def test_bytes_after_a_response_end_reuse_and_reach_no_reply(response, leftover):
+    expected = read(response)[1].received
     for pieces in ([response + leftover], [response, leftover], bytewise(response)):
-        reader, taker = read(*pieces)
+        reader, recorder = read(*pieces)
         reader.feed(leftover)
-        assert taker.told == expected
+        assert recorder.received == expected
         assert reader.is_complete
         assert not reader.may_reuse
 
 
-def test_an_empty_line_behind_a_response_that_comes_later_ends_the_reuse():
+def test_late_empty_line_after_a_response_ends_reuse():
     reader, _ = read(OK + b"content-length: 0\r\n\r\n")
     assert reader.may_reuse
     reader.feed(b"\r\n")
     assert not reader.may_reuse
 
 
-def test_the_end_of_an_idle_stream_ends_the_reuse():
-    reader, taker = read(OK + b"content-length: 0\r\n\r\n")
+def test_end_of_an_idle_stream_ends_reuse():
+    reader, recorder = read(OK + b"content-length: 0\r\n\r\n")
     assert reader.eof() is False
     assert not reader.may_reuse
-    assert taker.ends == 1
+    assert recorder.ends == 1
 
 
-def test_one_reader_reads_one_response_after_the_other():
+def test_one_reader_reads_consecutive_responses():
     reader = ResponseReader(Limits())
     assert reader.is_complete
     assert reader.may_reuse
     for at, name in enumerate(n for n in GOOD if GOOD[n][3]):
         data = GOOD[name][0]
-        taker = Taker()
-        reader.expect(taker)
+        recorder = ReplyRecorder()
+        reader.expect(recorder)
         assert not reader.has_started
         assert reader.phase == "before the response"
         for piece in [data] if at % 2 else bytewise(data):
             reader.feed(piece)
-        assert taker.ends == 1
-        assert taker.told == outcome([data])[0]
+        assert recorder.ends == 1
+        assert recorder.received == outcome([data])[0]
 
 
 @pytest.mark.parametrize(
@@ -284,11 +284,11 @@ def test_one_reader_reads_one_response_after_the_other():
     ],
 )
 @pytest.mark.fault("F35")
-def test_how_long_the_server_keeps_idle_connections_is_read(field, seconds):
+def test_keep_alive_timeout_is_read(field, seconds):
     head = OK + b"keep-alive: " + field + b"\r\ncontent-length: 0\r\n\r\n"
     reader, _ = read(head)
     assert reader.idle_s == seconds
-    reader.expect(Taker())
+    reader.expect(ReplyRecorder())
     reader.feed(OK + b"content-length: 0\r\n\r\n")
     assert reader.idle_s == inf
 
@@ -312,7 +312,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=8).map(b"".join), st.data())
-def test_cutting_changes_nothing_of_whatever_a_server_sends(data, draw):
+def test_outcome_does_not_depend_on_the_split_of_any_bytes(data, draw):
     cuts = sorted(draw.draw(st.sets(st.integers(1, max(len(data), 2) - 1), max_size=5)))
     pieces = [
         data[begin:end]
@@ -321,8 +321,8 @@ def test_cutting_changes_nothing_of_whatever_a_server_sends(data, draw):
     ]
     limits = Limits(head=60)
     whole = outcome([data] if data else [], limits, eof=True)[0]
-    # Two things may be wrong at once, and the cut tells which is seen first; and of an
-    # empty line behind a response only a later reader's poll can tell.
+    # With two errors at once, the split decides which is detected first; and an empty
+    # line after a response is detected only by a later poll of the reader.
     for other in (pieces, bytewise(data)):
         cut = outcome(other, limits, eof=True)[0]
         assert cut == whole or (isinstance(cut, type) and isinstance(whole, type))

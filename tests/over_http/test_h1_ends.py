@@ -1,9 +1,9 @@
-"""Reading responses: what is cut off, what is raised, and what that ends."""
+"""Reading responses: size limits, raised errors and the end of reuse."""
 
 import tracemalloc
 
 import pytest
-from framed import CHUNKED, OK, Taker, bytewise, outcome, read
+from framed import CHUNKED, OK, ReplyRecorder, bytewise, outcome, read
 
 from mcpwire.errors import MessageTooLarge, RemoteProtocolError
 from mcpwire.limits import Limits
@@ -20,7 +20,7 @@ HEADS = [
 
 @pytest.mark.attack("S33")
 @pytest.mark.parametrize(("interim", "head"), HEADS)
-def test_a_head_is_refused_from_its_first_byte_over_the_limit(interim, head):
+def test_head_is_refused_at_the_first_byte_over_the_limit(interim, head):
     size = len(interim + head)
     body = b"1\r\na\r\n0\r\n\r\n" if head == CHUNKED else b"z" * 100
     data = interim + head + (b"" if b"204" in head else body)
@@ -38,17 +38,17 @@ def test_a_head_is_refused_from_its_first_byte_over_the_limit(interim, head):
     assert caught.value.limit == size - 1
 
 
-def test_a_malformed_head_is_refused_whatever_comes_behind_it():
+def test_malformed_head_is_refused_regardless_of_following_bytes():
     data = OK + b"a b\r\n\r\n"
     with pytest.raises(RemoteProtocolError, match="not acceptable"):
         read(data + b"z" * 100, limits=Limits(head=len(data)))
 
 
-def test_leftovers_behind_a_long_head_end_the_reuse():
+def test_bytes_after_a_head_at_the_limit_end_reuse():
     data = b"HTTP/1.1 204 X\r\n\r\n"
     for leftover in (b"HTTP/1.1 200 OK\r\n", b"\r\n"):
-        reader, taker = read(data + leftover, limits=Limits(head=len(data)))
-        assert taker.ends == 1
+        reader, recorder = read(data + leftover, limits=Limits(head=len(data)))
+        assert recorder.ends == 1
         assert not reader.may_reuse
 
 
@@ -70,10 +70,10 @@ def flood(reader, more):
 
 @pytest.mark.attack("S33")
 @pytest.mark.parametrize("name", ENDLESS)
-def test_what_never_ends_outside_of_a_body_is_cut_off(name):
+def test_endless_bytes_outside_a_body_are_refused_at_the_limit(name):
     begin, more = ENDLESS[name]
     reader = ResponseReader(Limits(head=16384))
-    reader.expect(Taker())
+    reader.expect(ReplyRecorder())
     tracemalloc.start()
     try:
         reader.feed(begin + more)
@@ -86,46 +86,46 @@ def test_what_never_ends_outside_of_a_body_is_cut_off(name):
     assert not reader.may_reuse
 
 
-def test_a_long_body_is_no_head_whatever_its_framing():
+def test_head_limit_does_not_apply_to_bodies():
     limits = Limits(head=100)
     for framed in (
         OK + b"content-length: 3000\r\n\r\n" + b"x" * 3000,
         CHUNKED + b"1\r\nx\r\n" * 3000 + b"0\r\n\r\n",
     ):
         for pieces in ([framed], bytewise(framed)):
-            reader, taker = read(*pieces, limits=limits)
-            assert taker.body == b"x" * 3000
+            reader, recorder = read(*pieces, limits=limits)
+            assert recorder.body == b"x" * 3000
             assert reader.may_reuse
-    reader, taker = read(*bytewise(OK + b"\r\n" + b"x" * 3000), limits=limits)
-    assert taker.body == b"x" * 3000
+    reader, recorder = read(*bytewise(OK + b"\r\n" + b"x" * 3000), limits=limits)
+    assert recorder.body == b"x" * 3000
 
 
 @pytest.mark.parametrize("place", ["head", "data", "end"])
-def test_what_a_reply_raises_comes_out_and_ends_the_reuse(place):
+def test_error_of_a_reply_is_raised_and_ends_reuse(place):
     reader = ResponseReader(Limits())
-    reader.expect(Taker(fails_at=place))
+    reader.expect(ReplyRecorder(fails_at=place))
     with pytest.raises(KeyError, match=place):
         reader.feed(OK + b"content-length: 1\r\n\r\na")
     assert not reader.may_reuse
 
 
 @pytest.mark.parametrize("place", ["head", "data", "end"])
-def test_what_a_reply_raises_comes_out_where_an_exception_is_handled(place):
+def test_error_of_a_reply_is_raised_while_another_is_handled(place):
     reader = ResponseReader(Limits())
-    reader.expect(Taker(fails_at=place))
+    reader.expect(ReplyRecorder(fails_at=place))
     try:
         int("the caller's own")
     except ValueError:
         with pytest.raises(KeyError, match=place):
             reader.feed(OK + b"content-length: 1\r\n\r\na")
-        reader, taker = read(OK + b"content-length: 1\r\n\r\na" + OK)
-    assert taker.body == b"a"
+        reader, recorder = read(OK + b"content-length: 1\r\n\r\na" + OK)
+    assert recorder.body == b"a"
     assert not reader.may_reuse
 
 
-def test_what_a_reply_raises_at_the_end_of_the_stream_comes_out():
+def test_error_of_a_reply_at_the_end_of_the_stream_is_raised():
     reader = ResponseReader(Limits())
-    reader.expect(Taker(fails_at="end"))
+    reader.expect(ReplyRecorder(fails_at="end"))
     reader.feed(OK + b"\r\na")
     with pytest.raises(KeyError, match="end"):
         reader.eof()
@@ -141,27 +141,27 @@ BEHIND = {
 
 @pytest.mark.attack("S33")
 @pytest.mark.parametrize("name", BEHIND)
-def test_what_is_wrong_behind_the_answer_only_ends_the_reuse(name):
+def test_invalid_bytes_after_the_reply_is_over_only_end_reuse(name):
     answer = CHUNKED + b"1\r\na\r\n"
     for pieces in (
         [answer + b"0\r\n", BEHIND[name]],
         [answer, *bytewise(BEHIND[name])],
     ):
-        reader, taker = ResponseReader(Limits(head=8192)), Taker()
-        reader.expect(taker)
-        taker.is_over = True
+        reader, recorder = ResponseReader(Limits(head=8192)), ReplyRecorder()
+        reader.expect(recorder)
+        recorder.is_over = True
         for piece in pieces:
             reader.feed(piece)
-        assert taker.told == (taker.heads, b"a", 0)
+        assert recorder.received == (recorder.heads, b"a", 0)
         assert reader.is_complete
         assert not reader.may_reuse
 
 
 @pytest.mark.parametrize("error", [RemoteProtocolError, KeyError, KeyboardInterrupt])
-def test_of_what_is_raised_behind_the_answer_only_bugs_and_interrupts_come_out(error):
-    reader, taker = ResponseReader(Limits()), Taker(fails_at="data")
-    taker.is_over, taker.fails_with = True, error
-    reader.expect(taker)
+def test_only_bugs_and_interrupts_after_the_reply_is_over_are_raised(error):
+    reader, recorder = ResponseReader(Limits()), ReplyRecorder(fails_at="data")
+    recorder.is_over, recorder.fails_with = True, error
+    reader.expect(recorder)
     data = OK + b"content-length: 2\r\n\r\na"
     if error is RemoteProtocolError:
         reader.feed(data)
@@ -177,9 +177,9 @@ class Interrupted(dict):
         raise KeyboardInterrupt
 
 
-def test_an_interrupt_within_any_callback_comes_out():
+def test_interrupt_within_a_callback_is_raised():
     reader = ResponseReader(Limits())
-    reader.expect(Taker())
+    reader.expect(ReplyRecorder())
     reader.feed(OK)
     reader._fields = Interrupted()
     with pytest.raises(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""A blocking client of the user's, `httpx.Client`, under our blocking client."""
+"""A blocking `httpx.Client` of the user in our blocking client."""
 
 import ssl
 import threading
@@ -22,8 +22,8 @@ BOUND_S = 30.0
 def until(condition):
     deadline = time.monotonic() + BOUND_S
     while not condition():
-        assert time.monotonic() < deadline, "it did not become true"
-        time.sleep(0.002)  # between two looks: no event tells that a thread ended
+        assert time.monotonic() < deadline, "the condition did not become true"
+        time.sleep(0.002)  # between two polls: no event signals that a thread ended
 
 
 def no_thread():
@@ -46,7 +46,7 @@ def echo(client, text="here"):
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
-def test_all_that_the_client_has_is_used_and_it_is_not_closed(library):
+def test_settings_of_the_users_client_are_used_and_it_is_not_closed(library):
     statuses = []
     with (
         scripted_mcp() as server,
@@ -67,7 +67,7 @@ def test_all_that_the_client_has_is_used_and_it_is_not_closed(library):
         assert headers["cookie"] + headers["x-mine"] + headers["x-hook"] == "kept=213"
         assert headers["accept"] != "never"
         assert len(statuses) == len(server.requests)
-        assert server.connections <= 2  # a GET may be under way
+        assert server.connections <= 2  # a GET may be in flight
         with opened(server.url, http_client) as client:
             assert not http_client.is_closed
             http_client.close()
@@ -75,30 +75,30 @@ def test_all_that_the_client_has_is_used_and_it_is_not_closed(library):
                 echo(client)
 
 
-def test_an_asynchronous_client_does_too():
+def test_users_async_client_works_in_the_blocking_client():
     # No connection may be left: their loop ends with our client.
     http_client = httpx.AsyncClient(limits=httpx.Limits(max_keepalive_connections=0))
     with scripted_mcp() as server, opened(server.url, http_client) as client:
         assert echo(client) == "here"
 
 
-def test_streams_are_read_while_calls_go_on():
-    steps, told = [], []
+def test_streams_are_read_during_calls():
+    steps, notifications = [], []
     with (
         scripted_mcp(replies="sse") as server,
         httpx.Client() as http_client,
-        opened(server.url, http_client, on_notification=told.append) as client,
+        opened(server.url, http_client, on_notification=notifications.append) as client,
     ):
         server.push({"method": "notifications/tools/list_changed"})
         client.call_tool("notify", {"steps": 2}, on_progress=lambda *s: steps.append(s))
-        until(lambda: told)
+        until(lambda: notifications)
         with ThreadPoolExecutor(8) as pool:
             texts = [str(number) for number in range(40)]
             assert list(pool.map(lambda text: echo(client, text), texts)) == texts
     assert len(steps) == 2
 
 
-def test_no_redirect_is_followed_and_no_token_goes_where_a_hook_sends_it():
+def test_redirects_and_hooks_do_not_send_the_token_elsewhere():
     def move(request):
         request.url = request.url.copy_with(path="/other")
 
@@ -118,7 +118,7 @@ def test_no_redirect_is_followed_and_no_token_goes_where_a_hook_sends_it():
         assert {request.target for request in server.requests} == {"/mcp"}
 
 
-def test_large_bodies_pass():
+def test_large_bodies_are_sent_and_received():
     large = "x" * 20_000_000
     with (
         scripted_mcp(get_stream=False) as server,
@@ -128,7 +128,7 @@ def test_large_bodies_pass():
         assert echo(client, large) == large
 
 
-def test_closing_ends_the_calls_of_other_threads():
+def test_closing_ends_calls_of_other_threads():
     with (
         scripted_mcp() as server,
         httpx.Client() as http_client,
@@ -146,7 +146,7 @@ def test_closing_ends_the_calls_of_other_threads():
 @pytest.mark.parametrize(
     ("error", "limit"), [(mcpwire.RequestTimeout, 0.1), (KeyboardInterrupt, BOUND_S)]
 )
-def test_a_call_that_is_given_up_ends_its_connection(tls, error, limit):
+def test_timed_out_or_interrupted_call_ends_its_connection(tls, error, limit):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     AUTHORITY.issue_cert("127.0.0.1").configure_cert(context)
     trust = ssl.create_default_context()
@@ -166,7 +166,7 @@ def test_a_call_that_is_given_up_ends_its_connection(tls, error, limit):
         assert echo(client) == "here"
 
 
-def test_what_was_given_up_before_it_was_sent_is_never_sent():
+def test_call_cancelled_before_sending_is_not_sent():
     may_go_on = threading.Event()
 
     def wait(request):

@@ -1,4 +1,4 @@
-"""The asyncio httpx engine when exchanges end early: nothing is left, nobody waits."""
+"""The asyncio httpx engine when exchanges end early: no connection is left."""
 
 import asyncio
 import threading
@@ -6,7 +6,7 @@ import threading
 import httpx
 import pytest
 from http2_server import AUTHORITY
-from httpx_exchanges import BOUND_S, Fed, forget_proxies, request_to
+from httpx_exchanges import BOUND_S, ResponseSink, forget_proxies, request_to
 from raw_server import json_reply, raw_server
 
 from mcpwire import Http
@@ -30,11 +30,11 @@ def engine_to(url, **options):
     return HttpxEngine(Http(url, **options), DEFAULT_LIMITS)
 
 
-async def ask(engine, url, fed=None):
-    fed = fed or Fed()
+async def ask(engine, url, response=None):
+    response = response or ResponseSink()
     async with asyncio.timeout(BOUND_S):
-        await engine.exchange(request_to(Http(url)), fed, None)
-    return fed
+        await engine.exchange(request_to(Http(url)), response, None)
+    return response
 
 
 async def until(event):
@@ -43,7 +43,7 @@ async def until(event):
 
 
 @pytest.mark.parametrize("how", ["cancel", "abort", "close"])
-async def test_what_ends_while_connecting_leaves_no_connection(trust, how):
+async def test_exchange_ended_while_connecting_leaves_no_connection(trust, how):
     greeted, closed = threading.Event(), threading.Event()
 
     def script(conn):
@@ -55,23 +55,23 @@ async def test_what_ends_while_connecting_leaves_no_connection(trust, how):
     with raw_server(script) as server:
         url = server.url.replace("http:", "https:")
         engine = engine_to(url, **trust)
-        fed = Fed()
-        call = asyncio.ensure_future(ask(engine, url, fed))
+        response = ResponseSink()
+        call = asyncio.ensure_future(ask(engine, url, response))
         await until(greeted)
         if how == "cancel":
             call.cancel()
         elif how == "abort":
-            assert engine.abort(fed, CallCancelled("tools/call"))
+            assert engine.abort(response, CallCancelled("tools/call"))
         else:
             await engine.aclose()
         with pytest.raises((asyncio.CancelledError, CallCancelled, ConnectionClosed)):
             await call
         await until(closed)
         await engine.aclose()
-        assert not engine.abort(fed, CallCancelled("tools/call"))
+        assert not engine.abort(response, CallCancelled("tools/call"))
 
 
-async def test_what_ends_while_a_large_body_is_written_leaves_no_connection():
+async def test_exchange_aborted_while_writing_leaves_no_connection():
     reading, closed = threading.Event(), threading.Event()
 
     def script(conn):
@@ -81,18 +81,18 @@ async def test_what_ends_while_a_large_body_is_written_leaves_no_connection():
 
     with raw_server(script) as server:
         engine = engine_to(server.url)
-        fed = Fed()
+        response = ResponseSink()
         large = request_to(Http(server.url), b"x" * 30_000_000)
-        call = asyncio.ensure_future(engine.exchange(large, fed, None))
+        call = asyncio.ensure_future(engine.exchange(large, response, None))
         await until(reading)
-        assert engine.abort(fed, CallCancelled("tools/call"))
+        assert engine.abort(response, CallCancelled("tools/call"))
         with pytest.raises(CallCancelled):
             await call
         await engine.aclose()
         closed.set()
 
 
-async def test_a_hook_that_cancels_itself_cancels_nobody_else():
+async def test_cancelled_error_in_a_hook_does_not_cancel_the_caller():
     async def give_up(request):
         raise asyncio.CancelledError
 
@@ -104,7 +104,7 @@ async def test_a_hook_that_cancels_itself_cancels_nobody_else():
             await engine.aclose()
 
 
-async def test_what_a_hook_raises_comes_out_as_it_is():
+async def test_error_of_a_hook_is_raised_unchanged():
     async def fail(request):
         raise ZeroDivisionError
 
@@ -115,13 +115,13 @@ async def test_what_a_hook_raises_comes_out_as_it_is():
         await engine.aclose()
 
 
-async def test_a_user_s_own_request_goes_on_over_a_connection_that_ours_has_opened():
-    asked, may_answer = threading.Event(), threading.Event()
+async def test_users_request_continues_on_a_connection_that_the_engine_opened():
+    received, may_answer = threading.Event(), threading.Event()
 
     def script(conn):
         while (request := conn.receive()) is not None:
             if request.target == "/theirs":
-                asked.set()
+                received.set()
                 conn.wait_for(may_answer)
             conn.send(json_reply({}))
 
@@ -129,9 +129,9 @@ async def test_a_user_s_own_request_goes_on_over_a_connection_that_ours_has_open
         async with httpx.AsyncClient() as client:
             engine = engine_to(server.url, http_client=client)
             await ask(engine, server.url)
-            theirs = asyncio.ensure_future(client.get(f"{server.origin}/theirs"))
-            await until(asked)
+            users_request = asyncio.ensure_future(client.get(f"{server.origin}/theirs"))
+            await until(received)
             engine.abandon()
             may_answer.set()
-            assert (await theirs).status_code == 200
+            assert (await users_request).status_code == 200
             assert server.connections == 1

@@ -1,4 +1,4 @@
-"""The httpx engine: what it sends, feeds, refuses and lets go."""
+"""The httpx engine: responses, refused responses and connection errors."""
 
 import gzip
 import ssl
@@ -28,10 +28,10 @@ def no_proxies(monkeypatch):
     forget_proxies(monkeypatch)
 
 
-# What is fed...
+# Responses...
 
 
-def test_a_reply_that_is_fed_another_answer_gets_none_of_the_first():
+def test_reused_reply_gets_no_bytes_of_the_first_response():
     def script(conn):
         while conn.receive(timeout=None) is not None:
             if len(server.requests) > 1:
@@ -41,12 +41,12 @@ def test_a_reply_that_is_fed_another_answer_gets_none_of_the_first():
                 conn.send(chunk(b" and more") + LAST_CHUNK)
 
     with raw_server(script) as server, exchanges(server.url) as it:
-        fed = it.exchange()
-        fed.__init__()
-        assert it.exchange(fed=fed).body == b'{"ok": true}'
+        response = it.exchange()
+        response.__init__()
+        assert it.exchange(response=response).body == b'{"ok": true}'
 
 
-# What is refused...
+# Refused responses...
 
 
 NO_HTTP = {
@@ -62,7 +62,7 @@ NO_HTTP = {
 
 @pytest.mark.attack("S33")
 @pytest.mark.parametrize("name", NO_HTTP)
-def test_what_is_no_acceptable_http_is_refused(name):
+def test_invalid_http_response_is_refused(name):
     def script(conn):
         conn.receive()
         conn.send(NO_HTTP[name])
@@ -78,7 +78,7 @@ def test_what_is_no_acceptable_http_is_refused(name):
 
 @pytest.mark.attack("S15")
 @pytest.mark.parametrize("size", [2_000, 200_000])
-def test_a_head_over_its_limit_is_refused(size):
+def test_head_over_the_limit_is_refused(size):
     answer = json_reply(OK, x_long="a" * size)
     with (
         raw_server(answering(answer)) as server,
@@ -90,7 +90,7 @@ def test_a_head_over_its_limit_is_refused(size):
 
 
 @pytest.mark.attack("S15")
-def test_a_user_s_client_may_decode_and_what_comes_out_is_fed():
+def test_users_client_may_decode_and_the_decoded_body_is_delivered():
     packed = gzip.compress(b"a" * 100_000)
     answer = reply(200, packed, content_encoding="gzip")
     bad = reply(200, b"no gzip", content_encoding="gzip")
@@ -98,22 +98,22 @@ def test_a_user_s_client_may_decode_and_what_comes_out_is_fed():
         raw_server(answering(answer, bad)) as server,
         exchanges(server.url, client={}) as it,
     ):
-        fed = it.exchange()
-        assert fed.body == b"a" * 100_000
-        assert not {b"content-encoding", b"content-length"} & set(fed.fields)
+        response = it.exchange()
+        assert response.body == b"a" * 100_000
+        assert not {b"content-encoding", b"content-length"} & set(response.fields)
         with pytest.raises(RemoteProtocolError, match="cannot be decoded"):
             it.exchange()
 
 
 @pytest.mark.parametrize("body", [gzip.compress(b"a" * 100_000), b"no gzip"])
-def test_the_encoded_body_of_an_error_is_not_decoded(body):
+def test_encoded_body_of_an_error_is_not_decoded(body):
     answer = reply(500, body, content_encoding="gzip")
     with raw_server(answering(answer)) as server, exchanges(server.url) as it:
-        fed = it.exchange()
-        assert (fed.status, fed.body, fed.has_ended) == (500, b"", True)
+        response = it.exchange()
+        assert (response.status, response.body, response.has_ended) == (500, b"", True)
 
 
-def test_a_request_that_is_no_http_is_refused_without_its_secrets():
+def test_invalid_request_is_refused_without_showing_secrets():
     with raw_server(answering(json_reply(OK))) as server, exchanges(server.url) as it:
         request = request_to(it.target, authorization=f"{HUSH}\0")
         with pytest.raises(LocalProtocolError) as caught:
@@ -122,14 +122,14 @@ def test_a_request_that_is_no_http_is_refused_without_its_secrets():
     assert HUSH not in "".join(traceback.format_exception(caught.value))
 
 
-# The end of connections, and those that do not come about...
+# Failed connections...
 
 
 @pytest.mark.fault("F19")
 @pytest.mark.pain("P28")
-def test_a_missing_client_certificate_is_an_error_of_connecting():
-    # With TLS 1.3 the server says so when the handshake is over for us. What it said is
-    # lost on asyncio where writing fails before it is read.
+def test_missing_client_certificate_is_a_connect_error():
+    # With TLS 1.3 the server reports it when the handshake is over for us. Its alert is
+    # lost on asyncio if writing fails before it is read.
     context = server_context(wants_client=True, version=ssl.TLSVersion.TLSv1_2)
     with raw_server(answering(json_reply(OK)), ssl_context=context) as server:
         error = failure(server.url, ssl=client_context())
@@ -153,7 +153,7 @@ def test_a_missing_client_certificate_is_an_error_of_connecting():
     ],
     ids=["pool", "scheme", "connecting"],
 )
-def test_what_httpx_raises_before_it_sends_is_an_error_of_connecting(raised, message):
+def test_httpx_error_before_sending_is_a_connect_error(raised, message):
     def fail(request):
         raise raised
 
@@ -175,7 +175,7 @@ def failure(url, **options):
     return error
 
 
-def test_a_user_s_closed_client_is_told():
+def test_closed_client_of_the_user_is_reported():
     with raw_server(answering(json_reply(OK))) as server:
         client = httpx.AsyncClient()
         with exchanges(server.url, client=client) as it:

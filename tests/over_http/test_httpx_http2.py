@@ -1,4 +1,4 @@
-"""HTTP/2 through httpx: many calls on one connection, and each one's own end."""
+"""HTTP/2 through httpx: many calls on one connection, which end independently."""
 
 import asyncio
 import random
@@ -9,7 +9,7 @@ import httpx
 import pytest
 from h2.errors import ErrorCodes
 from http2_server import ca_file, http2_server
-from httpx_exchanges import MARK, Fed, exchanges, request_to
+from httpx_exchanges import MARK, ResponseSink, exchanges, request_to
 
 from mcpwire import Http, UrlRefused
 from mcpwire.errors import CallCancelled, ConnectionClosed, RemoteProtocolError
@@ -27,22 +27,22 @@ def echo(stream):
     stream.answer({"got": stream.body.decode()})
 
 
-def test_calls_share_one_connection(trust):
+def test_sequential_calls_share_one_connection(trust):
     with http2_server(echo) as server, exchanges(server.url, **trust) as it:
-        fed = it.exchange(request_to(it.target, b"one", x_own="1"))
+        response = it.exchange(request_to(it.target, b"one", x_own="1"))
         assert it.exchanges(5)[-1].body == b'{"got": "{}"}'
         assert server.connections == 1
         assert it.engine.bytes_sent > 0
-    assert fed.body == b'{"got": "one"}'
-    assert fed.fields[b"content-type"] == b"application/json"
-    fields = server.asked[0].fields
+    assert response.body == b'{"got": "one"}'
+    assert response.fields[b"content-type"] == b"application/json"
+    fields = server.requests[0].fields
     assert (fields[":method"], fields[":path"]) == ("POST", "/mcp")
     assert fields["x-own"] == "1"
     assert fields["user-agent"] == "mcpwire-test"
     assert "connection" not in fields
 
 
-def test_a_token_goes_with_a_user_s_client_to_its_url_alone(trust):
+def test_token_with_a_users_client_is_sent_only_to_its_url(trust):
     async def lead_away(request):
         request.headers["host"] = "other-tenant.example"
 
@@ -56,21 +56,21 @@ def test_a_token_goes_with_a_user_s_client_to_its_url_alone(trust):
             it.exchange(request)
         client.event_hooks = {}
         assert it.exchange(request).status == 200
-    assert [asked.fields[":authority"] for asked in server.asked] == [
+    assert [received.fields[":authority"] for received in server.requests] == [
         it.target.parsed.authority
     ] * 2
 
 
-def test_a_large_body_goes_out_in_many_frames(trust):
+def test_large_body_is_sent_in_many_frames(trust):
     def answer(stream):
         stream.answer(len(stream.body))
 
     with http2_server(answer) as server, exchanges(server.url, **trust) as it:
-        fed = it.exchange(request_to(it.target, b"a" * 1_000_000))
-    assert fed.body == b"1000000"
+        response = it.exchange(request_to(it.target, b"a" * 1_000_000))
+    assert response.body == b"1000000"
 
 
-def test_an_answer_before_the_end_of_its_stream_is_enough(trust):
+def test_exchange_returns_before_the_end_of_its_stream(trust):
     open_streams = []
 
     def answer(stream):
@@ -113,7 +113,7 @@ def leave(stream):
         (leave, 0, True),
     ],
 )
-def test_a_stream_that_ends_may_have_run_but_where_it_was_refused(
+def test_ended_stream_may_have_run_unless_it_was_refused(
     trust, ends, code, may_have_run
 ):
     with (
@@ -125,7 +125,7 @@ def test_a_stream_that_ends_may_have_run_but_where_it_was_refused(
     assert caught.value.sent is may_have_run
 
 
-def test_what_is_no_http2_is_refused(trust):
+def test_invalid_http2_frame_is_refused(trust):
     def answer(stream):
         stream.head()
         stream.h2._data_to_send += b"\0\0\1\x08\0\0\0\0\1x"  # a wrong WINDOW_UPDATE
@@ -138,10 +138,10 @@ def test_what_is_no_http2_is_refused(trust):
         it.exchange()
 
 
-# Many at once...
+# Concurrent calls...
 
 
-async def test_calls_at_the_same_time_share_a_connection(trust):
+async def test_concurrent_calls_share_a_connection(trust):
     waiting = []
 
     def answer_backwards(stream):
@@ -153,21 +153,23 @@ async def test_calls_at_the_same_time_share_a_connection(trust):
     with http2_server(answer_backwards) as server:
         target = Http(server.url, **trust)
         engine = HttpxEngine(target, DEFAULT_LIMITS)
-        feds = [Fed() for _ in range(20)]
+        responses = [ResponseSink() for _ in range(20)]
         await asyncio.gather(
             *(
-                engine.exchange(request_to(target, b"%d" % i), fed, None)
-                for i, fed in enumerate(feds)
+                engine.exchange(request_to(target, b"%d" % i), response, None)
+                for i, response in enumerate(responses)
             )
         )
         await engine.aclose()
-        assert [fed.body for fed in feds] == [b"%d" % i for i in range(20)]
+        assert [response.body for response in responses] == [
+            b"%d" % i for i in range(20)
+        ]
         assert server.connections == 1
 
 
 @pytest.mark.parametrize("begins", [False, True])
 @pytest.mark.parametrize("how", ["cancel", "abort"])
-async def test_a_call_that_ends_early_ends_no_other(trust, begins, how):
+async def test_cancelled_call_does_not_end_the_connection(trust, begins, how):
     arrived = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -182,18 +184,18 @@ async def test_a_call_that_ends_early_ends_no_other(trust, begins, how):
     with http2_server(answer) as server:
         target = Http(server.url, **trust)
         engine = HttpxEngine(target, DEFAULT_LIMITS)
-        fed = Fed()
+        response = ResponseSink()
         call = asyncio.ensure_future(
-            engine.exchange(request_to(target, b"slow"), fed, None)
+            engine.exchange(request_to(target, b"slow"), response, None)
         )
         await arrived.wait()
         if how == "cancel":
             call.cancel()
         else:
-            assert engine.abort(fed, CallCancelled("tools/call"))
+            assert engine.abort(response, CallCancelled("tools/call"))
         with pytest.raises((asyncio.CancelledError, CallCancelled)):
             await call
-        other = Fed()
+        other = ResponseSink()
         await engine.exchange(request_to(target), other, None)
         await engine.aclose()
         assert other.body == b'"ok"'
@@ -202,7 +204,7 @@ async def test_a_call_that_ends_early_ends_no_other(trust, begins, how):
 
 @pytest.mark.parametrize("has_client", [False, True])
 @pytest.mark.parametrize("writes", [1, 2, 3, 4])
-async def test_a_call_that_ends_while_it_writes_ends_no_other(
+async def test_call_aborted_while_writing_does_not_end_other_calls(
     trust, has_client, writes
 ):
     def counted_writes():
@@ -219,12 +221,12 @@ async def test_a_call_that_ends_while_it_writes_ends_no_other(
             options = {"http_client": client} if has_client else trust
             target = Http(server.url, **options)
             engine = HttpxEngine(target, DEFAULT_LIMITS)
-            early, late, other = Fed(), Fed(), Fed()
+            early, late, other = ResponseSink(), ResponseSink(), ResponseSink()
             request = request_to(target, content_length="2")
             call = asyncio.ensure_future(engine.exchange(request, early, None))
             beside = asyncio.ensure_future(engine.exchange(request, other, None))
-            # Of the connection, of the head, of the body, of its end.
-            while counted_writes() < writes:  # noqa: ASYNC110 - nothing tells
+            # Writes of the connection preface, of the head, of the body, of its end.
+            while counted_writes() < writes:  # noqa: ASYNC110 - no event signals it
                 await asyncio.sleep(0)  # a turn of the loop
             assert engine.abort(early, CallCancelled("tools/call"))
             with pytest.raises(CallCancelled):
@@ -236,7 +238,7 @@ async def test_a_call_that_ends_while_it_writes_ends_no_other(
         assert server.connections == 1
 
 
-async def test_a_call_of_a_blocking_client_that_ends_early_ends_no_other(trust):
+async def test_aborted_call_of_a_blocking_client_does_not_end_other_calls(trust):
     waiting = []
 
     def answer(stream):
@@ -253,10 +255,10 @@ async def test_a_call_of_a_blocking_client_that_ends_early_ends_no_other(trust):
     ):
         target = Http(server.url, http_client=client)
         engine = HttpxEngine(target, DEFAULT_LIMITS)
-        early, beside, late = Fed(), Fed(), Fed()
+        early, beside, late = ResponseSink(), ResponseSink(), ResponseSink()
         calls = []
-        for count, fed in enumerate([early, beside], 1):
-            sent = engine.exchange(request_to(target), fed, None)
+        for count, response in enumerate([early, beside], 1):
+            sent = engine.exchange(request_to(target), response, None)
             calls.append(asyncio.ensure_future(sent))
             await asyncio.to_thread(
                 server.wait_until, lambda count=count: len(waiting) == count
@@ -271,13 +273,13 @@ async def test_a_call_of_a_blocking_client_that_ends_early_ends_no_other(trust):
         assert server.connections == 1
 
 
-async def test_calls_cancelled_at_any_moment_leave_room_for_others(trust):
+async def test_calls_cancelled_at_any_time_free_their_streams(trust):
     def answer(stream):
         stream.answer(stream.json)
 
     async def call(number):
-        fed = Fed()
-        sent = engine.exchange(request_to(target, b"%d" % number), fed, None)
+        response = ResponseSink()
+        sent = engine.exchange(request_to(target, b"%d" % number), response, None)
         if number % 2:
             task = asyncio.ensure_future(sent)
             for _ in range(chance.randrange(60)):
@@ -286,12 +288,12 @@ async def test_calls_cancelled_at_any_moment_leave_room_for_others(trust):
             await asyncio.wait([task])
         else:
             await sent
-            assert fed.body == b"%d" % number
+            assert response.body == b"%d" % number
 
     chance = random.Random(1)
     with http2_server(answer) as server:
         target = Http(server.url, **trust)
         engine = HttpxEngine(target, DEFAULT_LIMITS)
-        for _ in range(6):  # more of them than streams may be open
+        for _ in range(6):  # more than the limit of open streams
             await asyncio.gather(*map(call, range(50)))
         await engine.aclose()

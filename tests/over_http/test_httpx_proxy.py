@@ -1,4 +1,4 @@
-"""Which engine serves a target, and requests that go through a proxy."""
+"""The choice of the engine for a target, and requests through a proxy."""
 
 import ssl
 import sys
@@ -42,7 +42,7 @@ def ca_file(tmp_path):
     return tmp_path / "ca.pem"
 
 
-# Whether one is needed...
+# Whether a proxy is used...
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ def ca_file(tmp_path):
         ({"engine": "httpx", "proxy": PROXY}, "httpx"),
     ],
 )
-def test_httpx_serves_what_the_direct_engine_cannot(options, engine):
+def test_httpx_engine_is_chosen_for_options_the_direct_one_lacks(options, engine):
     assert choose_engine(mcpwire.Http(URL, **options)) == engine
 
 
-def test_without_httptools_there_is_httpx(monkeypatch):
+def test_httpx_engine_is_chosen_without_httptools(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert choose_engine(mcpwire.Http(URL)) == "httpx"
     with pytest.raises(ValueError, match="needs the package httptools"):
@@ -70,7 +70,7 @@ def test_without_httptools_there_is_httpx(monkeypatch):
         choose_engine(mcpwire.Http("https://h.example/mcp", public_only=True))
 
 
-def test_a_proxy_of_the_environment_needs_httpx_unless_told_otherwise(monkeypatch):
+def test_proxy_of_the_environment_selects_httpx_unless_overridden(monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", PROXY)
     assert choose_engine(mcpwire.Http(URL)) == "httpx"
     assert choose_engine(mcpwire.Http(URL, engine="direct")) == "direct"
@@ -108,9 +108,7 @@ def test_a_proxy_of_the_environment_needs_httpx_unless_told_otherwise(monkeypatc
         ({"ALL_PROXY": PROXY, "NO_PROXY": "fd00::/8"}, "https://[fd00::1]/", None),
     ],
 )
-def test_the_environment_names_proxies_and_who_needs_none(
-    monkeypatch, environment, url, proxy
-):
+def test_proxy_variables_and_no_proxy_are_applied(monkeypatch, environment, url, proxy):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     target = mcpwire.Http(url)
@@ -119,12 +117,12 @@ def test_the_environment_names_proxies_and_who_needs_none(
     assert proxy_url(mcpwire.Http(url, proxy="http://own:1")) == "http://own:1"
 
 
-# ... and through one.
+# ... and requests through one.
 
 
 @pytest.mark.pain("P28")
 @pytest.mark.parametrize("how", ["option", "environment", "client"])
-def test_plain_requests_are_asked_of_the_proxy_as_a_whole(how, monkeypatch):
+def test_http_requests_are_sent_to_the_proxy_with_absolute_urls(how, monkeypatch):
     with raw_server(serve) as server, http_proxy() as proxy:
         options = {}
         if how == "option":
@@ -141,16 +139,16 @@ def test_plain_requests_are_asked_of_the_proxy_as_a_whole(how, monkeypatch):
 
 
 @pytest.mark.pain("P28")
-def test_secure_requests_go_through_a_tunnel_and_the_proxy_reads_nothing(ca_file):
+def test_https_requests_use_a_connect_tunnel(ca_file):
     with raw_server(serve, ssl_context=secure()) as server, http_proxy() as proxy:
         with exchanges(server.url, proxy=proxy.url, ca_file=ca_file) as it:
-            feds = it.exchanges(3)
-        assert all(fed.body == b'{"ok": true}' for fed in feds)
+            responses = it.exchanges(3)
+        assert all(response.body == b'{"ok": true}' for response in responses)
         assert proxy.asked == [f"CONNECT 127.0.0.1:{server.port}"]
 
 
 @pytest.mark.pain("P28")
-def test_a_proxy_may_speak_tls_itself(ca_file):
+def test_proxy_may_use_tls(ca_file):
     with (
         raw_server(serve, ssl_context=secure()) as server,
         http_proxy(ssl_context=secure()) as proxy,
@@ -167,7 +165,7 @@ def test_a_proxy_may_speak_tls_itself(ca_file):
 
 
 @pytest.mark.pain("P28")
-def test_no_proxy_keeps_requests_away_from_it(monkeypatch):
+def test_no_proxy_bypasses_the_proxy(monkeypatch):
     with raw_server(serve) as server, http_proxy() as proxy:
         monkeypatch.setenv("ALL_PROXY", proxy.url)
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -179,7 +177,7 @@ def test_no_proxy_keeps_requests_away_from_it(monkeypatch):
 
 
 @pytest.mark.pain("P28")
-def test_a_proxy_s_password_goes_to_the_proxy_alone(ca_file):
+def test_proxy_password_is_sent_only_to_the_proxy(ca_file):
     with raw_server(serve) as server, http_proxy(f"me:{HUSH}") as proxy:
         url = proxy.url.replace("//", f"//me:{HUSH}@")
         with exchanges(server.url, proxy=url) as it:
@@ -195,7 +193,7 @@ def test_a_proxy_s_password_goes_to_the_proxy_alone(ca_file):
 
 
 @pytest.mark.pain("P28")
-def test_a_proxy_that_refuses_is_an_error_of_connecting(ca_file):
+def test_refusing_proxy_is_a_connect_error_without_the_password(ca_file):
     with (
         raw_server(serve, ssl_context=secure()) as server,
         http_proxy("me:other") as proxy,
@@ -212,7 +210,7 @@ def test_a_proxy_that_refuses_is_an_error_of_connecting(ca_file):
         assert server.connections == 0
 
 
-def test_a_proxy_that_is_not_there_is_an_error_of_connecting():
+def test_unreachable_proxy_is_a_connect_error():
     with raw_server(serve, accepts=False) as server:
         port = server.port
     with (
@@ -224,7 +222,7 @@ def test_a_proxy_that_is_not_there_is_an_error_of_connecting():
     assert f"through the proxy 'http://***@127.0.0.1:{port}'" in str(caught.value)
 
 
-def test_a_proxy_that_hangs_up_is_an_error_of_connecting(ca_file):
+def test_proxy_that_closes_the_connection_is_a_connect_error(ca_file):
     def script(conn):
         conn.receive()
 
@@ -236,7 +234,7 @@ def test_a_proxy_that_hangs_up_is_an_error_of_connecting(ca_file):
         it.exchange()
 
 
-def test_a_socks_proxy_without_its_package_names_that(monkeypatch):
+def test_socks_proxy_without_its_package_names_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "socksio", None)
     with (
         pytest.raises(ValueError, match=r"SOCKS proxy needs .* 'httpx\[socks\]'"),
@@ -246,7 +244,7 @@ def test_a_socks_proxy_without_its_package_names_that(monkeypatch):
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_token_goes_through_the_proxy_of_a_user_s_client(scheme, ca_file):
+def test_token_is_sent_through_the_proxy_of_a_users_client(scheme, ca_file):
     context = secure() if scheme == "https" else None
     with raw_server(serve, ssl_context=context) as server, http_proxy() as proxy:
         options = {"proxy": proxy.url, "verify": ssl.create_default_context()}

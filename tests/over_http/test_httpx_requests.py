@@ -1,4 +1,4 @@
-"""What goes out through httpx: our requests as they are; which clients are taken."""
+"""Requests through httpx are sent unchanged; which clients are accepted."""
 
 import base64
 import traceback
@@ -20,7 +20,7 @@ def no_proxies(monkeypatch):
     forget_proxies(monkeypatch)
 
 
-def test_our_own_requests_are_sent_as_they_are():
+def test_requests_of_the_own_engine_are_sent_unchanged():
     with raw_server(answering(json_reply(OK))) as server, exchanges(server.url) as it:
         request = request_to(it.target, b"[1]", mcp_session_id="a", x_empty="")
         it.exchange(request)
@@ -33,7 +33,7 @@ def test_our_own_requests_are_sent_as_they_are():
     ]
 
 
-def test_a_user_s_headers_are_sent_and_ours_win():
+def test_users_headers_are_sent_and_request_headers_take_precedence():
     client = {"headers": {"X-Mine": "1", "Accept": "x/y", "Authorization": "mine"}}
     with (
         raw_server(answering(json_reply(OK))) as server,
@@ -52,7 +52,7 @@ def test_a_user_s_headers_are_sent_and_ours_win():
     assert len(names) == len(set(names))
 
 
-def test_a_user_s_auth_and_hooks_are_honoured():
+def test_auth_and_hooks_of_the_users_client_are_applied():
     seen = []
 
     async def note(message):
@@ -72,7 +72,7 @@ def test_a_user_s_auth_and_hooks_are_honoured():
     assert seen == ["Request", "Response"]
 
 
-def test_a_hook_may_read_the_answer_first():
+def test_hook_may_read_the_response_first():
     async def read(response):
         await response.aread()
 
@@ -84,7 +84,7 @@ def test_a_hook_may_read_the_answer_first():
         assert it.exchange().body == b'{"ok": true}'
 
 
-def test_a_hook_that_refuses_a_status_makes_an_http_error():
+def test_hook_that_raises_for_status_causes_an_http_error():
     async def check(response):
         response.raise_for_status()
 
@@ -103,27 +103,30 @@ def test_a_hook_that_refuses_a_status_makes_an_http_error():
 @BOTH
 @pytest.mark.attack("S02")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_no_redirect_is_followed_and_no_other_origin_is_asked(client, status):
+def test_redirect_to_another_origin_is_not_followed(client, status):
     with raw_server(answering(json_reply(OK))) as other:
         answer = reply(status, location=other.url)
         with (
             raw_server(answering(answer)) as server,
             exchanges(server.url, client=client and {"follow_redirects": True}) as it,
         ):
-            fed = it.exchange()
-        assert (fed.status, fed.fields[b"location"]) == (status, other.url.encode())
+            response = it.exchange()
+        assert (response.status, response.fields[b"location"]) == (
+            status,
+            other.url.encode(),
+        )
         assert other.connections == 0
         assert len(server.requests) == 1
 
 
-def test_our_own_engine_keeps_no_cookie():
+def test_own_engine_keeps_no_cookies():
     answer = json_reply(OK, set_cookie=f"session={HUSH}")
     with raw_server(answering(answer)) as server, exchanges(server.url) as it:
         it.exchanges(2)
     assert not any("cookie" in one.headers for one in server.requests)
 
 
-def test_our_own_engine_writes_no_url_into_the_log(caplog):
+def test_own_engine_does_not_log_urls(caplog):
     caplog.set_level("DEBUG")
     with (
         raw_server(answering(json_reply(OK))) as server,
@@ -134,10 +137,10 @@ def test_our_own_engine_writes_no_url_into_the_log(caplog):
     assert HUSH not in caplog.text
 
 
-# Whose clients are taken...
+# Accepted clients...
 
 
-def test_a_client_of_the_other_kind_is_refused():
+def test_sync_client_is_refused_by_the_asyncio_engine():
     message = r"must be an httpx\.AsyncClient, got httpx\.Client"
     with (
         pytest.raises(ValueError, match=message),
@@ -146,7 +149,7 @@ def test_a_client_of_the_other_kind_is_refused():
         pass
 
 
-def test_what_only_looks_like_a_client_is_refused():
+def test_object_with_the_methods_of_a_client_is_refused():
     class Stranger:
         is_closed = False
 
@@ -166,7 +169,7 @@ def test_what_only_looks_like_a_client_is_refused():
         pass
 
 
-def test_a_client_of_a_class_of_the_user_s_is_one():
+def test_subclass_of_an_httpx_client_is_accepted():
     class Mixin:
         pass
 
@@ -183,7 +186,7 @@ def test_a_client_of_a_class_of_the_user_s_is_one():
         it.close_client()
 
 
-def test_a_user_s_own_transport_may_be_anything():
+def test_custom_httpx_transport_is_accepted():
     def answer(request):
         assert request.content == b"{}"
         return httpx.Response(200, json=OK)
@@ -194,7 +197,7 @@ def test_a_user_s_own_transport_may_be_anything():
         assert it.engine.bytes_sent == 0
 
 
-def test_a_failure_of_such_a_transport_may_come_after_sending():
+def test_read_timeout_of_a_custom_transport_counts_as_sent():
     def fail(request):
         raise httpx.ReadTimeout(HUSH)
 

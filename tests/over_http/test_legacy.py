@@ -1,11 +1,11 @@
-"""HTTP+SSE, the transport of 2024-11-05: connecting, messages, and who is refused."""
+"""HTTP+SSE, the transport of 2024-11-05: connecting, messages and refused servers."""
 
 import json
 import threading
 
 import pytest
 from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
-from legacy_faces import BOUND_S, Recorder, failure, opened, said, wait_until
+from legacy_faces import BOUND_S, Recorder, failure, opened, tool_text, wait_until
 from legacy_server import legacy_server
 from ports import kept_port
 from raw_server import raw_server
@@ -36,13 +36,13 @@ def posts(server):
 
 @pytest.mark.system("L-U11")
 @pytest.mark.rule("SSE-01", "SSE-02", "SSE-03", "SSE-04")
-def test_a_stream_brings_the_answers_to_what_is_posted(engine):
-    with legacy_server() as server, opened(server.url, engine) as face:
-        face.ready()
-        result = face.call("initialize", INITIALIZE)
+def test_responses_to_posts_arrive_on_the_stream(engine):
+    with legacy_server() as server, opened(server.url, engine) as client:
+        client.ready()
+        result = client.call("initialize", INITIALIZE)
         assert result["serverInfo"]["name"] == "legacy"
-        face.notify("notifications/initialized")
-        assert said(face.tool("hi")) == "hi"
+        client.notify("notifications/initialized")
+        assert tool_text(client.tool("hi")) == "hi"
         get, *sent = server.requests
         assert (get.verb, get.target) == ("GET", "/sse")
         assert get.headers["accept"] == "text/event-stream"
@@ -59,45 +59,45 @@ def test_a_stream_brings_the_answers_to_what_is_posted(engine):
 
 @pytest.mark.pain("P26")
 @pytest.mark.rule("SSE-03")
-def test_no_header_of_a_later_transport_is_sent(engine):
-    with legacy_server() as server, opened(server.url, engine) as face:
-        face.call("initialize", INITIALIZE)
-        assert said(face.tool("hi")) == "hi"
+def test_headers_of_later_transports_are_not_sent(engine):
+    with legacy_server() as server, opened(server.url, engine) as client:
+        client.call("initialize", INITIALIZE)
+        assert tool_text(client.tool("hi")) == "hi"
         for request in server.requests:
             assert not [name for name in request.headers if name.startswith("mcp-")]
 
 
-def test_calls_do_not_wait_to_be_told_that_it_is_ready(engine):
-    with legacy_server() as server, opened(server.url, engine) as face:
-        assert face.call("ping") == {}
-        assert "open, 0 calls" in repr(face.channel)
+def test_call_can_be_made_before_ready(engine):
+    with legacy_server() as server, opened(server.url, engine) as client:
+        assert client.call("ping") == {}
+        assert "open, 0 calls" in repr(client.channel)
 
 
-def test_nothing_is_kept_of_what_is_through(monkeypatch):
+def test_completed_messages_leave_only_bounded_state(monkeypatch):
     monkeypatch.setattr(legacy_sse, "MAX_STORED_FIELDS", 10)
-    with legacy_server() as server, opened(server.url) as face:
+    with legacy_server() as server, opened(server.url) as client:
         for number in range(30):
-            face.call("ping", headers={"X-Number": str(number)})
-        face.notify("notifications/initialized", headers={"X-Number": "x"})
+            client.call("ping", headers={"X-Number": str(number)})
+        client.notify("notifications/initialized", headers={"X-Number": "x"})
         server.wait_until(lambda: len(posts(server)) == 31)
-        channel = face.channel
+        channel = client.channel
         wait_until(lambda: not channel._posts and not channel._requests)
         assert len(channel._fields_by_call) == 10
         assert channel._fields_by_line == {}
 
 
-def test_large_messages_pass_both_ways(engine):
+def test_large_messages_pass_in_both_directions(engine):
     text = "x" * 2**21
-    with legacy_server() as server, opened(server.url, engine) as face:
-        assert said(face.tool(text)) == text
+    with legacy_server() as server, opened(server.url, engine) as client:
+        assert tool_text(client.tool(text)) == text
 
 
-def test_one_connection_serves_the_posts_of_one_call_after_the_other(engine):
-    with legacy_server() as server, opened(server.url, engine) as face:
+def test_posts_of_sequential_calls_share_one_connection(engine):
+    with legacy_server() as server, opened(server.url, engine) as client:
         for _ in range(50):
-            face.call("ping")
+            client.call("ping")
         assert server.connections <= 3
-        assert face.channel.bytes_sent == sum(len(r.body) + 1 for r in posts(server))
+        assert client.channel.bytes_sent == sum(len(r.body) + 1 for r in posts(server))
 
 
 # Events...
@@ -106,7 +106,7 @@ def test_one_connection_serves_the_posts_of_one_call_after_the_other(engine):
 @pytest.mark.rule("SSE-04")
 @pytest.mark.fault("F30")
 @pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_events_are_read_however_they_are_written(engine, size):
+def test_events_are_read_for_any_split_and_line_ending(engine, size):
     def script(conn):
         request = conn.receive()
         if request.verb == "POST":
@@ -127,41 +127,44 @@ def test_events_are_read_however_they_are_written(engine, size):
         conn.wait_closed(None)
 
     answers = threading.Event()
-    with raw_server(script) as server, opened(server.url, engine) as face:
-        assert face.call("ping") == {}
+    with raw_server(script) as server, opened(server.url, engine) as client:
+        assert client.call("ping") == {}
         assert [r.target for r in posts(server)] == ["/m"]
 
 
-def test_what_the_server_starts_is_heard_and_answered(engine):
+def test_notifications_and_requests_of_the_server_are_handled(engine):
     inbound = Recorder({"ping": {}})
-    with legacy_server() as server, opened(server.url, engine, inbound=inbound) as face:
-        face.call("initialize", INITIALIZE)
+    with (
+        legacy_server() as server,
+        opened(server.url, engine, inbound=inbound) as client,
+    ):
+        client.call("initialize", INITIALIZE)
         server.push({"method": "notifications/tools/list_changed"})
         server.push({"method": "ping", "id": "a"})
-        face.call("ping")
+        client.call("ping")
         assert inbound.notes == [("notifications/tools/list_changed", None)]
         server.wait_until(lambda: server.answered)
         assert server.answered["a"]["result"] == {}
 
 
 @pytest.mark.parametrize("ending", ["event", "line"])
-def test_an_event_over_the_limit_ends_the_connection(engine, ending):
+def test_event_over_the_limit_ends_the_connection(engine, ending):
     limits = Limits(message=1_000, close_grace=0.5, terminate_grace=0.5)
     flood = b"data: " + b"x" * 1_100 + (b"\n\n" if ending == "event" else b"")
     with (
         legacy_server() as server,
-        opened(server.url, engine, limits=limits) as face,
+        opened(server.url, engine, limits=limits) as client,
     ):
-        face.ready()
+        client.ready()
         server.on["ping"] = lambda *_: server.send("s1", flood)
-        call = face.begin("ping")
+        call = client.begin("ping")
         error = failure(call)
         assert isinstance(error, ConnectionClosed)
         assert "1000 bytes (Limits.message)" in str(error)
-        assert isinstance(face.channel.lost.__cause__, MessageTooLarge)
+        assert isinstance(client.channel.lost.__cause__, MessageTooLarge)
 
 
-# Who is refused...
+# Refused servers and endpoints...
 
 
 @pytest.mark.rule("SSE-07")
@@ -183,7 +186,7 @@ def test_an_event_over_the_limit_ends_the_connection(engine, ending):
         "javascript:alert(1)",
     ],
 )
-def test_an_endpoint_elsewhere_gets_nothing(engine, form):
+def test_endpoint_at_another_origin_is_refused_and_gets_no_request(engine, form):
     with raw_server(lambda conn: conn.receive()) as other, legacy_server() as server:
         named = form.format(
             other=other.origin,
@@ -193,12 +196,12 @@ def test_an_endpoint_elsewhere_gets_nothing(engine, form):
             own_port=server.raw.port,
         )
         server.endpoint = lambda _: named
-        with opened(server.url, engine, headers={"Authorization": "s3cret"}) as face:
+        with opened(server.url, engine, headers={"Authorization": "s3cret"}) as client:
             with pytest.raises(RemoteProtocolError, match="endpoint") as caught:
-                face.ready()
+                client.ready()
             assert "secret" not in str(caught.value)
-            assert isinstance(failure(face.begin("ping")), ConnectionClosed)
-            assert isinstance(face.channel.lost, ConnectError)
+            assert isinstance(failure(client.begin("ping")), ConnectionClosed)
+            assert isinstance(client.channel.lost, ConnectError)
         assert other.connections == 0
         assert posts(server) == []
 
@@ -241,7 +244,7 @@ REFUSALS = {
 
 @pytest.mark.fault("F29")
 @pytest.mark.parametrize("case", REFUSALS)
-def test_what_is_no_such_server_is_a_connect_error_at_once(engine, case, monkeypatch):
+def test_server_without_http_sse_is_a_connect_error_at_once(engine, case, monkeypatch):
     monkeypatch.setattr(legacy_sse, "ENDPOINT_TIMEOUT_S", 60.0)
     answer, text = REFUSALS[case]
 
@@ -251,21 +254,21 @@ def test_what_is_no_such_server_is_a_connect_error_at_once(engine, case, monkeyp
         if case != "breaks off":
             conn.wait_closed(None)
 
-    with raw_server(script) as server, opened(server.url, engine) as face:
+    with raw_server(script) as server, opened(server.url, engine) as client:
         with pytest.raises(ConnectError) as caught:
-            face.ready()
+            client.ready()
         assert text in str(caught.value)
         assert "pw" not in str(caught.value)
-        assert isinstance(failure(face.begin("ping")), ConnectionClosed)
-        assert isinstance(face.channel.lost, ConnectError)
-        assert len(face.inbound.losses) == 1
+        assert isinstance(failure(client.begin("ping")), ConnectionClosed)
+        assert isinstance(client.channel.lost, ConnectError)
+        assert len(client.inbound.losses) == 1
 
 
-def test_a_refusal_carries_its_status(engine):
+def test_connect_error_has_the_http_error_as_its_cause(engine):
     answer = reply(403, b"go away", content_type="text/plain")
-    with raw_server(answering(answer)) as server, opened(server.url, engine) as face:
+    with raw_server(answering(answer)) as server, opened(server.url, engine) as client:
         with pytest.raises(ConnectError) as caught:
-            face.ready()
+            client.ready()
         cause = caught.value.__cause__
         assert isinstance(cause, HTTPError)
         assert (cause.status, cause.body) == (403, b"go away")
@@ -281,7 +284,7 @@ REDIRECTS = {
 @pytest.mark.attack("S02")
 @pytest.mark.parametrize("follows", [True, False])
 @pytest.mark.parametrize("case", REDIRECTS)
-def test_no_redirect_leads_off_the_origin(engine, case, follows):
+def test_redirect_to_another_origin_is_not_followed(engine, case, follows):
     location, why = REDIRECTS[case]
     options = {"follow_redirects": follows, "headers": {"Authorization": "s3cret"}}
     with raw_server(lambda conn: conn.receive()) as other, legacy_server() as server:
@@ -289,25 +292,23 @@ def test_no_redirect_leads_off_the_origin(engine, case, follows):
         if location is not None:
             fields["location"] = location.format(other=other.origin)
         answer = reply(307, **fields)
-        with opened(server.url, engine, **options) as face:
+        with opened(server.url, engine, **options) as client:
             server.on["ping"] = lambda _, conn: conn.send(answer) or True
-            error = failure(face.begin("ping"))
+            error = failure(client.begin("ping"))
             assert isinstance(error, HTTPError)
             assert error.status == 307
             assert why in str(error)
         with (
             raw_server(answering(answer)) as first,
-            opened(first.url, engine, **options) as face,
+            opened(first.url, engine, **options) as client,
             pytest.raises(ConnectError, match=why),
         ):
-            face.ready()
+            client.ready()
         assert other.connections == 0
 
 
-def test_redirects_at_the_origin_are_followed_where_that_is_allowed(
-    engine, monkeypatch
-):
-    # What waits for the body of a redirect must not end what follows it.
+def test_redirects_within_the_origin_are_followed_if_allowed(engine, monkeypatch):
+    # The wait for the body of a redirect must not end the request that follows it.
     monkeypatch.setattr(legacy_sse.LegacyChannel, "_error_body_s", 0.0)
 
     def move_stream(request, conn):
@@ -323,8 +324,8 @@ def test_redirects_at_the_origin_are_followed_where_that_is_allowed(
     with legacy_server(endpoint="m?session={session}") as server:
         server.on["GET"] = move_stream
         server.on["tools/call"] = move_post
-        with opened(server.url, engine, follow_redirects=True) as face:
-            assert said(face.tool("hi")) == "hi"
+        with opened(server.url, engine, follow_redirects=True) as client:
+            assert tool_text(client.tool("hi")) == "hi"
         assert [request.target for request in server.requests] == [
             "/sse",
             "/a/b",
@@ -334,61 +335,63 @@ def test_redirects_at_the_origin_are_followed_where_that_is_allowed(
 
 
 @pytest.mark.parametrize("moved", ["GET", "ping"])
-def test_no_credential_follows_a_redirect(engine, moved):
+def test_redirect_with_credentials_is_refused(engine, moved):
     options = {"follow_redirects": True, "headers": {"Authorization": "s3cret"}}
     with legacy_server() as server:
         server.on[moved] = lambda request, conn: (
             request.target != "/elsewhere"
             and (conn.send(reply(307, location="/elsewhere")) or True)
         )
-        with opened(server.url, engine, **options) as face:
+        with opened(server.url, engine, **options) as client:
             if moved == "GET":
                 with pytest.raises(UrlRefused, match="elsewhere"):
-                    face.ready()
+                    client.ready()
             else:
-                error = failure(face.begin(moved))
+                error = failure(client.begin(moved))
                 assert isinstance(error, UrlRefused)
         assert not any(request.target == "/elsewhere" for request in server.requests)
 
 
-def test_redirects_have_an_end(engine):
+def test_number_of_redirects_is_limited(engine):
     def script(conn):
         while conn.receive():
             conn.send(reply(307, location="/sse"))
 
     with (
         raw_server(script) as server,
-        opened(server.url, engine, follow_redirects=True) as face,
+        opened(server.url, engine, follow_redirects=True) as client,
     ):
         with pytest.raises(RemoteProtocolError, match="redirects"):
-            face.ready()
+            client.ready()
         assert len(server.requests) == 6
 
 
 @pytest.mark.parametrize("answer", [b"", sse_head(), sse_head() + chunk(b": ping\n\n")])
-def test_a_server_that_names_no_endpoint_is_given_up(engine, answer, monkeypatch):
+def test_missing_endpoint_event_is_a_connect_error_after_the_timeout(
+    engine, answer, monkeypatch
+):
     monkeypatch.setattr(legacy_sse, "ENDPOINT_TIMEOUT_S", 0.1)
     with (
         raw_server(answering(answer)) as server,
-        opened(server.url, engine, connect_timeout=0.5) as face,
+        opened(server.url, engine, connect_timeout=0.5) as client,
         pytest.raises(ConnectError, match=r"no endpoint event within 0\.1 s"),
     ):
-        face.ready()
+        client.ready()
 
 
 @pytest.mark.fault("F19")
-def test_nobody_there_is_a_connect_error(engine):
+def test_refused_connection_is_a_connect_error(engine):
     with (
         kept_port() as port,
-        opened(f"http://127.0.0.1:{port}/sse", engine) as face,
+        opened(f"http://127.0.0.1:{port}/sse", engine) as client,
         pytest.raises(ConnectError),
     ):
-        face.ready()
+        client.ready()
 
 
 @pytest.mark.fault("F21")
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200", sse_head()])
-def test_a_reset_before_the_endpoint_is_a_connect_error(engine, sent):
+def test_reset_before_the_endpoint_event_is_a_connect_error(engine, sent):
     def script(conn):
         conn.receive()
         conn.send(sent)
@@ -396,19 +399,19 @@ def test_a_reset_before_the_endpoint_is_a_connect_error(engine, sent):
 
     with (
         raw_server(script) as server,
-        opened(server.url, engine) as face,
+        opened(server.url, engine) as client,
         pytest.raises(ConnectError),
     ):
-        face.ready()
+        client.ready()
 
 
-def test_a_newline_between_the_tokens_of_a_message_is_a_space(engine):
+def test_message_with_newlines_between_tokens_is_read(engine):
     note = json.dumps(
         {"jsonrpc": "2.0", "method": "x", "params": {"a": [1, 2]}}, indent=1
     )
-    with legacy_server() as server, opened(server.url, engine) as face:
-        face.ready()
+    with legacy_server() as server, opened(server.url, engine) as client:
+        client.ready()
         server.send("s1", sse_event(note))
-        face.call("ping")
-        assert face.inbound.notes == [("x", {"a": [1, 2]})]
-        wait_until(lambda: face.channel.stats.noise == 0)
+        client.call("ping")
+        assert client.inbound.notes == [("x", {"a": [1, 2]})]
+        wait_until(lambda: client.channel.stats.noise == 0)

@@ -1,7 +1,7 @@
-"""HTTP+SSE: the headers of its requests, and whose they are."""
+"""HTTP+SSE: the headers of requests, per target and per message."""
 
 import pytest
-from legacy_faces import failure, opened, said
+from legacy_faces import failure, opened, tool_text
 from legacy_server import legacy_server
 
 from mcpwire.errors import LocalProtocolError
@@ -14,7 +14,7 @@ def posts(server):
 
 
 @pytest.mark.pain("P27")
-def test_headers_are_asked_for_with_every_request(engine):
+def test_header_function_is_called_for_every_request(engine):
     names = iter("abcdef")
 
     async def async_headers():
@@ -23,66 +23,66 @@ def test_headers_are_asked_for_with_every_request(engine):
     for headers in (lambda: {"X-Name": next(names)}, async_headers):
         with (
             legacy_server() as server,
-            opened(server.url, engine, headers=headers) as face,
+            opened(server.url, engine, headers=headers) as client,
         ):
-            face.call("ping")
-            face.notify("notifications/initialized")
+            client.call("ping")
+            client.notify("notifications/initialized")
             server.wait_until(lambda: len(server.requests) == 3)
-            got = [request.headers["x-name"] for request in server.requests]
-        assert got in (["a", "b", "c"], ["d", "e", "f"])
+            names_sent = [request.headers["x-name"] for request in server.requests]
+        assert names_sent in (["a", "b", "c"], ["d", "e", "f"])
 
 
 @pytest.mark.pain("P27")
-def test_one_message_may_have_headers_of_its_own(engine):
+def test_message_headers_override_the_target_headers(engine):
     with (
         legacy_server() as server,
-        opened(server.url, engine, headers={"X-Who": "all", "X-Also": "1"}) as face,
+        opened(server.url, engine, headers={"X-Who": "all", "X-Also": "1"}) as client,
     ):
-        assert said(face.tool("a", headers={"X-Who": "a"})) == "a"
-        assert face.call("ping", headers={"X-Who": "b"}) == {}
-        assert face.call("ping") == {}
-        face.notify("notifications/initialized", headers={"X-Who": "c"})
-        face.notify("notifications/initialized")
+        assert tool_text(client.tool("a", headers={"X-Who": "a"})) == "a"
+        assert client.call("ping", headers={"X-Who": "b"}) == {}
+        assert client.call("ping") == {}
+        client.notify("notifications/initialized", headers={"X-Who": "c"})
+        client.notify("notifications/initialized")
         server.wait_until(lambda: len(posts(server)) == 5)
-        got = [request.headers["x-who"] for request in server.requests]
-        assert got == ["all", "a", "b", "all", "c", "all"]
+        values = [request.headers["x-who"] for request in server.requests]
+        assert values == ["all", "a", "b", "all", "c", "all"]
         assert {request.headers["x-also"] for request in server.requests} == {"1"}
         assert "params" not in server.requests[2].json
 
 
 @pytest.mark.parametrize("name", ["X\nY", "X Y", ""])
-def test_what_is_no_header_leaves_with_nobody(engine, name):
-    with legacy_server() as server, opened(server.url, engine) as face:
-        face.ready()
+def test_invalid_message_header_is_refused_and_not_sent(engine, name):
+    with legacy_server() as server, opened(server.url, engine) as client:
+        client.ready()
         with pytest.raises(LocalProtocolError):
-            face.call("ping", headers={name: "x"})
+            client.call("ping", headers={name: "x"})
         with pytest.raises(LocalProtocolError):
-            face.notify("notifications/initialized", headers={name: "x"})
-        assert face.call("ping") == {}
+            client.notify("notifications/initialized", headers={name: "x"})
+        assert client.call("ping") == {}
         assert len(posts(server)) == 1
 
 
 @pytest.mark.pain("P27")
-def test_headers_of_calls_at_once_do_not_mix(engine):
-    with legacy_server() as server, opened(server.url, engine) as face:
-        calls = [face.tool(str(n), headers={"X-Who": str(n)}) for n in range(40)]
-        assert [said(call) for call in calls] == [str(n) for n in range(40)]
+def test_headers_of_concurrent_calls_do_not_mix(engine):
+    with legacy_server() as server, opened(server.url, engine) as client:
+        calls = [client.tool(str(n), headers={"X-Who": str(n)}) for n in range(40)]
+        assert [tool_text(call) for call in calls] == [str(n) for n in range(40)]
         for request in posts(server):
             text = request.json["params"]["arguments"]["text"]
             assert request.headers["x-who"] == text
 
 
 @pytest.mark.pain("P27")
-def test_headers_of_a_message_that_did_not_leave_go_with_no_other(engine):
-    with legacy_server() as server, opened(server.url, engine) as face:
-        face.ready()
+def test_headers_of_an_unsent_message_are_not_used_for_others(engine):
+    with legacy_server() as server, opened(server.url, engine) as client:
+        client.ready()
         bad = {"name": "x", "arguments": {"x": object()}}
         with pytest.raises(LocalProtocolError):
-            face.call("tools/call", bad, headers={"X-Who": "me"})
+            client.call("tools/call", bad, headers={"X-Who": "me"})
         with pytest.raises(LocalProtocolError):
-            face.notify("notifications/initialized", bad, headers={"X-Who": "me"})
-        assert face.call("ping") == {}
-        face.notify("notifications/initialized")
+            client.notify("notifications/initialized", bad, headers={"X-Who": "me"})
+        assert client.call("ping") == {}
+        client.notify("notifications/initialized")
         server.wait_until(lambda: len(posts(server)) == 2)
         assert not [
             request for request in server.requests if "x-who" in request.headers
@@ -90,7 +90,7 @@ def test_headers_of_a_message_that_did_not_leave_go_with_no_other(engine):
 
 
 @pytest.mark.pain("P27")
-def test_what_a_function_for_headers_raises_comes_out_of_its_call(engine):
+def test_error_of_the_header_function_fails_only_its_call(engine):
     class NoToken(Exception):
         pass
 
@@ -102,18 +102,24 @@ def test_what_a_function_for_headers_raises_comes_out_of_its_call(engine):
             raise token
         return token
 
-    with legacy_server() as server, opened(server.url, engine, headers=headers) as face:
-        face.ready()
-        assert isinstance(failure(face.begin("ping")), NoToken)
-        assert face.call("ping") == {}
+    with (
+        legacy_server() as server,
+        opened(server.url, engine, headers=headers) as client,
+    ):
+        client.ready()
+        assert isinstance(failure(client.begin("ping")), NoToken)
+        assert client.call("ping") == {}
         assert len(posts(server)) == 1
 
 
-def test_what_it_raises_at_first_comes_out_of_ready(engine):
+def test_first_error_of_the_header_function_is_raised_by_ready(engine):
     def headers():
         raise ZeroDivisionError
 
-    with legacy_server() as server, opened(server.url, engine, headers=headers) as face:
+    with (
+        legacy_server() as server,
+        opened(server.url, engine, headers=headers) as client,
+    ):
         with pytest.raises(ZeroDivisionError):
-            face.ready()
+            client.ready()
         assert server.requests == []

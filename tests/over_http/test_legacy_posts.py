@@ -1,10 +1,10 @@
-"""HTTP+SSE: in what order messages leave, and what a POST that fails means."""
+"""HTTP+SSE: the order of sent messages, and failing POSTs."""
 
 import logging
 
 import pytest
 from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
-from legacy_faces import BOUND_S, failure, opened, said, wait_until
+from legacy_faces import BOUND_S, failure, opened, tool_text, wait_until
 from legacy_server import legacy_server
 
 from mcpwire.errors import (
@@ -32,7 +32,7 @@ def posts(server):
 
 
 def holding(event, *, accepts=False):
-    """Return a handler that answers its POST only after that event."""
+    """Return a handler that responds to its POST only after the event."""
 
     def handler(request, conn):
         conn.wait_for(event, BOUND_S)
@@ -46,108 +46,106 @@ def holding(event, *, accepts=False):
 # Order...
 
 
-def test_nothing_overtakes_initialized(engine, gate):
-    with legacy_server() as server, opened(server.url, engine) as face:
+def test_messages_wait_until_initialized_is_accepted(engine, gate):
+    with legacy_server() as server, opened(server.url, engine) as client:
         server.on[INITIALIZED] = holding(gate)
-        face.ready()
-        face.notify(INITIALIZED)
-        calls = [face.tool(str(number)) for number in range(3)]
+        client.ready()
+        client.notify(INITIALIZED)
+        calls = [client.tool(str(number)) for number in range(3)]
         server.wait_until(lambda: posts(server))
         assert not any(call.done() for call in calls)
         assert posts(server) == [INITIALIZED]
         gate.set()
-        assert [said(call) for call in calls] == ["0", "1", "2"]
+        assert [tool_text(call) for call in calls] == ["0", "1", "2"]
 
 
 @pytest.mark.pain("P29")
-def test_a_server_that_never_accepts_initialized_is_not_waited_for(
-    engine, gate, monkeypatch
-):
+def test_wait_for_initialized_to_be_accepted_is_bounded(engine, gate, monkeypatch):
     monkeypatch.setattr(legacy_sse, "ORDER_TIMEOUT_S", 0.05)
-    with legacy_server() as server, opened(server.url, engine) as face:
+    with legacy_server() as server, opened(server.url, engine) as client:
         server.on[INITIALIZED] = holding(gate)
-        face.notify(INITIALIZED)
-        assert said(face.tool("a")) == "a"
-        assert said(face.tool("b")) == "b"
+        client.notify(INITIALIZED)
+        assert tool_text(client.tool("a")) == "a"
+        assert tool_text(client.tool("b")) == "b"
 
 
 @pytest.mark.pain("P29")
-def test_a_stuck_notification_delays_no_other_message(engine, gate):
-    with legacy_server() as server, opened(server.url, engine) as face:
+def test_stuck_notification_does_not_delay_other_messages(engine, gate):
+    with legacy_server() as server, opened(server.url, engine) as client:
         server.on["notifications/roots/list_changed"] = holding(gate)
-        face.ready()
-        face.notify("notifications/roots/list_changed")
-        face.notify("notifications/roots/list_changed")
-        face.notify(INITIALIZED)
-        assert said(face.tool("a")) == "a"
+        client.ready()
+        client.notify("notifications/roots/list_changed")
+        client.notify("notifications/roots/list_changed")
+        client.notify(INITIALIZED)
+        assert tool_text(client.tool("a")) == "a"
 
 
 @pytest.mark.pain("P29")
-def test_twenty_calls_run_at_once_whenever_their_posts_are_accepted(engine, gate):
-    with legacy_server() as server, opened(server.url, engine) as face:
+def test_calls_run_concurrently_before_their_posts_are_accepted(engine, gate):
+    with legacy_server() as server, opened(server.url, engine) as client:
         server.on["tools/call"] = holding(gate, accepts=True)
-        calls = [face.tool(str(number)) for number in range(20)]
+        calls = [client.tool(str(number)) for number in range(20)]
         server.wait_until(lambda: len(posts(server)) == 20)
-        assert face.call("ping") == {}
+        assert client.call("ping") == {}
         gate.set()
-        assert [said(call) for call in calls] == [str(n) for n in range(20)]
+        assert [tool_text(call) for call in calls] == [str(n) for n in range(20)]
 
 
-def test_more_requests_than_connections_wait_for_their_turn(engine, gate, monkeypatch):
+def test_requests_over_the_concurrency_limit_wait(engine, gate, monkeypatch):
     monkeypatch.setattr(legacy_sse, "MAX_CONCURRENT_REQUESTS", 4)
-    with legacy_server() as server, opened(server.url, engine) as face:
+    with legacy_server() as server, opened(server.url, engine) as client:
         server.on["tools/call"] = holding(gate, accepts=True)
-        calls = [face.tool(str(number)) for number in range(12)]
+        calls = [client.tool(str(number)) for number in range(12)]
         server.wait_until(lambda: len(posts(server)) == 4)
-        face.notify("notifications/roots/list_changed")  # waits for no request
+        client.notify("notifications/roots/list_changed")  # does not wait for a request
         server.wait_until(lambda: len(posts(server)) == 5)
         gate.set()
-        assert [said(call) for call in calls] == [str(n) for n in range(12)]
+        assert [tool_text(call) for call in calls] == [str(n) for n in range(12)]
 
 
-def test_no_cancellation_overtakes_its_request(engine, gate):
-    with legacy_server() as server, opened(server.url, engine) as face:
+def test_cancellation_is_sent_after_its_request(engine, gate):
+    with legacy_server() as server, opened(server.url, engine) as client:
         server.on["tools/call"] = holding(gate)
         handle = CallHandle()
-        call = face.tool("x", handle=handle)
+        call = client.tool("x", handle=handle)
         server.wait_until(lambda: posts(server))
-        face.cancel(handle)
+        client.cancel(handle)
         assert isinstance(failure(call), CallCancelled)
-        assert face.call("ping") == {}
+        assert client.call("ping") == {}
         assert posts(server) == ["tools/call", "ping"]
         gate.set()
         server.wait_until(lambda: len(posts(server)) == 3)
         assert posts(server)[-1] == CANCELLED
 
 
-def test_a_cancellation_has_the_headers_of_its_call(engine):
-    with legacy_server() as server, opened(server.url, engine) as face:
+def test_cancellation_has_the_headers_of_its_call(engine):
+    with legacy_server() as server, opened(server.url, engine) as client:
         server.on["tools/call"] = lambda _, conn: conn.send(reply(202)) or True
-        face.ready()
+        client.ready()
         with pytest.raises(RequestTimeout):
-            face.call(
+            client.call(
                 "tools/call",
                 {"name": "x", "arguments": {}},
                 seconds=0.5,
                 headers={"X-Who": "me"},
             )
         server.wait_until(lambda: CANCELLED in posts(server))
-        told = server.requests[-1]
-        assert told.json["params"] == {"requestId": 1, "reason": "timeout"}
-        assert told.headers["x-who"] == "me"
+        cancelled = server.requests[-1]
+        assert cancelled.json["params"] == {"requestId": 1, "reason": "timeout"}
+        assert cancelled.headers["x-who"] == "me"
 
 
-def test_what_is_cancelled_before_it_left_is_not_sent(engine, gate):
+def test_call_cancelled_before_sending_is_not_sent(engine, gate):
     with legacy_server() as server:
         server.on["GET"] = lambda _, conn: conn.wait_for(gate, BOUND_S)
-        with opened(server.url, engine) as face:
+        with opened(server.url, engine) as client:
             handle = CallHandle()
-            call = face.tool("x", handle=handle)
+            call = client.tool("x", handle=handle)
             wait_until(lambda: handle.request_id)
-            face.cancel(handle)
+            client.cancel(handle)
             assert isinstance(failure(call), CallCancelled)
             gate.set()
-            assert face.call("ping") == {}
+            assert client.call("ping") == {}
             assert posts(server) == ["ping"]
 
 
@@ -187,91 +185,93 @@ FAILURES = {
 
 @pytest.mark.fault("F26")
 @pytest.mark.parametrize("case", FAILURES)
-def test_a_post_that_fails_ends_its_own_call_and_no_other(engine, case, gate):
+def test_failed_post_ends_only_its_own_call(engine, case, gate):
     answer, expected, text, status = FAILURES[case]
-    with legacy_server() as server, opened(server.url, engine) as face:
+    with legacy_server() as server, opened(server.url, engine) as client:
         server.on["tools/call"] = holding(gate, accepts=True)
-        other = face.tool("x")
+        other = client.tool("x")
         server.wait_until(lambda: posts(server))
         server.on["resources/list"] = answering(answer)
-        failed = face.begin("resources/list")
+        failed = client.begin("resources/list")
         with pytest.raises(expected, match=text) as caught:
             failed.result(BOUND_S)
         assert getattr(caught.value, "status", None) == status
         gate.set()
-        assert said(other) == "x"
-        assert face.inbound.losses == []
+        assert tool_text(other) == "x"
+        assert client.inbound.losses == []
 
 
 @pytest.mark.fault("F21")
 @pytest.mark.parametrize("way", ["FIN", "RST", "in the head"])
-def test_a_post_without_answer_may_have_run(engine, way):
+def test_call_whose_post_got_no_response_may_have_run(engine, way):
     def vanish(_, conn):
         if way == "in the head":
             conn.send(b"HTTP/1.1 2")
         conn.reset() if way == "RST" else conn.close()
         raise ConnectionError
 
-    with legacy_server() as server, opened(server.url, engine) as face:
+    with legacy_server() as server, opened(server.url, engine) as client:
         server.on["tools/call"] = vanish
-        error = failure(face.tool("x"))
+        error = failure(client.tool("x"))
         assert isinstance(error, ConnectionClosed)
         assert error.sent
         assert posts(server) == ["tools/call"]
-        assert face.call("ping") == {}
+        assert client.call("ping") == {}
 
 
-def test_a_post_that_reaches_nobody_is_a_connect_error(engine):
-    with legacy_server() as server, opened(server.url, engine) as face:
-        face.ready()
+def test_post_to_a_closed_port_is_a_connect_error(engine):
+    with legacy_server() as server, opened(server.url, engine) as client:
+        client.ready()
         server.raw.stop_accepting()
-        assert isinstance(failure(face.tool("x")), ConnectError)
+        assert isinstance(failure(client.tool("x")), ConnectError)
         server.push({"method": "notifications/tools/list_changed"})
-        wait_until(lambda: face.begin("ping").exception(BOUND_S))
-        assert face.inbound.losses == []
+        wait_until(lambda: client.begin("ping").exception(BOUND_S))
+        assert client.inbound.losses == []
 
 
-def test_a_notification_that_is_refused_harms_nothing(engine, caplog):
+def test_refused_notification_is_logged_and_the_channel_continues(engine, caplog):
     caplog.set_level(logging.DEBUG, "mcpwire")
-    with legacy_server() as server, opened(server.url, engine) as face:
+    with legacy_server() as server, opened(server.url, engine) as client:
         server.on[INITIALIZED] = answering(reply(500))
-        face.notify(INITIALIZED)
-        assert face.call("ping") == {}
+        client.notify(INITIALIZED)
+        assert client.call("ping") == {}
         wait_until(lambda: "initialized" in caplog.text)
         assert "500" in caplog.text
 
 
-def test_what_a_post_says_after_its_answer_harms_nothing(engine, gate):
+def test_error_status_of_a_post_after_its_response_is_ignored(engine, gate):
     def answer_first(request, conn):
         server.push({"id": request.json["id"], "result": {"content": []}})
         conn.wait_for(gate, BOUND_S)
         conn.send(reply(500))
         return True
 
-    with legacy_server() as server, opened(server.url, engine) as face:
+    with legacy_server() as server, opened(server.url, engine) as client:
         server.on["tools/call"] = answer_first
-        assert face.tool("x").result(BOUND_S) == {"content": []}
+        assert client.tool("x").result(BOUND_S) == {"content": []}
         gate.set()
-        assert face.call("ping") == {}
-        assert face.channel.stats.unknown == 0
+        assert client.call("ping") == {}
+        assert client.channel.stats.unknown == 0
 
 
 @pytest.mark.parametrize("id", [None, "7"])
-def test_a_post_that_is_answered_with_an_event_stream_brings_no_message(engine, id):
+def test_event_stream_in_a_post_response_is_ignored(engine, id):
     message = {"jsonrpc": "2.0", "method": "notifications/x"}
 
     def answer(request, conn):
         conn.send(sse_head() + chunk(sse_event(message, id=id)) + LAST_CHUNK)
         return True
 
-    with legacy_server() as server, opened(server.url, engine) as face:
+    with legacy_server() as server, opened(server.url, engine) as client:
         server.on["ping"] = answer
-        assert isinstance(failure(face.begin("ping", seconds=0.1)), RequestTimeout)
-        assert said(face.tool("hi")) == "hi"
-        assert not face.inbound.notes
+        assert isinstance(failure(client.begin("ping", seconds=0.1)), RequestTimeout)
+        assert tool_text(client.tool("hi")) == "hi"
+        assert not client.inbound.notes
 
 
-def test_a_post_that_nobody_waits_for_is_let_go(engine, gate, monkeypatch):
+def test_unaccepted_notification_post_is_closed_after_the_timeout(
+    engine, gate, monkeypatch
+):
     monkeypatch.setattr(legacy_sse, "ACCEPT_TIMEOUT_S", 0.4)
     closed = []
 
@@ -279,23 +279,25 @@ def test_a_post_that_nobody_waits_for_is_let_go(engine, gate, monkeypatch):
         closed.append(conn.wait_closed(BOUND_S))
         raise ConnectionError
 
-    with legacy_server() as server, opened(server.url, engine) as face:
+    with legacy_server() as server, opened(server.url, engine) as client:
         server.on["tools/call"] = holding(gate, accepts=True)
-        call = face.tool("x")
+        call = client.tool("x")
         server.on["notifications/roots/list_changed"] = hold
-        face.notify("notifications/roots/list_changed")
+        client.notify("notifications/roots/list_changed")
         wait_until(lambda: closed == [True])
         gate.set()
-        assert said(call) == "x"
+        assert tool_text(call) == "x"
 
 
-def test_a_peer_that_takes_nothing_is_bounded(gate):
+def test_unwritten_messages_are_bounded(gate):
     limits = Limits(unwritten=10_000, close_grace=0.5, terminate_grace=0.5)
     with legacy_server() as server:
         server.on["GET"] = lambda _, conn: conn.wait_for(gate, BOUND_S)
-        with opened(server.url, limits=limits) as face:
-            call = face.tool("x" * 9_000)
+        with opened(server.url, limits=limits) as client:
+            call = client.tool("x" * 9_000)
             with pytest.raises(TransportError, match="unwritten"):
-                face.call("tools/call", {"name": "x", "arguments": {"a": "x" * 9_000}})
+                client.call(
+                    "tools/call", {"name": "x", "arguments": {"a": "x" * 9_000}}
+                )
             gate.set()
-            assert len(said(call)) == 9_000
+            assert len(tool_text(call)) == 9_000

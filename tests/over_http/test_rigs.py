@@ -1,4 +1,4 @@
-"""The servers of this folder judge clients: what one may not do fails its test."""
+"""The servers of this folder check clients: a rule violation fails the test."""
 
 import json
 
@@ -42,17 +42,17 @@ def post(url, message, headers):
         ),
     ],
 )
-def test_a_stateless_server_refuses_a_head_that_is_not_the_bodys(
+def test_stateless_server_refuses_headers_that_differ_from_the_body(
     fields, method, params, status, code
 ):
     headers = {**MODERN, "Content-Type": "application/json", **fields}
     with scripted_mcp("stateless") as server:
         message = {**PING, "method": method, "params": params}
-        answer = post(server.url, message, headers)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+        response = post(server.url, message, headers)
+    assert (response.status_code, response.json()["error"]["code"]) == (status, code)
 
 
-def test_what_no_client_may_do_fails_the_test():
+def test_rule_violation_of_a_client_fails_the_test():
     def body():
         with scripted_mcp() as server:
             post(server.url, PING, {"Accept": "text/html"})
@@ -61,7 +61,7 @@ def test_what_no_client_may_do_fails_the_test():
         body()
 
 
-def test_what_a_script_raises_fails_the_test_or_is_a_note_of_its_own_error():
+def test_script_error_fails_the_test_or_becomes_a_note_of_its_error():
     def script(conn):
         assert conn.receive().verb == "GET"
 
@@ -93,7 +93,9 @@ def test_what_a_script_raises_fails_the_test_or_is_a_note_of_its_own_error():
         ({"no": "message"}, {}, None),
     ],
 )
-def test_what_the_schema_refuses_is_collected(spec_dir, message, fields, wrong):
+def test_schema_errors_of_posted_messages_are_collected(
+    spec_dir, message, fields, wrong
+):
     def script(conn):
         conn.receive()
         conn.send(reply(202))

@@ -11,7 +11,7 @@ from mcpwire.transports.http.streamable import HttpChannel
 
 
 class Engine:
-    """Sends nothing, and remembers that it was closed."""
+    """An engine that sends nothing, and records that it was closed."""
 
     target, bytes_sent, is_closed = "http://127.0.0.1:9/", 0, False
 
@@ -19,7 +19,7 @@ class Engine:
         self.is_closed = True
 
 
-async def test_the_engine_is_closed_though_closing_is_cancelled_twice():
+async def test_engine_is_closed_although_closing_is_cancelled_twice():
     may_end = asyncio.Event()
 
     async def stay():

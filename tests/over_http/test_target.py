@@ -1,4 +1,4 @@
-"""The target `Http`: what it takes, what it refuses, and what it never shows."""
+"""The target `Http`: accepted and refused values, and hidden secrets."""
 
 import copy
 import ssl
@@ -29,7 +29,7 @@ def refusal(url=URL, **options):
     return message
 
 
-# What a target is...
+# Targets...
 
 
 @pytest.mark.parametrize("text", [URL, f"  {URL} ", "HTTPS://host.example:443/mcp"])
@@ -39,23 +39,23 @@ def test_a_string_with_a_scheme_is_a_url(text):
     assert str(target) == URL
 
 
-def test_a_url_behind_a_command_is_an_argument_of_it():
+def test_url_after_a_command_is_its_argument():
     assert resolve_target(f"npx proxy {URL}").args == ("proxy", URL)
 
 
-def test_an_http_is_taken_as_it_is():
+def test_http_target_is_returned_unchanged():
     target = mcpwire.Http(URL)
     assert resolve_target(target) is target
 
 
 @pytest.mark.parametrize("scheme", ["ws", "wss", "ftp", "file", "stdio"])
-def test_another_scheme_is_refused_with_the_rule(scheme):
+def test_other_scheme_is_refused_with_the_rule(scheme):
     with pytest.raises(ValueError, match="must be http or https") as caught:
         resolve_target(f"{scheme}://me:{HUSH}@host.example/mcp?{HUSH}")
     assert HUSH not in str(caught.value)
 
 
-def test_what_is_no_target_is_refused_with_what_would_be_one():
+def test_error_for_an_invalid_target_lists_the_valid_ones():
     with pytest.raises(ValueError, match="a target is a URL, a command line, a list"):
         resolve_target(5)
 
@@ -72,11 +72,11 @@ def test_what_is_no_target_is_refused_with_what_would_be_one():
         (None, "url must be a string, got NoneType"),
     ],
 )
-def test_a_url_that_not_everybody_reads_alike_is_refused(url, message):
+def test_invalid_or_ambiguous_url_is_refused(url, message):
     assert message in refusal(url)
 
 
-def test_the_parts_of_the_url_are_at_hand():
+def test_parsed_url_has_host_port_and_target():
     parsed = mcpwire.Http("https://HOST.example:8443/mcp?key=1").parsed
     assert (parsed.host, parsed.port, parsed.target) == (
         "host.example",
@@ -116,7 +116,7 @@ def test_the_parts_of_the_url_are_at_hand():
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_a_wrong_option_is_refused_where_it_is_written(options, message):
+def test_invalid_option_is_refused_at_construction(options, message):
     assert message in refusal(**options)
 
 
@@ -130,7 +130,7 @@ def test_a_wrong_option_is_refused_where_it_is_written(options, message):
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_what_is_about_tls_is_refused_without_it(options, message):
+def test_tls_option_is_refused_for_an_http_url(options, message):
     assert message in refusal(PLAIN, **options)
 
 
@@ -157,7 +157,7 @@ def test_options_that_exclude_each_other_are_refused(options, message):
 
 
 @pytest.mark.parametrize("client", [httpx.Client(), httpx.AsyncClient()])
-def test_a_client_of_httpx_is_taken(client):
+def test_httpx_client_is_accepted(client):
     assert mcpwire.Http(URL, http_client=client).http_client is client
 
 
@@ -165,11 +165,11 @@ def test_a_client_of_httpx_is_taken(client):
     "proxy",
     ["http://p.example:3128", "https://me:pw@p.example/", "socks5h://p.example"],
 )
-def test_proxies_may_have_a_user_and_speak_socks(proxy):
+def test_proxy_url_may_have_a_user_or_a_socks_scheme(proxy):
     assert mcpwire.Http(URL, proxy=proxy).proxy == proxy
 
 
-def test_http2_without_its_package_names_the_extra(monkeypatch):
+def test_error_for_http2_without_h2_names_the_package(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "pip install h2" in refusal(http2=True)
 
@@ -196,7 +196,7 @@ def test_an_infinite_connect_timeout_is_none():
     ],
 )
 @pytest.mark.attack("S23")
-def test_headers_that_cannot_be_sent_are_refused_without_their_values(headers, message):
+def test_invalid_headers_are_refused_without_their_values(headers, message):
     assert message in refusal(headers=headers)
     with pytest.raises(LocalProtocolError) as caught:
         mcpwire.Http(URL).check(headers)
@@ -228,12 +228,12 @@ def test_a_target_without_headers_has_static_ones():
     assert mcpwire.Http(URL).has_static_headers
 
 
-def test_what_a_function_returned_must_be_a_mapping():
+def test_result_of_a_header_function_must_be_a_mapping():
     with pytest.raises(LocalProtocolError, match="must be a mapping"):
         mcpwire.Http(URL).check(None)
 
 
-# Secrets on the way...
+# Credentials over HTTP...
 
 SECRET_HEADERS = (
     "Authorization",
@@ -263,12 +263,12 @@ HARMLESS_HEADERS = (
 
 
 @pytest.mark.parametrize("name", SECRET_HEADERS)
-def test_names_of_secrets_are_known(name):
+def test_credential_header_names_are_recognized(name):
     assert is_credential(name)
 
 
 @pytest.mark.parametrize("name", HARMLESS_HEADERS)
-def test_other_names_are_none(name):
+def test_other_header_names_are_not_credentials(name):
     assert not is_credential(name)
 
 
@@ -285,7 +285,7 @@ SECURE = (
 @pytest.mark.attack("S30")
 @pytest.mark.parametrize("url", INSECURE)
 @pytest.mark.parametrize("name", SECRET_HEADERS[:6])
-def test_credentials_do_not_travel_unencrypted(url, name):
+def test_credentials_over_unencrypted_http_are_refused(url, name):
     message = refusal(f"{url}?{HUSH}", headers={name: HUSH})
     assert f"header {name.lower()!r} would travel unencrypted" in message
     assert "allow_insecure=True" in message
@@ -297,24 +297,24 @@ def test_credentials_do_not_travel_unencrypted(url, name):
 @pytest.mark.attack("S30")
 @pytest.mark.parametrize("url", SECURE)
 @pytest.mark.parametrize("name", SECRET_HEADERS[:6])
-def test_credentials_travel_encrypted_and_inside_this_machine(url, name):
+def test_credentials_over_https_or_loopback_are_accepted(url, name):
     target = mcpwire.Http(url, headers={name: HUSH})
     assert target.static_headers == ((name.lower(), HUSH),)
     assert target.check({name: HUSH}) == ((name.lower(), HUSH),)
 
 
 @pytest.mark.attack("S30")
-def test_whoever_insists_may_send_them_all_the_same():
+def test_allow_insecure_permits_credentials_over_http():
     target = mcpwire.Http(PLAIN, headers={"Cookie": HUSH}, allow_insecure=True)
     assert target.check({"Authorization": HUSH}) == (("authorization", HUSH),)
 
 
 @pytest.mark.attack("S30")
-def test_other_headers_travel_as_they_are():
+def test_other_headers_over_http_are_accepted():
     assert mcpwire.Http(PLAIN).check({"X-Tenant": "a"}) == (("x-tenant", "a"),)
 
 
-# What is shown...
+# Representations...
 
 
 def token():
@@ -343,10 +343,10 @@ def test_reprs_are_one_line_without_secrets(options, shown):
     assert "\n" not in repr(target)
 
 
-# What is remembered...
+# Memory...
 
 
-def test_what_was_learned_is_no_part_of_what_a_target_is():
+def test_memory_does_not_affect_equality_hash_or_repr():
     one, other = mcpwire.Http(URL), mcpwire.Http(URL)
     one.memory.era, one.memory.legacy = Era.SESSION, True
     assert one == other
@@ -356,23 +356,23 @@ def test_what_was_learned_is_no_part_of_what_a_target_is():
     assert isinstance(other.memory, Memory)
 
 
-def test_targets_with_other_options_are_others():
+def test_targets_with_different_options_are_not_equal():
     assert mcpwire.Http(URL) != mcpwire.Http(URL, headers={"a": "b"})
 
 
 @pytest.mark.system("U02")
-def test_a_target_does_not_change():
+def test_target_is_immutable():
     target = mcpwire.Http(URL)
     with pytest.raises(AttributeError):
         target.url = PLAIN
 
 
-def test_a_copy_shares_what_was_learned():
+def test_copy_of_a_target_shares_its_memory():
     target = mcpwire.Http(URL, headers={"a": "b"})
     assert copy.copy(target).memory is target.memory
 
 
-def test_a_target_loads_nothing_that_connects():
+def test_creating_a_target_imports_no_network_modules():
     code = "import mcpwire, sys; mcpwire.Http(sys.argv[1]); print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code, URL],
@@ -380,7 +380,7 @@ def test_a_target_loads_nothing_that_connects():
         text=True,
         check=True,
         timeout=30,
-        env=unmeasured(),  # what measures loads sockets of its own
+        env=unmeasured(),  # coverage would load sockets
     )
     heavy = {"asyncio", "httptools", "httpx", "socket", "ssl"}
     assert not heavy.intersection(done.stdout.split())

@@ -1,4 +1,4 @@
-"""The TLS context of a target: whom it trusts, whom it refuses, and who we are."""
+"""The TLS context of a target: trusted authorities and client certificates."""
 
 import contextlib
 import hashlib
@@ -35,7 +35,7 @@ def no_environment(monkeypatch):
 
 @pytest.fixture
 def files(tmp_path):
-    """The files one would have: authorities, our certificate, our key, encrypted."""
+    """Write files: authorities, the client certificate, its key, an encrypted key."""
     AUTHORITY.cert_pem.write_to_path(tmp_path / "ca.pem")
     OTHER.cert_pem.write_to_path(tmp_path / "other.pem")
     OURS.private_key_and_cert_chain_pem.write_to_path(tmp_path / "me.pem")
@@ -53,7 +53,7 @@ def files(tmp_path):
 
 
 class Seen:
-    """What a TLS server saw of one connection."""
+    """What a TLS server recorded of one connection."""
 
     peer = None
     protocol = None
@@ -74,7 +74,7 @@ def server_context(*, asks=False, newest=None):
 
 
 def shake(context, *, host="localhost", **server):
-    """Shake hands with a server and exchange a byte; return what the server saw."""
+    """Handshake with a server and exchange a byte; return what the server recorded."""
     seen = Seen()
     serving = server_context(**server)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -98,7 +98,7 @@ def shake(context, *, host="localhost", **server):
                 socket.create_connection(address, timeout=BOUND_S) as raw,
                 context.wrap_socket(raw, server_hostname=host) as connection,
             ):
-                # A certificate of ours is judged after the handshake (TLS 1.3).
+                # The server checks a client certificate after the handshake (TLS 1.3).
                 assert connection.recv(1) == b"!"
         finally:
             thread.join(BOUND_S)
@@ -109,44 +109,44 @@ def context_of(**options):
     return ssl_context(mcpwire.Http(URL, **options))
 
 
-# Whom we trust...
+# Trusted authorities...
 
 
 @pytest.mark.pain("P28")
-def test_a_file_of_authorities_is_trusted(files):
+def test_authorities_of_ca_file_are_trusted(files):
     seen = shake(context_of(ca_file=files / "ca.pem"))
     assert seen.protocol == "http/1.1"
     assert seen.version == "TLSv1.3"
 
 
-def test_a_server_of_another_authority_is_refused(files):
+def test_server_of_another_authority_is_refused(files):
     with pytest.raises(ssl.SSLCertVerificationError):
         shake(context_of(ca_file=files / "other.pem"))
 
 
-def test_without_a_file_a_private_authority_is_refused():
+def test_private_authority_without_ca_file_is_refused():
     with pytest.raises(ssl.SSLCertVerificationError):
         shake(context_of())
 
 
-def test_a_certificate_for_another_name_is_refused(files):
+def test_certificate_for_another_name_is_refused(files):
     with pytest.raises(ssl.SSLCertVerificationError, match="ostname mismatch"):
         shake(context_of(ca_file=files / "ca.pem"), host="other.example")
 
 
-def test_a_context_of_ones_own_is_used_as_it_is():
+def test_given_ssl_context_is_used_unchanged():
     own = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     assert context_of(ssl=own) is own
 
 
 @pytest.mark.parametrize("name", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
-def test_the_environment_names_whom_to_trust(files, name, monkeypatch):
+def test_authorities_of_ssl_cert_variables_are_trusted(files, name, monkeypatch):
     monkeypatch.setenv(name, trusted(name, files))
     shake(context_of())
 
 
 def trusted(name, files):
-    """Return a file, or a folder as OpenSSL looks things up in it."""
+    """Return a CA file, or a folder with OpenSSL's hashed names."""
     path = files / "ca.pem"
     if name == "SSL_CERT_FILE":
         return str(path)
@@ -176,17 +176,13 @@ def canonical(attribute):
 
 
 @pytest.mark.parametrize("name", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
-def test_whoever_does_not_trust_the_environment_is_not_led_by_it(
-    files, name, monkeypatch
-):
+def test_trust_env_false_ignores_ssl_cert_variables(files, name, monkeypatch):
     monkeypatch.setenv(name, trusted(name, files))
     with pytest.raises(ssl.SSLCertVerificationError):
         shake(context_of(trust_env=False))
 
 
-def test_without_a_store_of_the_system_the_list_of_certifi_is_trusted(
-    tmp_path, monkeypatch
-):
+def test_certifi_is_trusted_without_a_system_store(tmp_path, monkeypatch):
     nothing = ssl.get_default_verify_paths()._replace(
         openssl_cafile=str(tmp_path / "cert.pem"), openssl_capath=str(tmp_path)
     )
@@ -197,7 +193,7 @@ def test_without_a_store_of_the_system_the_list_of_certifi_is_trusted(
     assert context.cert_store_stats() == certifi.cert_store_stats()
 
 
-def test_the_store_of_the_system_may_be_a_folder(tmp_path, files, monkeypatch):
+def test_system_store_may_be_a_directory(tmp_path, files, monkeypatch):
     folder = trusted("SSL_CERT_DIR", files).rpartition(os.pathsep)[2]
     only_a_folder = ssl.get_default_verify_paths()._replace(
         openssl_cafile=str(tmp_path / "cert.pem"), openssl_capath=folder
@@ -206,7 +202,7 @@ def test_the_store_of_the_system_may_be_a_folder(tmp_path, files, monkeypatch):
     shake(context_of())
 
 
-# Who we are...
+# Client certificates...
 
 
 @pytest.mark.pain("P28")
@@ -215,7 +211,7 @@ def test_the_store_of_the_system_may_be_a_folder(tmp_path, files, monkeypatch):
     [("me.pem",), ("cert.pem", "key.pem"), ("cert.pem", "locked.pem", HUSH)],
     ids=len,
 )
-def test_our_certificate_goes_with_a_file_of_authorities(files, parts):
+def test_client_certificate_works_with_ca_file(files, parts):
     seen = shake(context_of(ca_file=files / "ca.pem", client_cert=cert(files, parts)))
     assert seen.peer is None
     seen = shake(
@@ -230,17 +226,17 @@ def cert(files, parts):
 
 
 @pytest.mark.pain("P28")
-def test_our_certificate_goes_with_the_store_of_the_system_too(files, monkeypatch):
-    ours = ssl.get_default_verify_paths()._replace(
+def test_client_certificate_works_with_the_system_store(files, monkeypatch):
+    paths = ssl.get_default_verify_paths()._replace(
         openssl_cafile=str(files / "ca.pem"), openssl_capath=str(files / "nowhere")
     )
-    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: ours)
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths)
     seen = shake(context_of(client_cert=files / "me.pem"), asks=True)
     assert seen.peer is not None
 
 
 @pytest.mark.pain("P28")
-def test_our_certificate_goes_with_whom_the_environment_trusts(files, monkeypatch):
+def test_client_certificate_works_with_ssl_cert_file(files, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(files / "ca.pem"))
     seen = shake(context_of(client_cert=files / "me.pem"), asks=True)
     assert seen.peer is not None
@@ -248,18 +244,18 @@ def test_our_certificate_goes_with_whom_the_environment_trusts(files, monkeypatc
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1:DeprecationWarning")
-def test_what_is_older_than_tls_1_2_is_refused(files):
+def test_tls_below_1_2_is_refused(files):
     with pytest.raises((ssl.SSLError, ConnectionError)):
         shake(context_of(ca_file=files / "ca.pem"), newest=ssl.TLSVersion.TLSv1_1)
     shake(context_of(ca_file=files / "ca.pem"), newest=ssl.TLSVersion.TLSv1_2)
 
 
-def test_with_http2_the_engine_says_what_it_speaks(files):
+def test_context_for_http2_sets_no_alpn_protocols(files):
     seen = shake(context_of(ca_file=files / "ca.pem", http2=True))
     assert seen.protocol is None
 
 
-def test_keys_are_logged_where_the_environment_asks_for_it(files, monkeypatch):
+def test_sslkeylogfile_is_written_unless_trust_env_is_false(files, monkeypatch):
     log = files / "keys.log"
     monkeypatch.setenv("SSLKEYLOGFILE", str(log))
     shake(context_of(ca_file=files / "ca.pem", trust_env=False))
@@ -296,7 +292,7 @@ def test_keys_are_logged_where_the_environment_asks_for_it(files, monkeypatch):
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
-def test_a_file_that_cannot_be_used_is_named_at_construction(files, options, message):
+def test_unusable_file_is_named_at_construction(files, options, message):
     given = {
         name: files / value
         if isinstance(value, str)
@@ -310,13 +306,13 @@ def test_a_file_that_cannot_be_used_is_named_at_construction(files, options, mes
     assert "wrong" not in str(caught.value)
 
 
-def test_a_context_and_files_exclude_each_other(files):
+def test_ssl_context_and_ca_file_exclude_each_other(files):
     own = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     with pytest.raises(ValueError, match="ssl= and ca_file= exclude each other"):
         mcpwire.Http(URL, ssl=own, ca_file=files / "ca.pem")
 
 
-def test_a_file_that_went_since_is_a_failure_to_connect(files):
+def test_file_removed_after_construction_is_a_connect_error(files):
     target = mcpwire.Http(URL, ca_file=files / "ca.pem")
     (files / "ca.pem").unlink()
     with pytest.raises(ConnectError, match=r"cannot read ca_file .*ca\.pem") as caught:
@@ -331,9 +327,7 @@ def test_a_file_that_went_since_is_a_failure_to_connect(files):
         ("SSL_CERT_DIR", "cannot read SSL_CERT_DIR '/no/such': no such folder"),
     ],
 )
-def test_an_environment_that_names_nothing_is_a_failure_to_connect(
-    name, message, monkeypatch
-):
+def test_missing_ssl_cert_path_is_a_connect_error(name, message, monkeypatch):
     monkeypatch.setenv(name, "/no/such")
     with pytest.raises(ConnectError) as caught:
         context_of()
@@ -341,7 +335,7 @@ def test_an_environment_that_names_nothing_is_a_failure_to_connect(
 
 
 @pytest.mark.attack("S23")
-def test_the_password_of_a_key_is_not_shown(files):
+def test_repr_does_not_show_the_key_password(files):
     target = mcpwire.Http(
         URL, client_cert=(files / "cert.pem", files / "locked.pem", HUSH)
     )

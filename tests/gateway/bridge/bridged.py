@@ -1,4 +1,4 @@
-"""A server with a bit of everything, a client that hears everything, a gateway."""
+"""A server with all features, a client that records all messages, a gateway."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCHEMA = {
 
 
 class Upstream:
-    """A server of one revision, and what its tools went through."""
+    """A server of one revision, with events that its tools set."""
 
     def __init__(self, revision: str, **options: Any) -> None:
         self.began = asyncio.Event()
@@ -40,14 +40,14 @@ class Upstream:
 
 
 def register(up: Upstream) -> None:
-    """Give a server all that it has."""
+    """Register all tools, resources, prompts and completions of a server."""
     register_plain(up)
     register_asking(up.server)
     register_others(up.server)
 
 
 def register_plain(up: Upstream) -> None:
-    """Give a server tools that ask nobody."""
+    """Register tools that send no requests to the client."""
     server = up.server
 
     @server.tool
@@ -82,7 +82,7 @@ def register_plain(up: Upstream) -> None:
 
 
 def register_asking(server: mcpwire.Server) -> None:
-    """Give a server tools that ask the client."""
+    """Register tools that send requests to the client."""
 
     @server.tool
     async def model(ctx: Context) -> str:
@@ -110,7 +110,7 @@ def register_asking(server: mcpwire.Server) -> None:
 
 
 def register_others(server: mcpwire.Server) -> None:
-    """Give a server a resource, a prompt and what completes it."""
+    """Register a resource, a prompt and a completion."""
 
     @server.resource("memo://1")
     def memo() -> str:
@@ -126,45 +126,45 @@ def register_others(server: mcpwire.Server) -> None:
 
 
 class Downstream:
-    """What a client was asked and told."""
+    """A client side that records the requests and notifications it receives."""
 
     def __init__(self) -> None:
-        self.asked: list[Any] = []
-        self.told: list[Any] = []
-        self.heard = asyncio.Event()
+        self.requests: list[Any] = []
+        self.notifications: list[Any] = []
+        self.arrived = asyncio.Event()
 
     async def sample(self, params: Any) -> Any:
-        self.asked.append(params)
+        self.requests.append(params)
         return types.CreateMessageResult(
             "assistant", types.TextContent("from the model"), "some-model"
         )
 
     async def form(self, params: Any) -> Any:
-        self.asked.append(params)
+        self.requests.append(params)
         return {"name": params.message[:-1]}
 
     async def visit(self, params: Any) -> str:
-        self.asked.append(params)
+        self.requests.append(params)
         return "accept"
 
-    def hear(self, notification: Any) -> None:
-        self.told.append(notification)
-        self.heard.set()
+    def on_notification(self, notification: Any) -> None:
+        self.notifications.append(notification)
+        self.arrived.set()
 
-    async def hears(self, count: int) -> None:
-        """Wait until so many notifications came."""
+    async def wait_for(self, count: int) -> None:
+        """Wait until this many notifications have arrived."""
         async with asyncio.timeout(30):
-            while len(self.told) < count:
-                self.heard.clear()
-                await self.heard.wait()
+            while len(self.notifications) < count:
+                self.arrived.clear()
+                await self.arrived.wait()
 
     def options(self) -> dict[str, Any]:
-        """Return a client's options for all that it can be asked."""
+        """Return client options that declare all client features."""
         return {
             "sampling": self.sample,
             "elicitation": mcpwire.Elicitation(form=self.form, url=self.visit),
             "roots": ["file:///home"],
-            "on_notification": self.hear,
+            "on_notification": self.on_notification,
         }
 
 
@@ -181,7 +181,7 @@ async def bridged(
 
 
 def wait(event: asyncio.Event) -> Any:
-    """Wait for something that is sure to come."""
+    """Wait for an event, with a timeout that only a failure reaches."""
     return asyncio.wait_for(event.wait(), 30)
 
 
@@ -189,7 +189,7 @@ META = "io.modelcontextprotocol/"
 
 
 class RawClient:
-    """A client in memory that says exactly what a test tells it to."""
+    """An in-memory client that sends exactly the messages of a test."""
 
     def __init__(self, server: Any, version: str = "2025-11-25") -> None:
         self.version = version
@@ -225,7 +225,7 @@ class RawClient:
         return self._last
 
     async def until(self, seen: Any) -> dict[str, Any]:
-        """Wait for the first line of which that is so; take it."""
+        """Wait for the first line that matches; remove and return it."""
         async with asyncio.timeout(30):
             while True:
                 for line in self.lines:
@@ -235,22 +235,22 @@ class RawClient:
                 self._came.clear()
                 await self._came.wait()
 
-    async def answer(self, id: int) -> dict[str, Any]:
-        """Wait for an answer and return it whole."""
+    async def response(self, id: int) -> dict[str, Any]:
+        """Wait for a response and return the whole message."""
         return await self.until(
             lambda line: line.get("id") == id and "method" not in line
         )
 
     async def ask(self, method: str, params: Any = None, **meta: Any) -> dict[str, Any]:
-        """Send a request and return its answer whole."""
-        return await self.answer(self.request(method, params, **meta))
+        """Send a request and return the whole response message."""
+        return await self.response(self.request(method, params, **meta))
 
-    async def hears(self, method: str) -> dict[str, Any]:
-        """Wait for a message of the server's own and return it whole."""
+    async def wait_for(self, method: str) -> dict[str, Any]:
+        """Wait for a request or notification of the server and return it whole."""
         return await self.until(lambda line: line.get("method") == method)
 
     async def open(self, **capabilities: Any) -> None:
-        """Open a session, where the revision has them."""
+        """Open a session, if the revision has sessions."""
         self.capabilities = capabilities
         if self.version != "2026-07-28":
             about = {
@@ -258,8 +258,8 @@ class RawClient:
                 "capabilities": capabilities,
                 "clientInfo": {"name": "raw", "version": "1"},
             }
-            answer = await self.ask("initialize", about)
-            assert answer["result"]["protocolVersion"] == self.version
+            response = await self.ask("initialize", about)
+            assert response["result"]["protocolVersion"] == self.version
             self.send(method="notifications/initialized")
 
     async def aclose(self) -> None:
@@ -296,11 +296,11 @@ async def joined(
 
 
 def a_request(
-    id: Any = 1, meta: Any = None, told: Any = print, **options: Any
+    id: Any = 1, meta: Any = None, notify: Any = print, **options: Any
 ) -> RequestContext:
-    """Return a call of a tool that stands alone, as its dispatcher has it."""
+    """Return the context of a stateless tool call, as a dispatcher creates it."""
     return RequestContext(
-        id, "tools/call", meta or {}, LATEST, None, {}, told, False, **options
+        id, "tools/call", meta or {}, LATEST, None, {}, notify, False, **options
     )
 
 
@@ -308,10 +308,10 @@ FORM = {"message": "who?", "requestedSchema": {"type": "object", "properties": {
 
 
 class AskingServer(FakeServer):
-    """A session's server whose tool `t` asks for what its arguments say.
+    """A session server whose tool `t` sends the requests in its arguments.
 
-    ``{"ask": [[method, params], ...]}``: all at once; the result has the answers, in
-    that order. ``{"then": [...]}``: asked when those are answered.
+    ``{"ask": [[method, params], ...]}``: all at once; the result has the responses, in
+    that order. ``{"then": [...]}``: sent when those are answered.
     """
 
     def __init__(self, version: str = "2025-11-25", **methods: Any) -> None:
@@ -323,7 +323,7 @@ class AskingServer(FakeServer):
         )
         self.asking: dict[str, list[Any]] = {}
         self.answers: dict[str, dict[str, Any]] = {}
-        self.asked = 0
+        self.sent_count = 0
 
     def called(self, params: dict[str, Any], _: Any) -> Any:
         arguments = params.get("arguments", {})
@@ -332,11 +332,11 @@ class AskingServer(FakeServer):
         self.begin(self.current["id"], arguments["ask"], arguments.get("then"))
         return SILENCE
 
-    def begin(self, call: Any, questions: Any, then: Any, before: Any = ()) -> None:
+    def begin(self, call: Any, requests: Any, then: Any, before: Any = ()) -> None:
         ids = []
-        for method, params in questions:
-            self.asked += 1
-            ids.append(f"q{self.asked}")
+        for method, params in requests:
+            self.sent_count += 1
+            ids.append(f"q{self.sent_count}")
             message = {"jsonrpc": "2.0", "id": ids[-1], "method": method}
             self.send(message if params is None else {**message, "params": params})
         for id in ids:
@@ -366,11 +366,11 @@ class AskingServer(FakeServer):
         self.send({"jsonrpc": "2.0", "id": call, "result": result})
 
 
-# --- a server of the stateless era that asks
+# --- a server of the stateless era that needs input
 
 
 def rounds(*results: Any) -> FakeServer:
-    """Return a server whose tool `t` comes to these, one after the other."""
+    """Return a server whose tool `t` returns these results, one after the other."""
     left = list(results)
     stamp = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
     listed = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}], **stamp}
@@ -382,7 +382,7 @@ def rounds(*results: Any) -> FakeServer:
 
 
 def needs(state: str | None = None, **questions: Any) -> dict[str, Any]:
-    """Return a result that asks, by key."""
+    """Return a result that requires input, with the input requests by key."""
     result = {"resultType": "input_required", "inputRequests": questions}
     return result if state is None else {**result, "requestState": state}
 

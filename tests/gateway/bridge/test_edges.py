@@ -1,4 +1,4 @@
-"""What seldom happens on the way across, and what comes of it."""
+"""Rare cases of relaying: timeouts, failures, invalid notifications."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ ASK = {"name": "up_t", "arguments": {"ask": [[ELICIT, FORM]]}}
 TASKS = "io.modelcontextprotocol/tasks"
 
 
-def answers_in(answer):
-    return answer["result"]["structuredContent"]["answers"]
+def answers_in(response):
+    return response["result"]["structuredContent"]["answers"]
 
 
-async def test_a_server_that_is_not_there_is_named():
+async def test_error_for_an_unconnected_server_names_it():
     class Gone:
         def open_in_memory(self, *_):
             raise ConnectionRefusedError("nobody listens")
@@ -53,17 +53,17 @@ async def test_a_server_that_is_not_there_is_named():
 
 
 @on_a_virtual_clock
-async def test_a_client_that_does_not_answer_in_time_is_an_error_to_the_server():
+async def test_client_response_timeout_is_an_error_to_the_server():
     gateway = Gateway({"up": AskingServer()}, ask_timeout=0.02)
     async with joined(gateway, **CAN) as client:
-        answer = await client.ask("tools/call", ASK)
-        (found,) = answers_in(answer)
+        response = await client.ask("tools/call", ASK)
+        (found,) = answers_in(response)
         assert found["error"]["code"] == -32603
         assert "did not answer" in found["error"]["message"]
-        assert await client.hears("notifications/cancelled")
+        assert await client.wait_for("notifications/cancelled")
 
 
-async def test_a_server_that_sends_its_client_away_is_asked_again_a_little_later():
+async def test_input_required_without_requests_is_retried_with_its_state():
     busy = {"resultType": "input_required", "requestState": "later"}
     server = rounds(busy, busy, DONE)
     async with joined(Gateway({"up": server})) as client:
@@ -71,28 +71,28 @@ async def test_a_server_that_sends_its_client_away_is_asked_again_a_little_later
         connection = upstreams.members["up"].client.connection
         soon = Recovery(backoff_initial=0.01)
         connection.settings = attrs.evolve(connection.settings, recovery=soon)
-        answer = await client.ask("tools/call", {"name": "up_t"})
-        assert answer["result"] == {"content": []}
+        response = await client.ask("tools/call", {"name": "up_t"})
+        assert response["result"] == {"content": []}
     states = [call.get("requestState") for call in server.requests("tools/call")]
     assert states == [None, "later", "later"]
 
 
-async def test_what_the_client_refuses_elsewhere_than_in_a_tool_is_an_error():
+async def test_refused_input_of_a_prompt_request_is_an_error():
     server = rounds()
-    asked = needs(a={"method": ELICIT, "params": FORM})
+    input_required = needs(a={"method": ELICIT, "params": FORM})
     stamp = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
     server.members["capabilities"] = {"prompts": {}}
     server.methods["prompts/list"] = lambda *_: {"prompts": [{"name": "p"}], **stamp}
-    server.methods["prompts/get"] = lambda *_: asked
+    server.methods["prompts/get"] = lambda *_: input_required
     async with raw(server, **CAN) as client:
         id = client.request("prompts/get", {"name": "up_p"})
-        question = await client.hears(ELICIT)
-        client.send(id=question["id"], error={"code": -1, "message": "not now"})
-        error = (await client.answer(id))["error"]
+        elicitation = await client.wait_for(ELICIT)
+        client.send(id=elicitation["id"], error={"code": -1, "message": "not now"})
+        error = (await client.response(id))["error"]
     assert (error["code"], error["data"]) == (-32603, {"code": -1})
 
 
-async def test_a_visit_that_a_call_fails_for_is_an_error_to_who_cannot_be_asked():
+async def test_url_elicitation_error_reaches_a_client_without_url_elicitation():
     visit = {"mode": "url", "message": "go", "url": "https://a/", "elicitationId": "1"}
     data = {"elicitations": [visit]}
     server = AskingServer()
@@ -105,18 +105,18 @@ async def test_a_visit_that_a_call_fails_for_is_an_error_to_who_cannot_be_asked(
     server.methods["tools/call"] = refuse
     for declared in ({}, {"elicitation": {"form": {}}}):
         async with raw(server, "2026-07-28", **declared) as client:
-            answer = await client.ask("tools/call", {"name": "up_t"})
-            assert answer["error"] == {
+            response = await client.ask("tools/call", {"name": "up_t"})
+            assert response["error"] == {
                 "code": -32603,
                 "message": "sign in",
                 "data": data,
             }
     async with raw(server, "2025-11-25", **CAN) as client:
-        answer = await client.ask("tools/call", {"name": "up_t"})
-        assert answer["error"] == {"code": -32042, "message": "sign in", "data": data}
+        response = await client.ask("tools/call", {"name": "up_t"})
+        assert response["error"] == {"code": -32042, "message": "sign in", "data": data}
 
 
-async def test_a_visit_that_a_call_fails_for_after_a_question_is_asked_for_too():
+async def test_url_elicitation_error_after_an_elicitation_becomes_a_request():
     visit = {"mode": "url", "message": "go", "url": "https://a/", "elicitationId": "1"}
     server = AskingServer()
 
@@ -126,17 +126,19 @@ async def test_a_visit_that_a_call_fails_for_after_a_question_is_asked_for_too()
 
     server.answered = refuse
     async with raw(server, "2026-07-28", **CAN) as client:
-        asked = (await client.ask("tools/call", ASK))["result"]
-        answers = {key: {"action": "decline"} for key in asked["inputRequests"]}
-        state = asked["requestState"]
-        again = {**ASK, "inputResponses": answers, "requestState": state}
-        visits = (await client.ask("tools/call", again))["result"]
+        input_required = (await client.ask("tools/call", ASK))["result"]
+        answers = {
+            key: {"action": "decline"} for key in input_required["inputRequests"]
+        }
+        state = input_required["requestState"]
+        retry = {**ASK, "inputResponses": answers, "requestState": state}
+        visits = (await client.ask("tools/call", retry))["result"]
     assert list(visits["inputRequests"]) == ["visit-1"]
     assert "requestState" not in visits
 
 
 @pytest.mark.parametrize("code", [-32055, -32001, 7, -32602])
-async def test_a_servers_error_is_told_with_its_words_in_both_eras(code):
+async def test_server_error_keeps_message_and_data_in_both_eras(code):
     server = AskingServer()
 
     def refuse(*_):
@@ -171,7 +173,7 @@ for line in sys.stdin:
 """
 
 
-async def test_what_a_server_wrote_at_its_end_is_logged_and_no_client_reads_it(caplog):
+async def test_last_stderr_line_of_a_server_is_logged_and_not_sent_to_clients(caplog):
     up = mcpwire.Stdio(sys.executable, ["-S", "-c", DYING])
     async with joined(Gateway({"up": up})) as client:
         error = (await client.ask("tools/call", {"name": "up_t"}))["error"]
@@ -179,7 +181,7 @@ async def test_what_a_server_wrote_at_its_end_is_logged_and_no_client_reads_it(c
     assert "last line of stderr: 'a key of the server'" in caplog.text
 
 
-async def test_sessions_that_share_hear_the_log_of_their_own_calls():
+async def test_shared_session_gets_log_messages_of_its_calls_from_its_level():
     server = AskingServer()
 
     def talk(params, up):
@@ -190,18 +192,18 @@ async def test_sessions_that_share_hear_the_log_of_their_own_calls():
     server.methods["tools/call"] = talk
     server.methods["logging/setLevel"] = lambda *_: {}
     async with joined(Gateway({"up": server}, share="identity")) as client:
-        for level, heard in (("error", ["error"]), ("debug", ["debug", "error"])):
+        for level, expected in (("error", ["error"]), ("debug", ["debug", "error"])):
             await client.ask("logging/setLevel", {"level": level})
             await client.ask("tools/call", {"name": "up_t"})
-            told = [line["params"]["level"] for line in client.lines]
-            assert told == heard
+            levels = [line["params"]["level"] for line in client.lines]
+            assert levels == expected
             client.lines.clear()
         await client.ask("logging/setLevel", {"level": "alert"})
-    told = [each["level"] for each in server.requests("logging/setLevel")]
-    assert told == ["error", "debug"]
+    levels = [each["level"] for each in server.requests("logging/setLevel")]
+    assert levels == ["error", "debug"]
 
 
-async def test_notifications_without_their_params_reach_nobody():
+async def test_notifications_with_missing_or_invalid_params_are_dropped():
     up = FakeServer(
         capabilities={"logging": {}, "tasks": {"requests": {"tools": {"call": {}}}}}
     )
@@ -220,7 +222,7 @@ async def test_notifications_without_their_params_reach_nobody():
         assert client.lines == []
 
 
-async def test_a_subscription_that_nobody_wants_any_more_is_left_behind():
+async def test_unsubscribe_succeeds_although_the_server_refuses_it():
     refused = rpc_error(-32603, "no")
     up = FakeServer(
         {
@@ -233,9 +235,9 @@ async def test_a_subscription_that_nobody_wants_any_more_is_left_behind():
     )
     async with raw(up) as client:
         await client.ask("resources/subscribe", {"uri": "a:b"})
-        answer = await client.ask("resources/unsubscribe", {"uri": "a:b"})
-        assert answer["result"] == {}
-        # One that is cancelled on the way leaves nothing behind.
+        response = await client.ask("resources/unsubscribe", {"uri": "a:b"})
+        assert response["result"] == {}
+        # A subscribe request that is cancelled in flight leaves no subscription.
         up.methods["resources/subscribe"] = lambda *_: SILENCE
         id = client.request("resources/subscribe", {"uri": "a:b"})
         await client.ask("ping")
@@ -243,19 +245,22 @@ async def test_a_subscription_that_nobody_wants_any_more_is_left_behind():
         for _ in range(3):
             await client.ask("ping")
         up.methods["resources/subscribe"] = lambda *_: {}
-        answer = await client.ask("resources/subscribe", {"uri": "a:b"})
-        assert answer["result"] == {}
-        answer = await client.ask("subscriptions/listen", {"notifications": {}})
-        assert "error" in answer
+        response = await client.ask("resources/subscribe", {"uri": "a:b"})
+        assert response["result"] == {}
+        response = await client.ask("subscriptions/listen", {"notifications": {}})
+        assert "error" in response
 
 
-async def test_who_listens_to_tasks_hears_of_those_that_somebody_tells_of():
+async def test_task_subscription_acknowledges_only_tasks_the_server_accepts():
     def listen(params, up):
-        asked = params["notifications"]
-        asked = {**asked, "taskIds": [id for id in asked["taskIds"] if id != "mute"]}
+        requested = params["notifications"]
+        requested = {
+            **requested,
+            "taskIds": [id for id in requested["taskIds"] if id != "mute"],
+        }
         up.notify(
             "notifications/subscriptions/acknowledged",
-            notifications={key: each for key, each in asked.items() if each},
+            notifications={key: each for key, each in requested.items() if each},
             _meta={f"{META}subscriptionId": up.current["id"]},
         )
         return SILENCE
@@ -282,38 +287,38 @@ async def test_who_listens_to_tasks_hears_of_those_that_somebody_tells_of():
             ]["taskId"]
             for id in ("loud", "mute")
         ]
-        wanted = {"notifications": {"taskIds": [loud, mute, loud]}}
-        id = client.request("subscriptions/listen", wanted)
-        told = await client.hears("notifications/subscriptions/acknowledged")
-        assert told["params"]["notifications"] == {"taskIds": [loud]}
+        subscription = {"notifications": {"taskIds": [loud, mute, loud]}}
+        id = client.request("subscriptions/listen", subscription)
+        acknowledged = await client.wait_for("notifications/subscriptions/acknowledged")
+        assert acknowledged["params"]["notifications"] == {"taskIds": [loud]}
         client.send(method="notifications/cancelled", params={"requestId": id})
         bad = {"notifications": {"taskIds": [5]}}
-        answer = await client.ask("subscriptions/listen", bad)
-        assert answer["error"]["code"] == -32602
+        response = await client.ask("subscriptions/listen", bad)
+        assert response["error"]["code"] == -32602
 
 
 @on_a_virtual_clock
-async def test_a_teller_that_is_closed_says_nothing_more():
-    class Told(Hub):
-        told = 0
+async def test_closed_change_throttle_sends_no_more_notifications():
+    class CountingHub(Hub):
+        sent = 0
 
         def notify(self, *_):
-            self.told += 1
+            self.sent += 1
 
-    hub = Told()
+    hub = CountingHub()
     throttle = ChangeThrottle(hub)
     throttle.notify(TOOLS)
     throttle.notify(TOOLS)
-    assert hub.told == 1
+    assert hub.sent == 1
     throttle.close()
     throttle.notify(TOOLS)
     await asyncio.sleep(0.06)  # longer than the window
-    assert hub.told == 1
+    assert hub.sent == 1
 
 
-async def test_a_call_passes_on_nothing_but_progress_that_it_was_asked_for():
-    told = []
-    request = a_request(1, {"progressToken": "t"}, lambda *each: told.append(each))
+async def test_call_relays_only_valid_progress_with_the_clients_token():
+    sent = []
+    request = a_request(1, {"progressToken": "t"}, lambda *each: sent.append(each))
     call = RelayedCall(request)
     assert (
         repr(call) == "<RelayedCall <RequestContext tools/call 1, 2026-07-28> as None>"
@@ -322,6 +327,6 @@ async def test_a_call_passes_on_nothing_but_progress_that_it_was_asked_for():
     call.relay_progress("notifications/progress", None)
     call.relay_progress("notifications/progress", {"progress": "1"})
     call.relay_progress("notifications/progress", {"progress": True})
-    assert told == []
+    assert sent == []
     call.relay_progress("notifications/progress", {"progress": 1, "progressToken": 9})
-    assert told == [("notifications/progress", {"progress": 1, "progressToken": "t"})]
+    assert sent == [("notifications/progress", {"progress": 1, "progressToken": "t"})]

@@ -1,4 +1,4 @@
-"""Calls that end early, from either side, and what is left of them."""
+"""Calls that end early, from either side, leave nothing behind."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ids_of(up, method):
 
 
 async def begin(client, up, count=1):
-    """Begin calls that are not answered; return their ids when all have arrived."""
+    """Start calls without a response; return their ids when all have arrived."""
     await client.ask("tools/list")
     params = {"name": "up_t", "arguments": {}}
     ids = [client.request("tools/call", params) for _ in range(count)]
@@ -48,7 +48,7 @@ ERAS = ("2025-11-25", "2026-07-28")
 @pytest.mark.system("L-O4")
 @pytest.mark.parametrize("down", ERAS)
 @pytest.mark.parametrize("behind", ERAS)
-async def test_a_cancelled_call_is_cancelled_behind_by_the_id_that_it_has_there(
+async def test_cancellation_reaches_the_server_with_the_upstream_request_id(
     down, behind
 ):
     up = server(behind)
@@ -57,14 +57,14 @@ async def test_a_cancelled_call_is_cancelled_behind_by_the_id_that_it_has_there(
         client.send(method=CANCELLED, params={"requestId": second})
         for _ in range(3):
             await client.ask("tools/list")
-        (told,) = up.requests(CANCELLED)
-        assert told["requestId"] == ids_of(up, "tools/call")[1]
+        (cancelled,) = up.requests(CANCELLED)
+        assert cancelled["requestId"] == ids_of(up, "tools/call")[1]
         assert not [line for line in client.lines if line.get("id") == second]
 
 
 @pytest.mark.system("O61", "O62")
 @pytest.mark.parametrize("down", ERAS)
-async def test_a_client_that_leaves_ends_its_calls_and_nothing_of_them_is_left(down):
+async def test_client_disconnect_ends_its_calls(down):
     up = server()
     async with Gateway({"up": up}) as gateway:
         client = RawClient(gateway, down)
@@ -79,14 +79,14 @@ async def test_a_client_that_leaves_ends_its_calls_and_nothing_of_them_is_left(d
         await other.ask("tools/list")
         assert not relay.in_flight.calls
         if down == "2026-07-28":  # a session's connections end with it
-            told = {each["requestId"] for each in up.requests(CANCELLED)}
-            assert told == set(ids_of(up, "tools/call"))
+            cancelled_ids = {each["requestId"] for each in up.requests(CANCELLED)}
+            assert cancelled_ids == set(ids_of(up, "tools/call"))
         await other.aclose()
 
 
 @pytest.mark.fault("F11")
 @pytest.mark.parametrize("down", ERAS)
-async def test_a_server_that_dies_fails_its_own_calls_and_no_others(down):
+async def test_lost_server_fails_only_its_own_calls(down):
     lost, kept = server(), server()
     async with joined(Gateway({"up": lost, "other": kept}), down) as client:
         ids = await begin(client, lost, 2)
@@ -95,7 +95,7 @@ async def test_a_server_that_dies_fails_its_own_calls_and_no_others(down):
             await client.ask("tools/list")
         await lost.channel.aclose()
         for id in ids:
-            error = (await client.answer(id))["error"]
+            error = (await client.response(id))["error"]
             assert error["code"] == -32603
             assert error["data"] == {
                 "server": "up",
@@ -103,27 +103,27 @@ async def test_a_server_that_dies_fails_its_own_calls_and_no_others(down):
                 "sent": True,
             }
         result = {"content": [], "isError": False}
-        (theirs,) = ids_of(kept, "tools/call")
-        kept.send({"jsonrpc": "2.0", "id": theirs, "result": result})
-        assert (await client.answer(other))["result"]["isError"] is False
-        # And it is there again for who asks.
+        (upstream_id,) = ids_of(kept, "tools/call")
+        kept.send({"jsonrpc": "2.0", "id": upstream_id, "result": result})
+        assert (await client.response(other))["result"]["isError"] is False
+        # The next request connects the server again.
         again = await client.ask("tools/call", {"name": "up_t"})
         assert again["result"]["content"] == []
 
 
 @on_a_virtual_clock
-async def test_a_server_that_does_not_answer_in_time_fails_the_call_and_is_told():
+async def test_call_timeout_is_an_error_and_sends_a_cancellation():
     up = server()
     async with joined(Gateway({"up": up}, timeout=0.05)) as client:
-        answer = await client.ask("tools/call", {"name": "up_t", "arguments": {}})
-        assert answer["error"]["data"]["error"] == "RequestTimeout"
+        response = await client.ask("tools/call", {"name": "up_t", "arguments": {}})
+        assert response["error"]["data"]["error"] == "RequestTimeout"
         await client.ask("tools/list")
         assert [each["requestId"] for each in up.requests(CANCELLED)] == ids_of(
             up, "tools/call"
         )
 
 
-async def test_what_cannot_be_written_is_refused_to_that_one_caller():
+async def test_unwritable_arguments_fail_only_their_call():
     up = server()
     async with raw(up) as client:
         await client.ask("tools/list")
@@ -139,7 +139,7 @@ async def test_what_cannot_be_written_is_refused_to_that_one_caller():
     assert len(ids_of(up, "tools/call")) == 1
 
 
-async def test_a_method_that_the_server_does_not_offer_is_not_sent():
+async def test_undeclared_method_is_not_sent_to_the_server():
     up = server()
     up.members["capabilities"] = {"tools": {}, "resources": {}}
     up.methods["resources/list"] = lambda *_: {
@@ -147,19 +147,19 @@ async def test_a_method_that_the_server_does_not_offer_is_not_sent():
     }
     up.methods["resources/templates/list"] = lambda *_: {"resourceTemplates": []}
     async with raw(up) as client:
-        answer = await client.ask("resources/subscribe", {"uri": "a:b"})
-        assert answer["error"]["code"] in {-32601, -32602}
+        response = await client.ask("resources/subscribe", {"uri": "a:b"})
+        assert response["error"]["code"] in {-32601, -32602}
     assert ids_of(up, "resources/subscribe") == []
 
 
 @pytest.mark.parametrize("down", ERAS)
-async def test_hundreds_of_calls_leave_nothing_behind(down):
+async def test_hundreds_of_calls_leave_no_state(down):
     up = server()
     async with joined(Gateway({"up": up}), down) as client:
         await client.ask("tools/list")
         for _ in range(6):
             ids = [client.request("tools/call", {"name": "up_t"}) for _ in range(100)]
-            await asyncio.gather(*map(client.answer, ids))
+            await asyncio.gather(*map(client.response, ids))
         gateway = client.gateway
         (upstreams,) = [*gateway.session_sets, *gateway.pool.shared]
         assert not upstreams.members["up"].in_flight.calls

@@ -1,4 +1,4 @@
-"""Each revision in front of each: all that one side can do reaches the other."""
+"""Each client revision with each server revision: all features are relayed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VISITS_SINCE = "2025-11-25"
 MESSAGES_SINCE = "2025-03-26"
 
 SELDOM = pytest.mark.grounds(0, "down", "up")
-"""Of two different older revisions: what one lacks is seen before or behind a newer."""
+"""For two different older revisions: newer pairs show what either of them lacks."""
 
 CELLS = [
     pytest.param(
@@ -31,7 +31,7 @@ CELLS = [
 
 @pytest.mark.system("O44", "L-O1", "L-O2", "A50", "A51", "A52", "A54")
 @pytest.mark.parametrize(("down", "up"), CELLS)
-async def test_calls_and_questions_cross(down, up):
+async def test_calls_and_server_requests_are_relayed(down, up):
     older = min(down, up)
     client_side = Downstream()
     async with bridged(Upstream(up).server, down, **client_side.options()) as client:
@@ -43,21 +43,21 @@ async def test_calls_and_questions_cross(down, up):
         assert refused.value.code == -32602
 
         assert (await client.call_tool("up_model")).text == "from the model"
-        assert client_side.asked.pop().max_tokens == 7
+        assert client_side.requests.pop().max_tokens == 7
         assert (await client.call_tool("up_roots")).text == "file:///home"
         if older >= FORMS_SINCE:
             assert (await client.call_tool("up_form")).text == "accept who"
             assert (await client.call_tool("up_twice")).text == "first second"
         else:
-            await no_one_is_asked(client, "up_form")
+            await expect_missing_capability(client, "up_form")
         if older >= VISITS_SINCE:
             assert (await client.call_tool("up_visit")).text == "accept"
-            assert client_side.asked.pop().url == "https://example.com/a"
+            assert client_side.requests.pop().url == "https://example.com/a"
         else:
-            await no_one_is_asked(client, "up_visit")
+            await expect_missing_capability(client, "up_visit")
 
 
-async def no_one_is_asked(client, tool):
+async def expect_missing_capability(client, tool):
     with contextlib.suppress(mcpwire.MissingCapability):
         result = await client.call_tool(tool)
         assert result.is_error
@@ -66,58 +66,60 @@ async def no_one_is_asked(client, tool):
 
 @pytest.mark.system("L-O1")
 @pytest.mark.parametrize(("down", "up"), CELLS)
-async def test_what_is_told_meanwhile_crosses(down, up):
-    behind, client_side = Upstream(up), Downstream()
-    server = behind.server
+async def test_progress_and_log_messages_are_relayed(down, up):
+    upstream, client_side = Upstream(up), Downstream()
+    server = upstream.server
     async with bridged(server, down, **client_side.options()) as client:
-        # Progress, of several calls at once.
-        heard = {}
+        # Progress of concurrent calls.
+        received = {}
 
         async def steps(number):
             def listen(*step):
-                heard.setdefault(number, []).append(step)
+                received.setdefault(number, []).append(step)
 
             await client.call_tool("up_steps", on_progress=listen)
 
         await asyncio.gather(*map(steps, range(3)))
-        said = min(down, up) >= MESSAGES_SINCE
-        expected = [(step, 3, f"step {step}" if said else None) for step in (1, 2.5, 3)]
-        assert heard == dict.fromkeys(range(3), expected)
+        has_message = min(down, up) >= MESSAGES_SINCE
+        expected = [
+            (step, 3, f"step {step}" if has_message else None) for step in (1, 2.5, 3)
+        ]
+        assert received == dict.fromkeys(range(3), expected)
 
-        # The log, from a level on.
+        # Log messages from a level on.
         await client.set_log_level("warning")
         await client.call_tool("up_talk")
-        await client_side.hears(1)
-        (log,) = client_side.told
+        await client_side.wait_for(1)
+        (log,) = client_side.notifications
         assert (log.params.level, log.params.data) == ("warning", {"loud": True})
 
 
 @pytest.mark.system("L-O1", "L-O4", "O70")
 @pytest.mark.parametrize(("down", "up"), CELLS)
-async def test_ends_and_changes_cross(down, up):
-    behind, client_side = Upstream(up), Downstream()
-    server = behind.server
+async def test_cancellation_changes_and_completion_are_relayed(down, up):
+    upstream, client_side = Upstream(up), Downstream()
+    server = upstream.server
     async with bridged(server, down, **client_side.options()) as client:
         # Cancelling ends the server's handler.
         call = asyncio.create_task(client.call_tool("up_slow"))
-        await wait(behind.began)
+        await wait(upstream.began)
         call.cancel()
-        await wait(behind.cancelled)
+        await wait(upstream.cancelled)
 
-        # Lists and resources that change.
+        # List changes and resource updates.
         await client.subscribe("memo://1")
         server.notify_resource_updated("memo://1")
-        await client_side.hears(1)
-        assert client_side.told.pop().params.uri == "memo://1"
+        await client_side.wait_for(1)
+        assert client_side.notifications.pop().params.uri == "memo://1"
 
         server.add_tool(lambda: "new", name="late")
-        await client_side.hears(1)
-        (changed,) = client_side.told
+        await client_side.wait_for(1)
+        (changed,) = client_side.notifications
         assert changed.method == "notifications/tools/list_changed"
         assert "up_late" in [tool.name for tool in await client.list_tools()]
 
-        # What was typed so far.
+        # Completion.
         ref = {"type": "ref/prompt", "name": "up_greet"}
-        asked = {"ref": ref, "argument": {"name": "name", "value": "an"}}
-        found = await client.request("completion/complete", asked)
+        params = {"ref": ref, "argument": {"name": "name", "value": "an"}}
+        found = await client.request("completion/complete", params)
         assert found["completion"]["values"] == ["ann", "anton"]

@@ -1,4 +1,4 @@
-"""What servers tell unasked, and what they are told of what clients want to hear."""
+"""Notifications of servers, and subscriptions and log levels set by clients."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def server(version="2025-11-25", **methods):
 
 
 async def settle(client):
-    """Let everything go both ways a few times."""
+    """Exchange a few requests, so that pending messages are delivered."""
     for _ in range(3):
         await client.ask("ping" if client.version < "2026" else "server/discover")
 
@@ -60,51 +60,51 @@ async def settle(client):
 
 
 @pytest.mark.system("O70")
-async def test_who_lists_again_after_the_notification_gets_the_new_list():
+async def test_list_after_list_changed_is_the_new_list():
     up = server()
     async with raw(up) as client:
         old = await client.ask("tools/list")
         tools = [{"name": "new", "inputSchema": {"type": "object"}}]
         up.methods["tools/list"] = lambda *_: {"tools": tools}
         up.notify(CHANGED)
-        assert await client.hears(CHANGED)
+        assert await client.wait_for(CHANGED)
         new = await client.ask("tools/list")
     assert [each["name"] for each in old["result"]["tools"]] == ["up_t"]
     assert [each["name"] for each in new["result"]["tools"]] == ["up_new"]
 
 
-async def test_many_changes_at_once_are_told_as_one_and_later_ones_once_more():
+async def test_burst_of_changes_becomes_one_notification_and_a_later_one_another():
     up = server()
     async with raw(up) as client:
         await client.ask("tools/list")
         for _ in range(20):
             up.notify(CHANGED)
             await asyncio.sleep(0)  # a turn of the loop
-        await client.hears(CHANGED)
+        await client.wait_for(CHANGED)
         up.notify(CHANGED)
-        await client.hears(CHANGED)
+        await client.wait_for(CHANGED)
         await settle(client)
         assert client.lines == []
 
 
 @pytest.mark.system("O72")
-async def test_after_a_new_connection_all_lists_count_as_changed():
+async def test_reconnecting_sends_list_changed_for_all_lists():
     up = server()
     async with raw(up) as client:
         await client.ask("tools/list")
         await up.channel.aclose()
         tools = [{"name": "new", "inputSchema": {"type": "object"}}]
         up.methods["tools/list"] = lambda *_: {"tools": tools}
-        answer = await client.ask("tools/call", {"name": "up_t"})
-        assert answer["result"]["content"] == []
-        assert await client.hears(CHANGED)
-        assert await client.hears("notifications/resources/list_changed")
+        response = await client.ask("tools/call", {"name": "up_t"})
+        assert response["result"]["content"] == []
+        assert await client.wait_for(CHANGED)
+        assert await client.wait_for("notifications/resources/list_changed")
         new = await client.ask("tools/list")
     assert [each["name"] for each in new["result"]["tools"]] == ["up_new"]
 
 
 class EndingServer(FakeServer):
-    """Ends its subscriptions: each so long after it has acknowledged it."""
+    """A server that ends each subscription some time after acknowledging it."""
 
     def __init__(self, lasting):
         up = server("2026-07-28")
@@ -115,15 +115,15 @@ class EndingServer(FakeServer):
     def listen(self, params, _):
         loop, id = asyncio.get_running_loop(), self.current["id"]
         meta = {"io.modelcontextprotocol/subscriptionId": id}
-        told = {"notifications": params["notifications"], "_meta": meta}
-        self.notify("notifications/subscriptions/acknowledged", **told)
+        acknowledged = {"notifications": params["notifications"], "_meta": meta}
+        self.notify("notifications/subscriptions/acknowledged", **acknowledged)
         self.listens.append(loop.time())
         end = {"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete"}}
-        lasts = self.lasting(len(self.listens))
-        if lasts == 0:
+        duration = self.lasting(len(self.listens))
+        if duration == 0:
             self.send(end)
-        elif lasts is not None:
-            loop.call_later(lasts, self.send, end)
+        elif duration is not None:
+            loop.call_later(duration, self.send, end)
         return SILENCE
 
     def pauses(self):
@@ -146,7 +146,7 @@ class EndingServer(FakeServer):
     ],
 )
 @on_a_virtual_clock
-async def test_a_server_that_ends_its_subscription_is_listened_to_again(
+async def test_subscription_ended_by_the_server_is_reopened_with_backoff(
     lasting, pauses
 ):
     up = EndingServer(lasting)
@@ -154,35 +154,38 @@ async def test_a_server_that_ends_its_subscription_is_listened_to_again(
         await client.ask("tools/list")
         await asyncio.sleep(121)  # of the virtual clock
         assert up.pauses() == pauses
-        told = [line["method"] for line in client.lines]
-        assert told.count(CHANGED) == len(pauses)
+        methods = [line["method"] for line in client.lines]
+        assert methods.count(CHANGED) == len(pauses)
 
 
 @on_a_virtual_clock
-async def test_a_changed_subscription_that_ends_at_once_is_listened_to_again():
+async def test_updated_subscription_that_ends_at_once_is_reopened_with_backoff():
     up = EndingServer(lambda n: 0 if n > 1 else None)
     async with raw(up, "2026-07-28") as client:
         await client.ask("tools/list")
-        wanted = {"resourceSubscriptions": ["memo://1"]}
+        notifications = {"resourceSubscriptions": ["memo://1"]}
         for _ in range(2):
-            client.request("subscriptions/listen", {"notifications": wanted})
-            await client.hears("notifications/subscriptions/acknowledged")
+            client.request("subscriptions/listen", {"notifications": notifications})
+            await client.wait_for("notifications/subscriptions/acknowledged")
         await asyncio.sleep(20)  # of the virtual clock
         assert up.pauses()[1:] == [0, 1, 2, 4, 8]
 
 
-async def test_a_subscription_of_what_stands_alone_hears_of_changed_lists():
+async def test_stateless_subscription_gets_list_changes_and_updates():
     up = server()
     async with raw(up, "2026-07-28") as client:
         await client.ask("tools/list")
-        wanted = {"toolsListChanged": True, "resourceSubscriptions": ["memo://1"]}
-        id = client.request("subscriptions/listen", {"notifications": wanted})
-        told = await client.hears("notifications/subscriptions/acknowledged")
-        assert told["params"]["notifications"] == wanted
+        notifications = {
+            "toolsListChanged": True,
+            "resourceSubscriptions": ["memo://1"],
+        }
+        id = client.request("subscriptions/listen", {"notifications": notifications})
+        acknowledged = await client.wait_for("notifications/subscriptions/acknowledged")
+        assert acknowledged["params"]["notifications"] == notifications
         up.notify(CHANGED)
         up.notify(UPDATED, uri="memo://1")
-        assert (await client.hears(CHANGED))["params"]["_meta"]
-        assert (await client.hears(UPDATED))["params"]["uri"] == "memo://1"
+        assert (await client.wait_for(CHANGED))["params"]["_meta"]
+        assert (await client.wait_for(UPDATED))["params"]["uri"] == "memo://1"
         client.send(method="notifications/cancelled", params={"requestId": id})
         await settle(client)
         assert up.requests("resources/unsubscribe") == [{"uri": "memo://1"}]
@@ -191,20 +194,20 @@ async def test_a_subscription_of_what_stands_alone_hears_of_changed_lists():
 # --- resources
 
 
-async def test_two_who_want_to_hear_of_one_resource_are_one_to_the_server():
+async def test_two_subscribers_of_a_resource_share_one_upstream_subscription():
     up = server()
     async with Gateway({"up": up}) as gateway:
         clients = [RawClient(gateway, "2026-07-28") for _ in range(2)]
-        wanted = {"notifications": {"resourceSubscriptions": ["memo://1"]}}
+        params = {"notifications": {"resourceSubscriptions": ["memo://1"]}}
         ids = []
         for client in clients:
             await client.open()
-            ids.append(client.request("subscriptions/listen", wanted))
-            await client.hears("notifications/subscriptions/acknowledged")
+            ids.append(client.request("subscriptions/listen", params))
+            await client.wait_for("notifications/subscriptions/acknowledged")
         assert up.requests("resources/subscribe") == [{"uri": "memo://1"}]
         up.notify(UPDATED, uri="memo://1")
         for client in clients:
-            assert (await client.hears(UPDATED))["params"]["uri"] == "memo://1"
+            assert (await client.wait_for(UPDATED))["params"]["uri"] == "memo://1"
         for client, id, left in zip(clients, ids, (1, 0), strict=True):
             client.send(method="notifications/cancelled", params={"requestId": id})
             await settle(client)
@@ -213,15 +216,15 @@ async def test_two_who_want_to_hear_of_one_resource_are_one_to_the_server():
             await client.aclose()
 
 
-async def test_a_session_subscribes_and_unsubscribes_as_often_as_it_likes():
+async def test_repeated_subscribe_and_unsubscribe_reach_the_server_once():
     up = server()
     async with raw(up) as client:
         for _ in range(2):
-            answer = await client.ask("resources/subscribe", {"uri": "memo://1"})
-            assert answer["result"] == {}
+            response = await client.ask("resources/subscribe", {"uri": "memo://1"})
+            assert response["result"] == {}
         up.notify(UPDATED, uri="memo://1/part")
-        # What it subscribed to is the whole.
-        assert (await client.hears(UPDATED))["params"]["uri"] == "memo://1"
+        # It subscribed to the whole resource.
+        assert (await client.wait_for(UPDATED))["params"]["uri"] == "memo://1"
         for _ in range(2):
             await client.ask("resources/unsubscribe", {"uri": "memo://1"})
         up.notify(UPDATED, uri="memo://1")
@@ -231,7 +234,7 @@ async def test_a_session_subscribes_and_unsubscribes_as_often_as_it_likes():
     assert len(up.requests("resources/unsubscribe")) == 1
 
 
-async def test_a_new_connection_is_told_of_subscriptions_and_level_again():
+async def test_reconnecting_sends_subscriptions_and_log_level_again():
     up = server()
     async with raw(up) as client:
         await client.ask("resources/subscribe", {"uri": "memo://1"})
@@ -242,72 +245,76 @@ async def test_a_new_connection_is_told_of_subscriptions_and_level_again():
     assert up.requests("logging/setLevel") == [{"level": "error"}] * 2
 
 
-async def test_a_resource_that_its_server_does_not_tell_of_is_refused():
+async def test_subscribe_error_of_the_server_reaches_the_client():
     def refuse(*_):
         return rpc_error(-32002, "no such resource")
 
     up = server(**{"resources/subscribe": refuse})
     async with raw(up) as client:
-        answer = await client.ask("resources/subscribe", {"uri": "memo://1"})
-        assert answer["error"]["code"] == -32002
+        response = await client.ask("resources/subscribe", {"uri": "memo://1"})
+        assert response["error"]["code"] == -32002
         up.methods["resources/subscribe"] = lambda *_: {}
-        answer = await client.ask("resources/subscribe", {"uri": "memo://1"})
-        assert answer["result"] == {}
+        response = await client.ask("resources/subscribe", {"uri": "memo://1"})
+        assert response["result"] == {}
 
 
-async def test_a_subscription_is_acknowledged_without_what_no_server_tells_of():
+async def test_acknowledgement_omits_resources_that_servers_refused():
     def refuse(*_):
         return rpc_error(-32002, "no such resource")
 
     up = server(**{"resources/subscribe": refuse})
     async with raw(up, "2026-07-28") as client:
-        wanted = {"resourceSubscriptions": ["memo://1", "memo://1"]}
-        client.request("subscriptions/listen", {"notifications": wanted})
-        told = await client.hears("notifications/subscriptions/acknowledged")
-        assert not told["params"]["notifications"].get("resourceSubscriptions")
+        notifications = {"resourceSubscriptions": ["memo://1", "memo://1"]}
+        client.request("subscriptions/listen", {"notifications": notifications})
+        acknowledged = await client.wait_for("notifications/subscriptions/acknowledged")
+        assert not acknowledged["params"]["notifications"].get("resourceSubscriptions")
         for bad in ({"resourceSubscriptions": 5}, 5):
-            answer = await client.ask("subscriptions/listen", {"notifications": bad})
-            assert answer["error"]["code"] == -32602
+            response = await client.ask("subscriptions/listen", {"notifications": bad})
+            assert response["error"]["code"] == -32602
 
 
 @pytest.mark.system("L-O7")
-async def test_no_more_is_listened_to_than_the_limits_allow():
+async def test_subscriptions_over_the_limits_are_refused():
     up = server()
     limits = attrs.evolve(GATEWAY_LIMITS, listens=2)
     async with Gateway({"up": up}, limits=limits) as gateway:
         clients = [RawClient(gateway, "2026-07-28") for _ in range(3)]
-        wanted = {"resourceSubscriptions": ["memo://1"]}
+        notifications = {"resourceSubscriptions": ["memo://1"]}
         for client in clients[:2]:
             await client.open()
-            client.request("subscriptions/listen", {"notifications": wanted})
-            await client.hears("notifications/subscriptions/acknowledged")
+            client.request("subscriptions/listen", {"notifications": notifications})
+            await client.wait_for("notifications/subscriptions/acknowledged")
         assert len(gateway.listens) == 2
         one, _, last = clients
         await last.open()
-        answer = await last.ask("subscriptions/listen", {"notifications": wanted})
-        assert "too many subscriptions" in answer["error"]["message"]
+        response = await last.ask(
+            "subscriptions/listen", {"notifications": notifications}
+        )
+        assert "too many subscriptions" in response["error"]["message"]
         await one.aclose()
         await until(lambda: len(gateway.listens) == 1)
-        for much in ([f"memo://{n}" for n in range(1_025)], ["memo://" + 9_000 * "x"]):
-            wanted = {"resourceSubscriptions": much}
-            answer = await last.ask("subscriptions/listen", {"notifications": wanted})
-            assert "watches 1024 resources at most" in answer["error"]["message"]
+        for uris in ([f"memo://{n}" for n in range(1_025)], ["memo://" + 9_000 * "x"]):
+            notifications = {"resourceSubscriptions": uris}
+            response = await last.ask(
+                "subscriptions/listen", {"notifications": notifications}
+            )
+            assert "watches 1024 resources at most" in response["error"]["message"]
         for client in clients[1:]:
             await client.aclose()
     assert len(gateway.listens) == 0
 
 
-async def test_who_goes_while_servers_are_told_leaves_nothing_watched():
-    def told(params, _):
+async def test_cancelling_a_pending_subscription_unsubscribes_everything():
+    def subscribe(params, _):
         return {} if params["uri"] == "memo://1" else SILENCE
 
-    up = server(**{"resources/subscribe": told})
+    up = server(**{"resources/subscribe": subscribe})
     both = [*RESOURCES["resources"], {"uri": "memo://2", "name": "other"}]
     up.methods["resources/list"] = lambda *_: {"resources": both}
     async with raw(up, "2026-07-28") as client:
         await client.ask("tools/list")
-        wanted = {"resourceSubscriptions": ["memo://1", "memo://2"]}
-        id = client.request("subscriptions/listen", {"notifications": wanted})
+        notifications = {"resourceSubscriptions": ["memo://1", "memo://2"]}
+        id = client.request("subscriptions/listen", {"notifications": notifications})
         await until(lambda: len(up.requests("resources/subscribe")) == 2)
         await settle(client)
         client.send(method="notifications/cancelled", params={"requestId": id})
@@ -317,7 +324,7 @@ async def test_who_goes_while_servers_are_told_leaves_nothing_watched():
         assert upstreams.members["up"].subscriptions == {}
 
 
-async def test_what_was_subscribed_to_is_told_by_a_server_that_took_the_place():
+async def test_session_subscriptions_move_to_a_replacement_server():
     first, second, third = server(), server(), server()
     third.methods["resources/subscribe"] = lambda *_: rpc_error(-32002, "none")
     async with raw(first) as client:
@@ -327,31 +334,31 @@ async def test_what_was_subscribed_to_is_told_by_a_server_that_took_the_place():
         assert second.requests("resources/subscribe") == [{"uri": "memo://1"}]
         assert {"level": "error"} in second.requests("logging/setLevel")
         second.notify(UPDATED, uri="memo://1")
-        assert (await client.hears(UPDATED))["params"]["uri"] == "memo://1"
+        assert (await client.wait_for(UPDATED))["params"]["uri"] == "memo://1"
         await client.ask("resources/unsubscribe", {"uri": "memo://1"})
         await until(lambda: second.requests("resources/unsubscribe"))
-        # One that will not tell is asked again when the client asks again.
+        # A refused subscription is sent again when the client subscribes again.
         await client.ask("resources/subscribe", {"uri": "memo://1"})
         await client.gateway.replace({"up": third})
-        answer = await client.ask("resources/subscribe", {"uri": "memo://1"})
-        assert answer["error"]["code"] == -32002
+        response = await client.ask("resources/subscribe", {"uri": "memo://1"})
+        assert response["error"]["code"] == -32002
 
 
-async def test_what_is_listened_to_is_told_by_a_server_that_took_the_place():
+async def test_stateless_subscriptions_move_to_a_replacement_server():
     first, second = server(), server()
     async with raw(first, "2026-07-28") as client:
         await client.ask("tools/list")
-        wanted = {"resourceSubscriptions": ["memo://1"]}
+        notifications = {"resourceSubscriptions": ["memo://1"]}
         ids = [
-            client.request("subscriptions/listen", {"notifications": wanted})
+            client.request("subscriptions/listen", {"notifications": notifications})
             for _ in range(2)
         ]
         for _ in ids:
-            await client.hears("notifications/subscriptions/acknowledged")
+            await client.wait_for("notifications/subscriptions/acknowledged")
         await client.gateway.replace({"up": second})
         second.notify(UPDATED, uri="memo://1")
         for _ in ids:
-            await client.hears(UPDATED)
+            await client.wait_for(UPDATED)
         for id in ids:
             assert second.requests("resources/unsubscribe") == []
             client.send(method="notifications/cancelled", params={"requestId": id})
@@ -360,7 +367,7 @@ async def test_what_is_listened_to_is_told_by_a_server_that_took_the_place():
         assert len(second.requests("resources/subscribe")) == 1
 
 
-async def test_what_a_session_subscribed_to_is_given_up_when_it_leaves():
+async def test_shared_subscription_ends_when_the_last_session_leaves():
     up = server()
     async with Gateway({"up": up}, share="identity") as gateway:
         one, other = RawClient(gateway), RawClient(gateway)
@@ -384,22 +391,22 @@ def log(up, level, data="x"):
     up.notify(LOG, level=level, data=data, logger="l")
 
 
-async def test_a_session_hears_from_its_level_on_also_outside_of_requests():
+async def test_session_gets_log_messages_from_its_level_outside_of_requests():
     up = server()
     async with raw(up) as client:
         await client.ask("tools/list")
         for level in ("debug", "info", "emergency", "loud"):
             log(up, level)
         await settle(client)
-        heard = [line["params"]["level"] for line in client.lines]
-        assert heard == ["info", "emergency"]
+        levels = [line["params"]["level"] for line in client.lines]
+        assert levels == ["info", "emergency"]
         client.lines.clear()
-        answer = await client.ask("logging/setLevel", {"level": "loud"})
-        assert answer["error"]["code"] == -32602
+        response = await client.ask("logging/setLevel", {"level": "loud"})
+        assert response["error"]["code"] == -32602
         await client.ask("logging/setLevel", {"level": "debug"})
         log(up, "debug", {"whole": [1]})
-        told = await client.hears(LOG)
-        assert told["params"] == {
+        received = await client.wait_for(LOG)
+        assert received["params"] == {
             "level": "debug",
             "data": {"whole": [1]},
             "logger": "l",
@@ -407,14 +414,14 @@ async def test_a_session_hears_from_its_level_on_also_outside_of_requests():
     assert up.requests("logging/setLevel") == [{"level": "debug"}]
 
 
-async def test_a_server_that_takes_no_level_is_no_reason_to_fail():
+async def test_set_level_succeeds_although_the_server_lacks_it():
     up = server(**{"logging/setLevel": lambda *_: rpc_error(-32601, "no")})
     async with raw(up) as client:
-        answer = await client.ask("logging/setLevel", {"level": "error"})
-        assert answer["result"] == {}
+        response = await client.ask("logging/setLevel", {"level": "error"})
+        assert response["result"] == {}
 
 
-async def test_each_request_that_stands_alone_hears_from_its_own_level_on():
+async def test_stateless_request_gets_log_messages_from_its_own_level():
     def talk(params, up):
         for level in ("debug", "info", "error"):
             log(up, level, params["arguments"]["n"])
@@ -423,24 +430,24 @@ async def test_each_request_that_stands_alone_hears_from_its_own_level_on():
     up = server(**{"tools/call": talk})
     key = f"{META}logLevel"
     async with raw(up, "2026-07-28") as client:
-        heard = []
+        received = []
         for n, level in enumerate(("error", "info", None, "warning")):
             meta = {} if level is None else {key: level}
             params = {"name": "up_t", "arguments": {"n": n}}
             await client.ask("tools/call", params, **meta)
-            heard.append(
+            received.append(
                 [line["params"]["level"] for line in client.lines if "method" in line]
             )
             client.lines.clear()
-    assert heard == [["error"], ["info", "error"], [], ["error"]]
-    # A session tells the most that anybody asked for, and is told so only once.
+    assert received == [["error"], ["info", "error"], [], ["error"]]
+    # The lowest requested level is sent, and each level only once.
     assert [each["level"] for each in up.requests("logging/setLevel")] == [
         "error",
         "info",
     ]
 
 
-async def test_a_message_that_may_be_anybodys_is_nobodys_where_clients_share():
+async def test_log_message_without_an_owner_is_not_sent_to_sharing_clients():
     up = server()
     key = f"{META}logLevel"
     async with joined(Gateway({"up": up}), "2026-07-28") as client:
@@ -451,7 +458,7 @@ async def test_a_message_that_may_be_anybodys_is_nobodys_where_clients_share():
 
 
 @pytest.mark.system("L-O4")
-async def test_what_is_said_for_a_call_that_was_given_up_is_told_to_no_other_client():
+async def test_log_message_of_a_cancelled_call_reaches_no_other_client():
     up = server(**{"tools/call": lambda *_: SILENCE})
     key = f"{META}logLevel"
     async with Gateway({"up": up}) as gateway:
@@ -474,7 +481,7 @@ async def test_what_is_said_for_a_call_that_was_given_up_is_told_to_no_other_cli
         await second.aclose()
 
 
-async def test_a_server_of_the_stateless_era_is_asked_for_the_sessions_level():
+async def test_requests_to_a_stateless_server_carry_the_sessions_log_level():
     up = server("2026-07-28")
     key = f"{META}logLevel"
     async with raw(up) as client:
@@ -495,23 +502,23 @@ async def test_a_server_of_the_stateless_era_is_asked_for_the_sessions_level():
 @pytest.mark.parametrize(
     ("version", "hears"), [("2025-11-25", True), ("2025-06-18", False)]
 )
-async def test_the_end_of_a_visit_is_told_where_the_revision_knows_it(version, hears):
+async def test_elicitation_complete_is_sent_only_if_the_revision_has_it(version, hears):
     up = server()
     async with raw(up, version) as client:
         await client.ask("tools/list")
         up.notify("notifications/elicitation/complete", elicitationId="e1")
         await settle(client)
-        told = [line["params"] for line in client.lines]
-        assert told == ([{"elicitationId": "e1"}] if hears else [])
+        received = [line["params"] for line in client.lines]
+        assert received == ([{"elicitationId": "e1"}] if hears else [])
 
 
 @pytest.mark.unchecked_wire("a method that the protocol does not have")
-async def test_what_the_protocol_does_not_know_is_between_a_sessions_two_ends():
+async def test_unknown_notification_reaches_the_client_of_a_session():
     up = server()
     async with raw(up) as client:
         await client.ask("tools/list")
         up.notify("notifications/com.example/odd", x=1)
-        assert (await client.hears("notifications/com.example/odd"))["params"] == {
+        assert (await client.wait_for("notifications/com.example/odd"))["params"] == {
             "x": 1
         }
         up.notify("notifications/initialized")
@@ -519,15 +526,15 @@ async def test_what_the_protocol_does_not_know_is_between_a_sessions_two_ends():
         assert client.lines == []
 
 
-async def test_changed_roots_are_told_to_the_servers_that_know_of_that():
+async def test_roots_list_changed_reaches_only_servers_whose_revision_has_it():
     servers = {"a": AskingServer(), "b": server("2026-07-28")}
     async with joined(Gateway(servers), roots={"listChanged": True}) as client:
         client.send(method="notifications/roots/list_changed")
         await settle(client)
-    told = [
+    counts = [
         [m.get("method") for m in each.received].count(
             "notifications/roots/list_changed"
         )
         for each in servers.values()
     ]
-    assert told == [1, 0]
+    assert counts == [1, 0]

@@ -1,4 +1,4 @@
-"""A server's question reaches the client that it is for, and nobody else."""
+"""A server's request reaches only the client that it is for."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ASK = {"name": "up_t", "arguments": {"ask": [[ELICIT, FORM]]}}
 ANSWER = {"action": "accept", "content": {"name": "ann"}}
 
 
-def answers_in(answer):
-    return answer["result"]["structuredContent"]["answers"]
+def answers_in(response):
+    return response["result"]["structuredContent"]["answers"]
 
 
 @pytest.mark.system("A50", "A51", "A52")
@@ -35,64 +35,64 @@ def answers_in(answer):
         ),
     ],
 )
-async def test_questions_and_answers_of_sessions_go_through_as_they_are(
+async def test_requests_and_responses_between_sessions_pass_unchanged(
     method, params, answer
 ):
     async with raw(AskingServer(), **CAN) as client:
-        ask = {"name": "up_t", "arguments": {"ask": [[method, params]]}}
-        id = client.request("tools/call", ask)
-        question = await client.hears(method)
-        assert (question.get("params") or None) == params
-        client.send(id=question["id"], result=answer)
-        (found,) = answers_in(await client.answer(id))
+        call = {"name": "up_t", "arguments": {"ask": [[method, params]]}}
+        id = client.request("tools/call", call)
+        request = await client.wait_for(method)
+        assert (request.get("params") or None) == params
+        client.send(id=request["id"], result=answer)
+        (found,) = answers_in(await client.response(id))
         assert found == {"id": "q1", "result": answer}
 
 
-async def test_a_refusal_of_the_client_is_the_servers_answer():
+async def test_error_response_of_the_client_reaches_the_server():
     async with raw(AskingServer(), **CAN) as client:
         id = client.request("tools/call", ASK)
-        question = await client.hears(ELICIT)
+        request = await client.wait_for(ELICIT)
         error = {"code": -1, "message": "not now", "data": {"why": [1]}}
-        client.send(id=question["id"], error=error)
-        (found,) = answers_in(await client.answer(id))
+        client.send(id=request["id"], error=error)
+        (found,) = answers_in(await client.response(id))
         assert found["error"] == error
 
 
 @pytest.mark.parametrize("declared", [{}, {"elicitation": {"url": {}}}])
-async def test_who_did_not_declare_it_is_not_asked(declared):
+async def test_request_for_an_undeclared_feature_does_not_reach_the_client(declared):
     async with raw(AskingServer(), **declared) as client:
-        answer = await client.ask("tools/call", ASK)
-        (found,) = answers_in(answer)
+        response = await client.ask("tools/call", ASK)
+        (found,) = answers_in(response)
         assert found["error"]["code"] in {-32601, -32602}
         assert "did not declare" in found["error"]["message"]
 
 
-async def test_a_session_is_asked_whatever_else_is_under_way_in_it():
+async def test_session_client_gets_requests_of_concurrent_calls():
     async with raw(AskingServer(), **CAN) as client:
         ids = [client.request("tools/call", ASK) for _ in range(3)]
         for number in range(3):
-            question = await client.hears(ELICIT)
+            request = await client.wait_for(ELICIT)
             answer = {"action": "accept", "content": {"n": number}}
-            client.send(id=question["id"], result=answer)
-        found = [answers_in(await client.answer(id))[0]["result"] for id in ids]
+            client.send(id=request["id"], result=answer)
+        found = [answers_in(await client.response(id))[0]["result"] for id in ids]
         assert [each["content"]["n"] for each in found] == [0, 1, 2]
 
 
-async def test_a_session_can_be_asked_when_no_call_is_under_way():
+async def test_session_client_gets_a_request_without_a_call_in_flight():
     server = AskingServer()
     async with raw(server, **CAN) as client:
         await client.ask("tools/list")
         server.asking["own"] = [0, ["own"], None, ()]
         server.send({"jsonrpc": "2.0", "id": "own", "method": "roots/list"})
-        question = await client.hears("roots/list")
-        client.send(id=question["id"], result={"roots": []})
+        request = await client.wait_for("roots/list")
+        client.send(id=request["id"], result={"roots": []})
         await client.ask("ping")
         await client.ask("ping")
         assert server.answers["own"]["result"] == {"roots": []}
 
 
 @pytest.mark.rule("MRTR-01")
-async def test_of_several_calls_on_a_pipe_none_is_asked_for_another():
+async def test_request_with_several_calls_in_flight_on_a_pipe_is_refused():
     server = AskingServer()
     async with raw(server, "2026-07-28", **CAN) as client:
         server.methods["tools/call"] = lambda *_: SILENCE
@@ -101,11 +101,11 @@ async def test_of_several_calls_on_a_pipe_none_is_asked_for_another():
         while not server.requests("tools/call"):
             await client.ask("tools/list")
         server.methods["tools/call"] = server.called
-        answer = await client.ask("tools/call", ASK)
-        (found,) = answers_in(answer)
+        response = await client.ask("tools/call", ASK)
+        (found,) = answers_in(response)
         assert found["error"]["code"] == -32603
         assert "2 calls are under way" in found["error"]["message"]
-        # One that was given up may still be the one that asks.
+        # The request may still belong to the cancelled call.
         client.send(method="notifications/cancelled", params={"requestId": waiting})
         for _ in range(3):
             await client.ask("server/discover")
@@ -113,7 +113,7 @@ async def test_of_several_calls_on_a_pipe_none_is_asked_for_another():
         assert "2 calls are under way" in found["error"]["message"]
 
 
-async def test_a_question_that_no_call_brought_is_refused_where_clients_share():
+async def test_request_without_a_call_is_refused_if_clients_share():
     server = AskingServer()
     async with raw(server, "2026-07-28", **CAN) as client:
         await client.ask("tools/list")
@@ -125,7 +125,7 @@ async def test_a_question_that_no_call_brought_is_refused_where_clients_share():
 
 
 @pytest.mark.unchecked_wire("the server shows what it was answered")
-async def test_a_question_for_what_cannot_ask_is_refused():
+async def test_server_request_during_a_completion_is_refused():
     server = AskingServer()
 
     def complete(_, __):
@@ -138,49 +138,49 @@ async def test_a_question_for_what_cannot_ask_is_refused():
     server.methods["prompts/list"] = lambda *_: listed
     async with raw(server, "2026-07-28", **CAN) as client:
         ref = {"type": "ref/prompt", "name": "up_p"}
-        asked = {"ref": ref, "argument": {"name": "a", "value": ""}}
-        answer = await client.ask("completion/complete", asked)
-        (found,) = answers_in(answer)
+        params = {"ref": ref, "argument": {"name": "a", "value": ""}}
+        response = await client.ask("completion/complete", params)
+        (found,) = answers_in(response)
         assert "cannot be asked 'roots/list'" in found["error"]["message"]
 
 
-async def test_a_question_that_the_server_takes_back_is_taken_back_from_the_client():
+async def test_server_cancellation_of_its_request_reaches_the_client():
     server = AskingServer()
     async with raw(server, **CAN) as client:
         client.request("tools/call", ASK)
-        question = await client.hears(ELICIT)
+        request = await client.wait_for(ELICIT)
         server.notify("notifications/cancelled", requestId="q1")
-        told = await client.hears("notifications/cancelled")
-        assert told["params"]["requestId"] == question["id"]
+        cancelled = await client.wait_for("notifications/cancelled")
+        assert cancelled["params"]["requestId"] == request["id"]
 
 
-async def test_cancelling_a_call_takes_its_question_back_only_if_the_server_does():
+async def test_cancelled_call_reaches_the_server_while_its_request_is_pending():
     server = AskingServer()
     async with raw(server, **CAN) as client:
         id = client.request("tools/call", ASK)
-        await client.hears(ELICIT)
+        await client.wait_for(ELICIT)
         client.send(method="notifications/cancelled", params={"requestId": id})
         await client.ask("ping")
         await client.ask("ping")
-        (told,) = server.requests("notifications/cancelled")
+        (cancelled,) = server.requests("notifications/cancelled")
         (call,) = [m for m in server.received if m.get("method") == "tools/call"]
-        assert told["requestId"] == call["id"]
+        assert cancelled["requestId"] == call["id"]
 
 
 # --- a server of the stateless era before a client with a session
 
 
-async def test_each_question_of_a_round_is_asked_and_its_state_goes_back_untouched():
+async def test_input_requests_of_a_round_are_sent_and_the_state_is_returned():
     form = {"method": ELICIT, "params": {"mode": "form", **FORM}}
     server = rounds(needs("s1", a=form, b={"method": "roots/list"}), needs("s2"), DONE)
     async with raw(server, "2025-06-18", **CAN) as client:
         id = client.request("tools/call", {"name": "up_t", "arguments": {"x": 1}})
-        question = await client.hears(ELICIT)
-        assert question["params"] == FORM  # 2025-06-18 has no modes
-        client.send(id=question["id"], result=ANSWER)
-        question = await client.hears("roots/list")
-        client.send(id=question["id"], result={"roots": []})
-        assert (await client.answer(id))["result"] == {"content": []}
+        request = await client.wait_for(ELICIT)
+        assert request["params"] == FORM  # 2025-06-18 has no modes
+        client.send(id=request["id"], result=ANSWER)
+        request = await client.wait_for("roots/list")
+        client.send(id=request["id"], result={"roots": []})
+        assert (await client.response(id))["result"] == {"content": []}
     first, second, third = server.requests("tools/call")
     assert first["_meta"][f"{META}clientCapabilities"] == {
         "elicitation": {},
@@ -193,18 +193,18 @@ async def test_each_question_of_a_round_is_asked_and_its_state_goes_back_untouch
     assert "inputResponses" not in third
 
 
-async def test_what_the_client_refuses_ends_the_call_with_the_reason():
+async def test_refused_input_request_ends_the_call_with_the_reason():
     server = rounds(needs(a={"method": ELICIT, "params": FORM}))
     async with raw(server, **CAN) as client:
         id = client.request("tools/call", {"name": "up_t"})
-        question = await client.hears(ELICIT)
-        client.send(id=question["id"], error={"code": -1, "message": "not now"})
-        result = (await client.answer(id))["result"]
+        request = await client.wait_for(ELICIT)
+        client.send(id=request["id"], error={"code": -1, "message": "not now"})
+        result = (await client.response(id))["result"]
         assert result["isError"]
         assert "refused 'elicitation/create': not now" in result["content"][0]["text"]
 
 
-async def test_what_was_not_declared_is_not_asked_in_rounds_either():
+async def test_input_request_for_an_undeclared_feature_fails_the_call():
     server = rounds(needs(a={"method": SAMPLE, "params": {}}))
     async with raw(server, elicitation={}) as client:
         result = (await client.ask("tools/call", {"name": "up_t"}))["result"]
@@ -219,25 +219,30 @@ async def test_what_was_not_declared_is_not_asked_in_rounds_either():
         {"resultType": "input_required"},
     ],
 )
-async def test_rounds_that_break_the_rules_fail_the_call(result):
+async def test_invalid_input_required_result_fails_the_call(result):
     async with raw(rounds(result), **CAN) as client:
         error = (await client.ask("tools/call", {"name": "up_t"}))["error"]
         assert error["data"] == {"server": "up", "error": "InvalidMessage"}
 
 
-async def test_between_requests_that_stand_alone_questions_and_state_go_through():
-    asked = needs("theirs", a={"method": ELICIT, "params": FORM, "x": 1})
-    server = rounds(asked, DONE)
+async def test_input_required_and_state_pass_between_stateless_ends():
+    input_required = needs("theirs", a={"method": ELICIT, "params": FORM, "x": 1})
+    server = rounds(input_required, DONE)
     async with raw(server, "2026-07-28", **CAN) as client:
         result = (await client.ask("tools/call", {"name": "up_t"}))["result"]
         state = result["requestState"]
-        assert {key: result[key] for key in asked} == {**asked, "requestState": state}
-        more = {"requestState": "theirs", "inputResponses": {"a": ANSWER}}
-        await client.ask("tools/call", {"name": "up_t", **more, "requestState": state})
-    assert server.requests("tools/call")[1].items() >= more.items()
+        assert {key: result[key] for key in input_required} == {
+            **input_required,
+            "requestState": state,
+        }
+        responses = {"requestState": "theirs", "inputResponses": {"a": ANSWER}}
+        await client.ask(
+            "tools/call", {"name": "up_t", **responses, "requestState": state}
+        )
+    assert server.requests("tools/call")[1].items() >= responses.items()
 
 
-async def test_sessions_that_share_their_servers_are_asked_by_their_calls():
+async def test_sharing_sessions_get_only_the_requests_of_their_calls():
     server = AskingServer()
     async with Gateway({"up": server}, share="identity") as gateway:
         clients = [RawClient(gateway) for _ in range(2)]
@@ -245,20 +250,24 @@ async def test_sessions_that_share_their_servers_are_asked_by_their_calls():
             await client.open(**CAN)
         for client in clients:
             id = client.request("tools/call", ASK)
-            question = await client.hears(ELICIT)
-            client.send(id=question["id"], result=ANSWER)
-            (found,) = answers_in(await client.answer(id))
+            request = await client.wait_for(ELICIT)
+            client.send(id=request["id"], result=ANSWER)
+            (found,) = answers_in(await client.response(id))
             assert found["result"] == ANSWER
         ids = [client.request("tools/call", ASK) for client in clients]
-        both = [client.answer(id) for client, id in zip(clients, ids, strict=True)]
-        for answer in await asyncio.gather(*both):
-            assert "2 calls are under way" in answers_in(answer)[0]["error"]["message"]
+        responses = [
+            client.response(id) for client, id in zip(clients, ids, strict=True)
+        ]
+        for response in await asyncio.gather(*responses):
+            assert (
+                "2 calls are under way" in answers_in(response)[0]["error"]["message"]
+            )
         for client in clients:
             assert client.lines == []
             await client.aclose()
 
 
-async def test_where_a_set_serves_several_clients_each_request_declares_its_own():
+async def test_requests_over_a_shared_set_declare_their_clients_capabilities():
     server = rounds(*(DONE for _ in range(3)))
     key = f"{META}clientCapabilities"
     async with Gateway({"up": server}) as gateway:

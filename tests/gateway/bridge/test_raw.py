@@ -1,4 +1,4 @@
-"""What goes through stays as it came: results, errors, tokens, whatever the eras."""
+"""Results, errors and progress tokens pass unchanged between all eras."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ ERAS = [
 
 
 def behind(version, outcome):
-    answers = {"2025-11-25": {}, "2026-07-28": {"resultType": "complete"}}[version]
-    hints = {"ttlMs": 0, "cacheScope": "private"} if answers else {}
+    members = {"2025-11-25": {}, "2026-07-28": {"resultType": "complete"}}[version]
+    hints = {"ttlMs": 0, "cacheScope": "private"} if members else {}
 
     def call(params, server):
-        answer = outcome(params, server)
-        return {**answer, **answers} if isinstance(answer, dict) else answer
+        result = outcome(params, server)
+        return {**result, **members} if isinstance(result, dict) else result
 
     methods = {
-        "tools/list": lambda *_: {**TOOLS, **answers, **hints},
+        "tools/list": lambda *_: {**TOOLS, **members, **hints},
         "tools/call": call,
     }
     return FakeServer(methods, version=version, capabilities={"tools": {}})
@@ -33,42 +33,45 @@ def behind(version, outcome):
 
 @pytest.mark.system("O44")
 @pytest.mark.parametrize(("down", "up"), ERAS)
-async def test_meta_of_the_client_goes_through_and_that_of_the_hop_is_ours(down, up):
+async def test_client_metadata_passes_and_hop_metadata_is_the_gateways(down, up):
     server = behind(up, lambda *_: {"content": []})
     async with raw(server, down) as client:
-        mine = {"traceparent": "00-1-2-03", "com.example/k": 5}
-        await client.ask("tools/call", {"name": "up_t"}, **mine)
+        sent = {"traceparent": "00-1-2-03", "com.example/k": 5}
+        await client.ask("tools/call", {"name": "up_t"}, **sent)
     (params,) = server.requests("tools/call")
     meta = params["_meta"]
-    assert meta.items() >= mine.items()
-    own = {key for key in meta if key not in mine}
+    assert meta.items() >= sent.items()
+    added = {key for key in meta if key not in sent}
     if up == "2026-07-28":
         assert meta[f"{META}clientInfo"]["name"] != "raw"
-        assert own == {
+        assert added == {
             f"{META}{name}"
             for name in ("protocolVersion", "clientCapabilities", "clientInfo")
-        } | ({f"{META}logLevel"} & own)
+        } | ({f"{META}logLevel"} & added)
     else:
-        assert not own
+        assert not added
 
 
 @pytest.mark.parametrize(("down", "up"), ERAS)
 @pytest.mark.parametrize("token", ["mine", "7", 7, 0, ""])
-async def test_a_token_of_progress_comes_back_as_it_was(down, up, token):
+async def test_progress_token_is_returned_unchanged(down, up, token):
     def step(params, server):
-        theirs = params["_meta"]["progressToken"]
+        upstream_token = params["_meta"]["progressToken"]
         for progress in (1, 2, 2, 1, 2.5):
             server.notify(
-                "notifications/progress", progressToken=theirs, progress=progress, x=1
+                "notifications/progress",
+                progressToken=upstream_token,
+                progress=progress,
+                x=1,
             )
         return {"content": []}
 
     async with raw(behind(up, step), down) as client:
         id = client.request("tools/call", {"name": "up_t"}, progressToken=token)
-        await client.answer(id)
-        told = [line["params"] for line in client.lines if "method" in line]
-    assert [each["progress"] for each in told] == [1, 2, 2.5]
-    for each in told:
+        await client.response(id)
+        received = [line["params"] for line in client.lines if "method" in line]
+    assert [each["progress"] for each in received] == [1, 2, 2.5]
+    for each in received:
         assert (each["progressToken"], type(each["progressToken"])) == (
             token,
             type(token),
@@ -77,7 +80,7 @@ async def test_a_token_of_progress_comes_back_as_it_was(down, up, token):
 
 
 @pytest.mark.parametrize(("down", "up"), ERAS)
-async def test_who_gave_no_token_hears_of_no_progress(down, up):
+async def test_request_without_a_progress_token_gets_no_progress(down, up):
     def step(params, server):
         assert "progressToken" not in params.get("_meta", {})
         server.notify("notifications/progress", progressToken="other", progress=1)
@@ -89,7 +92,7 @@ async def test_who_gave_no_token_hears_of_no_progress(down, up):
 
 
 @pytest.mark.parametrize(("down", "up"), ERAS)
-async def test_a_server_that_writes_nonsense_fails_that_call(down, up):
+async def test_invalid_result_fails_only_its_call(down, up):
     def nonsense(params, server):
         return {"content": []} if "arguments" in params else 5
 

@@ -1,4 +1,4 @@
-"""A session's server asks a client that stands alone: its call waits, and goes on."""
+"""A session server needs input of a stateless client: its call is suspended."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ ASK = {"name": "up_t", "arguments": {"ask": [[ELICIT, FORM]]}}
 ANSWER = {"action": "accept", "content": {"name": "ann"}}
 
 
-class Standing:
-    """A gateway before one asking server, and a client that stands alone."""
+class StatelessSetup:
+    """A gateway with one server that sends requests, and a stateless client."""
 
     def __init__(self, **limits):
         self.server = AskingServer()
@@ -44,11 +44,11 @@ class Standing:
         await self.gateway.__aexit__(None, None, None)
 
     async def call(self, params, **more):
-        answer = await self.client.ask("tools/call", {**params, **more})
-        return answer.get("result") or answer["error"]
+        response = await self.client.ask("tools/call", {**params, **more})
+        return response.get("result") or response["error"]
 
     async def again(self, before, answers, params=ASK):
-        """Make a call again with the state that it got and some answers."""
+        """Repeat a call with its state and some input responses."""
         state = before["requestState"]
         return await self.call(params, requestState=state, inputResponses=answers)
 
@@ -61,10 +61,13 @@ def answers_in(result):
 
 
 @pytest.mark.rule("MRTR-01")
-async def test_what_is_asked_at_once_is_one_result_and_comes_again_unless_answered():
-    async with Standing() as at:
-        ask = [[ELICIT, FORM], ["roots/list", None]]
-        params = {"name": "up_t", "arguments": {"ask": ask, "then": [[ELICIT, FORM]]}}
+async def test_concurrent_requests_are_one_result_and_unanswered_ones_repeat():
+    async with StatelessSetup() as at:
+        requests = [[ELICIT, FORM], ["roots/list", None]]
+        params = {
+            "name": "up_t",
+            "arguments": {"ask": requests, "then": [[ELICIT, FORM]]},
+        }
         first = await at.call(params)
         assert first["resultType"] == "input_required"
         assert first["inputRequests"] == {
@@ -83,14 +86,16 @@ async def test_what_is_asked_at_once_is_one_result_and_comes_again_unless_answer
 
 
 @pytest.mark.attack("S33")
-async def test_a_state_is_good_for_one_round_of_the_call_it_was_given_to():
-    async with Standing() as at:
+async def test_request_state_is_valid_for_one_round_of_its_call():
+    async with StatelessSetup() as at:
         first = await at.call(ASK)
         state = first["requestState"]
         responses = {"elicitation-1": ANSWER}
         other = {"name": "up_t", "arguments": {"ask": []}}
-        for asked, given in ((other, state), (ASK, state[:-2] + "AA"), (ASK, "x")):
-            refused = await at.call(asked, requestState=given, inputResponses=responses)
+        for params, given in ((other, state), (ASK, state[:-2] + "AA"), (ASK, "x")):
+            refused = await at.call(
+                params, requestState=given, inputResponses=responses
+            )
             assert refused["code"] == -32602
         refused = await at.call(ASK, requestState=state, inputResponses=[])
         assert refused["code"] == -32602
@@ -104,8 +109,8 @@ async def test_a_state_is_good_for_one_round_of_the_call_it_was_given_to():
         assert "not waiting any more" in refused["message"]
 
 
-async def test_one_request_at_a_time_goes_on_with_a_call():
-    async with Standing() as at:
+async def test_reused_request_state_is_refused():
+    async with StatelessSetup() as at:
         params = {"name": "up_t", "arguments": {"ask": [[ELICIT, FORM]] * 2}}
         first = await at.call(params)
         second = await at.again(first, {"elicitation-1": ANSWER}, params)
@@ -115,10 +120,10 @@ async def test_one_request_at_a_time_goes_on_with_a_call():
 
 
 @on_a_virtual_clock
-async def test_a_client_that_takes_too_long_ends_the_servers_call():
-    async with Standing(timeout=0.02) as at:
+async def test_suspended_call_is_cancelled_after_the_timeout():
+    async with StatelessSetup(timeout=0.02) as at:
         first = await at.call(ASK)
-        await asyncio.sleep(0.05)  # the time is what is tested
+        await asyncio.sleep(0.05)  # longer than the timeout under test
         (call,) = [m for m in at.server.received if m.get("method") == "tools/call"]
         assert at.cancelled()[0]["requestId"] == call["id"]
         assert len(at.gateway.suspension.calls) == 0
@@ -127,13 +132,13 @@ async def test_a_client_that_takes_too_long_ends_the_servers_call():
 
 
 @pytest.mark.attack("X07")
-async def test_beyond_the_bound_the_call_of_a_client_that_waited_for_longest_ends():
-    async with Standing(max_calls=1) as at:
+async def test_longest_suspended_call_ends_over_the_limit():
+    async with StatelessSetup(max_calls=1) as at:
         first = await at.call(ASK)
         other = RawClient(at.gateway, "2026-07-28")  # declares less: another set
         await other.open(elicitation={})
-        answer = await other.ask("tools/call", ASK)
-        assert list(answer["result"]["inputRequests"]) == ["elicitation-1"]
+        response = await other.ask("tools/call", ASK)
+        assert list(response["result"]["inputRequests"]) == ["elicitation-1"]
         assert len(at.gateway.suspension.calls) == len(at.cancelled()) == 1
         late = {"requestState": first["requestState"], "inputResponses": {}}
         assert "not waiting any more" in (await at.call({**ASK, **late}))["message"]
@@ -142,9 +147,9 @@ async def test_beyond_the_bound_the_call_of_a_client_that_waited_for_longest_end
 
 
 @pytest.mark.attack("X07")
-async def test_questions_that_a_stranger_leaves_open_take_no_room_from_others():
-    parking = SuspensionLimits(max_calls=4)
-    lots = [SuspendedCalls(parking) for _ in range(2)]
+async def test_over_the_limit_the_client_with_most_suspended_calls_loses_one():
+    limits = SuspensionLimits(max_calls=4)
+    groups = [SuspendedCalls(limits) for _ in range(2)]
     ended = []
 
     async def work(call, name):
@@ -154,62 +159,62 @@ async def test_questions_that_a_stranger_leaves_open_take_no_room_from_others():
             ended.append(name)
             raise
 
-    async def ask(lot, address, name):
+    async def ask(group, address, name):
         info = RequestInfo(scope={"client": (address, 50_000)})
         call = RelayedCall(a_request(name, info=info))
-        result = await lot.perform(call, work(call, name))
+        result = await group.perform(call, work(call, name))
         assert list(result["inputRequests"]) == ["roots-1"]
         await asyncio.sleep(0)  # the cancelled call ends
 
     for number in range(4):
-        await ask(lots[0], "192.0.2.1", number)
+        await ask(groups[0], "192.0.2.1", number)
     for name in "ab":
-        await ask(lots[1], "198.51.100.1", name)
+        await ask(groups[1], "198.51.100.1", name)
     assert ended == [0, 1]
     for number in (4, 5, 6):
-        await ask(lots[0], "192.0.2.1", number)
+        await ask(groups[0], "192.0.2.1", number)
     assert ended == [0, 1, 2, 3, 4]
-    assert len(lots[1]) == 2
-    for lot in lots:
-        lot.close()
-    assert len(parking.calls) == 0
+    assert len(groups[1]) == 2
+    for group in groups:
+        group.close()
+    assert len(limits.calls) == 0
 
 
 @pytest.mark.attack("X07")
-async def test_calls_that_a_stranger_waits_for_end_for_a_client_with_fewer():
-    parking = SuspensionLimits(max_calls=2)
-    lot = SuspendedCalls(parking)
+async def test_resumed_calls_of_one_client_end_for_a_client_with_fewer():
+    limits = SuspensionLimits(max_calls=2)
+    group = SuspendedCalls(limits)
 
     async def work(call):
         await call.suspended.send_request("roots/list", None)
         await asyncio.Event().wait()
 
-    async def asked(address):
+    async def suspend(address):
         info = RequestInfo(scope={"client": (address, 50_000)})
         context = a_request(info=info)
         call = RelayedCall(context)
-        result = await lot.perform(call, work(call))
+        result = await group.perform(call, work(call))
         assert list(result["inputRequests"]) == ["roots-1"]
         return call, context
 
-    waited_for = []
+    resumed = []
     for _ in range(2):
-        call, context = await asked("192.0.2.1")
+        call, context = await suspend("192.0.2.1")
         call.suspended.accept_answers({"roots-1": {}}, context)
-        waited_for.append(asyncio.create_task(call.suspended.outcome()))
-    await asked("198.51.100.1")
+        resumed.append(asyncio.create_task(call.suspended.outcome()))
+    await suspend("198.51.100.1")
     with pytest.raises(InternalError, match="given up for others"):
-        await waited_for[0]
-    assert not waited_for[1].done()
-    lot.close()
+        await resumed[0]
+    assert not resumed[1].done()
+    group.close()
     with pytest.raises(InternalError, match="given up"):
-        await waited_for[1]
-    assert len(parking.calls) == 0
+        await resumed[1]
+    assert len(limits.calls) == 0
 
 
-async def test_calls_that_are_waited_for_do_not_end_for_others():
-    parking = SuspensionLimits(max_calls=1)
-    lot = SuspendedCalls(parking)
+async def test_call_with_a_waiting_request_is_not_ended_for_another():
+    limits = SuspensionLimits(max_calls=1)
+    group = SuspendedCalls(limits)
     calls = [RelayedCall(a_request(id)) for id in range(2)]
 
     async def attended():
@@ -221,18 +226,18 @@ async def test_calls_that_are_waited_for_do_not_end_for_others():
         )
         await asyncio.sleep(0)
         with pytest.raises(InternalError, match="too many calls"):
-            await lot.perform(calls[1], attended())
+            await group.perform(calls[1], attended())
         waiting.cancel()
         return {}
 
-    assert await lot.perform(calls[0], work()) == {}
-    assert len(parking.calls) == 0
+    assert await group.perform(calls[0], work()) == {}
+    assert len(limits.calls) == 0
 
 
-async def test_cancelling_a_request_that_goes_on_with_a_call_ends_the_call():
-    async with Standing() as at:
+async def test_cancelling_a_resuming_request_cancels_the_call():
+    async with StatelessSetup() as at:
         first = await at.call(ASK)
-        at.server.asking.clear()  # it gets its answer and never says anything more
+        at.server.asking.clear()  # it gets its response and sends no result
         params = {
             **ASK,
             "requestState": first["requestState"],
@@ -247,8 +252,8 @@ async def test_cancelling_a_request_that_goes_on_with_a_call_ends_the_call():
         assert len(at.gateway.suspension.calls) == 0
 
 
-async def test_a_question_that_is_taken_back_is_not_asked_again():
-    async with Standing() as at:
+async def test_request_cancelled_by_the_server_is_not_repeated():
+    async with StatelessSetup() as at:
         params = {"name": "up_t", "arguments": {"ask": [[ELICIT, FORM]] * 2}}
         first = await at.call(params)
         at.server.notify("notifications/cancelled", requestId="q2")
@@ -259,15 +264,17 @@ async def test_a_question_that_is_taken_back_is_not_asked_again():
         assert answers_in(done) == [ANSWER]
 
 
-async def test_progress_and_logs_go_to_the_request_that_waits_now():
-    async with Standing() as at:
+async def test_progress_without_a_waiting_request_is_dropped():
+    async with StatelessSetup() as at:
         level = {f"{META}logLevel": "debug"}
         id = at.client.request("tools/call", ASK, progressToken="a", **level)
-        first = (await at.client.answer(id))["result"]
+        first = (await at.client.response(id))["result"]
         (call,) = at.server.requests("tools/call")
         token = call["_meta"]["progressToken"]
         at.server.notify("notifications/progress", progressToken=token, progress=1)
-        at.server.asking["q1"][2] = [["roots/list", None]]  # so that it goes on waiting
+        at.server.asking["q1"][2] = [
+            ["roots/list", None]
+        ]  # so that the call stays suspended
         params = {
             **ASK,
             "requestState": first["requestState"],
@@ -275,22 +282,22 @@ async def test_progress_and_logs_go_to_the_request_that_waits_now():
         }
         at.client.lines.clear()
         id = at.client.request("tools/call", params, progressToken="b", **level)
-        await at.client.answer(id)
+        await at.client.response(id)
         at.client.lines.clear()
         at.server.notify("notifications/progress", progressToken=token, progress=2)
         await at.client.ask("server/discover")
-        # Nobody waits: nobody hears.
+        # No request is waiting, so no notification is sent.
         assert at.client.lines == []
 
 
-async def test_closing_the_gateway_ends_what_waits():
-    async with Standing() as at:
+async def test_closing_the_gateway_ends_suspended_calls():
+    async with StatelessSetup() as at:
         await at.call(ASK)
     assert len(at.gateway.suspension.calls) == 0
 
 
-async def test_a_server_that_dies_fails_the_call_that_waits_and_nothing_else():
-    async with Standing() as at:
+async def test_lost_server_fails_only_its_suspended_call():
+    async with StatelessSetup() as at:
         first = await at.call(ASK)
         await at.server.channel.aclose()
         lost = await at.again(first, {"elicitation-1": ANSWER})
@@ -299,14 +306,14 @@ async def test_a_server_that_dies_fails_the_call_that_waits_and_nothing_else():
         assert again["content"] == []
 
 
-async def test_visits_that_a_call_fails_for_are_asked_and_the_call_is_made_again():
+async def test_url_elicitations_of_an_error_are_requested_and_the_call_repeated():
     visit = {
         "mode": "url",
         "message": "sign in",
         "url": "https://example.com/",
         "elicitationId": "e1",
     }
-    async with Standing() as at:
+    async with StatelessSetup() as at:
         refused = []
 
         def needs(params, server):
@@ -320,9 +327,9 @@ async def test_visits_that_a_call_fails_for_are_asked_and_the_call_is_made_again
 
         at.server.methods["tools/call"] = needs
         first = await at.call({"name": "up_t"})
-        asked = {key: each for key, each in visit.items() if key != "elicitationId"}
+        expected = {key: each for key, each in visit.items() if key != "elicitationId"}
         assert first["inputRequests"] == {
-            "visit-1": {"method": ELICIT, "params": asked}
+            "visit-1": {"method": ELICIT, "params": expected}
         }
         declined = await at.call(
             {"name": "up_t"}, inputResponses={"visit-1": {"action": "decline"}}

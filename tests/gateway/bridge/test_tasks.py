@@ -1,4 +1,4 @@
-"""Calls that become tasks, of both kinds, each between two ends of its own era."""
+"""Calls that become tasks, in both eras, between ends of the same era."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Two:
 
 @pytest.mark.system("L-A11", "L-O1")
 @pytest.mark.parametrize("revision", ERAS)
-async def test_a_task_is_asked_for_where_it_runs(revision):
+async def test_task_requests_reach_the_server_that_runs_the_task(revision):
     async with Two(revision) as two:
         client = two.client
         tasks = [await mcpwire.start_task(client, f"{each}_work") for each in "ab"]
@@ -94,7 +94,7 @@ async def test_a_task_is_asked_for_where_it_runs(revision):
 
 
 @pytest.mark.parametrize("revision", ERAS)
-async def test_a_task_is_cancelled_where_it_runs(revision):
+async def test_task_is_cancelled_on_the_server_that_runs_it(revision):
     async with Two(revision) as two:
         client = two.client
         kept = await mcpwire.start_task(client, "a_work")
@@ -110,7 +110,7 @@ async def test_a_task_is_cancelled_where_it_runs(revision):
 
 
 @pytest.mark.parametrize("revision", ERAS)
-async def test_what_a_task_asks_reaches_the_client_whose_it_is(revision):
+async def test_request_of_a_task_reaches_the_client_that_owns_it(revision):
     side = Downstream()
     async with Two(revision, elicitation=side.form) as two:
         task = await mcpwire.start_task(two.client, "b_ask")
@@ -118,7 +118,7 @@ async def test_what_a_task_asks_reaches_the_client_whose_it_is(revision):
         assert result.text == "who"
 
 
-async def test_how_a_task_stands_is_told_to_who_listens():
+async def test_task_status_reaches_its_subscriber():
     async with Two("2026-07-28") as two:
         task = await mcpwire.start_task(two.client, "b_work")
         listening = two.client.listen(task_ids=[task.task_id, "nobody's"])
@@ -135,7 +135,7 @@ async def test_how_a_task_stands_is_told_to_who_listens():
         assert not relay.task_listeners
 
 
-async def test_no_client_hears_of_tasks_that_its_revision_does_not_have():
+async def test_task_capability_of_another_revision_is_not_declared():
     release = asyncio.Event()
     for inner, outer in ((*ERAS,), (*reversed(ERAS),), ("2025-11-25", "2025-06-18")):
         async with (
@@ -149,7 +149,7 @@ async def test_no_client_hears_of_tasks_that_its_revision_does_not_have():
             assert refused.value.code in {-32601, -32602}
 
 
-async def test_the_status_of_a_sessions_task_is_told_on_the_session():
+async def test_session_tasks_are_mapped_and_their_status_is_notified():
     task = TASK
     can = {"tools": {}, "tasks": {"list": {}, "requests": {"tools": {"call": {}}}}}
     servers = {
@@ -172,8 +172,8 @@ async def test_the_status_of_a_sessions_task_is_told_on_the_session():
         ids = []
         for name in "ab":
             params = {"name": f"{name}_t", "task": {"ttl": 5}}
-            answer = await client.ask("tools/call", params)
-            ids.append(answer["result"]["task"]["taskId"])
+            response = await client.ask("tools/call", params)
+            ids.append(response["result"]["task"]["taskId"])
         assert [id.partition(".")[0] for id in ids] == ["1", "1"]  # both call it "1"
         of_a, of_b = ids
         assert of_a != of_b
@@ -186,14 +186,14 @@ async def test_the_status_of_a_sessions_task_is_told_on_the_session():
         assert found == [of_a, of_a, of_b, of_b]
         refused = await client.ask("tasks/list", {"cursor": "x"})
         assert refused["error"]["code"] == -32602
-        # Of another client's it hears nothing.
+        # The status of another client's task is not sent to it.
         servers["b"].notify("notifications/tasks/status", **task | {"taskId": "2"})
         servers["b"].notify("notifications/tasks/status", **task)
-        told = await client.hears("notifications/tasks/status")
-        assert told["params"] == {**task, "taskId": of_b}
+        status = await client.wait_for("notifications/tasks/status")
+        assert status["params"] == {**task, "taskId": of_b}
 
 
-async def test_what_belongs_to_a_task_names_it_as_its_receiver_does():
+async def test_related_task_metadata_has_the_id_that_its_receiver_knows():
     # 2025-11-25 basic/utilities/tasks, "Associating Task-Related Messages".
     tasks = {"requests": {"tools": {"call": {}}}}
     up = AskingServer()
@@ -216,20 +216,22 @@ async def test_what_belongs_to_a_task_names_it_as_its_receiver_does():
         called = await client.ask("tools/call", {"name": "up_t", "task": {}})
         id = called["result"]["task"]["taskId"]
         reading = client.request("tasks/result", {"taskId": id})
-        question = await client.hears("elicitation/create")
-        assert question["params"]["_meta"][RELATED] == {"taskId": id}
+        elicitation = await client.wait_for("elicitation/create")
+        assert elicitation["params"]["_meta"][RELATED] == {"taskId": id}
         for name in (id, "another's"):
-            told = await client.hears("notifications/message")
-            assert told["params"]["_meta"][RELATED] == {"taskId": name}
-        client.send(id=question["id"], result={"action": "decline", **meta_of(id)})
-        await client.answer(reading)
+            log_message = await client.wait_for("notifications/message")
+            assert log_message["params"]["_meta"][RELATED] == {"taskId": name}
+        client.send(id=elicitation["id"], result={"action": "decline", **meta_of(id)})
+        await client.response(reading)
     (answer,) = up.answers.values()
     assert answer["result"] == {"action": "decline", **meta_of("1")}
 
 
 @pytest.mark.system("L-O4")
 @pytest.mark.parametrize(("share", "lists"), [("session", True), ("identity", False)])
-async def test_tasks_are_listed_to_none_but_those_whose_they_are(share, lists):
+async def test_tasks_are_listed_only_to_sessions_with_their_own_connections(
+    share, lists
+):
     task = {**TASK, "taskId": "of-one-of-them"}
     can = {"list": {}, "requests": {"tools": {"call": {}}}}
     methods = {
@@ -248,9 +250,9 @@ async def test_tasks_are_listed_to_none_but_those_whose_they_are(share, lists):
         await client.open()
         call = {"name": "up_t", "task": {}}
         made = (await client.ask("tools/call", call))["result"]["task"]
-        answer = await client.ask("tasks/list")
-        assert answer.get("result") == ({"tasks": [made]} if lists else None)
-        assert lists or answer["error"]["code"] == -32601
+        response = await client.ask("tasks/list")
+        assert response.get("result") == ({"tasks": [made]} if lists else None)
+        assert lists or response["error"]["code"] == -32601
         for upstreams in (*gateway.session_sets, *gateway.pool.shared):
             assert ("list" in upstreams.capabilities(LATEST_SESSION)["tasks"]) is lists
         await client.aclose()

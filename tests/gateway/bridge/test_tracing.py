@@ -46,7 +46,7 @@ async def test_each_exchange_is_recorded_on_both_sides(era):
     assert ("server", "a", "gateway", opening) in map(ends, records)
 
 
-async def test_what_a_server_asks_and_what_fails_is_recorded():
+async def test_server_requests_and_failed_calls_are_recorded():
     records = []
     gateway = Gateway({"up": AskingServer()}, trace=records.append)
     options = {"mode": "2025-11-25", "elicitation": lambda _: "decline"}
@@ -54,15 +54,17 @@ async def test_what_a_server_asks_and_what_fails_is_recorded():
         await client.call_tool("up_t", {"ask": [[ELICIT, FORM]]})
         with pytest.raises(mcpwire.RPCError):
             await client.call_tool("no_such_tool")
-    asked = [record for record in records if record["method"] == ELICIT]
-    assert [ends(record) for record in asked] == [("server", "up", "server", ELICIT)]
-    assert asked[0]["response"] == {"result": {"action": "decline"}}
+    elicitations = [record for record in records if record["method"] == ELICIT]
+    assert [ends(record) for record in elicitations] == [
+        ("server", "up", "server", ELICIT)
+    ]
+    assert elicitations[0]["response"] == {"result": {"action": "decline"}}
     failed = records[-1]
     assert failed["request"]["name"] == "no_such_tool"
     assert failed["response"]["error"]["code"] == -32602
 
 
-async def test_a_session_that_is_refused_is_recorded():
+async def test_refused_session_is_recorded():
     records = []
     servers = {"gone": "/nowhere/at/all"}
     gateway = Gateway(servers, on_error="raise", trace=records.append)
@@ -73,7 +75,7 @@ async def test_a_session_that_is_refused_is_recorded():
     assert "'gone'" in records[-1]["response"]["error"]["message"]
 
 
-async def test_errors_of_writing_are_counted_and_cost_no_call():
+async def test_trace_write_errors_are_counted_and_do_not_fail_calls():
     def write(record):
         raise OSError("no space left")
 
@@ -84,19 +86,19 @@ async def test_errors_of_writing_are_counted_and_cost_no_call():
     assert "trace_errors" not in Gateway({}).status()
 
 
-async def test_the_hook_of_one_server_goes_on():
-    records, heard = [], []
-    member = Member(named("a", "x"), trace=lambda event, data: heard.append(event))
+async def test_trace_hook_of_a_member_still_works():
+    records, traced = [], []
+    member = Member(named("a", "x"), trace=lambda event, data: traced.append(event))
     async with (
         Gateway({"a": member}, trace=records.append) as gateway,
         mcpwire.Client(gateway) as client,
     ):
         await client.call_tool("a_x")
-    assert {"open", "send", "receive"} <= set(heard)
+    assert {"open", "send", "receive"} <= set(traced)
     assert records
 
 
-def test_requests_without_an_answer_are_bounded():
+def test_pending_requests_of_a_trace_are_bounded():
     records = []
     hook = ConnectionTrace(ExchangeTrace(records.append), "a", None, None)
     for id in range(MAX_PENDING + 1):
@@ -110,7 +112,7 @@ def test_requests_without_an_answer_are_bounded():
     assert len(records) == 1
 
 
-def test_credentials_are_masked_by_their_names():
+def test_credentials_are_masked_by_member_name():
     value = {"Authorization": "x", "deep": [{"clientSecret": "y", "n": 1}], "token": 7}
     assert masked(value) == {
         "Authorization": "***",
@@ -127,7 +129,7 @@ def test_credentials_in_a_response_are_masked_too():
     assert records[0]["response"] == {"result": {"structuredContent": {"token": "***"}}}
 
 
-def test_records_are_lines_of_a_file_for_its_owner(tmp_path):
+def test_records_are_json_lines_in_a_file_with_mode_600(tmp_path):
     path = tmp_path / "trace.jsonl"
     for number in range(2):
         lines = JsonLines(path)

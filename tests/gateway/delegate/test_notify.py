@@ -1,4 +1,4 @@
-"""The endpoints by which others give the delegate something to deliver."""
+"""The HTTP endpoints that give the delegate content to deliver."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def an_app(**options: Any) -> tuple[QueueDelegate, httpx.AsyncClient]:
     return delegate, client
 
 
-async def test_what_is_posted_waits_and_can_be_taken() -> None:
+async def test_posted_row_is_queued_and_can_be_fetched_once() -> None:
     _, client = an_app()
     async with client:
         assert (await client.get("/notify/queued")).json() is False
@@ -55,24 +55,24 @@ async def test_what_is_posted_waits_and_can_be_taken() -> None:
         ("POST", "/notify", b"[" + b"1," * 40 + b"1]", {}, 413, -32600),
     ],
 )
-async def test_what_is_wrong_is_an_error(
+async def test_invalid_request_is_answered_with_an_error(
     *, verb: str, path: str, content: bytes, headers: Any, status: int, code: int
 ) -> None:
     _, client = an_app(limits=Limits(body=64))
     async with client:
-        answer = await client.request(verb, path, content=content, headers=headers)
-        assert answer.status_code == status
-        assert answer.json()["error"]["code"] == code
+        response = await client.request(verb, path, content=content, headers=headers)
+        assert response.status_code == status
+        assert response.json()["error"]["code"] == code
 
 
-async def test_too_many_are_refused() -> None:
+async def test_rows_over_the_limit_are_answered_429() -> None:
     _, client = an_app()
     async with client:
         found = [(await client.post("/notify", json=ROW)).status_code for _ in range(3)]
         assert found == [202, 202, 429]
 
 
-async def test_who_names_nobody_has_nothing_waiting() -> None:
+async def test_request_without_an_agent_id_is_answered_404() -> None:
     _, client = an_app()
     async with client:
         del client.headers["x-agent-id"]
@@ -81,12 +81,12 @@ async def test_who_names_nobody_has_nothing_waiting() -> None:
         assert (await client.post("/notify", json=ROW)).status_code == 404
 
 
-def test_a_short_token_is_no_secret() -> None:
+def test_short_token_is_refused() -> None:
     with pytest.raises(ValueError, match="16 characters"):
         NotifyApp(QueueDelegate(), token="short")
 
 
-async def test_it_serves_http_only() -> None:
+async def test_notify_app_refuses_websockets() -> None:
     app = NotifyApp(QueueDelegate(), token=TOKEN)
     unused: Any = None
     with pytest.raises(RuntimeError, match="websocket"):

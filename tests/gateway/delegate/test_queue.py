@@ -1,4 +1,4 @@
-"""The delegate that keeps what waits until its delivery is confirmed."""
+"""The delegate that keeps rows until their delivery is confirmed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def rows(delegate: QueueDelegate, **headers: str) -> list[list[str]]:
 
 
 @pytest.mark.system("O08", "O09")
-async def test_what_was_read_waits_for_its_confirmation() -> None:
+async def test_read_rows_are_not_repeated_while_confirmation_is_pending() -> None:
     delegate = QueueDelegate()
     delegate.register("ann")
     assert delegate.notify("ann", text("a"), text("b"))
@@ -35,7 +35,7 @@ async def test_what_was_read_waits_for_its_confirmation() -> None:
     assert batch is not None
     assert batch.rows == [[text("a"), text("b")], [text("c")]]
     assert re.fullmatch(r"[0-9a-f-]{36}", batch.token)
-    assert await rows(delegate) == []  # it is on its way
+    assert await rows(delegate) == []  # it is being delivered
     assert len(delegate.confirm(batch.token)) == 3
     assert delegate.confirm(batch.token) == ()  # a second time
     delegate.unregister("ann")
@@ -45,7 +45,7 @@ async def test_what_was_read_waits_for_its_confirmation() -> None:
 
 @pytest.mark.system("O08", "O09")
 @pytest.mark.parametrize("ends", [True, False])
-async def test_what_was_not_confirmed_is_delivered_in_the_next_run(ends: Any) -> None:
+async def test_unconfirmed_rows_are_delivered_in_the_next_run(ends: Any) -> None:
     delegate = QueueDelegate()
     delegate.register("ann")
     delegate.notify("ann", text("a"))
@@ -59,7 +59,7 @@ async def test_what_was_not_confirmed_is_delivered_in_the_next_run(ends: Any) ->
 
 
 @pytest.mark.system("O09")
-async def test_agents_are_told_apart_by_a_field_in_any_case() -> None:
+async def test_agents_are_identified_by_a_case_insensitive_header() -> None:
     delegate = QueueDelegate(header="X-ROLE")
     for agent in ("ann", "bob"):
         delegate.register(agent)
@@ -71,7 +71,7 @@ async def test_agents_are_told_apart_by_a_field_in_any_case() -> None:
 
 
 @pytest.mark.system("O09")
-async def test_rows_of_a_backend_leave_out_what_was_delivered() -> None:
+async def test_confirmed_blocks_of_a_backend_are_left_out() -> None:
     async def backend(agent: str) -> Any:
         assert agent == "ann"
         return [[(1, text("a")), (2, text("b"))], [(3, text("c"))]]
@@ -88,7 +88,7 @@ async def test_rows_of_a_backend_leave_out_what_was_delivered() -> None:
 
 
 @pytest.mark.system("O09")
-async def test_a_backend_that_fails_has_nothing(
+async def test_failing_or_slow_backend_adds_no_rows(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def failing(_: str) -> Any:
@@ -106,7 +106,7 @@ async def test_a_backend_that_fails_has_nothing(
     assert "the backend of the delegate failed" in caplog.text
 
 
-async def test_nothing_is_kept_for_whom_nobody_registered() -> None:
+async def test_rows_for_an_unregistered_agent_are_not_kept() -> None:
     delegate = QueueDelegate()
     assert not delegate.notify("ann", text("a"))
     assert delegate.drain("ann") is None
@@ -118,7 +118,9 @@ async def test_nothing_is_kept_for_whom_nobody_registered() -> None:
 
 
 @pytest.mark.system("L-O7")
-async def test_everything_it_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_confirmations_agents_and_rows_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(queue_module, "MAX_CONFIRMED", 2)
     delegate = QueueDelegate(max_rows=1, max_agents=1)
     delegate.register("ann", confirmed=["x", "y", "z"])
@@ -131,7 +133,7 @@ async def test_everything_it_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -
         delegate.notify("ann", text("b"))
 
 
-async def test_what_is_no_json_is_refused_by_whoever_brings_it() -> None:
+async def test_notify_refuses_values_that_are_not_json() -> None:
     delegate = QueueDelegate()
     delegate.register("ann")
     with pytest.raises(LocalProtocolError):
@@ -140,7 +142,7 @@ async def test_what_is_no_json_is_refused_by_whoever_brings_it() -> None:
     assert not delegate.is_waiting("ann")
 
 
-async def test_what_is_drained_is_delivered() -> None:
+async def test_drained_rows_are_not_delivered_again() -> None:
     delegate = QueueDelegate()
     delegate.register("ann")
     delegate.notify("ann", text("a"))
@@ -151,25 +153,25 @@ async def test_what_is_drained_is_delivered() -> None:
 
 
 @pytest.mark.system("O01", "O08")
-async def test_it_works_through_the_gateway_by_the_agents_field() -> None:
+async def test_rows_are_delivered_through_the_gateway_by_agent_header() -> None:
     delegate = QueueDelegate()
     delegate.register("ann")
     delegate.notify("ann", text("build is green"))
     async with a_world() as world:
         gateway = Gateway(world.source(), delegate=delegate)
-        outside = await world.outside(gateway)
-        session = await outside.opened(**chosen(A))
-        answer = await outside.call(session, "a-example_whoami", x_agent_id="bob")
-        assert len(answer["result"]["content"]) == 1
-        answer = await outside.call(session, "a-example_whoami", x_agent_id="ann")
-        blocks = [block["text"] for block in answer["result"]["content"]]
+        client = await world.client_for(gateway)
+        session = await client.opened(**chosen(A))
+        response = await client.call(session, "a-example_whoami", x_agent_id="bob")
+        assert len(response["result"]["content"]) == 1
+        response = await client.call(session, "a-example_whoami", x_agent_id="ann")
+        blocks = [block["text"] for block in response["result"]["content"]]
         assert blocks[1] == "build is green"
         (token,) = tokens_in(blocks[0])
         assert len(delegate.confirm(token)) == 1
         assert "x-agent-id" not in world.a.seen[-1].headers
 
 
-async def test_a_delegate_sees_no_credentials() -> None:
+async def test_delegate_gets_no_credentials() -> None:
     seen: dict[str, str] = {}
 
     class Looking:
@@ -177,10 +179,10 @@ async def test_a_delegate_sees_no_credentials() -> None:
             seen.update(headers)
 
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.source(), delegate=Looking()))
-        session = await outside.opened(**chosen(A))
+        client = await world.client_for(Gateway(world.source(), delegate=Looking()))
+        session = await client.opened(**chosen(A))
         secrets: Any = chosen(A, a={"X-Key": "hidden"})
-        await outside.call(session, "a-example_whoami", x_agent_id="ann", **secrets)
+        await client.call(session, "a-example_whoami", x_agent_id="ann", **secrets)
     assert seen["x-agent-id"] == "ann"
     assert "hidden" not in str(seen)
     assert "authorization" not in seen

@@ -1,4 +1,4 @@
-"""Delegates through the gateway: when they are asked, and what comes of it."""
+"""Delegates through the gateway: when they are called, and the spliced results."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ async def linger(ctx: Context) -> str:
 
 
 class Delegate:
-    """Gives what a test says, and remembers when it was asked."""
+    """A delegate that returns the rows of a test and records its calls."""
 
     def __init__(self, *rows: list[dict[str, Any]]) -> None:
         self.rows: Any = list(rows)
-        self.asked: list[tuple[Mapping[str, str], str | None]] = []
-        self.at_once = self.most = 0
+        self.calls: list[tuple[Mapping[str, str], str | None]] = []
+        self.running = self.most_running = 0
 
     async def read_pending(
         self, headers: Mapping[str, str], session_id: str | None
     ) -> PendingBatch | None:
-        self.asked.append((headers, session_id))
-        self.at_once += 1
-        self.most = max(self.most, self.at_once)
-        await asyncio.sleep(0)  # so that others get a turn
-        self.at_once -= 1
+        self.calls.append((headers, session_id))
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        await asyncio.sleep(0)  # so that other tasks run
+        self.running -= 1
         if isinstance(self.rows, BaseException):
             raise self.rows
         return None if self.rows is None else PendingBatch(TOKEN, self.rows)
@@ -80,7 +80,7 @@ ERAS = pytest.mark.parametrize("mode", ["2025-11-25", "2026-07-28"])
 
 @pytest.mark.system("O02")
 @ERAS
-async def test_without_a_delegate_the_result_is_bare(mode: str) -> None:
+async def test_result_without_a_delegate_is_unchanged(mode: str) -> None:
     async with a_client(None, mode) as client:
         result = await client.call_tool("s_echo", {"words": "hi"})
         assert texts(result) == ["hi"]
@@ -89,13 +89,13 @@ async def test_without_a_delegate_the_result_is_bare(mode: str) -> None:
 
 @pytest.mark.system("O01", "O05")
 @pytest.mark.parametrize("rows", [None, [], [[]]])
-async def test_where_nothing_waits_the_result_is_untouched(rows: Any) -> None:
+async def test_result_without_pending_rows_is_unchanged(rows: Any) -> None:
     delegate = Delegate()
     delegate.rows = rows
     async with a_client(delegate) as client, a_client(None) as bare:
         result = await client.call_tool("s_echo", {"words": "hi"})
         assert result.raw == (await bare.call_tool("s_echo", {"words": "hi"})).raw
-        assert len(delegate.asked) == 1
+        assert len(delegate.calls) == 1
 
 
 @pytest.mark.system("O04", "O06", "O07", "L-O14")
@@ -107,7 +107,7 @@ async def test_where_nothing_waits_the_result_is_untouched(rows: Any) -> None:
         ([[text("a")], [], [text("b")]], "separated", ["a", "\n\n", "b"], 2),
     ],
 )
-async def test_what_waits_stands_in_front(
+async def test_pending_rows_are_inserted_before_the_content(
     rows: Any, style: str, middle: list[str], count: int, mode: str
 ) -> None:
     delegate = Splicer(Delegate(*rows), style=style)
@@ -123,7 +123,7 @@ async def test_what_waits_stands_in_front(
 
 @pytest.mark.rule("META-03", "META-05")
 @ERAS
-async def test_what_is_added_to_meta_is_a_key_of_a_reverse_dns_name(mode: str) -> None:
+async def test_added_meta_key_has_a_reverse_dns_prefix(mode: str) -> None:
     delegate = Delegate([text("news")])
     async with a_client(delegate, mode) as client, a_client(None, mode) as bare:
         arguments = {"words": "hi"}
@@ -140,22 +140,22 @@ async def test_what_is_added_to_meta_is_a_key_of_a_reverse_dns_name(mode: str) -
 
 
 @pytest.mark.system("O03")
-async def test_it_is_asked_once_for_each_successful_call() -> None:
+async def test_delegate_is_called_once_for_each_successful_call() -> None:
     delegate = Delegate([text("news")])
     async with a_client(delegate) as client:
         for _ in range(2):
             await client.call_tool("s_echo", {"words": "hi"})
-        assert len(delegate.asked) == 2
+        assert len(delegate.calls) == 2
         with pytest.raises(RPCError, match="unknown tool"):
             await client.call_tool("s_nothing")
         with pytest.raises(RPCError, match="upstream error"):
             await client.call_tool("s_refuse")
         await client.list_tools()
-        assert len(delegate.asked) == 2
+        assert len(delegate.calls) == 2
 
 
 @pytest.mark.system("O03")
-async def test_it_is_not_asked_for_a_call_that_was_cancelled() -> None:
+async def test_delegate_is_not_called_for_a_cancelled_call() -> None:
     delegate = Delegate([text("news")])
     begun = asyncio.Event()
     async with a_client(delegate) as client:
@@ -166,18 +166,18 @@ async def test_it_is_not_asked_for_a_call_that_was_cancelled() -> None:
         calling.cancel()
         await asyncio.wait([calling])
         await client.ping()
-        assert delegate.asked == []
+        assert delegate.calls == []
 
 
 @pytest.mark.system("O03")
-async def test_it_is_asked_one_call_after_the_other_in_a_session() -> None:
+async def test_delegate_is_called_sequentially_within_a_session() -> None:
     delegate = Delegate([text("news")])
     splicer = Splicer(delegate)
     async with a_client(splicer) as client:
         calls = [client.call_tool("s_echo", {"words": str(n)}) for n in range(5)]
         results = await asyncio.gather(*calls)
         assert [texts(result)[-1] for result in results] == list("01234")
-        assert (len(delegate.asked), delegate.most) == (5, 1)
+        assert (len(delegate.calls), delegate.most_running) == (5, 1)
 
 
 @pytest.mark.system("O01")
@@ -192,7 +192,7 @@ async def test_it_is_asked_one_call_after_the_other_in_a_session() -> None:
         7,
     ],
 )
-async def test_its_failure_never_spoils_a_result(
+async def test_failure_of_the_delegate_leaves_the_result_unchanged(
     rows: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     delegate = Delegate()
@@ -203,7 +203,7 @@ async def test_its_failure_never_spoils_a_result(
 
 
 @pytest.mark.system("O01")
-async def test_one_that_takes_too_long_is_not_waited_for() -> None:
+async def test_slow_delegate_is_skipped_after_the_timeout() -> None:
     class Slow:
         async def read_pending(self, *_: Any) -> None:
             await asyncio.Event().wait()
@@ -214,14 +214,12 @@ async def test_one_that_takes_too_long_is_not_waited_for() -> None:
 
 @pytest.mark.system("L-O15")
 @pytest.mark.parametrize(("skips", "count"), [(True, 0), (False, 1)])
-async def test_results_that_say_a_tool_failed_can_be_left_alone(
-    skips: Any, count: int
-) -> None:
+async def test_tool_error_results_can_be_skipped(skips: Any, count: int) -> None:
     delegate = Delegate([text("news")])
     async with a_client(Splicer(delegate, skip_on_tool_error=skips)) as client:
         result = await client.call_tool("s_fail")
         assert result.is_error
-        assert len(delegate.asked) == count
+        assert len(delegate.calls) == count
         assert (token_of(result.raw) is None) is skips
 
 
@@ -234,6 +232,8 @@ async def test_results_that_say_a_tool_failed_can_be_left_alone(
         (lambda: Splicer(Delegate(), timeout=0), ValueError, "timeout"),
     ],
 )
-def test_what_is_no_option_is_said_at_once(make: Any, error: Any, says: str) -> None:
+def test_invalid_option_is_refused_at_construction(
+    make: Any, error: Any, says: str
+) -> None:
     with pytest.raises(error, match=says):
         make()

@@ -1,4 +1,4 @@
-"""A gateway is served over what the user opened, as a server is."""
+"""A gateway can be served over streams and messages of the user, as a server can."""
 
 import asyncio
 
@@ -27,24 +27,24 @@ def client_of(target, era, **options):
 
 
 @both_eras
-async def test_a_gateway_serves_clients_that_come_over_tcp(era):
-    behind = Counted(named("a", "x"))
-    gateway = Gateway({"a": behind})
+async def test_gateway_serves_clients_over_tcp(era):
+    upstream = Counted(named("a", "x"))
+    gateway = Gateway({"a": upstream})
     listener = await asyncio.start_server(gateway.serve_stream, "127.0.0.1", 0)
     async with listener:
         target = Stream.tcp("127.0.0.1", port_of(listener))
         async with client_of(target, era) as one, client_of(target, era) as other:
             assert tool_names(await one.list_tools()) == ["a_x"]
-            said = [(await c.call_tool("a_x")).text for c in (one, other)]
-            assert said == ["a.x()", "a.x()"]
-            assert behind.open > 0
-        await until(lambda: behind.open == 0)
+            texts = [(await c.call_tool("a_x")).text for c in (one, other)]
+            assert texts == ["a.x()", "a.x()"]
+            assert upstream.open > 0
+        await until(lambda: upstream.open == 0)
     assert (len(gateway.session_sets), len(gateway.pool.shared)) == (0, 0)
 
 
-async def test_what_clients_share_stays_until_the_last_of_them_has_gone():
-    behind = Counted(named("a", "x"))
-    gateway = Gateway({"a": behind}, share="identity")
+async def test_shared_connections_stay_open_until_the_last_client_leaves():
+    upstream = Counted(named("a", "x"))
+    gateway = Gateway({"a": upstream}, share="identity")
     listener = await asyncio.start_server(gateway.serve_stream, "127.0.0.1", 0)
     async with listener:
         target = Stream.tcp("127.0.0.1", port_of(listener))
@@ -52,12 +52,12 @@ async def test_what_clients_share_stays_until_the_last_of_them_has_gone():
             async with mcpwire.Client(target) as other:
                 await other.call_tool("a_x")
             assert (await one.call_tool("a_x")).text == "a.x()"
-            assert (behind.opened, behind.open) == (1, 1)
-        await until(lambda: behind.open == 0)
+            assert (upstream.opened, upstream.open) == (1, 1)
+        await until(lambda: upstream.open == 0)
 
 
 @both_eras
-async def test_a_gateway_serves_messages_and_relays_questions(era):
+async def test_gateway_serves_messages_and_relays_elicitation(era):
     server = mcpwire.Server("a")
 
     @server.tool
@@ -65,13 +65,16 @@ async def test_a_gateway_serves_messages_and_relays_questions(era):
         return (await ctx.elicit("Who?", FORM)).content["name"]
 
     gateway = Gateway({"a": server})
-    there, back = asyncio.Queue(), asyncio.Queue()
+    to_gateway, to_client = asyncio.Queue(), asyncio.Queue()
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(
-            gateway.serve_messages(back.put, there.get, form="dict")
+            gateway.serve_messages(to_client.put, to_gateway.get, form="dict")
         )
         target = Messages(
-            there.put, back.get, close=lambda: there.put(None), form="dict"
+            to_gateway.put,
+            to_client.get,
+            close=lambda: to_gateway.put(None),
+            form="dict",
         )
         options = {"elicitation": lambda _: {"name": "Ada"}}
         async with client_of(target, era, **options) as client:
@@ -80,7 +83,7 @@ async def test_a_gateway_serves_messages_and_relays_questions(era):
     assert len(gateway.session_sets) == 0
 
 
-async def test_a_gateway_behind_a_firewall_dials_out():
+async def test_gateway_behind_a_firewall_can_dial_out():
     gateway = Gateway({"a": named("a", "x")})
     reverse = Reverse(name="site", timeout=BOUND_S)
 
@@ -97,28 +100,30 @@ async def test_a_gateway_behind_a_firewall_dials_out():
         await dialling
 
 
-async def test_cancelling_it_lets_go_of_the_servers_within_bounded_time():
-    behind = Counted(named("a", "x"))
-    gateway = Gateway({"a": behind})
-    there, back = asyncio.Queue(), asyncio.Queue()
+async def test_cancelling_serve_messages_closes_the_server_connections():
+    upstream = Counted(named("a", "x"))
+    gateway = Gateway({"a": upstream})
+    to_gateway, to_client = asyncio.Queue(), asyncio.Queue()
     serving = asyncio.create_task(
-        gateway.serve_messages(back.put, there.get, form="dict")
+        gateway.serve_messages(to_client.put, to_gateway.get, form="dict")
     )
-    async with mcpwire.Client(Messages(there.put, back.get, form="dict")) as client:
+    async with mcpwire.Client(
+        Messages(to_gateway.put, to_client.get, form="dict")
+    ) as client:
         await client.call_tool("a_x")
-        assert behind.open == 1
+        assert upstream.open == 1
         serving.cancel()
         with pytest.raises(asyncio.CancelledError):
             await serving
-        assert behind.open == 0
-        back.put_nowait(None)
+        assert upstream.open == 0
+        to_client.put_nowait(None)
 
 
-async def test_a_form_that_there_is_none_of_is_refused_and_nothing_is_held():
+async def test_unknown_message_form_is_refused_and_holds_no_user():
     gateway = Gateway({"a": named("a", "x")})
-    there, back = asyncio.Queue(), asyncio.Queue()
+    to_gateway, to_client = asyncio.Queue(), asyncio.Queue()
     with pytest.raises(ValueError, match="xml"):
-        await gateway.serve_messages(back.put, there.get, form="xml")
+        await gateway.serve_messages(to_client.put, to_gateway.get, form="xml")
     async with gateway:
         pass
     assert gateway._users == 0

@@ -1,4 +1,4 @@
-"""Gateways out of configurations, and servers that change while they serve."""
+"""Gateways made from configurations, and reloading while they serve."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def names(gateway: Gateway) -> list[str]:
     return [each.name for each in source.plan().servers]
 
 
-async def test_a_gateway_comes_out_of_files(tmp_path: Path) -> None:
+async def test_gateway_is_made_from_configuration_files(tmp_path: Path) -> None:
     first = write(tmp_path / "first.json", a=A, b={**B, "disabled": True})
     second = write(tmp_path / "second.json", c=A)
     assert names(Gateway.from_config(first)) == ["a"]
@@ -62,14 +62,16 @@ async def test_a_gateway_comes_out_of_files(tmp_path: Path) -> None:
         (lambda: Gateway.from_config({"mcpServers": {}}, timeout=0), ValueError),
     ],
 )
-def test_what_is_wrong_in_a_configuration_is_said_at_once(
+def test_invalid_configuration_raises_in_from_config(
     make: Any, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
         make()
 
 
-async def test_a_configuration_is_reloaded_and_a_wrong_one_is_not() -> None:
+async def test_reload_applies_a_valid_configuration_and_rejects_an_invalid_one() -> (
+    None
+):
     gateway = Gateway.from_config({"mcpServers": {"a": A}})
     changes = await gateway.reload({"mcpServers": {"a": A, "b": B}})
     assert (changes.added, names(gateway)) == (("b",), ["a", "b"])
@@ -87,7 +89,7 @@ async def test_a_configuration_is_reloaded_and_a_wrong_one_is_not() -> None:
 # Files...
 
 
-def test_files_have_changed_when_one_of_them_has(tmp_path: Path) -> None:
+def test_file_states_differ_after_each_kind_of_change(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     other = tmp_path / "other"
     other.write_text("22")
@@ -105,33 +107,37 @@ def test_files_have_changed_when_one_of_them_has(tmp_path: Path) -> None:
         before = file_states([path])
 
 
-async def test_a_change_is_taken_over_and_a_wrong_one_reported(tmp_path: Path) -> None:
+async def test_watch_reloads_a_valid_change_and_reports_an_invalid_one(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "mcp.json"
     gateway = Gateway.from_config(write(path, a=A))
-    said: asyncio.Queue[str] = asyncio.Queue()
+    reports: asyncio.Queue[str] = asyncio.Queue()
     watched = gateway.watched
     assert watched is not None
     watching = asyncio.ensure_future(
-        watch(gateway, watched, interval=0.005, report=said.put_nowait)
+        watch(gateway, watched, interval=0.005, report=reports.put_nowait)
     )
-    await asyncio.sleep(0)  # it takes note of the files as they are
+    await asyncio.sleep(0)  # it records the state of the files
     write(path, a=A, b=B)
-    assert await said.get() == "reloaded: added b"
+    assert await reports.get() == "reloaded: added b"
     path.write_text("{")
-    assert (await said.get()).startswith("nothing is reloaded: ")
+    assert (await reports.get()).startswith("nothing is reloaded: ")
     assert names(gateway) == ["a", "b"]
     write(path, b={**B, "timeout": 5})
-    assert await said.get() == "reloaded: removed a; changed b"
+    assert await reports.get() == "reloaded: removed a; changed b"
     watching.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await watching
 
 
-async def test_what_changes_nothing_is_not_worth_a_word(tmp_path: Path) -> None:
+async def test_watch_reports_nothing_if_the_servers_are_unchanged(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "mcp.json"
     write(path, a=A)
     gateway = Gateway({"a": A["url"]})
-    said: list[str] = []
+    reports: list[str] = []
     read = asyncio.Event()
 
     def load() -> dict[str, Any]:
@@ -140,7 +146,10 @@ async def test_what_changes_nothing_is_not_worth_a_word(tmp_path: Path) -> None:
 
     watching = asyncio.ensure_future(
         watch(
-            gateway, WatchedFiles([str(path)], load), interval=0.005, report=said.append
+            gateway,
+            WatchedFiles([str(path)], load),
+            interval=0.005,
+            report=reports.append,
         )
     )
     await asyncio.sleep(0)  # as above
@@ -149,7 +158,7 @@ async def test_what_changes_nothing_is_not_worth_a_word(tmp_path: Path) -> None:
     watching.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await watching
-    assert said == []
+    assert reports == []
 
 
 @pytest.mark.parametrize(
@@ -159,6 +168,8 @@ async def test_what_changes_nothing_is_not_worth_a_word(tmp_path: Path) -> None:
         ({"path": "/mcp"}, TypeError, "stdio has no option 'path'"),
     ],
 )
-def test_what_makes_no_sense_is_not_run(options: Any, error: Any, says: str) -> None:
+def test_run_refuses_options_that_do_not_apply(
+    options: Any, error: Any, says: str
+) -> None:
     with pytest.raises(error, match=says):
         Gateway({}).run(**options)

@@ -1,4 +1,4 @@
-"""What serves a gateway keeps it open, and lets go of everything in the end."""
+"""Serving keeps a gateway open and closes all its connections at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def tell() -> str:
 
 
 class Stage:
-    """Stands in for what serves, and looks at the gateway meanwhile."""
+    """A stand-in for the serving function that inspects the gateway meanwhile."""
 
     def __init__(self, gateway: Gateway, code: int = 0) -> None:
         self.gateway = gateway
@@ -33,7 +33,7 @@ class Stage:
 
     async def serve(self, *given: Any, **_: Any) -> None:
         self.given.append(given)
-        # Whoever comes and goes meanwhile does not close what is shared.
+        # A client that connects and leaves meanwhile does not close shared connections.
         async with Client(self.gateway, mode="2026-07-28") as client:
             await client.list_tools()
         assert len(self.gateway.pool.shared) == 1
@@ -48,7 +48,9 @@ class Stage:
         return self.code
 
 
-def test_on_stdio_it_is_a_whole_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_serves_stdio_and_exits_with_its_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     gateway = Gateway({"s": server})
     stage = Stage(gateway)
     monkeypatch.setattr("mcpwire.server.stdio.run_stdio", stage.run)
@@ -60,7 +62,7 @@ def test_on_stdio_it_is_a_whole_work(monkeypatch: pytest.MonkeyPatch) -> None:
         gateway.run()
 
 
-def test_over_http_options_go_along(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_over_http_passes_options_on(monkeypatch: pytest.MonkeyPatch) -> None:
     gateway = Gateway({"s": server})
     stage = Stage(gateway)
     monkeypatch.setattr("mcpwire.server.http.uvicorn.run_http", stage.run)
@@ -69,7 +71,7 @@ def test_over_http_options_go_along(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(gateway.pool.shared) == 0
 
 
-def test_files_are_watched_while_it_serves(
+def test_run_with_watch_watches_files_while_serving(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     path = tmp_path / "mcp.json"
@@ -83,7 +85,7 @@ def test_files_are_watched_while_it_serves(
     assert "mcpwire-gateway-watch" not in stage.tasks
 
 
-async def test_beside_other_work_it_lets_go_as_well(
+async def test_serve_stdio_closes_shared_connections_at_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gateway = Gateway({"s": server})

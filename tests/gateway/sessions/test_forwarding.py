@@ -1,4 +1,4 @@
-"""Header fields that go along from each request to the servers, by name."""
+"""Header fields that are forwarded by name from each request to the servers."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ NAMES = ["X-Run", "X-Agent", "traceparent"]
 
 @pytest.mark.system("O27", "O90")
 @pytest.mark.parametrize("options", [{}, SESSIONS], ids=["stateless", "sessions"])
-async def test_they_are_read_from_every_request_and_replaced_as_a_whole(
+async def test_forwarded_headers_are_replaced_as_a_whole_by_each_request(
     options: Any,
 ) -> None:
     async with a_world(**options) as world:
         gateway = Gateway(world.source(), forward_headers=NAMES)
-        outside = await world.outside(gateway)
-        session = await outside.opened(x_run="1", x_agent="ann", **chosen(A))
+        client = await world.client_for(gateway)
+        session = await client.opened(x_run="1", x_agent="ann", **chosen(A))
         assert set(world.a.all("x-run")) == {"1"}  # the first connect, too
         assert set(world.a.all("x-agent")) == {"ann"}
         connected = len(world.a.seen)
-        await outside.call(session, "a-example_whoami", x_run="2")
-        await outside.call(session, "a-example_whoami")
+        await client.call(session, "a-example_whoami", x_run="2")
+        await client.call(session, "a-example_whoami")
         later = world.a.seen[connected:]
         assert later[-2].headers["x-run"] == "2"
         assert "x-agent" not in later[-2].headers
@@ -41,109 +41,113 @@ async def test_they_are_read_from_every_request_and_replaced_as_a_whole(
 @pytest.mark.parametrize(
     ("method", "params"), [("tools/list", {}), ("logging/setLevel", {"level": "error"})]
 )
-async def test_they_are_of_the_request_also_where_the_gateway_asks_for_it(
+async def test_gateways_own_upstream_requests_carry_the_clients_headers(
     method: str, params: dict[str, Any]
 ) -> None:
     async with a_world(**SESSIONS) as world:
         gateway = Gateway({"a": world.static()["a"]}, forward_headers=NAMES)
-        outside = await world.outside(gateway)
-        session = await outside.opened(x_run="1", x_agent="ann")
+        client = await world.client_for(gateway)
+        session = await client.opened(x_run="1", x_agent="ann")
         world.a.seen.clear()
-        await outside.post(method, params, session, x_run="2")
+        await client.post(method, params, session, x_run="2")
         assert set(world.a.all("x-run")) == {"2"}
         assert set(world.a.all("x-agent")) == {None}
 
 
 @pytest.mark.system("O27")
-async def test_one_client_changes_none_of_those_that_share_its_connections() -> None:
+async def test_headers_of_one_client_do_not_affect_clients_sharing_connections() -> (
+    None
+):
     async with a_world(**SESSIONS) as world:
         servers = {"a": world.static()["a"]}
         gateway = Gateway(servers, forward_headers=NAMES, share="identity")
-        outside = await world.outside(gateway)
-        one, other = [await outside.opened(x_run="same") for _ in range(2)]
-        await outside.call(one, "a_whoami", x_run="another")
+        client = await world.client_for(gateway)
+        one, other = [await client.opened(x_run="same") for _ in range(2)]
+        await client.call(one, "a_whoami", x_run="another")
         assert world.a.all("x-run")[-1] == "another"
         (upstreams,) = gateway.pool.shared
         assert upstreams.headers == {"x-run": "same"}
-        await outside.call(other, "a_whoami", x_run="same")
+        await client.call(other, "a_whoami", x_run="same")
         assert world.a.all("x-run")[-1] == "same"
 
 
-async def test_each_client_is_told_what_the_servers_say_to_itself() -> None:
+async def test_different_forwarded_headers_open_separate_connections() -> None:
     async with a_world(**SESSIONS) as world:
         process = Counted(named("b", "y"))
         servers = {"a": world.static()["a"], "b": process}
         gateway = Gateway(servers, forward_headers=NAMES)
-        outside = await world.outside(gateway)
+        client = await world.client_for(gateway)
         for run in "12":
             world.a.seen.clear()
-            await outside.opened(x_run=run)
+            await client.opened(x_run=run)
             assert set(world.a.all("x-run")) == {run}
         assert process.opened == 2
         for _ in range(2):
             world.a.seen.clear()
-            await outside.opened(traceparent=f"00-{'1' * 32}-{'2' * 16}-01")
+            await client.opened(traceparent=f"00-{'1' * 32}-{'2' * 16}-01")
         assert (world.a.seen, process.opened) == ([], 3)
 
 
 @pytest.mark.system("O27")
-async def test_a_choice_cannot_set_them_for_one_server() -> None:
+async def test_x_mcp_headers_cannot_override_forwarded_headers() -> None:
     async with a_world() as world:
         gateway = Gateway(world.source(), forward_headers=NAMES)
-        outside = await world.outside(gateway)
+        client = await world.client_for(gateway)
         fields = chosen(A, a={"X-Run": "stolen", "X-Own": "1"})
-        session = await outside.opened(x_run="1", **fields)
-        await outside.call(session, "a-example_whoami")
+        session = await client.opened(x_run="1", **fields)
+        await client.call(session, "a-example_whoami")
         assert set(world.a.all("x-run")) == {"1", None}
         assert set(world.a.all("x-own")) == {"1"}
 
 
 @pytest.mark.system("O27")
-async def test_they_are_in_no_session_id() -> None:
+async def test_forwarded_headers_are_not_stored_in_session_ids() -> None:
     async with a_world() as world:
         options: Any = {"forward_headers": NAMES}
         ids = SealedIds([KEY])
-        before = await world.outside(Gateway(world.source(), sessions=ids, **options))
+        before = await world.client_for(
+            Gateway(world.source(), sessions=ids, **options)
+        )
         session = await before.opened(x_run="first", **chosen(A))
         kept = ids.read(session)
         assert kept is not None
         assert kept.servers is not None
         assert "first" not in str([each.headers for each in kept.servers])
         seen = len(world.a.seen)
-        after = await world.outside(
+        after = await world.client_for(
             Gateway(world.source(), sessions=SealedIds([KEY]), **options)
         )
         await after.initialize(session, x_run="second")
         assert set(world.a.all("x-run")[seen:]) == {"second"}
 
 
-async def test_only_what_is_named_goes_along() -> None:
+async def test_only_named_headers_are_forwarded() -> None:
     async with a_world() as world:
         gateway = Gateway(world.static(), forward_headers=["X-Run"])
-        outside = await world.outside(gateway)
+        client = await world.client_for(gateway)
         secrets = {"authorization": "Bearer x", "cookie": "a=b", "x-other": "1"}
-        session = await outside.opened(x_run="1", **secrets)
-        await outside.call(session, "a_whoami", x_run="1", **secrets)
-        for behind in (world.a, world.b):
-            assert set(behind.all("x-run")) == {"1"}
+        session = await client.opened(x_run="1", **secrets)
+        await client.call(session, "a_whoami", x_run="1", **secrets)
+        for upstream in (world.a, world.b):
+            assert set(upstream.all("x-run")) == {"1"}
             for name in secrets:
-                assert set(behind.all(name)) == {None}
+                assert set(upstream.all(name)) == {None}
 
 
 @pytest.mark.system("O27")
-async def test_calls_at_once_have_each_their_own() -> None:
+async def test_concurrent_calls_forward_their_own_headers() -> None:
     async with a_world() as world:
-        # There the method stands in the head.
+        # In the stateless era the method is in a header field.
         servers = {
             name: Member(target, mode="stateless")
             for name, target in world.static().items()
         }
         gateway = Gateway(servers, forward_headers=["X-Run"])
-        outside = await world.outside(gateway)
-        session = await outside.opened()
+        client = await world.client_for(gateway)
+        session = await client.opened()
         connected = len(world.a.seen)
         await asyncio.gather(
-            *(outside.call(session, "a_whoami", x_run=str(n)) for n in range(20))
+            *(client.call(session, "a_whoami", x_run=str(n)) for n in range(20))
         )
         calls = [
             each.headers
@@ -153,10 +157,10 @@ async def test_calls_at_once_have_each_their_own() -> None:
         assert sorted(int(each["x-run"]) for each in calls) == list(range(20))
 
 
-async def test_a_trace_opens_no_connections_of_its_own() -> None:
+async def test_traceparent_does_not_open_separate_connections() -> None:
     async with a_world() as world:
         gateway = Gateway(world.static(), forward_headers=NAMES)
-        outside = await world.outside(gateway)
+        client = await world.client_for(gateway)
         meta = {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -170,26 +174,28 @@ async def test_a_trace_opens_no_connections_of_its_own() -> None:
         }
         traces = [f"00-{n:032x}-{n:016x}-01" for n in range(1, 4)]
         for trace in traces:
-            answer = await outside.post("tools/call", params, traceparent=trace, **head)
-            assert answer.status_code == 200
+            response = await client.post(
+                "tools/call", params, traceparent=trace, **head
+            )
+            assert response.status_code == 200
         assert len(gateway.pool.shared) == 1
         assert set(traces) <= set(world.a.all("traceparent"))
         for run in ("1", "2"):
-            await outside.post("tools/call", params, x_run=run, **head)
+            await client.post("tools/call", params, x_run=run, **head)
         assert len(gateway.pool.shared) == 3
 
 
-async def test_what_cannot_be_sent_on_is_refused_by_name() -> None:
+async def test_header_value_that_cannot_be_forwarded_is_refused_by_name() -> None:
     async with a_world() as world:
         gateway = Gateway(world.static(), forward_headers=["X-Run"])
-        outside = await world.outside(gateway)
-        error = (await outside.initialize(x_run="\xe9")).json()["error"]
+        client = await world.client_for(gateway)
+        error = (await client.initialize(x_run="\xe9")).json()["error"]
         assert error["code"] == -32600
         assert "'x-run'" in error["message"]
 
 
 @pytest.mark.system("O44")
-async def test_the_w3c_trace_goes_along_in_meta() -> None:
+async def test_traceparent_in_meta_reaches_the_server() -> None:
     trace = "00-" + "1" * 32 + "-" + "2" * 16 + "-01"
     async with a_world() as world:
         seen = []
@@ -199,8 +205,8 @@ async def test_the_w3c_trace_goes_along_in_meta() -> None:
             seen.append(request.meta.get("traceparent"))
             return await on(params, request)
 
-        outside = await world.outside(Gateway(world.source()))
-        session = await outside.opened(**chosen(B))
+        client = await world.client_for(Gateway(world.source()))
+        session = await client.opened(**chosen(B))
         params = {"name": "b-example_whoami", "_meta": {"traceparent": trace}}
-        await outside.post("tools/call", params, session)
+        await client.post("tools/call", params, session)
         assert seen[-1] == trace

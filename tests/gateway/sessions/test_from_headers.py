@@ -15,40 +15,46 @@ from mcpwire.gateway import FromHeaders, Gateway
 
 
 @pytest.mark.system("O30", "O40")
-async def test_each_session_has_the_servers_that_it_chose() -> None:
+async def test_each_session_lists_the_servers_it_chose() -> None:
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.source()))
-        both = await outside.opened(**chosen(B, A, A))
-        one = await outside.opened(**chosen(B))
-        none = await outside.opened()
-        assert await outside.tools(both) == [
+        client = await world.client_for(Gateway(world.source()))
+        both = await client.opened(**chosen(B, A, A))
+        one = await client.opened(**chosen(B))
+        none = await client.opened()
+        assert await client.tools(both) == [
             "a-example_fail",
             "a-example_whoami",
             "b-example_fail",
             "b-example_whoami",
         ]
-        assert await outside.tools(one) == ["b-example_fail", "b-example_whoami"]
-        assert await outside.tools(none) == []
+        assert await client.tools(one) == ["b-example_fail", "b-example_whoami"]
+        assert await client.tools(none) == []
 
 
 @pytest.mark.system("O45")
-async def test_a_request_can_want_the_lists_of_one_server() -> None:
+async def test_list_filter_header_limits_lists_to_one_server() -> None:
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.source()))
-        session = await outside.opened(**chosen(A, B))
-        theirs = ["b-example_fail", "b-example_whoami"]
-        for wanted, names in ((B, theirs), ("b-example", theirs), ("https://c/", [])):
-            answer = await outside.post("tools/list", {}, session, x_list_filter=wanted)
-            found = message_of(answer)["result"]["tools"]
+        client = await world.client_for(Gateway(world.source()))
+        session = await client.opened(**chosen(A, B))
+        tools_of_b = ["b-example_fail", "b-example_whoami"]
+        for selector, names in (
+            (B, tools_of_b),
+            ("b-example", tools_of_b),
+            ("https://c/", []),
+        ):
+            response = await client.post(
+                "tools/list", {}, session, x_list_filter=selector
+            )
+            found = message_of(response)["result"]["tools"]
             assert [tool["name"] for tool in found] == names
         for method, key in (
             ("prompts/list", "prompts"),
             ("resources/list", "resources"),
             ("resources/templates/list", "resourceTemplates"),
         ):
-            answer = await outside.post(method, {}, session, x_list_filter=B)
-            assert message_of(answer)["result"][key] == []
-        assert len(await outside.tools(session)) == 4
+            response = await client.post(method, {}, session, x_list_filter=B)
+            assert message_of(response)["result"][key] == []
+        assert len(await client.tools(session)) == 4
 
 
 @pytest.mark.system("O30")
@@ -63,47 +69,47 @@ async def test_a_request_can_want_the_lists_of_one_server() -> None:
         (chosen("http://a.example/", a={}), None),
     ],
 )
-async def test_what_is_wrong_is_an_invalid_request_that_names_it(
+async def test_invalid_choice_is_an_invalid_request_that_names_the_field(
     fields: dict[str, str], says: str | None
 ) -> None:
     async with a_world() as world:
         gateway = Gateway(world.source(deny_urls=["no.example"]), on_error="skip")
-        outside = await world.outside(gateway)
-        answer = await outside.initialize(**fields)
+        client = await world.client_for(gateway)
+        response = await client.initialize(**fields)
         if says is None:
-            assert "result" in answer.json()
+            assert "result" in response.json()
         else:
-            error = answer.json()["error"]
+            error = response.json()["error"]
             assert error["code"] == -32600
             assert says in error["message"]
 
 
-async def test_credentials_do_not_travel_unencrypted() -> None:
+async def test_credentials_for_an_http_url_are_refused() -> None:
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.source()))
+        client = await world.client_for(Gateway(world.source()))
         url = "http://plain.example/mcp"
         fields = {
             "x-mcp-servers": f'["{url}"]',
             "x-mcp-headers": f'{{"{url}": {{"authorization": "Bearer secret"}}}}',
         }
-        error = (await outside.initialize(**fields)).json()["error"]
+        error = (await client.initialize(**fields)).json()["error"]
         assert error["code"] == -32600
         assert "unencrypted" in error["message"]
         assert "secret" not in error["message"]
 
 
 @pytest.mark.system("O31", "O32")
-async def test_each_server_sees_its_own_headers_with_every_request() -> None:
+async def test_each_server_gets_only_its_own_headers_with_each_request() -> None:
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.source()))
+        client = await world.client_for(Gateway(world.source()))
         fields = chosen(
             A,
             B,
             a={"Authorization": "Bearer a", "Mcp-Session-Id": "old"},
             b={"X-B": "1"},
         )
-        session = await outside.opened(authorization="Bearer of-the-client", **fields)
-        result = (await outside.call(session, "a-example_whoami"))["result"]
+        session = await client.opened(authorization="Bearer of-the-client", **fields)
+        result = (await client.call(session, "a-example_whoami"))["result"]
         assert result["content"][0]["text"] == "a"
         assert set(world.a.all("authorization")) == {"Bearer a"}
         assert set(world.b.all("authorization")) == {None}
@@ -112,9 +118,9 @@ async def test_each_server_sees_its_own_headers_with_every_request() -> None:
         assert set(world.a.all("x-mcp-headers")) == {None}
 
 
-async def test_a_request_that_stands_alone_makes_its_own_choice() -> None:
+async def test_stateless_request_chooses_its_own_servers() -> None:
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.source()))
+        client = await world.client_for(Gateway(world.source()))
         meta = {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -123,13 +129,13 @@ async def test_a_request_that_stands_alone_makes_its_own_choice() -> None:
         head = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}
         found = []
         for url in (A, B, A):
-            answer = await outside.post(
+            response = await client.post(
                 "tools/list", {"_meta": meta}, **head, **chosen(url)
             )
-            names = [each["name"] for each in message_of(answer)["result"]["tools"]]
+            names = [each["name"] for each in message_of(response)["result"]["tools"]]
             found.append(names[0])
         assert found == ["a-example_fail", "b-example_fail", "a-example_fail"]
-        assert len(outside.gateway.pool.shared) == 2
+        assert len(client.gateway.pool.shared) == 2
 
 
 @pytest.mark.parametrize(
@@ -141,26 +147,26 @@ async def test_a_request_that_stands_alone_makes_its_own_choice() -> None:
         ({"proxy": "nonsense"}, "proxy"),
     ],
 )
-def test_what_is_no_option_is_said_at_once(
+def test_invalid_option_is_refused_at_construction(
     options: dict[str, object], says: str
 ) -> None:
     with pytest.raises(ValueError, match=says):
         FromHeaders(**options)  # type: ignore[arg-type] # that is the point
 
 
-def test_a_field_that_holds_credentials_is_never_forwarded() -> None:
+def test_field_with_credentials_cannot_be_forwarded() -> None:
     with pytest.raises(ValueError, match="never forwarded"):
         Gateway(FromHeaders(headers="X-Theirs"), forward_headers=["x-theirs"])
 
 
-def test_it_shows_in_one_line() -> None:
+def test_repr_is_one_line() -> None:
     assert repr(FromHeaders()) == "FromHeaders('X-MCP-Servers', 'X-MCP-Headers')"
 
 
 async def test_more_servers_than_allowed_are_refused() -> None:
     async with a_world() as world:
-        outside = await world.outside(Gateway(world.source(maximum=1)))
-        error = (await outside.initialize(**chosen(A, B))).json()["error"]
+        client = await world.client_for(Gateway(world.source(maximum=1)))
+        error = (await client.initialize(**chosen(A, B))).json()["error"]
         assert "1 servers at most" in error["message"]
 
 
@@ -171,26 +177,26 @@ KEYED = [f"{A}?key={SECRET}{number}" for number in (1, 2)]
 GONE = [f"https://gone.example/mcp?key={SECRET}{number}" for number in (1, 2)]
 
 
-async def test_no_log_status_or_error_shows_a_query(
+async def test_log_status_and_errors_do_not_show_url_queries(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG, "mcpwire")
     async with a_world() as world:
         gateway = Gateway(world.source(), on_error="skip")
-        outside = await world.outside(gateway, status="/status")
-        session = await outside.opened(**chosen(*KEYED, *GONE))
-        assert len(await outside.tools(session)) == 4
-        shown = [
-            str(await outside.call(session, f"{name}_{tool}"))
+        client = await world.client_for(gateway, status="/status")
+        session = await client.opened(**chosen(*KEYED, *GONE))
+        assert len(await client.tools(session)) == 4
+        texts = [
+            str(await client.call(session, f"{name}_{tool}"))
             for name in ("a-example-mcp", "a-example-mcp-2", "gone-example-mcp-2")
             for tool in ("fail", "unknown")
         ]
         world.a.may_answer = lambda: False
-        shown.append(str(await outside.call(session, "a-example-mcp-2_whoami")))
-        shown.append((await outside.http.get("/status")).text)
-        shown += [repr(gateway), str(gateway.status())]
+        texts.append(str(await client.call(session, "a-example-mcp-2_whoami")))
+        texts.append((await client.http.get("/status")).text)
+        texts += [repr(gateway), str(gateway.status())]
         assert "gone-example-mcp-2" in caplog.text
-        assert SECRET not in "\n".join([*shown, caplog.text])
+        assert SECRET not in "\n".join([*texts, caplog.text])
 
 
 @pytest.mark.parametrize(
@@ -205,21 +211,21 @@ async def test_no_log_status_or_error_shows_a_query(
         f"http://a.example/mcp?key={SECRET}",
     ],
 )
-async def test_a_url_that_is_refused_is_shown_without_its_secrets(
+async def test_error_for_a_refused_url_shows_no_secrets(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "mcpwire")
     async with a_world() as world:
         gateway = Gateway(world.source(deny_urls=["no.example"]), on_error="raise")
-        outside = await world.outside(gateway)
+        client = await world.client_for(gateway)
         fields = chosen(url)
         fields["x-mcp-headers"] = json.dumps({url: {"Authorization": f"a {SECRET}"}})
-        answer = await outside.initialize(**fields)
-        assert answer.json()["error"]["code"] == -32600
-        assert SECRET not in answer.text + caplog.text
+        response = await client.initialize(**fields)
+        assert response.json()["error"]["code"] == -32600
+        assert SECRET not in response.text + caplog.text
 
 
-async def test_a_name_that_leads_to_this_machine_is_not_connected_to(
+async def test_name_that_resolves_to_loopback_is_not_connected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def lookup(_: str, port: int, **__: Any) -> Any:
@@ -228,22 +234,22 @@ async def test_a_name_that_leads_to_this_machine_is_not_connected_to(
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", lookup)
     async with a_world() as world:
         gateway = Gateway(FromHeaders(trust_env=False), on_error="raise")
-        outside = await world.outside(gateway)
-        answer = await outside.initialize(**chosen("http://inside.example:1/mcp"))
-        message = answer.json()["error"]["message"]
+        client = await world.client_for(gateway)
+        response = await client.initialize(**chosen("http://inside.example:1/mcp"))
+        message = response.json()["error"]["message"]
         assert "'inside.example:1': it has no public address" in message
 
 
 @pytest.mark.system("O58")
-async def test_a_trace_has_hashes_of_session_ids_and_no_credentials() -> None:
+async def test_trace_has_hashed_session_ids_and_no_credentials() -> None:
     records: list[dict[str, Any]] = []
     async with a_world() as world:
         gateway = Gateway(world.source(), trace=records.append)
-        outside = await world.outside(gateway)
+        client = await world.client_for(gateway)
         fields = chosen(A, a={"Authorization": "Bearer hidden-token"})
-        first, second = [await outside.opened(**fields) for _ in range(2)]
+        first, second = [await client.opened(**fields) for _ in range(2)]
         for session in (first, second):
-            await outside.call(session, "a-example_whoami")
+            await client.call(session, "a-example_whoami")
     text = json.dumps(records)
     for secret in ("hidden-token", first, second):
         assert secret not in text

@@ -1,4 +1,4 @@
-"""Session ids: sealed ones that hold the session, and handles that say nothing."""
+"""Session ids: sealed ids that contain the session, and random handles."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def same(kept: Kept | None, other: Kept) -> bool:
 
 
 @pytest.mark.system("O20", "O21")
-def test_a_sealed_id_holds_the_session_and_is_another_one_each_time() -> None:
+def test_sealed_ids_contain_the_session_and_differ_each_time() -> None:
     ids = SealedIds([NEW])
     first, second = ids.issue(KEPT), ids.issue(KEPT)
     assert first != second
@@ -39,19 +39,19 @@ def test_a_sealed_id_holds_the_session_and_is_another_one_each_time() -> None:
 
 @pytest.mark.system("O20")
 @pytest.mark.parametrize("id", ["", "garbage", "a.b.c.d.e", "0" * 500, "\0\0", "é"])
-def test_what_is_no_id_is_nothing(id: str) -> None:
+def test_invalid_id_reads_as_none_and_can_be_withdrawn(id: str) -> None:
     for ids in (SealedIds([NEW]), HandleIds()):
         assert ids.read(id) is None
         ids.withdraw(id)
 
 
 @pytest.mark.system("O22")
-def test_the_newest_key_seals_and_all_of_the_ring_open() -> None:
+def test_newest_key_seals_and_all_keys_of_the_ring_open() -> None:
     before = SealedIds([OLD])
-    turned = SealedIds([NEW, OLD])
+    rotated = SealedIds([NEW, OLD])
     after = SealedIds([NEW])
-    old, new = before.issue(KEPT), turned.issue(KEPT)
-    assert same(turned.read(old), KEPT)
+    old, new = before.issue(KEPT), rotated.issue(KEPT)
+    assert same(rotated.read(old), KEPT)
     assert same(after.read(new), KEPT)
     assert after.read(old) is None
     assert before.read(new) is None
@@ -59,7 +59,7 @@ def test_the_newest_key_seals_and_all_of_the_ring_open() -> None:
 
 @pytest.mark.system("O22", "L-O7")
 @pytest.mark.parametrize("make", [lambda **o: SealedIds([NEW], **o), HandleIds])
-def test_an_id_is_good_for_its_lifetime(make: Any) -> None:
+def test_id_expires_after_its_lifetime(make: Any) -> None:
     clock = Clock()
     ids = make(lifetime=10.0, clock=clock)
     id = ids.issue(KEPT)
@@ -67,15 +67,15 @@ def test_an_id_is_good_for_its_lifetime(make: Any) -> None:
     assert ids.read(id) is not None
     clock.now += 1
     assert ids.read(id) is None
-    for_good = make(lifetime=None, clock=clock)
-    id = for_good.issue(KEPT)
+    unlimited = make(lifetime=None, clock=clock)
+    id = unlimited.issue(KEPT)
     clock.now += 1e9
-    assert for_good.read(id) is not None
+    assert unlimited.read(id) is not None
 
 
 @pytest.mark.system("O29", "L-O10")
 @pytest.mark.parametrize("make", [lambda: SealedIds([NEW]), HandleIds])
-def test_what_is_withdrawn_is_never_read_again(make: Any) -> None:
+def test_withdrawn_id_is_not_read_again(make: Any) -> None:
     ids = make()
     id, other = ids.issue(KEPT), ids.issue(attrs.evolve(KEPT, nonce="other"))
     ids.withdraw(id)
@@ -84,7 +84,7 @@ def test_what_is_withdrawn_is_never_read_again(make: Any) -> None:
     assert ids.read(other) is not None
 
 
-def test_so_many_withdrawn_ids_are_remembered(
+def test_only_the_newest_withdrawn_ids_are_remembered(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(ids_module, "MAX_WITHDRAWN", 2)
@@ -97,7 +97,7 @@ def test_so_many_withdrawn_ids_are_remembered(
 
 
 @pytest.mark.system("L-O10")
-def test_an_id_that_would_be_too_long_is_refused() -> None:
+def test_sealed_id_over_max_length_is_refused() -> None:
     ids = SealedIds([NEW], max_length=300)
     large = attrs.evolve(KEPT, client_capabilities={"x": "y" * 300})
     with pytest.raises(InvalidRequest, match="no more than 300"):
@@ -107,7 +107,7 @@ def test_an_id_that_would_be_too_long_is_refused() -> None:
 
 
 @pytest.mark.system("L-O10")
-def test_a_handle_says_nothing_and_goes_with_the_oldest() -> None:
+def test_handles_are_random_and_the_oldest_is_dropped_at_the_maximum() -> None:
     ids = HandleIds(maximum=2)
     issued = [ids.issue(KEPT) for _ in range(3)]
     assert len(set(issued)) == 3
@@ -116,37 +116,39 @@ def test_a_handle_says_nothing_and_goes_with_the_oldest() -> None:
 
 
 @pytest.mark.attack("X07")
-def test_one_client_takes_no_handles_of_another():
+def test_one_clients_handles_do_not_evict_those_of_another():
     store = {}
     ids = HandleIds(maximum=3, store=store)
     honest = ids.issue(attrs.evolve(KEPT, client="198.51.100.1"))
     greedy = [ids.issue(attrs.evolve(KEPT, client="192.0.2.1")) for _ in range(9)]
     assert ids.read(honest) is not None
     assert [ids.read(id) is not None for id in greedy] == [False] * 7 + [True] * 2
-    # So it is with what a store has kept of an earlier process.
+    # The same holds for handles that a store kept from an earlier process.
     again = HandleIds(maximum=3, store=store)
     again.issue(attrs.evolve(KEPT, client="192.0.2.1"))
     assert again.read(honest) is not None
     assert len(store) == 3
 
 
-def test_not_much_is_kept_of_one_session() -> None:
+def test_session_over_the_size_limit_is_refused() -> None:
     store: dict[str, bytes] = {}
     ids = HandleIds(store=store)
-    much = attrs.evolve(KEPT, client_capabilities={"experimental": {"x": "y" * 70_000}})
+    large = attrs.evolve(
+        KEPT, client_capabilities={"experimental": {"x": "y" * 70_000}}
+    )
     with pytest.raises(InvalidRequest, match="no more than 65536"):
-        ids.issue(much)
+        ids.issue(large)
     assert store == {}
 
 
-def test_handles_outlive_the_process_with_a_store_that_does() -> None:
+def test_handles_in_a_persistent_store_survive_a_restart() -> None:
     store: dict[str, bytes] = {}
     id = HandleIds(store=store).issue(KEPT)
     assert same(HandleIds(store=store).read(id), KEPT)
 
 
 @pytest.mark.system("O22")
-def test_keys_come_as_text_from_the_environment() -> None:
+def test_keys_are_read_from_base64_text() -> None:
     text = f"{b64encode(NEW).decode()}, {b64encode(OLD).decode()}\n"
     ids = SealedIds.from_text(text)
     assert ids.read(SealedIds([OLD]).issue(KEPT)) is not None
@@ -163,7 +165,7 @@ def test_keys_come_as_text_from_the_environment() -> None:
         (b64encode(NEW).decode() + " hidden!", "session key 2 is no base64"),
     ],
 )
-def test_keys_that_are_none_are_refused_and_not_shown(text: str, says: str) -> None:
+def test_invalid_keys_are_refused_and_not_shown(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says) as caught:
         SealedIds.from_text(text)
     assert "hidden" not in str(caught.value)
@@ -181,11 +183,11 @@ def test_keys_that_are_none_are_refused_and_not_shown(text: str, says: str) -> N
         (lambda: HandleIds(lifetime=float("nan")), "lifetime"),
     ],
 )
-def test_what_is_no_option_is_said_at_once(make: Any, says: str) -> None:
+def test_invalid_option_is_refused_at_construction(make: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         make()
 
 
-def test_no_repr_shows_a_key() -> None:
+def test_repr_does_not_show_keys() -> None:
     assert repr(SealedIds([NEW, OLD])) == "SealedIds(2 keys)"
     assert repr(HandleIds()) == "HandleIds(0 kept)"

@@ -1,4 +1,4 @@
-"""What the gateway hands out to one user means nothing from another."""
+"""Ids and states that the gateway gives to one user are invalid for another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcpwire.server.auth.resource_server import ResourceServer
 from mcpwire.server.auth.verifiers import StaticTokens
 
 if TYPE_CHECKING:
-    from world import Outside, World
+    from world import GatewayClient, World
 
 pytestmark = pytest.mark.attack("X01")
 
@@ -34,7 +34,7 @@ TOOLS = [{"name": "t", "inputSchema": {"type": "object"}}]
 
 
 class Shared:
-    """A server that all connections share; each of them is a `FakeServer`."""
+    """A server whose connections share state; each of them is a `FakeServer`."""
 
     def __init__(self, version: str, methods: dict[str, Any]) -> None:
         self.made: list[FakeServer] = []
@@ -59,7 +59,7 @@ class Shared:
 
 
 def tasks_of(revision: str) -> dict[str, Any]:
-    """Return what a server with one task answers."""
+    """Return the methods of a server with one task."""
     task = {**TASK, **TIMES[revision]}
     if revision == "2026-07-28":
         done = {**task, "resultType": "complete"}
@@ -89,18 +89,18 @@ def gateway_for(up: Any, **options: Any) -> Gateway:
 
 
 class User:
-    """Somebody with a token, in requests of one revision."""
+    """A client with a token that sends requests of one revision."""
 
-    def __init__(self, outside: Outside, name: str, revision: str) -> None:
-        self.outside = outside
+    def __init__(self, client: GatewayClient, name: str, revision: str) -> None:
+        self.client = client
         self.fields = {"authorization": f"Bearer {name}-token"}
         self.revision = revision
         self.session: str | None = None
 
     async def opened(self) -> User:
         if self.revision != "2026-07-28":
-            answer = await self.outside.initialize(**self.fields)
-            self.session = answer.headers["mcp-session-id"]
+            response = await self.client.initialize(**self.fields)
+            self.session = response.headers["mcp-session-id"]
         return self
 
     async def ask(self, method: str, **params: Any) -> dict[str, Any]:
@@ -116,8 +116,8 @@ class User:
                 f"{META}clientCapabilities": can,
                 f"{META}clientInfo": {"name": "tester", "version": "1"},
             }
-        answer = await self.outside.post(method, params, self.session, **fields)
-        found = message_of(answer)
+        response = await self.client.post(method, params, self.session, **fields)
+        found = message_of(response)
         found.pop("id", None)
         return dict(found)
 
@@ -131,26 +131,26 @@ class User:
 
 
 async def users(world: World, gateway: Gateway, revision: str) -> tuple[User, User]:
-    outside = await world.outside(gateway)
+    client = await world.client_for(gateway)
     return (
-        await User(outside, "ann", revision).opened(),
-        await User(outside, "bob", revision).opened(),
+        await User(client, "ann", revision).opened(),
+        await User(client, "bob", revision).opened(),
     )
 
 
 @pytest.mark.parametrize("share", ["session", "identity"])
 @pytest.mark.parametrize("revision", ERAS)
-async def test_a_task_is_there_for_nobody_but_whose_it_is(
-    revision: str, share: Any
-) -> None:
+async def test_task_is_accessible_only_to_its_owner(revision: str, share: Any) -> None:
     async with a_world() as world:
         up = Shared(revision, tasks_of(revision))
         ann, bob = await users(world, gateway_for(up, share=share), revision)
         task, other = await ann.start(), await bob.start()
         last = "tasks/update" if revision == "2026-07-28" else "tasks/result"
-        more: dict[str, Any] = {"inputResponses": {}} if last == "tasks/update" else {}
+        last_params: dict[str, Any] = (
+            {"inputResponses": {}} if last == "tasks/update" else {}
+        )
         for method in ("tasks/get", "tasks/cancel", last):
-            params = more if method == last else {}
+            params = last_params if method == last else {}
             unknown = await bob.ask(method, taskId="nobody's", **params)
             assert unknown["error"]["code"] == -32602
             for id in (task, "1", f"up/{task}", other.replace("1", "2", 1)):
@@ -161,7 +161,7 @@ async def test_a_task_is_there_for_nobody_but_whose_it_is(
             assert [each["taskId"] for each in up.requests(method)] == ["1", "1"]
 
 
-async def test_tasks_of_others_are_not_listed() -> None:
+async def test_tasks_of_other_users_are_not_listed() -> None:
     async with a_world() as world:
         up = Shared("2025-11-25", tasks_of("2025-11-25"))
         ann, bob = await users(world, gateway_for(up), "2025-11-25")
@@ -171,7 +171,7 @@ async def test_tasks_of_others_are_not_listed() -> None:
         assert listed["taskId"] == task
 
 
-async def test_how_a_task_stands_is_told_to_nobody_but_whose_it_is() -> None:
+async def test_task_status_subscription_is_accepted_only_from_its_owner() -> None:
     async with a_world() as world:
 
         def acknowledge(params: Any, made: FakeServer) -> Any:
@@ -184,25 +184,27 @@ async def test_how_a_task_stands_is_told_to_nobody_but_whose_it_is() -> None:
 
         methods = {**tasks_of("2026-07-28"), "subscriptions/listen": acknowledge}
         up = Shared("2026-07-28", methods)
-        outside = await world.outside(gateway_for(up))
-        task = await User(outside, "ann", "2026-07-28").start()
-        for name, told in (("bob", set()), ("ann", {task})):
+        http_client = await world.client_for(gateway_for(up))
+        task = await User(http_client, "ann", "2026-07-28").start()
+        for name, acknowledged in (("bob", set()), ("ann", {task})):
             target = mcpwire.Http(
                 "https://gateway.example/mcp",
-                http_client=outside.http,
+                http_client=http_client.http,
                 headers={"Authorization": f"Bearer {name}-token"},
             )
             async with (
                 mcpwire.Client(target, mode="2026-07-28", extensions=[TASKS]) as client,
                 client.listen(tools=True, task_ids=[task]) as changes,
             ):
-                assert changes.acknowledged.task_ids == told
-        asked = [each["notifications"].get("taskIds") for each in up.requests(LISTEN)]
-        assert [each for each in asked if each] == [["1"]]
+                assert changes.acknowledged.task_ids == acknowledged
+        requested = [
+            each["notifications"].get("taskIds") for each in up.requests(LISTEN)
+        ]
+        assert [each for each in requested if each] == [["1"]]
 
 
 @pytest.mark.parametrize("revision", ERAS)
-async def test_a_call_goes_on_for_nobody_but_whose_it_is(revision: str) -> None:
+async def test_suspended_call_is_resumed_only_by_its_owner(revision: str) -> None:
     async with a_world() as world:
         up = mcpwire.Server("up", revisions=[revision])
         answered: list[Any] = []
@@ -215,30 +217,30 @@ async def test_a_call_goes_on_for_nobody_but_whose_it_is(revision: str) -> None:
 
         ann, bob = await users(world, gateway_for(up), "2026-07-28")
         call: dict[str, Any] = {"name": "up_t", "arguments": {}}
-        asked = {
+        suspended = {
             user: (await user.ask("tools/call", **call))["result"]
             for user in (ann, bob)
         }
-        (question,) = asked[ann]["inputRequests"]
+        (elicitation,) = suspended[ann]["inputRequests"]
         accepted = {"action": "accept", "content": {}}
-        answers = {"inputResponses": {question: accepted}}
+        answers = {"inputResponses": {elicitation: accepted}}
         unknown = await bob.ask(
             "tools/call", **call, **answers, requestState="nobody's"
         )
         assert unknown["error"]["code"] == -32602
-        state = asked[ann]["requestState"]
+        state = suspended[ann]["requestState"]
         assert (
             await bob.ask("tools/call", **call, **answers, requestState=state)
             == unknown
         )
         assert not answered
         for user in (ann, bob):
-            state = asked[user]["requestState"]
+            state = suspended[user]["requestState"]
             found = await user.ask("tools/call", **call, **answers, requestState=state)
             assert found["result"]["content"][0]["text"] == "done"
 
 
-async def test_another_process_with_the_same_keys_goes_on() -> None:
+async def test_process_with_the_same_keys_accepts_task_ids() -> None:
     async with a_world() as world:
         up = Shared("2026-07-28", tasks_of("2026-07-28"))
         old, new = secrets.token_bytes(32), secrets.token_bytes(32)
