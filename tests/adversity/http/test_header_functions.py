@@ -1,4 +1,4 @@
-"""A function for headers that raises, hangs or returns anything ends what asked it."""
+"""A header function that raises or hangs ends the request that called it."""
 
 import asyncio
 import time
@@ -17,11 +17,11 @@ ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
 
 
 class NoTokenError(Exception):
-    """What a user's function raises."""
+    """Raised by a user's header function."""
 
 
 class Headers:
-    """A function for headers that fails while `fails`."""
+    """A header function that raises while `fails` is set."""
 
     def __init__(self):
         self.fails = False
@@ -35,7 +35,7 @@ class Headers:
 
 
 @pytest.mark.parametrize("era", ["session", "stateless"])
-async def test_connecting_with_a_function_that_raises_raises_that_at_once(era):
+async def test_connect_raises_the_error_of_the_header_function_at_once(era):
     headers = Headers()
     headers.fails = True
     with scripted_mcp(era) as server:
@@ -48,7 +48,7 @@ async def test_connecting_with_a_function_that_raises_raises_that_at_once(era):
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
-async def test_answers_that_could_not_be_sent_do_not_stop_the_later_ones():
+async def test_failed_client_responses_do_not_block_later_ones():
     headers = Headers()
     asked, has_headers = [], []
 
@@ -62,8 +62,8 @@ async def test_answers_that_could_not_be_sent_do_not_stop_the_later_ones():
         few = mcpwire.Limits(inbound=2)
         options = {"sampling": sampling, "limits": few}
         async with connected(target, **options) as client:
-            # What the server has asked before its call ended counts; on a loaded
-            # machine it may have asked after that, or what it asked fails the next.
+            # Requests that the server sends before its call ends count; on a loaded
+            # machine one may arrive later, or its failure ends the next call.
             while len(asked) < 3:
                 headers.fails = False
                 with pytest.raises((mcpwire.RequestTimeout, NoTokenError)):
@@ -73,7 +73,7 @@ async def test_answers_that_could_not_be_sent_do_not_stop_the_later_ones():
             assert (await client.call_tool("ask")).text == "fine"
 
 
-async def test_the_servers_stream_comes_back_once_there_are_headers_again():
+async def test_server_stream_reopens_when_headers_are_available_again():
     headers = Headers()
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers, server_stream="always")
@@ -88,7 +88,7 @@ async def test_the_servers_stream_comes_back_once_there_are_headers_again():
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
-async def test_listening_with_a_function_that_raises_fails_at_once():
+async def test_subscribe_fails_at_once_when_the_header_function_raises():
     headers = Headers()
     with scripted_mcp("stateless") as server:
         target = mcpwire.Http(server.url, headers=headers)
@@ -100,14 +100,14 @@ async def test_listening_with_a_function_that_raises_fails_at_once():
             assert headers.asked == asked + 1
 
 
-async def test_a_ping_that_could_not_be_sent_ends_no_keepalive(monkeypatch):
+async def test_failed_ping_does_not_stop_the_keepalive(monkeypatch):
     from mcpwire.client import connection
 
-    # Else a ping must be answered within the time between two of them.
-    def patient(now, seconds):
+    # Otherwise a ping must be answered within one ping interval.
+    def lenient_deadline(now, seconds):
         return Deadline(now, BOUND_S)
 
-    monkeypatch.setattr(connection, "Deadline", patient)
+    monkeypatch.setattr(connection, "Deadline", lenient_deadline)
     headers = Headers()
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers)
@@ -121,11 +121,11 @@ async def test_a_ping_that_could_not_be_sent_ends_no_keepalive(monkeypatch):
             await until(lambda: server.verbs().count("ping") > pings)
 
 
-# Functions that hang: asyncio only, for a plain function blocks whoever calls it.
+# Functions that hang: async only, because a plain function blocks its caller.
 
 
 class Hanging:
-    """An async function for headers that hangs while `hangs`."""
+    """An async header function that hangs while `hangs` is set."""
 
     def __init__(self):
         self.hangs = False
@@ -142,7 +142,7 @@ class Hanging:
 
 
 @pytest.mark.parametrize("era", ["session", "stateless"])
-async def test_connecting_is_bounded_though_headers_never_come(era):
+async def test_connect_times_out_when_the_header_function_hangs(era):
     headers = Hanging()
     headers.hangs = True
     with scripted_mcp(era) as server:
@@ -153,7 +153,7 @@ async def test_connecting_is_bounded_though_headers_never_come(era):
         await until(lambda: not headers.waiting)
 
 
-async def test_everything_is_bounded_though_headers_never_come(monkeypatch):
+async def test_every_operation_times_out_when_the_header_function_hangs(monkeypatch):
     from mcpwire.transports.http import streamable as channel
 
     headers = Hanging()
@@ -161,7 +161,7 @@ async def test_everything_is_bounded_though_headers_never_come(monkeypatch):
         target = mcpwire.Http(server.url, headers=headers, server_stream="always")
         async with connected(target) as client:
             await until(lambda: server.streams)
-            # Not before: what it says as it connects has the time it needs.
+            # Not earlier: notifications of the handshake need their time.
             monkeypatch.setattr(channel, "NOTIFY_TIMEOUT_S", 0.1)
             headers.hangs = True
             with pytest.raises(mcpwire.RequestTimeout):
@@ -185,7 +185,7 @@ async def test_everything_is_bounded_though_headers_never_come(monkeypatch):
             await until(lambda: not headers.waiting)
 
 
-async def test_a_function_that_is_cancelled_by_somebody_else_cancels_nobody():
+async def test_cancelled_error_of_a_header_function_cancels_no_caller():
     async def headers():
         if fails:
             raise asyncio.CancelledError
@@ -202,14 +202,14 @@ async def test_a_function_that_is_cancelled_by_somebody_else_cancels_nobody():
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
-async def test_a_deadline_that_passes_as_the_headers_come_is_kept():
-    """The function ends in the very turn of the loop in which the time is over."""
+async def test_deadline_that_passes_with_the_headers_is_enforced():
+    """The function returns in the same loop iteration in which the deadline passes."""
 
     async def headers():
         if slow:
-            # Both are due in the same turn: the clock's timer, and this.
+            # Both are due in the same iteration: the deadline's timer and this sleep.
             await asyncio.sleep(0.05)  # as long as the call may take
-            time.sleep(0.02)  # noqa: ASYNC251 - that they are
+            time.sleep(0.02)  # noqa: ASYNC251 - makes both due
         return {}
 
     slow = False
@@ -224,7 +224,7 @@ async def test_a_deadline_that_passes_as_the_headers_come_is_kept():
             slow = False
 
 
-async def test_calls_end_promptly_when_their_headers_fail():
+async def test_requests_fail_at_once_when_the_header_function_raises():
     headers = Headers()
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers)
@@ -238,5 +238,5 @@ async def test_calls_end_promptly_when_their_headers_fail():
             with pytest.raises(NoTokenError):
                 await client.notify("notifications/x")
             assert len(server.requests) == sent
-            # Neither asked again, nor until their thirty seconds are over.
+            # The function is not called again, and no call waits for its timeout.
             assert headers.asked == asked + 3
