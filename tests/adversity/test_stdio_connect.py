@@ -227,7 +227,7 @@ async def test_invalid_target_is_refused_at_construction(target, text):
 
 
 # A child that never answers, and exits once a file exists or it is killed.
-STAYS = """
+STUBBORN = """
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 pid, go = sys.argv[1:]
 with open(pid, "w") as file:
@@ -238,12 +238,12 @@ while not os.path.exists(go):
 
 
 @pytest.fixture
-def stays(tmp_path):
+def stubborn(tmp_path):
     """Return a client of it, its pid file, and the file that lets it exit."""
     pid, go = tmp_path / "pid", tmp_path / "go"
     grace = 60.0  # the test must not wait for it
     client = mcpwire.Client(
-        scripted(STAYS + "handshake()\nrecv()", str(pid), str(go)),
+        scripted(STUBBORN + "handshake()\nrecv()", str(pid), str(go)),
         limits=mcpwire.Limits(close_grace=grace, terminate_grace=grace),
         connect_timeout=1.0,
         probe_timeout=0.1,
@@ -253,9 +253,9 @@ def stays(tmp_path):
 
 @pytest.mark.fault("F02")
 async def test_next_connect_waits_for_the_previous_child(
-    stays,
+    stubborn,
 ):
-    client, pid, go = stays
+    client, pid, go = stubborn
     with pytest.raises(mcpwire.RequestTimeout):
         await client.connect()
     first = int(pid.read_text())
@@ -269,12 +269,12 @@ async def test_next_connect_waits_for_the_previous_child(
     assert not pid.exists()  # the second attempt has waited for the first child
 
 
-async def test_child_that_did_not_exit_in_time_ends_with_the_loop(stays):
-    client, pid, _ = stays
+async def test_child_that_did_not_exit_in_time_ends_with_the_loop(stubborn):
+    client, pid, _ = stubborn
 
-    async def give_up():
+    async def time_out():
         with pytest.raises(mcpwire.RequestTimeout):
             await client.connect()
 
-    await asyncio.to_thread(asyncio.run, give_up())
+    await asyncio.to_thread(asyncio.run, time_out())
     assert not is_running(int(pid.read_text()))

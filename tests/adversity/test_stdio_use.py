@@ -62,8 +62,8 @@ async def test_stubborn_grandchild_is_killed_on_close(wrapper):
     channel = client._connection.channel
     pids = channel.pid, int(channel.stderr_tail)
     await client.aclose()
-    for gone in pids:  # killed, and perhaps not yet reaped
-        assert seconds_until(lambda gone=gone: not is_running(gone)) < LEFT_S, gone
+    for pid in pids:  # killed, and perhaps not yet reaped
+        assert seconds_until(lambda pid=pid: not is_running(pid)) < LEFT_S, pid
 
 
 @pytest.mark.fault("F09")

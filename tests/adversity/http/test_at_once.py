@@ -24,8 +24,8 @@ PROGRESS = {
 HALF = b'{"jsonrpc": "2.0", "id": 2, "result": {"content": ['
 
 
-HOPELESS = {
-    # (bytes, how the connection ends) -> error, what it names
+USELESS = {
+    # (bytes, end of the connection) -> error, words in its message
     "html": ((reply(200, b"<html>no", content_type="text/html"), None),
              RemoteProtocolError, ("200", "text/html", "<html>no")),
     "no type": ((reply(200, b"hello"), None),
@@ -106,15 +106,15 @@ async def error_of(server, engine, handler):
 @pytest.mark.grounds(2, "era", "engine")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("case", HOPELESS)
+@pytest.mark.parametrize("case", USELESS)
 @pytest.mark.fault("F21", "F22", "F24", "F25", "F31")
 @pytest.mark.pain("P02")
-async def test_hopeless_response_ends_its_call_at_once(era, case, engine):
+async def test_useless_response_ends_its_call_at_once(era, case, engine):
     """The clock stands still: the call waits for no timer.
 
     Recovery has its defaults, which do not repeat a tool call.
     """
-    (data, then), expected, named = HOPELESS[case]
+    (data, then), expected, named = USELESS[case]
     with scripted_mcp(era) as server:
         error = await error_of(server, engine, answering(data, then))
     if case not in DOUBTFUL:

@@ -25,13 +25,13 @@ class Headers:
 
     def __init__(self):
         self.fails = False
-        self.asked = 0
+        self.calls = 0
 
     def __call__(self):
-        self.asked += 1
+        self.calls += 1
         if self.fails:
             raise NoTokenError("no token today")
-        return {"X-Number": str(self.asked)}
+        return {"X-Number": str(self.calls)}
 
 
 @pytest.mark.parametrize("era", ["session", "stateless"])
@@ -42,7 +42,7 @@ async def test_connect_raises_the_error_of_the_header_function_at_once(era):
         client = mcpwire.Client(mcpwire.Http(server.url, headers=headers))
         with pytest.raises(NoTokenError):
             await client.connect()
-        assert headers.asked == 1
+        assert headers.calls == 1
         headers.fails = False
         async with client:
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
@@ -50,10 +50,10 @@ async def test_connect_raises_the_error_of_the_header_function_at_once(era):
 
 async def test_failed_client_responses_do_not_block_later_ones():
     headers = Headers()
-    asked, has_headers = [], []
+    calls, has_headers = [], []
 
     async def sampling(request):
-        asked.append(request)
+        calls.append(request)
         headers.fails = not has_headers
         return ANSWER
 
@@ -64,7 +64,7 @@ async def test_failed_client_responses_do_not_block_later_ones():
         async with connected(target, **options) as client:
             # Requests that the server sends before its call ends count; on a loaded
             # machine one may arrive later, or its failure ends the next call.
-            while len(asked) < 3:
+            while len(calls) < 3:
                 headers.fails = False
                 with pytest.raises((mcpwire.RequestTimeout, NoTokenError)):
                     await client.call_tool("ask", timeout=0.1)
@@ -80,9 +80,9 @@ async def test_server_stream_reopens_when_headers_are_available_again():
         async with connected(target, recovery=QUICK) as client:
             await until(lambda: server.streams)
             headers.fails = True
-            asked = headers.asked
+            calls = headers.calls
             server.close_streams()
-            await until(lambda: headers.asked > asked)
+            await until(lambda: headers.calls > calls)
             headers.fails = False
             await until(lambda: server.streams)
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
@@ -94,10 +94,10 @@ async def test_subscribe_fails_at_once_when_the_header_function_raises():
         target = mcpwire.Http(server.url, headers=headers)
         async with connected(target) as client:
             headers.fails = True
-            asked = headers.asked
+            calls = headers.calls
             with pytest.raises((NoTokenError, LocalProtocolError)):
                 await client.subscribe("memo://one", timeout=None)
-            assert headers.asked == asked + 1
+            assert headers.calls == calls + 1
 
 
 async def test_failed_ping_does_not_stop_the_keepalive(monkeypatch):
@@ -114,8 +114,8 @@ async def test_failed_ping_does_not_stop_the_keepalive(monkeypatch):
         async with connected(target, keepalive=0.05):
             await until(lambda: "ping" in server.verbs())
             headers.fails = True
-            asked = headers.asked
-            await until(lambda: headers.asked > asked + 1)
+            calls = headers.calls
+            await until(lambda: headers.calls > calls + 1)
             headers.fails = False
             pings = server.verbs().count("ping")
             await until(lambda: server.verbs().count("ping") > pings)
@@ -230,7 +230,7 @@ async def test_requests_fail_at_once_when_the_header_function_raises():
         target = mcpwire.Http(server.url, headers=headers)
         async with connected(target) as client:
             headers.fails = True
-            asked, sent = headers.asked, len(server.requests)
+            calls, sent = headers.calls, len(server.requests)
             with pytest.raises(NoTokenError):
                 await client.call_tool("echo")
             with pytest.raises(NoTokenError):
@@ -239,4 +239,4 @@ async def test_requests_fail_at_once_when_the_header_function_raises():
                 await client.notify("notifications/x")
             assert len(server.requests) == sent
             # The function is not called again, and no call waits for its timeout.
-            assert headers.asked == asked + 3
+            assert headers.calls == calls + 3

@@ -1,4 +1,4 @@
-"""No secret stands in any message, log record, repr or traced head."""
+"""No secret is in any message, log record, repr or traced head."""
 
 import logging
 import traceback

@@ -1,4 +1,4 @@
-"""Sessions: what belongs to one, how it ends, and what happens when it is forgotten."""
+"""Sessions: their contents, their end, and their renewal after the server lost them."""
 
 import asyncio
 from collections import Counter

@@ -199,7 +199,7 @@ async def test_server_without_issuer_gets_no_stored_secret(missing, era):
 
 
 @pytest.mark.parametrize("kind", ["refresh", *SECRETS])
-async def test_unavailable_metadata_of_the_right_issuer_raises(kind):
+async def test_unavailable_issuer_raises_and_leaks_no_secret(kind):
     """The named issuer is right: no other issuer is tried, and no secret leaks."""
     options = {"path": TENANT, "auth_methods": ["client_secret_basic"]}
     with good_and_evil(**options) as (good, _), household(good, "session") as server:

@@ -84,8 +84,8 @@ async def test_code_never_reaches_the_evil_server_behind_the_login(promises):
     with good_and_evil() as (good, evil), protected_server(evil) as server:
         good.add_client("client-1")
         evil.iss = promises
-        there = {"authorization_endpoint": good.issuer + "/authorize"}
-        evil.edit["metadata"] = lambda document: document | there
+        redirected_metadata = {"authorization_endpoint": good.issuer + "/authorize"}
+        evil.edit["metadata"] = lambda document: document | redirected_metadata
         outcome = await use(server.url, oauth())
         assert isinstance(outcome, ResponseRefused), outcome
         assert len(good.authorizations) == 1

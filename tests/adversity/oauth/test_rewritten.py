@@ -123,7 +123,7 @@ async def call_echo(client):
 @pytest.mark.case("G06")
 @pytest.mark.parametrize("place", ["hook", "transport", "mount"])
 @pytest.mark.parametrize("kind", ["oauth", *CREDENTIALS])
-async def test_request_rewritten_by_an_http_client_carries_no_credential(kind, place):
+async def test_request_rewritten_by_an_http_client_is_refused(kind, place):
     with servers(kind) as (server, other, options):
         rewriting = Rewriting(other)
         http_client = rewriting.client(place)
@@ -149,7 +149,7 @@ async def test_request_rewritten_by_an_http_client_carries_no_credential(kind, p
 
 
 @pytest.mark.parametrize("kind", ["oauth", *CREDENTIALS])
-async def test_hook_added_later_sends_no_credential_elsewhere(kind):
+async def test_request_rewritten_by_a_later_hook_is_refused(kind):
     with servers(kind) as (server, other, options):
         rewriting = Rewriting(other)
         http_client = httpx.AsyncClient()
@@ -169,7 +169,7 @@ async def test_hook_added_later_sends_no_credential_elsewhere(kind):
 
 
 @pytest.mark.parametrize("place", ["/elsewhere", "/mcp?tenant=b", "{other}"])
-async def test_redirect_followed_by_an_http_client_has_no_credential(place):
+async def test_redirect_followed_by_an_http_client_is_refused(place):
     with servers("function") as (server, other, options):
 
         class Following(httpx.AsyncClient):
@@ -198,12 +198,12 @@ async def test_request_without_our_credential_may_be_rewritten():
     ):
         rewriting = Rewriting(other)
 
-        class Asking(httpx.Auth):
+        class TokenRequestingAuth(httpx.Auth):
             def auth_flow(self, request):
                 yield httpx.Request("POST", issuer.url, content=b"{}")
                 yield request
 
-        http_client = httpx.AsyncClient(auth=Asking())
+        http_client = httpx.AsyncClient(auth=TokenRequestingAuth())
         target = mcpwire.Http(server.url, http_client=http_client, **options)
         async with mcpwire.Client(target) as client:
             assert await call_echo(client) == "hi"

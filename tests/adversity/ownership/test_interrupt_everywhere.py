@@ -103,13 +103,13 @@ def interrupted_at(moment, kind, operate):
     was_interrupted = interrupt.run(lambda: operate(client))
     assert was_interrupted == (interrupt.at is not None), interrupt.at
 
-    def go_on():
+    def use_and_close():
         client.connect()  # an interrupt in a callback has closed it
         assert client.call_tool("x", timeout=2 * BOUND_S).text
         client.close()
 
     try:
-        within_bound(go_on)
+        within_bound(use_and_close)
     except BaseException as error:
         error.add_note(f"after an interrupt in {interrupt.at}")
         raise

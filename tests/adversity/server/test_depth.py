@@ -26,7 +26,7 @@ REFUSED = {
 }
 """Values that are invalid JSON, or that we refuse."""
 
-TAKEN = {
+UNUSUAL = {
     "1,000 lists": b"[" * 1_000 + b"]" * 1_000,
     "300 objects": b'{"a":' * 300 + b"1" + b"}" * 300,
     "an integer of 65 bits": b"%d" % 2**65,
@@ -73,7 +73,7 @@ async def test_invalid_json_gets_one_short_error(way):
 @pytest.mark.parametrize("way", WAYS)
 async def test_unusual_argument_values_get_one_short_error(way):
     way = await opened(way, server())
-    for name, value in TAKEN.items():
+    for name, value in UNUSUAL.items():
         for arguments in (b'{"text":%b}' % value, value):
             [answer] = await way.say(frame(way, 7, "echo", arguments))
             assert answer["id"] == 7
@@ -87,7 +87,7 @@ async def test_unusual_argument_values_get_one_short_error(way):
 @pytest.mark.parametrize("way", WAYS)
 async def test_value_that_cannot_be_encoded_fails_only_its_call(way):
     way = await opened(way, server())
-    for name, value in TAKEN.items():
+    for name, value in UNUSUAL.items():
         [answer] = await way.say(frame(way, 7, "mirror", b'{"x":%b}' % value))
         is_failed = answer.get("error") or answer["result"].get("isError", False)
         assert bool(is_failed) is (name in {"1,000 lists", "300 objects"}), name
@@ -112,7 +112,7 @@ async def test_last_of_duplicate_members_wins(way):
 
 BIG = "q" * KIB * KIB
 
-ECHOED = [
+HUGE_INPUTS = [
     (BIG, {}),
     ("tools/call", {"name": BIG}),
     ("tools/call", {"name": "echo", "arguments": {BIG: 1}}),
@@ -137,7 +137,7 @@ ECHOED = [
 @pytest.mark.parametrize("way", ["memory, session", "memory, alone"])
 async def test_errors_do_not_repeat_huge_input(way):
     way = await opened(way, server())
-    for method, params in ECHOED:
+    for method, params in HUGE_INPUTS:
         answers = await way.say(json.dumps(ask(way, 1, method, params)).encode())
         assert size(answers) < KIB, (method, params.keys())
         assert answers[0]["id"] == 1

@@ -73,13 +73,13 @@ def lines(*messages):
 
 def wait_for(fd, text, count):
     """Wait until a text has arrived so many times."""
-    said, deadline = b"", time.monotonic() + TIMEOUT_S
-    while said.count(text) < count:
+    output, deadline = b"", time.monotonic() + TIMEOUT_S
+    while output.count(text) < count:
         ready, _, _ = select.select([fd], [], [], deadline - time.monotonic())
-        assert ready, f"only {said!r} came"
+        assert ready, f"only {output!r} came"
         piece = os.read(fd, 65_536)
-        assert piece, f"the stream ended after {said!r}"
-        said += piece
+        assert piece, f"the stream ended after {output!r}"
+        output += piece
 
 
 @pytest.mark.case("A07")
@@ -109,9 +109,9 @@ def test_running_tools_do_not_keep_the_server_alive(how, code):
         finally:
             process.kill()
         assert process.stderr.read() == b""
-        said = [json.loads(line) for line in process.stdout]
+        output = [json.loads(line) for line in process.stdout]
         # The calls get no response.
-        answers = [each for each in said if "method" not in each]
+        answers = [each for each in output if "method" not in each]
         assert {each["id"] for each in answers} <= {"i", "l"}
 
 

@@ -46,7 +46,7 @@ VALUES = (
 
 FIELDS = st.lists(st.tuples(st.sampled_from(NAMED), VALUES), max_size=6)
 
-USUAL = {
+DEFAULT_HEAD = {
     "host": "127.0.0.1:8000",
     "content-type": "application/json",
     "accept": "application/json, text/event-stream",
@@ -77,7 +77,7 @@ def apps():
 
 
 async def answers(app, verb, path, fields, body):
-    merged = {**USUAL, **dict(fields)}
+    merged = {**DEFAULT_HEAD, **dict(fields)}
     raw = [
         (name.encode(), value.encode("latin-1", "replace"))
         for name, value in (*merged.items(), *fields[1:2])
@@ -141,7 +141,7 @@ async def test_client_text_does_not_inject_an_event():
     params = {"name": "tell", "arguments": {"text": nasty}, "_meta": META}
     params["_meta"] = {**META, "progressToken": nasty}
     message = request(nasty, "tools/call", params)
-    head = {**USUAL, "mcp-protocol-version": "2026-07-28"}
+    head = {**DEFAULT_HEAD, "mcp-protocol-version": "2026-07-28"}
     head |= {"mcp-method": "tools/call", "mcp-name": "tell"}
     visit = Visit(scope(headers=list(head.items())), json.dumps(message).encode())
     await asyncio.wait_for(visit.begin(app).task, TIMEOUT_S)
@@ -164,7 +164,7 @@ async def test_client_text_does_not_inject_a_log_line(caplog):
 
     app = server.asgi()
     nasty = "x\r\n2026-01-01 admin logged in\x1b]0;title\x07\x1b[2J\x9b1m\u202e\u2028"
-    head = {**USUAL, "mcp-protocol-version": "2026-07-28"}
+    head = {**DEFAULT_HEAD, "mcp-protocol-version": "2026-07-28"}
     for method, params in (
         (nasty, {}),
         ("tools/call", {"name": nasty}),

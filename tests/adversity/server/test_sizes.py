@@ -19,10 +19,10 @@ BUFFERED = 8 * 1024 * KIB
 
 async def flood(line, piece, maximum):
     """Send a piece repeatedly; return how many bytes the server accepted."""
-    taken = 0
-    while taken < maximum and await line.send(piece):
-        taken += len(piece)
-    return taken
+    accepted = 0
+    while accepted < maximum and await line.send(piece):
+        accepted += len(piece)
+    return accepted
 
 
 async def still_serves(port):

@@ -12,7 +12,7 @@ from mcpwire import types
 LIMIT = mcpwire.Limits().inbound
 
 # Sends so many requests at once, and returns their responses.
-ASKING = """
+REQUESTING_PEER = """
 QUESTION = {"messages": [{"role": "user", "content": {"type": "text", "text": "?"}}],
             "maxTokens": 1}
 def ask(count):
@@ -52,7 +52,7 @@ async def test_server_requests_are_handled_concurrently_up_to_the_limit():
 
     count = 2 * LIMIT
     target = scripted(
-        ASKING + f"handshake()\nm = recv(); ask({count})\n"
+        REQUESTING_PEER + f"handshake()\nm = recv(); ask({count})\n"
         f"text(m, json.dumps(answers({count})))\n" + ECHO_LOOP
     )
     async with mcpwire.Client(target, sampling=sample) as client:

@@ -11,7 +11,7 @@ import mcpwire
 pytestmark = pytest.mark.timeout(120)
 
 BOUND_S = 100.0
-MANY = 20_000
+FLOOD_SIZE = 20_000
 LOG_LINE = (
     '{"jsonrpc":"2.0","method":"notifications/message",'
     '"params":{"level":"info","data":%d}}\\n'
@@ -19,7 +19,7 @@ LOG_LINE = (
 FLOOD = (
     "handshake(capabilities={'tools': {}, 'logging': {}})\n"
     "m = recv()\n"
-    f"for start in range(0, {MANY}, 1000):\n"
+    f"for start in range(0, {FLOOD_SIZE}, 1000):\n"
     f"    raw(''.join('{LOG_LINE}' % n for n in range(start, start + 1000)).encode())\n"
     "text(m, 'the answer')\n" + ECHO_LOOP
 )
@@ -68,7 +68,7 @@ async def test_flood_before_a_response_is_in_order_and_blocks_no_loop():
         assert (await client.call_tool("y", {"text": "more"})).text == "more"
     watch.stop()
     await asyncio.sleep(0)  # an iteration of the loop
-    assert received == list(range(MANY))
+    assert received == list(range(FLOOD_SIZE))
     assert 0 < watch.most_events <= READ_BYTES // SHORTEST_LINE + 1
 
 

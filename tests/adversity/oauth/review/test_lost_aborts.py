@@ -33,8 +33,8 @@ def expire_as_the_token_comes(patches):
         replies.append(reply)
         return original_wait(self, reply, deadline, work)
 
-    async def obtain(self, wanted):
-        credential = await original_obtain(self, wanted)
+    async def obtain(self, token_request):
+        credential = await original_obtain(self, token_request)
         # After this task ends and before its waiter runs.
         asyncio.get_running_loop().call_soon(out_of_time, replies[0])
         return credential
