@@ -1,4 +1,4 @@
-"""A server in memory that asks one question of the client during each call."""
+"""An in-memory server that sends one request to the client during each call."""
 
 from fakes import SILENCE, FakeServer, text
 
@@ -21,7 +21,7 @@ STATELESS = "2026-07-28"
 
 
 class Asking(FakeServer):
-    """Asks one question during a call, as its revision has it, and tells the answer."""
+    """Sends one request during a call, in its revision's form; keeps the response."""
 
     def __init__(self, method, params, version="2025-11-25", **members):
         super().__init__({"tools/call": self.call}, version=version, **members)

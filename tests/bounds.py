@@ -1,4 +1,4 @@
-"""A bound for each async test on a real clock: one that hangs fails by itself."""
+"""A time limit for each async test on a real clock: a hanging test fails by itself."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     import pytest
 
 BOUND_S: Final = 28.0
-"""Less than the 30 s that a client waits by itself; a module may say `TEST_BOUND_S`."""
+"""Below a client's default timeout (30 s); a module may set `TEST_BOUND_S`."""
 
 
 def bound_item(item: pytest.Function) -> None:
-    """Bound an async function that is about to run and has no time of its own."""
+    """Limit the time of an async test that has no `timeout` marker."""
     if inspect.iscoroutinefunction(item.obj) and not item.get_closest_marker("timeout"):
         item.obj = bounded(item.obj, getattr(item.module, "TEST_BOUND_S", BOUND_S))
 
@@ -27,7 +27,7 @@ def bound_item(item: pytest.Function) -> None:
 def bounded(
     test: Callable[..., Awaitable[None]], seconds: float
 ) -> Callable[..., Awaitable[None]]:
-    """Return the test with that bound, which a virtual clock does not count."""
+    """Return the test with that limit, which does not apply to a virtual clock."""
 
     @functools.wraps(test)
     async def within(*args: Any, **kwargs: Any) -> None:

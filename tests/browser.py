@@ -28,8 +28,8 @@ def seen(page, width, scheme, probe=""):
     """Return what a browser measures of a page.
 
     Args:
-        page: Its path; a copy with scripts stands beside it meanwhile.
-        width: That of the window.
+        page: Its path; a temporary copy with scripts is created beside it.
+        width: The width of the window.
         scheme: A key of `PAPER`.
         probe: Elements of scripts; the last one may set the title to a JSON object.
 

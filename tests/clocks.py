@@ -1,4 +1,4 @@
-"""Clocks that stand still while code runs: no machine is too busy for such tests."""
+"""Clocks that do not advance while code runs: tests that no loaded machine fails."""
 
 import functools
 
@@ -13,12 +13,12 @@ def _on(loop_factory):
 
 
 on_a_virtual_clock = _on(VirtualClockLoop)
-"""For what happens in memory alone; who waits there for a timer must not turn idly."""
+"""For in-memory code; waiting for a timer must not poll."""
 
 on_a_clock_by_hand = _on(
     functools.partial(VirtualClockLoop, auto_advance=False, patience=50.0)
 )
-"""For children and sockets, which take their time; the test lets time pass itself."""
+"""For children and sockets, which need real time; the test advances the clock."""
 
 
 class Clock:

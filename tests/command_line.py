@@ -1,4 +1,4 @@
-"""What a command line of this process, or of another, came to."""
+"""Results of command lines, run in this process or in another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Done(NamedTuple):
-    """What came of one command."""
+    """The result of one command."""
 
     code: int
     out: str

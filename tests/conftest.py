@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 TESTS = Path(__file__).parent
 
 LEAK_GRACE_S = 15.0
-"""How long what is ending anyway may take, on a machine that is busy with others."""
+"""How long resources that are being closed may take on a loaded machine."""
 
 FIRST = (
     "check/test_command.py",
@@ -24,15 +24,15 @@ FIRST = (
     "check/test_own.py",
     "scoreboard/test_run.py",
 )
-"""Modules with tests of 15 to 40 seconds. Begun at the end, one would run alone."""
+"""Modules with tests of 15 to 40 seconds: started last, one would run alone."""
 
 # Test folders are not packages, so shared helpers are top-level modules.
 sys.path.insert(0, str(TESTS))
 
-# Several times per request httpcore imports it, and does without. What is not installed
-# is looked for in each folder of the path each time, unless it is known to be missing.
+# httpcore tries to import it several times per request. Each failed import searches
+# every folder of the path, unless the module is known to be missing.
 if importlib.util.find_spec("sniffio") is None:
-    sys.modules["sniffio"] = None  # type: ignore[assignment] # that is how it is said
+    sys.modules["sniffio"] = None  # type: ignore[assignment] # None marks it as missing
 
 import bounds  # noqa: E402 - found through the line above
 import command_line  # noqa: E402 - as above
@@ -48,8 +48,8 @@ from mcpwire.server.log_limit import LogLimit  # noqa: E402 - after the paths
 
 run_tests.default_signals()
 
-# How long one example takes is for the machine to say, which may be busy with others.
-# The profile is loaded before the first test module makes settings of its own from it.
+# No deadline per example: a loaded machine may be slow. The profile is loaded before
+# the first test module derives its own settings from it.
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", UNHURRIED, max_examples=25)
 settings.register_profile("verify", UNHURRIED, max_examples=500)
@@ -63,7 +63,7 @@ def cli(capsys):
 
 
 def pytest_configure(config):
-    """Name the marker that belongs to the wire check."""
+    """Register the markers of the wire check and of the grounds."""
     config.addinivalue_line(
         "markers",
         "unchecked_wire(reason): our side sends something illegal here on purpose, "
@@ -76,7 +76,7 @@ def pytest_configure(config):
 
 
 def pytest_addoption(parser):
-    """Take the word for running what is drawn otherwise."""
+    """Add the option that runs every cell of a table."""
     parser.addoption(
         "--all-grounds",
         action="store_true",
@@ -86,14 +86,14 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection(session):
-    """Collect fast, and keep what was made out of the collector's way from then on.
+    """Collect tests fast, and exclude the collected objects from garbage collection.
 
     Items, modules and syntax trees live as long as the session. Frozen, they are not
-    looked through each time that a test collects what it has made.
+    traversed by each garbage collection of a test.
     """
     config = session.config
     if hasattr(config, "workerinput") or not config.getoption("tx", default=None):
-        unmeasured.import_package()  # the process that hands out the tests runs none
+        unmeasured.import_package()  # the process that distributes the tests runs none
     gc.disable()
     try:
         with unmeasured.pause():
@@ -105,9 +105,9 @@ def pytest_collection(session):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Refuse ids that no other process has; choose what is run, measured and first.
+    """Refuse ids that differ by process; choose the tests that run, and their order.
 
-    A run in parallel compares the ids.
+    A parallel run compares the ids.
     """
     odd = [item.nodeid for item in items if " at 0x" in item.nodeid]
     if odd:
@@ -122,10 +122,10 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(scope="session")
 def spec_dir() -> Path:
-    """Give the folder with `<revision>/schema.json` and `rules.json`.
+    """Return the folder with `<revision>/schema.json` and `rules.json`.
 
-    Set MCPWIRE_SPEC to it; else it is looked for beside the checkout. Without it the
-    tests that need it skip, except under CI, where they fail.
+    Set MCPWIRE_SPEC to it; the default is beside the checkout. Without it the tests
+    that need it skip, except under CI, where they fail.
     """
     return spec_files.demand(os.environ)
 
@@ -138,7 +138,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(autouse=True, scope="session")
 def measured_children():
-    """Let the coverage of child processes through the environment's allow-list."""
+    """Add the coverage variables to the allow-list of inherited variables."""
     named = [name for name in os.environ if name.startswith("COVERAGE_")]
     with pytest.MonkeyPatch.context() as patch:
         if named:
@@ -150,7 +150,7 @@ def measured_children():
 
 @pytest.fixture(autouse=True, scope="session")
 def sentinel_watch():
-    """Look for secrets wherever the run shows something; see `sentinel`."""
+    """Search all output of the run for secrets; see `sentinel`."""
     with pytest.MonkeyPatch.context() as patch:
         sentinel.install(patch, sentinel.WATCH)
         yield sentinel.WATCH
@@ -158,19 +158,19 @@ def sentinel_watch():
 
 
 def pytest_runtest_setup(item):
-    """Listen to all that is said where tests have secrets."""
-    # Who counts lines says which ones they want.
+    """Log at every level in tests that use secrets."""
+    # Tests that use `caplog` set their own level.
     all_of_it = "caplog" not in item.fixturenames and sentinel.listens(item.path, TESTS)
     sentinel.set_levels(logging.DEBUG if all_of_it else logging.NOTSET)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item):
-    """Fail the test that has shown a secret, its other fixtures included."""
+    """Fail a test that has shown a secret, its fixtures included."""
     outcome = yield
-    for _, name, said in item._report_sections:
-        if name != "log":  # which was looked at line by line
-            sentinel.WATCH.look(f"what was captured of {name}", said)
+    for _, name, output in item._report_sections:
+        if name != "log":  # which is checked line by line
+            sentinel.WATCH.look(f"what was captured of {name}", output)
     sentinel.WATCH.look("the test's name", item.nodeid)
     if found := sentinel.WATCH.take():
         pytest.fail("a secret was shown:\n" + "\n".join(found), pytrace=False)
@@ -179,7 +179,7 @@ def pytest_runtest_teardown(item):
 
 @pytest.fixture(autouse=True, scope="session")
 def every_line_is_logged():
-    """Log all lines: those of another test would count to the second of this one."""
+    """Do not limit the log rate: lines of an earlier test would count."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LogLimit, "INTERVAL_S", 0.0)
         yield
@@ -187,7 +187,7 @@ def every_line_is_logged():
 
 @pytest.fixture(autouse=True)
 def leak_check(request):
-    """Fail the test that leaves a child process or a descriptor behind."""
+    """Fail a test that leaves a child process or a descriptor open."""
     if not leaks.acts_on(request.path, TESTS):
         yield
         return
@@ -200,7 +200,7 @@ def leak_check(request):
 
 @pytest.fixture(autouse=True)
 def wire_check(request):
-    """Fail the test in which our code sends what its revision's schema refuses.
+    """Fail a test in which our code sends what its revision's schema refuses.
 
     Without the specification's files nothing is checked here; the tests of the check
     itself need them, so CI cannot pass without.
@@ -213,7 +213,7 @@ def wire_check(request):
         yield None
         return
     check = wirecheck.WireCheck(wirecheck.load(spec))
-    # Not the test's own `monkeypatch`: it may be undone in the middle of a test.
+    # Not the test's own `monkeypatch`: the test may undo it.
     with pytest.MonkeyPatch.context() as patch:
         wirecheck.install(patch, check)
         yield check
@@ -226,14 +226,14 @@ def wire_check(request):
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item):
-    """Measure coverage of tests, not of pytest, and no line that others measure."""
+    """Measure coverage of tests, not of pytest, and no lines that others measure."""
     with unmeasured.around(item, TESTS):
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
-    """Fail the async test that hangs, or that leaves a task running."""
+    """Fail an async test that hangs, or that leaves a task running."""
     bounds.bound_item(pyfuncitem)
     if leaks.acts_on(pyfuncitem.path, TESTS):
         leaks.watch_item(pyfuncitem)

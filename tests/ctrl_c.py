@@ -1,7 +1,7 @@
-"""Ctrl-C for a main thread that waits for the network, from any other thread.
+"""Sends Ctrl-C from any thread while the main thread waits for the network.
 
 with interrupting() as interrupt:
-    ...  # a handler, or a server's script, calls interrupt()
+    ...  # a handler or a server's script calls interrupt()
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 BOUND_S: Final = 30.0
 
 STILL: Final = 5
-"""As many looks in a row find a thread waiting before that is believed."""
+"""How many consecutive checks must find the thread waiting."""
 
 
 @contextmanager
 def interrupting() -> Iterator[Callable[[], None]]:
-    """Give what interrupts the main thread as soon as it waits in its selector."""
+    """Yield a function that interrupts the main thread when it waits for I/O."""
     main = threading.main_thread().ident
     assert main is not None
 
     def interrupt() -> None:
-        looks = 0
+        checks = 0
         ends_at = time.monotonic() + BOUND_S
-        while looks < STILL:
+        while checks < STILL:
             assert time.monotonic() < ends_at, "it does not wait"
             waits = sys._current_frames()[main].f_code.co_name == "select"
-            looks = looks + 1 if waits else 0
-            time.sleep(0.002)  # between two looks; nothing tells
+            checks = checks + 1 if waits else 0
+            time.sleep(0.002)  # between two checks; there is no event
         signal.pthread_kill(main, signal.SIGINT)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

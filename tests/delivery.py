@@ -1,4 +1,4 @@
-"""Feeding one byte stream to a decoder in every way that a peer may deliver it."""
+"""Feeds one byte stream to a decoder in every way that a peer may deliver it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ if TYPE_CHECKING:
 
 
 class Decoder(Protocol):
-    """Anything that takes bytes and returns what they complete."""
+    """Anything that takes bytes and returns the items that they complete."""
 
     def feed(self, data: bytes) -> Sequence[Any]: ...
 
 
 def feed_all(decoder: Decoder, chunks: Iterable[bytes]) -> list[Any]:
-    """Return all that a decoder makes of these chunks."""
+    """Return all items that a decoder produces from these chunks."""
     return [item for chunk in chunks for item in decoder.feed(chunk)]
 
 
 def deliver_three_ways(
     make: Callable[[], Decoder], stream: bytes, *, begun: bytes, ended: bytes
 ) -> dict[str, list[Any]]:
-    """Return what comes out of a stream whole, byte by byte, and with more behind it.
+    """Return the items of a stream fed whole, byte by byte, and followed by more.
 
-    `begun` starts something that does not end with the stream and `ended` ends it; what
-    comes out with `ended` is left out, so all three lists should be equal.
+    `begun` starts an item that does not end with the stream and `ended` ends it; the
+    item of `ended` is left out, so all three lists should be equal.
     """
     single = [stream[index : index + 1] for index in range(len(stream))]
     followed = make()
@@ -40,6 +40,6 @@ def deliver_three_ways(
 
 
 def cut(data: bytes, at: Iterable[int]) -> list[bytes]:
-    """Return the data in pieces, cut at these places, in any order and range."""
+    """Return the data in pieces, cut at these positions, in any order and range."""
     places = sorted({0, len(data), *(place % (len(data) + 1) for place in at)})
     return [data[a:b] for a, b in pairwise(places)]

@@ -1,10 +1,10 @@
-"""Eager tasks, as applications may want them from Python 3.12 on, for every Python."""
+"""Eager tasks, which applications may use from Python 3.12 on, for every Python."""
 
 import asyncio
 
 
 def eager(loop, coroutine, **options):
-    """Make a task that has run to its first suspension: what 3.12's factory does."""
+    """Make a task that has run to its first suspension, as the factory of 3.12 does."""
     steps = []
 
     def later(callback, *args, context=None):

@@ -1,4 +1,4 @@
-"""A server in memory that says exactly what a test tells it to, right or wrong."""
+"""An in-memory server that sends exactly what a test specifies, valid or not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SILENCE = object()
-"""What a handler returns that never answers."""
+"""Returned by a handler that never answers."""
 
 CAPABILITIES = {
     "tools": {},
@@ -24,10 +24,10 @@ CAPABILITIES = {
 
 
 class FakeServer:
-    """Answers each method by a function of its params; anything else is -32601.
+    """Answers each method with a function of its params; unknown methods with -32601.
 
     A function returns a result, `SILENCE`, or an `RPCError`. Its second parameter is
-    this server, by which it may `send` whatever it likes meanwhile.
+    this server, which may `send` any message meanwhile.
     """
 
     def __init__(
@@ -55,15 +55,15 @@ class FakeServer:
         return near
 
     def _receive_on(self, channel: MemoryChannel, data: bytes) -> None:
-        """Answer on the connection that the request came on, old or new."""
+        """Answer on the connection of the request, old or new."""
         newest, self.channel = self.channel, channel
         try:
             self.receive(data)
         finally:
-            if self.channel is channel:  # else it was connected to meanwhile
+            if self.channel is channel:  # otherwise a client connected meanwhile
                 self.channel = newest
 
-    # Its end of the wire reads and writes plain JSON, past every check of ours.
+    # Its end of the wire reads and writes plain JSON, without our checks.
 
     def send(self, message: Any) -> None:
         assert self.channel is not None
@@ -123,7 +123,7 @@ class FakeServer:
         """Return the params of each request of that method so far."""
         return [m["params"] for m in self.received if m.get("method") == method]
 
-    # It hears nothing of its own end.
+    # Its own end ignores all incoming events.
 
     def notification(self, *_: Any) -> None: ...
     def request(self, *_: Any) -> None: ...

@@ -1,6 +1,6 @@
-"""Install mcpwire as a stranger does, from a wheel into a new environment; use it.
+"""Install mcpwire as a user does, from a wheel into a new environment, and use it.
 
-Nothing of the checkout is on the path there: what the wheel forgot is missing. Run by
+The checkout is not on the path there: a file that the wheel lacks is missing. Run by
 `make fresh` and by `make test`; needs `make peers` for the server.
 """
 
@@ -29,11 +29,11 @@ SERVER_FOLDER = ROOT / ".peers/node"
 SERVER = "npx -y @modelcontextprotocol/server-everything"
 NODE_BIN = Path(sys.executable).parent
 RUNTIME = {"anyio", "attrs", "httptools", "httpx", "msgspec", "orjson"}
-PATIENCE = 120.0
+TIMEOUT_S = 120.0
 
 
 def run(*words: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
-    """Run a command and return what it printed; its output is shown if it fails."""
+    """Run a command and return its output; print the output if it fails."""
     done = subprocess.run(
         [str(word) for word in words],
         cwd=cwd,
@@ -41,7 +41,7 @@ def run(*words: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None)
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_S,
         check=False,
     )
     if done.returncode:
@@ -51,7 +51,7 @@ def run(*words: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None)
 
 
 def build() -> Path:
-    """Build the wheel and check what is in it."""
+    """Build the wheel and check its contents."""
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
     run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", WORK, ".")
@@ -60,9 +60,9 @@ def build() -> Path:
         names = archive.namelist()
         (metadata,) = [name for name in names if name.endswith(".dist-info/METADATA")]
         text = archive.read(metadata).decode()
-    ours = ("mcpwire/", metadata.removesuffix("METADATA"))
-    strangers = [name for name in names if not name.startswith(ours)]
-    expect(not strangers, f"the wheel holds {strangers}")
+    allowed = ("mcpwire/", metadata.removesuffix("METADATA"))
+    foreign = [name for name in names if not name.startswith(allowed)]
+    expect(not foreign, f"the wheel holds {foreign}")
     expect("mcpwire/py.typed" in names, "the wheel lacks mcpwire/py.typed")
     needs = re.findall(r"^Requires-Dist: ([\w-]+)(?!.*extra ==)", text, re.MULTILINE)
     expect(set(needs) == RUNTIME, f"the wheel needs {sorted(needs)}")
@@ -82,7 +82,7 @@ def install(wheel: Path) -> Path:
 
 
 def try_readme(programs: Path, env: dict[str, str]) -> None:
-    """Run all that the README shows, in a folder with the files that it shows."""
+    """Run all commands of the README, in a folder with the files that it shows."""
     folder = WORK / "readme"
     folder.mkdir()
     for block in blocks("README.md"):
@@ -90,12 +90,12 @@ def try_readme(programs: Path, env: dict[str, str]) -> None:
             (folder / name).write_text(block.text, encoding="utf-8")
     for block, shown in pairs("README.md"):
         if block.language == "python":
-            said = run(programs / "python", "-c", block.text, cwd=folder, env=env)
+            output = run(programs / "python", "-c", block.text, cwd=folder, env=env)
         else:
             shell = (f"echo '$ {each}'; {each} 2>&1 || :" for each in commands(block))
-            said = run("/bin/sh", "-c", "\n".join(shell), cwd=folder, env=env)
-        expected = said if shown is None else shown.text
-        expect(said == expected, f"{block} printed\n{said}")
+            output = run("/bin/sh", "-c", "\n".join(shell), cwd=folder, env=env)
+        expected = output if shown is None else shown.text
+        expect(output == expected, f"{block} printed\n{output}")
 
 
 def expect(holds: bool, message: str) -> None:  # noqa: FBT001 - an assertion of a script
@@ -105,7 +105,7 @@ def expect(holds: bool, message: str) -> None:  # noqa: FBT001 - an assertion of
 
 def main() -> None:
     programs = install(build())
-    # npx finds the server installed in its working folder and asks no registry for it.
+    # npx finds the server installed in its working folder and contacts no registry.
     env = {
         "PATH": f"{programs}:{NODE_BIN}:{os.environ['PATH']}",
         "HOME": str(WORK),

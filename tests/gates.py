@@ -1,7 +1,7 @@
-"""The gates on the shape of the tree: layers, imports, purity, cycles, sizes, words.
+"""Gates on the structure of the tree: layers, imports, purity, cycles, sizes, words.
 
 Each gate is a function from modules to findings. `test_tree.py` applies them to the
-package, `test_gates.py` shows on small samples that each of them can fail.
+package, `test_gates.py` proves on small samples that each of them can fail.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("cli",),
     ("__main__",),
 )
-"""From the floor up; L0 to L5 of the architecture, its L4 and L6 in storeys.
+"""From the lowest layer up; L0 to L5 of the architecture, L4 and L6 in several rows.
 
 The empty name is the package itself, whose public names the applications may use.
 """
@@ -45,10 +45,10 @@ PURE: Final = (
     *("tools.rules", "tools.transforms", "transports.http.h1", "types"),
     *("versions", "wire"),
 )
-"""Modules and packages that do no I/O and know no clock, chance, log or loop."""
+"""Modules and packages without I/O, clock, random numbers, logging or event loop."""
 
 SIDEWAYS_LAYERS: Final = frozenset({0, 6})
-"""Layers of modules beside each other in the package's own folder."""
+"""Layers of modules in the package's root folder, which may import each other."""
 
 MAX_FILE_LINES: Final = 1_200
 MAX_FUNCTION_LINES: Final = 60
@@ -77,7 +77,7 @@ IMPURE: Final[Mapping[str, str]] = {
     "threading": "shells run threads",
     "time": "the time is passed in",
 }
-"""What a pure layer never imports, and why."""
+"""Modules that a pure layer must not import, and why."""
 
 IMPURE_FUNCTIONS: Final[Mapping[str, str]] = {
     "input": "shells do I/O",
@@ -94,15 +94,15 @@ IMPURE_METHODS: Final[Mapping[str, str]] = {
     "uuid1": "chance is passed in",
     "uuid4": "chance is passed in",
 }
-"""What a pure layer never calls, and why: by name alone, and as `x.name`."""
+"""Calls that a pure layer must not make, and why: by name alone, and as `x.name`."""
 
 RUNTIME: Final = frozenset(
     {"anyio", "attrs", "httptools", "httpx", "msgspec", "orjson"}
 )
-"""The distributions that are always there; `attr` is another name of `attrs`."""
+"""The distributions that are always installed; `attr` is another name of `attrs`."""
 
 MSGSPEC: Final = (f"{PACKAGE}.server.authoring.", f"{PACKAGE}.auth.records")
-"""Where msgspec is used; in a client on use only, for stored credentials."""
+"""Places that use msgspec; a client imports it on use only, for stored credentials."""
 
 PURE_RUNTIME: Final = frozenset({"attrs", "httptools", "msgspec", "orjson"})
 
@@ -120,7 +120,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class Finding(NamedTuple):
-    """One breach: the gate, what it is about (a waiver names both), and a sentence."""
+    """One breach: the gate, its subject (a waiver names both), and a sentence."""
 
     gate: str
     where: str
@@ -135,7 +135,7 @@ class Finding(NamedTuple):
 
 
 def unit_of(name: str) -> tuple[int, str] | None:
-    """Return layer and unit of a module of ours; None where it stands in no layer."""
+    """Return layer and unit of a module of ours; None if no layer contains it."""
     inner = name.removeprefix(PACKAGE).removeprefix(".")
     best: tuple[int, str] | None = None
     for level, units in enumerate(LAYERS):
@@ -178,18 +178,18 @@ def check_layers(modules: list[Module]) -> Iterator[Finding]:
 
 
 def is_pure(name: str) -> bool:
-    """Tell whether a module of ours is held pure: it or its package is in `PURE`."""
+    """Return whether a module of ours must be pure: it or its package is in `PURE`."""
     return f"{name}.".startswith(tuple(f"{PACKAGE}.{each}." for each in PURE))
 
 
 def pure_files() -> str:
-    """Return the pure modules as patterns of files, as coverage takes them."""
+    """Return the pure modules as file patterns for coverage."""
     places = [f"{PACKAGE}/{each.replace('.', '/')}" for each in PURE]
     return ",".join(f"{place}.py,{place}/*" for place in places)
 
 
 def check_pure_names(modules: list[Module]) -> Iterator[Finding]:
-    """Each name in `PURE` is one of a module or a package."""
+    """Each name in `PURE` is the name of a module or a package."""
     known = known_names(modules)
     for each in PURE:
         if f"{PACKAGE}.{each}" not in known:
@@ -197,7 +197,7 @@ def check_pure_names(modules: list[Module]) -> Iterator[Finding]:
 
 
 def check_purity(modules: list[Module]) -> Iterator[Finding]:
-    """Pure modules do no I/O, await nothing and know no clock, chance or log."""
+    """Pure modules use no I/O, no await, no clock, no random numbers and no logging."""
     known = known_names(modules)
     for module in modules:
         if not is_pure(module.name):
@@ -264,7 +264,7 @@ def _third_party_breach(module: Module, item: Import) -> str | None:
 
 
 def check_third_parties(modules: list[Module]) -> Iterator[Finding]:
-    """Only runtime dependencies, each where it belongs; extras on use only."""
+    """Only runtime dependencies, each in its places; extras on use only."""
     known = known_names(modules)
     for module in modules:
         for item in imports_of(module, known):
@@ -277,7 +277,7 @@ def check_third_parties(modules: list[Module]) -> Iterator[Finding]:
 
 
 def check_dynamic_imports(modules: list[Module]) -> Iterator[Finding]:
-    """Imports by computed name, which no gate can read, stand in `__init__` only."""
+    """Only `__init__` modules import by computed names, which no gate can read."""
     for module in modules:
         if module.is_package or not re.search(
             "import_module|__import__", module.source
@@ -315,7 +315,7 @@ def check_private_names(modules: list[Module]) -> Iterator[Finding]:
 
 
 def check_cycles(modules: list[Module]) -> Iterator[Finding]:
-    """What is imported while modules load forms no circle."""
+    """Imports at load time form no cycle."""
     known = known_names(modules)
     graph = {
         module.name: sorted(
@@ -330,8 +330,8 @@ def check_cycles(modules: list[Module]) -> Iterator[Finding]:
     done: set[str] = set()
     for start in graph:
         trail: list[str] = []
-        if circle := _find_circle(start, graph, trail, done):
-            yield Finding("cycles", " -> ".join(circle), "modules import in a circle")
+        if cycle := _find_circle(start, graph, trail, done):
+            yield Finding("cycles", " -> ".join(cycle), "modules import in a circle")
 
 
 def _find_circle(
@@ -343,8 +343,8 @@ def _find_circle(
         return None
     trail.append(name)
     for target in graph[name]:
-        if circle := _find_circle(target, graph, trail, done):
-            return circle
+        if cycle := _find_circle(target, graph, trail, done):
+            return cycle
     trail.pop()
     done.add(name)
     return None
@@ -354,7 +354,7 @@ def _find_circle(
 
 
 def check_file_sizes(modules: list[Module]) -> Iterator[Finding]:
-    """No file is longer than anyone reads."""
+    """No file is too long to read."""
     for module in modules:
         lines = module.source.count("\n")
         if lines > MAX_FILE_LINES:
@@ -370,7 +370,7 @@ def _function_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def check_function_sizes(modules: list[Module]) -> Iterator[Finding]:
-    """No function is longer than a screen, its docstring left out."""
+    """No function is longer than a screen, without its docstring."""
     for module in modules:
         for node, _ in module.statements:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -408,13 +408,13 @@ def _base_names(node: ast.ClassDef) -> list[str]:
 
 
 def _is_abstract(node: ast.ClassDef) -> bool:
-    """Tell whether a class is there to be derived from: an interface or an error."""
+    """Return whether a class is meant as a base class: an interface or an error."""
     interfaces = {"ABC", "BaseException", "Exception", "Protocol"}
     return node.name.endswith("Error") or not interfaces.isdisjoint(_base_names(node))
 
 
 def check_class_in_one_file(modules: list[Module]) -> Iterator[Finding]:
-    """A class is not cut: no base with one subclass, elsewhere, and no stubs of it."""
+    """A class is in one file: no only subclass in another file, and no stubs."""
     places: dict[str, list[tuple[str, ast.ClassDef]]] = {}
     for module in modules:
         for node in module.classes:
@@ -443,7 +443,7 @@ def _children(
 
 
 def _has_stubs(node: ast.ClassDef) -> bool:
-    """Tell whether a class declares for typing what another part of it brings."""
+    """Return whether a class declares members of its other parts for typing."""
     guards = [part.test for part in node.body if isinstance(part, ast.If)]
     return any("TYPE_CHECKING" in ast.unparse(guard) for guard in guards)
 
@@ -464,7 +464,7 @@ def _is_private(name: str) -> bool:
 
 
 def defined_names(tree: ast.AST, *, only_of_self: bool = False) -> Iterator[str]:
-    """Yield what a module defines or sets: functions, classes, attributes, slots.
+    """Yield the names a module defines or sets: functions, classes, attributes, slots.
 
     With `only_of_self`, setting `x._name` defines nothing.
     """
@@ -507,7 +507,7 @@ def _private_uses(module: Module) -> Iterator[tuple[int, str]]:
 
 
 def check_private_parts(modules: list[Module]) -> Iterator[Finding]:
-    """What is private stays in its module; of others only what is public is used."""
+    """Private names stay in their module; only public names of others are used."""
     for module in modules:
         own = {*defined_names(module.tree, only_of_self=True), *DOCUMENTED}
         for line, name in _private_uses(module):
@@ -525,17 +525,17 @@ BANNED_FORMS: Final[Mapping[str, str]] = {
     r"^what\b|\bwhat (is|was|came|comes)\b|\bwhatever\b": "a clause is no subject",
     r"\b(told|owe[sd]?|mended)\b": "use the term of the field",
 }
-"""What an error text never says, and what to write instead."""
+"""Forms that no error text may contain, and what to write instead."""
 
 
 def _text_of(node: ast.expr) -> str:
-    """Return the literal text of an expression, without what is put into it."""
+    """Return the literal text of an expression, without interpolated values."""
     parts = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant)]
     return "".join(part for part in parts if isinstance(part, str))
 
 
 def _exceptions(modules: Iterable[Module]) -> set[str]:
-    """Return the names of the classes of errors: ours and those of Python."""
+    """Return the names of error classes: ours and those of Python."""
     classes = [node for m in modules for node in m.classes]
     found = {name for name in dir(builtins) if name.endswith(("Error", "Exception"))}
     count = 0
@@ -546,7 +546,7 @@ def _exceptions(modules: Iterable[Module]) -> set[str]:
 
 
 def check_error_texts(modules: list[Module]) -> Iterator[Finding]:
-    """The text of an error is plain English, wherever the error is made."""
+    """Every error text is plain English."""
     errors = _exceptions(modules)
     for module in modules:
         for node in ast.walk(module.tree):
@@ -565,7 +565,7 @@ def check_error_texts(modules: list[Module]) -> Iterator[Finding]:
 def unwaived(
     findings: Iterable[Finding], waivers: Mapping[tuple[str, str], str]
 ) -> list[str]:
-    """Return the findings no waiver names, and the waivers that name no finding."""
+    """Return the findings without a waiver, and the waivers without a finding."""
     found = list(findings)
     keys = {(finding.gate, finding.where) for finding in found}
     left = [

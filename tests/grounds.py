@@ -1,12 +1,12 @@
-"""Tables of which each row is run on some of its grounds, and not on each.
+"""Runs each row of a test table on some of its grounds instead of on all.
 
-Where a table's rows are decided in a pure layer, two shells and two engines bring the
-same bytes to the same code. Such a test says so with `grounds(count, *names)`: each row
-is run on so many of the grounds that these parameters make, drawn by its name, and the
+Where a pure layer decides the result of a row, two shells and two engines pass the
+same bytes to the same code. Such a test is marked `grounds(count, *names)`: each row
+runs on so many of the grounds that these parameters make, drawn by its name, and the
 test as a whole on all of them.
 
-A test that is run with the asyncio client and with the blocking one needs no mark: one
-row of four, and at least one of each test, is run with the blocking client too.
+A test that runs with the asyncio client and the blocking one needs no mark: one row
+of four, and at least one of each test, runs with the blocking client too.
 
 `--all-grounds` runs every cell.
 """
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 Seen = dict[tuple[str, str], dict[int, int]]
 
 BLOCKING_ONE_IN: Final = 4
-"""One of so many rows is run with the blocking client as well."""
+"""One of so many rows also runs with the blocking client."""
 
 
 def row_of(item: pytest.Item, test: str, names: Collection[str], seen: Seen) -> str:
-    """Return which values a test is given beside those that are grounds, as numbers.
+    """Return the parameter values of a test that are not grounds, as numbers.
 
-    What pytest has as their indices is the number of the call, with all parameters.
+    The indices of pytest count the calls, with all parameters.
     """
     values = getattr(getattr(item, "callspec", None), "params", {})
     row = []
@@ -47,7 +47,7 @@ def draw(name: str) -> int:
 
 
 def left_out(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the cells that are not to be run."""
+    """Return the cells that do not run."""
     undrawn = _undrawn_cells(items)
     chosen = {item.nodeid for item in items} - {item.nodeid for item in undrawn}
     twins = _undrawn_twins(chosen)
@@ -55,7 +55,7 @@ def left_out(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def _undrawn_twins(names: Collection[str]) -> set[str]:
-    """Return the tests of the blocking client that are run on asyncio only."""
+    """Return the tests of the blocking client that run on asyncio only."""
     twins: dict[str, set[str]] = {}
     for name in names:
         test, bracket, cell = name.partition("[")

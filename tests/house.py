@@ -1,10 +1,10 @@
-"""How large, how cut up and how plainly written the tree is; nothing of it may grow.
+"""Measures size, fragmentation and style of the tree against ceilings that only fall.
 
     python tests/house.py            # the figures beside their ceilings (`make lint`)
-    python tests/house.py --write    # lower the ceilings to what is measured
+    python tests/house.py --write    # lower the ceilings to the measured figures
 
-`house.toml` holds the ceilings: figures of the whole, breaches of a gate by module that
-are there still, and uses of our private attributes by folder of the tests. `--write`
+`house.toml` holds the ceilings: figures of the whole, remaining breaches of a gate by
+module, and uses of our private attributes by folder of the tests. `--write`
 never raises one.
 """
 
@@ -37,19 +37,19 @@ GATES: Final[tuple[Callable[[list[Module]], Iterator[gates.Finding]], ...]] = (
     gates.check_private_parts,
     gates.check_error_texts,
 )
-"""Gates with breaches from before there was the gate."""
+"""Gates with breaches that are older than the gate."""
 
 APART: Final = ("check", "bench")
-"""Instruments that stand on the library: they and their tests are counted apart."""
+"""Tools built on the library: they and their tests are not counted."""
 
 FRAGMENT_LINES: Final = 60
 """A module with less code than this is a fragment of another."""
 
 ROOM: Final = {"lines": 500, "code lines": 300, "test lines": 1_000}
-"""How far a ceiling stands over what is measured, so that a mend fits under it."""
+"""How far a ceiling is above the measured figure, so that small fixes fit."""
 
 RELATIVE: Final = re.compile(r"\b[Ww]ho(?:ever|m|se)?\b")
-"""Clauses where a noun should stand."""
+"""Clauses used in place of a noun."""
 
 HEAD: Final = """\
 # What the tree may have at most. `make lint` measures it, and fails where a figure is
@@ -70,7 +70,7 @@ NO_CODE: Final = frozenset(
 
 
 def docstring_lines(tree: ast.AST) -> set[int]:
-    """Return the numbers of the lines of prose: docstrings, of constants too."""
+    """Return the line numbers of docstrings, including those of constants."""
     found: set[int] = set()
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
@@ -89,10 +89,10 @@ def figures(package: Iterable[Module]) -> dict[str, int]:
         lines = module.source.splitlines()
         prose = docstring_lines(module.tree)
         code: set[int] = set()
-        said = [lines[number - 1] for number in prose]
+        prose_lines = [lines[number - 1] for number in prose]
         for token in tokenize.generate_tokens(io.StringIO(module.source).readline):
             if token.type == tokenize.COMMENT:
-                said.append(token.string)
+                prose_lines.append(token.string)
             if token.type not in NO_CODE:
                 code.update(range(token.start[0], token.end[0] + 1))
         code -= prose
@@ -102,13 +102,15 @@ def figures(package: Iterable[Module]) -> dict[str, int]:
         found["modules"] += 1
         is_fragment = len(code) < FRAGMENT_LINES and not module.is_package
         found["fragments"] += is_fragment
-        found["relative clauses"] += sum(bool(RELATIVE.search(line)) for line in said)
+        found["relative clauses"] += sum(
+            bool(RELATIVE.search(line)) for line in prose_lines
+        )
     found["folders"] = len(folders)
     return dict(found)
 
 
 def measured() -> Table:
-    """Measure the tree, as `house.toml` has it."""
+    """Measure the tree, in the form of `house.toml`."""
     with uncollected():
         package = list(read(ROOT, PACKAGE))
         own = [m for m in package if m.path.split("/")[1] not in APART]
@@ -132,35 +134,37 @@ def load() -> Table:
 
 
 def above(table: Table, ceilings: Table) -> list[str]:
-    """Return what is over its ceiling; what has none may not be there at all."""
+    """Return the figures over their ceiling; a figure without a ceiling must be 0."""
     return [
-        f"[{part}] {name}: {value} is over the ceiling of {most}"
+        f"[{part}] {name}: {value} is over the ceiling of {ceiling}"
         for part, row in table.items()
         for name, value in row.items()
-        if value > (most := ceilings.get(part, {}).get(name, 0))
+        if value > (ceiling := ceilings.get(part, {}).get(name, 0))
     ]
 
 
 def below(table: Table, ceilings: Table) -> list[str]:
-    """Return the ceilings that have become too high: by more than twice their room."""
+    """Return the ceilings that are too high: by more than twice their room."""
     found = []
     for part, row in ceilings.items():
-        for name, most in row.items():
+        for name, ceiling in row.items():
             value = table.get(part, {}).get(name, 0)
             room = ROOM.get(name, 0)
-            if value + 2 * room < most:
-                found.append(f"[{part}] {name}: lower {most} to {value + room}")
+            if value + 2 * room < ceiling:
+                found.append(f"[{part}] {name}: lower {ceiling} to {value + room}")
     return found
 
 
 def lowered(table: Table, ceilings: Table) -> Table:
-    """Return the ceilings, lowered to what is measured and room; none at 0 is kept."""
+    """Return the ceilings, lowered to figure plus room; ceilings of 0 are dropped."""
     return {
         part: {
             name: value
-            for name, most in row.items()
+            for name, ceiling in row.items()
             if (
-                value := min(most, table.get(part, {}).get(name, 0) + ROOM.get(name, 0))
+                value := min(
+                    ceiling, table.get(part, {}).get(name, 0) + ROOM.get(name, 0)
+                )
             )
         }
         for part, row in ceilings.items()
@@ -187,8 +191,8 @@ def main(words: list[str]) -> int:
             f"{name:18}{value:9,}  of {ceilings['whole'].get(name, 0):9,}\n"
         )
     for part in list(table)[1:]:
-        total, most = sum(table[part].values()), sum(ceilings.get(part, {}).values())
-        sys.stdout.write(f"{part:30}{total:5}  of {most:5}\n")
+        total, ceiling = sum(table[part].values()), sum(ceilings.get(part, {}).values())
+        sys.stdout.write(f"{part:30}{total:5}  of {ceiling:5}\n")
     wrong = above(table, ceilings) + below(table, ceilings)
     sys.stdout.write("".join(f"{line}\n" for line in wrong))
     return int(bool(wrong))

@@ -1,9 +1,9 @@
-"""Which tests look at the internals of a module, and would break with them.
+"""Lists the tests that use internals of a module and would break with them.
 
     python tests/internals.py mcpwire.client.calls     # of one module or package
     python tests/internals.py                          # how many places, by folder
 
-A test looks at internals where it imports a module that is not public, or reads or
+A test uses internals where it imports a module that is not public, or reads or
 replaces a private attribute of ours. Public is what `mcpwire` and the packages in
 `PUBLIC` export.
 """
@@ -42,7 +42,7 @@ class Look(NamedTuple):
 
 
 def private_names(package: Iterable[Module]) -> dict[str, list[str]]:
-    """Return in which modules each private name of ours is defined."""
+    """Return the modules that define each private name of ours."""
     homes: dict[str, list[str]] = {}
     for module in package:
         for name in sorted(set(defined_names(module.tree))):
@@ -52,7 +52,7 @@ def private_names(package: Iterable[Module]) -> dict[str, list[str]]:
 
 
 def used_names(tree: ast.AST) -> Iterator[tuple[int, str, bool]]:
-    """Yield line and name of what is used, and whether it is an attribute of `self`."""
+    """Yield each used name with its line, and whether it is an attribute of `self`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             yield node.lineno, node.attr, getattr(node.value, "id", "") == "self"
@@ -99,7 +99,7 @@ def by_folder(private: Iterable[Look]) -> Counter[str]:
 
 
 def main(words: list[str]) -> None:
-    """Print what the command line asks for."""
+    """Print the requested list."""
     with uncollected():
         private, imported = looks(list(read(ROOT, PACKAGE)), read(ROOT, "tests"))
     if not words:

@@ -1,7 +1,7 @@
-"""HTTP responses that could be read in two ways, or that are none: all to be refused.
+"""Ambiguous or invalid HTTP responses: all of them must be refused.
 
-One table for the reader that refuses them and for the engines, which then must not mix
-up the next answer.
+One table for the reader that refuses them and for the engines, which must not mix up
+the next response after that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The requirement manifest, compared both ways with the rules and with the markers.
 
-As a program: `python tests/manifest.py` prints how far each group of rules is,
-`python tests/manifest.py --write` marks as covered what tests cover and lowers the
+As a program: `python tests/manifest.py` prints the progress of each group of rules,
+`python tests/manifest.py --write` marks the rules that tests cover and lowers the
 ceiling of the open ones.
 """
 
@@ -46,7 +46,7 @@ def count_undone(statuses: Mapping[str, str]) -> int:
 def compare_with_rules(
     statuses: Mapping[str, str], rule_ids: Iterable[str]
 ) -> list[str]:
-    """Name the rules without a status, the statuses without a rule, the misspelt."""
+    """Return the rules without a status, the statuses without a rule, the misspelt."""
     expected = list(rule_ids)
     wrong = [f"{rule}: has no status" for rule in expected if rule not in statuses]
     wrong += [f"{rule}: is no rule" for rule in statuses if rule not in set(expected)]
@@ -62,7 +62,7 @@ def compare_with_rules(
 def compare_with_tests(
     statuses: Mapping[str, str], tested: Mapping[str, list[str]]
 ) -> list[str]:
-    """Name the rules whose status and whose tests contradict each other."""
+    """Return the rules for which status and tests contradict each other."""
     wrong = []
     for rule, status in statuses.items():
         tests = tested.get(rule, [])
@@ -77,7 +77,7 @@ def compare_with_tests(
 
 
 def compare_with_ceiling(statuses: Mapping[str, str], ceiling: int) -> list[str]:
-    """Complain when more rules are open than before, or the ceiling hangs too high."""
+    """Return a complaint if the ceiling is not the number of open rules."""
     count = count_undone(statuses)
     if count == ceiling:
         return []
@@ -85,7 +85,7 @@ def compare_with_ceiling(statuses: Mapping[str, str], ceiling: int) -> list[str]
 
 
 def rewrite(text: str, tested: Iterable[str]) -> str:
-    """Mark the tested rules as covered, but for the partly done; lower the ceiling."""
+    """Mark the tested rules as covered, except partly done ones; lower the ceiling."""
     statuses, ceiling = load(text)
     for rule in tested:
         if kind_of(statuses.get(rule, "")) == "partly":

@@ -1,8 +1,8 @@
 """The ids that tests carry as markers, read from their source without importing it.
 
 A marker names the statement of a list that its test proves: `rule` (the requirement
-manifest in `conformance/`), `fault`, `attack` and `pain` (the catalogues of what goes
-wrong in the field), `case` (groups of conformance cases), `system` (capabilities of
+manifest in `conformance/`), `fault`, `attack` and `pain` (the catalogues of known
+problems), `case` (groups of conformance cases), `system` (capabilities of
 covered systems; `L-` for a limit removed).
 """
 
@@ -34,11 +34,11 @@ RANGES: Final[dict[str, dict[str, int]]] = {
 NAMES: Final = frozenset({*RANGES, "rule"})
 
 SPELLED: Final = re.compile(rf"\.({'|'.join(sorted(NAMES))})\b")
-"""Stands in each file that has a marker; a file without one need not be parsed."""
+"""Occurs in each file that has a marker; a file without it need not be parsed."""
 
 
 class Marked(NamedTuple):
-    """One id on one test (or on a whole file, where it stands outside any test)."""
+    """One id on one test (or on a whole file, outside any test)."""
 
     marker: str
     id: str
@@ -46,7 +46,7 @@ class Marked(NamedTuple):
 
 
 class Misuse(NamedTuple):
-    """A marker that says nothing, and where it stands."""
+    """A misused marker, and its location."""
 
     where: str
     what: str
@@ -74,7 +74,7 @@ def _tests_with_nodes(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
 
 
 def read(source: str, path: str) -> tuple[list[Marked], list[Misuse]]:
-    """Return the ids in one test file, and what is wrong with its markers."""
+    """Return the ids in one test file, and the misuses of its markers."""
     marked: list[Marked] = []
     misused: list[Misuse] = []
     called: set[ast.AST] = set()
@@ -101,7 +101,7 @@ def _ids_of(
 
 
 def is_well_formed(marker: str, name: str) -> bool:
-    """Tell whether an id exists on its list (rules: see the manifest)."""
+    """Return whether an id exists on its list (rules: see the manifest)."""
     found = re.fullmatch(r"((?:L-)?[A-Z])([0-9]+)", name)
     if found is None:
         return False
@@ -112,13 +112,13 @@ def is_well_formed(marker: str, name: str) -> bool:
 
 
 def is_test_file(path: Path) -> bool:
-    """Tell whether pytest collects that file."""
+    """Return whether pytest collects that file."""
     return path.name.startswith("test_") or path.name.endswith("_test.py")
 
 
 @cache
 def read_all(folder: Path = TESTS) -> tuple[list[Marked], list[Misuse]]:
-    """Return the ids in all test files, and what is wrong with their markers."""
+    """Return the ids in all test files, and the misuses of their markers."""
     marked: list[Marked] = []
     misused: list[Misuse] = []
     with uncollected():

@@ -1,4 +1,4 @@
-"""A port for a process of ours to listen on, which nobody else takes meanwhile."""
+"""A free port for one of our processes, reserved until it is used."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ HOST = "127.0.0.1"
 
 @contextlib.contextmanager
 def kept_port() -> Iterator[int]:
-    """Give a port that is free, and keep it from others for as long as it is needed.
+    """Yield a free port, and reserve it for the duration of the block.
 
-    A port that was only looked up may be the next connection's of another process: the
-    system deals them out of the same range. Linux lets a server listen where a socket
-    is bound that does not listen itself, if both say that addresses may be used again,
-    as servers do; and it gives such a port to nobody. Elsewhere the two would be in
-    each other's way, so there the port is only looked up.
+    A port that was only looked up may be taken by a connection of another process: the
+    system assigns both from the same range. Linux lets a server listen on a port that a
+    bound socket holds without listening, if both set SO_REUSEADDR,
+    as servers do; and it assigns such a port to no other socket. Elsewhere the two
+    would conflict, so there the port is only looked up.
     """
     with socket.socket() as keeper:
         keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,7 +1,7 @@
-"""Compiles the test modules once, on two cores, before several workers need them.
+"""Compiles the test modules once, in two processes, before several workers need them.
 
-pytest rewrites their assertions, which takes longer than all the rest of finding the
-tests. Workers that begin together would each do it for themselves.
+pytest rewrites their assertions, which takes longer than the rest of collecting the
+tests. Workers that start together would each do it again.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ import pytest
 
 TESTS = Path(__file__).parent
 PROCESSES = 2
-PATIENCE_S = 300.0
+TIMEOUT_S = 300.0
 
 
 def shares() -> list[list[Path]]:
-    """Return what each process takes: about as many bytes."""
-    places = [*TESTS.glob("test_*.py"), *(p for p in TESTS.iterdir() if p.is_dir())]
-    sizes = {place: _bytes(place) for place in places}
+    """Return the files of each process: about equally many bytes."""
+    paths = [*TESTS.glob("test_*.py"), *(p for p in TESTS.iterdir() if p.is_dir())]
+    sizes = {path: _bytes(path) for path in paths}
     found: list[list[Path]] = [[] for _ in range(PROCESSES)]
-    for place in sorted(places, key=lambda place: sizes[place], reverse=True):
-        if sizes[place]:
+    for path in sorted(paths, key=lambda path: sizes[path], reverse=True):
+        if sizes[path]:
             min(found, key=lambda share: sum(map(sizes.__getitem__, share))).append(
-                place
+                path
             )
     return found
 
 
-def _bytes(place: Path) -> int:
-    files = place.rglob("test_*.py") if place.is_dir() else [place]
+def _bytes(path: Path) -> int:
+    files = path.rglob("test_*.py") if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem() -> list[pytest.Item]:
-    """Find no test in a module: once it is imported, it is compiled."""
+    """Collect no test from a module: importing it compiles it."""
     return []
 
 
 def main() -> None:
-    """Import the tests, and no more: what is wrong with them the run itself says."""
+    """Import the tests only: the test run itself reports their errors."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "prewarm"]
     running = [
         subprocess.Popen(
@@ -55,7 +55,7 @@ def main() -> None:
         for share in shares()
     ]
     for process in running:
-        process.wait(PATIENCE_S)
+        process.wait(TIMEOUT_S)
 
 
 if __name__ == "__main__":

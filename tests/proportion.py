@@ -1,8 +1,8 @@
-"""How the cost of a function grows with its input, in ratios: no machine is too slow.
+"""How the cost of a function grows with its input, in ratios, on any machine.
 
-`calls` counts what Python runs, exactly. What happens within one call of C is measured,
-by the CPU time of the thread at two sizes: the least of several attempts each, with
-room between what is linear (8 times the time for 8 times the input) and a square (64).
+`calls` counts function calls exactly. The work within one C call is measured
+by the CPU time of the thread at two sizes: the minimum of several attempts each, with
+room between linear (8 times the time for 8 times the input) and quadratic growth (64).
 """
 
 import gc
@@ -10,18 +10,18 @@ import sys
 from time import thread_time
 
 TIMES = 8
-"""How much larger the large input is."""
+"""The ratio of the large input to the small one."""
 
 ROOM = 4
-"""How much more than in proportion the large input may cost."""
+"""By which factor the large input may exceed proportional cost."""
 
 ATTEMPTS = 10
 UNIT_S = 0.001
-"""What is quicker than this counts as this: clocks are coarse."""
+"""Shorter times count as this: clocks are coarse."""
 
 
 def calls(function, *args):
-    """Count the functions that a call runs, those in C and itself included."""
+    """Count the function calls that a call makes, C functions and itself included."""
     count = 0
 
     def note(_frame, event, _argument):
@@ -29,18 +29,18 @@ def calls(function, *args):
         count += event in {"call", "c_call"}
 
     before = sys.getprofile()
-    gc.disable()  # what it finalises would be counted too
+    gc.disable()  # finalisers would be counted too
     sys.setprofile(note)
     try:
         function(*args)
     finally:
         sys.setprofile(before)
         gc.enable()
-    return count - 1  # the end of the counting
+    return count - 1  # without the call that ends the counting
 
 
 def seconds(function, *args):
-    """Return the CPU time that a call takes of this thread."""
+    """Return the CPU time of a call in this thread."""
     gc.disable()
     try:
         began = thread_time()
@@ -51,7 +51,7 @@ def seconds(function, *args):
 
 
 def grows_in_proportion(function, make, size):
-    """Tell whether input of `size` costs in proportion to an eighth of it."""
+    """Return whether the cost at `size` is proportional to that at an eighth of it."""
     small, large = make(size // TIMES), make(size)
     least = min(seconds(function, small) for _ in range(3))
     return any(

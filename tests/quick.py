@@ -2,7 +2,7 @@
 
 For tests that start hundreds of children. It answers `ping`, `tools/list` (three pages,
 one tool each) and `tools/call` (one block of text, the call's id); it ends with its
-input. What is cancelled it answers all the same, as servers may.
+input. It also answers cancelled requests, as servers may.
 """
 
 from __future__ import annotations

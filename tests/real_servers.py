@@ -1,4 +1,4 @@
-"""Servers of somebody else's: where `make peers` put them, how each is started."""
+"""Third-party servers: where `make peers` installs them, how each is started."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PYTHON = ("time", "git", "sdk", "fastmcp")
 
 @dataclass(frozen=True)
 class RealServer:
-    """How one of them is started."""
+    """How one third-party server is started."""
 
     name: str
     argv: tuple[str, ...]
@@ -39,14 +39,14 @@ class RealServer:
         return replace(self, argv=("/bin/sh", "-c", wait, str(there), *self.argv))
 
     def missing(self) -> str | None:
-        """Return the file that is not installed, if one is not."""
+        """Return the first file that is not installed, if any."""
         files = [part for part in self.argv if part.startswith(str(PEERS))]
         program = self.argv[0]
         return next((f for f in (program, *files) if not Path(f).exists()), None)
 
 
 def require(file: Path | str | None) -> None:
-    """Skip the test where a file of the peers is not there; under CI that fails it."""
+    """Skip the test if a file of the peers is missing; under CI fail it."""
     if file is not None and not Path(file).exists():
         reason = f"{file} is not there: run `make peers`"
         if os.environ.get("CI"):
@@ -55,7 +55,7 @@ def require(file: Path | str | None) -> None:
 
 
 def installed(name: str, folder: Path) -> RealServer:
-    """Return that server (see `real_server`), where it is installed."""
+    """Return that server (see `real_server`) if it is installed, else skip."""
     server = real_server(name, folder)
     require(server.missing())
     return server
@@ -70,7 +70,7 @@ def node() -> str:
 
 
 def real_server(name: str, folder: Path) -> RealServer:
-    """Return that server; what it reads or keeps lies in `folder`."""
+    """Return that server; it reads and writes its files in `folder`."""
     env = {}
     if name in TYPESCRIPT:
         argv = (node(), str(NODE_PACKAGES / f"server-{name}/dist/index.js"))
@@ -78,7 +78,7 @@ def real_server(name: str, folder: Path) -> RealServer:
         argv = _foreign(name, "python-sdk")
     elif name.startswith("fastmcp"):
         argv = _foreign(name, "fastmcp")
-        # Unless told not to, it asks the network for a newer version at each start.
+        # By default it checks the network for a newer version at each start.
         env = {"FASTMCP_CHECK_FOR_UPDATES": "off"}
     else:
         python = PEERS / "servers/bin/python"
@@ -93,7 +93,7 @@ def real_server(name: str, folder: Path) -> RealServer:
 def by_npx() -> RealServer:
     """Return the everything server as people start it: npx, npm, a shell, node.
 
-    In that folder npx finds the package installed; offline, it asks nobody for it.
+    In that folder npx finds the package installed; offline, it contacts no registry.
     """
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = {"PATH": path, "npm_config_offline": "true"}

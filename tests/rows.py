@@ -4,13 +4,13 @@
     python tests/rows.py --write  # `tests/rows/open.txt`: the rows without a change
 
 `tests/rows/*.toml` has one change for each row: a file, a piece of its text that occurs
-once in it, and what stands there instead. It breaks what the row promises and little
-else; the package stays importable. Each worker has a copy of the tree; it applies one
-change, runs the tests that the row names, and takes the change back. A row is proven
+once in it, and its replacement. It breaks what the row promises and little else;
+the package stays importable. Each worker has a copy of the tree; it applies one
+change, runs the tests that the row names, and reverts the change. A row is proven
 where one of its tests fails with the change and all of them pass without.
 
-What was proven is kept in `.build/rows.json` and not run again while nothing but other
-rows' changes differs. The exit code is 1 unless every row that was asked for is proven.
+Proven rows are kept in `.build/rows.json` and not run again while nothing but other
+rows' changes differs. The exit code is 1 unless every requested row is proven.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ KEPT: Final = ROOT / ".build" / "rows.json"
 TEST: Final = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
 
 PASSED, FAILED = 0, 1
-"""Pytest's exit codes; all others mean that no test could be run."""
+"""Exit codes of pytest; all others mean that no test could be run."""
 
 PLUGINS: Final = ("-p", "anyio", "-p", "timeout", "-p", "hypothesispytest")
-"""Those that the tests need: loading the others takes half of the time."""
+"""The plugins that the tests need: loading the others takes half of the time."""
 
 TEST_S: Final = 60
 RUN_S: Final = 400
@@ -53,7 +53,7 @@ RUN_S: Final = 400
 
 @dataclass(frozen=True)
 class Change:
-    """What breaks a row: `text`, which stands once in `file`, becomes `change`."""
+    """Breaks a row: `text`, which occurs once in `file`, becomes `change`."""
 
     row: str
     file: str
@@ -61,7 +61,7 @@ class Change:
     change: str
 
     def problem(self) -> str:
-        """Say why it cannot be applied; nothing if it can."""
+        """Return why it cannot be applied; "" if it can."""
         path = ROOT / self.file
         if not path.is_file():
             return f"{self.row}: there is no {self.file}"
@@ -111,7 +111,7 @@ def unproven() -> list[str]:
 
 
 def without_tests() -> list[str]:
-    """Return the rows that name no test: refused, so that there is nothing to break."""
+    """Return the rows that name no test: refused rows, which have nothing to break."""
     return [row for row in table() if not tests_of(row)]
 
 
@@ -127,7 +127,7 @@ def together(tests: list[str]) -> list[list[str]]:
 
 
 def tracked() -> list[str]:
-    """Return the files of the tree that git knows, or would."""
+    """Return the files of the tree that git tracks or would track."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
     return [name for name in listed.stdout.decode().splitlines() if _is_file(name)]
@@ -138,7 +138,7 @@ def _is_file(name: str) -> bool:
 
 
 def fingerprint(names: list[str]) -> str:
-    """Return what tells this tree from another one, the rows' own changes apart."""
+    """Return a fingerprint of the tree, without the rows' own changes."""
     digest = hashlib.sha256()
     for name in sorted(names):
         if name.startswith(("mcpwire/", "tests/", "pyproject")) and not (
@@ -170,7 +170,7 @@ class Copy:
         subprocess.run(compiling, cwd=folder, check=True)
 
     def run(self, tests: list[str], *options: str) -> tuple[int | None, str]:
-        """Return pytest's exit code (none: it took too long) and its last lines."""
+        """Return pytest's exit code (None: it took too long) and its last lines."""
         command = [
             *(sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=line"),
             *("-p", "no:cacheprovider", *PLUGINS, f"--timeout={TEST_S}"),
@@ -191,19 +191,19 @@ class Copy:
         return done.returncode, done.stdout.decode(errors="replace")[-3_000:]
 
     def breaks(self, change: Change) -> str:
-        """Say what is wrong with a change: nothing where a test fails."""
+        """Return what is wrong with a change; "" if a test fails as it should."""
         path = self.folder / change.file
         before, times = path.read_text(encoding="utf-8"), path.stat()
         path.write_text(before.replace(change.text, change.change), encoding="utf-8")
-        self._changes += 1  # another time each time, for its bytecode
+        self._changes += 1  # a new time each time, because of its bytecode
         os.utime(path, (times.st_atime, times.st_mtime + 100 * self._changes))
         try:
             for tests in together(tests_of(change.row)):
-                code, said = self.run(tests, "-x")
+                code, output = self.run(tests, "-x")
                 if code == FAILED:
                     return ""
                 if code != PASSED:
-                    return f"no test could be run: {said}"
+                    return f"no test could be run: {output}"
         finally:
             path.write_text(before, encoding="utf-8")
             os.utime(path, (times.st_atime, times.st_mtime))
@@ -213,14 +213,14 @@ class Copy:
 # The run...
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Write a line at once."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def main(arguments: list[str]) -> int:
-    """Break the rows, say which of them no test defends, and return the exit code."""
+    """Break the rows, print those that no test protects, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("rows", nargs="*", help="all without any")
     parser.add_argument("--workers", type=int, default=2)
@@ -231,23 +231,25 @@ def main(arguments: list[str]) -> int:
         OPEN.write_text("".join(f"{row}\n" for row in unproven()), encoding="utf-8")
         return 0
     there, names = changes(), tracked()
-    asked = options.rows or list(table())
-    if unknown := [row for row in asked if row not in table()]:
+    requested = options.rows or list(table())
+    if unknown := [row for row in requested if row not in table()]:
         parser.error(f"no such row: {', '.join(unknown)}")
-    if stale := [said for row in there if (said := there[row].problem())]:
-        say("\n".join(stale))
+    if stale := [output for row in there if (output := there[row].problem())]:
+        print_line("\n".join(stale))
         return 1
     kept = _Kept(fingerprint(names))
     if options.anew:
-        kept.forget(asked)
-    waiting = [there[row] for row in asked if row in there and not kept.has(there[row])]
+        kept.forget(requested)
+    waiting = [
+        there[row] for row in requested if row in there and not kept.has(there[row])
+    ]
     if waiting:
         _break_all(waiting, names, kept, options.workers)
-    return _summary(asked, there, kept)
+    return _summary(requested, there, kept)
 
 
 class _Kept:
-    """What was proven of this tree, on disk after each row."""
+    """The proven rows of this tree, saved after each row."""
 
     def __init__(self, tree: str) -> None:
         self._lock = threading.Lock()
@@ -274,16 +276,16 @@ class _Kept:
 
 
 def _fail_unchanged(copies: list[Copy], waiting: list[Change]) -> str:
-    """Run all tests of the rows as the tree is; return what fails."""
+    """Run all tests of the rows without a change; return the failures."""
     tests = sorted({test for change in waiting for test in tests_of(change.row)})
 
     def one(of_a_file: list[str]) -> str:
         copy = copies.pop()
         try:
-            code, said = copy.run(of_a_file)
+            code, output = copy.run(of_a_file)
         finally:
             copies.append(copy)
-        return "" if code == PASSED else said
+        return "" if code == PASSED else output
 
     with ThreadPoolExecutor(len(copies)) as pool:
         return "\n".join(filter(None, pool.map(one, together(tests))))
@@ -296,7 +298,7 @@ def _break_all(
         workers = min(workers, len(waiting))
         copies = [Copy(Path(parent) / str(n), names) for n in range(workers)]
         if wrong := _fail_unchanged(copies, waiting):
-            say(f"without any change:\n{wrong}")
+            print_line(f"without any change:\n{wrong}")
             raise SystemExit(1)
 
         def one(change: Change) -> None:
@@ -307,23 +309,23 @@ def _break_all(
                 copies.append(copy)
             if not wrong:
                 kept.add(change)
-            say(f"{change.row:6} {wrong or 'fails as it should'}")
+            print_line(f"{change.row:6} {wrong or 'fails as it should'}")
 
         with ThreadPoolExecutor(workers) as pool:
             list(pool.map(one, waiting))
 
 
-def _summary(asked: list[str], there: dict[str, Change], kept: _Kept) -> int:
+def _summary(requested: list[str], there: dict[str, Change], kept: _Kept) -> int:
     refused = set(without_tests())
-    missing = [row for row in asked if row not in there and row not in refused]
-    undefended = [row for row in asked if row in there and not kept.has(there[row])]
-    proven = len(asked) - len(missing) - len(undefended)
+    missing = [row for row in requested if row not in there and row not in refused]
+    undefended = [row for row in requested if row in there and not kept.has(there[row])]
+    proven = len(requested) - len(missing) - len(undefended)
     if undefended:
-        say(f"no test fails for: {' '.join(undefended)}")
+        print_line(f"no test fails for: {' '.join(undefended)}")
     if missing:
-        say(f"without a change: {len(missing)}")
-    say(f"rows: {proven} of {len(asked)}")
-    return 0 if proven == len(asked) else 1
+        print_line(f"without a change: {len(missing)}")
+    print_line(f"rows: {proven} of {len(requested)}")
+    return 0 if proven == len(requested) else 1
 
 
 if __name__ == "__main__":

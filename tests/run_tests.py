@@ -1,4 +1,4 @@
-"""Run the tests, run those that failed once more, alone, and say how it ended.
+"""Run the tests, repeat failed ones alone, and print the result.
 
     python tests/run_tests.py PYTEST-ARGUMENTS...  # the whole run
     python tests/run_tests.py --report             # the last lines of the last one
@@ -28,7 +28,7 @@ JUNIT_AGAIN: Final = ROOT / ".build/junit-again.xml"
 
 MAX_FLAKY: Final = 5
 TESTS_FAILED: Final = 1
-"""Pytest's exit code for it; all others mean that the run itself went wrong."""
+"""Pytest's exit code for failed tests; all others mean that the run itself failed."""
 
 AGAIN: Final = ("-n", "0", "--last-failed", "--last-failed-no-failures=none")
 
@@ -68,9 +68,9 @@ ALLOWED_SKIPS: Final[dict[str, str]] = dict.fromkeys(
 
 
 def default_signals() -> None:
-    """Undo what the caller ignores (a shell's `&` ignores SIGINT), for children too.
+    """Restore signals that the caller ignores (a shell's `&` ignores SIGINT).
 
-    SIGHUP gets a handler that does nothing: under `nohup` this process goes on, and its
+    SIGHUP gets an empty handler: under `nohup` this process continues, and its
     children start with the default.
     """
     ignored_by_python = {signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)}
@@ -99,7 +99,7 @@ def skips(report: ET.Element) -> dict[str, str]:
 
 
 def having(report: ET.Element, *tags: str) -> set[str]:
-    """Return the tests with such an outcome; a test with a bad teardown has two."""
+    """Return the tests with such an outcome; a test with a failed teardown has two."""
     return {
         name_of(case)
         for case in report.iter("testcase")
@@ -108,12 +108,12 @@ def having(report: ET.Element, *tags: str) -> set[str]:
 
 
 def failed(report: ET.Element) -> set[str]:
-    """Return the tests that failed, or whose fixtures did."""
+    """Return the tests that failed or had failed fixtures."""
     return having(report, "failure", "error")
 
 
 def merge(report: ET.Element, again: ET.Element) -> None:
-    """Mark as flaky in `report` what failed there and passed in `again`."""
+    """Mark tests as flaky in `report` that failed there and passed in `again`."""
     passed = {name_of(case) for case in again.iter("testcase")}
     passed -= failed(again) | having(again, "skipped")
     for suite in report.iter("testsuite"):
@@ -147,7 +147,7 @@ def judge(report: ET.Element, *, strict: bool) -> tuple[list[str], int]:
 
 
 def pytest(*words: str) -> int:
-    """Run pytest, measured with all the processes that it starts; return its exit code.
+    """Run pytest with coverage of all its processes; return its exit code.
 
     Coverage measures each process from its start. A plugin of pytest would measure the
     workers a second time, and those measurements cannot be paused.
@@ -162,7 +162,7 @@ def pytest(*words: str) -> int:
 
 
 def run(words: Sequence[str]) -> int:
-    """Run the tests, the failed ones once more, leave one report and print its end."""
+    """Run the tests, repeat the failed ones, write one report and print its summary."""
     for path in (JUNIT, JUNIT_AGAIN):
         path.unlink(missing_ok=True)
     code = pytest(*words, f"--junitxml={JUNIT}")
@@ -170,7 +170,7 @@ def run(words: Sequence[str]) -> int:
         return code or 1
     report = ET.parse(JUNIT)
     names = failed(report.getroot())
-    # An error of collecting has no class; then no test can be run again by its name.
+    # A collection error has no class; then no test can be repeated by its name.
     is_tests = all(not name.startswith("::") for name in names)
     if is_tests and 0 < len(names) <= MAX_FLAKY:
         sys.stdout.write(f"== {len(names)} failed: once more, alone\n")
@@ -179,10 +179,10 @@ def run(words: Sequence[str]) -> int:
         if again in {0, TESTS_FAILED} and JUNIT_AGAIN.exists():
             merge(report.getroot(), ET.parse(JUNIT_AGAIN).getroot())
             report.write(JUNIT)
-    return tell()
+    return print_summary()
 
 
-def tell() -> int:
+def print_summary() -> int:
     """Print the last lines of the report; return the exit code."""
     strict = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
     lines, code = judge(ET.parse(JUNIT).getroot(), strict=strict)
@@ -191,9 +191,9 @@ def tell() -> int:
 
 
 def main(words: Sequence[str]) -> int:
-    """Do what the command line asks for; return the exit code."""
+    """Run the command line; return the exit code."""
     if words == ["--report"]:
-        return tell()
+        return print_summary()
     default_signals()
     return run(words)
 

@@ -1,4 +1,4 @@
-"""Children that do what a test wants: a few lines of Python as an MCP server."""
+"""Scripted child servers: a few lines of Python as an MCP server."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Watches the whole run for secrets where no secret must be.
+"""Searches the output of the whole test run for secrets.
 
-Every secret that tests use holds `SENTINEL`. The test fails in which one shows up in
-what anybody logs (at any level in `FOLDERS`), in a warning, in an error of ours when it
-is made, in an error that a test expects, with its cause, notes and repr, in what a test
-reads of standard output, in what pytest captures, or in the test's name.
+Every secret that tests use contains `SENTINEL`. A test fails if one appears in a log
+record (at any level in `FOLDERS`), in a warning, in an error of ours when it is
+created, in an error that a test expects, with its cause, notes and repr, in standard
+output that a test reads, in what pytest captures, or in the test's name.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ FOLDERS: Final = (
     *("adversity/oauth/", "auth/", "cli/", "config/", "oauth/", "servers/oauth/"),
     *("gateway/sessions/", "gateway/serving/"),
 )
-"""Tests that have secrets, where everything is listened to that anybody says."""
+"""Tests that use secrets: all log levels are checked there."""
 
 LOGGERS: Final = ("mcpwire", "httpx")
 
 
 class Watch(logging.Handler):
-    """Looks at what it is shown, and keeps where a secret was.
+    """Checks texts, and records where a secret was.
 
     Attributes:
-        found: Where, and what stood around it.
+        found: The places, with the text around each secret.
     """
 
     def __init__(self) -> None:
@@ -44,20 +44,20 @@ class Watch(logging.Handler):
         self.found: list[str] = []
 
     def take(self) -> list[str]:
-        """Return what was found, and forget it."""
+        """Return the findings, and clear them."""
         found, self.found = self.found, []
         return found
 
     def look(self, where: str, text: object) -> None:
-        """Look for a secret in what can be read there."""
-        said = text if isinstance(text, str) else str(text)
-        at = said.find(SENTINEL)
+        """Search a text for a secret."""
+        shown = text if isinstance(text, str) else str(text)
+        at = shown.find(SENTINEL)
         if at >= 0:
-            around = said[max(0, at - AROUND) : at + AROUND]
+            around = shown[max(0, at - AROUND) : at + AROUND]
             self.found.append(f"{where}: ...{around!r}...")
 
     def look_at_error(self, where: str, error: BaseException) -> None:
-        """Look for a secret in all that an error shows, and what led to it."""
+        """Search all that an error shows, and its causes, for a secret."""
         for each in chain_of(error):
             kind = f"{where} {type(each).__name__}"
             self.look(kind, str(each))
@@ -67,7 +67,7 @@ class Watch(logging.Handler):
                 self.look(f"{kind}'s notes", note)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Look at a line of a log."""
+        """Check a log record."""
         where = f"the log of {record.name}"
         self.look(where, record.getMessage())
         error = record.exc_info[1] if record.exc_info else None
@@ -76,11 +76,11 @@ class Watch(logging.Handler):
 
 
 WATCH: Final = Watch()
-"""The one of this run."""
+"""The watch of this run."""
 
 
 def chain_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, what it holds, what caused it and what it came up in."""
+    """Yield an error, the errors in its group, its causes and its contexts."""
     rest, seen = [error], set()
     while rest:
         each = rest.pop()
@@ -94,20 +94,20 @@ def chain_of(error: BaseException) -> Iterator[BaseException]:
 
 @functools.cache
 def listens(path: Path, tests: Path) -> bool:
-    """Tell whether everything is listened to in tests of that file."""
+    """Return whether all log levels are checked in tests of that file."""
     if not path.is_relative_to(tests):
         return False
     return path.relative_to(tests).as_posix().startswith(FOLDERS)
 
 
 def set_levels(level: int) -> None:
-    """Have those who may know secrets say everything, or what they usually do."""
+    """Set the level of the loggers that may know secrets."""
     for name in LOGGERS:
         logging.getLogger(name).setLevel(level)
 
 
 def install(patch: pytest.MonkeyPatch, watch: Watch) -> None:
-    """Have what tests see looked at, for as long as `patch` lasts."""
+    """Check everything that tests see, as long as `patch` lasts."""
     from mcpwire.errors import MCPError
 
     logging.getLogger().addHandler(watch)
@@ -123,7 +123,7 @@ def install(patch: pytest.MonkeyPatch, watch: Watch) -> None:
         patch,
         pytest.CaptureFixture,
         "readouterr",
-        lambda _, said: watch.look("what was printed", "".join(map(str, said))),
+        lambda _, shown: watch.look("what was printed", "".join(map(str, shown))),
     )
 
 

@@ -1,4 +1,4 @@
-"""Parsed source files and what they import, read without running anything."""
+"""Parsed source files and their imports, read without running them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 PACKAGE: Final = "mcpwire"
 
 PATCHING: Final = frozenset({"mcpwire.bench.locust"})
-"""Modules whose import puts gevent into the standard library: no test imports them."""
+"""Modules that patch the standard library with gevent on import: tests skip them."""
 
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """Keep the collector out while trees are made, and until they are let go of.
+    """Disable garbage collection while syntax trees are created and used.
 
-    They hold no cycles and millions of nodes: whatever looks for cycles meanwhile goes
-    through all of them, again and again.
+    They have no cycles and millions of nodes: each collection would traverse all of
+    them again.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -53,7 +53,7 @@ class Module:
 
     @cached_property
     def statements(self) -> list[tuple[ast.stmt, str]]:
-        """Every statement, and when it runs: "module", "function" or "typing"."""
+        """Every statement, with the time it runs: "module", "function" or "typing"."""
         return list(statements(self.tree.body, "module"))
 
     @cached_property
@@ -115,7 +115,7 @@ def base_of(module: Module, node: ast.ImportFrom) -> str:
 
 
 def imports_of(module: Module, known: frozenset[str]) -> list[Import]:
-    """Return every import of a module, wherever it stands."""
+    """Return every import of a module, at any depth."""
     found = []
     for node, when in module.statements:
         if isinstance(node, ast.Import):
@@ -124,7 +124,7 @@ def imports_of(module: Module, known: frozenset[str]) -> list[Import]:
             base = base_of(module, node)
             for alias in node.names:
                 full = f"{base}.{alias.name}"
-                # The root has values of its own: those keep their name.
+                # The root module has its own values: those keep their name.
                 target = full if full in known or base == PACKAGE else base
                 found.append(Import(target, node.lineno, when))
     return found

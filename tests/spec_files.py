@@ -1,4 +1,4 @@
-"""Where the specification's machine-readable files are, which we do not commit."""
+"""Finds the specification's machine-readable files, which are not committed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 def find(environment: Mapping[str, str], root: Path = ROOT) -> Path | None:
     """Return the folder that MCPWIRE_SPEC names, else the one beside the checkout.
 
-    A folder that is named and missing is not replaced by another.
+    A missing MCPWIRE_SPEC folder is not replaced by the default.
     """
     named = environment.get("MCPWIRE_SPEC")
     folder = Path(named) if named else root.parent / "shared" / "spec"

@@ -1,4 +1,4 @@
-"""Async tests end by themselves, whatever they wait for."""
+"""Async tests have a time limit."""
 
 import asyncio
 import inspect
@@ -12,12 +12,12 @@ TEST_BOUND_S = 0.5
 
 
 @pytest.mark.xfail(raises=TimeoutError, strict=True, reason="the bound ends it")
-async def test_a_test_that_hangs_fails():
+async def test_hanging_test_fails():
     await asyncio.Event().wait()
 
 
 @on_a_virtual_clock
-async def test_a_virtual_clock_counts_to_no_bound():
+async def test_virtual_clock_is_not_bounded():
     await asyncio.sleep(1e6)
 
 
@@ -30,7 +30,7 @@ async def test_a_virtual_clock_counts_to_no_bound():
     ],
     ids=["the rule for all", "its module's own", "a time of its own"],
 )
-def test_what_bounds_an_async_test(module, marked, seconds):
+def test_bound_of_an_async_test(module, marked, seconds):
     async def test():
         await asyncio.sleep(0)  # any async function would do
 

@@ -1,4 +1,4 @@
-"""Errors: their text, their attributes, their place in the tree, their copies."""
+"""Errors: their text, attributes, class hierarchy and copies."""
 
 import copy
 import pickle
@@ -234,15 +234,15 @@ def test_each_error_has_its_text_and_its_attributes(error, text, attributes):
     ids=["copy", "deepcopy", "pickle"],
 )
 def test_each_error_survives_copying_and_pickling(clone, error, text, attributes):
-    again = clone(error)
-    assert type(again) is type(error)
-    assert str(again) == text
-    assert again.args == error.args
-    assert vars(again) == vars(error)
+    cloned = clone(error)
+    assert type(cloned) is type(error)
+    assert str(cloned) == text
+    assert cloned.args == error.args
+    assert vars(cloned) == vars(error)
 
 
 @given(st.text(max_size=30), st.integers(1, 20))
-def test_a_peers_text_is_cut_and_tells_how_much_is_missing(text, limit):
+def test_long_peer_text_is_cut_with_the_number_of_missing_characters(text, limit):
     shown = shorten(text, limit)
     if len(text) <= limit:
         assert shown == text
@@ -252,7 +252,7 @@ def test_a_peers_text_is_cut_and_tells_how_much_is_missing(text, limit):
 
 @pytest.mark.attack("X12")
 @pytest.mark.parametrize("clone", [lambda error: error, copy.copy], ids=["it", "copy"])
-def test_a_peers_message_is_bounded_in_the_text_and_whole_in_its_attribute(clone):
+def test_peer_message_is_cut_in_the_text_and_complete_in_its_attribute(clone):
     huge = "x" * 5_000_000
     error = clone(rpc_error(-32603, huge, method="tools/call"))
     assert str(error) == (
@@ -270,7 +270,7 @@ def test_a_note_attached_to_an_error_stays_with_its_copies():
     assert copy.copy(error).__notes__ == ["while testing"]
 
 
-def test_what_is_to_be_confirmed_is_a_copy_of_the_arguments():
+def test_needs_confirmation_keeps_a_copy_of_the_arguments():
     arguments = {"path": "/"}
     error = NeedsConfirmation("rm", arguments=arguments)
     arguments["path"] = "/tmp"
@@ -289,7 +289,7 @@ def test_each_class_that_can_be_raised_is_in_a_table_above():
     assert named - shown == {ProtocolError}
 
 
-def test_the_module_names_all_its_errors():
+def test_module_exports_all_its_errors():
     defined = {cls for cls in all_errors() if cls.__module__ == errors.__name__}
     assert {cls.__name__ for cls in defined} | {"rpc_error"} == set(errors.__all__)
     assert errors.__all__ == sorted(errors.__all__)
@@ -317,7 +317,7 @@ TREE = {
 
 
 @pytest.mark.parametrize(("cls", "parent"), TREE.items())
-def test_the_tree_says_whose_fault_it_is(cls, parent):
+def test_each_error_has_its_parent_class(cls, parent):
     assert issubclass(cls, parent)
     assert issubclass(cls, MCPError)
 
@@ -326,12 +326,12 @@ def test_the_tree_says_whose_fault_it_is(cls, parent):
     "cls", [cls for cls in all_errors() if not issubclass(cls, RPCError)]
 )
 @pytest.mark.rule("RPC-30")
-def test_a_local_failure_never_wears_a_json_rpc_code(cls):
+def test_local_error_has_no_json_rpc_code(cls):
     assert not hasattr(cls, "code")
     assert not hasattr(cls, "default_code")
 
 
-def test_a_broken_rule_always_has_somebody_to_blame():
+def test_protocol_error_itself_cannot_be_raised():
     with pytest.raises(TypeError, match="say whose fault it is"):
         ProtocolError("somebody erred")
 
@@ -357,7 +357,7 @@ CODES = {
 
 @pytest.mark.parametrize(("code", "cls"), CODES.items())
 @pytest.mark.rule("RPC-28", "RES-07")
-def test_a_code_that_the_protocol_defines_has_its_class(code, cls):
+def test_protocol_defined_code_has_its_class(code, cls):
     error = rpc_error(code, "because", data=[1], method="m")
     assert type(error) is cls
     assert (error.code, error.message, error.data, error.method) == (
@@ -370,7 +370,7 @@ def test_a_code_that_the_protocol_defines_has_its_class(code, cls):
 
 
 @pytest.mark.parametrize("code", [0, 1, -1, -31999, 2**40])
-def test_any_other_code_is_a_plain_error_that_keeps_it(code):
+def test_unknown_code_is_a_plain_rpc_error(code):
     error = rpc_error(code, "because")
     assert type(error) is RPCError
     assert error.code == code
@@ -380,13 +380,13 @@ def test_any_other_code_is_a_plain_error_that_keeps_it(code):
     "code", [code for code in range(-32099, -31999) if code not in CODES]
 )
 @pytest.mark.rule("RPC-25")
-def test_no_meaning_is_assumed_for_reserved_codes_without_one(code):
+def test_reserved_code_without_meaning_is_a_plain_rpc_error(code):
     assert type(rpc_error(code, "because")) is RPCError
 
 
-def test_each_class_of_a_code_is_in_the_table():
-    ours = {c for c in RPCError.__subclasses__() if c.__module__.startswith("mcpwire.")}
-    assert set(CODES.values()) == ours
+def test_each_code_class_is_in_the_table():
+    own = {c for c in RPCError.__subclasses__() if c.__module__.startswith("mcpwire.")}
+    assert set(CODES.values()) == own
 
 
 def test_a_subclass_may_keep_another_code_that_the_peer_sent():
@@ -394,7 +394,7 @@ def test_a_subclass_may_keep_another_code_that_the_peer_sent():
 
 
 @pytest.mark.system("A04")
-def test_a_timeout_is_caught_as_the_built_in_one():
+def test_request_timeout_is_a_builtin_timeout_error():
     with pytest.raises(TimeoutError):
         raise RequestTimeout(method="ping", timeout=1, elapsed=1)
 
@@ -451,6 +451,6 @@ main.main()
         ("137\n", "137"),
     ],
 )
-def test_the_last_line_that_says_something_is_quoted(tail, quoted):
+def test_last_meaningful_stderr_line_is_quoted(tail, quoted):
     error = ConnectionClosed("the server exited", stderr_tail=tail)
     assert str(error) == f"the server exited; last line of stderr: {quoted!r}"

@@ -1,4 +1,4 @@
-"""The public surface: what `mcpwire` exports, lazily, documented and explained."""
+"""The public API: what `mcpwire` exports, lazily and documented."""
 
 import ast
 import importlib
@@ -50,7 +50,7 @@ MODULES = sorted(
 )
 
 
-def test_what_type_checkers_see_is_what_is_exported():
+def test_type_checkers_see_exactly_the_exports():
     assert set(EXPORTS) | {"__version__"} == set(mcpwire.__all__)
 
 
@@ -59,16 +59,16 @@ def test_no_name_is_exported_twice():
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-def test_each_exported_name_is_the_one_of_its_module(name):
+def test_each_export_is_the_object_of_its_module(name):
     module = importlib.import_module(EXPORTS[name])
     assert getattr(mcpwire, name) is getattr(module, name)
 
 
-def test_the_exports_are_listed_like_those_of_any_module():
+def test_dir_lists_the_exports():
     assert set(mcpwire.__all__) <= set(dir(mcpwire))
 
 
-def test_an_unknown_name_is_an_attribute_error_that_names_it():
+def test_unknown_name_raises_an_attribute_error_with_its_name():
     with pytest.raises(AttributeError, match="no_such_name"):
         mcpwire.no_such_name  # noqa: B018 - the access is the subject
 
@@ -85,11 +85,11 @@ def modules_loaded_by(code):
     return set(done.stdout.split())
 
 
-def test_importing_the_package_loads_nothing_but_its_version():
+def test_importing_the_package_loads_only_its_root():
     assert modules_loaded_by("import mcpwire") <= {"mcpwire", "mcpwire._package"}
 
 
-def test_asking_for_an_error_loads_the_errors_only():
+def test_importing_an_error_loads_only_the_errors():
     loaded = modules_loaded_by("from mcpwire import RPCError")
     assert loaded <= {"mcpwire", "mcpwire._package", "mcpwire.errors"}
 
@@ -111,7 +111,7 @@ def test_each_exported_name_is_shown_in_the_readme_or_the_docs(name):
 
 
 def undocumented(name, value):
-    """Yield what of a public object has no docstring of its own."""
+    """Yield the parts of a public object without their own docstring."""
     if not inspect.getdoc(value):
         yield name
     if not inspect.isclass(value):
@@ -130,7 +130,7 @@ def test_each_exported_class_function_and_method_has_a_docstring(name):
         assert list(undocumented(name, value)) == []
 
 
-def test_a_missing_docstring_is_seen():
+def test_missing_docstring_is_found():
     class Bare:
         def method(self): ...
 
@@ -151,7 +151,7 @@ def test_a_missing_docstring_is_seen():
 
 
 @pytest.mark.parametrize("name", sorted({*MODULES} - PATCHING))
-def test_a_module_that_lists_its_exports_has_each_once(name):
+def test_names_in_the_all_of_a_module_are_unique_and_defined(name):
     module = importlib.import_module(name)
     exported = getattr(module, "__all__", [])
     assert len(set(exported)) == len(exported)

@@ -1,4 +1,4 @@
-"""Each gate on the tree can be seen to fail, on samples of a few lines."""
+"""Each gate on the tree fails on samples of a few lines."""
 
 import gates
 import pytest
@@ -41,7 +41,7 @@ GOES_DOWN = [
 
 
 @pytest.mark.parametrize(("name", "source"), GOES_DOWN)
-def test_imports_may_go_down_and_sideways_within_a_folder(name, source):
+def test_downward_and_same_folder_imports_are_allowed(name, source):
     assert run(gates.check_layers, name, source) == []
 
 
@@ -69,7 +69,7 @@ GOES_UP = [
     ],
     ids=["plain", "in a function", "in a method", "for types only", "in a try"],
 )
-def test_imports_never_go_up_or_across_wherever_they_stand(name, source, target, frame):
+def test_upward_import_is_found_at_any_depth(name, source, target, frame):
     found = run(gates.check_layers, name, frame.format(source))
     assert found == [("layers", f"{name} -> {target}")]
 
@@ -88,14 +88,14 @@ def test_a_module_outside_every_layer_is_found():
         *("print(1)", "open('x')", "datetime.now()", "uuid.uuid4()"),
     ],
 )
-def test_a_pure_layer_stays_pure(source):
+def test_impure_code_in_a_pure_layer_is_found(source):
     name = "mcpwire.protocol.peer"
     assert run(gates.check_purity, name, source) == [("purity", name)]
     assert run(gates.check_purity, "mcpwire.client", source) == []
 
 
 @pytest.mark.parametrize("source", ["import math", "peer.open()", "now()", "x.print()"])
-def test_names_that_only_look_impure_are_let_through(source):
+def test_names_that_only_look_impure_are_allowed(source):
     assert run(gates.check_purity, "mcpwire.protocol.peer", source) == []
 
 
@@ -119,12 +119,12 @@ def test_names_that_only_look_impure_are_let_through(source):
         ("mcpwire.client", "import json, collections.abc", False),
     ],
 )
-def test_third_parties_are_used_where_they_belong(name, source, breaches):
+def test_third_party_import_outside_its_modules_is_found(name, source, breaches):
     found = run(gates.check_third_parties, name, source)
     assert [gate for gate, _ in found] == ["third parties"] * breaches
 
 
-def test_imports_by_computed_name_stand_in_packages_only():
+def test_computed_import_outside_packages_is_found():
     source = "import importlib\nimportlib.import_module(name)"
     name = "mcpwire.client"
     assert run(gates.check_dynamic_imports, name, source) == [("dynamic imports", name)]
@@ -143,14 +143,14 @@ def test_imports_by_computed_name_stand_in_packages_only():
         ("from collections import _x", False),
     ],
 )
-def test_a_private_name_stays_in_its_module(source, breaches):
+def test_private_name_imported_from_another_module_is_found(source, breaches):
     private = Module.parse("mcpwire._private_module", "")
     module = Module.parse("mcpwire.client", source)
     found = list(gates.check_private_names([module, private, *OTHERS]))
     assert len(found) == breaches
 
 
-def test_a_circle_of_imports_is_found_once_with_its_trail():
+def test_import_cycle_is_found_with_its_path():
     modules = [
         Module.parse("mcpwire.wire.a", "from mcpwire.wire import b"),
         Module.parse("mcpwire.wire.b", "import mcpwire.wire.c"),
@@ -162,7 +162,7 @@ def test_a_circle_of_imports_is_found_once_with_its_trail():
     assert circle in found
 
 
-def test_imports_on_use_and_for_types_make_no_circle():
+def test_deferred_and_typing_imports_make_no_cycle():
     modules = [
         Module.parse("mcpwire.wire.a", "def f():\n    import mcpwire.wire.b"),
         Module.parse("mcpwire.wire.b", "if TYPE_CHECKING:\n    from . import c"),
@@ -216,7 +216,7 @@ WHOLE = "class A:\n    pass\n"
         ("class A:\n    if TYPE_CHECKING:\n        x: int", "", True),
     ],
 )
-def test_a_class_that_is_cut_over_files_is_found(base, derived, found):
+def test_class_split_over_files_is_found(base, derived, found):
     modules = [
         Module.parse("mcpwire.wire.a", base),
         Module.parse("mcpwire.wire.b", derived),
@@ -244,7 +244,7 @@ def test_a_class_that_is_cut_over_files_is_found(base, derived, found):
         ("a.__dict__", False),
     ],
 )
-def test_private_parts_of_others_are_found(source, breaches):
+def test_private_attribute_of_another_package_is_found(source, breaches):
     module = Module.parse("mcpwire.client", source)
     assert len(list(gates.check_private_parts([module]))) == breaches
 
@@ -274,14 +274,14 @@ def test_an_error_text_in_dialect_is_found(text, breaches):
         assert len(list(findings)) == breaches
 
 
-def test_pure_modules_are_held_by_name():
+def test_pure_modules_are_listed_by_name():
     assert gates.is_pure("mcpwire.errors")
     assert gates.is_pure("mcpwire.auth.flow")
     assert not gates.is_pure("mcpwire.authoring")
     assert "mcpwire/wire.py,mcpwire/wire/*" in gates.pure_files()
 
 
-def test_a_pure_module_inside_a_package_is_held_by_its_name(monkeypatch):
+def test_pure_module_inside_a_package_is_checked_by_name(monkeypatch):
     monkeypatch.setattr(gates, "PURE", ("group.names",))
     assert gates.is_pure("mcpwire.group.names")
     assert not gates.is_pure("mcpwire.group")
@@ -291,7 +291,7 @@ def test_a_pure_module_inside_a_package_is_held_by_its_name(monkeypatch):
     assert [each.where for each in gates.check_pure_names([])] == ["group.names"]
 
 
-def test_a_waiver_lets_its_finding_through_and_nothing_else():
+def test_waiver_removes_only_its_own_finding():
     findings = [
         gates.Finding("layers", "a -> b", "x"),
         gates.Finding("purity", "a", "y"),
@@ -307,6 +307,6 @@ def test_a_waiver_lets_its_finding_through_and_nothing_else():
         ({("layers", "a -> b"): " "}, "has no reason"),
     ],
 )
-def test_a_waiver_that_is_left_over_or_gives_no_reason_fails(waivers, message):
+def test_unused_or_unexplained_waiver_is_reported(waivers, message):
     left = gates.unwaived([gates.Finding("layers", "a -> b", "x")], waivers)
     assert any(message in line for line in left)

@@ -1,4 +1,4 @@
-"""Of a table that is decided in one place, each row is run on some of its grounds."""
+"""Each row of a marked table runs on some of its grounds."""
 
 import itertools
 from types import SimpleNamespace
@@ -32,13 +32,13 @@ def run(items):
 
 
 @pytest.mark.parametrize("count", [1, 2, 6])
-def test_each_row_is_run_on_so_many_of_its_grounds(count):
+def test_each_row_runs_on_the_given_number_of_grounds(count):
     rows = [params["row"] for params in run(table(count))]
     assert rows == sorted([*range(12)] * count)
 
 
 def left_out_of(names):
-    """Return which cells are left out of a test without a mark."""
+    """Return the cells of an unmarked test that are left out."""
     items = [
         SimpleNamespace(nodeid=f"test_x.py::test_x[{n}]", get_closest_marker=no_mark)
         for n in names
@@ -50,7 +50,7 @@ def no_mark(_):
     return None
 
 
-def test_every_fourth_row_is_run_with_the_blocking_client_too():
+def test_every_fourth_row_also_runs_with_the_blocking_client():
     names = [f"{shell}-{n}" for shell in ("asyncio", "blocking") for n in range(400)]
     out = left_out_of(names)
     assert all(name.startswith("blocking-") for name in out)
@@ -58,23 +58,23 @@ def test_every_fourth_row_is_run_with_the_blocking_client_too():
 
 
 @pytest.mark.parametrize("row", range(20))
-def test_each_test_is_run_with_the_blocking_client_at_least_once(row):
+def test_each_test_runs_with_the_blocking_client_at_least_once(row):
     assert left_out_of([f"asyncio-{row}", f"blocking-{row}"]) == []
 
 
-def test_what_only_the_blocking_client_has_is_run():
+def test_blocking_only_tests_run():
     names = [f"blocking-{n}" for n in range(40)]
     assert left_out_of([*names, "unblocking-0", "asyncio-x"]) == []
 
 
-def test_a_test_that_says_nothing_is_run_on_all():
+def test_unmarked_test_runs_on_all_grounds():
     assert grounds.left_out(table(None)) == []
 
 
 @pytest.mark.parametrize("row", [{}, "x"], ids=["a value", "another"])
 @pytest.mark.parametrize("engine", ["one", "other"])
 @pytest.mark.parametrize("shell", ["asyncio", "blocking"])
-def test_as_pytest_gives_it_a_row_is_one_on_all_grounds(request, row, engine, shell):
+def test_row_number_is_the_same_on_all_grounds(request, row, engine, shell):
     items = [
         each
         for each in request.session.items

@@ -1,4 +1,4 @@
-"""The figures of the tree are what they say, and their ceilings only fall."""
+"""The figures of the tree are right, and their ceilings only fall."""
 
 import house
 import pytest
@@ -25,7 +25,7 @@ def module(source, name="mcpwire.wire.a"):
     return Module.parse(name, source)
 
 
-def test_a_module_is_measured():
+def test_figures_of_a_module():
     assert house.figures([module(SAMPLE)]) == {
         "lines": 14,
         "code lines": 7,
@@ -37,12 +37,12 @@ def test_a_module_is_measured():
 
 
 @pytest.mark.parametrize(("lines", "fragments"), [(59, 1), (60, 0)])
-def test_a_module_with_little_code_is_a_fragment(lines, fragments):
+def test_small_module_is_a_fragment(lines, fragments):
     sample = module("x = 1\n" * lines)
     assert house.figures([sample])["fragments"] == fragments
 
 
-def test_the_text_of_a_package_is_no_fragment():
+def test_package_init_is_not_a_fragment():
     package = Module.parse("mcpwire.wire", "", is_package=True)
     assert house.figures([package])["fragments"] == 0
 
@@ -64,7 +64,7 @@ CEILINGS = {"whole": {"lines": 1_000}, "error texts": {"mcpwire/a.py": 2}}
         ),
     ],
 )
-def test_what_is_over_its_ceiling_is_named(table, over):
+def test_figure_above_its_ceiling_is_named(table, over):
     assert house.above(table, CEILINGS) == over
 
 
@@ -81,11 +81,11 @@ def test_what_is_over_its_ceiling_is_named(table, over):
         ),
     ],
 )
-def test_a_ceiling_that_became_too_high_is_named(table, too_high):
+def test_ceiling_far_above_its_figure_is_named(table, too_high):
     assert house.below(table, CEILINGS) == too_high
 
 
-def test_a_ceiling_of_lines_may_stand_over_them_by_twice_its_room():
+def test_line_ceiling_may_exceed_the_figure_by_twice_its_room():
     ceilings = {"whole": {"lines": 2_000, "modules": 10}}
     assert house.below({"whole": {"lines": 1_000, "modules": 10}}, ceilings) == []
     assert house.below({"whole": {"lines": 999, "modules": 9}}, ceilings) == [
@@ -102,7 +102,7 @@ def test_ceilings_are_lowered_and_never_raised():
     }
 
 
-def test_the_file_holds_what_was_written():
+def test_rendered_ceilings_are_read_back():
     assert house.tomllib.loads(house.render(CEILINGS)) == CEILINGS
 
 
@@ -114,7 +114,7 @@ def test_the_file_holds_what_was_written():
         ({"whole": {"lines": 900}, "error texts": {"mcpwire/a.py": 1}}, 1),
     ],
 )
-def test_the_exit_code_says_whether_the_ceilings_hold(monkeypatch, capsys, table, code):
+def test_exit_code_tells_whether_the_ceilings_hold(monkeypatch, capsys, table, code):
     monkeypatch.setattr(house, "measured", lambda: table)
     monkeypatch.setattr(house, "load", lambda: CEILINGS)
     assert house.main([]) == code

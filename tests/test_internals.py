@@ -1,4 +1,4 @@
-"""Which tests look at internals is found out from their source."""
+"""Uses of internals by tests are found in their source."""
 
 import internals
 import pytest
@@ -38,7 +38,7 @@ def looks(source):
         ("import mcpwire.group.group", [("import", "mcpwire.group.group")]),
     ],
 )
-def test_a_look_at_internals_is_found(source, found):
+def test_use_of_internals_is_found(source, found):
     assert looks(source) == found
 
 
@@ -53,18 +53,18 @@ def test_a_look_at_internals_is_found(source, found):
         "class Fake:\n    def go(self):\n        self._at = 1",
     ],
 )
-def test_what_is_public_or_the_tests_own_is_none(source):
+def test_public_or_own_attribute_is_not_a_use_of_internals(source):
     assert looks(source) == []
 
 
-def test_places_are_counted_by_folder_and_each_once():
+def test_each_place_is_counted_once_by_folder():
     look = internals.Look("tests/client/test_x.py", 3, "mcpwire.a", "_at")
     same = look._replace(module="mcpwire.b")
     top = look._replace(path="tests/test_y.py")
     assert internals.by_folder([look, same, top]) == {"client": 1, "test_y": 1}
 
 
-def test_the_command_names_the_places_of_one_package(capsys, monkeypatch):
+def test_command_prints_the_places_of_one_package(capsys, monkeypatch):
     test = Module.parse("tests.client.test_x", "\nclient._slot\nsource._at")
     answers = {"mcpwire": PACKAGE, "tests": [test]}
     monkeypatch.setattr(internals, "read", lambda _, folder: answers[folder])

@@ -1,6 +1,6 @@
-"""The leak check acts where something can leak, and on async tests from the inside.
+"""The leak check covers tests that can leak, and wraps async tests inside the loop.
 
-What it sees is tested in `testing/test_leaks.py`.
+`testing/test_leaks.py` tests what it detects.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ TESTS = Path(__file__).parent
         ("test_errors.py", True),
     ],
 )
-def test_only_the_pure_folders_are_left_out(path, acts):
+def test_only_pure_folders_are_not_checked_for_leaks(path, acts):
     assert leaks.acts_on(TESTS / path, TESTS) is acts
 
 
-async def test_async_tests_run_on_asyncio_with_the_watch_around_them(request):
+async def test_async_tests_run_on_asyncio_inside_the_leak_check(request):
     assert asyncio.get_running_loop().is_running()
     assert request.node.obj.__wrapped__ is not None

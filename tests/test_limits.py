@@ -1,4 +1,4 @@
-"""Limits and recovery: all numbers in two values, none of them nonsense."""
+"""Limits and recovery: all numbers are validated."""
 
 import math
 from decimal import Decimal
@@ -19,7 +19,7 @@ from mcpwire.limits import (
 MIB = 1024 * 1024
 
 
-def test_the_default_limits_are_those_documented():
+def test_default_limits_are_as_documented():
     assert attrs.asdict(DEFAULT_LIMITS) == {
         "message": 64 * MIB,
         "values": 2_000_000,
@@ -59,7 +59,7 @@ def test_recovery_is_on_by_default():
 
 
 @pytest.mark.parametrize("cls", [Limits, Recovery])
-def test_both_are_frozen_values_given_by_keyword(cls):
+def test_limits_and_recovery_are_frozen_and_keyword_only(cls):
     assert cls() == cls()
     assert hash(cls()) == hash(cls())
     with pytest.raises(TypeError):
@@ -78,19 +78,21 @@ NUMBERS = [
 
 @pytest.mark.parametrize(("cls", "name", "default"), NUMBERS)
 @pytest.mark.parametrize("value", [0, -1, True, False, "1", None, [], Decimal(1)])
-def test_a_limit_that_makes_no_sense_is_refused_by_name(cls, name, default, value):
+def test_invalid_limit_is_refused_by_name(cls, name, default, value):
     with pytest.raises(ValueError, match=f"^{name} must be "):
         cls(**{name: value})
 
 
 @pytest.mark.parametrize(("cls", "name", "default"), NUMBERS)
-def test_a_limit_may_be_any_number_above_zero(cls, name, default):
+def test_limit_may_be_any_positive_number(cls, name, default):
     assert getattr(cls(**{name: 1}), name) == 1
 
 
 @pytest.mark.parametrize(("cls", "name", "default"), NUMBERS)
 @pytest.mark.parametrize("value", [0.5, 86_400.5, math.nan])
-def test_sizes_are_whole_and_times_need_not_be(cls, name, default, value):
+def test_size_must_be_an_integer_and_a_time_may_be_a_fraction(
+    cls, name, default, value
+):
     if isinstance(default, float) and not math.isnan(value):
         assert getattr(cls(**{name: value}), name) == value
     else:
@@ -121,19 +123,19 @@ def test_a_timeout_is_a_number_of_seconds_or_no_limit(value, seconds):
     [0, 0.0, -0.0, -1, -math.inf, math.nan, True, False, "5", b"5", [], Fraction(1)],
 )
 @pytest.mark.parametrize("name", ["timeout", "connect_timeout"])
-def test_any_other_timeout_is_refused_by_its_name(value, name):
+def test_invalid_timeout_is_refused_by_name(value, name):
     with pytest.raises(ValueError, match=f"^{name} must be ") as caught:
         check_timeout(value, name)
     assert repr(value) in str(caught.value)
 
 
 @pytest.mark.parametrize("value", [10**400, 2e9, math.inf])
-def test_a_timeout_of_more_than_a_lifetime_is_no_limit(value):
+def test_huge_timeout_means_no_limit(value):
     assert check_timeout(value) is None
     assert Limits(close_grace=value).close_grace == 1e9
 
 
-def test_a_timeout_is_called_so_when_nobody_names_it():
+def test_timeout_without_a_name_is_called_timeout():
     with pytest.raises(ValueError, match=r"^timeout must be above zero, got 0$"):
         check_timeout(0)
 

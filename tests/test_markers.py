@@ -1,10 +1,10 @@
-"""Markers name what exists, and what an issue had to show stays shown."""
+"""Markers have existing ids, and each required id keeps a test."""
 
 import markers
 import pytest
 from markers import Marked, read_all
 
-SHOWN: dict[str, list[str]] = {
+REQUIRED: dict[str, list[str]] = {
     "fault": [f"F{number:02}" for number in range(1, 51)],
     "pain": [f"P{number:02}" for number in range(1, 38)],
     "attack": [f"S{n:02}" for n in range(1, 34) if n not in {16, 20, 21, 26}],
@@ -15,14 +15,14 @@ SHOWN: dict[str, list[str]] = {
         *(f"F{number:02}" for number in (*range(1, 11), *range(14, 19))),
     ],
 }
-"""Marker -> the ids that tests must carry; `systems/test_the_table.py` has `system`."""
+"""Marker -> the ids that tests must have; `systems/test_the_table.py` has `system`."""
 
 
-def test_each_marker_carries_literal_ids():
+def test_each_marker_has_literal_ids():
     assert [f"{where}: {what}" for where, what in read_all()[1]] == []
 
 
-def test_each_id_is_one_of_its_list():
+def test_each_id_is_on_its_list():
     assert [
         f"{test}: {marker}({name!r})"
         for marker, name, test in read_all()[0]
@@ -30,12 +30,12 @@ def test_each_id_is_one_of_its_list():
     ] == []
 
 
-@pytest.mark.parametrize("marker", SHOWN)
-def test_what_had_to_be_shown_has_a_test(marker):
-    assert markers.missing(SHOWN[marker], marker, read_all()[0]) == []
+@pytest.mark.parametrize("marker", REQUIRED)
+def test_each_required_id_has_a_test(marker):
+    assert markers.missing(REQUIRED[marker], marker, read_all()[0]) == []
 
 
-def test_an_id_is_found_wherever_a_marker_may_stand():
+def test_ids_are_found_in_every_marker_position():
     source = """
 pytestmark = [pytest.mark.anyio, pytest.mark.pain("P01")]
 
@@ -95,10 +95,10 @@ def test_a_marker_without_a_literal_id_is_refused(source):
         ("system", "L-A18", False),
     ],
 )
-def test_an_id_is_well_formed_when_its_list_has_it(marker, name, right):
+def test_id_is_well_formed_if_its_list_has_it(marker, name, right):
     assert markers.is_well_formed(marker, name) is right
 
 
-def test_a_required_id_without_a_test_is_missed():
+def test_required_id_without_a_test_is_reported():
     marked = [Marked("pain", "P01", "a"), Marked("fault", "P02", "b")]
     assert markers.missing(["P02", "P01"], "pain", marked) == ["P02"]

@@ -1,4 +1,4 @@
-"""What is promised of every error in the package: one sentence in one manner."""
+"""Every error message in the package is one sentence in one style."""
 
 import ast
 from pathlib import Path
@@ -11,11 +11,11 @@ from mcpwire import errors, types
 PACKAGE = Path(mcpwire.__file__).parent
 RAISED = {"ValueError", "TypeError", "AttributeError", "rpc_error", *errors.__all__}
 NAMES = {"JSON", "SIGTERM", *errors.__all__}
-"""Words that may open a sentence of ours with a capital."""
+"""Words that may start a message with a capital."""
 
 
 def literal(node):
-    """Return the text of a literal, with a mark for what is filled in; else None."""
+    """Return the text of a literal, with marks for interpolated values, or None."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
@@ -30,7 +30,7 @@ def sentences(source):
         name = getattr(getattr(node, "func", None), "id", None)
         if not isinstance(node, ast.Call) or name not in RAISED:
             continue
-        # The first argument of this one is a path, such as `Tool.name`.
+        # The first argument of this error is a path, such as `Tool.name`.
         given = [] if name == "InvalidMessage" else node.args[:1]
         given += [k.value for k in node.keywords if k.arg in {"hint", "detail"}]
         for argument in given:
@@ -40,7 +40,7 @@ def sentences(source):
 
 
 def is_name(word):
-    """Tell whether a word is spelled with a capital: it, or the path it begins."""
+    """Return whether a word is a name, or a path that starts with a type."""
     return word.rstrip(":,") in NAMES or word.partition(".")[0] in types.__all__
 
 
@@ -76,12 +76,12 @@ def test_each_error_message_is_one_lower_case_sentence_without_a_period():
         ("no such\ntool", "is no single line"),
     ],
 )
-def test_a_message_in_another_manner_is_found(text, fault):
+def test_message_in_another_style_is_found(text, fault):
     source = f"raise ValueError({text!r})"
     assert [f for _, t in sentences(source) for f in faults(t)] == [fault]
 
 
-def test_paths_and_filled_in_values_are_let_through():
+def test_paths_and_interpolated_values_are_allowed():
     source = (
         "InvalidMessage('Tool.name', expected='x', got=y); rpc_error(f'{x} is {y}')"
     )

@@ -1,4 +1,4 @@
-"""`growth` tells what grows in proportion from what grows with the square."""
+"""`proportion` distinguishes linear from quadratic growth."""
 
 import pytest
 from proportion import calls, grows_in_proportion
@@ -13,10 +13,10 @@ def squared(text):
     ("function", "is_linear"),
     [(lambda text: text.replace("a", "b"), True), (squared, False)],
 )
-def test_a_square_is_told_from_what_is_linear(function, is_linear):
+def test_quadratic_growth_is_distinguished_from_linear_growth(function, is_linear):
     assert grows_in_proportion(function, "a".__mul__, 80_000) is is_linear
 
 
-def test_calls_of_python_and_of_c_are_counted():
+def test_python_and_c_calls_are_counted():
     assert calls(len, ()) == 1
     assert calls(lambda: [len(()), len(())]) - calls(lambda: [len(())]) == 1

@@ -1,4 +1,4 @@
-"""What the run of the tests makes of failures, of flaky tests and of skips."""
+"""How the test run reports failures, flaky tests and skips."""
 
 import subprocess
 import sys
@@ -62,7 +62,7 @@ def test_a_skip_with_a_reason_on_the_list_passes_under_ci(monkeypatch):
     assert (lines[-1], code) == ("1 passed, 0 failed, 1 skipped", 0)
 
 
-def test_an_expected_failure_is_no_skip():
+def test_expected_failure_is_not_a_skip():
     assert run_tests.judge(report(PASSED, EXPECTED), strict=True)[1] == 0
 
 
@@ -73,7 +73,7 @@ def test_a_failure_is_named_and_fails(tag):
     assert (lines[-1], code) == ("1 passed, 1 failed, 0 skipped", 1)
 
 
-def test_no_test_at_all_fails():
+def test_run_without_tests_fails():
     assert run_tests.judge(report(), strict=False)[1] == 1
 
 
@@ -82,7 +82,7 @@ def again(name):
 
 
 @pytest.mark.parametrize("tag", ["failure", "error"])
-def test_what_passes_alone_is_flaky_and_does_not_fail_the_run(tag):
+def test_test_that_passes_alone_is_flaky_and_the_run_passes(tag):
     first = report(PASSED, failing("test_x", tag))
     run_tests.merge(first, report(again("test_x")))
     assert run_tests.judge(first, strict=True) == (
@@ -95,7 +95,7 @@ def test_what_passes_alone_is_flaky_and_does_not_fail_the_run(tag):
 @pytest.mark.parametrize(
     "second", [failing("test_x"), failing("test_x", "error"), again("test_y"), SKIPPED]
 )
-def test_what_does_not_pass_alone_stays_failed(second):
+def test_test_that_does_not_pass_alone_stays_failed(second):
     first = report(PASSED, failing("test_x"))
     run_tests.merge(first, report(second))
     assert run_tests.judge(first, strict=False)[1] == 1
@@ -134,7 +134,7 @@ def test_passes():
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """Return a function that runs some tests as a project of their own."""
+    """Return a function that runs some tests as a separate project."""
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "pyproject.toml").write_text("[tool.coverage.run]\nparallel = true\n")
     monkeypatch.setattr(run_tests, "ROOT", tmp_path)
@@ -158,11 +158,11 @@ def project(tmp_path, monkeypatch):
     ],
     ids=["one flaky", "one fails", "one kills the process", "too many"],
 )
-def test_a_whole_run(project, capfd, count, fails, last):
+def test_whole_run_repeats_failures_and_reports(project, capfd, count, fails, last):
     code = int(last != ["flaky: 1", "2 passed, 0 failed, 0 skipped"])
     run_tests.JUNIT_AGAIN.write_text("left over from another run")
     text = ONCE.replace("COUNT", str(count)).replace("FAILS", fails or "pass")
-    # Where a test kills the process, it must be that of a worker.
+    # A test that kills its process must run in a worker.
     assert project(text, workers=int("abort" in fails)) == code
     assert capfd.readouterr().out.splitlines()[-2:] == last
     assert run_tests.main(["--report"]) == code
@@ -174,16 +174,16 @@ def test_a_run_that_cannot_collect_is_not_repeated(project, capfd):
     assert "once more" not in capfd.readouterr().out
 
 
-def test_a_run_that_went_wrong_otherwise_is_not_repeated(monkeypatch):
+def test_run_with_a_usage_error_is_not_repeated(monkeypatch):
     codes = iter([4])
     monkeypatch.setattr(run_tests, "pytest", lambda *words: next(codes))
     assert run_tests.main(["--no-such-option"]) == 4
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_signals_that_the_caller_ignores_have_their_defaults_in_the_run():
+def test_ignored_signals_get_their_defaults_in_the_run():
     ignoring = 'trap "" INT HUP; exec "$@"'
-    told = subprocess.run(
+    done = subprocess.run(
         ["/bin/sh", "-c", ignoring, "sh", sys.executable, "-c", SIGNALS],
         cwd=Path(__file__).parent,
         env=unmeasured(),
@@ -191,7 +191,7 @@ def test_signals_that_the_caller_ignores_have_their_defaults_in_the_run():
         text=True,
         check=True,
     )
-    assert told.stdout.split() == ["True", "True", "False", "False"]
+    assert done.stdout.split() == ["True", "True", "False", "False"]
 
 
 SIGNALS = """

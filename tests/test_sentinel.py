@@ -1,4 +1,4 @@
-"""The watch for secrets sees each place where one may show up, and nothing else."""
+"""The watch finds secrets in each place where one may appear, and only there."""
 
 import copy
 import logging
@@ -61,7 +61,7 @@ LEAKS = {
 
 @pytest.mark.attack("S23")
 @pytest.mark.parametrize("leak", LEAKS)
-def test_a_secret_is_found_where_it_is(leak):
+def test_secret_is_found_in_every_place(leak):
     assert WATCH.found == []
     LEAKS[leak]()
     found = WATCH.take()
@@ -70,8 +70,8 @@ def test_a_secret_is_found_where_it_is(leak):
 
 
 @pytest.mark.attack("S23")
-def test_a_secret_is_found_where_a_test_reads_what_was_printed(capsys):
-    print(f"logged in with {SECRET}")  # noqa: T201 - what is looked for
+def test_secret_in_captured_output_is_found(capsys):
+    print(f"logged in with {SECRET}")  # noqa: T201 - the output is the subject
     capsys.readouterr()
     assert len(WATCH.take()) == 1
 
@@ -85,14 +85,14 @@ CLEAN = {
 }
 
 
-@pytest.mark.parametrize("said", CLEAN)
-def test_nothing_is_found_where_nothing_is(said):
-    CLEAN[said]()
+@pytest.mark.parametrize("case", CLEAN)
+def test_clean_output_has_no_findings(case):
+    CLEAN[case]()
     assert WATCH.take() == []
 
 
-def test_an_error_has_what_it_had():
-    """The watch stands in the way of each error that is made."""
+def test_watch_keeps_the_arguments_of_errors():
+    """The watch wraps the constructor of each error."""
     error = mcpwire.MCPError("a", "b")
     assert (error.args, str(error)) == (("a", "b"), "('a', 'b')")
     assert mcpwire.ConnectError("x", errno=2).errno == 2
@@ -100,7 +100,7 @@ def test_an_error_has_what_it_had():
     assert (late.args, isinstance(late, TimeoutError)) == ((), True)
 
 
-def test_all_is_listened_to_where_tests_have_secrets(request):
+def test_all_log_levels_are_checked_in_tests_with_secrets(request):
     tests = request.path.parent
     for name in ("oauth/test_login.py", "auth/test_flow.py", "cli/test_auth.py"):
         assert sentinel.listens(tests / name, tests)
@@ -152,8 +152,8 @@ pytest_runtest_teardown = real.pytest_runtest_teardown
 
 
 @pytest.mark.attack("S23")
-def test_the_test_that_shows_a_secret_fails(tmp_path, request):
-    """The whole of it, in a run of its own."""
+def test_test_that_shows_a_secret_fails(tmp_path, request):
+    """Everything together, in a separate run."""
     tests = request.path.parent
     (tmp_path / "conftest.py").write_text(CONFTEST.format(str(tests / "conftest.py")))
     (tmp_path / "test_leaking.py").write_text(TESTS)

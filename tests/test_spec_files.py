@@ -1,4 +1,4 @@
-"""The specification's files are found, or their absence is told as it should be."""
+"""The specification's files are found, or their absence is reported."""
 
 import pytest
 import spec_files
@@ -11,7 +11,7 @@ def root(tmp_path):
     return root
 
 
-def test_the_folder_that_is_named_comes_first(root, tmp_path):
+def test_folder_from_the_environment_comes_first(root, tmp_path):
     (tmp_path / "shared" / "spec").mkdir(parents=True)
     named = tmp_path / "elsewhere"
     named.mkdir()
@@ -19,18 +19,18 @@ def test_the_folder_that_is_named_comes_first(root, tmp_path):
 
 
 @pytest.mark.parametrize("environment", [{}, {"MCPWIRE_SPEC": ""}])
-def test_else_it_is_the_one_beside_the_checkout(root, tmp_path, environment):
+def test_default_folder_is_beside_the_checkout(root, tmp_path, environment):
     beside = tmp_path / "shared" / "spec"
     beside.mkdir(parents=True)
     assert spec_files.demand(environment, root) == beside
 
 
-def test_a_named_folder_that_is_missing_is_not_replaced(root, tmp_path):
+def test_missing_folder_from_the_environment_is_not_replaced(root, tmp_path):
     (tmp_path / "shared" / "spec").mkdir(parents=True)
     assert spec_files.find({"MCPWIRE_SPEC": str(tmp_path / "gone")}, root) is None
 
 
-def test_without_a_folder_the_test_skips_and_says_why(root):
+def test_without_a_folder_the_test_skips_with_a_reason(root):
     with pytest.raises(pytest.skip.Exception, match="set MCPWIRE_SPEC"):
         spec_files.demand({}, root)
 

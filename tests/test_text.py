@@ -21,5 +21,5 @@ from mcpwire._text import excerpt
         (b"a", "a value of type bytes"),
     ],
 )
-def test_an_excerpt_is_short_whatever_the_value(value, text):
+def test_excerpt_of_any_value_is_short(value, text):
     assert excerpt(value) == text

@@ -1,4 +1,4 @@
-"""Which tests are measured: a few rows of a table, each on a ground that is drawn."""
+"""Which tests run with coverage: a few rows of a table, each on a drawn ground."""
 
 import itertools
 from pathlib import Path
@@ -35,23 +35,23 @@ def test_two_rows_of_a_table_are_measured_each_on_one_ground():
     assert len(rows) == len(set(rows)) == unmeasured.ROWS == 2
 
 
-def test_a_test_on_grounds_alone_is_measured_on_one():
+def test_test_with_only_grounds_is_measured_on_one():
     items = [item("oauth", "test_x", shell=s, engine=e) for s in (0, 1) for e in (0, 1)]
     assert len(measured(items)) == 1
 
 
-def test_the_rows_are_drawn_and_all_of_them_are():
+def test_every_row_is_drawn_in_some_test():
     names = [f"test_{number}" for number in range(20)]
     chosen = [each for name in names for each in measured(table("oauth", name))]
     assert {each.callspec.params["row"] for each in chosen} == {0, 1, 2, 3, 4}
 
 
 @pytest.mark.parametrize("folder", ["auth", "protocol", "server", "types", "wire"])
-def test_what_must_be_covered_entirely_is_measured_in_every_cell(folder):
+def test_tests_of_pure_layers_are_measured_in_every_cell(folder):
     assert len(measured(table(folder))) == 30
 
 
-def test_of_the_faults_of_one_case_the_first_is_measured():
+def test_first_fault_of_each_case_is_measured():
     cases = ("A.a", "A.a", "B.a", "A.a", "B.a")
     faults = [SimpleNamespace(cases=(case, "C.a")) for case in cases]
     items = [item("check", "test_fault", mutant=each) for each in faults]
@@ -59,9 +59,9 @@ def test_of_the_faults_of_one_case_the_first_is_measured():
     assert chosen == [faults[0], faults[2]]
 
 
-def test_a_folder_that_others_measure_is_not():
+def test_folder_that_other_tests_cover_is_not_measured():
     assert measured(table("matrix")) == []
 
 
-def test_what_every_test_is_given_needs_no_measuring(request):
+def test_autouse_fixtures_need_no_measuring(request):
     assert unmeasured.QUIET.issuperset(request.fixturenames)

@@ -1,4 +1,4 @@
-"""Revisions: one ordered registry, asked instead of compared."""
+"""Revisions: one ordered registry."""
 
 import copy
 import pickle
@@ -19,7 +19,7 @@ from mcpwire.versions import (
 NAMES = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
 
 
-def test_all_five_revisions_stand_in_the_order_of_their_age():
+def test_revisions_are_ordered_by_date():
     assert [str(revision) for revision in REVISIONS] == NAMES
     assert sorted(REVISIONS, key=str) == sorted(REVISIONS) == list(REVISIONS)
     assert REVISIONS[0] < REVISIONS[1] <= REVISIONS[1]
@@ -40,7 +40,7 @@ def test_only_one_revision_receives_batches():
     ("era", "names"),
     [(Era.SESSION, NAMES[3::-1]), (Era.STATELESS, NAMES[4:])],
 )
-def test_the_revisions_of_an_era_come_newest_first(era, names):
+def test_revisions_of_an_era_are_listed_newest_first(era, names):
     assert [revision.name for revision in revisions_of(era)] == names
 
 
@@ -53,12 +53,12 @@ def test_a_revision_is_found_by_its_exact_name(revision):
     "name",
     ["", "2025-11-26", " 2025-11-25", "DRAFT-2026", None, 20251125, b"2025-11-25", []],
 )
-def test_no_other_value_names_a_revision(name):
+def test_unknown_value_finds_no_revision(name):
     assert find_revision(name) is None
 
 
 @pytest.mark.parametrize("revision", REVISIONS, ids=str)
-def test_a_revision_is_a_value(revision):
+def test_revision_is_a_hashable_frozen_value(revision):
     assert pickle.loads(pickle.dumps(revision)) == revision
     assert copy.deepcopy(revision) == revision
     assert hash(copy.copy(revision)) == hash(revision)
@@ -66,18 +66,18 @@ def test_a_revision_is_a_value(revision):
         revision.name = "x"
 
 
-def test_revisions_are_given_by_themselves_or_by_name():
+def test_parse_revisions_accepts_revisions_and_names():
     assert parse_revisions([LATEST, "2025-11-25"]) == (LATEST, LATEST_SESSION)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ("2025-11-25", "takes a list, got '2025-11-25'"),
         (["2025-11-26"], "takes any of 2024-11-05, .*, got '2025-11-26'"),
         ([3], "got 3"),
     ],
 )
-def test_what_is_no_revision_is_refused(given, said):
-    with pytest.raises(ValueError, match=said):
+def test_invalid_revision_is_refused(given, message):
+    with pytest.raises(ValueError, match=message):
         parse_revisions(given)

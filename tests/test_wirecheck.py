@@ -1,4 +1,4 @@
-"""The wire check sees what our code must not send, and lets the rest pass."""
+"""The wire check finds messages that our code must not send, and allows the rest."""
 
 import json
 
@@ -22,7 +22,7 @@ HELLO = {
 
 
 class FakeDuplex:
-    """What the check knows of a connection."""
+    """The part of a connection that the check uses."""
 
     def __init__(self, role="client", revision=None):
         self.role = role
@@ -70,7 +70,7 @@ GOOD = [
 
 
 @pytest.mark.parametrize(("role", "revision", "data"), GOOD)
-def test_what_the_schema_allows_passes(check, role, revision, data):
+def test_message_that_the_schema_allows_passes(check, role, revision, data):
     check.sent(FakeDuplex(role, revision), data)
     assert check.violations == []
 
@@ -98,7 +98,9 @@ BAD = [
 
 
 @pytest.mark.parametrize(("role", "revision", "data", "complaint"), BAD)
-def test_what_the_schema_refuses_is_found(check, role, revision, data, complaint):
+def test_message_that_the_schema_refuses_is_found(
+    check, role, revision, data, complaint
+):
     check.sent(FakeDuplex(role, revision), data)
     assert any(complaint in found for found in check.violations), check.violations
     assert all(
@@ -145,7 +147,7 @@ ANSWERS = [
 def test_a_result_is_checked_against_its_requests_definition(check, case):
     revision, method, params, result, complaint = case
     server = FakeDuplex("server", revision)
-    check.asked(server, 1, method, params)
+    check.requested(server, 1, method, params)
     check.sent(server, answer(result))
     if complaint is None:
         assert check.violations == []
@@ -153,10 +155,10 @@ def test_a_result_is_checked_against_its_requests_definition(check, case):
         assert any(complaint in found for found in check.violations), check.violations
 
 
-def test_no_second_answer_and_none_to_a_request_that_was_withdrawn(check):
+def test_second_response_and_response_after_cancel_are_found(check):
     server = FakeDuplex("server", "2025-11-25")
-    check.asked(server, 1, "ping", None)
-    check.asked(server, "1", "ping", None)
+    check.requested(server, 1, "ping", None)
+    check.requested(server, "1", "ping", None)
     check.withdrawn(server, "1")
     check.sent(server, answer({}))
     assert check.violations == []
@@ -165,7 +167,7 @@ def test_no_second_answer_and_none_to_a_request_that_was_withdrawn(check):
     assert ["not owed" in found for found in check.violations] == [True, True]
 
 
-def test_connections_are_told_apart(check):
+def test_ids_are_tracked_per_connection(check):
     for _ in range(2):
         check.sent(FakeDuplex("client", "2025-11-25"), request("ping"))
     assert check.violations == []
@@ -173,22 +175,22 @@ def test_connections_are_told_apart(check):
 
 
 class Silent:
-    """An `Inbound` that answers pings and keeps the rest to itself."""
+    """An `Inbound` that answers pings and records the rest."""
 
     def __init__(self):
-        self.heard = []
+        self.received = []
 
     def notification(self, method, params, call):
-        self.heard.append(method)
+        self.received.append(method)
 
     def request(self, id, method, params, reply, call):
         reply({} if method == "ping" else {"tools": 3})
 
     def cancelled(self, id):
-        self.heard.append(id)
+        self.received.append(id)
 
     def lost(self, error):
-        self.heard.append(error)
+        self.received.append(error)
 
 
 @pytest.fixture
@@ -200,13 +202,13 @@ async def pair(anyio_backend):
     await far.aclose()
 
 
-async def test_both_ends_of_a_real_connection_are_watched(spec_dir, wire_check, pair):
+async def test_both_ends_of_a_real_connection_are_checked(spec_dir, wire_check, pair):
     await pair.call("ping", None, deadline=None)
     assert wire_check.checked == 2
     assert wire_check.violations == []
 
 
-async def test_a_bad_message_on_a_real_connection_is_caught_on_both_ends(
+async def test_bad_message_on_a_real_connection_is_found_on_both_ends(
     spec_dir, wire_check, pair
 ):
     await pair.call("tools/list", {"cursor": 7}, deadline=None)
@@ -217,7 +219,7 @@ async def test_a_bad_message_on_a_real_connection_is_caught_on_both_ends(
 
 
 @pytest.mark.unchecked_wire("shows that the marker switches the check off")
-async def test_a_test_may_say_why_it_is_not_checked(wire_check, pair):
+async def test_marker_with_a_reason_disables_the_check(wire_check, pair):
     assert wire_check is None
     await pair.call("tools/list", {"cursor": 7}, deadline=None)
 
@@ -228,7 +230,7 @@ def all_duplexes(cls=Duplex):
         yield from all_duplexes(sub)
 
 
-def test_no_transport_goes_round_the_check():
+def test_no_transport_bypasses_the_check():
     import mcpwire.transports.stdio  # noqa: F401 - so that its class is defined
 
     watched = {"_send", "requested", "withdrawn"}

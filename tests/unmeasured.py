@@ -1,7 +1,7 @@
-"""The environment for a child of which nobody wants to know which lines it ran.
+"""Chooses which tests and child processes run without coverage.
 
-Measuring costs a child a third of a second at its start and then about half of its
-speed. Whatever the documents show and the soak repeats, other tests measure.
+Coverage costs a child a third of a second at its start and then about half of its
+speed. Other tests measure the lines that the documents and the soak run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FOLDERS: Final = (
     *("scoreboard/", "servers/", "soak/", "test_gates.py", "test_manifest.py"),
     *("test_markers.py", "test_tree.py"),
 )
-"""Tests of lines that others measure, or of no line of the package: over each
+"""Tests of lines that other tests measure, or of no line of the package: over each
 transport, in many processes, of the tree itself.
 """
 
@@ -54,13 +54,13 @@ CELLS: Final = (
     "testing/",
     "transports/",
 )
-"""Tests of which many are run on several grounds and measured on one of them."""
+"""Folders with many tests that run on several grounds and are measured on one."""
 
 WHOLE: Final = ("over_http/test_h1",)
-"""Tests of a pure module beside them: all rows are measured."""
+"""Tests of a pure module in those folders: all rows are measured."""
 
 GROUNDS: Final = frozenset({"doors", "engine", "era", "kind", "server", "shell"})
-"""The parameters that say on which ground a test is run, and not what it shows."""
+"""The parameters that name the ground of a test, not its case."""
 
 _is_another_cell: Final = pytest.StashKey[bool]()
 
@@ -68,17 +68,17 @@ _is_another_cell: Final = pytest.StashKey[bool]()
 ROWS: Final = 2
 """How many rows of a test's table are measured, each on one ground.
 
-The rows of one test differ in what they are given, and run nearly the same lines; what
-is a branch of its own in a pure layer has its test there, which is measured always.
+The rows of one test differ in their input, and run nearly the same lines; each branch
+of a pure layer has its own test there, which is always measured.
 """
 
 
 def choose(items: list[pytest.Item], tests: Path) -> None:
-    """Have tests measured in few cells of their tables: their names draw which ones.
+    """Choose the few cells of each table that are measured, drawn by their names.
 
-    A test on two shells, two engines and two eras is run eight times, and runs nearly
-    the same lines each time; what is of one ground only, others show that were drawn
-    for it. Measured, a test takes three times as long.
+    A test on two shells, two engines and two eras runs eight times, with nearly the
+    same lines each time; lines of one ground are covered by tests that were drawn for
+    it. With coverage, a test takes three times as long.
     """
     tables: dict[str, dict[str, list[pytest.Item]]] = {}
     seen: Seen = {}
@@ -102,7 +102,7 @@ def choose(items: list[pytest.Item], tests: Path) -> None:
 
 
 def case_of(item: pytest.Item) -> str:
-    """Return the case of `mcpwire check` that must find the fault of this test.
+    """Return the case of `mcpwire check` that must detect the fault of this test.
 
     The faults of one case differ in what the server does; the checker runs nearly the
     same lines. The first fault of each case is measured.
@@ -114,18 +114,18 @@ def case_of(item: pytest.Item) -> str:
 
 @functools.cache
 def below(path: Path, tests: Path) -> str:
-    """Return where a test's file is below the tests."""
+    """Return the path of a test's file, relative to the tests."""
     return path.relative_to(tests).as_posix() if path.is_relative_to(tests) else ""
 
 
 def unmeasured(**variables: str) -> dict[str, str]:
-    """Return this process's environment without coverage's part, with `variables`."""
+    """Return this process's environment without coverage, with `variables`."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE_")}
     return {**kept, **variables}
 
 
 def current() -> Any:
-    """Return what measures this process, if anything does."""
+    """Return the active coverage of this process, if any."""
     with contextlib.suppress(ImportError):
         from coverage import Coverage
 
@@ -134,11 +134,11 @@ def current() -> Any:
 
 
 def import_package() -> None:
-    """Run each module of the package once where it is measured.
+    """Import each module of the package once with coverage on.
 
-    Otherwise some would first be imported by a thread that nobody measures, and the
-    lines that only run then would count as never run. One of several workers measures
-    that for all: it takes ten times as long.
+    Otherwise an unmeasured thread might import some first, and the lines that run only
+    on import would count as never run. One of several workers measures this for all:
+    it takes ten times as long.
     """
     measuring = current()
     if measuring is None:
@@ -162,15 +162,15 @@ QUIET: Final = frozenset(
         *("spec_dir", "state_folder", "tmp_path", "tmp_path_factory", "wire_check"),
     }
 )
-"""Fixtures that run no line of the package but of those that `testing/` measures."""
+"""Fixtures that run only lines of the package that `testing/` measures."""
 
 
 def is_measured_alone(item: pytest.Item) -> bool:
-    """Tell whether only the function of a test needs measuring, and no fixture.
+    """Return whether only the function of a test needs coverage, and no fixture.
 
-    Pytest itself takes most of the time of a short test, and three times as long where
-    coverage looks on. A fixture may start threads, which measure no more once they
-    were paused: where there is one, all of the test is measured.
+    Pytest itself takes most of the time of a short test, and three times as long with
+    coverage. A fixture may start threads, which cannot resume coverage once it was
+    paused: with such a fixture, all of the test is measured.
     """
     given = set(QUIET)
     for mark in item.iter_markers("parametrize"):
@@ -183,9 +183,9 @@ def is_measured_alone(item: pytest.Item) -> bool:
 
 @contextlib.contextmanager
 def pause() -> Iterator[None]:
-    """Measure nothing meanwhile in this process, but modules as they are first run.
+    """Pause coverage in this process, except for the first import of modules.
 
-    No other test can measure the lines that only run as a module is imported.
+    No other test can measure the lines that only run when a module is imported.
     """
     measuring = current()
     if measuring is None:
@@ -219,7 +219,7 @@ _paused: Final[list[Any]] = []
 
 @contextlib.contextmanager
 def go_on(function: Any = None) -> Iterator[None]:
-    """Measure meanwhile what was paused around: of a property its first examples."""
+    """Resume the paused coverage; of a property test only for its first examples."""
     if not _paused:
         yield
         return
@@ -230,7 +230,7 @@ def go_on(function: Any = None) -> Iterator[None]:
         with _counted(getattr(function, "hypothesis", None)):
             yield
     finally:
-        measuring.stop()  # which does nothing a second time
+        measuring.stop()  # has no effect a second time
         _left.pop()
         _paused.append(measuring)
 
@@ -238,17 +238,17 @@ def go_on(function: Any = None) -> Iterator[None]:
 EXAMPLES: Final = 10
 """How many examples of a property are measured.
 
-Measuring makes a pure function four times slower, and hundreds of examples of one
-property run few lines that its first ones do not; those have tests of their own.
+Coverage makes a pure function four times slower, and hundreds of examples of one
+property run few lines that its first ones do not; those have their own tests.
 """
 
 _left: Final[list[int]] = []
 
 
 def example() -> None:
-    """Note that an example of a property begins; measure no more after the first ones.
+    """Count an example of a property test; stop coverage after the first ones.
 
-    Where a test is measured with its fixtures, nothing happens.
+    No effect if the test is measured with its fixtures.
     """
     if not _left:
         return
@@ -259,7 +259,7 @@ def example() -> None:
 
 @contextlib.contextmanager
 def _counted(property: Any) -> Iterator[None]:
-    """Have the examples of a property noted, if it is one, and no coroutine."""
+    """Count the examples if the test is a property test and no coroutine."""
     inner = getattr(property, "inner_test", None)
     if inner is None or inspect.iscoroutinefunction(inner):
         yield
@@ -279,7 +279,7 @@ def _counted(property: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def pause_with_children() -> Iterator[None]:
-    """Measure nothing meanwhile, neither here nor in the processes that are started."""
+    """Pause coverage, here and in child processes."""
     found = {k: v for k, v in os.environ.items() if k.startswith("COVERAGE_")}
     for name in found:
         del os.environ[name]
@@ -291,22 +291,22 @@ def pause_with_children() -> Iterator[None]:
 
 
 def run(function: Callable[..., None], *args: Any) -> None:
-    """Run what a thread is for, unmeasured: it is a server of the tests' own.
+    """Run the function of a test server's thread without coverage.
 
-    Whatever is traced runs at a third of its speed, and each answer is waited for.
+    Traced code runs at a third of its speed, and tests wait for each response.
     """
     sys.settrace(None)
     function(*args)
 
 
 def is_measured_elsewhere(item: pytest.Item, tests: Path) -> bool:
-    """Tell whether the lines that a test runs are measured by others."""
+    """Return whether other tests measure the lines of a test."""
     is_another_cell = item.stash.get(_is_another_cell, False)
     return is_another_cell or below(item.path, tests).startswith(FOLDERS)
 
 
 def around(item: pytest.Item, tests: Path) -> contextlib.AbstractContextManager[None]:
-    """Return what a test is to be run in."""
+    """Return the context manager that a test runs in."""
     if is_measured_elsewhere(item, tests):
         return pause_with_children()
     return pause() if is_measured_alone(item) else contextlib.nullcontext()

@@ -1,11 +1,10 @@
-"""Every message our code puts on a wire fits its revision's schema.
+"""Checks every message that our code sends against its revision's schema.
 
-All bytes of a `Duplex`, or of its blocking twin, pass its `_send`; `install` wraps it,
-so that each message is looked at the moment it leaves: is it one line of UTF-8 JSON,
-may this side send that method in that revision, does it fit the schema's definition, is
-the id fresh, is the answer owed. What is wrong is collected, and the fixture in
-`conftest.py` fails the test that sent it. Bytes that a test writes by itself do not
-pass `_send`.
+All bytes of a `Duplex` pass its `_send`; `install` wraps it, so that each message is
+checked when it is sent: is it one line of UTF-8 JSON, may this side send that method
+in that revision, does it fit the schema's definition, is the id new, does the response
+belong to a pending request. Violations are collected, and the fixture in `conftest.py`
+fails the test that sent them. Bytes that a test writes by itself do not pass `_send`.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 EXTENSION_METHODS: Final = frozenset(
     {"tasks/get", "tasks/update", "tasks/cancel", "notifications/tasks"}
 )
-"""Methods of extensions that bear, or bore, a name some revision's core knows."""
+"""Methods of extensions with names that some revision's core also defines."""
 
 TASK_RESULT: Final = "CreateTaskResult"
-"""What 2025-11-25 answers to a request that asks to be a task, and becomes one."""
+"""The result in 2025-11-25 of a request that became a task."""
 
 EXCERPT: Final = 300
 
@@ -59,7 +58,7 @@ def load(spec_dir: Path) -> dict[str, ProtocolSchema]:
 
 
 class _Line:
-    """What is known of one connection: its ids and the requests it owes answers."""
+    """The state of one connection: its used ids and its pending requests."""
 
     def __init__(self) -> None:
         self.used: set[Any] = set()
@@ -67,7 +66,7 @@ class _Line:
 
 
 class WireCheck:
-    """Looks at messages as they leave and remembers what is wrong with them."""
+    """Checks messages when they are sent, and collects the violations."""
 
     def __init__(self, schemas: Mapping[str, ProtocolSchema]) -> None:
         self._schemas = schemas
@@ -75,15 +74,15 @@ class WireCheck:
         self.violations: list[str] = []
         self.checked = 0
 
-    # What the connection does...
+    # Events of a connection...
 
     def sent(self, duplex: Duplex, data: bytes) -> None:
-        """Look at what a connection has sent."""
+        """Check the bytes that a connection has sent."""
         revision = duplex.revision and duplex.revision.name
         line = self._lines.setdefault(duplex, _Line())
         try:
             wrong = list(self._look_at_bytes(line, duplex.role, revision, data))
-        except Exception as error:  # noqa: BLE001 - must not disturb who sends
+        except Exception as error:  # noqa: BLE001 - must not disturb the sender
             wrong = [f"the check itself failed: {error!r}"]
         excerpt = data[:EXCERPT].decode("utf-8", "replace").rstrip("\n")
         self.violations += [
@@ -91,8 +90,8 @@ class WireCheck:
             for what in wrong
         ]
 
-    def asked(self, duplex: object, id: Any, method: str, params: Any) -> None:
-        """Remember a request the peer waits for."""
+    def requested(self, duplex: object, id: Any, method: str, params: Any) -> None:
+        """Record a request of the peer that is pending."""
         fields = params or {}
         meta = fields.get("_meta")
         version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
@@ -101,10 +100,10 @@ class WireCheck:
         owed[type(id), id] = method, known, "task" in fields
 
     def withdrawn(self, duplex: object, id: Any) -> None:
-        """Forget a request the peer gave up: no answer is owed, none may leave."""
+        """Drop a request that the peer cancelled: it must get no response."""
         self._lines.setdefault(duplex, _Line()).owed.pop((type(id), id), None)
 
-    # What is looked at...
+    # Checks...
 
     def _look_at_bytes(
         self, line: _Line, role: str, revision: str | None, data: bytes
@@ -153,7 +152,7 @@ class WireCheck:
         yield from schema.problems(definition, message)
 
     def _unagreed(self, role: str, message: dict[str, Any]) -> str:
-        """Return the revision of a message sent before one was agreed."""
+        """Return the revision of a message sent before the handshake was done."""
         params = message.get("params") or {}
         meta = params.get("_meta") or {}
         named = params.get("protocolVersion") or meta.get(VERSION_KEY)
@@ -199,7 +198,7 @@ class WireCheck:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, check: WireCheck) -> None:
-    """Let every duplex connection show what it sends."""
+    """Let every duplex connection report what it sends."""
     from mcpwire.transports.duplex import Duplex
 
     send, requested, withdrawn = Duplex._send, Duplex.on_request, Duplex.on_cancelled
@@ -211,7 +210,7 @@ def install(monkeypatch: pytest.MonkeyPatch, check: WireCheck) -> None:
 
     @functools.wraps(requested)
     def noted_request(self, id, method, params):
-        check.asked(self, id, method, params)
+        check.requested(self, id, method, params)
         requested(self, id, method, params)
 
     @functools.wraps(withdrawn)

@@ -1,4 +1,4 @@
-"""Lets these tests find the helper modules beside them."""
+"""Puts the helper modules of this folder on the import path."""
 
 import sys
 from pathlib import Path

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).parent.parent
 BOUND_S = 50.0
 LEFT_S = 40.0
-"""Within what a process that was killed is gone, however loaded the machine."""
+"""Within which a killed process has ended, however loaded the machine."""
 
 HEAD = f"""
 import sys
@@ -44,14 +44,14 @@ def start(body: str, *args: str, python: tuple[str, ...] = ()) -> subprocess.Pop
 
 
 def run(body: str, *args: str, python: tuple[str, ...] = ()) -> tuple[str, str, int]:
-    """Run a program to its end; return what it said, complained, and its exit code."""
+    """Run a program to its end; return its stdout, stderr and exit code."""
     with start(body, *args, python=python) as process:
         try:
-            said, complained = process.communicate(timeout=BOUND_S)
+            output, errors = process.communicate(timeout=BOUND_S)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
-    return said, complained, process.returncode
+    return output, errors, process.returncode
 
 
 def is_running(pid: int) -> bool:
@@ -64,8 +64,8 @@ def is_running(pid: int) -> bool:
 
 
 def seconds_until(holds: Callable[[], bool]) -> float:
-    """Return how long it took until that held, or more than any promise is."""
+    """Return how long it took until that held, or the upper bound."""
     started = time.monotonic()
     while not holds() and time.monotonic() - started < LEFT_S:
-        time.sleep(0.005)  # a foreign process tells nobody
+        time.sleep(0.005)  # a foreign process sends no signal
     return time.monotonic() - started

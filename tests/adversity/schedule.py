@@ -1,7 +1,7 @@
-"""Cancels an operation at each moment at which anything can happen to it.
+"""Cancels an operation at each of its steps.
 
-A moment is where a task that works for the operation is about to run, where it has
-suspended, and where bytes of the peer have been taken in. Moments are counted, not
+A step is where a task of the operation is about to run, where it has
+suspended, and where bytes of the peer have been received. Steps are counted, not
 timed: the n-th is the same however slow the machine is.
 """
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 SETTLE_S = 10.0
-"""How long a thread that was told to end may wait for its turn, at the very most."""
+"""Upper bound for the end of a thread that was asked to end."""
 
-LATER_TURNS = (0, 1, 2)
-"""How many turns of the loop after a moment the cancellation comes."""
+LATER_ITERATIONS = (0, 1, 2)
+"""How many loop iterations after a step the cancellation comes."""
 
 
 class Watched(Coroutine):
-    """A coroutine that tells before and after each of its steps."""
+    """A coroutine that reports before and after each of its steps."""
 
     def __init__(self, inner: Coroutine, moment: Callable[[], None]) -> None:
         self._inner = inner
@@ -52,10 +52,10 @@ class Watched(Coroutine):
 
 
 class Schedule:
-    """One run of an operation, cancelled at its n-th moment.
+    """One run of an operation, cancelled at its n-th step.
 
     Attributes:
-        fired: Whether there was such a moment.
+        fired: Whether there was such a step.
     """
 
     def __init__(self, moment: int, turns: int, monkeypatch: Any) -> None:
@@ -73,7 +73,7 @@ class Schedule:
             self._strike(self._turns)
 
     def _strike(self, turns: int) -> None:
-        # A task that cancels itself in its last step ends cancelled though all it
+        # A task that cancels itself in its last step ends cancelled although all it
         # awaited has returned: no callee could know.
         if turns or asyncio.current_task() is self._victim:
             asyncio.get_running_loop().call_soon(self._strike, max(turns - 1, 0))
@@ -111,16 +111,16 @@ class Schedule:
 
 
 class Remains:
-    """What was there before: tasks, children, descriptors."""
+    """The tasks, children and descriptors that existed before."""
 
     def __init__(self) -> None:
         self._tasks = asyncio.all_tasks()
         self._watch = leaks.ResourceSnapshot()
 
     def assert_none(self) -> None:
-        """Fail at once if anything is there that was not.
+        """Fail at once if a new resource exists.
 
-        A thread that was told to end may still need its turn.
+        A thread that was asked to end may need a moment.
         """
         threads = ("thread ", "daemon thread ")
         left = [x for x in self._watch.find_leaks() if not x.startswith(threads)]
@@ -132,11 +132,11 @@ class Remains:
 async def cancel_everywhere(
     once: Callable[[Schedule], Awaitable[None]],
     monkeypatch: Any,
-    later: tuple[int, ...] = LATER_TURNS,
+    later: tuple[int, ...] = LATER_ITERATIONS,
 ) -> int:
-    """Do `once` with a cancellation at each moment; return how many moments there are.
+    """Run `once` with a cancellation at each step; return the number of steps.
 
-    `once` makes what it needs, has the schedule run the operation, and checks.
+    `once` sets up, lets the schedule run the operation, and checks.
     """
     fewest = 10_000
     for turns in later:

@@ -1,4 +1,4 @@
-"""Servers that declare what they are in every wrong and half-right way."""
+"""Servers with wrong or incomplete declarations about themselves."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 
 
 def answering(result):
-    """Return a server in a child that answers `initialize` with just that."""
+    """Return a server in a child that answers `initialize` with this result."""
     return scripted(
         "import ast\nresult = ast.literal_eval(sys.argv[1])\n"
         "while True:\n"
@@ -52,7 +52,7 @@ def without(name):
     ],
     ids=repr,
 )
-async def test_what_is_merely_missing_null_or_unknown_is_put_up_with(result):
+async def test_missing_null_or_unknown_members_are_tolerated(result):
     async with mcpwire.Client(answering(result)) as client:
         assert (await client.request("tools/call", {"name": "x"}))["content"]
         assert client.protocol_version == "2025-11-25"
@@ -61,7 +61,7 @@ async def test_what_is_merely_missing_null_or_unknown_is_put_up_with(result):
 
 @pytest.mark.parametrize("capabilities", ["absent", None])
 @ERAS
-async def test_no_capabilities_mean_that_nothing_was_declared(version, capabilities):
+async def test_missing_capabilities_mean_none_are_declared(version, capabilities):
     server = FakeServer(TOOLS, version=version)
     if capabilities is None:
         server.members["capabilities"] = None
@@ -70,7 +70,7 @@ async def test_no_capabilities_mean_that_nothing_was_declared(version, capabilit
     async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.LocalProtocolError, match="'tools'"):
             await client.call_tool("x")
-        # Raw requests ask nobody.
+        # Raw requests check no capability.
         assert (await client.request("tools/call", {"name": "x"}))["content"]
 
 
@@ -78,7 +78,7 @@ async def test_no_capabilities_mean_that_nothing_was_declared(version, capabilit
     "capabilities", [[], "tools", 7, True, {"tools": 7}, {"tools": ["x"]}], ids=repr
 )
 @ERAS
-async def test_capabilities_of_a_wrong_type_are_refused_in_words_or_left_alone(
+async def test_capabilities_of_a_wrong_type_are_refused_or_ignored(
     version, capabilities
 ):
     server = FakeServer(TOOLS, version=version)
@@ -100,26 +100,26 @@ async def test_capabilities_of_a_wrong_type_are_refused_in_words_or_left_alone(
 @pytest.mark.parametrize(
     "version", ["2030-01-01", "", "1.0", 20251125, 1.5, True, None, [], {}], ids=repr
 )
-async def test_a_version_nobody_knows_is_refused_with_all_that_are_known(version):
+async def test_unknown_version_is_refused_with_the_known_ones(version):
     client = mcpwire.Client(answering({**GOOD, "protocolVersion": version}))
     with pytest.raises(mcpwire.MCPError) as caught:
         await client.connect()
     assert type(caught.value) is mcpwire.NegotiationError
     assert not client.is_connected
     assert caught.value.negotiation.steps
-    told = str(caught.value)
+    message = str(caught.value)
     if not isinstance(version, str):
-        assert f"protocolVersion: expected str, got {version!r}" in told
+        assert f"protocolVersion: expected str, got {version!r}" in message
         return
     assert caught.value.supported == (version,)
-    assert repr(version) in told or version in told
-    assert all(str(known) in told for known in mcpwire.REVISIONS)
+    assert repr(version) in message or version in message
+    assert all(str(known) in message for known in mcpwire.REVISIONS)
 
 
 @pytest.mark.parametrize(
     "info", [{}, {"name": 7, "version": "1"}, {"name": "x"}, [], "me"], ids=repr
 )
-async def test_who_the_server_says_it_is_costs_no_call(info):
+async def test_invalid_server_info_fails_no_call(info):
     server = FakeServer(TOOLS)
     server.methods["initialize"] = lambda *_: {**GOOD, "serverInfo": info}
     async with mcpwire.Client(server) as client:

@@ -1,4 +1,4 @@
-"""What can go wrong before a stdio server has agreed to anything."""
+"""Failures of stdio servers before the handshake is done."""
 
 import asyncio
 import errno
@@ -17,21 +17,21 @@ import mcpwire
 BOUND_S = 30.0
 
 
-async def failure(target, expected=mcpwire.MCPError, **options):
-    """Connect in vain, within a bound, and return the error."""
+async def connect_error(target, expected=mcpwire.MCPError, **options):
+    """Connect, within a bound, and return the expected error."""
     client = mcpwire.Client(target, **options)
     with pytest.raises(expected) as caught:
         async with asyncio.timeout(BOUND_S):
             await client.connect()
     assert not client.is_connected
-    await client.aclose()  # where the limit has passed, the child may still be leaving
+    await client.aclose()  # after a timeout the child may still be exiting
     return caught.value
 
 
 @pytest.mark.system("A10")
 @pytest.mark.fault("F01")
 async def test_a_missing_command_is_named_with_its_errno():
-    error = await failure("no-such-command-at-all --flag", mcpwire.ConnectError)
+    error = await connect_error("no-such-command-at-all --flag", mcpwire.ConnectError)
     assert error.errno == errno.ENOENT
     assert "no-such-command-at-all" in str(error)
     assert "not found" in str(error)
@@ -42,7 +42,7 @@ async def test_a_missing_command_is_named_with_its_errno():
 async def test_a_file_that_may_not_be_executed_is_refused(tmp_path):
     path = tmp_path / "server.txt"
     path.write_text("hello")
-    error = await failure(mcpwire.Stdio(path), mcpwire.ConnectError)
+    error = await connect_error(mcpwire.Stdio(path), mcpwire.ConnectError)
     assert error.errno == errno.EACCES
     assert str(path) in str(error)
 
@@ -51,13 +51,15 @@ async def test_a_file_that_may_not_be_executed_is_refused(tmp_path):
 @pytest.mark.fault("F01")
 async def test_a_missing_working_directory_is_named():
     target = mcpwire.Stdio(sys.executable, cwd="/no/such/folder")
-    error = await failure(target, mcpwire.ConnectError)
+    error = await connect_error(target, mcpwire.ConnectError)
     assert "/no/such/folder" in str(error)
 
 
 @pytest.mark.fault("F01")
 async def test_an_argument_with_a_nul_byte_is_a_connect_error():
-    error = await failure(mcpwire.Stdio(sys.executable, ["\0"]), mcpwire.ConnectError)
+    error = await connect_error(
+        mcpwire.Stdio(sys.executable, ["\0"]), mcpwire.ConnectError
+    )
     assert "null" in str(error)
 
 
@@ -77,9 +79,9 @@ async def test_an_argument_with_a_nul_byte_is_a_connect_error():
 async def test_a_child_that_exits_first_fails_with_its_exit_code(
     end, code, cause, mode
 ):
-    """The clock stands still: its end is the event, and no time is waited for."""
+    """The clock stands still: the exit is the event, and no timer is needed."""
     target = scripted(f"print('bye', file=sys.stderr, flush=True); {end}")
-    error = await failure(target, mcpwire.ConnectError, mode=mode)
+    error = await connect_error(target, mcpwire.ConnectError, mode=mode)
     assert error.exit_code == code
     assert error.stderr_tail == "bye\n"
     assert cause in str(error)
@@ -87,7 +89,7 @@ async def test_a_child_that_exits_first_fails_with_its_exit_code(
 
 
 @pytest.mark.rule("VER-11")
-async def test_a_child_that_crashes_on_the_probe_is_started_again_without_it():
+async def test_child_that_crashes_on_the_probe_is_restarted_without_it():
     target = scripted(
         "m = recv()\n"
         "if m['method'] != 'initialize': sys.exit(3)\n"
@@ -105,14 +107,14 @@ async def test_a_child_that_crashes_on_the_probe_is_started_again_without_it():
 @pytest.mark.fault("F03")
 @pytest.mark.pain("P15")
 @pytest.mark.rule("LIFE-14")
-async def test_a_silent_child_times_out_and_its_noise_and_stderr_are_quoted():
+async def test_silent_child_times_out_with_its_noise_and_stderr():
     target = scripted(
         "raw(b'Welcome to my server!\\n'); print('hm', file=sys.stderr, flush=True)\n"
         "while True: recv()"
     )
     options = {"connect_timeout": 1.0, "probe_timeout": 0.1}
-    for _ in range(8):  # on a loaded machine it may not say anything in a second
-        error = await failure(target, mcpwire.RequestTimeout, **options)
+    for _ in range(8):  # on a loaded machine it may print nothing within a second
+        error = await connect_error(target, mcpwire.RequestTimeout, **options)
         assert error.timeout == 1.0
         assert error.elapsed >= 1.0
         if "hm" in str(error):
@@ -122,22 +124,22 @@ async def test_a_silent_child_times_out_and_its_noise_and_stderr_are_quoted():
 
 
 @pytest.mark.pain("P15")
-async def test_noise_is_quoted_when_the_child_gives_up():
+async def test_noise_is_quoted_when_the_child_exits():
     target = scripted("raw(b'Usage: server FILE\\n'); sys.exit(2)")
-    error = await failure(target, mcpwire.ConnectError)
+    error = await connect_error(target, mcpwire.ConnectError)
     assert error.noise == ("Usage: server FILE",)
     assert "Usage: server FILE" in str(error)
 
 
-async def test_a_program_that_echoes_is_no_server():
-    error = await failure("cat", mcpwire.NegotiationError)
+async def test_echoing_program_fails_the_handshake():
+    error = await connect_error("cat", mcpwire.NegotiationError)
     assert "refused the handshake" in str(error)
     assert "initialize" in str(error)
 
 
 @pytest.mark.system("A13")
 @pytest.mark.attack("S20")
-async def test_the_child_gets_no_secret_of_ours_and_no_descriptor(monkeypatch):
+async def test_child_inherits_no_secret_and_no_descriptor(monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
     monkeypatch.setenv("BASH_FUNC_x%%", "() { :; }")
     monkeypatch.setenv("LANG", "() { :; }")
@@ -159,24 +161,24 @@ async def test_the_child_gets_no_secret_of_ours_and_no_descriptor(monkeypatch):
     assert "LANG" not in names
     assert "EXTRA" in names
     assert "PATH" in names
-    # 0, 1, 2 and the one that lists the folder.
+    # 0, 1, 2 and the descriptor that lists the folder.
     assert len(descriptors) == 4
 
 
-async def test_a_variable_to_be_inherited_must_exist(monkeypatch):
+async def test_missing_inherited_variable_is_a_connect_error(monkeypatch):
     monkeypatch.setenv("TOKEN_OF_MINE", "t")
     target = mcpwire.Stdio("true", inherit_env=["TOKEN_OF_MINE"])
     assert target.environment()["TOKEN_OF_MINE"] == "t"
     missing = mcpwire.Stdio("true", inherit_env=["NO_SUCH_VARIABLE"])
-    error = await failure(missing, mcpwire.ConnectError)
+    error = await connect_error(missing, mcpwire.ConnectError)
     assert "NO_SUCH_VARIABLE" in str(error)
     everything = mcpwire.Stdio("true", inherit_env=True)
     assert everything.environment()["TOKEN_OF_MINE"] == "t"
 
 
 @pytest.mark.system("U28")
-async def test_a_server_that_starts_slowly_still_agrees_after_the_probe_timeout():
-    # It locks its era at the first message it reads and refuses `initialize` then.
+async def test_slow_server_may_answer_after_the_probe_timeout():
+    # It fixes its era at the first message and then refuses `initialize`.
     target = scripted(
         "first = recv(); second = recv()\n"
         "assert first['method'] == 'server/discover', first\n"
@@ -217,15 +219,15 @@ async def test_bad_options_are_refused_by_name_at_construction(options, rule):
         (42, "42"),
     ],
 )
-async def test_what_is_no_target_is_refused_at_construction(target, text):
+async def test_invalid_target_is_refused_at_construction(target, text):
     with pytest.raises(ValueError, match=text) as caught:
         mcpwire.Client(target)
     assert "secret" not in str(caught.value)
     assert "token=t" not in str(caught.value)
 
 
-# A child that agrees to nothing, and leaves when it is told to, or killed.
-STAYS = """
+# A child that never answers, and exits once a file exists or it is killed.
+STUBBORN = """
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 pid, go = sys.argv[1:]
 with open(pid, "w") as file:
@@ -236,12 +238,12 @@ while not os.path.exists(go):
 
 
 @pytest.fixture
-def stays(tmp_path):
-    """Return a client of it, where its id is found, and what lets it leave."""
+def stubborn(tmp_path):
+    """Return a client of it, its pid file, and the file that lets it exit."""
     pid, go = tmp_path / "pid", tmp_path / "go"
-    grace = 60.0  # it must not be waited for
+    grace = 60.0  # the test must not wait for it
     client = mcpwire.Client(
-        scripted(STAYS + "handshake()\nrecv()", str(pid), str(go)),
+        scripted(STUBBORN + "handshake()\nrecv()", str(pid), str(go)),
         limits=mcpwire.Limits(close_grace=grace, terminate_grace=grace),
         connect_timeout=1.0,
         probe_timeout=0.1,
@@ -250,10 +252,10 @@ def stays(tmp_path):
 
 
 @pytest.mark.fault("F02")
-async def test_connecting_outlasts_no_limit_and_the_next_child_waits_for_the_last(
-    stays,
+async def test_next_connect_waits_for_the_previous_child(
+    stubborn,
 ):
-    client, pid, go = stays
+    client, pid, go = stubborn
     with pytest.raises(mcpwire.RequestTimeout):
         await client.connect()
     first = int(pid.read_text())
@@ -262,17 +264,17 @@ async def test_connecting_outlasts_no_limit_and_the_next_child_waits_for_the_las
     with pytest.raises(mcpwire.RequestTimeout):
         await client.connect()
     go.touch()
-    await client.aclose()  # waits for its end
+    await client.aclose()  # waits for the child's end
     assert not is_running(first)
     assert not pid.exists()  # the second attempt has waited for the first child
 
 
-async def test_a_child_that_did_not_leave_in_time_ends_with_the_loop(stays):
-    client, pid, _ = stays
+async def test_child_that_did_not_exit_in_time_ends_with_the_loop(stubborn):
+    client, pid, _ = stubborn
 
-    async def give_up():
+    async def time_out():
         with pytest.raises(mcpwire.RequestTimeout):
             await client.connect()
 
-    await asyncio.to_thread(asyncio.run, give_up())
+    await asyncio.to_thread(asyncio.run, time_out())
     assert not is_running(int(pid.read_text()))

@@ -1,4 +1,4 @@
-"""What can go wrong on a stdio connection that is in use."""
+"""Failures on an open stdio connection."""
 
 import asyncio
 import json
@@ -11,19 +11,19 @@ import mcpwire
 
 
 @pytest.mark.fault("F07")
-async def test_a_child_that_does_not_read_blocks_neither_other_tasks_nor_closing():
+async def test_non_reading_child_blocks_neither_tasks_nor_closing():
     target = scripted("handshake()\ntime.sleep(60)")
     limits = mcpwire.Limits(close_grace=0.1, terminate_grace=0.5)
     client = mcpwire.Client(target, limits=limits)
     await client.connect()
     big = asyncio.create_task(client.call_tool("x", {"data": "a" * 2**20}, timeout=0.3))
-    turns = 0
+    iterations = 0
     while not big.done():
-        await asyncio.sleep(0)  # turns of the loop while the pipe is full
-        turns += 1
+        await asyncio.sleep(0)  # iterations of the loop while the pipe is full
+        iterations += 1
     with pytest.raises(mcpwire.RequestTimeout):
         await big
-    assert turns > 5
+    assert iterations > 5
     await client.aclose()
 
 
@@ -49,7 +49,7 @@ async def test_a_child_that_floods_its_output_can_be_closed():
     ["while True: recv()", "while True: time.sleep(60)"],
     ids=["ends with its input", "ignores everything too"],
 )
-async def test_a_grandchild_that_ignores_everything_is_gone_after_closing(wrapper):
+async def test_stubborn_grandchild_is_killed_on_close(wrapper):
     target = scripted(
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "child = os.fork()\n"
@@ -62,12 +62,12 @@ async def test_a_grandchild_that_ignores_everything_is_gone_after_closing(wrappe
     channel = client._connection.channel
     pids = channel.pid, int(channel.stderr_tail)
     await client.aclose()
-    for gone in pids:  # killed, and perhaps not yet gone
-        assert seconds_until(lambda gone=gone: not is_running(gone)) < LEFT_S, gone
+    for pid in pids:  # killed, and perhaps not yet reaped
+        assert seconds_until(lambda pid=pid: not is_running(pid)) < LEFT_S, pid
 
 
 @pytest.mark.fault("F09")
-async def test_the_end_is_seen_though_a_grandchild_holds_the_pipe():
+async def test_exit_is_detected_although_a_grandchild_holds_the_pipe():
     target = scripted(
         "handshake()\nrecv()\nif os.fork() == 0:\n    time.sleep(60)\nos._exit(5)"
     )
@@ -82,7 +82,7 @@ async def test_the_end_is_seen_though_a_grandchild_holds_the_pipe():
 @pytest.mark.fault("F12")
 @pytest.mark.pain("P15")
 @pytest.mark.rule("TR-STDIO-02")
-async def test_noise_between_messages_is_counted_kept_and_passed_over():
+async def test_noise_between_messages_is_counted_and_kept():
     target = scripted(
         "handshake()\nm = recv()\n"
         "raw(b'hello\\n\\n[1]\\n\"x\"\\nnull\\n{}\\n42\\n'); text(m, 'ok'); recv()"
@@ -96,7 +96,7 @@ async def test_noise_between_messages_is_counted_kept_and_passed_over():
 
 @pytest.mark.fault("F13")
 @pytest.mark.pain("P17")
-async def test_one_bad_byte_costs_one_line_and_a_bom_costs_nothing():
+async def test_bad_byte_fails_one_line_and_a_bom_is_ignored():
     target = scripted(
         "raw(b'\\xef\\xbb\\xbf'); handshake()\n"
         "m = recv(); raw(b'\\xff\\xfe junk\\n')\n"
@@ -116,7 +116,7 @@ async def test_one_bad_byte_costs_one_line_and_a_bom_costs_nothing():
 @pytest.mark.fault("F14")
 @pytest.mark.pain("P18")
 @pytest.mark.parametrize("id", ["str(m['id'])", "float(m['id'])"])
-async def test_an_answer_whose_id_changed_type_fails_its_call_with_the_diagnosis(id):
+async def test_response_id_of_another_type_fails_its_call(id):
     target = scripted(
         "handshake()\nm = recv()\n"
         f"send({{'jsonrpc': '2.0', 'id': {id}, 'result': {{}}}})\nrecv()"
@@ -129,31 +129,31 @@ async def test_an_answer_whose_id_changed_type_fails_its_call_with_the_diagnosis
 
 
 @pytest.mark.attack("X12")
-async def test_an_answer_of_too_many_values_fails_its_call_alone():
+async def test_response_of_too_many_values_fails_only_its_call():
     target = scripted(
         "handshake()\na, b = recv(), recv()\n"
         "answer(a, {'content': [], 'a': [{}] * 600_000})\ntext(b, 'small'); recv()"
     )
     limits = mcpwire.Limits(values=600_000)
     async with mcpwire.Client(target, limits=limits) as client:
-        many, small = await asyncio.gather(
+        large, small = await asyncio.gather(
             client.call_tool("a"), client.call_tool("b"), return_exceptions=True
         )
-        assert type(many) is mcpwire.MessageTooLarge
-        assert "more than 600000 values (Limits.values)" in str(many)
+        assert type(large) is mcpwire.MessageTooLarge
+        assert "more than 600000 values (Limits.values)" in str(large)
         assert small.text == "small"
 
 
 @pytest.mark.system("V25", "L-A4")
-async def test_stderr_goes_where_it_is_told(capfd):
-    heard = []
+async def test_stderr_option_decides_where_stderr_goes(capfd):
+    received = []
     target = scripted(
         "print('to you', file=sys.stderr, flush=True)\nhandshake()\nrecv()",
-        stderr=heard.append,
+        stderr=received.append,
     )
     async with mcpwire.Client(target):
         pass
-    assert b"".join(heard) == b"to you\n"
+    assert b"".join(received) == b"to you\n"
     target = scripted(
         "print('to all', file=sys.stderr, flush=True)\nhandshake()\nrecv()",
         stderr="inherit",
@@ -167,7 +167,7 @@ async def test_stderr_goes_where_it_is_told(capfd):
 
 @pytest.mark.system("L-U3")
 @pytest.mark.rule("PING-01")
-async def test_the_servers_ping_is_answered_and_other_requests_are_refused():
+async def test_server_ping_is_answered_and_other_requests_are_refused():
     target = scripted(
         "handshake()\nm = recv()\n"
         "send({'jsonrpc': '2.0', 'id': 'p', 'method': 'ping'}); a = recv()\n"
@@ -182,7 +182,7 @@ async def test_the_servers_ping_is_answered_and_other_requests_are_refused():
 
 
 @pytest.mark.rule("RPC-21", "TR-STDIO-08")
-async def test_at_2026_07_28_the_client_answers_no_request_of_the_servers():
+async def test_client_of_2026_07_28_answers_no_server_request():
     target = scripted(
         "discover()\nm = recv()\n"
         "send({'jsonrpc': '2.0', 'id': 9, 'method': 'ping'}); text(m, 'ok')\n"
@@ -211,8 +211,8 @@ os._exit(3)
 
 @pytest.mark.fault("F04")
 @pytest.mark.parametrize(("unwritten", "sent"), [(1, True), (2, False)])
-async def test_a_line_without_its_newline_may_have_been_understood(unwritten, sent):
-    """The child dies when its input is full, and lacks so many bytes of the line."""
+async def test_unsent_newline_counts_as_possibly_sent(unwritten, sent):
+    """The child exits when its pipe is full and so many bytes are unwritten."""
     lines = []
 
     def trace(event, data):

@@ -1,4 +1,4 @@
-"""How failures are told: at once, in one of a few classes, with their cause."""
+"""How failures are reported: at once, with one of a few classes, with their cause."""
 
 import asyncio
 import signal
@@ -13,7 +13,7 @@ import mcpwire
 IN_FLIGHT = 100
 
 
-# Soon...
+# At once...
 
 ENDS = {
     "aborted": ("os.abort()", -signal.SIGABRT, "SIGABRT"),
@@ -28,12 +28,12 @@ ENDS = {
 @pytest.mark.fault("F04", "F05")
 @pytest.mark.parametrize(("end", "code", "cause"), ENDS.values(), ids=ENDS.keys())
 @on_a_clock_by_hand
-async def test_every_call_in_flight_fails_at_the_servers_end(end, code, cause):
-    """The clock stands still: its end is the event, and no time is waited for."""
-    await all_in_flight_fail(end, code, cause)
+async def test_every_call_in_flight_fails_when_the_server_exits(end, code, cause):
+    """The clock stands still: the exit is the event, and no timer is needed."""
+    await assert_calls_in_flight_fail(end, code, cause)
 
 
-async def all_in_flight_fail(end, code, cause):
+async def assert_calls_in_flight_fail(end, code, cause):
     target = scripted(
         "handshake()\nprint('last words', file=sys.stderr, flush=True)\n"
         f"for _ in range({IN_FLIGHT}): recv()\n{end}"
@@ -60,14 +60,14 @@ async def all_in_flight_fail(end, code, cause):
 
 @pytest.mark.pain("P02", "P03")
 @pytest.mark.fault("F05")
-async def test_every_call_in_flight_fails_where_a_server_closes_its_output_and_stays():
-    await all_in_flight_fail("os.close(1); time.sleep(60)", None, "output")
+async def test_calls_in_flight_fail_when_the_server_closes_its_output():
+    await assert_calls_in_flight_fail("os.close(1); time.sleep(60)", None, "output")
 
 
 @pytest.mark.pain("P02")
 @pytest.mark.fault("F06")
 async def test_calls_in_flight_fail_when_the_server_closes_its_input():
-    # The first call is in flight before, the second finds the pipe closed.
+    # The first call is sent before, the second finds the pipe closed.
     target = scripted(
         "handshake()\nrecv()\nos.close(0)\n"
         "send({'jsonrpc': '2.0', 'method': 'x/y'})\ntime.sleep(60)"
@@ -94,13 +94,13 @@ async def test_calls_in_flight_fail_when_the_server_closes_its_input():
 
 @pytest.mark.pain("P07")
 @on_a_clock_by_hand
-async def test_closing_a_server_that_behaves_waits_for_no_time():
+async def test_closing_a_well_behaved_server_needs_no_timer():
     client = mcpwire.Client(quick())
     await client.connect()
     await client.aclose()
 
 
-# In one of a few classes...
+# With one of a few classes...
 
 
 def answering(members):
@@ -137,26 +137,26 @@ CALLING = {
 }
 
 
-def assert_well_told(error, expected):
+def assert_clear_error(error, expected):
     assert isinstance(error, expected)
     assert isinstance(error, mcpwire.MCPError)
     assert not isinstance(error, BaseExceptionGroup)
     assert str(error).strip()
     assert "\n" not in str(error)
     assert "None" not in str(error)
-    while error is not None:  # and no group hides behind it
+    while error is not None:  # and no cause is a group
         assert not isinstance(error, BaseExceptionGroup)
         error = error.__cause__ or error.__context__
 
 
 @pytest.mark.pain("P03")
 @pytest.mark.parametrize(("target", "expected"), CALLING.values(), ids=CALLING.keys())
-async def test_every_failure_of_a_call_is_one_class_and_has_words(target, expected):
+async def test_call_failure_has_one_class_and_a_message(target, expected):
     async with mcpwire.Client(
         target, limits=SHORT, timeout=0.3 if expected is mcpwire.RequestTimeout else 30
     ) as client:
         outcome = await asyncio.gather(client.call_tool("x"), return_exceptions=True)
-    assert_well_told(outcome[0], expected)
+    assert_clear_error(outcome[0], expected)
 
 
 CONNECTING = {
@@ -178,16 +178,14 @@ CONNECTING = {
 @pytest.mark.parametrize(
     ("target", "expected", "cause"), CONNECTING.values(), ids=CONNECTING.keys()
 )
-async def test_every_failure_to_connect_is_one_class_and_has_words(
-    target, expected, cause
-):
+async def test_connect_failure_has_one_class_and_a_message(target, expected, cause):
     seconds = 0.5 if expected is mcpwire.RequestTimeout else None
     client = mcpwire.Client(
         target, limits=SHORT, connect_timeout=seconds, probe_timeout=0.1
     )
     outcome = await asyncio.gather(client.connect(), return_exceptions=True)
-    assert_well_told(outcome[0], expected)
+    assert_clear_error(outcome[0], expected)
     if cause is not None:
         assert isinstance(outcome[0].__cause__, cause)
     assert not client.is_connected
-    await client.aclose()  # where the limit has passed, the child may still be leaving
+    await client.aclose()  # after a timeout the child may still be exiting

@@ -1,4 +1,4 @@
-"""A server whose loop is uvloop: on stdio, or over HTTP, whose URL it then prints."""
+"""A server on a uvloop loop: over stdio, or over HTTP, with its URL on stdout."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ def process() -> int:
 
 
 def announce(url: str) -> None:
-    """Tell who started us."""
+    """Print the URL for the parent process."""
     sys.stdout.write(url + "\n")
     sys.stdout.flush()
 

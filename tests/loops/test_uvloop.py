@@ -28,7 +28,7 @@ def anyio_backend(libuv):
 
 @pytest.fixture(scope="module")
 def libuv():
-    """Have libuv open what a process has of it once, and keeps: a pipe for signals."""
+    """Let libuv open its signal pipe, which it opens once per process and keeps."""
 
     async def once():
         loop = asyncio.get_running_loop()
@@ -60,23 +60,23 @@ async def connected(target, **options):
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_calls_of_every_kind_work_in_both_eras(target, revision):
+async def test_every_kind_of_call_works_in_both_eras(target, revision):
     async with connected(target, mode=revision) as client:
         assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
         texts = [str(number) for number in range(40)]
         calls = (client.call_tool("echo", {"text": text}) for text in texts)
         assert [result.text for result in await asyncio.gather(*calls)] == texts
-        told = []
+        steps = []
         await client.call_tool(
-            "steps", {"count": 3}, on_progress=lambda *step: told.append(step[0])
+            "steps", {"count": 3}, on_progress=lambda *step: steps.append(step[0])
         )
-        assert told == [1, 2, 3]
+        assert steps == [1, 2, 3]
         assert (await client.call_tool("process")).structured_content["result"] > 0
-        # More than a pipe or a socket takes at once, in both directions.
+        # More than the buffer of a pipe or a socket, in both directions.
         assert (await client.call_tool("echo", {"text": BIG})).text == BIG
 
 
-async def test_a_call_runs_out_of_time_or_is_cancelled_and_the_rest_goes_on(target):
+async def test_calls_after_a_timeout_and_a_cancellation_work(target):
     async with connected(target) as client:
         with pytest.raises(RequestTimeout):
             await client.call_tool("wait", timeout=0.05)
@@ -90,15 +90,15 @@ async def test_a_call_runs_out_of_time_or_is_cancelled_and_the_rest_goes_on(targ
         assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
 
 
-async def test_the_end_of_a_child_is_seen_and_the_next_call_starts_another():
+async def test_child_exit_is_detected_and_the_next_call_restarts_it():
     program = "import os, sys; sys.stdin.readline(); os._exit(3)"
     with pytest.raises(mcpwire.ConnectError) as caught:
         await mcpwire.Client(mcpwire.Stdio(sys.executable, ["-c", program])).connect()
     assert caught.value.exit_code == 3
     async with connected(mcpwire.Stdio(sys.executable, [PROGRAM, "stdio"])) as client:
         waiting = asyncio.create_task(client.call_tool("wait"))
-        told = await client.call_tool("process")
-        os.kill(told.structured_content["result"], signal.SIGKILL)
+        result = await client.call_tool("process")
+        os.kill(result.structured_content["result"], signal.SIGKILL)
         with pytest.raises(ConnectionClosed):
             await waiting
         assert (await client.call_tool("echo", {"text": "again"})).text == "again"
@@ -117,7 +117,7 @@ async def test_client_and_server_in_one_process(libuv):
     assert [result.text for result in results] == [str(n) for n in range(40)]
 
 
-def test_a_signal_ends_a_server_quietly_where_uvloop_is_the_loop_of_all():
+def test_signal_ends_a_server_quietly_under_the_uvloop_policy():
     program = (
         "import asyncio, uvloop, mcpwire\n"
         "asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())\n"

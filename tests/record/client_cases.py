@@ -1,6 +1,6 @@
-"""What each verb of a client sends and gives; each function is one case.
+"""What each operation of a client sends and returns; each function is one case.
 
-They are written with `await` for both clients; `run.do` takes down what comes of it.
+They are written with `await` for both clients; `run.do` records the outcome.
 """
 
 from __future__ import annotations
@@ -216,7 +216,9 @@ async def given_up_in_time(run):
 
 async def begin_slowly(run):
     """Start a call, and wait until the server has it."""
-    call = await run.client.start_call("slow", on_progress=lambda *_: run.hear("begun"))
+    call = await run.client.start_call(
+        "slow", on_progress=lambda *_: run.receive("begun")
+    )
     await run.take()
     return call
 
@@ -369,7 +371,7 @@ async def cached(run):
         run.see(await run.client.read_text("memo://a"))
 
 
-# What has no result to speak of...
+# Operations without a result...
 
 
 @case()
@@ -406,10 +408,10 @@ async def log_levels(run):
     await run.do(run.client.call_tool("echo"))
 
 
-# What the server tells...
+# Notifications of the server...
 
 
-@case(on_notification=lambda run: run.hear, background=True, gets=True)
+@case(on_notification=lambda run: run.receive, background=True, gets=True)
 async def heard_by_a_function(run):
     await run.do(run.client.call_tool("announce", {"say": [[CHANGED, {}]]}))
     await run.take()
@@ -485,7 +487,7 @@ async def watched(run):
         await run.all(states)
 
 
-# What the server asks...
+# Requests of the server...
 
 
 def model(run):
@@ -526,62 +528,62 @@ def broken(run):
     return breaking
 
 
-def asks(*names):
+def ask_arguments(*names):
     return {"ask": list(names)}
 
 
 @case(sampling=model, elicitation=form, roots=lambda run: ["/srv", "file:///a%20b"])
 async def asked(run):
     for name in ("sample", "form", "roots"):
-        await run.do(run.client.call_tool("ask", asks(name)))
-    await run.do(run.client.call_tool("ask", asks("sample", "roots")))
+        await run.do(run.client.call_tool("ask", ask_arguments(name)))
+    await run.do(run.client.call_tool("ask", ask_arguments("sample", "roots")))
 
 
 @case(elicitation=decline)
 async def declined(run):
-    await run.do(run.client.call_tool("ask", asks("form")))
-    await run.do(run.client.call_tool("ask", asks("url")))
+    await run.do(run.client.call_tool("ask", ask_arguments("form")))
+    await run.do(run.client.call_tool("ask", ask_arguments("url")))
 
 
 @case(sampling=refuse)
 async def refused(run):
-    await run.do(run.client.call_tool("ask", asks("sample")))
+    await run.do(run.client.call_tool("ask", ask_arguments("sample")))
 
 
 @case(sampling=broken)
 async def broken_handler(run):
-    await run.do(run.client.call_tool("ask", asks("sample")))
+    await run.do(run.client.call_tool("ask", ask_arguments("sample")))
 
 
 @case(elicitation=lambda run: lambda _: {"name": 7})
 async def an_answer_that_does_not_fit(run):
-    await run.do(run.client.call_tool("ask", asks("form")))
+    await run.do(run.client.call_tool("ask", ask_arguments("form")))
 
 
 @case()
 async def asked_without_a_handler(run):
     for name in ("sample", "form", "url", "roots", "unknown"):
-        await run.do(run.client.call_tool("ask", asks(name)))
+        await run.do(run.client.call_tool("ask", ask_arguments(name)))
 
 
 @case(only="session")
 async def pinged(run):
-    await run.do(run.client.call_tool("ask", asks("ping")))
+    await run.do(run.client.call_tool("ask", ask_arguments("ping")))
 
 
 @case()
 async def handlers_replaced(run):
     run.client.set_handlers(sampling=model(run), roots=["/new"])
-    await run.do(run.client.call_tool("ask", asks("sample")))
+    await run.do(run.client.call_tool("ask", ask_arguments("sample")))
     run.client.set_handlers(sampling=None)
-    await run.do(run.client.call_tool("ask", asks("sample")))
-    await run.do(run.client.call_tool("ask", asks("roots")))
+    await run.do(run.client.call_tool("ask", ask_arguments("sample")))
+    await run.do(run.client.call_tool("ask", ask_arguments("roots")))
 
 
 @case(limits=mcpwire.Limits(questions=2), roots=lambda run: ["/srv"])
 async def asked_too_much(run):
-    await run.do(run.client.call_tool("ask", asks("roots", "roots", "roots")))
-    await run.do(run.client.call_tool("ask", asks("roots")))
+    await run.do(run.client.call_tool("ask", ask_arguments("roots", "roots", "roots")))
+    await run.do(run.client.call_tool("ask", ask_arguments("roots")))
 
 
 @case(
@@ -639,7 +641,7 @@ async def skills(run):
         await run.do(loaded.read_text("b.md"))
 
 
-# When the connection goes...
+# Lost connections...
 
 
 @case(only="stdio", recovery=AGAIN)
@@ -759,7 +761,7 @@ async def over_http_and_sse(run):
 
 @case(only="http sse", roots=lambda run: ["/srv"])
 async def asked_over_http_and_sse(run):
-    await run.do(run.client.call_tool("ask", asks("roots", "ping")))
+    await run.do(run.client.call_tool("ask", ask_arguments("roots", "ping")))
     async with run.client.events() as events:
         await run.client.call_tool("announce", {"say": [[CHANGED, {}]]})
         await run.do(events.next(timeout=30))
@@ -770,15 +772,15 @@ async def asked_over_http_and_sse(run):
 
 @case(connects=False)
 async def traced(run):
-    told = []
+    events = []
 
     def trace(event, data):
         if event in {"open", "send", "receive", "agree", "lost", "close"}:
-            told.append([event, data if type(data) is bytes else str(data)])
+            events.append([event, data if type(data) is bytes else str(data)])
 
     async with run.make(run.target, trace=trace) as client:
         await client.list_prompts()
-    run.see([event for event, _ in told])
+    run.see([event for event, _ in events])
 
 
 # In memory, in short...

@@ -1,7 +1,7 @@
-"""The record of the documents' examples: what their clients send and get, as last run.
+"""The record of the documents' examples: the messages of their clients.
 
-`tests/docs` keeps what it sees of each example in `.build`, and compares it with the
-record. What several examples get as a result is written once.
+`tests/docs` keeps the messages of each example in `.build`, and compares them with the
+record. A result that several examples get is written once.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ METHODS_ONLY: Final = {
     "docs/tasks.md Tools that run as tasks 1": POLLS,
     "docs/tasks.md Requests to the client 1": POLLS,
 }
-"""Examples with messages that depend on time, and why: only their methods are kept."""
+"""Examples with messages that depend on timing, and why: only methods are kept."""
 
 
 def names() -> set[str]:
-    """Return what the examples are called here."""
+    """Return the names of the examples in the record."""
     sys.path.insert(0, str(TESTS / "docs"))
     from documents import DOCUMENTS, EXAMPLES, MEASURED_DOCUMENTS, pairs, record_name
 
@@ -54,9 +54,9 @@ def names() -> set[str]:
 
 
 def seen(case: str, folder: Path) -> dict[str, Any]:
-    """Return what was written to a folder while an example ran, and keep it for `make`.
+    """Return the messages of an example from its folder, and keep them for `make`.
 
-    Order is promised within a direction of a connection only.
+    The order is fixed only within one direction of a connection.
     """
     connections = []
     for path in folder.iterdir():
@@ -64,7 +64,7 @@ def seen(case: str, folder: Path) -> dict[str, Any]:
         for line in path.read_text(encoding="utf-8").splitlines():
             event, text = json.loads(line)
             found.setdefault(PARTS[event], []).append(_shown(text))
-        found.get("statuses", []).sort()  # those of concurrent calls come as they may
+        found.get("statuses", []).sort()  # concurrent calls have no fixed order
         connections.append(found)
     connections.sort(key=json.dumps)
     if case in METHODS_ONLY:
@@ -83,7 +83,7 @@ def seen(case: str, folder: Path) -> dict[str, Any]:
 
 
 def _shown(text: str) -> Any:
-    """Show a message, or what is no JSON as it is."""
+    """Return a message for the record, or other text unchanged."""
     try:
         text = json.dumps(json.loads(text))
     except ValueError:
@@ -97,18 +97,18 @@ def _shown(text: str) -> Any:
 
 
 def make() -> dict[str, Any]:
-    """Return what was seen of the examples that were run last."""
+    """Return the messages of the examples of the last run."""
     files = LAST.glob("*.json")
     return dict(json.loads(path.read_text(encoding="utf-8")) for path in files)
 
 
 def part(kept: dict[str, Any], made: dict[str, Any]) -> dict[str, Any]:
-    """Return what is kept of the examples that were run."""
+    """Return the kept record of the examples that were run."""
     return {case: each for case, each in kept.items() if case in made}
 
 
 def fold(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the record with each long result that comes again in one place."""
+    """Return the record with each repeated long result in one place."""
     counts = Counter[str]()
     _each(record, lambda message: counts.update([_result(message)]))
     shared = {}
@@ -125,7 +125,7 @@ def fold(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def unfold(record: dict[str, Any]) -> dict[str, Any]:
-    """Return what `fold` was given."""
+    """Undo `fold`."""
     shared = record.pop(SHARED)
 
     def change(message: Any) -> Any:

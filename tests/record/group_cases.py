@@ -1,4 +1,4 @@
-"""What a group and its tool set send and give, with both clients."""
+"""What a group and its tool set send and return, with both clients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def group(run: Run, servers: Any = None, **options: Any) -> Any:
-    """Make a group of the run's server, by default once."""
+    """Make a group with the run's server, by default as its only member."""
     servers = {"one": run.target} if servers is None else servers
     mode = run.options["mode"]
     members = {

@@ -1,10 +1,10 @@
-"""Makes the record of what is seen and given, and compares it with the one in `data`.
+"""Makes the record of messages and results, and compares it with the one in `data`.
 
-python tests/record/make.py                   # what differs, of all areas
-python tests/record/make.py --write           # write the record anew
+python tests/record/make.py                   # the differences of all areas
+python tests/record/make.py --write           # write the record again
 python tests/record/make.py --write NAME ...  # of these areas only
-python tests/record/make.py conformance       # the legs that were run last
-python tests/record/make.py docs              # the examples that were run last
+python tests/record/make.py conformance       # the legs of the last run
+python tests/record/make.py docs              # the examples of the last run
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 DATA: Final = HERE / "data"
 DIFFERENCES: Final = HERE / "differences.toml"
 AREAS: Final = (*runner.GROUPS, *server_cases.GROUPS)
-"""What is made in a few seconds, each as one file."""
+"""Areas that are made in a few seconds, each in one file."""
 RUN_ELSEWHERE: Final = {official.AREA: official, docs.AREA: docs}
-"""What is made of what others have run, often not all of it."""
+"""Areas that are made from other test runs, which are often partial."""
 
 
 def make(area: str) -> dict[str, Any]:
@@ -41,13 +41,13 @@ def make(area: str) -> dict[str, Any]:
 
 
 def load(area: str) -> dict[str, Any]:
-    """Read the record of an area as it is kept."""
+    """Read the stored record of an area."""
     record = json.loads((DATA / f"{area}.json").read_text(encoding="utf-8"))
     return docs.unfold(record) if area == docs.AREA else record
 
 
 def write(area: str, record: dict[str, Any]) -> None:
-    """Keep the record of an area; of what was run elsewhere only what was run."""
+    """Store the record of an area; replace only cases that were run."""
     DATA.mkdir(exist_ok=True)
     if area in RUN_ELSEWHERE and (DATA / f"{area}.json").exists():
         kept = load(area)
@@ -60,13 +60,13 @@ def write(area: str, record: dict[str, Any]) -> None:
 
 
 def listed(area: str) -> dict[str, str]:
-    """Return the differences that are agreed, by case, with their reasons."""
+    """Return the accepted differences by case, with their reasons."""
     text = DIFFERENCES.read_text(encoding="utf-8")
     return tomllib.loads(text).get(area, {})
 
 
 def compare(area: str, made: dict[str, Any]) -> Iterator[str]:
-    """Tell each case that is another and is not listed, or is listed and the same."""
+    """Yield each case that differs and is not listed, or is listed and does not."""
     kept, reasons = load(area), listed(area)
     if area in RUN_ELSEWHERE:
         part = RUN_ELSEWHERE[area].part

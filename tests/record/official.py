@@ -1,6 +1,6 @@
 """The record of the official suite: each check of each scenario, from the last run.
 
-`make conformance` writes what came of it to `.build`, and compares it with the record.
+`make conformance` writes its results to `.build`, and compares them with the record.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ AREA: Final = "conformance"
 
 
 def make() -> dict[str, Any]:
-    """Return the checks by leg and scenario, of the legs that were run last."""
+    """Return the checks by leg and scenario, for the legs of the last run."""
     record = {}
     for leg in json.loads(RESULTS.read_text(encoding="utf-8")):
         for result in leg["scenarios"]:
             checks = Counter(f"{c['status']} {c['id']}" for c in result["checks"])
-            # How often a check is made may depend on time; that it is made does not.
+            # How often a check runs may depend on timing; that it runs does not.
             record[f"{leg['leg']}/{result['scenario']}"] = {"checks": sorted(checks)}
     return record
 
@@ -31,6 +31,6 @@ def legs(record: dict[str, Any]) -> set[str]:
 
 
 def part(kept: dict[str, Any], made: dict[str, Any]) -> dict[str, Any]:
-    """Return what is kept of the legs that were run."""
+    """Return the kept record of the legs that were run."""
     ran = legs(made)
     return {key: each for key, each in kept.items() if key.partition("/")[0] in ran}

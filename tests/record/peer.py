@@ -1,8 +1,8 @@
-"""A server of either era that the record puts before clients: standard library only.
+"""The server of either era that the record's clients use: standard library only.
 
 Run as a program it serves stdio, and writes what it reads to a file; `web` serves HTTP.
-What a tool does is a generator that yields each message before
-the result; yielding a request gives its answer.
+A tool is a generator that yields each message before
+the result; yielding a request returns its response.
 """
 
 import json
@@ -14,7 +14,7 @@ META = "io.modelcontextprotocol/"
 TASKS, SKILLS = META + "tasks", META + "skills"
 STATELESS, SESSION, OLDEST = "2026-07-28", "2025-11-25", "2024-11-05"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 EXIT_CODE = 7
 
 
@@ -23,19 +23,19 @@ class Fail(Exception):
 
 
 class Silence(Exception):
-    """No answer comes until the client gives up."""
+    """The server never answers."""
 
 
 class Leave(Exception):
-    """The server goes without an answer."""
+    """The server exits without an answer."""
 
 
 class Raw(Exception):
-    """These bytes come instead of an answer."""
+    """The server sends these bytes instead of an answer."""
 
 
 class Reply(Exception):
-    """A status, header fields and a body come, where there is HTTP."""
+    """The server sends this status, header fields and body over HTTP."""
 
 
 def text(value, **members):
@@ -133,7 +133,7 @@ LISTS = {
 
 
 class Peer:
-    """What a server of one era answers; what came is in `seen`."""
+    """The answers of a server of one era; the received messages are in `seen`."""
 
     def __init__(self, era, **options):
         self.era = era
@@ -148,10 +148,10 @@ class Peer:
         self.listeners = {}
         self.changed = threading.Condition()
 
-    # What is answered...
+    # Answers...
 
     def answer(self, request):
-        """Return what answers a request, step by step."""
+        """Return the answer to a request, step by step."""
         try:
             return (yield from self.answer_rightly(request))
         except (TypeError, AttributeError, KeyError) as error:
@@ -264,10 +264,10 @@ class Peer:
         who = params.get("arguments", {}).get("who")
         if who is None:
             raise Fail(-32602, "who is missing")
-        said = {"type": "text", "text": f"Hello {who}"}
+        content = {"type": "text", "text": f"Hello {who}"}
         return {
             "description": "A greeting",
-            "messages": [{"role": "user", "content": said}],
+            "messages": [{"role": "user", "content": content}],
         }
 
     def do_completion_complete(self, params, _):
@@ -279,11 +279,11 @@ class Peer:
         return {"echo": {k: v for k, v in params.items() if k != "_meta"}}
 
     def do_subscriptions_listen(self, params, request):
-        wanted = params["notifications"]
+        requested = params["notifications"]
         mark = {META + "subscriptionId": request["id"]}
-        yield note(ACKNOWLEDGED[14:], notifications=wanted, _meta=mark)
+        yield note(ACKNOWLEDGED[14:], notifications=requested, _meta=mark)
         with self.changed:
-            self.listeners[request["id"]] = wanted
+            self.listeners[request["id"]] = requested
             self.flush()
         raise Silence
 
@@ -311,8 +311,8 @@ class Peer:
             return self.task("working", statusMessage="on it")
         if self.task_looks == 2 and self.is_stateless and self.options.get("asks"):
             method, fields = QUESTIONS["form"]
-            asked = {"q1": {"method": method, "params": fields}}
-            return self.task("input_required", inputRequests=asked)
+            input_requests = {"q1": {"method": method, "params": fields}}
+            return self.task("input_required", inputRequests=input_requests)
         if not self.is_stateless:
             return self.task("completed")
         return self.task("completed", result={"resultType": "complete", **text("done")})
@@ -380,12 +380,12 @@ class Peer:
         raise Silence
 
     def tool_gone(self, arguments, *_):
-        """Answer once another call has been given up."""
+        """Answer once another call was cancelled."""
         with self.changed:
-            came = self.changed.wait_for(
-                lambda: self.gone, arguments.get("wait", PATIENCE_S)
+            is_cancelled = self.changed.wait_for(
+                lambda: self.gone, arguments.get("wait", TIMEOUT_S)
             )
-        return text(f"given up: {bool(came)}")
+        return text(f"given up: {bool(is_cancelled)}")
 
     def tool_progress(self, arguments, params, _):
         token = params.get("_meta", {}).get("progressToken")
@@ -414,13 +414,13 @@ class Peer:
         if self.is_stateless:
             answers = params.get("inputResponses")
             if answers is None:
-                asked = {
+                input_requests = {
                     n: {"method": QUESTIONS[n][0], "params": QUESTIONS[n][1]}
                     for n in names
                 }
                 return {
                     "resultType": "input_required",
-                    "inputRequests": asked,
+                    "inputRequests": input_requests,
                     "requestState": "s-1",
                 }
             return text(
@@ -461,10 +461,10 @@ class Peer:
             )
         return text("in the end")
 
-    # What is told unasked...
+    # Notifications...
 
     def say(self, message):
-        """Tell something on the stream that is for it, once it is there."""
+        """Send a notification on its stream, once that is open."""
         with self.changed:
             self.kept.append(message)
             self.flush()
@@ -485,13 +485,13 @@ class Peer:
             if targets:
                 self.kept.remove(message)
 
-    def is_wanted(self, message, wanted):
+    def is_wanted(self, message, requested):
         method, params = message["method"][14:], message["params"]
         if not self.is_stateless:
             return True
         if method == "resources/updated":
-            return params["uri"] in wanted.get("resourceSubscriptions", ())
-        return wanted.get(method.partition("/")[0] + "ListChanged", False)
+            return params["uri"] in requested.get("resourceSubscriptions", ())
+        return requested.get(method.partition("/")[0] + "ListChanged", False)
 
     def push(self, id, message):
         raise NotImplementedError
@@ -508,7 +508,7 @@ class Peer:
 
 
 def run(steps, value, write):
-    """Go on until the end or a question, whose id comes back."""
+    """Continue until the end or a request; return the request's id."""
     while True:
         message = steps.send(value)
         write(message)
@@ -526,7 +526,7 @@ class StdioPeer(Peer):
         self.waiting = {}
 
     def tool_gone(self, *_):
-        return text(f"given up: {bool(self.gone)}")  # what came before has been read
+        return text(f"given up: {bool(self.gone)}")  # earlier messages have been read
 
     def write(self, message):
         data = (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SERVER: Final = Path(__file__).with_name("server.py")
-PATIENCE_S: Final = 60.0
+TIMEOUT_S: Final = 60.0
 META: Final = shown.META
 STATELESS: Final = "2026-07-28"
 OPAQUE: Final = frozenset(
@@ -33,10 +33,10 @@ OPAQUE: Final = frozenset(
         "elicitationId",
     }
 )
-"""Members whose values are random, or for nobody to read."""
+"""Members whose values are random or opaque."""
 
 UNSHOWN: Final = frozenset({"date", "content-length", "connection", "keep-alive"})
-TOLD: Final = (
+NOTIFICATION_PARTS: Final = (
     "list_changed",
     "resources/updated",
     "subscriptions/",
@@ -63,7 +63,7 @@ CAPABILITIES: Final = {
 
 
 def blank(value: Any) -> Any:
-    """Hide what is opaque, too."""
+    """Also hide opaque values."""
     if isinstance(value, dict):
         return {
             key: "*"
@@ -79,7 +79,7 @@ def blank(value: Any) -> Any:
 
 
 class Raw:
-    """A client that says what a case tells it to; what comes is in `came`."""
+    """A client that sends what a case specifies; received messages are in `came`."""
 
     def __init__(self, era: str) -> None:
         self.era = era
@@ -88,18 +88,18 @@ class Raw:
         self.case = ""
         self.count = 0
         self.answers: dict[str, Any] = ANSWERS
-        self.told: deque[Any] = deque()
+        self.notifications: deque[Any] = deque()
         self.capabilities: dict[str, Any] = CAPABILITIES
         self.meta: dict[str, Any] = {}
 
     def begin(self, case: str) -> None:
-        """Begin a case, in a session of its own."""
+        """Begin a case, in its own session."""
         self.case, self.count, self.came = case, 0, []
         self.answers, self.capabilities, self.meta = ANSWERS, CAPABILITIES, {}
-        self.told.clear()
+        self.notifications.clear()
 
     def handshake(self, version: str | None = None, **members: Any) -> Any:
-        """Open a session, or ask what the server is."""
+        """Open a session, or send server/discover."""
         if self.is_stateless:
             return self.ask("server/discover")
         params = {
@@ -109,15 +109,15 @@ class Raw:
             **members,
         }
         result = self.ask("initialize", params)
-        self.tell("notifications/initialized")
+        self.send_notification("notifications/initialized")
         return result
 
     def message(self, method: str, params: Any, *, is_request: bool) -> dict[str, Any]:
-        """Make a message, with its `_meta` where there are no sessions."""
-        said: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        """Make a message, with its `_meta` in the stateless era."""
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if is_request:
             self.count += 1
-            said["id"] = f"{self.case}-{self.count}"
+            message["id"] = f"{self.case}-{self.count}"
         meta = dict(self.meta)
         if self.is_stateless and is_request:
             meta |= {
@@ -126,11 +126,11 @@ class Raw:
                 META + "clientCapabilities": self.capabilities,
             }
         if meta or params is not None:
-            said["params"] = {**({"_meta": meta} if meta else {}), **(params or {})}
-        return said
+            message["params"] = {**({"_meta": meta} if meta else {}), **(params or {})}
+        return message
 
     def see(self, message: Any, **beside: Any) -> None:
-        """Take down what came."""
+        """Record a received message."""
         self.came.append(
             {**beside, "message": blank(message)} if beside else blank(message)
         )
@@ -140,15 +140,15 @@ class Raw:
         return self.ask("tools/call", {"name": name, "arguments": arguments})
 
     def ask(self, method: str, params: Any = None) -> Any:
-        """Send a request and take down all until its answer, which is returned."""
+        """Send a request; record all messages up to its response; return the result."""
         return self.exchange(self.message(method, params, is_request=True))
 
-    def tell(self, method: str, params: Any = None) -> None:
+    def send_notification(self, method: str, params: Any = None) -> None:
         """Send a notification."""
         self.notify(self.message(method, params, is_request=False))
 
     def answered(self, message: Any) -> dict[str, Any]:
-        """Return what answers a question of the server."""
+        """Return the response to a request of the server."""
         outcome = self.answers.get(message["method"], {"code": -32601, "message": "no"})
         key = "error" if "code" in outcome else "result"
         return {"jsonrpc": "2.0", "id": message["id"], key: outcome}
@@ -160,10 +160,10 @@ class Raw:
         raise NotImplementedError
 
 
-def is_told(message: Any) -> bool:
-    """Whether a message comes when it comes, beside what is asked."""
+def is_notification(message: Any) -> bool:
+    """Return whether a message is a notification that may arrive at any time."""
     method = message.get("method", "") if isinstance(message, dict) else ""
-    return "id" not in message and any(each in method for each in TOLD)
+    return "id" not in message and any(each in method for each in NOTIFICATION_PARTS)
 
 
 class StdioRaw(Raw):
@@ -200,10 +200,10 @@ class StdioRaw(Raw):
         return self.until(message["id"])
 
     def until(self, id: Any) -> Any:
-        """Read up to the answer."""
+        """Read up to the response."""
         while (came := self.read()) is not None:
-            if is_told(came):
-                self.told.append(came)
+            if is_notification(came):
+                self.notifications.append(came)
                 continue
             self.see(came)
             if "method" not in came and came.get("id") == id:
@@ -214,43 +214,43 @@ class StdioRaw(Raw):
         return None
 
     def send(self, data: bytes) -> None:
-        """Send these bytes, and take down what comes before the answer to a request."""
+        """Send these bytes; record all messages before the response to a request."""
         self.write(data)
         self.ask("vendor/echo")
         self.came.pop()
 
     def start(self, name: str) -> dict[str, Any]:
         """Call a tool that does not end, up to its progress."""
-        said = self.message("tools/call", {"name": name}, is_request=True)
-        self.notify(said)
+        message = self.message("tools/call", {"name": name}, is_request=True)
+        self.notify(message)
         self.see(self.read())
-        return said
+        return message
 
-    def give_up(self, said: dict[str, Any]) -> None:
-        """Give that call up."""
-        self.tell(
-            "notifications/cancelled", {"requestId": said["id"], "reason": "enough"}
+    def give_up(self, message: dict[str, Any]) -> None:
+        """Cancel that call."""
+        self.send_notification(
+            "notifications/cancelled", {"requestId": message["id"], "reason": "enough"}
         )
 
-    def listen(self, **wanted: Any) -> None:
-        """Have changes told."""
+    def listen(self, **filters: Any) -> None:
+        """Subscribe to changes."""
         if self.is_stateless:
-            params = {"notifications": wanted}
+            params = {"notifications": filters}
             self.notify(self.message("subscriptions/listen", params, is_request=True))
             self.next()
 
     def next(self) -> None:
-        """Take down what is told next."""
-        self.see(self.told.popleft() if self.told else self.read())
+        """Record the next notification."""
+        self.see(self.notifications.popleft() if self.notifications else self.read())
 
     def unlisten(self) -> None:
         if self.is_stateless:
             id = next(f"{self.case}-{n}" for n in range(self.count, 0, -1))
-            self.tell("notifications/cancelled", {"requestId": id})
+            self.send_notification("notifications/cancelled", {"requestId": id})
 
 
 class HttpRaw(Raw):
-    """Requests to one server, each over a connection of its own."""
+    """Requests to one server, each over its own connection."""
 
     def __init__(self, era: str) -> None:
         super().__init__(era)
@@ -278,9 +278,9 @@ class HttpRaw(Raw):
     def request(
         self, verb: str, body: bytes | None, fields: dict[str, str], path: str = "/mcp"
     ) -> http.client.HTTPResponse:
-        """Send one request, and take down status and head of its answer."""
+        """Send one request, and record status and head of its response."""
         connection = http.client.HTTPConnection(
-            "127.0.0.1", self.port, timeout=PATIENCE_S
+            "127.0.0.1", self.port, timeout=TIMEOUT_S
         )
         connection.request(verb, path, body, fields)
         response = connection.getresponse()
@@ -328,7 +328,7 @@ class HttpRaw(Raw):
         return self.body(response)
 
     def body(self, response: Any) -> Any:
-        """Take down the rest of an answer; return the result."""
+        """Record the body of a response; return the result."""
         if "event-stream" not in (response.headers.get("Content-Type") or ""):
             data = response.read()
             response.connection.close()
@@ -346,7 +346,7 @@ class HttpRaw(Raw):
         return result
 
     def read_events(self, response: Any) -> Iterator[Any]:
-        """Take down each event, and answer the questions."""
+        """Record each event, and answer the requests."""
         fields: dict[str, str] = {}
         while line := response.readline().decode():
             name, _, value = line.rstrip("\n").partition(":")
@@ -366,7 +366,7 @@ class HttpRaw(Raw):
     def send(
         self, data: bytes, verb: str = "POST", path: str = "/mcp", **fields: str
     ) -> None:
-        """Send these bytes, or none, and take down the answer."""
+        """Send these bytes, or none, and record the response."""
         named = {k.replace("_", "-"): v for k, v in fields.items()}
         head = self.fields({}) | named
         head = {k: v for k, v in head.items() if v}
@@ -374,19 +374,19 @@ class HttpRaw(Raw):
 
     def start(self, name: str) -> Any:
         """Call a tool that does not end, up to its progress."""
-        said = self.message("tools/call", {"name": name}, is_request=True)
-        response = self.post(said)
+        message = self.message("tools/call", {"name": name}, is_request=True)
+        response = self.post(message)
         events = self.read_events(response)
         while (next(events) or {}).get("method") != "notifications/progress":
             pass
-        return said, response, events
+        return message, response, events
 
     def give_up(self, started: Any) -> None:
-        """Give that call up."""
-        said, response, events = started
+        """Cancel that call."""
+        message, response, events = started
         if not self.is_stateless:
-            params = {"requestId": said["id"], "reason": "enough"}
-            self.tell("notifications/cancelled", params)
+            params = {"requestId": message["id"], "reason": "enough"}
+            self.send_notification("notifications/cancelled", params)
             list(events)
         self.shut(response)
 
@@ -394,12 +394,12 @@ class HttpRaw(Raw):
         response.close()
         response.connection.close()
 
-    def listen(self, **wanted: Any) -> None:
-        """Have changes told."""
+    def listen(self, **filters: Any) -> None:
+        """Subscribe to changes."""
         if self.is_stateless:
-            params = {"notifications": wanted}
-            said = self.message("subscriptions/listen", params, is_request=True)
-            self.stream = self.post(said)
+            params = {"notifications": filters}
+            message = self.message("subscriptions/listen", params, is_request=True)
+            self.stream = self.post(message)
         else:
             fields = self.fields({}) | {"Accept": "text/event-stream"}
             self.stream = self.request("GET", None, fields)
@@ -408,7 +408,7 @@ class HttpRaw(Raw):
             next(self.events)
 
     def next(self) -> None:
-        """Take down what is told next."""
+        """Record the next notification."""
         while next(self.events) is None:
             pass
 
@@ -418,9 +418,9 @@ class HttpRaw(Raw):
 
 @contextlib.contextmanager
 def opened(wire: str, era: str) -> Iterator[Any]:
-    """Run the server; a client that waits for too long finds it gone."""
+    """Run the server; it is killed if a client waits for too long."""
     raw = StdioRaw(era) if wire == "stdio" else HttpRaw(era)
-    watch = threading.Timer(PATIENCE_S, raw.process.kill)
+    watch = threading.Timer(TIMEOUT_S, raw.process.kill)
     watch.start()
     try:
         yield raw

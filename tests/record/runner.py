@@ -27,7 +27,7 @@ GROUPS: Final = tuple(
     for era in ERAS
     if era != "sse" or wire == "http"
 )
-"""Who calls, over what, in which era: one file of the record each."""
+"""Client, transport and era: one file of the record each."""
 
 BOUND_S: Final = 60.0
 STREAMS: Final = frozenset(
@@ -39,7 +39,7 @@ STREAMS: Final = frozenset(
 
 
 class Blocking:
-    """A blocking object as an asyncio one whose coroutines never wait."""
+    """A blocking object wrapped as an asyncio one whose coroutines never suspend."""
 
     def __init__(self, thing: Any) -> None:
         self.thing = thing
@@ -74,13 +74,13 @@ class Blocking:
 
 
 class Answer(Blocking):
-    """What a call of a blocking method came to, now or when it is awaited."""
+    """The outcome of a call of a blocking method, usable directly or by await."""
 
     def __init__(self, method: Any, args: Any, options: Any) -> None:
         self.raised: BaseException | None = None
         try:
             super().__init__(method(*args, **options))
-        except Exception as error:  # noqa: BLE001 - raised where it is awaited
+        except Exception as error:  # noqa: BLE001 - raised when it is awaited
             super().__init__(None)
             self.raised = error
 
@@ -107,7 +107,7 @@ class Answer(Blocking):
 
 
 class Case(NamedTuple):
-    """One function that uses a client, and what it needs."""
+    """One function that uses a client, with its requirements."""
 
     name: str
     body: Callable[[Any], Any]
@@ -134,13 +134,13 @@ def case(
     """Register a case for the groups that have each of the words in their name.
 
     Args:
-        only: Words; without any of an era the case is for the two main ones.
+        only: Words; without the word of an era the case is for the two main ones.
         connects: Whether the client is connected before and closed afterwards.
-        gets: Whether what opens streams beside calls over HTTP is shown. Where nobody
-            waits for such a stream, it is not promised that it is opened in time.
-        peer: What the server is to do otherwise.
+        gets: Whether requests that open streams beside calls over HTTP are recorded.
+            Unless the case waits for such a stream, it may not open in time.
+        peer: Options of the server.
         http: Options of `Http`.
-        options: Those of the client.
+        options: Options of the client.
     """
     words = only.split()
 
@@ -162,14 +162,14 @@ def case(
 
 
 class Run:
-    """One case on its way: the client, and what came of it."""
+    """One running case: the client, and the recorded values."""
 
     def __init__(self, group: str, case: Case, target: Any) -> None:
-        self.who, self.wire, self.era = group.split("-")
+        self.client_kind, self.wire, self.era = group.split("-")
         self.target = target
         self.got: list[Any] = []
-        self.is_blocking = self.who == "sync"
-        self.heard: Any = queue.Queue() if self.is_blocking else asyncio.Queue()
+        self.is_blocking = self.client_kind == "sync"
+        self.received: Any = queue.Queue() if self.is_blocking else asyncio.Queue()
         self.options = {"mode": "stateless" if self.era == "stateless" else "session"}
         self.options |= {
             name: value(self) if name in HANDLERS else value
@@ -192,46 +192,46 @@ class Run:
         return Functions(self) if self.is_blocking else mcpwire
 
     def see(self, value: Any) -> None:
-        """Take down a value."""
+        """Record a value."""
         self.got.append(shown.blank(shown.plain(value)))
 
     async def do(self, awaited: Any) -> Any:
-        """Take down what comes of it, a result or an error."""
+        """Record the outcome, a result or an error."""
         try:
             value = await awaited
-        except Exception as error:  # noqa: BLE001 - that is what is asked for
+        except Exception as error:  # noqa: BLE001 - the error is the outcome
             self.see(error)
             return None
         self.see(value)
         return value
 
     async def all(self, items: Any) -> None:
-        """Take down each of an iterator, and its error."""
+        """Record each item of an iterator, and its error."""
         try:
             async for item in items:
                 self.see(item)
-        except Exception as error:  # noqa: BLE001 - that is what is asked for
+        except Exception as error:  # noqa: BLE001 - the error is the outcome
             self.see(error)
 
     @staticmethod
     def bare(value: Any) -> Any:
-        """Return what a method gave that is not awaited."""
+        """Return the result of a method that is not awaited."""
         return value.thing if isinstance(value, Blocking) else value
 
-    def hear(self, value: Any) -> None:
-        """Keep what a callback got."""
-        self.heard.put_nowait(value)
+    def receive(self, value: Any) -> None:
+        """Keep a value that a callback received."""
+        self.received.put_nowait(value)
 
     async def take(self) -> None:
-        """Take down what the callback gets next."""
+        """Record the next value that the callback receives."""
         if self.is_blocking:
-            self.see(self.heard.get(timeout=BOUND_S))
+            self.see(self.received.get(timeout=BOUND_S))
         else:
-            self.see(await asyncio.wait_for(self.heard.get(), BOUND_S))
+            self.see(await asyncio.wait_for(self.received.get(), BOUND_S))
 
 
 class Functions:
-    """The blocking functions beside the client, which take it as it is."""
+    """The blocking functions beside the client, which take the unwrapped client."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -257,7 +257,7 @@ async def _use(run: Run, case: Case) -> None:
 
 
 def drive(coroutine: Any) -> None:
-    """Run a coroutine that waits for nothing."""
+    """Run a coroutine that never suspends."""
     try:
         coroutine.send(None)
     except StopIteration:
@@ -286,16 +286,16 @@ def _stdio(era: str, case: Case) -> Iterator[tuple[Any, list[Any]]]:
 def _memory(_: str, __: Case) -> Iterator[tuple[Any, list[Any]]]:
     from record import server
 
-    yield server.server, []  # what is sent is seen over other wires
+    yield server.server, []  # sent messages are recorded over other transports
 
 
 OPENERS: Final = {"stdio": _stdio, "memory": _memory}
 
 KINDS: Final = ("request", "listen", "notification", "answer", "GET", "DELETE")
-"""Over HTTP the order is promised among messages of a kind only.
+"""Over HTTP only messages of one kind have a fixed order.
 
-Of answers it is not: each has a POST of its own beside the calls, and what goes on a
-connection that must be opened first arrives behind an answer that was begun after it.
+Responses have none: each has its own POST beside the calls, and one on a connection
+that must be opened first may arrive after a response that was begun later.
 """
 
 
@@ -311,7 +311,7 @@ def _kind(seen: list[Any]) -> str:
 
 
 def _place(seen: list[Any]) -> tuple[int, int, str]:
-    """Return what messages are sorted by: their kind, of answers also the id."""
+    """Return the sort key of a message: its kind, and for responses the id."""
     kind = _kind(seen)
     id = json.dumps(seen[-1].get("id")) if kind == "answer" else ""
     return KINDS.index(kind), len(id), id
@@ -347,7 +347,7 @@ def make(group: str, names: Any = None) -> dict[str, Any]:
 
 
 USUAL: Final = "what_was_agreed"
-"""The case whose messages others leave out."""
+"""The case whose messages are left out of the other cases."""
 
 
 def _perform(group: str, case: Case) -> dict[str, Any]:

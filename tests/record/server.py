@@ -1,4 +1,4 @@
-"""A server with each feature, which the record puts before a raw client."""
+"""A server with every feature, for the raw clients of the record."""
 
 import asyncio
 import sys
@@ -87,7 +87,7 @@ async def late() -> None:
 async def work(ctx: Context) -> str:
     for step in (1, 2):
         ctx.progress(step, 2, f"step {step}")
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # an iteration of the loop
     ctx.debug("quiet")
     await ctx.info({"done": True})
     return f"{ctx.method} at {ctx.protocol_version}"
@@ -100,17 +100,17 @@ async def slow(ctx: Context) -> None:
         await asyncio.sleep(3600)  # until it is cancelled
     finally:
         given_up.append("slow")
-        asyncio.get_running_loop().call_soon(asyncio.ensure_future, told())
+        asyncio.get_running_loop().call_soon(asyncio.ensure_future, notify_changed())
 
 
-async def told() -> None:
+async def notify_changed() -> None:
     async with changed:
         changed.notify_all()
 
 
 @server.tool
 async def gone(ctx: Context) -> str:
-    ctx.progress(1)  # so that the answer is a stream, however long it takes
+    ctx.progress(1)  # so that the response is always a stream
     async with changed:
         await changed.wait_for(lambda: given_up)
     return given_up.pop()
@@ -121,29 +121,35 @@ async def ask(what: list[str], ctx: Context) -> str:
     for each in what:
         if each == "form":
             answer = await ctx.elicit("Which weather?", Weather)
-            said = [answer.action, answer.content]
+            answer_text = [answer.action, answer.content]
         elif each == "value":
-            said = (await ctx.elicit("How many?", int, key="count")).value
+            answer_text = (await ctx.elicit("How many?", int, key="count")).value
         elif each == "url":
-            said = (await ctx.elicit_url("Pay", "https://example.com/pay")).action
+            answer_text = (
+                await ctx.elicit_url("Pay", "https://example.com/pay")
+            ).action
         elif each == "require":
-            said = (await ctx.require_url("Pay", "https://example.com/pay")).action
+            answer_text = (
+                await ctx.require_url("Pay", "https://example.com/pay")
+            ).action
         elif each == "sample":
-            said = (await ctx.sample("Hi?", max_tokens=5, temperature=0.5)).text
+            answer_text = (await ctx.sample("Hi?", max_tokens=5, temperature=0.5)).text
         elif each == "roots":
-            said = [root.uri for root in await ctx.roots()]
+            answer_text = [root.uri for root in await ctx.roots()]
         else:
-            said = [ctx.can(name) for name in ("sampling", "elicitation.url", "roots")]
+            answer_text = [
+                ctx.can(name) for name in ("sampling", "elicitation.url", "roots")
+            ]
         await ctx.once(each, lambda: 1)
-    return str(said)
+    return str(answer_text)
 
 
-def whoever(ctx: Context) -> str:
+def client_name(ctx: Context) -> str:
     return (ctx.client_info or {}).get("name", "nobody")
 
 
 @server.tool
-async def visit(ctx: Context, who: str = Depends(whoever)) -> str:
+async def visit(ctx: Context, who: str = Depends(client_name)) -> str:
     ctx.session["visits"] = ctx.session.get("visits", 0) + 1
     return f"visit {ctx.session['visits']} of {who}"
 
@@ -202,8 +208,8 @@ server.add_resource("memo://b", b"\x00\x01", mime_type="application/x-b")
 @server.prompt(title="Review")
 def review(code: str, style: Literal["short", "long"] = "short") -> list:
     "Have code reviewed."
-    said = types.PromptMessage("assistant", types.TextContent("Gladly."))
-    return [f"Review this, {style}: {code}", said]
+    answer_text = types.PromptMessage("assistant", types.TextContent("Gladly."))
+    return [f"Review this, {style}: {code}", answer_text]
 
 
 @server.completion("review", "code")

@@ -1,4 +1,4 @@
-"""What a server says to raw bytes; each function is a case in its own session."""
+"""How a server responds to raw bytes; each function is a case in its own session."""
 
 from __future__ import annotations
 
@@ -99,12 +99,12 @@ def pings(c):
 @case("stateless")
 def revisions_that_are_unknown(c):
     c.meta = {META + "protocolVersion": "1999-01-01"}
-    said = c.message("tools/list", None, is_request=True)
-    said["params"]["_meta"][META + "protocolVersion"] = "1999-01-01"
-    c.exchange(said)
-    said = c.message("tools/list", None, is_request=True)
-    del said["params"]["_meta"][META + "clientCapabilities"]
-    c.exchange(said)
+    message = c.message("tools/list", None, is_request=True)
+    message["params"]["_meta"][META + "protocolVersion"] = "1999-01-01"
+    c.exchange(message)
+    message = c.message("tools/list", None, is_request=True)
+    del message["params"]["_meta"][META + "clientCapabilities"]
+    c.exchange(message)
 
 
 # Bytes...
@@ -129,7 +129,7 @@ def bytes_that_are_no_messages(c):
 def unknown_methods(c):
     c.ask("vendor/nothing")
     c.ask("vendor/echo", {"value": [1]})
-    c.tell("notifications/vendor", {"a": 1})
+    c.send_notification("notifications/vendor", {"a": 1})
 
 
 # Tools...
@@ -198,7 +198,7 @@ def given_up(c):
 
 
 def rounds(c, what, answers=None):
-    """Ask, and come back with answers as often as the server wants some."""
+    """Call the tool; repeat the call with answers while the server requires input."""
     params = {"name": "ask", "arguments": {"what": what}}
     answers = answers or c.answers
     result = c.ask("tools/call", params)

@@ -1,4 +1,4 @@
-"""What the record shows of a value, an error or a message, and how it is written."""
+"""The form of values, errors and messages in the record, and how it is written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ USUAL_IN: Final = {
     "session": {"mcp-protocol-version": "2025-11-25", "mcp-session-id": "session-1"},
     "stateless": {"mcp-protocol-version": "2026-07-28"},
 }
-"""Header fields that are left out where they are as usual; ``-name``: it lacks."""
+"""Header fields that are left out if they have the usual value; ``-name``: missing."""
 
 FRAMING: Final = frozenset({"host", "content-length"})
 ERROR_ATTRIBUTES: Final = [
@@ -89,17 +89,17 @@ def blank(value: Any) -> Any:
 
 
 def error(raised: BaseException) -> dict[str, Any]:
-    """Show an error by its class, its text and what is public of it."""
-    said = {"error": type(raised).__name__, "text": str(raised)}
+    """Return an error as its class, its text and its public attributes."""
+    members = {"error": type(raised).__name__, "text": str(raised)}
     for name in ERROR_ATTRIBUTES if isinstance(raised, mcpwire.MCPError) else ():
         found = getattr(raised, name, None)
         if found not in (None, "", (), {}, b""):
-            said[name] = plain(found)
-    return said
+            members[name] = plain(found)
+    return members
 
 
 def plain(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
-    """Show a value as JSON, with the names of classes that are public."""
+    """Return a value as JSON, with the names of public classes."""
     if value is None or isinstance(value, (str, bool, int, float)):
         return value.value if isinstance(value, enum.Enum) else value
     if isinstance(value, enum.Enum):
@@ -135,7 +135,7 @@ SHOWN: Final = {
 
 
 def head(fields: dict[str, str], era: str) -> dict[str, str]:
-    """Show what is not usual of a request's header fields."""
+    """Return the header fields of a request that are not usual."""
     usual = USUAL_FIELDS | USUAL_IN.get(era, {})
     fields = {k: v for k, v in blank(fields).items() if k not in FRAMING}
     lacking = {f"-{name}": "" for name in usual if name not in fields}
@@ -143,7 +143,7 @@ def head(fields: dict[str, str], era: str) -> dict[str, str]:
 
 
 def without(usual: list[Any], lines: list[Any]) -> list[Any]:
-    """Return lines without those of a usual opening and end, if all are there."""
+    """Return lines without those of a usual opening and close, if all are there."""
     if not usual or any(each not in lines for each in usual):
         return lines
     rest = list(lines)

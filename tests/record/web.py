@@ -11,7 +11,7 @@ from record.peer import OLDEST, Fail, Leave, Peer, Raw, Reply, Silence, failure,
 
 
 class HttpPeer(Peer):
-    """The same over HTTP; requests are heads and messages."""
+    """The peer over HTTP; it records heads and messages."""
 
     session = "session-1"
 
@@ -38,7 +38,7 @@ class Handler(BaseHTTPRequestHandler):
         return self.server.peer
 
     def log_message(self, *_):
-        """Say nothing."""
+        """Log nothing."""
 
     def note(self, body=None):
         fields = {name.lower(): value for name, value in self.headers.items()}
@@ -170,7 +170,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def relay(self, outgoing, id):
-        """Write what comes until the answer is there or the client has gone."""
+        """Write messages until the response is sent or the client disconnected."""
         while True:
             with contextlib.suppress(queue.Empty):
                 message = outgoing.get(timeout=0.005)
@@ -195,12 +195,12 @@ class WebServer(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, *_):
-        """A client that goes is no error."""
+        """A disconnected client is not an error."""
 
 
 @contextlib.contextmanager
 def serve(era, **options):
-    """Serve over HTTP in threads, all of which have ended at the end."""
+    """Serve over HTTP in threads; all threads have ended on exit."""
     server = WebServer(("127.0.0.1", 0), Handler)
     server.peer = HttpPeer(era, **options)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))

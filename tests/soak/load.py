@@ -1,12 +1,12 @@
-"""A server under load over HTTP: many sessions, many calls at once, nothing crossed.
+"""Loads an HTTP server with many sessions and calls, and checks all responses.
 
-    python tests/soak/load.py                    in short, some twenty seconds
+    python tests/soak/load.py                    a short run, about twenty seconds
     python tests/soak/load.py --full             a thousand of everything
 
-The server runs in a process of its own, with uvicorn; the load comes from raw sockets
-in this one. Each call carries a secret of its own and each client counts its ids from
-0, so an answer that went astray is seen. What the server holds is counted before and
-after: when all sessions have ended it is to be as small as it was.
+The server runs in a separate process, with uvicorn; the load comes from raw sockets in
+this one. Each call carries its own secret and each client counts its ids from 0, so a
+response to another call is detected. The objects of the server are counted before and
+after: when all sessions have ended it must be as small as before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ for folder in (HERE, HERE.parent, HERE.parents[1]):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
-from load_client import PATIENCE, Caller, Crossed  # noqa: E402 - found by the lines above
+from load_client import TIMEOUT_S, Caller, Crossed  # noqa: E402 - found by the lines above
 from load_counts import KIB, MIB, Count, allowed, grown  # noqa: E402 - as above
 from unmeasured import unmeasured  # noqa: E402 - as above
 
@@ -39,26 +39,26 @@ if TYPE_CHECKING:
     from load_client import Wire
 
 WIDTH = 64
-"""How many sessions are opened or ended at once."""
+"""How many sessions are opened or ended concurrently."""
 
 SETTLE_S = 1.0
-"""How long what has ended may take to go."""
+"""How long ended sessions may take to be freed."""
 
 IDLE_S = 1.0
 POLL_S = 0.05
 PART = 10
-"""Which part of it all goes before the first count: what is made once is made then."""
+"""The fraction that runs before the first count, so that one-time objects exist."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is done."""
+    """The amount of load."""
 
     sessions: int
     calls: int
-    """How many calls each client makes while all of them call."""
+    """How many calls each client makes in the crowd phase."""
     rounds: int
-    """How often two clients of colliding ids call at once."""
+    """How often two clients with equal ids call at once."""
 
 
 SHORT = Plan(sessions=150, calls=4, rounds=250)
@@ -66,7 +66,7 @@ FULL = Plan(sessions=1_000, calls=20, rounds=10_000)
 
 
 class Server:
-    """The server, from outside."""
+    """The server process."""
 
     def __init__(self, *words: str) -> None:
         self.process = subprocess.Popen(
@@ -80,7 +80,7 @@ class Server:
         self.url = self.process.stdout.readline().strip()
 
     def memory(self) -> int:
-        """Return how many bytes of memory it has."""
+        """Return the resident memory of the process in bytes."""
         text = Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii")
         return int(text.split()[1]) * resource.getpagesize()
 
@@ -90,16 +90,16 @@ class Server:
             return await one.call(tool)
 
     async def count(self) -> Count:
-        """Count what it holds."""
+        """Count the objects of the server."""
         return Count(**await self.ask("census"), memory=self.memory())
 
     def close(self) -> None:
-        """End it, and see that it ends well."""
+        """End the server, and check its exit code."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()
         try:
-            code = self.process.wait(PATIENCE)
+            code = self.process.wait(TIMEOUT_S)
         finally:
             self.process.kill()
             self.process.wait()
@@ -109,7 +109,7 @@ class Server:
 
 @contextlib.contextmanager
 def serving(*words: str) -> Any:
-    """Run the server meanwhile."""
+    """Run the server during the block."""
     server = Server(*words)
     try:
         yield server
@@ -117,11 +117,11 @@ def serving(*words: str) -> Any:
         server.close()
 
 
-# What is done...
+# The phases...
 
 
 async def each(work: Iterable[Awaitable[Any]], width: int = WIDTH) -> list[Any]:
-    """Do all of it, so much at once."""
+    """Await all of it, at most `width` concurrently."""
     room = asyncio.Semaphore(width)
 
     async def one(what: Awaitable[Any]) -> Any:
@@ -135,10 +135,10 @@ async def each(work: Iterable[Awaitable[Any]], width: int = WIDTH) -> list[Any]:
 
 @contextlib.asynccontextmanager
 async def opened(
-    server: Server, many: int, *, is_later: bool = False
+    server: Server, count: int, *, is_later: bool = False
 ) -> AsyncIterator[list[Caller]]:
-    """Have so many clients, with a connection and, before 2026, a session each."""
-    callers = [Caller(server.url, is_later=is_later) for _ in range(many)]
+    """Open so many clients, each with a connection and, before 2026, a session."""
+    callers = [Caller(server.url, is_later=is_later) for _ in range(count)]
     await each(caller.__aenter__() for caller in callers)
     try:
         yield callers
@@ -147,55 +147,57 @@ async def opened(
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> float:
-    """Wait until something holds; return how long that took."""
+    """Wait until the condition holds; return how long that took."""
     started = time.monotonic()
-    async with asyncio.timeout(PATIENCE):
-        while not await holds():  # noqa: ASYNC110 - the server tells nobody
+    async with asyncio.timeout(TIMEOUT_S):
+        while not await holds():  # noqa: ASYNC110 - the server has no event for it
             await asyncio.sleep(POLL_S)
     return time.monotonic() - started
 
 
-async def idle(server: Server, many: int, say: Callable[[str], None]) -> None:
-    """Have idle sessions, without a stream and with one."""
+async def idle(server: Server, count: int, say: Callable[[str], None]) -> None:
+    """Open idle sessions, first without a stream, then with one."""
     before = server.memory()
     started = time.monotonic()
-    async with opened(server, many) as callers:
+    async with opened(server, count) as callers:
         took = time.monotonic() - started
         bare = server.memory()
         say(
-            f"{many:,} sessions opened in {took:.1f} s, {many / took:,.0f} a second; "
-            f"{(bare - before) / many / KIB:.1f} KiB each with its connection"
+            f"{count:,} sessions opened in {took:.1f} s, {count / took:,.0f} a second; "
+            f"{(bare - before) / count / KIB:.1f} KiB each with its connection"
         )
         wires: list[Wire] = await each(caller.listen() for caller in callers)
         streamed = server.memory()
-        say(f"{(streamed - bare) / many / KIB:.1f} KiB more for an open stream each")
+        say(f"{(streamed - bare) / count / KIB:.1f} KiB more for an open stream each")
         await each(wire.close() for wire in wires)
 
 
 async def meeting(
-    server: Server, many: int, say: Callable[[str], None], *, is_later: bool
+    server: Server, count: int, say: Callable[[str], None], *, is_later: bool
 ) -> None:
-    """Have many calls under way at one moment."""
-    async with opened(server, many, is_later=is_later) as callers:
-        await each(caller.tell("echo", secrets.token_hex(8)) for caller in callers)
+    """Run many calls concurrently."""
+    async with opened(server, count, is_later=is_later) as callers:
+        await each(
+            caller.check_secret("echo", secrets.token_hex(8)) for caller in callers
+        )
         before = server.memory()
         started = time.monotonic()
         async with asyncio.TaskGroup() as group:
             for caller in callers:
-                group.create_task(caller.tell("meet", secrets.token_hex(8)))
+                group.create_task(caller.check_secret("meet", secrets.token_hex(8)))
 
             async def all_are_there() -> bool:
-                return (await server.ask("waiting"))["result"] == many
+                return (await server.ask("waiting"))["result"] == count
 
             await until(all_are_there)
             there = time.monotonic() - started
             memory = server.memory()
-            assert (await server.ask("part"))["result"] == many
+            assert (await server.ask("part"))["result"] == count
             started = time.monotonic()
         took = time.monotonic() - started
     say(
-        f"{many:,} calls at once, {era(is_later)}: all under way after {there:.1f} s, "
-        f"{(memory - before) / many / KIB:.1f} KiB each; "
+        f"{count:,} calls at once, {era(is_later)}: all under way after {there:.1f} s, "
+        f"{(memory - before) / count / KIB:.1f} KiB each; "
         f"all answered {took:.1f} s after they were let go"
     )
 
@@ -203,16 +205,16 @@ async def meeting(
 async def crowd(
     server: Server, plan: Plan, say: Callable[[str], None], *, is_later: bool
 ) -> None:
-    """Have many clients call all the time."""
-    many, laps = plan.sessions, []
+    """Let many clients call continuously."""
+    count, laps = plan.sessions, []
 
     async def work(caller: Caller) -> None:
         for _ in range(plan.calls):
             started = time.perf_counter()
-            await caller.tell("echo", secrets.token_hex(8))
+            await caller.check_secret("echo", secrets.token_hex(8))
             laps.append(time.perf_counter() - started)
 
-    async with opened(server, many, is_later=is_later) as callers:
+    async with opened(server, count, is_later=is_later) as callers:
         started = time.monotonic()
         async with asyncio.TaskGroup() as group:
             for caller in callers:
@@ -220,7 +222,7 @@ async def crowd(
         took = time.monotonic() - started
     laps.sort()
     say(
-        f"{len(laps):,} calls of {many:,} clients, {era(is_later)}: "
+        f"{len(laps):,} calls of {count:,} clients, {era(is_later)}: "
         f"{len(laps) / took:,.0f} a second, p50 {laps[len(laps) // 2] * 1e3:.0f} ms, "
         f"p99 {laps[len(laps) * 99 // 100] * 1e3:.0f} ms"
     )
@@ -229,12 +231,15 @@ async def crowd(
 async def collide(
     server: Server, rounds: int, say: Callable[[str], None], *, is_later: bool
 ) -> None:
-    """Have two clients call at once with the same ids, again and again."""
+    """Let two clients call concurrently with the same ids, repeatedly."""
     async with opened(server, 2, is_later=is_later) as callers:
         started = time.monotonic()
         for _ in range(rounds):
             await asyncio.gather(
-                *(caller.tell("echo", secrets.token_hex(8)) for caller in callers)
+                *(
+                    caller.check_secret("echo", secrets.token_hex(8))
+                    for caller in callers
+                )
             )
         took = time.monotonic() - started
         assert callers[0].last_id == callers[1].last_id
@@ -249,14 +254,14 @@ def era(is_later: bool) -> str:  # noqa: FBT001 - one word, and its only argumen
     return "2026-07-28" if is_later else "in sessions"
 
 
-def nothing(line: str) -> None:
-    """Say nothing: the figures come from elsewhere."""
+def no_output(line: str) -> None:
+    """Print nothing: another phase prints the figures."""
 
 
 async def weigh(plan: Plan, say: Callable[[str], None]) -> None:
-    """Find out what sessions and calls weigh, in servers that have no room left over.
+    """Measure the memory of sessions and calls, in servers without free memory.
 
-    What others gave back before is taken first, and weighs nothing.
+    Memory freed earlier is reused first and would not be measured.
     """
     for work in (
         idle,
@@ -264,28 +269,28 @@ async def weigh(plan: Plan, say: Callable[[str], None]) -> None:
         partial(meeting, is_later=True),
     ):
         with serving() as server:
-            await work(server, max(1, plan.sessions // PART), nothing)
+            await work(server, max(1, plan.sessions // PART), no_output)
             await work(server, plan.sessions, say)
 
 
 async def everything(server: Server, plan: Plan, say: Callable[[str], None]) -> None:
-    """Do all of it once."""
-    await idle(server, plan.sessions, nothing)
+    """Run all phases once."""
+    await idle(server, plan.sessions, no_output)
     for is_later in (False, True):
-        await meeting(server, plan.sessions, nothing, is_later=is_later)
+        await meeting(server, plan.sessions, no_output, is_later=is_later)
         await crowd(server, plan, say, is_later=is_later)
         await collide(server, plan.rounds, say, is_later=is_later)
 
 
 async def load(plan: Plan, say: Callable[[str], None]) -> list[str]:
-    """Do it all twice; return what grew."""
+    """Run all phases twice; return the figures that grew."""
     small = Plan(max(1, plan.sessions // PART), 1, plan.rounds // PART)
     found = []
     with serving() as server:
-        await everything(server, small, nothing)
+        await everything(server, small, no_output)
         counts = [await settled(server)]
         for again, most in enumerate(allowed(plan.sessions)):
-            await everything(server, plan, nothing if again else say)
+            await everything(server, plan, no_output if again else say)
             counts.append(await settled(server))
             found += grown(*counts[-2:], most)
     for when, count in zip(("before", "after", "once more"), counts, strict=True):
@@ -297,16 +302,16 @@ async def load(plan: Plan, say: Callable[[str], None]) -> list[str]:
 
 
 async def settled(server: Server) -> Count:
-    """Count what is left when what has ended had the time to go."""
-    await asyncio.sleep(SETTLE_S)  # the count is of what stays, not of what is going
+    """Count the remaining objects after the ended sessions had time to be freed."""
+    await asyncio.sleep(SETTLE_S)  # count only what stays
     return await server.count()
 
 
-async def reaped(many: int, say: Callable[[str], None]) -> list[str]:
-    """Have idle sessions go by themselves, but not those that somebody listens to."""
+async def reaped(count: int, say: Callable[[str], None]) -> list[str]:
+    """Let idle sessions expire, but not those with an open stream."""
     found = []
     with serving(str(IDLE_S)) as server:
-        callers = [Caller(server.url) for _ in range(many)]
+        callers = [Caller(server.url) for _ in range(count)]
         await callers[0].open()
         wire = await callers[0].listen()
         await each(caller.open() for caller in callers[1:])
@@ -315,9 +320,9 @@ async def reaped(many: int, say: Callable[[str], None]) -> list[str]:
             return (await server.ask("census"))["sessions"] <= 1
 
         took = await until(one_is_left)
-        say(f"{many - 1:,} idle sessions went within {took:.1f} s ({IDLE_S:g} s idle)")
+        say(f"{count - 1:,} idle sessions went within {took:.1f} s ({IDLE_S:g} s idle)")
         statuses = await each(caller.end() for caller in callers)
-        if statuses != [204, *[404] * (many - 1)]:
+        if statuses != [204, *[404] * (count - 1)]:
             found.append(f"reaped: ended with {set(statuses)}")
         for each_ in (wire, *(caller.wire for caller in callers)):
             await each_.close()
@@ -328,7 +333,7 @@ async def reaped(many: int, say: Callable[[str], None]) -> list[str]:
 
 
 def make_room(sessions: int) -> None:
-    """Let this process and the server have a descriptor for each connection."""
+    """Raise the descriptor limit for one descriptor per connection."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = 3 * sessions + 256
     if soft < needed:
@@ -342,7 +347,7 @@ def show(line: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line asks for; return the exit code."""
+    """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="a thousand of everything")
     parser.add_argument("--sessions", type=int)

@@ -1,7 +1,7 @@
-"""A client that costs little, so that a thousand of them fit: HTTP/1.1 on raw sockets.
+"""A lightweight client, of which a thousand fit: HTTP/1.1 on raw sockets.
 
-It knows just enough of MCP to open a session and to call a tool, and it looks at each
-answer: whose it is, and what it carries.
+It can open a session and call a tool, and it checks the id and the content of each
+response.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import json
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
-PATIENCE = 120.0
-"""No answer takes longer, however busy the machine is."""
+TIMEOUT_S = 120.0
+"""No response takes longer, even on a loaded machine."""
 
 ACCEPT = "application/json, text/event-stream"
 CLIENT = {"name": "load", "version": "1"}
@@ -25,11 +25,11 @@ STAMP = {
 
 
 class Crossed(Exception):
-    """Somebody got what was meant for somebody else."""
+    """A client got the response to another client's call."""
 
 
 class Reply(NamedTuple):
-    """What came back for one request."""
+    """The response to one request."""
 
     status: int
     fields: dict[str, str]
@@ -37,7 +37,7 @@ class Reply(NamedTuple):
 
 
 class Wire:
-    """One connection, for one request after the other."""
+    """One connection, for sequential requests."""
 
     def __init__(self, url: str) -> None:
         self._url = urlsplit(url)
@@ -53,14 +53,14 @@ class Wire:
     async def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
-            # The other side may have been first.
+            # The peer may have closed first.
             await asyncio.gather(self._writer.wait_closed(), return_exceptions=True)
             self._writer = None
 
     async def begin(
         self, verb: str, fields: dict[str, str], body: bytes = b""
     ) -> tuple[int, dict[str, str]]:
-        """Send a request; return the head of the answer."""
+        """Send a request; return the head of the response."""
         url = self._url
         if self._writer is None:
             self._reader, self._writer = await asyncio.open_connection(
@@ -70,16 +70,16 @@ class Wire:
         lines = [f"{verb} {url.path} HTTP/1.1", *(f"{k}: {v}" for k, v in head.items())]
         self._writer.write("\r\n".join([*lines, "", ""]).encode() + body)
         assert self._reader is not None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             answer = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         first, *rest = answer.strip().split("\r\n")
         pairs = (line.partition(": ") for line in rest)
         return int(first.split()[1]), {k.lower(): v for k, _, v in pairs}
 
     async def body(self, fields: dict[str, str]) -> bytes:
-        """Return the rest of the answer."""
+        """Return the body of the response."""
         assert self._reader is not None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             if fields.get("transfer-encoding") != "chunked":
                 size = int(fields.get("content-length", "0"))
                 return await self._reader.readexactly(size)
@@ -93,7 +93,7 @@ class Wire:
     async def send(
         self, verb: str, fields: dict[str, str], message: dict[str, Any] | None = None
     ) -> Reply:
-        """Send one message; return the whole answer."""
+        """Send one message; return the whole response."""
         sent = b"" if message is None else json.dumps(message).encode()
         status, found = await self.begin(verb, fields, sent)
         body = await self.body(found)
@@ -159,21 +159,21 @@ class Caller:
         return (await self.wire.send("DELETE", self.fields)).status
 
     async def listen(self) -> Wire:
-        """Open the session's stream and leave it open; whoever asks closes it."""
+        """Open the session's stream; the caller closes it."""
         wire = Wire(self.url)
         status, _ = await wire.begin("GET", self.fields)
         assert status == 200, status
         return wire
 
     async def post(self, tool: str, **arguments: Any) -> Reply:
-        """Call a tool; return what came."""
+        """Call a tool; return the response."""
         params = {"name": tool, "arguments": arguments}
         named = {"mcp-method": "tools/call", "mcp-name": tool} if self.is_later else {}
         message = self.request("tools/call", params)
         return await self.wire.send("POST", {**self.fields, **named}, message)
 
     async def call(self, tool: str, **arguments: Any) -> Any:
-        """Call a tool; return its structured result, which must be this call's."""
+        """Call a tool; return its structured result; check that it is for this call."""
         reply = await self.post(tool, **arguments)
         assert reply.status == 200, reply
         if [message.get("id") for message in reply.messages] != [self.last_id]:
@@ -182,8 +182,8 @@ class Caller:
         assert not result.get("isError"), result
         return result["structuredContent"]
 
-    async def tell(self, tool: str, secret: str) -> None:
-        """Call a tool that answers with the secret, and see that it is this one."""
-        said = (await self.call(tool, text=secret))["result"]
-        if said != secret:
-            raise Crossed(f"{secret!r} was answered by {said!r}")
+    async def check_secret(self, tool: str, secret: str) -> None:
+        """Call a tool that returns the secret, and check that it is this one."""
+        text = (await self.call(tool, text=secret))["result"]
+        if text != secret:
+            raise Crossed(f"{secret!r} was answered by {text!r}")

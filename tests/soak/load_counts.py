@@ -1,4 +1,4 @@
-"""What a server under load holds, and by how much it may be more afterwards."""
+"""Object counts of a server under load, and how much they may grow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MIB = 1024 * KIB
 
 @dataclass(frozen=True)
 class Count:
-    """What the server holds at one moment."""
+    """The counts of the server at one time."""
 
     sessions: int
     tasks: int
@@ -19,31 +19,31 @@ class Count:
 
 
 OBJECTS = (1_000, 500)
-"""How many objects there may be more after everything, and after all of it again."""
+"""How many more objects there may be after the first run and after the second."""
 
-KEPT = (28 * KIB, 8 * KIB)
-"""How many bytes may be left of each session, after everything and after it again.
+KEPT_BYTES = (28 * KIB, 8 * KIB)
+"""How many bytes per session may remain after the first run and after the second.
 
-An allocator gives back whole pages, and one that has a live object on it stays: of the
-forty that a session with its stream and its call weighs, some are there to be used
-again. The third time nothing more is left.
+An allocator frees whole pages only, and a page with a live object stays: of the forty
+KiB of a session with its stream and its call, some remain for reuse. A third run adds
+nothing more.
 """
 
 NOISE = 4 * MIB
 
 
 def allowed(sessions: int) -> list[Count]:
-    """Return by how much each may be more after everything, and after it again."""
+    """Return how much each count may grow in the first run and in the second."""
     return [
         Count(0, 0, objects, NOISE + kept * sessions)
-        for objects, kept in zip(OBJECTS, KEPT, strict=True)
+        for objects, kept in zip(OBJECTS, KEPT_BYTES, strict=True)
     ]
 
 
-def grown(before: Count, after: Count, most: Count) -> list[str]:
-    """Return what grew by more than it may."""
+def grown(before: Count, after: Count, maximum: Count) -> list[str]:
+    """Return the counts that grew by more than allowed."""
     return [
         f"{name}: {getattr(before, name):,} before, {getattr(after, name):,} after"
-        for name, limit in vars(most).items()
+        for name, limit in vars(maximum).items()
         if getattr(after, name) - getattr(before, name) > limit
     ]

@@ -1,9 +1,9 @@
-"""The server that is put under load: over HTTP, in a process of its own.
+"""The server under load: over HTTP, in a separate process.
 
     python load_server.py [IDLE]
 
-It prints its URL, and ends with its input. `meet` keeps calls until `part` lets all of
-them go, so that many are under way at one moment; `census` says what there is.
+It prints its URL, and ends with its input. `meet` blocks calls until `part` releases
+all of them, so that many run concurrently; `census` counts the objects.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ server = mcpwire.Server("load", "1")
 
 
 class Meeting:
-    """Who waits, and for what."""
+    """The number of waiting calls, and their event."""
 
     def __init__(self) -> None:
         self.waiting = 0
@@ -50,21 +50,21 @@ async def meet(text: str) -> str:
 
 @server.tool
 async def part() -> int:
-    """Let all go who wait; return how many they were."""
-    were = meeting.waiting
+    """Release all waiting calls; return their number."""
+    count = meeting.waiting
     meeting.over.set()
     meeting.over = asyncio.Event()
-    return were
+    return count
 
 
 @server.tool
 async def waiting() -> int:
-    """Return how many wait."""
+    """Return the number of waiting calls."""
     return meeting.waiting
 
 
 def give_back() -> None:
-    """Let the allocator give the system what is free, where it knows how to."""
+    """Return free memory to the system, if the allocator supports it."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -83,13 +83,13 @@ async def census() -> dict[str, int]:
 
 
 def end_with_the_input() -> None:
-    """Stop serving when nobody holds the other end of standard input any more."""
+    """Stop serving at the end of standard input."""
     sys.stdin.read()
     signal.raise_signal(signal.SIGTERM)
 
 
 def announce(url: str) -> None:
-    """Say where it listens."""
+    """Print the URL."""
     sys.stdout.write(f"{url}\n")
     sys.stdout.flush()
 

@@ -1,14 +1,14 @@
-"""Uses a client for long and shows that it stays as it was: `make soak`.
+"""Uses a client for a long time and checks that it does not grow: `make soak`.
 
     python tests/soak/soak.py [--shell asyncio|blocking] [--calls N] [--connects N]
                               [--shuffled N]
 
 Uses, each from a warm start: many calls on one session; many connects, each with a call
-and a close; and eight threads that make so many calls each with one blocking client, at
-a server that shuffles its answers. Eleven times on the way it counts what could grow.
-Descriptors, tasks, threads and child processes may not be more at the end than at the
-first count. Objects and memory waver: the median of the second half of their counts may
-be above that of the first half by what is noise.
+and a close; and eight threads that make so many calls each with one blocking client, to
+a server that shuffles its responses. Eleven times per use it counts what could grow.
+Descriptors, tasks, threads and child processes must not be more at the end than at the
+first count. Objects and memory fluctuate: the median of the second half of their counts
+may exceed that of the first half by an allowance for noise.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from mcpwire.testing.leaks import children, open_descriptors  # noqa: E402 - as 
 
 SAMPLES = 10
 WARM_UP = 0.1
-"""Which part of a use goes before the first sample: what is made once is made then."""
+"""The fraction of a use before the first sample, so that one-time objects exist."""
 
 IN_FLIGHT = 32
 THREADS = 8
@@ -49,7 +49,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Sample(NamedTuple):
-    """What there is at one moment."""
+    """The counts at one time."""
 
     done: int
     descriptors: int
@@ -61,7 +61,7 @@ class Sample(NamedTuple):
 
 
 GROWTH = Sample(0, 0, 0, 0, 0, objects=40, memory=4 * 2**20)
-"""By how much each may grow; 0 compares the last count with the first."""
+"""How much each may grow; 0 compares the last count with the first."""
 
 
 def sample(done: int) -> Sample:
@@ -84,16 +84,16 @@ def sample(done: int) -> Sample:
 
 
 def stages(total: int) -> Iterator[int]:
-    """Yield how many to do before each sample, the warm-up's first."""
+    """Yield the number of operations before each sample, the warm-up first."""
     warm = max(1, int(total * WARM_UP))
     yield warm
-    step, more = divmod(total - warm, SAMPLES)
+    step, remainder = divmod(total - warm, SAMPLES)
     for number in range(SAMPLES):
-        yield step + (number < more)
+        yield step + (number < remainder)
 
 
 def grown(samples: Sequence[Sample]) -> list[str]:
-    """Return what grew by more than it may; empty when all stayed flat."""
+    """Return the counts that grew by more than allowed; empty if all stayed flat."""
     half = len(samples) // 2
     found = []
     for name in Sample._fields[1:]:
@@ -117,11 +117,11 @@ def echo() -> mcpwire.Stdio:
 
 
 async def call_asyncio(calls: int) -> list[Sample]:
-    """Call on one session: one at a time, and every second stage many at once."""
+    """Call on one session: sequentially, and concurrently in every second stage."""
     samples, done = [], 0
     async with mcpwire.Client(echo()) as client:
 
-        async def many(numbers: Iterator[int]) -> None:
+        async def call_each(numbers: Iterator[int]) -> None:
             for number in numbers:
                 text = str(number)
                 result = await client.call_tool("x", {"text": text})
@@ -130,7 +130,7 @@ async def call_asyncio(calls: int) -> list[Sample]:
         for stage, count in enumerate(stages(calls)):
             numbers = iter(range(done, done + count))
             width = IN_FLIGHT if stage % 2 else 1
-            await asyncio.gather(*(many(numbers) for _ in range(width)))
+            await asyncio.gather(*(call_each(numbers) for _ in range(width)))
             done += count
             samples.append(sample(done))
     return samples
@@ -154,8 +154,8 @@ def call_blocking(calls: int) -> list[Sample]:
 
 
 def call_shuffled(calls_each: int) -> list[Sample]:
-    """Call from eight threads at once; the answers come in any order."""
-    # What came with the end of the handshake was read ahead; after a call nothing is.
+    """Call from eight threads at once; the responses arrive in any order."""
+    # Data after the handshake was read ahead; after a call nothing is buffered.
     target = scripted("handshake()\ntext(recv(), 'ready')\n" + SHUFFLE_LOOP)
     return call_in_threads(target, THREADS * calls_each, lambda _: THREADS)
 
@@ -163,14 +163,14 @@ def call_shuffled(calls_each: int) -> list[Sample]:
 def call_in_threads(
     target: mcpwire.Stdio, calls: int, width_of: Callable[[int], int]
 ) -> list[Sample]:
-    """Call on one session, and see that each call gets its own answer."""
+    """Call on one session, and check that each call gets its own response."""
     from mcpwire.sync import Client
 
     samples, done = [], 0
     with Client(target) as client:
         client.call_tool("x", {"text": "first"})
 
-        def many(numbers: range) -> int:
+        def call_each(numbers: range) -> int:
             for number in numbers:
                 text = str(number)
                 answer = client.call_tool("x", {"text": text}).text
@@ -182,7 +182,7 @@ def call_in_threads(
             end = done + count
             shares = [range(done + n, end, width) for n in range(width)]
             with ThreadPoolExecutor(width) as threads:
-                assert sum(threads.map(many, shares)) == count
+                assert sum(threads.map(call_each, shares)) == count
             done = end
             samples.append(sample(done))
     return samples
@@ -211,10 +211,10 @@ USES: dict[tuple[str, str], Callable[[int], list[Sample]]] = {
 }
 
 
-# Telling...
+# Output...
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """Print a line at once."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
@@ -222,26 +222,26 @@ def say(line: str) -> None:
 
 def show(samples: Sequence[Sample]) -> None:
     """Print the samples as a table."""
-    say("".join(f"{name:>12}" for name in Sample._fields))
+    print_line("".join(f"{name:>12}" for name in Sample._fields))
     for row in samples:
         counts = "".join(f"{value:>12,}" for value in row[:-1])
-        say(f"{counts}{row.memory / 2**20:>8.1f} MiB")
+        print_line(f"{counts}{row.memory / 2**20:>8.1f} MiB")
 
 
 def run(shell: str, use: str, count: int) -> list[str]:
-    """Do one use and print how it went; return what grew."""
+    """Run one use and print the result; return the counts that grew."""
     started = time.monotonic()
     samples = USES[shell, use](count)
     took = time.monotonic() - started
-    say(f"{shell}: {count:,} {use}, {took:.1f} s, {count / took:,.0f} a second")
+    print_line(f"{shell}: {count:,} {use}, {took:.1f} s, {count / took:,.0f} a second")
     show(samples)
     found = grown(samples)
-    say("\n".join(f"GREW {line}" for line in found) or "flat")
+    print_line("\n".join(f"GREW {line}" for line in found) or "flat")
     return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line asks for; return the exit code."""
+    """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--shell", choices=["asyncio", "blocking", "both"], default="both"

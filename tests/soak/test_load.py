@@ -1,4 +1,4 @@
-"""The load in short, and that it would see what is crossed and what grows."""
+"""A short load run, and its detection of crossed responses and growth."""
 
 import asyncio
 import json
@@ -22,12 +22,12 @@ on_linux = pytest.mark.skipif(
 
 @on_linux
 @pytest.mark.attack("S10")
-def test_a_little_load_leaves_nothing_behind_and_crosses_nothing(monkeypatch):
+def test_small_load_leaks_nothing_and_crosses_no_response(monkeypatch):
     monkeypatch.setattr(load, "SETTLE_S", 0.2)
-    said = []
-    assert asyncio.run(load.load(LITTLE, said.append)) == []
-    assert sum("none crossed" in line for line in said) == 2
-    assert [line.partition(":")[0] for line in said[-3:]] == [
+    printed = []
+    assert asyncio.run(load.load(LITTLE, printed.append)) == []
+    assert sum("none crossed" in line for line in printed) == 2
+    assert [line.partition(":")[0] for line in printed[-3:]] == [
         "before",
         "after",
         "once more",
@@ -35,19 +35,19 @@ def test_a_little_load_leaves_nothing_behind_and_crosses_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize("field", ["sessions", "tasks", "objects", "memory"])
-def test_what_grows_by_more_than_it_may_is_named_with_its_figures(field):
+def test_growth_over_its_limit_is_reported_with_its_figures(field):
     before = Count(0, 3, 30_000, 30_000_000)
-    for most in allowed(LITTLE.sessions):
-        limit = getattr(most, field)
+    for limits in allowed(LITTLE.sessions):
+        limit = getattr(limits, field)
         more = {**vars(before), field: getattr(before, field) + limit}
-        assert grown(before, Count(**more), most) == []
+        assert grown(before, Count(**more), limits) == []
         more[field] += 1
-        (line,) = grown(before, Count(**more), most)
+        (line,) = grown(before, Count(**more), limits)
         assert line.startswith(f"{field}: ")
 
 
-async def answering(*results):
-    """Serve HTTP that answers each request with the next of these."""
+async def http_server(*results):
+    """Serve HTTP; answer each request with the next of these results."""
     waiting = list(results)
 
     async def serve(reader, writer):
@@ -63,35 +63,37 @@ async def answering(*results):
     return await asyncio.start_server(serve, "127.0.0.1", 0)
 
 
-def said(id, text):
+def response(id, text):
     return {"id": id, "result": {"structuredContent": {"result": text}}}
 
 
-@pytest.mark.parametrize("answer", [said(1, "mine"), said("0", "mine"), said(0, "his")])
-def test_an_answer_to_another_call_or_with_another_secret_is_crossed(answer):
+@pytest.mark.parametrize(
+    "answer", [response(1, "mine"), response("0", "mine"), response(0, "his")]
+)
+def test_response_with_another_id_or_secret_is_crossed(answer):
     async def call():
-        async with await answering(answer) as server:
+        async with await http_server(answer) as server:
             port = server.sockets[0].getsockname()[1]
             caller = Caller(f"http://127.0.0.1:{port}/mcp", is_later=True)
             async with caller:
                 with pytest.raises(Crossed):
-                    await caller.tell("echo", "mine")
+                    await caller.check_secret("echo", "mine")
 
     asyncio.run(call())
 
 
-def test_the_command_says_how_it_went_by_its_exit_code(monkeypatch, capsys):
+def test_exit_code_of_the_command_reports_growth(monkeypatch, capsys):
     found = []
 
     async def done(plan, _say):
         plans.append(plan)
         return found
 
-    async def weighed(*_):
+    async def no_measurement(*_):
         return None
 
     plans = []
-    monkeypatch.setattr(load, "weigh", weighed)
+    monkeypatch.setattr(load, "weigh", no_measurement)
     monkeypatch.setattr(load, "load", done)
     monkeypatch.setattr(load, "reaped", lambda *_: done(None, None))
     monkeypatch.setattr(load, "make_room", lambda _: None)
@@ -104,7 +106,7 @@ def test_the_command_says_how_it_went_by_its_exit_code(monkeypatch, capsys):
     assert "GREW objects: 1 before, 9 after" in capsys.readouterr().out
 
 
-def test_a_crossed_answer_fails_the_command(monkeypatch, capsys):
+def test_crossed_response_fails_the_command(monkeypatch, capsys):
     async def crossed(*_):
         async with asyncio.TaskGroup() as group:
             group.create_task(raising())

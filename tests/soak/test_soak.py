@@ -1,4 +1,4 @@
-"""The soak in short, and that it would see what grows."""
+"""A short soak run, and its detection of growth."""
 
 import subprocess
 import sys
@@ -24,8 +24,8 @@ SHORT = {"calls": 3_000, "connects": 200, "shuffled": 300}
 
 @pytest.mark.fault("F44", "F45")
 @pytest.mark.parametrize(("shell", "use"), soak.USES)
-def test_a_short_soak_is_flat(shell, use):
-    # In a process of its own: what other tests left in this one's heap moves too.
+def test_short_soak_is_flat(shell, use):
+    # In a separate process: objects of other tests in this heap would count too.
     done = subprocess.run(
         [sys.executable, "-c", IN_A_PROCESS, shell, use, str(SHORT[use])],
         cwd=Path(__file__).parent,
@@ -40,7 +40,7 @@ def test_a_short_soak_is_flat(shell, use):
 
 
 @pytest.mark.parametrize("field", soak.Sample._fields[1:])
-def test_what_grows_by_more_than_noise_is_named_with_its_figures(field):
+def test_growth_over_the_noise_is_reported_with_its_figures(field):
     flat = soak.Sample(10, 8, 1, 1, 0, 20_000, 30_000_000)
     allowed = getattr(soak.GROWTH, field)
     noise = flat._replace(done=100, **{field: getattr(flat, field) + allowed})
@@ -55,30 +55,30 @@ def objects(*counts):
     return [soak.Sample(n, 8, 1, 1, 0, count, 0) for n, count in enumerate(counts)]
 
 
-def test_counts_that_waver_are_flat_whichever_comes_first_or_last():
+def test_fluctuating_counts_are_flat():
     assert soak.grown(objects(500, 900, 700, 1000, 600, 720, 990, 600, 710, 1600)) == []
 
 
 @pytest.mark.parametrize("counts", [[8] * 9 + [9], [8] + [9] * 9, [8] * 8 + [9] * 2])
-def test_one_descriptor_more_has_grown_whenever_it_came(counts):
+def test_one_more_descriptor_counts_as_growth(counts):
     samples = [soak.Sample(n, count, 1, 1, 0, 0, 0) for n, count in enumerate(counts)]
     assert soak.grown(samples) == ["descriptors: 8 before, 9 after 9"]
 
 
-def test_one_object_for_each_connect_is_a_trend():
+def test_one_object_per_connect_counts_as_growth():
     connects = 20  # between two samples of the 200 connects of `make soak`
     assert soak.grown(objects(*range(0, 11 * connects, connects)))
 
 
 @pytest.mark.parametrize("total", [1, 5, 10, 11, 200, 99_999])
-def test_the_stages_add_up_and_the_warm_up_comes_first(total):
+def test_stages_add_up_and_start_with_the_warm_up(total):
     counts = list(soak.stages(total))
     assert sum(counts) == total
     assert counts[0] == max(1, int(total * soak.WARM_UP))
     assert len(counts) == soak.SAMPLES + 1
 
 
-def test_the_command_says_how_it_went_by_its_exit_code(monkeypatch, capsys):
+def test_exit_code_of_the_command_reports_growth(monkeypatch, capsys):
     samples = [soak.Sample(10, 8, 1, 1, 0, 0, 0), soak.Sample(20, 9, 1, 1, 0, 0, 0)]
     monkeypatch.setattr(soak, "USES", {("asyncio", "connects"): lambda _: samples})
     words = ["--shell", "asyncio", "--calls", "0", "--connects", "20"]

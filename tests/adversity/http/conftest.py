@@ -1,4 +1,4 @@
-"""Servers of what goes wrong over HTTP."""
+"""Fixtures and import paths of the tests of faulty HTTP servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pieces of servers that do wrong, for the tests of this folder."""
+"""Handlers of faulty servers, for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from raw_server import Connection, RawRequest
 
 BOUND_S = 25.0
-"""What no test takes: a call that hangs fails there, long before its own 30 s."""
+"""Upper bound of a test: a hanging call fails then, before its own 30 s timeout."""
 
 HANG_S = 100.0
-"""How long a peer says nothing: longer than any test takes; its end ends that."""
+"""How long a peer stays silent: longer than any test; the end of the test ends it."""
 
 ONCE = mcpwire.Recovery(attempts=1, reinitialize=False, resume=False, restart=False)
-"""Nothing is tried again."""
+"""No retries."""
 
 QUICK = mcpwire.Recovery(backoff_initial=0.001, backoff_max=0.01)
-"""Everything is, without long pauses."""
+"""All retries, without long pauses."""
 
 ERAS = ("session", "stateless")
 REPLIES = ("json", "sse")
 
 
 def answering(data: bytes, then: str | None = None) -> Any:
-    """Return a handler that sends these bytes, and ends the connection so."""
+    """Return a handler that sends these bytes and then may end the connection."""
 
     def handler(request: RawRequest, conn: Connection) -> bool:
         conn.send(data)
@@ -52,13 +52,13 @@ def never(request: RawRequest, conn: Connection) -> bool:
 
 
 def answer_to(request: RawRequest, text: str = "fine", **result: Any) -> Any:
-    """Return the answer to a call, with this text."""
+    """Return the response to a call, with this text."""
     result = {"content": [{"type": "text", "text": text}], **result}
     return {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
 
 
 def refusing(code: int, message: str = "no", status: int = 400, **more: Any) -> Any:
-    """Return a handler that answers with this error of JSON-RPC."""
+    """Return a handler that responds with this JSON-RPC error."""
 
     def handler(request: RawRequest, conn: Connection) -> bool:
         error = {"code": code, "message": message, **more}
@@ -70,12 +70,12 @@ def refusing(code: int, message: str = "no", status: int = 400, **more: Any) -> 
 
 
 def stream(*events: bytes, end: bytes = LAST_CHUNK) -> bytes:
-    """Return an answer that is a stream of these events."""
+    """Return a response that is an event stream of these events."""
     return sse_head() + b"".join(map(chunk, events)) + end
 
 
 def once(handler: Callable[..., Any]) -> Any:
-    """Return a handler that deals with the first request only."""
+    """Return a handler that handles the first request only."""
     calls: list[None] = []
 
     def first(request: RawRequest, conn: Connection) -> Any:
@@ -89,7 +89,7 @@ def once(handler: Callable[..., Any]) -> Any:
 async def connected(
     server: ScriptedMcp | str, *, bound: float = BOUND_S, **options: Any
 ) -> AsyncIterator[Any]:
-    """Connect a client; nothing in the body takes longer than the bound."""
+    """Connect a client; the body must not take longer than the bound."""
     target = server if isinstance(server, (str, mcpwire.Http)) else server.url
     async with asyncio.timeout(bound), mcpwire.Client(target, **options) as client:
         yield client
@@ -101,7 +101,7 @@ async def client_of(
     server_stream: str | None = None,
     **options: Any,
 ) -> AsyncIterator[tuple[ScriptedMcp, Any]]:
-    """Serve, and connect a client to that."""
+    """Start the server and connect a client to it."""
     with serving as server:
         target = server.url
         if server_stream is not None:
@@ -119,12 +119,12 @@ async def outcome(awaitable: Any) -> Any:
 
 
 async def until(holds: Callable[[], Any], bound: float = BOUND_S) -> None:
-    """Wait until something holds that another thread brings about."""
+    """Wait until a condition holds that another thread makes true."""
     async with asyncio.timeout(bound):
-        while not holds():  # noqa: ASYNC110 - a thread tells no loop
-            await asyncio.sleep(0.002)  # between two looks; the wait is bounded
+        while not holds():  # noqa: ASYNC110 - a thread cannot wake the loop
+            await asyncio.sleep(0.002)  # between two checks; the wait is bounded
 
 
-def unheard(server: ScriptedMcp) -> mcpwire.Http:
-    """Return a target whose only GETs go on with the stream of a call."""
+def target_without_stream(server: ScriptedMcp) -> mcpwire.Http:
+    """Return a target whose only GET requests resume the stream of a call."""
     return mcpwire.Http(server.url, server_stream="never")

@@ -1,4 +1,4 @@
-"""Whatever a server answers a call with: it ends at once, and says why."""
+"""Any response to a call ends it at once, with the reason."""
 
 import asyncio
 
@@ -31,7 +31,7 @@ STATUSES = (400, 401, 403, 405, 406, 409, 410, 413, 415, 421, 429, 431, 500, 501
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.fault("F26")
 @pytest.mark.pain("P02")
-async def test_each_status_is_told_with_its_body_and_headers(status):
+async def test_http_error_carries_status_body_and_headers(status):
     with scripted_mcp(session_ids=False) as server:
         async with connected(server, recovery=ONCE) as client:
             server.on["tools/call"] = answering(
@@ -48,7 +48,7 @@ async def test_each_status_is_told_with_its_body_and_headers(status):
 @pytest.mark.system("O85", "U33")
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 422, 500, 503])
 @pytest.mark.fault("F26")
-async def test_a_json_rpc_error_in_the_body_wins_over_its_status(status):
+async def test_json_rpc_error_in_body_takes_precedence_over_status(status):
     refuse = refusing(-32602, "no such tool", status, data={"a": 1})
     with scripted_mcp(session_ids=False) as server:
         async with connected(server, recovery=ONCE) as client:
@@ -66,7 +66,7 @@ async def test_a_json_rpc_error_in_the_body_wins_over_its_status(status):
     ids=["200", "202", "204", "json", "text"],
 )
 @pytest.mark.fault("F24", "F25")
-async def test_a_notification_is_accepted_by_any_success(data):
+async def test_any_2xx_response_accepts_a_notification(data):
     with scripted_mcp() as server:
         server.on["notifications/initialized"] = answering(data)
         async with connected(server) as client:
@@ -75,7 +75,7 @@ async def test_a_notification_is_accepted_by_any_success(data):
 
 @pytest.mark.fault("F37")
 @pytest.mark.parametrize("part", ["head", "json", "stream"])
-async def test_a_dripping_answer_is_bounded_by_the_deadline(part):
+async def test_slow_response_ends_at_the_deadline(part):
     begun = {
         "head": b"HTTP/1.1 200 OK\r\nx-slow: ",
         "json": head(200, content_type="application/json", content_length=9999),
@@ -100,7 +100,7 @@ async def test_a_dripping_answer_is_bounded_by_the_deadline(part):
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("replies", ["json", "sse"])
 @pytest.mark.pain("P13")
-async def test_a_large_answer_arrives_whole(era, replies):
+async def test_large_response_arrives_complete(era, replies):
     text = "0123456789abcdef" * (4 * 2**20 // 16)
     async with client_of(scripted_mcp(era, replies=replies)) as (_server, client):
         result = await client.call_tool("echo", {"text": text})
@@ -110,7 +110,7 @@ async def test_a_large_answer_arrives_whole(era, replies):
 @pytest.mark.system("U22", "V30")
 @pytest.mark.parametrize("replies", ["json", "sse"])
 @pytest.mark.pain("P13")
-async def test_an_answer_over_the_limit_fails_its_call_alone(replies):
+async def test_response_over_the_size_limit_fails_only_its_call(replies):
     limits = mcpwire.Limits(message=100_000)
     with scripted_mcp(replies=replies) as server:
         async with connected(server, limits=limits) as client:
@@ -124,8 +124,8 @@ async def test_an_answer_over_the_limit_fails_its_call_alone(replies):
 
 @pytest.mark.attack("X12")
 @pytest.mark.parametrize("replies", ["json", "sse"])
-async def test_an_answer_of_too_many_values_fails_its_call_alone(replies):
-    def many(request, conn):
+async def test_response_of_too_many_values_fails_only_its_call(replies):
+    def oversized(request, conn):
         answer = answer_to(request, a=[{}] * limits.values)
         is_json = replies == "json"
         conn.send(json_reply(answer) if is_json else stream(sse_event(answer)))
@@ -136,7 +136,7 @@ async def test_an_answer_of_too_many_values_fails_its_call_alone(replies):
         async with connected(server, limits=limits) as client:
             other = asyncio.ensure_future(client.call_tool("slow"))
             await until(lambda: server.verbs().count("tools/call") == 1)
-            server.on["tools/call"] = many
+            server.on["tools/call"] = oversized
             with pytest.raises(MessageTooLarge, match=r"Limits\.values") as caught:
                 await client.call_tool("many")
             assert caught.value.limit == limits.values
@@ -148,8 +148,8 @@ async def test_an_answer_of_too_many_values_fails_its_call_alone(replies):
 @pytest.mark.fault("F14")
 @pytest.mark.attack("S31")
 @pytest.mark.parametrize("wrong", ["other", "text", "null", "missing"])
-async def test_an_answer_to_something_else_fails_the_call_whose_stream_it_is(wrong):
-    """Each stream has its own answer; one cannot take another's place."""
+async def test_response_with_a_wrong_id_fails_the_call_of_its_stream(wrong):
+    """Each stream carries the response to its own request only."""
     ids = []
 
     def handler(request, conn):
@@ -175,7 +175,7 @@ async def test_an_answer_to_something_else_fails_the_call_whose_stream_it_is(wro
 
 
 @pytest.mark.fault("F27")
-async def test_a_forgotten_session_is_renewed_though_its_404_stalls():
+async def test_lost_session_is_renewed_although_the_404_body_stalls():
     def stall(request, conn):
         if stalled:
             return False

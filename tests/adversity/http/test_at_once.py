@@ -1,4 +1,4 @@
-"""An answer that can complete no call ends it at once, beneath every engine."""
+"""A response that cannot complete its call ends it at once, with every engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcpwire import ConnectionClosed, HTTPError, InvalidMessage, RemoteProtocolE
 
 ENGINES = ("direct", "httpx")
 DOUBTFUL = ("no http",)
-"""What one engine takes for no HTTP, and another for an end before any."""
+"""One engine reports invalid HTTP here, the other an early end of the connection."""
 
 
 PROGRESS = {
@@ -24,8 +24,8 @@ PROGRESS = {
 HALF = b'{"jsonrpc": "2.0", "id": 2, "result": {"content": ['
 
 
-HOPELESS = {
-    # (bytes, how the connection ends) -> error, what it names
+USELESS = {
+    # (bytes, end of the connection) -> error, words in its message
     "html": ((reply(200, b"<html>no", content_type="text/html"), None),
              RemoteProtocolError, ("200", "text/html", "<html>no")),
     "no type": ((reply(200, b"hello"), None),
@@ -89,13 +89,13 @@ UNFINISHED = {
 
 
 async def error_of(server, engine, handler):
-    """Return the error of a call, which comes long before the time of the call."""
+    """Return the error of a call, which is raised long before the call's timeout."""
     target = mcpwire.Http(server.url, engine=engine)
     async with connected(target) as client:
         server.on["tools/call"] = handler
         error = await outcome(client.call_tool("echo"))
         assert server.verbs().count("tools/call") == 1
-        # One answer says nothing about the next.
+        # One bad response does not affect the next call.
         del server.on["tools/call"]
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
         return error
@@ -106,15 +106,15 @@ async def error_of(server, engine, handler):
 @pytest.mark.grounds(2, "era", "engine")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("case", HOPELESS)
+@pytest.mark.parametrize("case", USELESS)
 @pytest.mark.fault("F21", "F22", "F24", "F25", "F31")
 @pytest.mark.pain("P02")
-async def test_each_of_them_ends_its_call_at_once(era, case, engine):
-    """The clock stands still: nothing is waited for.
+async def test_useless_response_ends_its_call_at_once(era, case, engine):
+    """The clock stands still: the call waits for no timer.
 
-    Recovery is as by default, which may not run a tool again.
+    Recovery has its defaults, which do not repeat a tool call.
     """
-    (data, then), expected, named = HOPELESS[case]
+    (data, then), expected, named = USELESS[case]
     with scripted_mcp(era) as server:
         error = await error_of(server, engine, answering(data, then))
     if case not in DOUBTFUL:
@@ -129,7 +129,7 @@ async def test_each_of_them_ends_its_call_at_once(era, case, engine):
 @pytest.mark.parametrize("case", UNFINISHED)
 @pytest.mark.fault("F24", "F26", "F37")
 @pytest.mark.pain("P02")
-async def test_no_more_of_an_answer_is_waited_for_than_can_matter(case, engine):
+async def test_call_does_not_wait_for_the_rest_of_a_useless_response(case, engine):
     data, expected, named = UNFINISHED[case]
     with scripted_mcp() as server:
         error = await error_of(server, engine, answering(data))
@@ -140,9 +140,7 @@ async def test_no_more_of_an_answer_is_waited_for_than_can_matter(case, engine):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("status", [400, 404, 500])
 @pytest.mark.pain("P02")
-async def test_an_error_of_the_peers_is_told_without_the_end_of_its_body(
-    status, engine
-):
+async def test_peer_error_is_raised_without_the_end_of_its_body(status, engine):
     def handler(request, conn):
         error = {"code": -32602, "message": "no such tool"}
         answer = {"jsonrpc": "2.0", "id": request.json["id"], "error": error}

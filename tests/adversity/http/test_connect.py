@@ -1,4 +1,4 @@
-"""Getting connected: what is not there, what is not trusted, and which era it is."""
+"""Connecting: absent servers, untrusted servers, and detection of the era."""
 
 import asyncio
 import json
@@ -34,17 +34,17 @@ async def refused(target, **options):
     return caught.value
 
 
-# What is not there...
+# Absent servers...
 
 
 @pytest.mark.fault("F20")
-async def test_a_server_that_accepts_and_says_nothing_is_bounded():
+async def test_connecting_to_a_silent_server_times_out():
     with raw_server(lambda conn: conn.wait_closed(None)) as server:
         error = await refused(server.url, connect_timeout=0.4, probe_timeout=0.1)
     assert isinstance(error, (ConnectError, TimeoutError)), error
 
 
-# Which era it is...
+# Detection of the era...
 
 
 @pytest.mark.system("U28")
@@ -52,7 +52,7 @@ async def test_a_server_that_accepts_and_says_nothing_is_bounded():
 @pytest.mark.parametrize("body", ["", "Bad Request", '{"error": "no"}', "<html>"])
 @pytest.mark.pain("P26")
 @pytest.mark.rule("LHTTP-34")
-async def test_a_4xx_to_the_probe_leads_to_initialize(status, body):
+async def test_4xx_response_to_the_probe_falls_back_to_initialize(status, body):
     with scripted_mcp() as server:
         server.on["server/discover"] = answering(reply(status, body.encode()))
         async with connected(server, recovery=ONCE) as client:
@@ -62,7 +62,7 @@ async def test_a_4xx_to_the_probe_leads_to_initialize(status, body):
 
 
 @pytest.mark.pain("P26")
-async def test_the_late_body_of_a_refused_probe_is_waited_for(monkeypatch):
+async def test_client_waits_for_the_late_body_of_a_refused_probe(monkeypatch):
     monkeypatch.setattr(channel, "NEGOTIATION_ERROR_BODY_S", HANG_S)
 
     def late(request, conn):
@@ -90,7 +90,7 @@ PROBE_FAILS = {
 @pytest.mark.pain("P26")
 @pytest.mark.parametrize("case", PROBE_FAILS)
 @pytest.mark.parametrize("mode", ["auto", "stateless"])
-async def test_who_fails_at_the_probe_is_told_how_to_leave_it_out(case, mode):
+async def test_probe_failure_in_auto_mode_suggests_session_mode(case, mode):
     with scripted_mcp() as server:
         server.on["server/discover"] = PROBE_FAILS[case]
         error = await refused(server.url, mode=mode, connect_timeout=0.5)
@@ -98,14 +98,14 @@ async def test_who_fails_at_the_probe_is_told_how_to_leave_it_out(case, mode):
 
 
 @pytest.mark.pain("P26")
-async def test_nobody_there_has_nothing_to_do_with_the_mode():
+async def test_refused_connection_error_does_not_mention_the_mode():
     with scripted_mcp() as server:
         url = server.url
     assert "mode=" not in str(await refused(url))
 
 
 @pytest.mark.pain("P26")
-async def test_a_probe_that_is_let_hang_does_not_decide():
+async def test_probe_timeout_falls_back_to_the_session_era():
     with scripted_mcp() as server:
         server.on["server/discover"] = never
         async with connected(server, probe_timeout=0.05) as client:
@@ -118,8 +118,8 @@ async def test_a_probe_that_is_let_hang_does_not_decide():
 )
 @pytest.mark.pain("P26")
 @pytest.mark.rule("LHTTP-29")
-async def test_each_revision_is_spoken_by_its_own_rules(version):
-    """`ScriptedMcp` complains of any header that is missing, early or wrong."""
+async def test_client_follows_the_header_rules_of_each_revision(version):
+    """`ScriptedMcp` rejects any header that is missing, early or wrong."""
     era = "stateless" if version == "2026-07-28" else "session"
     async with client_of(scripted_mcp(era, version=version)) as (server, client):
         assert client.protocol_version == version
@@ -135,14 +135,14 @@ async def test_each_revision_is_spoken_by_its_own_rules(version):
 @pytest.mark.system("A15", "L-A5", "L-U11")
 @pytest.mark.pain("P26")
 @pytest.mark.rule("LHTTP-34")
-async def test_the_transport_of_2024_is_found_behind_a_refused_initialize():
+async def test_refused_initialize_falls_back_to_the_2024_transport():
     async with client_of(legacy_server()) as (_server, client):
         assert client.protocol_version == "2024-11-05"
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
 @pytest.mark.pain("P26")
-async def test_the_era_is_remembered_with_the_target():
+async def test_target_remembers_the_era():
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url)
         for _ in range(3):
@@ -156,9 +156,7 @@ async def test_the_era_is_remembered_with_the_target():
     ("before", "after"), [("session", "stateless"), ("stateless", "session")]
 )
 @pytest.mark.fault("F50")
-async def test_a_server_that_changed_its_era_between_connections_is_asked_again(
-    before, after
-):
+async def test_era_change_between_connections_is_detected(before, after):
     with scripted_mcp(before) as server:
         target = mcpwire.Http(server.url)
         async with connected(target) as client:
@@ -184,7 +182,7 @@ HANDSHAKES = {
 @pytest.mark.parametrize("case", HANDSHAKES)
 @pytest.mark.fault("F26")
 @pytest.mark.pain("P02")
-async def test_a_server_that_is_no_mcp_server_is_told_of_at_once(case):
+async def test_non_mcp_server_fails_the_connect_at_once(case):
     def script(conn):
         while conn.receive(None):
             if case == "an end":

@@ -1,4 +1,4 @@
-"""How connections end: closed at any moment, forgotten, cancelled everywhere."""
+"""How connections end: closed at any time, never closed, cancelled at each step."""
 
 import asyncio
 import gc
@@ -15,7 +15,7 @@ from faulty import (
     never,
     outcome,
     stream,
-    unheard,
+    target_without_stream,
     until,
 )
 from mcp_server import scripted_mcp
@@ -28,20 +28,20 @@ from mcpwire import ConnectionClosed, MCPError, types
 ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
 
 
-async def no_tasks_but(before):
-    """Wait until no task is there that was not before."""
+async def no_tasks_except(before):
+    """Wait until only the tasks from before exist."""
     await until(lambda: asyncio.all_tasks() <= before)
 
 
 # Closing...
 
 
-async def deletes_of_one_that_is_stuck():
-    """Return how often the server was told of the end, two notifications stuck."""
+async def count_deletes_with_stuck_notifications():
+    """Return how many DELETE requests arrive while two notifications are stuck."""
     with scripted_mcp() as server:
         server.on["notifications/x"] = never
         async with connected(server) as client:
-            telling = asyncio.ensure_future(outcome(client.notify("notifications/x")))
+            notifying = asyncio.ensure_future(outcome(client.notify("notifications/x")))
             await until(lambda: "notifications/x" in server.verbs())
             server.on["notifications/cancelled"] = never
             while not server.executed:  # a loaded machine may not send it in that time
@@ -49,18 +49,18 @@ async def deletes_of_one_that_is_stuck():
                 assert isinstance(error, mcpwire.RequestTimeout)
             await until(lambda: "notifications/cancelled" in server.verbs())
             await client.aclose()
-            await telling
+            await notifying
             server.release()
     return server.verbs().count("DELETE")
 
 
 @pytest.mark.pain("P25")
-async def test_a_stuck_notification_does_not_cost_the_delete():
-    """It has a second then: others may keep the machine from any one attempt."""
+async def test_stuck_notification_does_not_prevent_the_delete_request():
+    """The DELETE has one second, which a loaded machine may miss: several attempts."""
     for _ in range(8):
-        if told := await deletes_of_one_that_is_stuck():
+        if deletes := await count_deletes_with_stuck_notifications():
             break
-    assert told == 1
+    assert deletes == 1
 
 
 COME_BACK = reply(503, retry_after="90")
@@ -69,29 +69,31 @@ RESUME = stream(sse_event("", id="place-1", retry=60_000))
 
 @pytest.mark.pain("P25")
 @pytest.mark.parametrize(
-    ("era", "said"),
+    ("era", "reply_data"),
     [("session", COME_BACK), ("stateless", COME_BACK), ("session", RESUME)],
 )
 @pytest.mark.usefixtures("patient_close")
-async def test_closing_ends_what_waits_for_another_attempt(era, said):
-    """The server says when to come back, with the call or for its stream's rest."""
+async def test_closing_ends_a_call_that_waits_for_its_retry(era, reply_data):
+    """The server names the retry time, for the call or for its event stream."""
     with scripted_mcp(era) as server:
-        server.on["tools/call"] = answering(said)
-        async with connected(unheard(server)) as client:
+        server.on["tools/call"] = answering(reply_data)
+        async with connected(target_without_stream(server)) as client:
             call = asyncio.ensure_future(
                 outcome(client.call_tool("echo", timeout=None))
             )
             await until(lambda: "tools/call" in server.verbs())
-            await asyncio.sleep(0.02)  # it is in its pause by then, or soon
+            await asyncio.sleep(0.02)  # it is in its pause by then, or soon after
             await client.aclose()
             error = await call
-            assert isinstance(error, ConnectionClosed if said is RESUME else MCPError)
+            assert isinstance(
+                error, ConnectionClosed if reply_data is RESUME else MCPError
+            )
     assert server.verbs().count("tools/call") == 1
     assert "GET" not in server.verbs()
 
 
 @pytest.mark.parametrize("where", ["handler", "notification", "progress", "trace"])
-async def test_a_client_may_be_closed_by_what_it_calls(where):
+async def test_callbacks_may_close_the_client(where):
     closing = []
 
     def close():
@@ -126,7 +128,7 @@ async def test_a_client_may_be_closed_by_what_it_calls(where):
         error = await outcome(client.call_tool(tool, {"steps": 3}, **progress))
         del error
         await client.aclose()
-        await no_tasks_but(before)
+        await no_tasks_except(before)
         ready.clear()
         await client.connect()
         await client.aclose()
@@ -135,7 +137,7 @@ async def test_a_client_may_be_closed_by_what_it_calls(where):
 
 @pytest.mark.pain("P25")
 @pytest.mark.usefixtures("patient_close")
-async def test_closing_while_it_is_opened_again_ends_both():
+async def test_closing_during_session_renewal_ends_the_call():
     async with client_of(scripted_mcp()) as (server, client):
         server.forget_sessions()
         server.on["initialize"] = never
@@ -162,13 +164,13 @@ OPERATIONS = {
 
 
 LATER = (1, 2)
-"""Never in the last step of a task within: what that returns would be lost."""
+"""Never the last step of an inner task: its result would be lost."""
 
 
 @pytest.mark.fault("F42")
 @TARGETS
 @pytest.mark.parametrize("name", OPERATIONS)
-async def test_cancelling_a_request_at_each_moment_leaves_nothing(
+async def test_cancelling_a_request_at_each_step_leaks_nothing(
     era, replies, name, monkeypatch
 ):
     async def once(schedule):
@@ -176,7 +178,7 @@ async def test_cancelling_a_request_at_each_moment_leaves_nothing(
         channel = client._connection.channel
         assert channel.lost is None
         await until(lambda: not channel.is_busy)
-        await no_tasks_but(before)
+        await no_tasks_except(before)
         assert not channel._server_requests
         assert not channel._pauses
 
@@ -186,26 +188,28 @@ async def test_cancelling_a_request_at_each_moment_leaves_nothing(
         assert await cancel_everywhere(once, monkeypatch, LATER) >= 2
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     if era == "session":
-        told = {
+        cancelled_ids = {
             r.json["params"]["requestId"]
             for r in server.requests
             if r.method == "notifications/cancelled"
         }
-        asked = {r.json["id"] for r in server.requests if r.method and "id" in r.json}
-        assert told <= asked
+        request_ids = {
+            r.json["id"] for r in server.requests if r.method and "id" in r.json
+        }
+        assert cancelled_ids <= request_ids
 
 
 @pytest.mark.fault("F42")
 @pytest.mark.parametrize("era", ["session", "stateless"])
-async def test_cancelling_connect_at_each_moment_leaves_nothing(era, monkeypatch):
+async def test_cancelling_connect_at_each_step_leaks_nothing(era, monkeypatch):
     async def once(schedule):
         client = mcpwire.Client(server.url)
         task = await schedule.run(client.connect)
         if task.cancelled():
             assert not client.is_connected
-            await no_tasks_but(before)
+            await no_tasks_except(before)
         await client.aclose()
-        await no_tasks_but(before)
+        await no_tasks_except(before)
 
     with scripted_mcp(era) as server:
         async with asyncio.timeout(60):
@@ -216,7 +220,7 @@ async def test_cancelling_connect_at_each_moment_leaves_nothing(era, monkeypatch
 
 @pytest.mark.fault("F42")
 @pytest.mark.parametrize("era", ["session", "stateless"])
-async def test_cancelling_close_at_each_moment_leaves_nothing(era, monkeypatch):
+async def test_cancelling_close_at_each_step_leaks_nothing(era, monkeypatch):
     async def once(schedule):
         client = mcpwire.Client(
             mcpwire.Http(server.url, server_stream="always"),
@@ -229,7 +233,7 @@ async def test_cancelling_close_at_each_moment_leaves_nothing(era, monkeypatch):
         await schedule.run(client.aclose)
         await client.aclose()
         await slow
-        await no_tasks_but(before)
+        await no_tasks_except(before)
 
     with scripted_mcp(era) as server:
         async with asyncio.timeout(60):
@@ -241,7 +245,9 @@ async def test_cancelling_close_at_each_moment_leaves_nothing(era, monkeypatch):
 
 @pytest.mark.fault("F42")
 @pytest.mark.parametrize("era", ["session", "stateless"])
-async def test_cancelling_a_subscription_at_each_moment_leaves_none(era, monkeypatch):
+async def test_cancelling_subscribe_at_each_step_leaves_no_subscription(
+    era, monkeypatch
+):
     async def once(schedule):
         task = await schedule.run(lambda: client.subscribe("memo://one"))
         if not task.cancelled():
@@ -255,15 +261,15 @@ async def test_cancelling_a_subscription_at_each_moment_leaves_none(era, monkeyp
         assert await cancel_everywhere(once, monkeypatch, LATER) >= 3
         await client.call_tool("echo")
         if era == "stateless":
-            await no_tasks_but(before)
+            await no_tasks_except(before)
             await until(lambda: not server.streams)
 
 
-# Forgetting...
+# Clients that are never closed...
 
 
 @pytest.mark.parametrize("era", ["session", "stateless"])
-async def test_a_forgotten_client_leaves_nothing_but_a_warning(era):
+async def test_unclosed_client_leaves_only_a_resource_warning(era):
     with scripted_mcp(era) as server:
         before = asyncio.all_tasks()
         target = mcpwire.Http(server.url, server_stream="always")
@@ -278,11 +284,11 @@ async def test_a_forgotten_client_leaves_nothing_but_a_warning(era):
         texts = [str(w.message) for w in caught if w.category is ResourceWarning]
         assert any("unclosed" in text for text in texts), texts
         assert not any("killed" in text for text in texts), texts
-        await no_tasks_but(before)
+        await no_tasks_except(before)
         await until(lambda: not server.raw.open)
 
 
-async def test_a_forgotten_client_whose_stream_pauses_leaves_no_task():
+async def test_unclosed_client_with_a_pausing_stream_leaves_no_task():
     with scripted_mcp(retry=60_000, resumable=True) as server:
         before = asyncio.all_tasks()
         target = mcpwire.Http(server.url, server_stream="always")
@@ -296,11 +302,11 @@ async def test_a_forgotten_client_whose_stream_pauses_leaves_no_task():
             warnings.simplefilter("always")
             del client
             gc.collect()
-        await no_tasks_but(before)
+        await no_tasks_except(before)
 
 
 @pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")
-def test_a_loop_that_ended_under_a_client_leaves_it_usable():
+def test_client_is_usable_after_its_event_loop_ended():
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, server_stream="always")
         client = mcpwire.Client(target, on_notification=lambda _: None)
@@ -322,13 +328,13 @@ def test_a_loop_that_ended_under_a_client_leaves_it_usable():
         gc.collect()  # here, where its warning is expected
 
 
-# Once...
+# No call runs twice...
 
 
-async def test_a_resumption_that_was_never_sent_does_not_run_the_call_again(
+async def test_unsent_resumption_does_not_repeat_the_call(
     monkeypatch,
 ):
-    """That the GET did not leave says nothing of the POST before it."""
+    """An unsent GET does not mean that the POST before it was unsent."""
     from mcpwire.transports.http.direct import DirectEngine
 
     exchange = DirectEngine.exchange

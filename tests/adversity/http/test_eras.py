@@ -1,4 +1,4 @@
-"""What one client learned of a server, and another one on the same target."""
+"""The era that one client detected, and other clients of the same target."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ MISMATCH = refusing(-32020, "Header mismatch: Mcp-Param-Region")
 
 
 @pytest.mark.fault("F50")
-async def test_what_one_client_remembers_does_not_bind_one_of_the_other_era():
+async def test_remembered_era_does_not_bind_a_client_of_the_other_era():
     with scripted_mcp("dual") as server:
         target = mcpwire.Http(server.url)
         async with connected(target, mode="session"):
@@ -27,7 +27,7 @@ async def test_what_one_client_remembers_does_not_bind_one_of_the_other_era():
 
 
 @pytest.mark.fault("F50")
-async def test_a_session_server_that_is_remembered_refuses_a_stateless_client():
+async def test_stateless_client_fails_with_a_remembered_session_server():
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url)
         async with connected(target):
@@ -37,7 +37,7 @@ async def test_a_session_server_that_is_remembered_refuses_a_stateless_client():
 
 
 @pytest.mark.fault("F50")
-async def test_two_clients_on_one_target_each_find_the_new_era():
+async def test_two_clients_of_one_target_each_detect_the_new_era():
     with scripted_mcp("stateless") as server:
         target = mcpwire.Http(server.url)
         async with (
@@ -59,7 +59,7 @@ async def test_two_clients_on_one_target_each_find_the_new_era():
 @pytest.mark.parametrize(
     ("before", "after"), [("session", "stateless"), ("stateless", "session")]
 )
-async def test_20_calls_in_flight_while_the_era_changes_run_once(before, after):
+async def test_calls_during_an_era_change_run_once(before, after):
     async with client_of(scripted_mcp(before), recovery=QUICK) as (server, client):
         slow = [asyncio.ensure_future(client.call_tool("slow")) for _ in range(5)]
         await until(lambda: len(server.executed) == 5)
@@ -79,8 +79,8 @@ async def test_20_calls_in_flight_while_the_era_changes_run_once(before, after):
 
 
 @pytest.mark.parametrize("status", [400, 404, 405, 406, 422])
-async def test_a_status_that_proves_no_other_era_is_told(status):
-    """The era is asked for again, once; what then comes is the server's word."""
+async def test_status_that_proves_no_era_change_is_raised(status):
+    """The era is probed again, once; the next error is raised."""
     with scripted_mcp("stateless") as server:
         server.on["tools/call"] = answering(reply(status, b"nothing here"))
         async with connected(server, recovery=QUICK) as client:
@@ -94,7 +94,7 @@ async def test_a_status_that_proves_no_other_era_is_told(status):
             assert server.verbs().count("server/discover") == 2
 
 
-async def test_headers_that_are_refused_again_after_a_lost_connection_are_refreshed():
+async def test_header_mismatch_after_a_retry_refreshes_the_tools_once():
     seen = []
 
     def both(request, conn):
@@ -118,7 +118,7 @@ async def test_headers_that_are_refused_again_after_a_lost_connection_are_refres
     ]
 
 
-async def test_headers_that_are_always_refused_are_refreshed_once():
+async def test_repeated_header_mismatch_refreshes_the_tools_once():
     with scripted_mcp("stateless") as server:
         server.on["tools/call"] = MISMATCH
         async with connected(server, recovery=QUICK) as client:
@@ -135,15 +135,15 @@ async def test_headers_that_are_always_refused_are_refreshed_once():
     ]
 
 
-async def test_calls_that_always_fail_do_not_make_the_server_look_dead():
-    def nowhere(request, conn):
+async def test_failing_calls_do_not_mark_the_server_as_dead():
+    def not_found(request, conn):
         if request.json["params"]["name"] != "fail":
             return False
         conn.send(reply(404, b"nothing here"))
         return True
 
     with scripted_mcp("stateless") as server:
-        server.on["tools/call"] = nowhere
+        server.on["tools/call"] = not_found
         async with connected(server) as client:
             for _ in range(10):
                 with pytest.raises(mcpwire.TransportError):

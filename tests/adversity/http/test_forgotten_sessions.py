@@ -1,4 +1,4 @@
-"""A session that is forgotten while something else goes on."""
+"""Sessions that the server loses while other operations run."""
 
 import asyncio
 import time
@@ -29,22 +29,22 @@ pytestmark = pytest.mark.fault("F27")
 ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
 
 
-async def test_whoever_only_listens_hears_of_a_new_session():
-    """Nobody makes a call: that the stream is gone says that the session is."""
+async def test_event_listener_continues_in_the_new_session():
+    """No call is made: the closed stream reveals that the session is lost."""
     async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
-        hearing = asyncio.ensure_future(anext(client.events()))
+        next_event = asyncio.ensure_future(anext(client.events()))
         await until(lambda: server.streams)
         server.forget_sessions()
         await until(lambda: server.verbs().count("initialize") == 2)
         await until(lambda: server.streams)
         changed = {"method": "notifications/tools/list_changed"}
         await to_thread(server.push, changed)
-        notification = await hearing
+        notification = await next_event
         assert notification.method == "notifications/tools/list_changed"
         assert len(server.sessions) == 1
 
 
-async def test_404_to_the_first_get_does_not_end_the_session():
+async def test_404_response_to_the_first_get_keeps_the_session():
     with scripted_mcp() as server:
         server.on["GET"] = answering(reply(404))
         target = mcpwire.Http(server.url, server_stream="always")
@@ -57,8 +57,8 @@ async def test_404_to_the_first_get_does_not_end_the_session():
     assert server.verbs().count("initialize") == 1
 
 
-async def test_a_server_whose_streams_end_sessions_is_not_stormed():
-    """Each session forgets itself as soon as its stream is open."""
+async def test_sessions_lost_at_stream_opening_cause_no_request_storm():
+    """The server drops each session as soon as its stream is open."""
 
     def forgets(request, conn):
         if request.headers.get("mcp-session-id") in server.sessions and gets:
@@ -70,22 +70,22 @@ async def test_a_server_whose_streams_end_sessions_is_not_stormed():
     with scripted_mcp() as server:
         server.on["GET"] = forgets
         async with connected(server) as client:
-            hearing = asyncio.ensure_future(anext(client.events()))
+            next_event = asyncio.ensure_future(anext(client.events()))
             await until(lambda: gets)
             server.forget_sessions()
-            await asyncio.wait([hearing], timeout=2)
-            hearing.cancel()
-            await asyncio.wait([hearing])
+            await asyncio.wait([next_event], timeout=2)
+            next_event.cancel()
+            await asyncio.wait([next_event])
     assert server.verbs().count("initialize") <= 8
 
 
-async def test_a_call_whose_question_was_being_answered_ends_in_time():
-    """The handler ends with the session, and no clock stands still for it."""
+async def test_call_times_out_when_the_session_of_its_handler_is_lost():
+    """The handler ends with the session, and it pauses the timeout no longer."""
     started = []
 
     async def sampling(request):
         started.append(None)
-        await asyncio.sleep(1)  # a person thinks; nobody waits for the end
+        await asyncio.sleep(1)  # a person thinks; the test does not wait for the end
         return ANSWER
 
     with scripted_mcp() as server:
@@ -103,7 +103,7 @@ async def test_a_call_whose_question_was_being_answered_ends_in_time():
 
 
 @pytest.mark.usefixtures("patient_close")
-async def test_closing_while_calls_run_on_a_forgotten_session_ends_them():
+async def test_closing_ends_calls_of_a_lost_session():
     async with client_of(scripted_mcp(), "never", recovery=QUICK) as (server, client):
         late = asyncio.ensure_future(client.call_tool("slow"))
         await until(lambda: server.executed)
@@ -117,7 +117,7 @@ async def test_closing_while_calls_run_on_a_forgotten_session_ends_them():
     assert server.requests[-1].headers["mcp-session-id"] == "session-2"
 
 
-async def test_a_call_on_a_forgotten_session_can_be_cancelled():
+async def test_call_of_a_lost_session_can_be_cancelled():
     async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
         late = await client.start_call("slow")
         await until(lambda: server.executed)
@@ -127,12 +127,14 @@ async def test_a_call_on_a_forgotten_session_can_be_cancelled():
         with pytest.raises(mcpwire.CallCancelled):
             await late
         server.release()
-    told = [r for r in server.requests if r.method == "notifications/cancelled"]
-    assert [r.headers["mcp-session-id"] for r in told] in ([], ["session-1"])
+    cancellations = [
+        r for r in server.requests if r.method == "notifications/cancelled"
+    ]
+    assert [r.headers["mcp-session-id"] for r in cancellations] in ([], ["session-1"])
 
 
 @pytest.mark.system("L-U7")
-async def test_a_session_forgotten_while_subscribing_is_subscribed_in_the_new_one():
+async def test_session_lost_while_subscribing_is_subscribed_again():
     def forgets(request, conn):
         if request.headers["mcp-session-id"] == "session-1":
             server.sessions.clear()
@@ -145,7 +147,7 @@ async def test_a_session_forgotten_while_subscribing_is_subscribed_in_the_new_on
             assert client.session_id != "session-1"
             assert server.verbs().count("initialize") == 2
             assert set(server.subscribed) == {"memo://one"}
-            # And once more, where nothing asks for it.
+            # And once more, without a request that subscribes.
             before = len(server.subscribed)
             server.forget_sessions()
             await client.call_tool("echo", {"text": "x"})
@@ -154,7 +156,7 @@ async def test_a_session_forgotten_while_subscribing_is_subscribed_in_the_new_on
 
 
 @pytest.mark.system("O85")
-async def test_without_recovery_each_call_of_a_forgotten_session_says_so():
+async def test_without_recovery_each_call_raises_session_expired():
     async with client_of(scripted_mcp(), recovery=ONCE) as (server, client):
         server.forget_sessions()
         calls = (outcome(client.call_tool("echo")) for _ in range(10))
@@ -173,7 +175,7 @@ async def test_without_recovery_each_call_of_a_forgotten_session_says_so():
 
 @pytest.fixture
 def patience(monkeypatch):
-    """Give the seconds that a ping's answer may take, however often one is sent."""
+    """Set how many seconds a ping's response may take, at any ping interval."""
     seconds = [BOUND_S]
     monkeypatch.setattr(connection, "Deadline", lambda now, _: Deadline(now, *seconds))
     return seconds
@@ -181,8 +183,8 @@ def patience(monkeypatch):
 
 @pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("status", [429, 500, 503])
-async def test_a_ping_that_is_declined_ends_no_session(status):
-    """Any answer is a sign of life."""
+async def test_ping_answered_with_an_error_status_keeps_the_session(status):
+    """Any response proves that the server is alive."""
     pings = []
 
     def declines(request, conn):
@@ -200,7 +202,7 @@ async def test_a_ping_that_is_declined_ends_no_session(status):
             assert client.session_id == "session-1"
 
 
-async def test_a_ping_that_is_not_answered_ends_the_session(patience):
+async def test_unanswered_ping_ends_the_session(patience):
     with scripted_mcp() as server:
         server.on["ping"] = never
         patience[0] = 0.1
@@ -213,8 +215,8 @@ async def test_a_ping_that_is_not_answered_ends_the_session(patience):
             assert client.session_id not in {None, "session-1"}
 
 
-async def test_initialize_that_is_answered_on_a_resumed_stream_keeps_its_session():
-    """Its first stream breaks off after an event id: the rest is of that session."""
+async def test_initialize_answered_on_a_resumed_stream_keeps_its_session():
+    """Its first stream ends after an event id; the session stays the same."""
     with scripted_mcp(resumable=True, complains=False) as server:
 
         def polls(request, conn):

@@ -1,4 +1,4 @@
-"""A function for headers that raises, hangs or returns anything ends what asked it."""
+"""A header function that raises or hangs ends the request that called it."""
 
 import asyncio
 import time
@@ -17,43 +17,43 @@ ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
 
 
 class NoTokenError(Exception):
-    """What a user's function raises."""
+    """Raised by a user's header function."""
 
 
 class Headers:
-    """A function for headers that fails while `fails`."""
+    """A header function that raises while `fails` is set."""
 
     def __init__(self):
         self.fails = False
-        self.asked = 0
+        self.calls = 0
 
     def __call__(self):
-        self.asked += 1
+        self.calls += 1
         if self.fails:
             raise NoTokenError("no token today")
-        return {"X-Number": str(self.asked)}
+        return {"X-Number": str(self.calls)}
 
 
 @pytest.mark.parametrize("era", ["session", "stateless"])
-async def test_connecting_with_a_function_that_raises_raises_that_at_once(era):
+async def test_connect_raises_the_error_of_the_header_function_at_once(era):
     headers = Headers()
     headers.fails = True
     with scripted_mcp(era) as server:
         client = mcpwire.Client(mcpwire.Http(server.url, headers=headers))
         with pytest.raises(NoTokenError):
             await client.connect()
-        assert headers.asked == 1
+        assert headers.calls == 1
         headers.fails = False
         async with client:
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
-async def test_answers_that_could_not_be_sent_do_not_stop_the_later_ones():
+async def test_failed_client_responses_do_not_block_later_ones():
     headers = Headers()
-    asked, has_headers = [], []
+    calls, has_headers = [], []
 
     async def sampling(request):
-        asked.append(request)
+        calls.append(request)
         headers.fails = not has_headers
         return ANSWER
 
@@ -62,9 +62,9 @@ async def test_answers_that_could_not_be_sent_do_not_stop_the_later_ones():
         few = mcpwire.Limits(inbound=2)
         options = {"sampling": sampling, "limits": few}
         async with connected(target, **options) as client:
-            # What the server has asked before its call ended counts; on a loaded
-            # machine it may have asked after that, or what it asked fails the next.
-            while len(asked) < 3:
+            # Requests that the server sends before its call ends count; on a loaded
+            # machine one may arrive later, or its failure ends the next call.
+            while len(calls) < 3:
                 headers.fails = False
                 with pytest.raises((mcpwire.RequestTimeout, NoTokenError)):
                     await client.call_tool("ask", timeout=0.1)
@@ -73,59 +73,59 @@ async def test_answers_that_could_not_be_sent_do_not_stop_the_later_ones():
             assert (await client.call_tool("ask")).text == "fine"
 
 
-async def test_the_servers_stream_comes_back_once_there_are_headers_again():
+async def test_server_stream_reopens_when_headers_are_available_again():
     headers = Headers()
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers, server_stream="always")
         async with connected(target, recovery=QUICK) as client:
             await until(lambda: server.streams)
             headers.fails = True
-            asked = headers.asked
+            calls = headers.calls
             server.close_streams()
-            await until(lambda: headers.asked > asked)
+            await until(lambda: headers.calls > calls)
             headers.fails = False
             await until(lambda: server.streams)
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
-async def test_listening_with_a_function_that_raises_fails_at_once():
+async def test_subscribe_fails_at_once_when_the_header_function_raises():
     headers = Headers()
     with scripted_mcp("stateless") as server:
         target = mcpwire.Http(server.url, headers=headers)
         async with connected(target) as client:
             headers.fails = True
-            asked = headers.asked
+            calls = headers.calls
             with pytest.raises((NoTokenError, LocalProtocolError)):
                 await client.subscribe("memo://one", timeout=None)
-            assert headers.asked == asked + 1
+            assert headers.calls == calls + 1
 
 
-async def test_a_ping_that_could_not_be_sent_ends_no_keepalive(monkeypatch):
+async def test_failed_ping_does_not_stop_the_keepalive(monkeypatch):
     from mcpwire.client import connection
 
-    # Else a ping must be answered within the time between two of them.
-    def patient(now, seconds):
+    # Otherwise a ping must be answered within one ping interval.
+    def lenient_deadline(now, seconds):
         return Deadline(now, BOUND_S)
 
-    monkeypatch.setattr(connection, "Deadline", patient)
+    monkeypatch.setattr(connection, "Deadline", lenient_deadline)
     headers = Headers()
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers)
         async with connected(target, keepalive=0.05):
             await until(lambda: "ping" in server.verbs())
             headers.fails = True
-            asked = headers.asked
-            await until(lambda: headers.asked > asked + 1)
+            calls = headers.calls
+            await until(lambda: headers.calls > calls + 1)
             headers.fails = False
             pings = server.verbs().count("ping")
             await until(lambda: server.verbs().count("ping") > pings)
 
 
-# Functions that hang: asyncio only, for a plain function blocks whoever calls it.
+# Functions that hang: async only, because a plain function blocks its caller.
 
 
 class Hanging:
-    """An async function for headers that hangs while `hangs`."""
+    """An async header function that hangs while `hangs` is set."""
 
     def __init__(self):
         self.hangs = False
@@ -142,7 +142,7 @@ class Hanging:
 
 
 @pytest.mark.parametrize("era", ["session", "stateless"])
-async def test_connecting_is_bounded_though_headers_never_come(era):
+async def test_connect_times_out_when_the_header_function_hangs(era):
     headers = Hanging()
     headers.hangs = True
     with scripted_mcp(era) as server:
@@ -153,7 +153,7 @@ async def test_connecting_is_bounded_though_headers_never_come(era):
         await until(lambda: not headers.waiting)
 
 
-async def test_everything_is_bounded_though_headers_never_come(monkeypatch):
+async def test_every_operation_times_out_when_the_header_function_hangs(monkeypatch):
     from mcpwire.transports.http import streamable as channel
 
     headers = Hanging()
@@ -161,7 +161,7 @@ async def test_everything_is_bounded_though_headers_never_come(monkeypatch):
         target = mcpwire.Http(server.url, headers=headers, server_stream="always")
         async with connected(target) as client:
             await until(lambda: server.streams)
-            # Not before: what it says as it connects has the time it needs.
+            # Not earlier: notifications of the handshake need their time.
             monkeypatch.setattr(channel, "NOTIFY_TIMEOUT_S", 0.1)
             headers.hangs = True
             with pytest.raises(mcpwire.RequestTimeout):
@@ -185,7 +185,7 @@ async def test_everything_is_bounded_though_headers_never_come(monkeypatch):
             await until(lambda: not headers.waiting)
 
 
-async def test_a_function_that_is_cancelled_by_somebody_else_cancels_nobody():
+async def test_cancelled_error_of_a_header_function_cancels_no_caller():
     async def headers():
         if fails:
             raise asyncio.CancelledError
@@ -202,14 +202,14 @@ async def test_a_function_that_is_cancelled_by_somebody_else_cancels_nobody():
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
-async def test_a_deadline_that_passes_as_the_headers_come_is_kept():
-    """The function ends in the very turn of the loop in which the time is over."""
+async def test_deadline_that_passes_with_the_headers_is_enforced():
+    """The function returns in the same loop iteration in which the deadline passes."""
 
     async def headers():
         if slow:
-            # Both are due in the same turn: the clock's timer, and this.
+            # Both are due in the same iteration: the deadline's timer and this sleep.
             await asyncio.sleep(0.05)  # as long as the call may take
-            time.sleep(0.02)  # noqa: ASYNC251 - that they are
+            time.sleep(0.02)  # noqa: ASYNC251 - makes both due
         return {}
 
     slow = False
@@ -224,13 +224,13 @@ async def test_a_deadline_that_passes_as_the_headers_come_is_kept():
             slow = False
 
 
-async def test_calls_end_promptly_when_their_headers_fail():
+async def test_requests_fail_at_once_when_the_header_function_raises():
     headers = Headers()
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers)
         async with connected(target) as client:
             headers.fails = True
-            asked, sent = headers.asked, len(server.requests)
+            calls, sent = headers.calls, len(server.requests)
             with pytest.raises(NoTokenError):
                 await client.call_tool("echo")
             with pytest.raises(NoTokenError):
@@ -238,5 +238,5 @@ async def test_calls_end_promptly_when_their_headers_fail():
             with pytest.raises(NoTokenError):
                 await client.notify("notifications/x")
             assert len(server.requests) == sent
-            # Neither asked again, nor until their thirty seconds are over.
-            assert headers.asked == asked + 3
+            # The function is not called again, and no call waits for its timeout.
+            assert headers.calls == calls + 3

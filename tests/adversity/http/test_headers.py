@@ -1,4 +1,4 @@
-"""The user's headers: asked for anew each time, never mixed, never elsewhere."""
+"""The user's headers: computed for each request, never mixed, never sent elsewhere."""
 
 import asyncio
 import itertools
@@ -30,7 +30,7 @@ def headers_of(server, name):
 
 @pytest.mark.system("A15", "L-A5")
 @pytest.mark.pain("P27")
-async def test_headers_of_the_target_go_with_every_request():
+async def test_target_headers_are_sent_with_every_request():
     with scripted_mcp() as server:
         options = {"headers": {"X-Tenant": "a"}, "server_stream": "always"}
         target = mcpwire.Http(server.url, **options)
@@ -44,14 +44,14 @@ async def test_headers_of_the_target_go_with_every_request():
 @pytest.mark.system("O90")
 @pytest.mark.pain("P27")
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_a_function_is_asked_for_headers_before_each_request(is_async):
+async def test_header_function_is_called_before_each_request(is_async):
     numbers = itertools.count()
 
     def plain():
         return {"X-Number": str(next(numbers))}
 
     async def later():
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one iteration of the loop
         return plain()
 
     headers = later if is_async else plain
@@ -66,7 +66,7 @@ async def test_a_function_is_asked_for_headers_before_each_request(is_async):
 
 @pytest.mark.system("A15", "O80")
 @pytest.mark.pain("P27")
-async def test_headers_of_one_call_go_with_that_call_only():
+async def test_headers_of_one_call_are_sent_with_that_call_only():
     with scripted_mcp() as server:
         headers = {"X-A": "all", "X-B": "all"}
         target = mcpwire.Http(server.url, headers=headers, server_stream="never")
@@ -80,15 +80,15 @@ async def test_headers_of_one_call_go_with_that_call_only():
 
 
 @pytest.mark.pain("P27")
-async def test_a_thousand_calls_with_headers_of_their_own_never_mix():
-    async def ask(client, number):
+async def test_headers_of_1000_concurrent_calls_do_not_mix():
+    async def call_echo(client, number):
         name = str(number)
         await client.call_tool("echo", {"text": name}, headers={"X-Tenant": name})
 
     async with client_of(scripted_mcp()) as (server, client):
         for start in range(0, 1000, 20):
             numbers = range(start, start + 20)
-            await asyncio.gather(*(ask(client, number) for number in numbers))
+            await asyncio.gather(*(call_echo(client, number) for number in numbers))
     calls = [r for r in server.requests if r.method == "tools/call"]
     assert len(calls) == 1000
     for call in calls:
@@ -96,7 +96,7 @@ async def test_a_thousand_calls_with_headers_of_their_own_never_mix():
 
 
 @pytest.mark.pain("P27")
-async def test_the_answer_to_a_question_goes_with_its_calls_headers():
+async def test_response_to_a_server_request_has_the_headers_of_its_call():
     async def elicitation(request):
         return None
 
@@ -109,7 +109,7 @@ async def test_the_answer_to_a_question_goes_with_its_calls_headers():
 
 
 @pytest.mark.pain("P27")
-async def test_headers_of_a_call_may_not_take_the_protocols_place():
+async def test_call_headers_must_not_override_protocol_headers():
     async with client_of(scripted_mcp()) as (_server, client):
         for name in ("Mcp-Session-Id", "Content-Length", "Host"):
             error = await outcome(client.call_tool("echo", headers={name: "1"}))
@@ -127,7 +127,7 @@ def canary(conn):
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("method", ["server/discover", "initialize"])
 @pytest.mark.attack("S02")
-async def test_no_redirect_of_the_handshake_leads_to_another_origin(status, method):
+async def test_handshake_redirect_to_another_origin_is_not_followed(status, method):
     with raw_server(canary) as other, scripted_mcp() as server:
         server.on[method] = answering(reply(status, location=other.url))
         target = mcpwire.Http(server.url, headers={"X-API-Key": "secret"})
@@ -139,7 +139,7 @@ async def test_no_redirect_of_the_handshake_leads_to_another_origin(status, meth
 
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.attack("S02")
-async def test_a_redirect_at_the_origin_is_followed_only_where_allowed(status):
+async def test_same_origin_redirect_is_followed_only_if_allowed(status):
     def moved(request, conn):
         if request.target == "/mcp":
             conn.send(reply(status, location="/elsewhere"))
@@ -161,7 +161,7 @@ async def test_a_redirect_at_the_origin_is_followed_only_where_allowed(status):
     assert len(elsewhere) == (1 if status in {307, 308} else 0)
 
 
-async def test_a_redirect_limits_no_time_of_the_answer_behind_it(monkeypatch):
+async def test_redirect_does_not_limit_the_time_of_the_final_response(monkeypatch):
     monkeypatch.setattr(streamable, "MAX_ERROR_BODY_S", 0.0)
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, follow_redirects=True, server_stream="never")
@@ -173,7 +173,7 @@ async def test_a_redirect_limits_no_time_of_the_answer_behind_it(monkeypatch):
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
-async def test_a_redirect_of_a_resumed_stream_is_relative_to_what_was_asked_for():
+async def test_redirect_of_a_resumed_stream_is_relative_to_its_url():
     def call(request, conn):
         if request.target == "/mcp":
             conn.send(reply(307, location="/a/b"))
@@ -200,7 +200,7 @@ async def test_a_redirect_of_a_resumed_stream_is_relative_to_what_was_asked_for(
 
 
 @pytest.mark.attack("S02")
-async def test_a_redirect_in_a_circle_ends():
+async def test_redirect_loop_ends():
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, follow_redirects=True)
         async with connected(target, recovery=ONCE) as client:

@@ -1,4 +1,4 @@
-"""Servers that mean harm: floods, forged answers, smuggled headers, questions."""
+"""Hostile servers: floods, forged responses, smuggled headers, undeclared requests."""
 
 import asyncio
 import gzip
@@ -23,16 +23,16 @@ from mcpwire import MCPError, MessageTooLarge, RemoteProtocolError
 
 LIMIT = 100_000
 FLOOD_S = 150.0
-"""What hundreds of questions may take, where others have the machine."""
+"""How long hundreds of server requests may take on a loaded machine."""
 
 LIMITS = mcpwire.Limits(message=LIMIT, head=16_384)
 
 
-# Answers that are not one's own...
+# Forged responses...
 
 
 @pytest.mark.attack("S31")
-async def test_an_answer_on_the_servers_own_stream_completes_no_call():
+async def test_response_on_the_server_stream_completes_no_call():
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, server_stream="always")
         async with connected(target) as client:
@@ -108,7 +108,7 @@ FLOODS = {
 
 @pytest.mark.parametrize("case", FLOODS)
 @pytest.mark.attack("S15")
-async def test_an_answer_without_end_is_cut_at_the_limit(case):
+async def test_endless_response_is_cut_at_the_limit(case):
     begin, piece, expected = FLOODS[case]
     handler = endless(begin, piece)
     with scripted_mcp() as server:
@@ -123,7 +123,7 @@ async def test_an_answer_without_end_is_cut_at_the_limit(case):
 
 
 @pytest.mark.attack("S15")
-async def test_no_compression_is_asked_for_and_a_bomb_is_not_unpacked():
+async def test_compression_is_not_requested_and_not_decoded():
     bomb = gzip.compress(b" " * 50_000_000)
     answer = reply(200, bomb, content_type="application/json", content_encoding="gzip")
     with scripted_mcp() as server:
@@ -136,8 +136,8 @@ async def test_no_compression_is_asked_for_and_a_bomb_is_not_unpacked():
 
 
 @pytest.mark.attack("S15")
-async def test_notifications_without_end_are_heard_within_bounds():
-    """10,000 of them before the answer: the answer comes, and nothing piles up."""
+async def test_notification_flood_before_a_response_is_handled():
+    """10,000 notifications before the response: the response arrives."""
     params = {"level": "info", "data": "x" * 100}
     event = sse_event(
         {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
@@ -155,7 +155,7 @@ async def test_notifications_without_end_are_heard_within_bounds():
         assert (await client.call_tool("echo")).text == "fine"
 
 
-# Questions nobody declared...
+# Server requests without a declared capability...
 
 QUESTIONS = {
     "sampling/createMessage": {
@@ -174,15 +174,15 @@ QUESTIONS = {
 @pytest.mark.parametrize("method", QUESTIONS)
 @pytest.mark.attack("S28")
 @pytest.mark.rule("TR-HTTP-09", "TR-CUST-04")
-async def test_a_question_of_the_stateless_era_is_not_answered(method):
-    """No answer is ever POSTed there: nothing may ask."""
-    asked = []
+async def test_server_request_in_the_stateless_era_is_not_answered(method):
+    """Clients POST no responses in this era: servers must not send requests."""
+    received = []
 
     async def sampling(request):
-        asked.append(request)
+        received.append(request)
         raise AssertionError
 
-    def asks(request, conn):
+    def sends_request(request, conn):
         question = {"jsonrpc": "2.0", "id": "q", "method": method}
         events = [{**question, "params": QUESTIONS[method]}]
         events.append(answer_to(request, resultType="complete"))
@@ -192,15 +192,15 @@ async def test_a_question_of_the_stateless_era_is_not_answered(method):
     with scripted_mcp("stateless") as server:
         options = {"sampling": sampling}
         async with connected(server, **options) as client:
-            server.on["tools/call"] = asks
+            server.on["tools/call"] = sends_request
             await client.call_tool("echo")
             await client.list_tools()
     assert "answer" not in server.verbs()
-    assert asked == []
+    assert received == []
 
 
 @pytest.mark.attack("S28")
-async def test_a_flood_of_questions_is_answered_by_a_few_at_once():
+async def test_server_request_flood_runs_few_handlers_at_once():
     most, running = 0, 0
 
     async def elicitation(request):

@@ -1,4 +1,4 @@
-"""The streams that last: the server's own, and a subscription's."""
+"""Long-lived streams: the server's own, and a subscription's."""
 
 import asyncio
 import itertools
@@ -43,7 +43,7 @@ NO_STREAM = {
 @pytest.mark.parametrize("case", NO_STREAM)
 @pytest.mark.fault("F29")
 @pytest.mark.pain("P20")
-async def test_a_server_without_a_stream_is_asked_for_it_once(case):
+async def test_missing_server_stream_is_requested_once(case):
     sessions = {} if case != "404" else {"session_ids": False}
     with scripted_mcp(**sessions) as server:
         server.on["GET"] = NO_STREAM[case]
@@ -51,7 +51,7 @@ async def test_a_server_without_a_stream_is_asked_for_it_once(case):
             await until(lambda: "GET" in server.verbs())
             for _ in range(30):
                 await client.call_tool("echo")
-                await asyncio.sleep(0.005)  # time for what must not come
+                await asyncio.sleep(0.005)  # time for requests that must not be sent
     assert server.verbs().count("GET") == 1
     assert server.verbs().count("initialize") == 1
 
@@ -59,8 +59,8 @@ async def test_a_server_without_a_stream_is_asked_for_it_once(case):
 @pytest.mark.fault("F29")
 @pytest.mark.pain("P20")
 @pytest.mark.usefixtures("patient_close")
-async def test_a_stream_whose_head_never_comes_delays_nothing():
-    """Neither calls, nor closing."""
+async def test_silent_get_delays_neither_calls_nor_close():
+    """The response head of the GET never arrives."""
     with scripted_mcp() as server:
         server.on["GET"] = never
         async with connected(always(server)) as client:
@@ -71,7 +71,7 @@ async def test_a_stream_whose_head_never_comes_delays_nothing():
 
 @pytest.mark.fault("F29")
 @pytest.mark.pain("P23")
-async def test_a_stream_of_nothing_but_heartbeats_is_left_open():
+async def test_stream_with_only_heartbeats_stays_open():
     def beats(request, conn):
         conn.send(sse_head())
         while not conn.wait_closed(0.01):
@@ -84,31 +84,31 @@ async def test_a_stream_of_nothing_but_heartbeats_is_left_open():
             await until(lambda: "GET" in server.verbs())
             for _ in range(20):
                 await client.call_tool("echo")
-                await asyncio.sleep(0.005)  # time for what must not come
+                await asyncio.sleep(0.005)  # time for requests that must not be sent
     assert server.verbs().count("GET") == 1
 
 
 @pytest.mark.system("O72", "U16", "L-U1")
 @pytest.mark.pain("P21", "P22")
 @pytest.mark.rule("LHTTP-21")
-async def test_the_servers_stream_goes_on_at_its_place_and_loses_nothing():
-    """What is said while it is down comes with the next."""
-    heard = []
-    is_said = threading.Event()
+async def test_server_stream_resumes_and_loses_no_event():
+    """Events sent while the stream is down arrive on the next one."""
+    received = []
+    is_sent = threading.Event()
     with scripted_mcp(resumable=True, retry=0) as server:
-        options = {"on_notification": lambda note: heard.append(note.params.data)}
+        options = {"on_notification": lambda note: received.append(note.params.data)}
         async with connected(always(server), recovery=QUICK, **options) as client:
             await until(lambda: server.streams)
             stream = server.streams[-1]
             server.push({"method": LOG, "params": log(0)["params"]})
-            await until(lambda: heard)
-            server.on["GET"] = lambda request, conn: not is_said.wait(HANG_S)
+            await until(lambda: received)
+            server.on["GET"] = lambda request, conn: not is_sent.wait(HANG_S)
             server.close_streams()
             stream.send(log(1))
-            is_said.set()
-            await until(lambda: len(heard) == 2)
+            is_sent.set()
+            await until(lambda: len(received) == 2)
             await client.call_tool("echo")
-    assert heard == [0, 1]
+    assert received == [0, 1]
     first, second = [r.headers for r in server.requests if r.verb == "GET"]
     assert "last-event-id" not in first
     assert second["last-event-id"] == f"{stream.name}/1-0"
@@ -116,8 +116,8 @@ async def test_the_servers_stream_goes_on_at_its_place_and_loses_nothing():
 
 @pytest.mark.pain("P21")
 @pytest.mark.rule("LHTTP-21")
-async def test_an_event_that_comes_again_after_its_own_id_is_heard_once():
-    heard = []
+async def test_event_repeated_after_its_own_id_is_delivered_once():
+    received = []
 
     def repeats(request, conn):
         events = [chunk(sse_event(log(0), id="7"))]
@@ -132,17 +132,17 @@ async def test_an_event_that_comes_again_after_its_own_id_is_heard_once():
 
     with scripted_mcp() as server:
         server.on["GET"] = repeats
-        options = {"on_notification": lambda note: heard.append(note.params.data)}
+        options = {"on_notification": lambda note: received.append(note.params.data)}
         async with connected(always(server), recovery=QUICK, **options):
-            await until(lambda: 2 in heard)
-    # Two in a row of one id are two events, in the way of the HTML standard.
-    assert heard == [0, 1, 2]
+            await until(lambda: 2 in received)
+    # Two consecutive events with one id are two events, as in the HTML standard.
+    assert received == [0, 1, 2]
 
 
 @pytest.mark.pain("P22")
 @pytest.mark.parametrize("resumable", [False, True])
-async def test_what_a_stream_without_a_place_has_missed_may_be_any_change(resumable):
-    """What is known of the tools is read again; from a place on nothing is missed."""
+async def test_stream_without_event_ids_invalidates_known_tools(resumable):
+    """The tools are listed again; a resumed stream misses no change."""
     with scripted_mcp(resumable=resumable, retry=0) as server:
         async with connected(always(server), recovery=QUICK) as client:
             await until(lambda: server.streams)
@@ -155,15 +155,15 @@ async def test_what_a_stream_without_a_place_has_missed_may_be_any_change(resuma
     assert server.verbs().count("tools/list") == (1 if resumable else 2)
 
 
-ASKED = {
+EXPECTED = {
     "ping": {"result": {}},
     "roots/list": {"error": {"code": -32601}},
     "sampling/createMessage": {"error": {"code": -32601}},
 }
 
 
-def asks_first(server, method, timeout):
-    """Ask on the server's own stream, and answer the call once that is answered."""
+def sends_request_first(server, method, timeout):
+    """Send a request on the server stream, and answer the call after its response."""
 
     def handler(request, conn):
         server.push({"method": method, "id": "asked"}, timeout)
@@ -174,25 +174,25 @@ def asks_first(server, method, timeout):
 
 
 @pytest.mark.pain("P20")
-@pytest.mark.parametrize("method", ASKED)
-async def test_a_server_may_ask_on_its_own_stream_although_nobody_listens(method):
+@pytest.mark.parametrize("method", EXPECTED)
+async def test_server_stream_requests_are_answered_without_listener(method):
     with scripted_mcp() as server:
         timeout = 30
-        server.on["tools/call"] = asks_first(server, method, timeout)
+        server.on["tools/call"] = sends_request_first(server, method, timeout)
         async with connected(server, timeout=timeout) as client:
             result = await client.call_tool("echo", {"text": "x"})
             assert result.text == "x"
     answer = server.answered["asked"]
-    assert answer.get("result") == ASKED[method].get("result")
+    assert answer.get("result") == EXPECTED[method].get("result")
     code = answer.get("error", {}).get("code")
-    assert code == ASKED[method].get("error", {}).get("code")
+    assert code == EXPECTED[method].get("error", {}).get("code")
 
 
 @pytest.mark.pain("P20")
-async def test_no_call_waits_for_the_servers_stream():
-    """It goes before the first call, on the connection that is there, and stays on it.
+async def test_calls_do_not_wait_for_the_server_stream():
+    """The GET is sent before the first call, on the existing connection.
 
-    A server that asks on it at once would lose its question if the call overtook it.
+    A request that the server sends on it at once would be lost after the call.
     """
     sent = []
 
@@ -219,11 +219,11 @@ async def test_no_call_waits_for_the_servers_stream():
 
 
 @pytest.mark.pain("P20")
-async def test_405_is_remembered_for_as_long_as_nobody_listens():
+async def test_405_is_remembered_until_a_listener_subscribes():
     with scripted_mcp(get_stream=False) as server:
         target = mcpwire.Http(server.url)
         async with connected(target) as client, client.events():
-            pass  # entering it waits for the verdict
+            pass  # entering it waits for the 405
         async with connected(target) as client:
             await client.call_tool("echo")
             server.forget_sessions()
@@ -238,12 +238,12 @@ async def test_405_is_remembered_for_as_long_as_nobody_listens():
 
 
 @pytest.mark.pain("P22")
-async def test_a_broken_listen_comes_back_under_a_new_id():
-    heard = []
+async def test_broken_listen_stream_reopens_with_a_new_request_id():
+    received = []
     changed = {"method": "notifications/tools/list_changed"}
     with scripted_mcp("stateless") as server:
         options = {
-            "on_notification": lambda note: heard.append(note.method),
+            "on_notification": lambda note: received.append(note.method),
         }
         async with connected(server, recovery=QUICK, **options) as client:
             await until(lambda: server.streams)
@@ -253,27 +253,27 @@ async def test_a_broken_listen_comes_back_under_a_new_id():
                 lambda: server.streams and server.streams[-1].request_id != first
             )
             await asyncio.to_thread(server.push, dict(changed))
-            await until(lambda: changed["method"] in heard)
+            await until(lambda: changed["method"] in received)
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
 @pytest.mark.system("U24", "L-U9")
 @pytest.mark.fault("F29")
 @pytest.mark.pain("P21")
-async def test_a_stream_that_ends_at_once_is_no_storm():
-    """At most eight times within its first minute, whatever the back-off."""
+async def test_stream_that_ends_at_once_causes_no_request_storm():
+    """At most eight requests within the first minute, with any back-off."""
     with scripted_mcp() as server:
         server.on["GET"] = answering(sse_head() + LAST_CHUNK)
         async with connected(always(server), recovery=QUICK) as client:
             await until(lambda: server.verbs().count("GET") == 8)
             for _ in range(50):
                 await client.call_tool("echo")
-                await asyncio.sleep(0.01)  # time for what must not come
+                await asyncio.sleep(0.01)  # time for requests that must not be sent
     assert server.verbs().count("GET") == 8
 
 
 @pytest.mark.pain("P21")
-async def test_a_listen_that_is_closed_at_once_is_no_storm():
+async def test_listen_that_closes_at_once_causes_no_request_storm():
     counter = itertools.count()
 
     def closes(request, conn):
@@ -296,5 +296,5 @@ async def test_a_listen_that_is_closed_at_once_is_no_storm():
             await until(lambda: server.verbs().count("subscriptions/listen") >= 2)
             for _ in range(100):
                 await client.call_tool("echo")
-                await asyncio.sleep(0.02)  # time for what must not come
+                await asyncio.sleep(0.02)  # time for requests that must not be sent
     assert server.verbs().count("subscriptions/listen") <= 9

@@ -1,4 +1,4 @@
-"""What is true of our own connections, beneath `httpx` too."""
+"""Properties of our own connections that hold with `httpx` too."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ FLOODS = {
 }
 
 
-async def why_not(url, engine, **options):
-    """Return why no connection comes about."""
+async def connect_error_reason(url, engine, **options):
+    """Return the reason of the connect error."""
     client = mcpwire.Client(mcpwire.Http(url, engine=engine, **options), recovery=ONCE)
     error = await outcome(client.connect())
     await client.aclose()
@@ -44,42 +44,42 @@ def free_port():
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.system("O81")
 @pytest.mark.fault("F19")
-async def test_the_reason_is_told_why_there_is_no_connection(engine, free_port):
+async def test_connect_error_names_its_reason(engine, free_port):
     url = f"http://127.0.0.1:{free_port}/mcp"
-    assert await why_not(url, engine) == "refused"
-    assert await why_not("http://nowhere.invalid/mcp", engine) == "dns"
+    assert await connect_error_reason(url, engine) == "refused"
+    assert await connect_error_reason("http://nowhere.invalid/mcp", engine) == "dns"
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", certificates.SERVERS)
 @pytest.mark.fault("F20")
 @pytest.mark.pain("P28")
-async def test_tls_is_the_reason_whatever_fails_there(engine, name, tmp_path):
+async def test_tls_failure_is_reported_with_reason_tls(engine, name, tmp_path):
     context = certificates.server_context(name)
     certificates.AUTHORITY.cert_pem.write_to_path(tmp_path / "ca.pem")
     with scripted_mcp(ssl_context=context) as server:
         trust = {} if name == "good" else {"ca_file": tmp_path / "ca.pem"}
         options = {**trust, "trust_env": False}
-        assert await why_not(server.url, engine, **options) == "tls"
+        assert await connect_error_reason(server.url, engine, **options) == "tls"
 
 
-def says_no(conn):
+def reply_400(conn):
     conn.read_some()
     conn.send(reply(400))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.fault("F20")
-async def test_plain_http_is_no_tls(engine):
-    with raw_server(says_no) as server:
+async def test_plain_http_server_behind_https_url_is_a_tls_error(engine):
+    with raw_server(reply_400) as server:
         url = server.url.replace("http://", "https://")
-        assert await why_not(url, engine) == "tls"
+        assert await connect_error_reason(url, engine) == "tls"
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("case", FLOODS)
 @pytest.mark.attack("S15")
-async def test_the_rest_of_an_answer_nobody_wants_is_not_taken(engine, case):
+async def test_unneeded_rest_of_a_response_is_not_read(engine, case):
     begin, piece, expected = FLOODS[case]
     handler = endless(begin, piece)
     with scripted_mcp() as server:

@@ -1,7 +1,7 @@
-"""What is sent again, and what is never: side effects happen at most once.
+"""Which requests are repeated and which never: side effects happen at most once.
 
-The server writes down each run of a tool's body before it does anything else; whatever
-becomes of the connection then, no call may be in that ledger twice.
+The server records each run of a tool's body before it does anything else; whatever
+happens to the connection then, no call may be recorded twice.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ def texts(server):
 
 
 def run(server, request):
-    """Write a call's run down, as its tool would."""
+    """Record a call's run, as its tool would."""
     message = request.json
     arguments = message["params"].get("arguments") or {}
     server.executed.append((message["params"]["name"], arguments, message["id"]))
@@ -42,7 +42,7 @@ READS = {
 @pytest.mark.parametrize("name", READS)
 @pytest.mark.parametrize("how", ["close", "reset"])
 @pytest.mark.pain("P24")
-async def test_what_only_reads_is_asked_again(name, how):
+async def test_read_request_is_repeated(name, how):
     methods = {
         "list_tools": "tools/list",
         "list_resources": "resources/list",
@@ -56,7 +56,7 @@ async def test_what_only_reads_is_asked_again(name, how):
 
 
 @pytest.mark.pain("P24")
-async def test_a_call_that_its_caller_calls_idempotent_is_made_again():
+async def test_idempotent_call_is_repeated():
     def handler(request, conn):
         run(server, request)
         conn.close()
@@ -87,7 +87,7 @@ DECLINED = {
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.fault("F36")
 @pytest.mark.pain("P24")
-async def test_a_call_that_the_server_declines_is_made_again(era, case):
+async def test_declined_call_is_repeated(era, case):
     async with client_of(scripted_mcp(era), recovery=QUICK) as (server, client):
         server.on["tools/call"] = once(answering(DECLINED[case]))
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
@@ -99,8 +99,8 @@ async def test_a_call_that_the_server_declines_is_made_again(era, case):
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
 @pytest.mark.fault("F26", "F36")
 @pytest.mark.pain("P24")
-async def test_an_error_that_does_not_say_whether_it_ran_ends_the_call(status):
-    """A gateway answers so after its server has run the call, too."""
+async def test_5xx_without_retry_after_ends_the_call(status):
+    """A gateway may send this after its server has run the call."""
     async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
         server.on["tools/call"] = answering(reply(status))
         with pytest.raises(HTTPError) as caught:
@@ -112,7 +112,7 @@ async def test_an_error_that_does_not_say_whether_it_ran_ends_the_call(status):
 @pytest.mark.system("L-U16")
 @pytest.mark.fault("F36")
 @pytest.mark.parametrize("form", ["seconds", "date"])
-async def test_the_time_to_come_back_is_waited_for(form):
+async def test_retry_after_is_respected(form):
     at = []
 
     def handler(request, conn):
@@ -133,7 +133,7 @@ async def test_the_time_to_come_back_is_waited_for(form):
 @pytest.mark.system("L-U16")
 @pytest.mark.fault("F36")
 @pytest.mark.parametrize("wait", ["40", "1000000000", "99999999999999999999"])
-async def test_a_time_beyond_the_deadline_is_not_waited_for(wait):
+async def test_retry_after_beyond_the_deadline_ends_the_call(wait):
     async with client_of(scripted_mcp()) as (server, client):
         server.on["tools/call"] = answering(reply(503, b"", retry_after=wait))
         error = await outcome(client.call_tool("echo"))
@@ -142,7 +142,7 @@ async def test_a_time_beyond_the_deadline_is_not_waited_for(wait):
 
 
 @pytest.mark.fault("F36")
-async def test_a_server_that_always_declines_is_asked_a_few_times():
+async def test_repeatedly_declined_call_fails_after_all_attempts():
     recovery = mcpwire.Recovery(attempts=3, backoff_initial=0.001, backoff_max=0.01)
     async with client_of(scripted_mcp(), recovery=recovery) as (server, client):
         server.on["tools/call"] = answering(reply(429, b"later"))
@@ -154,7 +154,7 @@ async def test_a_server_that_always_declines_is_asked_a_few_times():
 
 @pytest.mark.system("O84")
 @pytest.mark.parametrize(
-    ("said", "how"),
+    ("data", "how"),
     [
         (b"", "close"),
         (b"", "reset"),
@@ -165,10 +165,10 @@ async def test_a_server_that_always_declines_is_asked_a_few_times():
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.fault("F21", "F23")
 @pytest.mark.pain("P24")
-async def test_a_call_that_ran_and_got_no_answer_is_never_run_again(era, said, how):
+async def test_call_that_ran_without_a_response_is_not_repeated(era, data, how):
     def handler(request, conn):
         run(server, request)
-        conn.send(said)
+        conn.send(data)
         getattr(conn, how)()
         return True
 
@@ -189,8 +189,8 @@ async def test_a_call_that_ran_and_got_no_answer_is_never_run_again(era, said, h
 
 @pytest.mark.system("V32")
 @pytest.mark.pain("P24")
-async def test_a_server_that_is_not_there_for_a_while_is_waited_for():
-    """A refused connection took up nothing: even a call may go out again."""
+async def test_call_waits_for_a_temporarily_absent_server():
+    """A refused connection sent nothing: even a call may be repeated."""
     recovery = mcpwire.Recovery(attempts=1000, backoff_initial=0.02, backoff_max=0.02)
     with scripted_mcp() as first:
         client = mcpwire.Client(first.url, recovery=recovery)

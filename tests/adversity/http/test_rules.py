@@ -1,4 +1,4 @@
-"""What a client puts on the wire of HTTP, rule by rule."""
+"""What a client sends over HTTP, rule by rule."""
 
 import asyncio
 import logging
@@ -50,7 +50,7 @@ def posts(server, method):
 @pytest.mark.system("O83", "U09", "L-V4")
 @pytest.mark.rule("LIFE-10", "LHTTP-03", "LHTTP-05")
 @pytest.mark.parametrize("replies", ["json", "sse"])
-async def test_after_initialize_each_request_names_revision_and_session(replies):
+async def test_requests_after_initialize_carry_version_and_session(replies):
     with scripted_mcp(replies=replies) as server:
         target = mcpwire.Http(server.url, server_stream="always")
         async with mcpwire.Client(target) as client:
@@ -73,7 +73,7 @@ async def test_after_initialize_each_request_names_revision_and_session(replies)
 
 @pytest.mark.system("U28", "V30")
 @pytest.mark.rule("TR-HTTP-06", "TR-HTTP-08")
-async def test_without_sessions_each_message_is_a_post_with_its_own_metadata():
+async def test_stateless_message_is_a_post_with_its_own_metadata():
     with scripted_mcp("stateless") as server:
         async with mcpwire.Client(server.url) as client:
             calls = (client.call_tool("echo", {"text": str(n)}) for n in range(8))
@@ -91,7 +91,7 @@ async def test_without_sessions_each_message_is_a_post_with_its_own_metadata():
 @pytest.mark.system("U26", "U27")
 @pytest.mark.rule("HDR-14", "HDR-15", "HDR-16", "HDR-17", "HDR-18", "HDR-19", "HDR-27")
 @pytest.mark.parametrize(("arguments", "expected"), VALUES)
-async def test_method_name_and_arguments_are_mirrored(arguments, expected):
+async def test_method_name_and_arguments_are_mirrored_in_headers(arguments, expected):
     with scripted_mcp("stateless", tools=[MIRRORED]) as server:
         server.on["tools/call"] = lambda request, conn: (
             conn.send(json_reply(answer_to(request, resultType="complete"))) or True
@@ -115,17 +115,19 @@ async def test_method_name_and_arguments_are_mirrored(arguments, expected):
 
 
 @pytest.mark.rule("HDR-29")
-@pytest.mark.parametrize("knows", [False, True], ids=["once", "again and again"])
-async def test_a_refused_header_has_the_tools_listed_anew_once(knows):
+@pytest.mark.parametrize(
+    "always_refuses", [False, True], ids=["once", "again and again"]
+)
+async def test_header_mismatch_lists_the_tools_again_once(always_refuses):
     def refuse(request, conn):
-        is_right = not knows and "mcp-param-region" in request.headers
+        is_right = not always_refuses and "mcp-param-region" in request.headers
         return not is_right and refusing(-32020)(request, conn)
 
     with scripted_mcp("stateless") as server:
         server.on["tools/call"] = refuse
         async with mcpwire.Client(server.url) as client:
             calling = client.call_tool("mirrored", {"region": "eu"})
-            if knows:
+            if always_refuses:
                 with pytest.raises(mcpwire.HeaderMismatch):
                     await calling
             else:
@@ -137,10 +139,10 @@ async def test_a_refused_header_has_the_tools_listed_anew_once(knows):
 @pytest.mark.system("L-U6")
 @pytest.mark.rule("LHTTP-13")
 @pytest.mark.parametrize("how", ["timeout", "cancel", "id"])
-async def test_a_session_is_told_that_a_call_is_given_up(how):
+async def test_abandoned_session_call_sends_cancelled(how):
     with scripted_mcp() as server:
         async with mcpwire.Client(server.url) as client:
-            await give_up(client, server, how)
+            await abandon_call(client, server, how)
             await until(lambda: len(server.cancelled) == len(calls(server)))
             server.release()
         assert server.cancelled == [call.json["id"] for call in calls(server)]
@@ -149,7 +151,7 @@ async def test_a_session_is_told_that_a_call_is_given_up(how):
 @pytest.mark.system("L-U6")
 @pytest.mark.rule("TR-HTTP-24", "TR-HTTP-33")
 @pytest.mark.parametrize("how", ["timeout", "cancel", "id"])
-async def test_without_sessions_a_call_is_given_up_by_closing_its_stream(how):
+async def test_abandoned_stateless_call_closes_its_stream(how):
     closed = []
 
     def hold(request, conn):
@@ -160,7 +162,7 @@ async def test_without_sessions_a_call_is_given_up_by_closing_its_stream(how):
     with scripted_mcp("stateless") as server:
         server.on["tools/call"] = hold
         async with mcpwire.Client(server.url) as client:
-            await give_up(client, server, how)
+            await abandon_call(client, server, how)
             await until(lambda: closed)
         assert "notifications/cancelled" not in server.verbs()
 
@@ -169,7 +171,7 @@ def calls(server):
     return posts(server, "tools/call")
 
 
-async def give_up(client, server, how):
+async def abandon_call(client, server, how):
     if how == "timeout":
         while not calls(server):  # a loaded machine may not send it in that time
             with pytest.raises(mcpwire.RequestTimeout):
@@ -181,13 +183,13 @@ async def give_up(client, server, how):
         call.cancel()
         return
     for id in (None, 999, call.request_id):
-        told = client.cancel(id)
-        if told is not None:  # that of a thread
-            await told
+        cancelling = client.cancel(id)
+        if cancelling is not None:  # of an asyncio client
+            await cancelling
 
 
 @pytest.mark.rule("TR-HTTP-22")
-async def test_without_sessions_a_broken_stream_is_asked_for_again_by_a_new_id():
+async def test_stateless_retry_of_a_broken_stream_uses_a_new_id():
     with scripted_mcp("stateless") as server:
         server.on["tools/list"] = once(
             answering(sse_head(chunked=False) + b": hm\n\n", "close")
@@ -200,7 +202,7 @@ async def test_without_sessions_a_broken_stream_is_asked_for_again_by_a_new_id()
 
 
 @pytest.mark.rule("SUB-10")
-async def test_a_subscription_ends_by_closing_its_stream():
+async def test_stateless_unsubscribe_closes_the_stream():
     with scripted_mcp("stateless") as server:
         async with mcpwire.Client(server.url) as client:
             await client.subscribe("file:///a")
@@ -212,7 +214,7 @@ async def test_a_subscription_ends_by_closing_its_stream():
 
 @pytest.mark.rule("HDR-34")
 @pytest.mark.parametrize("status", [413, 431])
-async def test_a_request_that_is_too_large_says_so_and_the_next_one_goes_on(status):
+async def test_too_large_request_raises_and_the_next_succeeds(status):
     def refuse(request, conn):
         if request.json["params"]["arguments"]["text"] == "x":
             return False
@@ -233,7 +235,7 @@ async def test_a_request_that_is_too_large_says_so_and_the_next_one_goes_on(stat
     ("code", "data"),
     [(-32020, None), (-32021, {}), (-32022, {"supported": ["2099-01-01"]})],
 )
-async def test_a_modern_error_is_read_before_anything_older_is_tried(code, data):
+async def test_stateless_era_error_prevents_the_fallback(code, data):
     with scripted_mcp("stateless") as server:
         server.on["server/discover"] = refusing(code, data=data)
         client = mcpwire.Client(server.url)
@@ -244,10 +246,12 @@ async def test_a_modern_error_is_read_before_anything_older_is_tried(code, data)
 
 
 @pytest.mark.rule("LHTTP-18")
-async def test_streams_of_calls_and_of_the_server_stand_beside_each_other():
-    heard = []
+async def test_call_streams_and_the_server_stream_coexist():
+    received = []
     with scripted_mcp(replies="sse") as server:
-        async with mcpwire.Client(server.url, on_notification=heard.append) as client:
+        async with mcpwire.Client(
+            server.url, on_notification=received.append
+        ) as client:
             slow = asyncio.create_task(client.call_tool("slow", {}))
             changed = {"method": "notifications/tools/list_changed"}
             await asyncio.to_thread(server.push, changed)
@@ -257,24 +261,26 @@ async def test_streams_of_calls_and_of_the_server_stand_beside_each_other():
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
             server.release()
             await slow
-    assert [note.method for note in heard] == ["notifications/tools/list_changed"]
+    assert [note.method for note in received] == ["notifications/tools/list_changed"]
 
 
 @pytest.mark.system("L-O12")
 @pytest.mark.rule("LHTTP-32")
-async def test_no_log_no_repr_and_no_error_shows_the_session_id(caplog):
+async def test_session_id_appears_in_no_log_repr_or_error(caplog):
     caplog.set_level(logging.DEBUG)
-    told = []
+    trace_events = []
     with scripted_mcp() as server:
         server.on["tools/call"] = answering(reply(500, b"oh"))
         async with mcpwire.Client(
-            server.url, trace=lambda *event: told.append(event)
+            server.url, trace=lambda *event: trace_events.append(event)
         ) as client:
             secret = client.session_id
             assert secret
             with pytest.raises(mcpwire.HTTPError) as raised:
                 await client.call_tool("echo", {"text": "x"})
             shown = [repr(client), str(client), str(raised.value), caplog.text]
-        heads = [data for event, data in told if event in {"request", "response"}]
+        heads = [
+            data for event, data in trace_events if event in {"request", "response"}
+        ]
         assert any("mcp-session-id: ***" in head for head in heads)
         assert not [text for text in (*shown, *heads) if secret in text]

@@ -1,4 +1,4 @@
-"""No secret stands in any message, log record, repr or traced head."""
+"""No secret is in any message, log record, repr or traced head."""
 
 import logging
 import traceback
@@ -49,7 +49,7 @@ ANSWERS = {
 
 
 class Seen:
-    """Everything that somebody might read."""
+    """All texts that a user or a log may show."""
 
     def __init__(self, caplog):
         self.caplog = caplog
@@ -71,7 +71,7 @@ class Seen:
     def assert_clean(self):
         for record in self.caplog.records:
             if record.name.startswith("httpcore"):
-                continue  # what another library tells of answers is its own
+                continue  # log records of another library are its own
             self.texts.append(f"{record.name}: {record.getMessage()}")
             self.texts.append(str(record.exc_text or ""))
         found = [text for text in self.texts if SECRET in text]
@@ -82,7 +82,7 @@ class Seen:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", TARGETS)
 @pytest.mark.parametrize("case", ANSWERS)
-async def test_nothing_that_is_shown_holds_a_secret(case, kind, engine, caplog):
+async def test_shown_texts_hold_no_secret(case, kind, engine, caplog):
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.DEBUG, "mcpwire")
     seen = Seen(caplog)
@@ -129,7 +129,7 @@ def port():
 
 @pytest.mark.system("A14")
 @pytest.mark.parametrize("kind", TARGETS)
-async def test_a_failed_connection_shows_no_secret(kind, port, caplog):
+async def test_connect_error_shows_no_secret(kind, port, caplog):
     caplog.set_level(logging.DEBUG)
     seen = Seen(caplog)
     urls = {

@@ -1,4 +1,4 @@
-"""Sessions: what belongs to one, how it ends, and what happens when it is forgotten."""
+"""Sessions: their contents, their end, and their renewal after the server lost them."""
 
 import asyncio
 from collections import Counter
@@ -15,7 +15,7 @@ from faulty import (
     never,
     once,
     outcome,
-    unheard,
+    target_without_stream,
     until,
 )
 from mcp_server import scripted_mcp
@@ -32,10 +32,10 @@ FORGOTTEN = answering(reply(404))
 @pytest.mark.pain("P05")
 @pytest.mark.fault("F27")
 @pytest.mark.rule("LHTTP-27")
-async def test_50_calls_in_flight_when_the_session_is_forgotten_share_one_initialize(
+async def test_50_calls_of_a_lost_session_share_one_initialize(
     replies,
 ):
-    """They run when it comes back, each once; none of them ran before."""
+    """They run in the new session, each once; none of them ran before."""
     waiting = []
 
     with scripted_mcp(replies=replies) as server:
@@ -71,7 +71,7 @@ async def test_50_calls_in_flight_when_the_session_is_forgotten_share_one_initia
 
 @pytest.mark.pain("P05")
 @pytest.mark.fault("F27")
-async def test_a_session_forgotten_twice_for_one_call_is_told():
+async def test_second_404_for_one_call_raises_session_expired():
     async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
         server.on["tools/call"] = FORGOTTEN
         with pytest.raises(SessionExpired):
@@ -84,8 +84,8 @@ async def test_a_session_forgotten_twice_for_one_call_is_told():
 
 
 @pytest.mark.pain("P05")
-async def test_a_session_that_served_others_and_was_forgotten_is_renewed_again():
-    """Twice for one call: each 404 says that it did not run, and a session answered."""
+async def test_session_lost_after_serving_others_is_renewed_again():
+    """Twice for one call: each 404 means it did not run, and the session had worked."""
     tries = []
 
     with scripted_mcp() as server:
@@ -118,7 +118,7 @@ async def test_a_session_that_served_others_and_was_forgotten_is_renewed_again()
 @pytest.mark.system("U12")
 @pytest.mark.pain("P05")
 @pytest.mark.fault("F27")
-async def test_404_without_a_session_is_not_its_end():
+async def test_404_without_a_session_is_a_plain_http_error():
     async with client_of(scripted_mcp(session_ids=False)) as (server, client):
         server.on["tools/call"] = FORGOTTEN
         with pytest.raises(HTTPError) as caught:
@@ -129,7 +129,7 @@ async def test_404_without_a_session_is_not_its_end():
 
 @pytest.mark.fault("F27")
 @pytest.mark.parametrize("again", [404, 500])
-async def test_a_server_that_opens_no_new_session_is_told_of_soon(again):
+async def test_failed_session_renewal_is_raised_without_timeout(again):
     async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
         server.forget_sessions()
         server.on["initialize"] = answering(reply(again))
@@ -143,7 +143,7 @@ async def test_a_server_that_opens_no_new_session_is_told_of_soon(again):
 
 
 @pytest.mark.fault("F27")
-async def test_a_notification_to_a_forgotten_session_opens_another():
+async def test_notification_to_a_lost_session_opens_a_new_one():
     async with client_of(scripted_mcp(), roots=[]) as (server, client):
         server.forget_sessions()
         await outcome(client.notify_roots_changed())
@@ -153,7 +153,7 @@ async def test_a_notification_to_a_forgotten_session_opens_another():
 
 
 @pytest.mark.fault("F27")
-async def test_a_late_answer_of_the_old_session_does_not_bring_it_back():
+async def test_late_response_of_the_old_session_keeps_the_new_session():
     async with client_of(scripted_mcp(), "never") as (server, client):
         late = asyncio.ensure_future(client.call_tool("slow"))
         await until(lambda: server.executed)
@@ -170,8 +170,8 @@ async def test_a_late_answer_of_the_old_session_does_not_bring_it_back():
 
 @pytest.mark.pain("P05")
 @pytest.mark.fault("F48")
-async def test_a_listing_begins_anew_in_a_new_session():
-    """Cursors are of the session that gave them."""
+async def test_list_request_restarts_in_a_new_session():
+    """A cursor is valid only in the session that issued it."""
 
     def pages(request, conn):
         message = request.json
@@ -195,7 +195,7 @@ async def test_a_listing_begins_anew_in_a_new_session():
 
     with scripted_mcp() as server:
         server.on["tools/list"] = pages
-        async with connected(unheard(server)) as client:
+        async with connected(target_without_stream(server)) as client:
             names = [tool.name for tool in await client.list_tools()]
     assert names == ["session-2-0", "session-2-1", "session-2-2"]
 
@@ -203,7 +203,7 @@ async def test_a_listing_begins_anew_in_a_new_session():
 @pytest.mark.system("U08")
 @pytest.mark.fault("F28")
 @pytest.mark.rule("LHTTP-24")
-async def test_a_session_id_that_comes_later_or_in_another_case_changes_nothing():
+async def test_session_id_in_a_later_response_is_ignored():
     def handler(request, conn):
         conn.send(json_reply(answer_to(request), MCP_SESSION_ID="another"))
         return True
@@ -219,7 +219,7 @@ async def test_a_session_id_that_comes_later_or_in_another_case_changes_nothing(
 
 @pytest.mark.system("O82")
 @pytest.mark.fault("F28")
-async def test_a_server_without_session_ids_is_one_without_delete():
+async def test_server_without_session_ids_receives_no_delete():
     async with client_of(scripted_mcp(session_ids=False)) as (server, client):
         await client.call_tool("echo")
         assert client.session_id is None
@@ -247,7 +247,7 @@ DELETE_ANSWERS = {
 @pytest.mark.pain("P25")
 @pytest.mark.fault("F27")
 @pytest.mark.rule("LHTTP-28")
-async def test_closing_tells_the_server_once_whatever_it_says(case, caplog):
+async def test_closing_sends_one_delete_for_any_response(case, caplog):
     with scripted_mcp() as server:
         server.on["DELETE"] = DELETE_ANSWERS[case]
         async with connected(server) as client:
@@ -262,7 +262,7 @@ async def test_closing_tells_the_server_once_whatever_it_says(case, caplog):
 
 @pytest.mark.system("U13")
 @pytest.mark.pain("P25")
-async def test_a_server_that_does_not_answer_delete_costs_two_seconds():
+async def test_unanswered_delete_does_not_block_closing():
     with scripted_mcp() as server:
         server.on["DELETE"] = never
         async with connected(server) as client:
@@ -273,7 +273,7 @@ async def test_a_server_that_does_not_answer_delete_costs_two_seconds():
 @pytest.mark.parametrize("replies", REPLIES)
 @pytest.mark.pain("P30")
 @pytest.mark.usefixtures("kept_for_long")
-async def test_a_thousand_calls_are_a_thousand_posts_on_one_connection(replies):
+async def test_1000_calls_are_1000_posts_on_one_connection(replies):
     async with client_of(scripted_mcp(replies=replies), "never") as (server, client):
         for number in range(1000):
             result = await client.call_tool("echo", {"text": str(number)})
@@ -292,7 +292,7 @@ async def test_a_thousand_calls_are_a_thousand_posts_on_one_connection(replies):
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("replies", REPLIES)
 @pytest.mark.pain("P29")
-async def test_20_calls_run_beside_each_other_and_shorter_ones_overtake(era, replies):
+async def test_20_calls_run_concurrently_and_a_short_call_overtakes(era, replies):
     async with client_of(scripted_mcp(era, replies=replies)) as (server, client):
         slow = [asyncio.ensure_future(client.call_tool("slow")) for _ in range(20)]
         await until(lambda: len(server.executed) == 20)
@@ -303,7 +303,7 @@ async def test_20_calls_run_beside_each_other_and_shorter_ones_overtake(era, rep
 
 
 @pytest.mark.fault("F27")
-async def test_a_session_forgotten_before_its_first_call_does_not_connect():
+async def test_session_lost_during_the_handshake_fails_the_connect():
     with scripted_mcp() as server:
         server.on["notifications/initialized"] = once(
             lambda request, conn: server.sessions.clear()

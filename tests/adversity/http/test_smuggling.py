@@ -1,4 +1,4 @@
-"""What a server names is put into no header and leads to no other origin."""
+"""Names and values of a server inject no header."""
 
 import re
 import string
@@ -15,7 +15,7 @@ from mcpwire import MCPError
 
 
 def shown(value):
-    """Return what a parameter is called."""
+    """Return the id of a parameter."""
     return ascii(value)[:20]
 
 
@@ -35,7 +35,7 @@ NASTY = {
 
 
 def heads_are_clean(server):
-    """Tell whether every head holds no control character between its line ends only."""
+    """Check that no request head has a control character besides its line ends."""
     for request in server.requests:
         start = request.raw[: len(request.raw) - len(request.body)]
         lines = start.removesuffix(b"\r\n\r\n").split(b"\r\n")
@@ -49,7 +49,7 @@ def heads_are_clean(server):
 @pytest.mark.parametrize("case", NASTY)
 @pytest.mark.attack("S19")
 @pytest.mark.rule("HDR-17", "HDR-18")
-async def test_what_is_mirrored_into_headers_cannot_leave_them(case):
+async def test_mirrored_values_cannot_inject_headers(case):
     value = NASTY[case]
     with scripted_mcp("stateless") as server:
         server.tools.append(tool(f"tool {value}"))
@@ -57,7 +57,7 @@ async def test_what_is_mirrored_into_headers_cannot_leave_them(case):
             await client.list_tools()
             result = await client.call_tool("mirrored", {"region": value})
             assert result.text == value
-            # The name of a tool, and a URI, travel in a header, too.
+            # The name of a tool and a URI are sent in a header, too.
             await outcome(client.call_tool(f"tool {value}"))
             await outcome(client.read_resource(f"memo://{value}"))
     assert heads_are_clean(server)
@@ -69,7 +69,7 @@ async def test_what_is_mirrored_into_headers_cannot_leave_them(case):
 )
 @pytest.mark.attack("S19")
 @pytest.mark.rule("HDR-11")
-async def test_a_tool_with_an_impossible_header_is_dropped_and_the_rest_stay(name):
+async def test_tool_with_an_invalid_header_name_is_dropped(name):
     with scripted_mcp("stateless") as server:
         evil = {"type": "string", "x-mcp-header": name}
         server.tools.append(tool("evil", region=evil))
@@ -85,7 +85,7 @@ async def test_a_tool_with_an_impossible_header_is_dropped_and_the_rest_stay(nam
 @pytest.mark.parametrize("id", ["a b", "ä", "x" * 70_000], ids=shown)
 @pytest.mark.attack("S19")
 @pytest.mark.rule("LHTTP-23")
-async def test_a_session_id_that_is_not_visible_ascii_is_never_sent(id):
+async def test_invalid_session_id_is_never_sent(id):
     def handler(request, conn):
         result = {
             "protocolVersion": "2025-11-25",
@@ -108,7 +108,7 @@ async def test_a_session_id_that_is_not_visible_ascii_is_never_sent(id):
 
 @pytest.mark.parametrize("name", string.printable[62:94])
 @pytest.mark.attack("S19")
-def test_every_sign_that_is_no_token_is_refused_in_a_name(name):
+def test_non_token_character_in_a_header_name_is_refused(name):
     if name not in "!#$%&'*+-.^_`|~":
         with pytest.raises(ValueError, match="header"):
             mcpwire.Http("http://127.0.0.1/mcp", headers={f"x{name}y": "1"})

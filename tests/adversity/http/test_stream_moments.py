@@ -1,4 +1,4 @@
-"""Listens, the server's own stream, questions and progress, at awkward moments."""
+"""Listen streams, the server stream, server requests and progress at bad times."""
 
 import asyncio
 import itertools
@@ -16,7 +16,7 @@ from faulty import (
     once,
     outcome,
     stream,
-    unheard,
+    target_without_stream,
     until,
 )
 from mcp_server import scripted_mcp
@@ -39,8 +39,8 @@ SAMPLING = {
 
 
 @pytest.mark.fault("F50")
-async def test_a_listen_of_an_era_that_is_over_ends_with_it():
-    """The server still holds its stream; nobody hears everything twice."""
+async def test_listen_stream_ends_with_its_era():
+    """The server still holds its stream; no event is delivered twice."""
     async with client_of(scripted_mcp("dual"), recovery=QUICK) as (server, client):
         await client.subscribe("memo://one")
         await until(lambda: len(server.streams) == 1)
@@ -51,7 +51,7 @@ async def test_a_listen_of_an_era_that_is_over_ends_with_it():
         await until(lambda: old not in server.streams)
 
 
-async def test_a_listen_that_is_declined_for_a_moment_is_asked_for_again():
+async def test_briefly_declined_listen_is_repeated():
     with scripted_mcp("stateless") as server:
         declines = answering(reply(503, retry_after="0"))
         server.on["subscriptions/listen"] = once(declines)
@@ -60,8 +60,8 @@ async def test_a_listen_that_is_declined_for_a_moment_is_asked_for_again():
             await until(lambda: server.streams)
 
 
-async def test_a_listen_whose_server_is_being_restarted_comes_back():
-    """Refused for a while, and then there again."""
+async def test_listen_reopens_after_a_server_restart():
+    """The server refuses five requests, then accepts."""
     async with client_of(scripted_mcp("stateless"), recovery=QUICK) as (server, client):
         await client.subscribe("memo://one")
         await until(lambda: server.streams)
@@ -81,24 +81,24 @@ async def test_a_listen_whose_server_is_being_restarted_comes_back():
 
 @pytest.mark.parametrize("mode", ["auto", "always", "never"])
 @pytest.mark.parametrize("listens", [False, True])
-async def test_the_servers_stream_is_opened_as_its_mode_says(mode, listens):
+async def test_server_stream_mode_decides_whether_it_opens(mode, listens):
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, server_stream=mode)
         options = {"on_notification": lambda _: None} if listens else {}
         async with connected(target, **options) as client:
             await client.call_tool("echo")
-            wanted = mode != "never"
-            if wanted:
+            is_expected = mode != "never"
+            if is_expected:
                 await until(lambda: server.streams)
             await client.call_tool("echo")
-    assert server.verbs().count("GET") == wanted
+    assert server.verbs().count("GET") == is_expected
 
 
-# Questions...
+# Server requests...
 
 
-class Asking:
-    """Asks under the id 0 in each session; in the first once that is forgotten."""
+class RequestingServer:
+    """Sends a request with id 0 in each session; in the first one after its loss."""
 
     def __init__(self, server):
         self.server = server
@@ -137,15 +137,15 @@ class Asking:
         return True
 
 
-async def test_questions_of_two_sessions_under_one_id_are_both_answered():
-    """A server numbers its questions anew in each session."""
+async def test_server_requests_with_one_id_in_two_sessions_are_answered():
+    """A server restarts its request ids in each session."""
 
     async def sampling(request):
         await asyncio.sleep(0.1)  # a person thinks
         return ANSWER
 
     with scripted_mcp() as server:
-        asking = Asking(server)
+        requesting = RequestingServer(server)
         options = {"sampling": sampling, "recovery": QUICK}
         async with connected(server, **options) as client:
             late = asyncio.ensure_future(client.call_tool("ask"))
@@ -155,10 +155,10 @@ async def test_questions_of_two_sessions_under_one_id_are_both_answered():
             new = client.session_id
             assert (await client.call_tool("ask")).text == new
             assert (await late).text == "session-1"
-    assert new in asking.answered_in
+    assert new in requesting.answered_in
 
 
-async def test_a_call_that_ended_lets_nobody_wait_for_its_question():
+async def test_cancelled_call_releases_its_server_request():
     running = []
 
     async def sampling(request):
@@ -181,9 +181,9 @@ async def test_a_call_that_ended_lets_nobody_wait_for_its_question():
 # Deadlines...
 
 
-async def test_progress_on_a_resumed_stream_extends_and_is_told():
-    """Others may keep the machine from any one attempt: each has more time."""
-    told = []
+async def test_progress_on_a_resumed_stream_extends_the_timeout():
+    """A loaded machine may fail an attempt: each one has more time."""
+    reported = []
 
     def first(request, conn):
         calls.append(request)
@@ -210,29 +210,29 @@ async def test_progress_on_a_resumed_stream_extends_and_is_told():
         server.on["tools/call"] = first
         server.on["GET"] = rest
         options = {"reset_timeout_on_progress": True}
-        async with connected(unheard(server), **options) as client:
+        async with connected(target_without_stream(server), **options) as client:
             for timeout in (0.4, 0.8, 1.6, 4.0):
                 calls.clear()
-                told.clear()
+                reported.clear()
                 started = time.monotonic()
                 result = await outcome(
                     client.call_tool(
                         "notify",
                         timeout=timeout,
-                        on_progress=lambda *given: told.append(given[0]),
+                        on_progress=lambda *given: reported.append(given[0]),
                     )
                 )
                 if not isinstance(result, mcpwire.RequestTimeout):
                     break
             assert result.text == "done"
             assert time.monotonic() - started > timeout
-    assert told == [1, 2, 3, 4, 5, 6]
+    assert reported == [1, 2, 3, 4, 5, 6]
 
 
-async def test_headers_of_a_call_go_with_its_cancellation_and_no_other():
+async def test_cancellation_carries_the_headers_of_its_call():
     async with client_of(scripted_mcp()) as (server, client):
         numbers = itertools.count()
-        # Of a call that a loaded machine has not sent in its time nobody is told.
+        # A call that a loaded machine has not sent in time sends no cancellation.
         while len(server.executed) < 5:
             calls = [
                 outcome(
@@ -271,7 +271,7 @@ BROKEN = {
 
 @pytest.mark.pain("P20")
 @pytest.mark.parametrize("case", BROKEN)
-async def test_the_servers_stream_comes_back_however_it_broke(case):
+async def test_server_stream_reopens_after_any_failure(case):
     def breaks(request, conn):
         conn.send(sse_head() + chunk(b": hello\n\n"))
         if BROKEN[case] is None:

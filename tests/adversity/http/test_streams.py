@@ -1,4 +1,4 @@
-"""Event streams: read by the letter, resumed at their place, opened in no storm."""
+"""Event streams: parsing, resumption, and limits on reopening."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ from faulty import (
     connected,
     outcome,
     stream,
-    unheard,
+    target_without_stream,
 )
 from mcp_server import scripted_mcp
 from raw_server import LAST_CHUNK, chunk, json_reply, reply, sse_event, sse_head
@@ -23,7 +23,7 @@ import mcpwire
 from mcpwire import ConnectionClosed, RequestTimeout
 
 BREAKS = answering(stream(sse_event("", id="1")))
-"""It ends after an event with an id, and without an answer."""
+"""The stream ends after an event with an id, without a response."""
 
 
 # How a stream is written...
@@ -52,8 +52,8 @@ WRITTEN = {
 @pytest.mark.fault("F30")
 @pytest.mark.pain("P19")
 @pytest.mark.rule("TR-HTTP-20")
-async def test_an_answer_is_read_however_its_stream_is_written(case, end):
-    """Byte by byte, and across the pieces that a network makes of it."""
+async def test_response_is_read_from_every_valid_sse_form(case, end):
+    """Sent byte by byte, in chunks of one byte."""
 
     def handler(request, conn):
         data = b'{"jsonrpc":"2.0",\n"id":%d,"result":\n{"content":[]}}'
@@ -75,7 +75,7 @@ async def test_an_answer_is_read_however_its_stream_is_written(case, end):
 @pytest.mark.fault("F31")
 @pytest.mark.pain("P22")
 @pytest.mark.rule("LHTTP-21")
-async def test_a_stream_with_a_place_goes_on_where_it_broke(end):
+async def test_broken_stream_with_an_event_id_is_resumed(end):
     def breaks(request, conn):
         conn.send(sse_head() + chunk(sse_event("", id="place 7")))
         if end == "clean":
@@ -93,7 +93,7 @@ async def test_a_stream_with_a_place_goes_on_where_it_broke(end):
     calls = []
     with scripted_mcp() as server:
         server.on["GET"] = resumes
-        async with connected(unheard(server)) as client:
+        async with connected(target_without_stream(server)) as client:
             server.on["tools/call"] = breaks
             assert (await client.call_tool("echo")).text == "fine"
     assert server.verbs().count("GET") == 1
@@ -105,7 +105,7 @@ async def test_a_stream_with_a_place_goes_on_where_it_broke(end):
 
 @pytest.mark.fault("F31")
 @pytest.mark.rule("TR-HTTP-21")
-async def test_the_stateless_era_resumes_nothing():
+async def test_stateless_stream_is_not_resumed():
     async with client_of(scripted_mcp("stateless"), recovery=QUICK) as (server, client):
         server.on["tools/call"] = BREAKS
         with pytest.raises(ConnectionClosed) as caught:
@@ -118,12 +118,12 @@ async def test_the_stateless_era_resumes_nothing():
 @pytest.mark.fault("F32")
 @pytest.mark.pain("P22")
 @pytest.mark.rule("LHTTP-08")
-async def test_a_polling_server_is_asked_until_it_answers():
+async def test_polling_server_is_polled_until_it_responds():
     with scripted_mcp(replies="sse", resumable=True, polls=4, retry=100) as server:
-        async with connected(unheard(server)) as client:
+        async with connected(target_without_stream(server)) as client:
             started = time.monotonic()
             result = await client.call_tool("echo", {"text": "x"})
-            # Each time after `retry`, which has a floor of that much.
+            # Each poll comes after `retry`, which has this minimum.
             assert time.monotonic() - started >= 4 * 0.1
             assert result.text == "x"
     assert len(server.executed) == 1
@@ -147,7 +147,7 @@ ENDED = (ConnectionClosed, mcpwire.RemoteProtocolError, mcpwire.SessionExpired)
 
 @pytest.mark.parametrize("case", REFUSALS)
 @pytest.mark.fault("F31")
-async def test_a_server_that_does_not_resume_ends_the_call(case):
+async def test_refused_resumption_ends_the_call(case):
     with scripted_mcp() as server:
         server.on["GET"] = answering(REFUSALS[case])
         async with connected(server, recovery=QUICK) as client:
@@ -159,21 +159,21 @@ async def test_a_server_that_does_not_resume_ends_the_call(case):
 
 @pytest.mark.system("U23")
 @pytest.mark.fault("F31")
-async def test_a_server_that_never_lets_it_go_on_is_bounded_by_the_deadline():
+async def test_endless_resumption_ends_at_the_deadline():
     with scripted_mcp() as server:
         server.on["GET"] = answering(sse_head() + LAST_CHUNK)
         async with connected(server) as client:
             server.on["tools/call"] = BREAKS
             with pytest.raises(RequestTimeout):
                 await client.call_tool("echo", timeout=0.5)
-    # Not more often than the floor of `retry` lets it.
+    # Not more often than the minimum of `retry` allows.
     assert server.verbs().count("GET") <= 6
 
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.fault("F34")
 @pytest.mark.pain("P23")
-async def test_a_black_hole_in_a_stream_ends_at_the_deadline(era):
+async def test_silent_stream_ends_at_the_deadline(era):
     healed = threading.Event()
 
     def swallow(request, conn):

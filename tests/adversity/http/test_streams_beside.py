@@ -1,4 +1,4 @@
-"""The server's own stream beside calls: what it asks, its heartbeats, its end."""
+"""The server stream beside calls: its requests, heartbeats and end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcpwire.types import CreateMessageResult, TextContent
 ENGINES = ("direct", "httpx")
 
 PAUSE_S = 3_000.0
-"""How long the first pause of these streams is, at random below that."""
+"""Upper bound of the first pause of these streams, which is random."""
 
 PATIENT = mcpwire.Recovery(backoff_initial=PAUSE_S, backoff_max=PAUSE_S)
 
@@ -26,7 +26,7 @@ def sample(params):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("over", ["post", "get"])
 @pytest.mark.pain("P29")
-async def test_a_server_may_ask_on_either_stream(over, engine):
+async def test_server_may_send_requests_on_either_stream(over, engine):
     with scripted_mcp(replies="sse") as server:
         target = mcpwire.Http(server.url, engine=engine)
         async with connected(target, sampling=sample) as client:
@@ -43,9 +43,7 @@ async def test_a_server_may_ask_on_either_stream(over, engine):
 @pytest.mark.parametrize("pauses", [False, True])
 @pytest.mark.pain("P20", "P21", "P25")
 @pytest.mark.usefixtures("patient_close")
-async def test_closing_ends_an_open_stream_and_waits_for_no_pause_of_its(
-    pauses, engine
-):
+async def test_closing_ends_an_open_or_pausing_stream_at_once(pauses, engine):
     with scripted_mcp() as server:
         if pauses:
             server.on["GET"] = answering(stream())
@@ -59,8 +57,8 @@ async def test_closing_ends_an_open_stream_and_waits_for_no_pause_of_its(
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.pain("P23")
-async def test_comments_keep_the_stream_of_a_call_and_are_nothing_else(era, engine):
-    """As by proxies that end what is silent: the answer comes after many of them."""
+async def test_comments_on_a_call_stream_are_ignored(era, engine):
+    """Comments keep proxies from closing the stream; the response comes after many."""
 
     def beats(request, conn):
         conn.send(sse_head())
@@ -81,8 +79,8 @@ async def test_comments_keep_the_stream_of_a_call_and_are_nothing_else(era, engi
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.attack("X12")
-async def test_no_line_in_the_log_speaks_of_stdout(engine, caplog):
-    """Over HTTP there is none: what was no message came on a stream of events."""
+async def test_log_does_not_mention_stdout(engine, caplog):
+    """HTTP has no stdout: the invalid message came on an event stream."""
 
     def chatters(request, conn):
         conn.send(stream(b"data: hello\n\n" + sse_event(answer_to(request))))
@@ -99,18 +97,20 @@ async def test_no_line_in_the_log_speaks_of_stdout(engine, caplog):
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.pain("P23")
-async def test_comments_keep_a_subscription(engine):
-    heard = []
+async def test_comments_on_a_listen_stream_are_ignored(engine):
+    received = []
     with scripted_mcp("stateless") as server:
         target = mcpwire.Http(server.url, engine=engine)
-        options = {"on_notification": heard.append}
+        options = {"on_notification": received.append}
         async with connected(target, **options) as client:
             await until(lambda: server.streams)
             conn = server.streams[-1]._conn
             for _ in range(200):
                 conn.send(chunk(b": keep-alive\n\n"))
             server.push({"method": "notifications/tools/list_changed"})
-            await until(lambda: heard)
+            await until(lambda: received)
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert server.verbs().count("subscriptions/listen") == 1
-    assert [told.method for told in heard] == ["notifications/tools/list_changed"]
+    assert [notification.method for notification in received] == [
+        "notifications/tools/list_changed"
+    ]

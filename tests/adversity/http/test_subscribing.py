@@ -1,4 +1,4 @@
-"""A subscription is made once the server's own stream is there to tell on."""
+"""A subscription is sent once the server stream is open for its updates."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ ENGINES = ("direct", "httpx")
 
 @pytest.fixture
 def patient(monkeypatch):
-    """Let what is waited for be waited for longer than any test takes."""
+    """Make the wait for the stream longer than any test takes."""
     monkeypatch.setattr(channel, "STREAM_OPEN_TIMEOUT_S", 10 * BOUND_S)
 
 
-# What is told at once is heard...
+# Updates right after the subscription are delivered...
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_an_update_as_soon_as_it_is_subscribed_to_is_heard(engine):
-    heard = []
+async def test_update_right_after_subscribe_is_delivered(engine):
+    received = []
     with scripted_mcp() as server:
         Forgetful(server, "resources/subscribe")
         target = mcpwire.Http(server.url, engine=engine)
@@ -46,15 +46,15 @@ async def test_an_update_as_soon_as_it_is_subscribed_to_is_heard(engine):
             assert server.verbs().index("GET") < server.verbs().index(
                 "resources/subscribe"
             )
-        # Once more with somebody who hears it.
-        options = {"on_notification": heard.append}
+        # Once more with a notification callback.
+        options = {"on_notification": received.append}
         async with connected(target, **options) as client:
             await client.subscribe(URI)
-            await until(lambda: heard)
-    assert [told.params.uri for told in heard] == [URI]
+            await until(lambda: received)
+    assert [notification.params.uri for notification in received] == [URI]
 
 
-async def test_an_update_as_soon_as_it_is_listened_for_is_heard():
+async def test_update_right_after_listen_is_delivered():
     with scripted_mcp() as server:
         Forgetful(server, "resources/subscribe")
         async with (
@@ -64,7 +64,7 @@ async def test_an_update_as_soon_as_it_is_listened_for_is_heard():
             assert (await changes.next(BOUND_S)).params.uri == URI
 
 
-async def test_an_update_as_soon_as_it_is_watched_is_read():
+async def test_update_right_after_watch_is_read():
     with scripted_mcp() as server:
         forgetful = Forgetful(server, "resources/subscribe")
         async with (
@@ -77,7 +77,7 @@ async def test_an_update_as_soon_as_it_is_watched_is_read():
         assert server.verbs().count("resources/read") == 2
 
 
-async def test_what_is_told_once_events_are_entered_is_heard():
+async def test_update_right_after_entering_events_is_delivered():
     with scripted_mcp() as server:
         Forgetful(server, "ping")
         async with (
@@ -88,8 +88,8 @@ async def test_what_is_told_once_events_are_entered_is_heard():
             assert (await events.next(BOUND_S)).params.uri == URI
 
 
-async def test_a_watch_reads_anew_once_the_new_session_can_tell():
-    """Else what changes between that reading and the stream is never read."""
+async def test_watch_reads_again_once_the_new_session_has_a_stream():
+    """Otherwise a change between that read and the open stream is never read."""
     with scripted_mcp() as server:
         forgetful = Forgetful(server, "resources/read", late_s=0.0)
         forgetful.is_telling = False
@@ -106,7 +106,7 @@ async def test_a_watch_reads_anew_once_the_new_session_can_tell():
             assert client.session_id != "session-1"
 
 
-# ... and nobody waits for what cannot be, or for long.
+# ... and no caller waits in vain, or for long.
 
 VERDICTS = {
     "405": answering(reply(405)),
@@ -120,7 +120,7 @@ VERDICTS = {
 @pytest.mark.parametrize("case", VERDICTS)
 @pytest.mark.usefixtures("patient")
 @pytest.mark.pain("P20")
-async def test_a_server_without_a_stream_is_subscribed_to_at_once(case, engine):
+async def test_subscribe_does_not_wait_when_the_get_fails(case, engine):
     with scripted_mcp() as server:
         server.on["GET"] = VERDICTS[case]
         target = mcpwire.Http(server.url, engine=engine)
@@ -132,7 +132,7 @@ async def test_a_server_without_a_stream_is_subscribed_to_at_once(case, engine):
 
 
 @pytest.mark.usefixtures("patient")
-async def test_a_stream_that_is_not_wanted_is_not_waited_for():
+async def test_subscribe_does_not_wait_for_a_disabled_stream():
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, server_stream="never")
         async with connected(target) as client:
@@ -141,12 +141,12 @@ async def test_a_stream_that_is_not_wanted_is_not_waited_for():
 
 
 @pytest.mark.usefixtures("patient")
-async def test_a_stream_that_is_open_is_not_waited_for():
+async def test_subscribe_does_not_wait_for_an_open_stream():
     options = {"on_notification": lambda _: None}
     async with client_of(scripted_mcp(), **options) as (server, client):
         await until(lambda: server.streams)
         await client.subscribe(URI, timeout=None)
-        # Nor one that is being opened again: who listens knows of that by now.
+        # Nor for one that is being reopened.
         server.on["GET"] = never_heads
         server.close_streams()
         await until(lambda: server.verbs().count("GET") == 2)
@@ -154,7 +154,7 @@ async def test_a_stream_that_is_open_is_not_waited_for():
 
 
 @pytest.mark.pain("P20")
-async def test_a_stream_whose_head_never_comes_is_waited_for_once(monkeypatch):
+async def test_subscribe_waits_once_for_a_silent_stream(monkeypatch):
     with scripted_mcp() as server:
         server.on["GET"] = never_heads
         async with connected(server) as client:
@@ -167,8 +167,8 @@ async def test_a_stream_whose_head_never_comes_is_waited_for_once(monkeypatch):
 
 
 @pytest.mark.usefixtures("patient")
-async def test_the_wait_leaves_a_call_half_of_its_time():
-    """Others may keep the machine for that half: each attempt has more time."""
+async def test_waiting_for_the_stream_leaves_half_of_the_timeout():
+    """A loaded machine may use up that half: each attempt has more time."""
     for timeout in (1.0, 2.0, 4.0, 16.0):
         with scripted_mcp() as server:
             server.on["GET"] = never_heads
@@ -183,7 +183,7 @@ async def test_the_wait_leaves_a_call_half_of_its_time():
 @pytest.mark.usefixtures("patient")
 @pytest.mark.fault("F42")
 @pytest.mark.parametrize("is_closed", [False, True])
-async def test_a_subscription_that_is_given_up_as_it_waits_was_never_wanted(is_closed):
+async def test_subscribe_abandoned_while_waiting_sends_no_request(is_closed):
     with scripted_mcp() as server:
         server.on["GET"] = never_heads
         async with connected(server) as client:

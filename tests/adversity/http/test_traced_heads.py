@@ -1,4 +1,4 @@
-"""Who looks on sees the head of every request and answer, and no secret in it."""
+"""The trace hook gets the head of every request and response, without secrets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import mcpwire
 SECRET = "s3cr3t"
 
 
-def kept():
-    """Return a hook, and what it keeps: the first line of each head, and all heads."""
+def recording_trace():
+    """Return a hook, and its records: the first line of each head, and all heads."""
     lines, heads = [], []
 
     def trace(event, data):
@@ -23,8 +23,8 @@ def kept():
     return trace, lines, heads
 
 
-async def test_each_head_of_a_session_is_told():
-    trace, lines, heads = kept()
+async def test_trace_reports_each_head_of_a_session():
+    trace, lines, heads = recording_trace()
     with scripted_mcp() as server:
         target = mcpwire.Http(
             f"{server.url}?key={SECRET}",
@@ -35,16 +35,16 @@ async def test_each_head_of_a_session_is_told():
             await until(lambda: server.streams)
             await client.call_tool("echo", headers={"X-API-Key": SECRET})
         verbs = [request.verb for request in server.requests]
-    asked = [line.split()[0] for line in lines if not line.startswith("HTTP")]
-    assert sorted(asked) == sorted(verbs)
-    assert {"GET", "DELETE"} <= set(asked)
-    assert len([line for line in lines if line.startswith("HTTP ")]) == len(asked)
+    verbs_sent = [line.split()[0] for line in lines if not line.startswith("HTTP")]
+    assert sorted(verbs_sent) == sorted(verbs)
+    assert {"GET", "DELETE"} <= set(verbs_sent)
+    assert len([line for line in lines if line.startswith("HTTP ")]) == len(verbs_sent)
     assert SECRET not in "".join(heads)
     assert "session-1" not in "".join(heads)
 
 
-async def test_each_head_of_http_sse_is_told():
-    trace, lines, heads = kept()
+async def test_trace_reports_each_head_of_http_sse():
+    trace, lines, heads = recording_trace()
     with legacy_server() as server:
         target = mcpwire.Http(server.url, headers={"Authorization": f"Bearer {SECRET}"})
         async with connected(target, trace=trace) as client:
@@ -64,8 +64,8 @@ async def test_each_head_of_http_sse_is_told():
     assert "x-api-key: ***" in "".join(heads)
 
 
-async def test_a_redirect_is_told_as_every_other_answer():
-    trace, lines, _ = kept()
+async def test_trace_reports_a_redirect():
+    trace, lines, _ = recording_trace()
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, follow_redirects=True, server_stream="never")
 

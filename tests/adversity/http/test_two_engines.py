@@ -1,4 +1,4 @@
-"""Both engines, and clients of the user's, beneath whole clients."""
+"""Both engines and custom HTTP clients, used by whole clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENGINES = ("direct", "httpx")
 
 
 async def use_everything(server, target):
-    """Have a client send each kind of request there is to a session: all answered."""
+    """Let a client send each kind of request of a session; each one is answered."""
     async with connected(target) as client:
         await until(lambda: server.streams)
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
@@ -33,7 +33,7 @@ async def use_everything(server, target):
 
 @pytest.fixture
 def files(tmp_path):
-    """Give the options of our authority and our certificate, by name."""
+    """Return the options of our authority and our certificate, by name."""
     authority, own = tmp_path / "ca.pem", tmp_path / "own.pem"
     certificates.AUTHORITY.cert_pem.write_to_path(authority)
     leaf = certificates.AUTHORITY.issue_cert("me.example.org")
@@ -49,7 +49,7 @@ def files(tmp_path):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("option", ["ca_file and client_cert", "ssl"])
 @pytest.mark.pain("P28")
-async def test_tls_holds_for_every_kind_of_request(files, engine, option):
+async def test_tls_options_apply_to_every_kind_of_request(files, engine, option):
     context = certificates.server_context(wants_client=True)
     with scripted_mcp(ssl_context=context) as server:
         target = mcpwire.Http(
@@ -59,7 +59,7 @@ async def test_tls_holds_for_every_kind_of_request(files, engine, option):
 
 
 @pytest.mark.pain("P28")
-async def test_tls_holds_for_http_sse_too(files):
+async def test_tls_options_apply_to_http_sse(files):
     context = certificates.server_context(wants_client=True)
     with legacy_server(ssl_context=context) as server:
         target = mcpwire.Http(server.url, **files["ca_file and client_cert"])
@@ -67,15 +67,15 @@ async def test_tls_holds_for_http_sse_too(files):
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
-# Proxies, and clients of the user's...
+# Proxies and custom HTTP clients...
 
 
 @pytest.mark.pain("P28")
-async def test_a_proxy_gets_every_kind_of_request():
+async def test_every_kind_of_request_goes_through_the_proxy():
     with http_proxy() as proxy, scripted_mcp() as server:
         options = {"proxy": proxy.url, "server_stream": "always"}
         await use_everything(server, mcpwire.Http(server.url, **options))
-        # It sees the first request of each connection, and there is no other way.
+        # The proxy sees the first request of each connection.
         assert len(proxy.asked) == server.connections
         assert all(server.url in line for line in proxy.asked)
 
@@ -84,8 +84,8 @@ KINDS = {"httpx": httpx, "httpx2": httpx2}
 
 
 @contextlib.asynccontextmanager
-async def client_of_the_users(module):
-    """Give a client of theirs, and close it; nobody else has."""
+async def custom_http_client(module):
+    """Yield a custom HTTP client; fail if our code closed it."""
     async with module.AsyncClient(headers={"x-theirs": "1"}) as client:
         yield client
         assert not client.is_closed
@@ -93,11 +93,11 @@ async def client_of_the_users(module):
 
 @pytest.mark.parametrize("module", KINDS)
 @pytest.mark.parametrize("replies", ["json", "sse"])
-async def test_a_client_of_the_users_sends_every_kind_of_request(module, replies):
+async def test_custom_http_client_sends_every_kind_of_request(module, replies):
     with scripted_mcp(replies=replies) as server:
-        async with client_of_the_users(KINDS[module]) as theirs:
+        async with custom_http_client(KINDS[module]) as http_client:
             target = mcpwire.Http(
-                server.url, http_client=theirs, server_stream="always"
+                server.url, http_client=http_client, server_stream="always"
             )
             await use_everything(server, target)
         assert all(r.headers["x-theirs"] == "1" for r in server.requests)
@@ -105,10 +105,10 @@ async def test_a_client_of_the_users_sends_every_kind_of_request(module, replies
 
 @pytest.mark.parametrize("module", KINDS)
 @pytest.mark.pain("P24")
-async def test_over_a_client_of_the_users_nothing_runs_twice_either(module):
+async def test_no_call_runs_twice_over_a_custom_http_client(module):
     with scripted_mcp(closes=True) as server:
-        async with client_of_the_users(KINDS[module]) as theirs:
-            target = mcpwire.Http(server.url, http_client=theirs)
+        async with custom_http_client(KINDS[module]) as http_client:
+            target = mcpwire.Http(server.url, http_client=http_client)
             async with connected(target) as client:
                 for number in range(30):
                     text = str(number)

@@ -1,4 +1,4 @@
-"""What is done against logins, with all that reached anybody."""
+"""Fixtures and import paths of the tests of attacks on logins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server and an authorization server that are out in the world, by name."""
+"""An MCP server and an authorization server with public host names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 HOST: Final = "mcp.example"
 LOGIN: Final = "login.example"
 URL: Final = f"http://{HOST}/mcp"
-"""Unencrypted, which a user must allow: then less stands in an attacker's way."""
+"""Unencrypted, which a user must allow: it gives an attacker more options."""
 ISSUER: Final = f"http://{LOGIN}"
 OUTSIDE: Final = {SERVER_ADDRESS, LOGIN_ADDRESS}
 
@@ -48,26 +48,26 @@ NAMES: Final = {
     "a3.example": "::ffff:169.254.169.254",
     "a4.example": "169.254.169.254",
 }
-"""Names of an attacker's, and where they lead."""
+"""Host names of an attacker, and the addresses they resolve to."""
 
 
 def out_there(document: Any, server: Any, auth: Any) -> Any:
-    """Return a document with the public names of both in it."""
+    """Return a document with the public names of both servers."""
     text = json.dumps(document)
     text = text.replace(server.raw.origin, f"http://{HOST}")
-    # A user is sent nowhere by http, whatever is allowed.
+    # An authorization URL must be https, whatever else is allowed.
     text = text.replace(f"{auth.origin}/authorize", f"https://{LOGIN}/authorize")
     return json.loads(text.replace(auth.origin, ISSUER))
 
 
 def browse_out_there(url: str) -> str:
-    """Browse at a server that has no certificate here."""
+    """Open an https URL of a server that has no certificate here."""
     return browse(url.replace(f"https://{LOGIN}/", ISSUER + "/"))
 
 
 @contextlib.contextmanager
 def public_servers(internet: Internet, **options: Any) -> Iterator[tuple[Any, Any]]:
-    """Serve both at addresses of their own; nobody else answers anywhere."""
+    """Serve both at their own addresses; no other address answers."""
     with authorization_server(**options) as auth, protected_server(auth) as server:
         internet.names |= {HOST: [[SERVER_ADDRESS]], LOGIN: [[LOGIN_ADDRESS]]}
         internet.names |= {name: [[address]] for name, address in NAMES.items()}
@@ -80,5 +80,5 @@ def public_servers(internet: Internet, **options: Any) -> Iterator[tuple[Any, An
             out_there(server.metadata(), server, auth)
         )
         auth.edit["metadata"] = lambda document: out_there(document, server, auth)
-        auth.iss = False  # it would say its address
+        auth.iss = False  # it would contain its address
         yield server, auth

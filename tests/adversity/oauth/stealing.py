@@ -1,4 +1,4 @@
-"""A good authorization server, an evil one, and what to look for at the evil one."""
+"""A good authorization server, an evil one, and a search for stolen secrets."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ SECRETS: Final = {
         **options,
     ),
 }
-"""Grants that hold a secret of the good server's."""
+"""Grants that hold a secret of the good server."""
 
 
 def knows_client(good: AuthorizationServer, kind: str) -> None:
-    """Let the good server know the client of those grants."""
+    """Register the client of those grants at the good server."""
     if kind == "key":
         good.add_client(CLIENT, key=PUBLIC_PEM)
     elif kind == "workload":
@@ -76,19 +76,19 @@ def knows_client(good: AuthorizationServer, kind: str) -> None:
 
 @contextlib.contextmanager
 def good_and_evil(**options: Any) -> Iterator[Any]:
-    """Serve one of each; `options` are those of the good one."""
+    """Serve one of each; `options` are for the good one."""
     good = authorization_server(sentinel=GOOD, **options)
     with good as one, authorization_server(sentinel=EVIL) as other:
         yield one, other
 
 
 class Household(ProtectedMcp):
-    """An MCP server that is an authorization server, too, once it has turned."""
+    """An MCP server that becomes its own authorization server."""
 
     own: AuthorizationServer
 
     def turn(self) -> None:
-        """Want tokens of its own from now on, and name nobody for them."""
+        """Accept only its own tokens from now on, and name no issuer for them."""
         self.auth = self.own
         self.on_metadata = lambda request: (404, {}, b"")
 
@@ -106,7 +106,7 @@ class Household(ProtectedMcp):
 
 @contextlib.contextmanager
 def household(good: AuthorizationServer, era: str) -> Iterator[Household]:
-    """Serve one that wants tokens of the good server, so far."""
+    """Serve a server that accepts tokens of the good server at first."""
     server = Household(era)
     server.guard(good)
     server.own = AuthorizationServer(sentinel=EVIL)
@@ -121,7 +121,7 @@ def household(good: AuthorizationServer, era: str) -> Iterator[Household]:
 
 
 def decoded(data: bytes) -> Iterator[bytes]:
-    """Yield bytes as they came, and each way in which they might hide something."""
+    """Yield bytes as received, and each possible decoding of them."""
     yield data
     yield unquote_plus(data.decode("latin-1")).encode("latin-1", "replace")
     for word in NO_CODE.findall(data):
@@ -132,7 +132,7 @@ def decoded(data: bytes) -> Iterator[bytes]:
 
 
 def secrets_of(good: AuthorizationServer) -> set[bytes]:
-    """Return what only the good server and its client know."""
+    """Return the secrets that only the good server and its client know."""
     forms = [request.form for request in good.token_requests]
     sent = {
         form[name]
@@ -149,7 +149,7 @@ def secrets_of(good: AuthorizationServer) -> set[bytes]:
 
 
 def stolen(good: AuthorizationServer, *others: bytes) -> list[tuple[bytes, bytes]]:
-    """Return each secret of the good server that is in there, and where it stands."""
+    """Return each secret of the good server found in the data, with its context."""
     secrets = secrets_of(good)
     return [
         (secret, form[:200])

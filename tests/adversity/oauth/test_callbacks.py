@@ -1,4 +1,4 @@
-"""Who comes back to this machine while a user logs in: anybody at all."""
+"""Callbacks to this machine during a login: any process may send them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MARK = "<script>SENTINEL</script>"
 
 
 def get(port, path, *, verb="GET", host=None):
-    """Visit the port of a login, and return status and page; None: nobody is there."""
+    """Request the port of a login; return status and page, or None if it is closed."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         headers = {} if host is None else {"Host": host}
@@ -33,7 +33,7 @@ def get(port, path, *, verb="GET", host=None):
 
 
 class Visits:
-    """Opens no browser but visits on its own, in a thread."""
+    """Replaces the browser: sends the callbacks itself, in a thread."""
 
     def __init__(self, *before):
         self.before = before
@@ -57,7 +57,7 @@ class Visits:
 
 
 def with_params(**changes):
-    """Come back with other parameters than the right ones; None: without that one."""
+    """Send a callback with changed parameters; None removes one."""
 
     def visit(port, back):
         params = {name: text for name, [text] in parse_qs(back.query).items()}
@@ -94,7 +94,7 @@ BAD = {
 
 
 @pytest.mark.rule("FLOW-09")
-async def test_all_of_them_at_once_keep_nobody_from_logging_in():
+async def test_concurrent_bad_callbacks_do_not_prevent_the_login():
     def at_once(port, back):
         visits = [
             threading.Thread(target=each, args=(port, back)) for each in BAD.values()
@@ -118,8 +118,8 @@ async def test_all_of_them_at_once_keep_nobody_from_logging_in():
 
 @pytest.mark.rule("FLOW-09")
 @pytest.mark.parametrize("params", [{"code": ""}, {"iss": "x"}, {"iss": None}])
-async def test_what_comes_with_the_right_state_counts_once(params):
-    """Whoever knows it is the one who was sent there: nobody else is waited for."""
+async def test_bad_callback_with_the_right_state_ends_the_login(params):
+    """The state authenticates the callback: the login waits for no other."""
     with good_and_evil() as (good, _), protected_server(good) as server:
         visits = Visits(with_params(**params))
         grant = oauth(ask=None, open_browser=visits)

@@ -1,4 +1,4 @@
-"""Credentials that would travel unencrypted."""
+"""Credentials that would be sent unencrypted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import mcpwire
 
 pytestmark = pytest.mark.attack("S30")
 
-WHERE = (
+UNENCRYPTED = (
     "http://mcp.example/mcp",
     "http://mcp.example:443/mcp",
     "http://93.184.216.34/mcp",
@@ -39,8 +39,8 @@ class Idp:
 
 @pytest.mark.system("U01")
 @pytest.mark.parametrize("kind", AUTH)
-@pytest.mark.parametrize("url", WHERE)
-def test_no_credentials_are_taken_for_a_server_without_encryption(url, kind):
+@pytest.mark.parametrize("url", UNENCRYPTED)
+def test_credentials_for_an_unencrypted_server_are_refused(url, kind):
     with pytest.raises(ValueError, match="unencrypted") as caught:
         mcpwire.Http(f"{url}?key=hush-hush", auth=AUTH[kind]())
     assert "allow_insecure=True" in str(caught.value)
@@ -54,7 +54,7 @@ LOCAL = ("http://127.0.0.1/mcp", "http://[::1]:8000/mcp", "http://localhost/mcp"
 
 @pytest.mark.parametrize("kind", AUTH)
 @pytest.mark.parametrize("url", [*LOCAL, "https://mcp.example/mcp"])
-def test_on_this_machine_and_encrypted_they_are(url, kind):
+def test_credentials_for_a_local_or_encrypted_server_are_accepted(url, kind):
     assert mcpwire.Http(url, auth=AUTH[kind]())
 
 
@@ -64,38 +64,38 @@ ISSUER = "http://login.example"
 
 @pytest.mark.parametrize("allowed", [False, True])
 @pytest.mark.parametrize("field", [*ENDPOINTS, "authorization_servers"])
-async def test_what_came_encrypted_never_goes_on_without(internet, field, allowed):
-    """Not even where somebody said that it may."""
+async def test_https_discovery_never_continues_over_http(internet, field, allowed):
+    """Not even with `allow_insecure=True`."""
     context = certificates.server_context()
     with (
         good_and_evil() as (good, _),
         protected_server(good, ssl_context=context) as server,
     ):
         internet.hosts["127.0.0.1"] = server.raw.port
-        # Both speak for themselves, at one address.
-        says = {"resource": server.url, "authorization_servers": [ISSUER]}
+        # The MCP server is its own authorization server, at one address.
+        resource_metadata = {"resource": server.url, "authorization_servers": [ISSUER]}
         own = server.raw.origin
         if field != "authorization_servers":
-            says["authorization_servers"] = [own]
+            resource_metadata["authorization_servers"] = [own]
         document = good.metadata() | {
             "issuer": own,
             **dict.fromkeys(ENDPOINTS, f"{own}/x"),
             field: f"{ISSUER}/x",
         }
         server.on_metadata = lambda request: json_answer(
-            says if "protected-resource" in request.target else document
+            resource_metadata if "protected-resource" in request.target else document
         )
-        asked = []
+        asked_urls = []
         outcome = await use(
             server.url,
-            oauth(ask=asked.append),
+            oauth(ask=asked_urls.append),
             ssl=certificates.client_context(),
             allow_insecure=allowed,
             trust_env=False,
         )
         assert isinstance(outcome, mcpwire.UrlRefused), outcome
         assert outcome.rule == "it must be https"
-        assert asked == []
+        assert asked_urls == []
         assert stolen(good, server.bodies) == []
     assert set(internet.connects) == {"127.0.0.1"}
     assert internet.asked == []

@@ -1,6 +1,6 @@
-"""Servers that have this machine ask where only it can: inside, and beside it.
+"""Servers that make the client send requests to internal addresses (SSRF).
 
-Whoever connects to anything is noted, whatever it goes through.
+Every connection is recorded, whichever code opens it.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ def batches(hosts, size):
 
 
 @pytest.mark.case("G07")
-async def test_a_server_out_there_is_logged_in_to(internet):
-    """Otherwise what follows would show nothing."""
+async def test_login_to_a_public_server_works(internet):
+    """Otherwise the tests below would prove nothing."""
     with public_servers(internet):
         assert (await log_in()).text == "hi"
     assert set(internet.connects) == OUTSIDE
 
 
-async def test_where_a_user_is_inside_a_server_may_be_too(internet):
-    """What is noted below is noted."""
+async def test_private_server_may_use_a_private_issuer(internet):
+    """The recording that the tests below rely on works."""
     with public_servers(internet) as (server, auth):
         internet.names[HOST] = [["10.0.0.1"]]
         internet.names["login.example"] = [["10.0.0.2"]]
@@ -84,7 +84,7 @@ async def test_where_a_user_is_inside_a_server_may_be_too(internet):
 @pytest.mark.case("G07")
 @pytest.mark.rule("SEC-04", "SEC-05")
 @pytest.mark.parametrize("hosts", [LITERALS, NAMES], ids=["literals", "names"])
-async def test_no_challenge_leads_inside(internet, hosts):
+async def test_challenge_with_an_internal_url_is_refused(internet, hosts):
     with public_servers(internet) as (server, auth):
         for url in (f"{each}/x" for host in hosts for each in both(host)):
             server._challenge = lambda _, url=url: f'Bearer resource_metadata="{url}"'
@@ -99,12 +99,14 @@ async def test_no_challenge_leads_inside(internet, hosts):
 @pytest.mark.rule("SEC-04", "SEC-05")
 @pytest.mark.parametrize("path", ["", "/tenant"])
 @pytest.mark.parametrize("hosts", [LITERALS, NAMES], ids=["literals", "names"])
-async def test_no_issuer_is_inside(internet, hosts, path):
+async def test_internal_issuer_is_refused(internet, hosts, path):
     with public_servers(internet) as (server, auth):
         for four in batches([*hosts], 4):
             named = [f"{each}{path}" for host in four for each in both(host)]
-            says = {"resource": URL, "authorization_servers": named}
-            server.on_metadata = lambda request, says=says: json_answer(says)
+            metadata = {"resource": URL, "authorization_servers": named}
+            server.on_metadata = lambda request, metadata=metadata: json_answer(
+                metadata
+            )
             outcome = await log_in()
             assert isinstance(outcome, mcpwire.UrlRefused), (four, outcome)
         assert auth.requests == []
@@ -114,25 +116,27 @@ async def test_no_issuer_is_inside(internet, hosts, path):
 @pytest.mark.case("G07")
 @pytest.mark.rule("SEC-04", "SEC-05")
 @pytest.mark.parametrize("field", ENDPOINTS)
-async def test_no_endpoint_is_spelled_inside(internet, field):
-    asked = []
+async def test_endpoint_with_an_internal_address_is_refused(internet, field):
+    asked_urls = []
     with public_servers(internet) as (server, auth):
         for host in LITERALS:
             bad = {field: f"https://{host}/x?SENTINEL=1"}
             auth.edit["metadata"] = lambda document, bad=bad: (
                 out_there(document, server, auth) | bad
             )
-            outcome = await log_in(oauth(ask=asked.append))
+            outcome = await log_in(oauth(ask=asked_urls.append))
             assert isinstance(outcome, mcpwire.UrlRefused), (host, outcome)
             assert "SENTINEL" not in str(outcome) + outcome.url
         assert {request.verb for request in auth.requests} == {"GET"}
-    assert (set(internet.connects), asked) == (OUTSIDE, [])
+    assert (set(internet.connects), asked_urls) == (OUTSIDE, [])
 
 
 @pytest.mark.case("G07")
 @pytest.mark.rule("SEC-04", "SEC-05")
 @pytest.mark.parametrize("field", ["token_endpoint", "registration_endpoint"])
-async def test_no_endpoint_leads_inside(internet, field):
+async def test_endpoint_that_resolves_to_an_internal_address_is_refused(
+    internet, field
+):
     with public_servers(internet) as (server, auth):
         for host in NAMES:
             bad = {field: f"https://{host}/x"}
@@ -147,7 +151,7 @@ async def test_no_endpoint_leads_inside(internet, field):
 
 
 @pytest.mark.rule("SEC-04")
-async def test_nobody_is_told_inside_that_a_token_is_no_more(internet):
+async def test_revocation_is_not_sent_to_an_internal_address(internet):
     with public_servers(internet) as (server, auth):
         for host in NAMES:
             bad = {"revocation_endpoint": f"https://{host}/x"}
@@ -164,7 +168,7 @@ async def test_nobody_is_told_inside_that_a_token_is_no_more(internet):
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "127.0.0.1", "a4.example"])
-async def test_what_is_named_for_nothing_is_asked_for_nothing(internet, host):
+async def test_ignored_metadata_urls_are_not_requested(internet, host):
     with public_servers(internet) as (server, auth):
         extra = dict.fromkeys(IGNORED, f"https://{host}/x")
         for key in ("metadata", "register"):

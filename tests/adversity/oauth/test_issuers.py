@@ -1,6 +1,6 @@
 """Secrets of one authorization server, and a server that names another one.
 
-Every byte that reached the other is looked through, also for what is encoded.
+Every byte that reached the other is searched, also for encoded secrets.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ WELL_KNOWN = "/.well-known/oauth-authorization-server"
 TENANT = "/tenant"
 
 
-# How a server that was good, or seemed to be, names another. Each returns whom it names
-# from now on.
+# How a server that was good, or seemed to be, names another issuer. Each returns the
+# issuers that it names from now on.
 
 
 def names_it(good, evil):
@@ -46,7 +46,7 @@ def calls_it_good(good, evil):
 
 
 def forges_the_good(good, evil):
-    """The name is right, and what stands there is the other's."""
+    """The issuer name is right, and its document is the other issuer's."""
     good.edit["metadata"] = lambda document: evil.metadata()
     return [good.issuer]
 
@@ -58,11 +58,11 @@ def has_no_metadata(good, evil):
 
 
 def spelled(change):
-    """Name a neighbour of the good server, whose endpoints are the other's."""
+    """Name a URL similar to the good issuer, with the endpoints of the other."""
 
     def name(good, evil):
         named = change(good.issuer)
-        evil.iss = False  # it would say its own
+        evil.iss = False  # it would contain its own issuer
         answer = json_answer(evil.metadata() | {"issuer": named})
         path = re.sub("(?i)^http://[^/]+", "", named).rstrip("/")
         key = "metadata" if path == TENANT else WELL_KNOWN + path
@@ -86,7 +86,7 @@ NAMED = {
 
 
 def name(server, good, evil, how):
-    """Have the server name the other; its tokens are what it wants from now on."""
+    """Let the server name the other issuer and require its tokens from now on."""
     says = {"resource": server.url, "authorization_servers": NAMED[how](good, evil)}
     server.on_metadata = lambda request: json_answer(says)
     server.auth = evil
@@ -104,7 +104,7 @@ async def log_in(server, good):
 
 @pytest.mark.rule("REG-10", "REG-11")
 @pytest.mark.parametrize("how", NAMED)
-async def test_what_is_stored_never_reaches_another(how):
+async def test_stored_secrets_never_reach_another_issuer(how):
     options = {"path": TENANT, "auth_methods": ["client_secret_basic"]}
     with good_and_evil(**options) as (good, evil), protected_server(good) as server:
         grant = await log_in(server, good)
@@ -114,7 +114,7 @@ async def test_what_is_stored_never_reaches_another(how):
         if isinstance(outcome, mcpwire.MCPError):
             assert isinstance(outcome, mcpwire.AuthError), outcome
             assert {request.verb for request in evil.requests} <= {"GET"}
-        else:  # a user has agreed to what is another login altogether
+        else:  # the user has agreed to a separate login
             assert len(evil.registrations) == len(evil.authorizations) == 1
             assert evil.grants == ["authorization_code"]
 
@@ -123,7 +123,7 @@ async def test_what_is_stored_never_reaches_another(how):
 @pytest.mark.parametrize("how", NAMED)
 @pytest.mark.parametrize("kind", SECRETS)
 @pytest.mark.grounds(2, "how")
-async def test_what_is_configured_never_reaches_another(kind, how):
+async def test_configured_secrets_never_reach_another_issuer(kind, how):
     with good_and_evil(path=TENANT) as (good, evil), protected_server(good) as server:
         knows_client(good, kind)
         grant = SECRETS[kind](good, issuer=good.issuer)
@@ -137,7 +137,7 @@ async def test_what_is_configured_never_reaches_another(kind, how):
 
 
 @pytest.mark.parametrize("kind", SECRETS)
-async def test_what_is_configured_reaches_its_own(kind):
+async def test_configured_secrets_reach_their_own_issuer(kind):
     with good_and_evil(path=TENANT) as (good, _), protected_server(good) as server:
         knows_client(good, kind)
         grant = SECRETS[kind](good, issuer=good.issuer)
@@ -147,8 +147,8 @@ async def test_what_is_configured_reaches_its_own(kind):
 
 
 @pytest.mark.parametrize("kind", SECRETS)
-async def test_only_who_says_so_trusts_whoever_is_named(kind):
-    """And what would have been stolen is found where it is."""
+async def test_discovered_issuer_is_trusted_only_on_request(kind):
+    """It also proves that `stolen` finds a secret."""
     with good_and_evil(path=TENANT) as (good, evil), protected_server(good) as server:
         knows_client(evil, kind)
         knows_client(good, kind)
@@ -164,9 +164,7 @@ async def test_only_who_says_so_trusts_whoever_is_named(kind):
     "missing", [(), ("metadata", "openid")], ids=["404", "all 404"]
 )
 @pytest.mark.parametrize("kind", SECRETS)
-async def test_a_server_that_names_nobody_gets_nothing_that_is_configured(
-    kind, missing, era
-):
+async def test_server_without_issuer_gets_no_configured_secret(kind, missing, era):
     with good_and_evil() as (good, _), household(good, era) as server:
         for key in missing:
             server.own.on[key] = lambda request: (404, {}, b"")
@@ -185,7 +183,7 @@ async def test_a_server_that_names_nobody_gets_nothing_that_is_configured(
 @pytest.mark.parametrize(
     "missing", [(), ("metadata", "openid")], ids=["404", "all 404"]
 )
-async def test_a_server_that_names_nobody_gets_nothing_that_is_stored(missing, era):
+async def test_server_without_issuer_gets_no_stored_secret(missing, era):
     options = {"auth_methods": ["client_secret_post"]}
     with good_and_evil(**options) as (good, _), household(good, era) as server:
         grant = await log_in(server, good)
@@ -194,15 +192,15 @@ async def test_a_server_that_names_nobody_gets_nothing_that_is_stored(missing, e
         server.turn()
         result = await use(server.url, grant)
         assert result.text == "hi"
-        # The access token is the server's own.
-        said = re.sub(rb"SENTINEL-GOOD-access-\d+", b"", server.bodies)
-        assert stolen(good, said) == []
+        # The access token is for this server.
+        sent = re.sub(rb"SENTINEL-GOOD-access-\d+", b"", server.bodies)
+        assert stolen(good, sent) == []
         assert server.own.grants == ["authorization_code"]
 
 
 @pytest.mark.parametrize("kind", ["refresh", *SECRETS])
-async def test_a_good_server_that_cannot_be_found_out_about_is_waited_for(kind):
-    """What it names is right: nobody is asked in its place, and nothing is lost."""
+async def test_unavailable_issuer_raises_and_leaks_no_secret(kind):
+    """The named issuer is right: no other issuer is tried, and no secret leaks."""
     options = {"path": TENANT, "auth_methods": ["client_secret_basic"]}
     with good_and_evil(**options) as (good, _), household(good, "session") as server:
         if kind == "refresh":
@@ -216,8 +214,8 @@ async def test_a_good_server_that_cannot_be_found_out_about_is_waited_for(kind):
         good.on["token"] = good.on["metadata"]
         outcome = await use(server.url, grant)
         assert isinstance(outcome, mcpwire.DiscoveryError), outcome
-        said = re.sub(rb"SENTINEL-GOOD-access-\d+", b"", server.bodies)
-        assert stolen(good, said) == []
-        assert GOOD.encode() not in said
+        sent = re.sub(rb"SENTINEL-GOOD-access-\d+", b"", server.bodies)
+        assert stolen(good, sent) == []
+        assert GOOD.encode() not in sent
         targets = {request.target for request in server.requests}
         assert not targets & {"/register", "/token", "/authorize"}

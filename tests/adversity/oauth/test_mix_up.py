@@ -1,4 +1,4 @@
-"""Answers that are another server's, tokens for another resource."""
+"""Authorization responses of another issuer, tokens for another resource."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ import mcpwire
 import mcpwire.sync
 from mcpwire.auth.errors import ResponseRefused
 
-# Whose answer it is...
+# The issuer of an authorization response...
 
 # tests/auth/test_authorization.py has each way to spell another issuer.
-SAID = {
+ISS_VALUES = {
     "another": lambda issuer: "https://evil.example",
     "a slash more": lambda issuer: issuer + "/",
     "blank": lambda issuer: "",
@@ -31,21 +31,21 @@ SAID = {
 }
 
 
-def saying(change, seen, *, failed):
-    """Browse, and come back with another `iss`, or with several, or with none."""
+def browse_with_iss(change, seen, *, failed):
+    """Return an `ask` function whose callback has another `iss`, several or none."""
 
     def ask(url):
         where, _, query = browse(url).partition("?")
         pairs = parse_qsl(query)
         issuer = dict(pairs)["iss"]
-        left = [(name, text) for name, text in pairs if name != "iss"]
+        params = [(name, text) for name, text in pairs if name != "iss"]
         if failed:
-            left = [pair for pair in left if pair[0] != "code"]
-            left += [("error", "access_denied"), ("error_description", "go away")]
-        said = change(issuer)
-        said = [said] if isinstance(said, str) else said
+            params = [pair for pair in params if pair[0] != "code"]
+            params += [("error", "access_denied"), ("error_description", "go away")]
+        iss = change(issuer)
+        iss = [iss] if isinstance(iss, str) else iss
         seen.append(url)
-        return f"{where}?{urlencode([*left, *(('iss', each) for each in said)])}"
+        return f"{where}?{urlencode([*params, *(('iss', each) for each in iss)])}"
 
     return ask
 
@@ -53,11 +53,11 @@ def saying(change, seen, *, failed):
 @pytest.mark.attack("S06")
 @pytest.mark.rule("FLOW-05", "FLOW-06", "FLOW-07")
 @pytest.mark.parametrize("failed", [False, True], ids=["code", "error"])
-@pytest.mark.parametrize("said", SAID)
-async def test_a_code_of_another_issuer_is_never_redeemed(said, failed):
+@pytest.mark.parametrize("iss", ISS_VALUES)
+async def test_code_with_a_foreign_iss_is_never_redeemed(iss, failed):
     with good_and_evil(path="/tenant") as (good, _), protected_server(good) as server:
         seen = []
-        grant = oauth(ask=saying(SAID[said], seen, failed=failed))
+        grant = oauth(ask=browse_with_iss(ISS_VALUES[iss], seen, failed=failed))
         outcome = await use(server.url, grant)
         assert isinstance(outcome, ResponseRefused), outcome
         assert (outcome.parameter, len(seen)) == ("iss", 1)
@@ -66,11 +66,11 @@ async def test_a_code_of_another_issuer_is_never_redeemed(said, failed):
 
 
 @pytest.mark.attack("S06")
-async def test_a_code_of_the_issuer_is_redeemed():
+async def test_code_of_the_right_issuer_is_redeemed():
     with good_and_evil(path="/tenant") as (good, _), protected_server(good) as server:
-        grant = oauth(ask=saying(lambda issuer: issuer, [], failed=False))
+        grant = oauth(ask=browse_with_iss(lambda issuer: issuer, [], failed=False))
         assert (await use(server.url, grant)).text == "hi"
-        denied = oauth(ask=saying(lambda issuer: issuer, [], failed=True))
+        denied = oauth(ask=browse_with_iss(lambda issuer: issuer, [], failed=True))
         outcome = await use(server.url, denied)
         assert isinstance(outcome, mcpwire.ConsentDenied)
         assert outcome.error == "access_denied"
@@ -79,13 +79,13 @@ async def test_a_code_of_the_issuer_is_redeemed():
 
 @pytest.mark.attack("S01", "S06")
 @pytest.mark.parametrize("promises", [True, False])
-async def test_a_code_of_the_good_one_never_reaches_who_sent_the_user_there(promises):
-    """The other server knows a client of the good one, and sends its users there."""
+async def test_code_never_reaches_the_evil_server_behind_the_login(promises):
+    """The evil server sends its users to the good one's authorization endpoint."""
     with good_and_evil() as (good, evil), protected_server(evil) as server:
         good.add_client("client-1")
         evil.iss = promises
-        there = {"authorization_endpoint": good.issuer + "/authorize"}
-        evil.edit["metadata"] = lambda document: document | there
+        redirected_metadata = {"authorization_endpoint": good.issuer + "/authorize"}
+        evil.edit["metadata"] = lambda document: document | redirected_metadata
         outcome = await use(server.url, oauth())
         assert isinstance(outcome, ResponseRefused), outcome
         assert len(good.authorizations) == 1
@@ -94,23 +94,23 @@ async def test_a_code_of_the_good_one_never_reaches_who_sent_the_user_there(prom
 
 
 @pytest.mark.attack("S01", "S06")
-async def test_who_is_logged_in_elsewhere_is_not_asked_with_what_was_begun_here():
-    """A login that was begun with one issuer is finished with no other."""
+async def test_login_is_finished_with_the_issuer_that_began_it():
+    """A login begun with one issuer is not finished with another."""
     with good_and_evil() as (good, evil), protected_server(good) as server:
         begun = []
         grant = oauth(ask=begun.append, interactive=False)
         outcome = await use(server.url, grant)
         assert isinstance(outcome, mcpwire.AuthRequired)
         back = browse(outcome.url)
-        says = {"resource": server.url, "authorization_servers": [evil.issuer]}
-        server.on_metadata = lambda request: json_answer(says)
+        metadata = {"resource": server.url, "authorization_servers": [evil.issuer]}
+        server.on_metadata = lambda request: json_answer(metadata)
         target = mcpwire.Http(server.url, auth=grant)
         await mcpwire.finish_login(target, back)
         assert good.grants == ["authorization_code"]
         assert (evil.requests, stolen(good, evil.bodies)) == ([], [])
 
 
-# ... and which resource a token is for.
+# ... and the resource of a token.
 
 # tests/auth/test_resources.py has each URL that is another resource.
 CONFUSED = {
@@ -133,28 +133,28 @@ def filled(value, server):
 @pytest.mark.attack("S07")
 @pytest.mark.rule("AUTH-09")
 @pytest.mark.parametrize("confused", CONFUSED)
-async def test_metadata_of_another_resource_leads_to_no_login(confused):
+async def test_metadata_of_another_resource_starts_no_login(confused):
     with good_and_evil() as (good, evil), protected_server(evil) as server:
-        asked = []
-        says = {
+        asked_urls = []
+        metadata = {
             "resource": filled(CONFUSED[confused], server),
             "authorization_servers": [good.issuer],
         }
-        server.on_metadata = lambda request: json_answer(says)
-        outcome = await use(server.url, oauth(ask=asked.append))
+        server.on_metadata = lambda request: json_answer(metadata)
+        outcome = await use(server.url, oauth(ask=asked_urls.append))
         assert isinstance(outcome, mcpwire.DiscoveryError), outcome
-        assert asked == good.requests == evil.requests == []
+        assert asked_urls == good.requests == evil.requests == []
 
 
 @pytest.mark.attack("S07")
-async def test_a_token_of_one_server_never_reaches_its_neighbour():
-    """Two servers of one authorization server, and one store."""
+async def test_token_of_one_server_never_reaches_another():
+    """Two servers share one authorization server and one store."""
     with good_and_evil() as (good, _), protected_server(good) as server:
         grant = oauth()
         assert (await use(server.url, grant)).text == "hi"
         with protected_server(good) as neighbour:
-            says = {"resource": server.url, "authorization_servers": [good.issuer]}
-            neighbour.on_metadata = lambda request: json_answer(says)
+            metadata = {"resource": server.url, "authorization_servers": [good.issuer]}
+            neighbour.on_metadata = lambda request: json_answer(metadata)
             outcome = await use(neighbour.url, grant)
             assert isinstance(outcome, mcpwire.DiscoveryError)
             assert GOOD.encode() not in neighbour.bodies

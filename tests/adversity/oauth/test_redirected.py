@@ -1,4 +1,4 @@
-"""Requests with credentials, and answers that send them somewhere else."""
+"""Requests with credentials, and responses that redirect them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def place(name, server, other):
     return PLACES[name].format(port=server.raw.port, other=other.raw.port)
 
 
-def moving(status, location):
+def redirecting(status, location):
     def handler(request, conn):
         conn.send(reply(status, location=location))
         return True
@@ -40,7 +40,7 @@ def moving(status, location):
 
 @pytest.fixture
 def stage():
-    """Two servers, and a grant that holds a good token for the first."""
+    """Two protected servers, and the authorization server of the first."""
     with (
         good_and_evil() as (good, evil),
         protected_server(good, resumable=True) as server,
@@ -64,15 +64,15 @@ async def logged_in(server):
 @pytest.mark.system("U03")
 @pytest.mark.case("G06")
 @pytest.mark.parametrize("follows", [False, True])
-async def test_no_call_is_sent_elsewhere(stage, follows):
+async def test_call_never_follows_a_redirect_with_credentials(stage, follows):
     good, server, other = stage
     grant = await logged_in(server)
-    known = len(server.messages)
+    count_before = len(server.messages)
     async with mcpwire.Client(target(server, grant, follows=follows)) as client:
         for name in PLACES:
             for status in STATUSES:
                 location = place(name, server, other)
-                server.on["tools/call"] = moving(status, location)
+                server.on["tools/call"] = redirecting(status, location)
                 with pytest.raises(mcpwire.MCPError) as caught:
                     await client.call_tool("echo", {"text": "hi"})
                 named = location.rpartition("@")[2]
@@ -81,7 +81,7 @@ async def test_no_call_is_sent_elsewhere(stage, follows):
         del server.on["tools/call"]
         assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
     assert (other.connections, other.requests) == (0, [])
-    paths = {request.target for request in server.messages[known:]}
+    paths = {request.target for request in server.messages[count_before:]}
     assert paths == {"/mcp"}
     assert stolen(good, other.bodies) == []
 
@@ -89,16 +89,16 @@ async def test_no_call_is_sent_elsewhere(stage, follows):
 @pytest.mark.case("G06")
 @pytest.mark.parametrize("follows", [False, True])
 @pytest.mark.parametrize("verb", ["GET", "DELETE"])
-async def test_neither_stream_nor_end_is_sent_elsewhere(stage, verb, follows):
+async def test_get_and_delete_never_follow_a_redirect(stage, verb, follows):
     good, server, other = stage
     grant = await logged_in(server)
     options = {"sampling": lambda _: None}
     for number, name in enumerate(PLACES):
         before = server.verbs().count(verb)
         status = STATUSES[number % len(STATUSES)]
-        server.on[verb] = moving(status, place(name, server, other))
-        aim = target(server, grant, follows=follows)
-        async with mcpwire.Client(aim, **options) as client:
+        server.on[verb] = redirecting(status, place(name, server, other))
+        redirecting_target = target(server, grant, follows=follows)
+        async with mcpwire.Client(redirecting_target, **options) as client:
             assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
             if verb == "GET":
                 await asyncio.to_thread(

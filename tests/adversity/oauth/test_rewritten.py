@@ -1,4 +1,4 @@
-"""Clients of the user's own that send a request elsewhere than to the server's URL."""
+"""Custom HTTP clients that send a request elsewhere than to the server's URL."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def other_name(request, other):
 
 
 LAST = reply(204, connection="close")
-"""It says that the connection ends with it: httpx sends no other request there."""
+"""It ends the connection: httpx sends no other request on it."""
 
 REWRITES = {
     "name": other_name,
@@ -68,7 +68,7 @@ REWRITES = {
 
 
 class Rewriting:
-    """What rewrites requests of a user's client, once it is told how."""
+    """Rewrites requests of a custom HTTP client, once `how` is set."""
 
     def __init__(self, other):
         self.other = other.raw.port
@@ -82,7 +82,7 @@ class Rewriting:
         self.rewrite(request)
 
     def transport(self):
-        """Return a transport that rewrites behind all hooks."""
+        """Return a transport that rewrites requests after all hooks."""
         rewrite = self.rewrite
 
         class Async(httpx.AsyncHTTPTransport):
@@ -102,7 +102,7 @@ class Rewriting:
 
 @contextlib.contextmanager
 def servers(kind):
-    """Serve the right server and another; give them with the options of `Http`."""
+    """Serve the right server and another; yield them with options for `Http`."""
     if kind == "oauth":
         with (
             good_and_evil() as (good, evil),
@@ -115,7 +115,7 @@ def servers(kind):
             yield server, other, CREDENTIALS[kind]
 
 
-async def said(client):
+async def call_echo(client):
     return (await client.call_tool("echo", {"text": "hi"})).text
 
 
@@ -123,7 +123,7 @@ async def said(client):
 @pytest.mark.case("G06")
 @pytest.mark.parametrize("place", ["hook", "transport", "mount"])
 @pytest.mark.parametrize("kind", ["oauth", *CREDENTIALS])
-async def test_no_credential_goes_where_a_user_s_client_leads(kind, place):
+async def test_request_rewritten_by_an_http_client_is_refused(kind, place):
     with servers(kind) as (server, other, options):
         rewriting = Rewriting(other)
         http_client = rewriting.client(place)
@@ -131,45 +131,45 @@ async def test_no_credential_goes_where_a_user_s_client_leads(kind, place):
             server.url, http_client=http_client, server_stream="never", **options
         )
         async with mcpwire.Client(target) as client:
-            assert await said(client) == "hi"
-            known = len(server.requests)
+            assert await call_echo(client) == "hi"
+            count_before = len(server.requests)
             for name, rewriting.how in REWRITES.items():
                 if name == "without trace" and place != "hook":
-                    continue  # nothing is known of a request then
+                    continue  # a transport can hide the trace
                 with pytest.raises(mcpwire.UrlRefused, match="no token") as caught:
-                    await said(client)
+                    await call_echo(client)
                 assert GOOD not in f"{caught.value!s}{caught.value!r}{caught.value.url}"
                 assert caught.value.url != server.url, name
             rewriting.how = None
-            assert len(server.requests) == known
-            assert await said(client) == "hi"
+            assert len(server.requests) == count_before
+            assert await call_echo(client) == "hi"
         await http_client.aclose()
         assert other.requests == []
         assert place != "hook" or other.connections == 0
 
 
 @pytest.mark.parametrize("kind", ["oauth", *CREDENTIALS])
-async def test_a_hook_that_comes_later_sends_no_credential_away_either(kind):
+async def test_request_rewritten_by_a_later_hook_is_refused(kind):
     with servers(kind) as (server, other, options):
         rewriting = Rewriting(other)
         http_client = httpx.AsyncClient()
         target = mcpwire.Http(server.url, http_client=http_client, **options)
         async with mcpwire.Client(target) as client:
-            assert await said(client) == "hi"
+            assert await call_echo(client) == "hi"
             rewriting.how = without_trace
             http_client.event_hooks["request"].append(rewriting.hook)
             with pytest.raises(mcpwire.UrlRefused):
-                await said(client)
+                await call_echo(client)
             http_client.event_hooks = {"request": [rewriting.hook]}
             with pytest.raises(mcpwire.UrlRefused):
-                await said(client)
+                await call_echo(client)
             rewriting.how = None
         await http_client.aclose()
         assert (other.connections, other.requests) == (0, [])
 
 
 @pytest.mark.parametrize("place", ["/elsewhere", "/mcp?tenant=b", "{other}"])
-async def test_a_client_that_follows_redirects_takes_no_credential_along(place):
+async def test_redirect_followed_by_an_http_client_is_refused(place):
     with servers("function") as (server, other, options):
 
         class Following(httpx.AsyncClient):
@@ -184,38 +184,38 @@ async def test_a_client_that_follows_redirects_takes_no_credential_along(place):
                 conn.send(reply(307, location=location)) or True
             )
             with pytest.raises(mcpwire.UrlRefused):
-                await said(client)
+                await call_echo(client)
         await http_client.aclose()
         assert {request.target for request in server.requests} == {"/mcp"}
         assert (other.connections, other.requests) == (0, [])
 
 
-async def test_what_has_no_credential_of_ours_goes_where_the_client_says():
-    """Such as the request for a token of its own, which its auth makes."""
+async def test_request_without_our_credential_may_be_rewritten():
+    """Such as the token request that the client's own auth sends."""
     with (
         servers("function") as (server, other, options),
         raw_server(lambda conn: conn.receive() and conn.send(LAST)) as issuer,
     ):
         rewriting = Rewriting(other)
 
-        class Asking(httpx.Auth):
+        class TokenRequestingAuth(httpx.Auth):
             def auth_flow(self, request):
                 yield httpx.Request("POST", issuer.url, content=b"{}")
                 yield request
 
-        http_client = httpx.AsyncClient(auth=Asking())
+        http_client = httpx.AsyncClient(auth=TokenRequestingAuth())
         target = mcpwire.Http(server.url, http_client=http_client, **options)
         async with mcpwire.Client(target) as client:
-            assert await said(client) == "hi"
+            assert await call_echo(client) == "hi"
         assert issuer.requests
         http_client.auth = None
         http_client.event_hooks = {"request": [rewriting.hook]}
         rewriting.how = to(port=None)
-        known = len(server.requests)
+        count_before = len(server.requests)
         plain = mcpwire.Http(server.url, http_client=http_client)
         async with mcpwire.Client(plain) as client:
-            assert await said(client) == "hi"
-        assert len(server.requests) == known
+            assert await call_echo(client) == "hi"
+        assert len(server.requests) == count_before
         await http_client.aclose()
 
 
@@ -224,7 +224,7 @@ async def test_what_has_no_credential_of_ours_goes_where_the_client_says():
 @pytest.mark.parametrize("kind", CREDENTIALS)
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
 @pytest.mark.parametrize("path", ["/elsewhere", "/mcp/", "/mcp?tenant=b"])
-async def test_no_given_credential_follows_a_redirect(kind, status, path, engine):
+async def test_given_credential_does_not_follow_a_redirect(kind, status, path, engine):
     with servers(kind) as (server, _, options):
         target = mcpwire.Http(
             server.url, follow_redirects=True, engine=engine, **options
@@ -234,6 +234,6 @@ async def test_no_given_credential_follows_a_redirect(kind, status, path, engine
                 conn.send(reply(status, location=path)) or True
             )
             with pytest.raises(mcpwire.UrlRefused, match="no token") as caught:
-                await said(client)
+                await call_echo(client)
             assert "tenant" not in str(caught.value)
         assert {request.target for request in server.requests} == {"/mcp"}

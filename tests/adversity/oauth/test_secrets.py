@@ -1,4 +1,4 @@
-"""Secrets at work and at rest: in no repr, no log, no process list, no other file."""
+"""Secrets in use and at rest: in no repr, log, process list or other file."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ PROCESSES = Path("/proc")
 
 
 def shown():
-    """Return what each object of the package shows of itself that is there now."""
-    gc.collect()  # what a test before this one refused may be half made
+    """Return the objects of the package whose repr or str shows a secret."""
+    gc.collect()  # objects of earlier tests may be half initialised
     found = []
     for each in gc.get_objects():
         kind = type(each)
@@ -39,8 +39,8 @@ def shown():
     return found
 
 
-def test_what_shows_a_secret_is_found():
-    """Otherwise what follows would show nothing."""
+def test_object_that_shows_a_secret_is_found():
+    """Otherwise the tests below would prove nothing."""
     from mcpwire.auth.records import Tokens
 
     class Open(Tokens):
@@ -55,7 +55,7 @@ def test_what_shows_a_secret_is_found():
 
 
 @pytest.mark.parametrize("kind", ["login", "dpop", *SECRETS])
-async def test_nothing_shows_a_secret_while_it_is_used(kind):
+async def test_no_object_shows_a_secret_in_use(kind):
     options = {"dpop": kind == "dpop", "auth_methods": ["client_secret_post"]}
     with (
         good_and_evil(**options) as (good, _),
@@ -83,8 +83,8 @@ async def test_nothing_shows_a_secret_while_it_is_used(kind):
             assert shown() == []
 
 
-async def test_nobody_who_is_told_everything_is_told_a_secret(caplog):
-    """Not by us, not by what we use."""
+async def test_debug_logs_hold_no_secret(caplog):
+    """Neither our logs nor those of our dependencies."""
     caplog.set_level(logging.DEBUG)
     for name in ("httpx", "httpcore", "mcpwire", "asyncio"):
         caplog.set_level(logging.DEBUG, logger=name)
@@ -107,11 +107,11 @@ async def test_nobody_who_is_told_everything_is_told_a_secret(caplog):
     assert "Bearer " not in caplog.text
 
 
-# In the command line...
+# On the command line...
 
 
 class Watched:
-    """A command, and what could be seen of it and its children while it ran."""
+    """A command, and the process list entries of it and its children."""
 
     def __init__(self, words, environment, **options):
         self.seen = set()
@@ -127,12 +127,12 @@ class Watched:
         )
 
     def look(self):
-        """Note the command lines of every process of this machine."""
+        """Record the command lines of the processes of this session."""
         for entry in PROCESSES.glob("[0-9]*"):
             try:
                 if os.getsid(int(entry.name)) == self.process.pid:
                     self.seen.add((entry / "cmdline").read_text())
-            except OSError:  # gone meanwhile
+            except OSError:  # the process has ended
                 continue
 
     def finish(self, given=None):
@@ -142,8 +142,8 @@ class Watched:
             while not done.wait(0.005):
                 self.look()
 
-        looking = threading.Thread(target=watch)
-        looking.start()
+        watcher = threading.Thread(target=watch)
+        watcher.start()
         try:
             out, err = self.process.communicate(given, timeout=BOUND_S)
         except subprocess.TimeoutExpired:
@@ -151,7 +151,7 @@ class Watched:
             raise
         finally:
             done.set()
-            looking.join()
+            watcher.join()
         return self.process.returncode, out, err
 
 
@@ -169,7 +169,7 @@ except urllib.error.HTTPError as answer:
 
 
 def readers_of(folder):
-    """Return the files that hold a secret, and who may read them."""
+    """Return the files that hold a secret, with their modes."""
     found = {}
     for path in folder.rglob("*"):
         if path.is_file() and SENTINEL.encode() in path.read_bytes():
@@ -180,7 +180,7 @@ def readers_of(folder):
 
 @pytest.mark.skipif(not PROCESSES.is_dir(), reason="processes are seen on Linux only")
 @pytest.mark.timeout(120)
-def test_no_secret_stands_in_a_process_list_or_in_a_file_but_the_store(tmp_path):
+def test_secrets_are_only_in_the_store_file(tmp_path):
     program = tmp_path / "bin" / "browser"
     program.parent.mkdir()
     program.write_text(BROWSER.format(python=sys.executable))
@@ -200,7 +200,7 @@ def test_no_secret_stands_in_a_process_list_or_in_a_file_but_the_store(tmp_path)
         words += ("--issuer", auth.issuer, "-v")
         login = Watched(["auth", "login", server.url, *words], environment, cwd=home)
         code, out, err = login.finish("")
-        if code == 3:  # without a terminal somebody else comes back with the URL
+        if code == 3:  # without a terminal the URL is passed with --callback-url
             back = browse(re.search(r"the URL that this leads to: (\S+)$", err)[1])
             again = ["auth", "login", server.url, "--callback-url", "-", *words]
             login = Watched(again, environment, cwd=home)
@@ -228,7 +228,7 @@ def test_no_secret_stands_in_a_process_list_or_in_a_file_but_the_store(tmp_path)
     assert PEM not in out
 
 
-def test_a_secret_in_a_process_list_would_be_seen(tmp_path):
+def test_secret_in_a_process_list_is_found(tmp_path):
     words = ["call", "http://127.0.0.1:1/mcp", SENTINEL]
     watched = Watched(words, {**os.environ, "HOME": str(tmp_path)})
     watched.finish()

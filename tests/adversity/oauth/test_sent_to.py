@@ -1,4 +1,4 @@
-"""Where an authorization server may send a user: nowhere that harms the machine."""
+"""Authorization URLs that a server chooses must not harm the user's machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SAFE = re.compile(r"[A-Za-z0-9:/?=&%._~*!@,+-]+")
 
 
 class Shown:
-    """Notes what anybody would have been shown."""
+    """Records each URL that a user would have seen."""
 
     def __init__(self, monkeypatch):
         self.urls = []
@@ -49,14 +49,14 @@ def shown(monkeypatch):
 
 
 def named(text, server, auth):
-    """Return metadata whose authorization endpoint is that, or begins with it."""
+    """Return an edit that sets the authorization endpoint to this text."""
     return lambda document: (
         out_there(document, server, auth) | {"authorization_endpoint": text}
     )
 
 
 @pytest.mark.parametrize("turn", range(len(WAYS)))
-async def test_nobody_is_shown_a_hostile_url(internet, shown, turn):
+async def test_hostile_authorization_url_is_never_shown(internet, shown, turn):
     with public_servers(internet) as (server, auth):
         for number, text in enumerate(HOSTILE[turn :: len(WAYS)]):
             auth.edit["metadata"] = named(text, server, auth)
@@ -71,8 +71,8 @@ async def test_nobody_is_shown_a_hostile_url(internet, shown, turn):
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_url_that_is_none_is_shown(internet, shown, way):
-    """Otherwise what stands above would show nothing."""
+async def test_harmless_authorization_url_is_shown(internet, shown, way):
+    """Otherwise the test above would prove nothing."""
     with public_servers(internet):
         grant = shown.grant(way)
         outcome = await use(URL, grant, allow_insecure=True, trust_env=False)
@@ -88,8 +88,8 @@ WEAPONS = ("$(calc)", "`calc`", "'&calc&'", "a;calc", "a|b", "%COMSPEC%", "^x", 
 
 
 @pytest.mark.parametrize("where", ["client", "scope", "resource", "query"])
-async def test_what_a_server_puts_into_the_url_is_encoded(internet, where):
-    """Client ids, scopes and resources are a server's own texts."""
+async def test_server_values_in_the_authorization_url_are_encoded(internet, where):
+    """Client ids, scopes and resources are texts that a server chooses."""
     seen = []
 
     def ask(url):

@@ -1,4 +1,4 @@
-"""Opening, using and closing from anywhere, in any order, any number of times."""
+"""Opening, using and closing from any task, in any order, any number of times."""
 
 import asyncio
 import gc
@@ -18,18 +18,18 @@ BOUND_S = 30.0
 
 @pytest.fixture
 async def complaints():
-    """Collect what the loop is told of that nobody handled; there must be none."""
-    loop, heard = asyncio.get_running_loop(), []
-    loop.set_exception_handler(lambda _, context: heard.append(context))
-    yield heard
-    gc.collect()  # "never retrieved" is told by finalisers
+    """Collect unhandled errors reported to the loop; there must be none."""
+    loop, contexts = asyncio.get_running_loop(), []
+    loop.set_exception_handler(lambda _, context: contexts.append(context))
+    yield contexts
+    gc.collect()  # "never retrieved" is reported by finalisers
     await asyncio.sleep(0)
     loop.set_exception_handler(None)
-    assert heard == []
+    assert contexts == []
 
 
-async def elsewhere(awaitable):
-    """Do it in a task of its own."""
+async def in_own_task(awaitable):
+    """Await it in its own task."""
 
     async def do():
         return await awaitable
@@ -39,24 +39,24 @@ async def elsewhere(awaitable):
 
 @pytest.mark.usefixtures("complaints")
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-async def test_three_clients_are_closed_in_every_order_each_in_a_task_of_its_own(
+async def test_three_clients_close_in_any_order_in_separate_tasks(
     order,
 ):
     remains = Remains()
     clients = [mcpwire.Client(quick()) for _ in range(3)]
     for client in clients:
-        await elsewhere(client.connect())
+        await in_own_task(client.connect())
     for position, number in enumerate(order):
-        await elsewhere(clients[number].aclose())
-        await elsewhere(clients[number].aclose())
+        await in_own_task(clients[number].aclose())
+        await in_own_task(clients[number].aclose())
         for other in order[position + 1 :]:
-            assert (await elsewhere(clients[other].call_tool("x"))).text
+            assert (await in_own_task(clients[other].call_tool("x"))).text
     remains.assert_none()
 
 
 @pytest.mark.fault("F41")
 @pytest.mark.pain("P11")
-def test_closing_after_the_loop_was_closed_lets_go_of_everything():
+def test_closing_after_the_loop_was_closed_releases_everything():
     client = mcpwire.Client(quick())
     asyncio.run(client.connect())
     asyncio.run(client.aclose())
@@ -66,7 +66,7 @@ def test_closing_after_the_loop_was_closed_lets_go_of_everything():
 
 @pytest.mark.pain("P11")
 @pytest.mark.parametrize("target", [quick, FakeServer])
-def test_loop_after_loop_the_same_client_is_used_afresh(target):
+def test_one_client_is_usable_in_successive_loops(target):
     client = mcpwire.Client(target())
 
     async def use():
@@ -79,7 +79,7 @@ def test_loop_after_loop_the_same_client_is_used_afresh(target):
 
 
 @pytest.mark.fault("F44")
-async def test_40_clients_at_once_each_get_their_own_answers():
+async def test_40_concurrent_clients_each_get_their_results():
     remains = Remains()
     clients = [mcpwire.Client(quick()) for _ in range(40)]
     await asyncio.gather(*(client.connect() for client in clients))

@@ -1,6 +1,6 @@
-"""Cancelling at each moment of connecting, calling, listing and closing leaves nothing.
+"""Cancelling connect, call, list and close at each step leaks nothing.
 
-Each test runs its operation once for each moment there is (see `schedule`), over a real
+Each test runs its operation once for each possible step (see `schedule`), over a real
 child and in memory.
 """
 
@@ -30,8 +30,8 @@ def in_memory(version="2025-11-25"):
     return FakeServer(METHODS, version=version)
 
 
-class Unhurried(FakeServer):
-    """One that answers some turns later, so that a request is under way meanwhile."""
+class SlowServer(FakeServer):
+    """A server that answers some loop iterations later: requests are pending."""
 
     def answer(self, request):
         loop = asyncio.get_running_loop()
@@ -46,10 +46,10 @@ TARGETS = pytest.mark.parametrize(
 
 
 async def connect_and_undo(schedule, client, remains):
-    """Connect under the schedule; whatever came of it, nothing is left afterwards."""
+    """Connect under the schedule; with any outcome, nothing is left afterwards."""
     task = await schedule.run(client.connect)
     if task.cancelled():
-        remains.assert_none()  # who was cancelled waited for the undoing
+        remains.assert_none()  # the cancelled connect waited for its cleanup
         assert not client.is_connected
     else:
         task.result()
@@ -61,9 +61,7 @@ async def connect_and_undo(schedule, client, remains):
 @pytest.mark.pain("P10")
 @MODES
 @TARGETS
-async def test_cancelling_connect_at_each_moment_leaves_nothing(
-    target, mode, monkeypatch
-):
+async def test_cancelling_connect_at_each_step_leaks_nothing(target, mode, monkeypatch):
     async def once(schedule):
         mode_there = "auto" if mode == "auto" else client_mode(target)
         client = mcpwire.Client(target(), mode=mode_there)
@@ -79,9 +77,7 @@ def client_mode(target):
 
 
 @TARGETS
-async def test_cancelling_a_whole_use_at_each_moment_leaves_nothing(
-    target, monkeypatch
-):
+async def test_cancelling_a_whole_use_at_each_step_leaks_nothing(target, monkeypatch):
     async def once(schedule):
         client = mcpwire.Client(target())
 
@@ -111,7 +107,7 @@ OPERATIONS = pytest.mark.parametrize(
 
 @TARGETS
 @OPERATIONS
-async def test_cancelling_a_request_at_each_moment_leaves_the_connection_whole(
+async def test_cancelling_a_request_at_each_step_keeps_the_connection(
     operate, target, monkeypatch
 ):
     async def once(schedule):
@@ -129,28 +125,28 @@ async def test_cancelling_a_request_at_each_moment_leaves_the_connection_whole(
 @pytest.mark.pain("P09")
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 @OPERATIONS
-async def test_whoever_cancels_a_request_that_has_left_tells_the_server_once(
+async def test_cancelling_a_sent_request_sends_one_cancellation(
     operate, version, monkeypatch
 ):
-    server = Unhurried(METHODS, version=version)
+    server = SlowServer(METHODS, version=version)
 
     async def once(schedule):
         before = len(server.received)
         task = await schedule.run(lambda: operate(client))
-        await client.call_tool("behind it")  # all before it has arrived
+        await client.call_tool("behind it")  # everything sent before it has arrived
         *seen, behind = server.received[before:]
         assert behind["method"] == "tools/call"
-        asked = [m["id"] for m in seen if "id" in m]
-        told = [
+        request_ids = [m["id"] for m in seen if "id" in m]
+        cancelled_ids = [
             m["params"]["requestId"]
             for m in seen
             if m["method"] == "notifications/cancelled"
         ]
-        assert told in ([], asked[-1:])
+        assert cancelled_ids in ([], request_ids[-1:])
         if task.cancelled():
-            cancelled_in_flight[0] += told == asked[-1:] != []
+            cancelled_in_flight[0] += cancelled_ids == request_ids[-1:] != []
         else:
-            assert told == []
+            assert cancelled_ids == []
 
     cancelled_in_flight = [0]
     async with mcpwire.Client(server) as client:

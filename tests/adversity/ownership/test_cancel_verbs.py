@@ -1,4 +1,4 @@
-"""Cancelling at each moment of subscribing, listening, watching, and coming back."""
+"""Cancelling subscribe, listen, watch and reconnect at each step."""
 
 import asyncio
 
@@ -21,8 +21,8 @@ CAPABILITIES = {
 }
 
 
-class Offering(FakeServer):
-    """Offers what can be subscribed to, and knows who still is."""
+class SubscribableServer(FakeServer):
+    """A server with subscriptions, which counts the open ones."""
 
     def __init__(self, version):
         super().__init__(
@@ -75,7 +75,7 @@ async def watch(client):
         assert content.text == "now"
 
 
-async def hear(client):
+async def next_event(client):
     events = client.events()
     try:
         await anext(events)
@@ -102,14 +102,14 @@ USES = pytest.mark.parametrize("use", [listen, watch, subscribe, start, level])
 
 @VERSIONS
 @USES
-async def test_cancelling_a_verb_at_each_moment_leaves_the_connection_whole(
+async def test_cancelling_an_operation_at_each_step_keeps_the_connection(
     use, version, monkeypatch
 ):
-    server = Offering(version)
+    server = SubscribableServer(version)
 
     async def once(schedule):
         await schedule.run(lambda: use(client))
-        # What was begun for the server's sake may end by itself, but soon.
+        # Cleanup requests to the server may end by themselves, but soon.
         for _ in range(100):
             await asyncio.sleep(0)
         remains.assert_none()
@@ -125,16 +125,16 @@ async def test_cancelling_a_verb_at_each_moment_leaves_the_connection_whole(
 
 
 @VERSIONS
-async def test_cancelling_who_iterates_over_events_leaves_nothing(version, monkeypatch):
-    server = Offering(version)
+async def test_cancelling_an_event_iteration_leaks_nothing(version, monkeypatch):
+    server = SubscribableServer(version)
 
     async def once(schedule):
-        hearing = asyncio.create_task(schedule.run(lambda: hear(client)))
+        listening = asyncio.create_task(schedule.run(lambda: next_event(client)))
         for _ in range(20):
             await asyncio.sleep(0)
         if not schedule.fired:
             server.send({"jsonrpc": "2.0", "method": "notifications/x"})
-        await hearing
+        await listening
         for _ in range(100):
             await asyncio.sleep(0)
         remains.assert_none()
@@ -147,11 +147,11 @@ async def test_cancelling_who_iterates_over_events_leaves_nothing(version, monke
 
 @VERSIONS
 @pytest.mark.parametrize("beside", [0, 3])
-async def test_one_that_waits_for_a_new_connection_may_be_cancelled_at_any_time(
+async def test_call_waiting_for_a_reconnect_may_be_cancelled(
     version, beside, monkeypatch
 ):
-    """It opens the connection itself, or others wait for the same one."""
-    server = Offering(version)
+    """The call opens the connection itself, or others wait for the same one."""
+    server = SubscribableServer(version)
     client = mcpwire.Client(server, recovery=AT_ONCE)
 
     async def once(schedule):
@@ -160,7 +160,7 @@ async def test_one_that_waits_for_a_new_connection_may_be_cancelled_at_any_time(
         await asyncio.sleep(0)
         others = [asyncio.create_task(client.call_tool("x")) for _ in range(beside)]
         await schedule.run(lambda: client.call_tool("x"))
-        # Each later caller gets a connection, with any end of that one.
+        # Each later caller gets a connection, whatever the cancelled one did.
         results = [*await asyncio.gather(*others), await client.call_tool("x")]
         assert {result.text for result in results} == {"ok"}
         await client.aclose()

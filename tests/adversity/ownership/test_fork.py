@@ -1,4 +1,4 @@
-"""A forked process has copies of everything and may use, disturb or end none of it."""
+"""A forked process cannot use, disturb or end the parent's connections."""
 
 import json
 
@@ -7,7 +7,7 @@ from programs import run
 
 pytestmark = pytest.mark.fault("F43")
 
-# The parent connects, forks; `IN_CHILD` runs in the child; then the parent goes on.
+# The parent connects, forks; `IN_CHILD` runs in the child; then the parent continues.
 FORKING = """
 import atexit
 exec(sys.argv[1])  # defines in_child(client)
@@ -64,12 +64,12 @@ def in_child(client):
 """
 
 
-def lines(said):
-    return dict(line.split(": ", 1) for line in said.splitlines() if ": " in line)
+def lines(output):
+    return dict(line.split(": ", 1) for line in output.splitlines() if ": " in line)
 
 
 @pytest.mark.parametrize(
-    ("doing", "leaving"),
+    ("child_code", "exit_path"),
     [
         ("def in_child(client): pass", "at once"),
         ("def in_child(client): pass", "through exit functions"),
@@ -78,24 +78,26 @@ def lines(said):
     ],
     ids=["nothing", "exit functions", "forgetting", "connecting another"],
 )
-def test_whatever_a_forked_process_does_the_parents_session_goes_on(doing, leaving):
-    fork(doing, leaving)
+def test_parent_session_survives_any_use_in_a_forked_process(child_code, exit_path):
+    fork(child_code, exit_path)
 
 
-def fork(doing, leaving):
-    """Run the program; return what it said, once the parent's session went on."""
-    said, complained, code = run(FORKING, doing, leaving)
-    assert (code, complained) == (0, "")
-    told = lines(said)
-    assert told["child"] == "0"
-    assert told["requests"] == "53 1"  # two of the handshake, one before, fifty after
-    assert told["server"] == "0"  # it saw the end of its input and left by itself
-    return said
+def fork(child_code, exit_path):
+    """Run the program; return its output after the parent's session continued."""
+    output, errors, code = run(FORKING, child_code, exit_path)
+    assert (code, errors) == (0, "")
+    values = lines(output)
+    assert values["child"] == "0"
+    assert (
+        values["requests"] == "53 1"
+    )  # two of the handshake, one before the fork, fifty after
+    assert values["server"] == "0"  # it saw the end of its input and exited by itself
+    return output
 
 
-def test_a_forked_process_is_refused_every_use_by_name():
-    said = fork(USING, "through exit functions")
-    refused = [line for line in said.splitlines() if " refused: " in line]
+def test_every_use_in_a_forked_process_raises():
+    output = fork(USING, "through exit functions")
+    refused = [line for line in output.splitlines() if " refused: " in line]
     assert [line.split()[0] for line in refused] == [
         "call_tool",
         "list_tools",
@@ -107,7 +109,7 @@ def test_a_forked_process_is_refused_every_use_by_name():
     assert all("forked" in line or "another event loop" in line for line in refused)
 
 
-# Between two runs of a loop, too, where nothing says that the loop is running.
+# Also between two runs of a loop, when the loop is not running.
 BETWEEN_RUNS = """
 loop = asyncio.new_event_loop()
 client = mcpwire.Client(echo(), timeout=30)
@@ -129,10 +131,10 @@ loop.close()
 
 
 @pytest.mark.parametrize("how", ["forget", "exit"])
-def test_a_process_forked_between_runs_of_the_loop_ends_no_server_of_the_parent(how):
-    said, complained, code = run(BETWEEN_RUNS, how)
-    assert (code, complained) == (0, "")
-    assert lines(said) == {"child": "0", "answer": "still here"}
+def test_fork_between_loop_runs_keeps_the_parents_server(how):
+    output, errors, code = run(BETWEEN_RUNS, how)
+    assert (code, errors) == (0, "")
+    assert lines(output) == {"child": "0", "answer": "still here"}
 
 
 # While the forked process lives it must not hold the server's input open.
@@ -162,10 +164,10 @@ asyncio.run(main())
 """
 
 
-def test_a_forked_process_that_lives_on_does_not_hold_the_servers_input_open():
-    said, complained, code = run(OUTLIVED)
-    assert (code, complained) == (0, "")
-    assert lines(said) == {"server": "0", "prompt": "True"}
+def test_long_lived_forked_process_does_not_hold_the_server_open():
+    output, errors, code = run(OUTLIVED)
+    assert (code, errors) == (0, "")
+    assert lines(output) == {"server": "0", "prompt": "True"}
 
 
 DAEMONISING = """
@@ -188,10 +190,10 @@ del client
 """
 
 
-def test_a_daemon_connects_anew_with_the_client_its_parent_left():
-    said, complained, code = run(DAEMONISING)
-    assert (code, complained) == (0, "")
-    assert lines(said)["daemon"] == "served"
+def test_daemon_reconnects_with_its_parents_client():
+    output, errors, code = run(DAEMONISING)
+    assert (code, errors) == (0, "")
+    assert lines(output)["daemon"] == "served"
 
 
 EXECUTING = """
@@ -216,8 +218,8 @@ asyncio.run(main())
 
 
 @pytest.mark.attack("S20")
-def test_no_descriptor_of_ours_survives_an_exec():
-    said, complained, code = run(EXECUTING)
-    assert (code, complained) == (0, "")
-    # 0, 1, 2 and the one that lists the folder.
-    assert [len(json.loads(line)) for line in said.splitlines()] == [4, 4]
+def test_no_descriptor_survives_an_exec():
+    output, errors, code = run(EXECUTING)
+    assert (code, errors) == (0, "")
+    # 0, 1, 2 and the descriptor that lists the folder.
+    assert [len(json.loads(line)) for line in output.splitlines()] == [4, 4]

@@ -1,9 +1,9 @@
-"""Ctrl-C at each moment of the blocking client's work: nothing left, nobody stuck.
+"""Ctrl-C at each moment of the blocking client's work leaks and blocks nothing.
 
-An interrupt comes where the interpreter looks for one: when a function of Python begins
+An interrupt arrives where the interpreter checks for one: when a Python function starts
 and when one of C has returned, so that what it returned may be lost. Moments are
-counted, not timed. Left out are the lines that start or reap a process: between two of
-their byte codes nothing is promised.
+counted, not timed. Lines that start or reap a process are excluded: between two of
+their byte codes there is no guarantee.
 """
 
 import gc
@@ -20,7 +20,7 @@ from mcpwire.testing.leaks import ResourceSnapshot
 pytestmark = [
     pytest.mark.fault("F42"),
     pytest.mark.pain("P10", "P12"),
-    # A call was interrupted before its loop had it, or a loop while it was closed.
+    # A call was interrupted before its loop got it, or a loop during its close.
     pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
 ]
@@ -32,7 +32,7 @@ class Interrupt:
     """Raises at the n-th moment in the library.
 
     Attributes:
-        at: Where that was; ``None`` where there were not as many moments.
+        at: The place of that moment; ``None`` if there were fewer moments.
     """
 
     def __init__(self, moment, kind):
@@ -52,7 +52,7 @@ class Interrupt:
 
     def run(self, function):
         """Return whether the function was interrupted."""
-        gc.disable()  # a finaliser of an earlier client is no moment of this one's
+        gc.disable()  # finalisers of earlier clients must not count
         sys.setprofile(self._look)
         try:
             function()
@@ -65,7 +65,7 @@ class Interrupt:
 
 
 def within_bound(function):
-    """Do it in a thread, and fail if it does not end."""
+    """Run a function in a thread, and fail if it does not end."""
     errors = []
 
     def run():
@@ -77,7 +77,7 @@ def within_bound(function):
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(BOUND_S)
-    assert not thread.is_alive(), "somebody waits for ever"
+    assert not thread.is_alive(), "a caller waits forever"
     if errors:
         raise errors[0]
 
@@ -95,33 +95,33 @@ def close(client):
 
 
 def interrupted_at(moment, kind, operate):
-    """Do it once; return whether there was such a moment."""
-    watch = ResourceSnapshot()
+    """Run the operation once; return whether it had such a moment."""
+    snapshot = ResourceSnapshot()
     client = mcpwire.sync.Client(quick())
     client.connect()
     interrupt = Interrupt(moment, kind)
-    was_told = interrupt.run(lambda: operate(client))
-    assert was_told == (interrupt.at is not None), interrupt.at
+    was_interrupted = interrupt.run(lambda: operate(client))
+    assert was_interrupted == (interrupt.at is not None), interrupt.at
 
-    def go_on():
+    def use_and_close():
         client.connect()  # an interrupt in a callback has closed it
         assert client.call_tool("x", timeout=2 * BOUND_S).text
         client.close()
 
     try:
-        within_bound(go_on)
+        within_bound(use_and_close)
     except BaseException as error:
         error.add_note(f"after an interrupt in {interrupt.at}")
         raise
     client = None
-    if watch.find_leaks():
+    if snapshot.find_leaks():
         gc.collect()
-        assert watch.settle() == [], interrupt.at
+        assert snapshot.settle() == [], interrupt.at
     return interrupt.at is not None
 
 
 @pytest.mark.parametrize(
-    ("operate", "kind", "step", "fewest"),
+    ("operate", "kind", "step", "minimum"),
     [
         (call, "call", 1, 15),
         (call, "c_return", 1, 15),
@@ -130,10 +130,8 @@ def interrupted_at(moment, kind, operate):
         (close, "call", 1, 30),
     ],
 )
-def test_an_interrupt_at_any_moment_leaves_nothing_and_nobody_stuck(
-    operate, kind, step, fewest
-):
+def test_interrupt_at_any_moment_leaks_and_blocks_nothing(operate, kind, step, minimum):
     moment = 1
     while interrupted_at(moment, kind, operate):
         moment += step
-    assert moment >= fewest
+    assert moment >= minimum

@@ -1,4 +1,4 @@
-"""No descriptors left, no memory for a process, pipes of one page: uses go on."""
+"""No free descriptors, no memory for a process, pipes of one page: clients survive."""
 
 import asyncio
 import errno
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.fault("F47")
 
 @pytest.fixture
 def leave():
-    """Give what leaves this process so many free descriptors, until the test ends."""
+    """Return a function that limits the free descriptors until the test ends."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     def limit_to(free):
@@ -41,9 +41,7 @@ async def assert_works(client):
 
 
 @pytest.mark.parametrize("free", range(14))
-async def test_with_few_descriptors_left_connecting_works_or_says_which_error(
-    leave, free
-):
+async def test_connect_with_few_descriptors_works_or_names_the_error(leave, free):
     async with mcpwire.Client(quick()) as existing:
         async with mcpwire.Client(quick()) as warm_up:
             await assert_works(warm_up)  # imports on first use need descriptors too
@@ -75,10 +73,10 @@ async def test_with_few_descriptors_left_connecting_works_or_says_which_error(
     "ignore:Exception ignored .* <function BaseEventLoop.__del__"
     ":pytest.PytestUnraisableExceptionWarning"
 )
-def test_a_blocking_client_without_descriptors_for_its_loop_connects_later(leave):
+def test_blocking_client_without_descriptors_connects_later(leave):
     client = mcpwire.sync.Client(quick())
     with client:
-        client.call_tool("x")  # what is imported on first use needs descriptors too
+        client.call_tool("x")  # imports on first use need descriptors too
     leave(1)
     with pytest.raises(OSError, match="Too many open files") as caught:
         client.connect()
@@ -91,7 +89,7 @@ def test_a_blocking_client_without_descriptors_for_its_loop_connects_later(leave
 
 
 @pytest.mark.parametrize("number", [errno.ENOMEM, errno.EAGAIN, errno.ENFILE])
-async def test_a_process_that_cannot_be_made_is_a_connect_error(number, monkeypatch):
+async def test_failed_process_creation_is_a_connect_error(number, monkeypatch):
     def refuse(*_, **__):
         raise OSError(number, os.strerror(number))
 
@@ -108,7 +106,7 @@ async def test_a_process_that_cannot_be_made_is_a_connect_error(number, monkeypa
             await assert_works(other)
 
 
-async def test_pipes_of_one_page_carry_what_is_larger_than_they_are():
+async def test_pipes_of_one_page_carry_larger_messages():
     target = scripted(
         "import fcntl\n"
         "for fd in (0, 1, 2): fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, 4096)\n"
@@ -124,7 +122,7 @@ async def test_pipes_of_one_page_carry_what_is_larger_than_they_are():
         assert [r.text for r in results] == [str(n) * 2000 for n in range(50)]
 
 
-async def test_without_a_pidfd_for_want_of_descriptors_the_exit_is_still_seen(
+async def test_exit_is_detected_without_a_pidfd(
     monkeypatch,
 ):
     def refuse(*_):

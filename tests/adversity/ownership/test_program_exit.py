@@ -1,4 +1,4 @@
-"""Programs that end without closing: no noise, and no server left behind."""
+"""Programs that end without closing: no output, and no server left behind."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from programs import BOUND_S, LEFT_S, is_running, run, seconds_until, start
 pytestmark = pytest.mark.pain("P01")
 
 EXIT_S = 1.0
-"""Within what our server leaves once its input has ended."""
+"""Within which our server exits once its input has ended."""
 
 STUBBORN = """
 import threading
@@ -151,15 +151,15 @@ while client.stats.requests < 3: time.sleep(0.01)  # until the call is sent
 @pytest.mark.pain("P06")
 @pytest.mark.fault("F41")
 @pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS.keys())
-def test_a_program_that_ends_is_silent_and_takes_its_server_along(ending):
-    said, complained, code = run(STUBBORN + ending)
-    assert (code, complained) == (0, "")
-    pid = int(said)
+def test_ending_program_is_silent_and_ends_its_server(ending):
+    output, errors, code = run(STUBBORN + ending)
+    assert (code, errors) == (0, "")
+    pid = int(output)
     assert seconds_until(lambda: not is_running(pid)) < LEFT_S
 
 
-def test_the_users_own_error_is_all_that_is_told():
-    said, complained, code = run(
+def test_only_the_users_own_error_is_printed():
+    output, errors, code = run(
         STUBBORN
         + """
 short = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
@@ -171,22 +171,22 @@ asyncio.run(main())
 """
     )
     assert code == 1
-    assert complained.count("Traceback") == 1
-    assert complained.endswith("KeyError: 'mine'\n")
-    assert seconds_until(lambda: not is_running(int(said))) < LEFT_S
+    assert errors.count("Traceback") == 1
+    assert errors.endswith("KeyError: 'mine'\n")
+    assert seconds_until(lambda: not is_running(int(output))) < LEFT_S
 
 
-def test_with_the_interpreters_developer_mode_only_the_unclosed_client_is_told():
-    said, complained, code = run(
+def test_developer_mode_reports_only_the_unclosed_client():
+    output, errors, code = run(
         STUBBORN + ENDINGS["main returns with the client open"], python=("-X", "dev")
     )
     assert code == 0
-    unclosed = [line for line in complained.splitlines() if "unclosed" in line]
+    unclosed = [line for line in errors.splitlines() if "unclosed" in line]
     assert len(unclosed) == 1
     assert "unclosed <mcpwire.Client" in unclosed[0]
-    assert "never retrieved" not in complained
-    assert "Traceback" not in complained
-    assert seconds_until(lambda: not is_running(int(said))) < LEFT_S
+    assert "never retrieved" not in errors
+    assert "Traceback" not in errors
+    assert seconds_until(lambda: not is_running(int(output))) < LEFT_S
 
 
 INTERRUPTED = (
@@ -211,13 +211,13 @@ except KeyboardInterrupt:
 
 @pytest.mark.pain("P07")
 @pytest.mark.fault("F41")
-def test_an_interrupt_during_closing_still_ends_and_reaps_the_server():
+def test_interrupt_during_closing_ends_and_reaps_the_server():
     with start(INTERRUPTED) as process:
         pid = int(process.stdout.readline())
         assert process.stdout.readline() == "closing\n"
         process.send_signal(signal.SIGINT)
-        said, complained = process.communicate(timeout=BOUND_S)
-    assert (said, complained, process.returncode) == ("interrupted\n", "", 0)
+        output, errors = process.communicate(timeout=BOUND_S)
+    assert (output, errors, process.returncode) == ("interrupted\n", "", 0)
     assert seconds_until(lambda: not is_running(pid)) < LEFT_S
 
 
@@ -234,9 +234,9 @@ asyncio.run(main())
 @pytest.mark.pain("P06")
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("mode", ["session", "stateless"])
-def test_our_server_leaves_within_a_second_of_its_clients_sudden_death(mode):
+def test_server_exits_within_a_second_of_its_clients_death(mode):
     quickest = BOUND_S
-    for _ in range(12):  # others may keep the machine from any one of them
+    for _ in range(12):  # a loaded machine may delay any one of them
         with start(SERVED, mode) as process:
             pid = int(process.stdout.readline())
             os.kill(process.pid, signal.SIGKILL)
@@ -284,21 +284,19 @@ loop.run_until_complete(asyncio.sleep(0.1))  # its stream is open, or not yet
         *((kept, "HTTP, the loop is not closed") for kept in list(KEPT)[1:]),
     ],
 )
-def test_a_client_in_a_global_at_the_end_is_told_as_unclosed_and_nothing_else(
-    kept, connected
-):
+def test_global_client_at_exit_only_warns_as_unclosed(kept, connected):
     target, connect = CONNECTED[connected]
     with scripted_mcp() as server:
         body = (
             f"URL = {server.url!r}\n"
             f"def made():\n    return mcpwire.Client({target})\n{KEPT[kept]}{connect}\n"
         )
-        # What asyncio says of its own parts.
+        # Warnings of asyncio about its own objects.
         parts = ("event loop", "<socket", "transport")
         ignored = (("-W", f"ignore:unclosed {part}") for part in parts)
         options = ("-W", "default", *chain.from_iterable(ignored))
-        said, complained, code = run(body, python=options)
-    assert (said, code) == ("", 0)
-    lines = complained.splitlines()
+        output, errors, code = run(body, python=options)
+    assert (output, code) == ("", 0)
+    lines = errors.splitlines()
     assert all("ResourceWarning: unclosed <mcpwire.Client" in line for line in lines)
     assert len(lines) <= 1

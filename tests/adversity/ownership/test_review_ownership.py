@@ -1,4 +1,4 @@
-"""Connecting and closing against each other, at the worst moments."""
+"""Connecting and closing concurrently, at the worst moments."""
 
 import asyncio
 import sys
@@ -28,7 +28,7 @@ def assert_no_child_left():
 
 
 async def starting(**options):
-    """Return a client, the task that connects it, once its silent server is up."""
+    """Return a client and its connect task, once its silent server runs."""
     up = asyncio.Event()
     target = scripted(SILENT, stderr=lambda _: up.set())
     while True:
@@ -45,12 +45,12 @@ async def starting(**options):
 
 
 @pytest.mark.fault("F42")
-async def test_a_connection_somebody_got_outlives_another_caller_that_is_cancelled():
+async def test_cancelling_one_connect_keeps_the_connection_of_another():
     client = mcpwire.Client(FakeServer(version="2026-07-28"))
     late = asyncio.create_task(client.connect())
-    while not client.is_connected:  # noqa: ASYNC110 - it counts loop turns
-        await asyncio.sleep(0)  # one turn of the loop, which is counted
-    await client.connect()  # at once: it is open, though `late` was not told yet
+    while not client.is_connected:  # noqa: ASYNC110 - it counts loop iterations
+        await asyncio.sleep(0)  # one iteration of the loop
+    await client.connect()  # at once: it is open, although `late` has not returned
     assert not late.done()
     late.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -60,7 +60,7 @@ async def test_a_connection_somebody_got_outlives_another_caller_that_is_cancell
 
 
 @pytest.mark.fault("F42")
-async def test_closing_after_a_cancelled_connect_waits_for_the_childs_end(
+async def test_close_after_a_cancelled_connect_waits_for_the_child(
     assert_no_child_left,
 ):
     client, task = await starting()
@@ -73,7 +73,7 @@ async def test_closing_after_a_cancelled_connect_waits_for_the_childs_end(
 
 
 @pytest.mark.fault("F42")
-async def test_closing_after_a_cancelled_reconnect_waits_for_the_old_childs_end(
+async def test_close_after_a_cancelled_reconnect_waits_for_the_child(
     assert_no_child_left,
 ):
     client = mcpwire.Client(scripted(MUTE), limits=SHORT)
@@ -82,7 +82,7 @@ async def test_closing_after_a_cancelled_reconnect_waits_for_the_old_childs_end(
         await client.call_tool("x")
     task = asyncio.create_task(client.connect())
     for _ in range(3):
-        await asyncio.sleep(0)  # one turn of three, so that it has begun
+        await asyncio.sleep(0)  # three iterations, so that it has begun
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -92,7 +92,7 @@ async def test_closing_after_a_cancelled_reconnect_waits_for_the_old_childs_end(
 
 
 @pytest.mark.fault("F42")
-async def test_who_connects_while_a_cancelled_connect_is_undone_gets_a_connection(
+async def test_connect_during_cleanup_of_a_cancelled_one_works(
     tmp_path,
 ):
     up = asyncio.Event()
@@ -119,15 +119,15 @@ async def test_who_connects_while_a_cancelled_connect_is_undone_gets_a_connectio
 
 @pytest.mark.fault("F42")
 @pytest.mark.parametrize("turns", range(5))
-def test_a_loop_that_ends_while_closing_begins_leaves_no_descriptor(turns):
-    # The leak check around the test counts; the client itself is let go with a warning
-    # only where its closing had not begun.
+def test_loop_that_ends_during_close_leaves_no_descriptor(turns):
+    # The leak check around the test decides; the client itself is dropped with a
+    # warning only if its closing had not begun.
     async def main():
         client = mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP), limits=SHORT)
         await client.connect()
         closing = asyncio.create_task(client.aclose())
         for _ in range(turns + 1):
-            await asyncio.sleep(0)  # one turn of several, so that closing is midway
+            await asyncio.sleep(0)  # several iterations, so that closing is midway
         return client, closing
 
     asyncio.run(main())
@@ -142,7 +142,7 @@ class OnlyOnce(FakeServer):
         return super().open_in_memory(client, limits)
 
 
-async def test_closing_ends_a_callback_also_where_reconnecting_had_failed():
+async def test_close_ends_a_callback_after_a_failed_reconnect():
     running, ended = asyncio.Event(), asyncio.Event()
 
     async def callback(_):
@@ -165,7 +165,7 @@ async def test_closing_ends_a_callback_also_where_reconnecting_had_failed():
     assert ended.is_set()
 
 
-async def test_a_variable_that_is_no_string_is_refused_without_showing_it():
+async def test_non_string_variable_is_refused_without_its_value():
     with pytest.raises(ValueError, match="int for 'PORT'") as caught:
         mcpwire.Stdio(sys.executable, env={"PORT": 8080})
     assert "8080" not in str(caught.value)

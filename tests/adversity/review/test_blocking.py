@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BOUND_S = 30.0
-"""In which everything must be over; a test that reaches it has found a hang."""
+"""Upper bound of a test; a test that reaches it has found a hang."""
 
 HANG_S = 100.0
-"""How long what never comes is waited for: longer than any test takes."""
+"""How long a hanging wait lasts: longer than any test."""
 
 SOON_S = 30.0
-"""Within what something ends that waits for nobody: a machine may stall for long."""
+"""Within which an operation that need not wait ends, on a loaded machine."""
 
 QUICK = Limits(close_grace=0.2, terminate_grace=0.2)
 
@@ -43,15 +43,15 @@ while True:
 
 
 def until(is_so: Callable[[], bool]) -> None:
-    """Wait for what nothing tells of."""
+    """Poll until a condition holds."""
     end = time.monotonic() + BOUND_S
     while not is_so():
         assert time.monotonic() < end
         time.sleep(0.001)
 
 
-class Asked:
-    """A thread that does something, and what came of it."""
+class InThread:
+    """A thread that calls a function, and its result or error."""
 
     def __init__(self, act: Callable[[], Any]) -> None:
         self._act = act
@@ -63,7 +63,7 @@ class Asked:
     def _run(self) -> None:
         try:
             self.result = self._act()
-        except BaseException as error:  # noqa: BLE001 - looked at by the test
+        except BaseException as error:  # noqa: BLE001 - the test checks it
             self.error = error
 
     def ended(self, seconds: float = BOUND_S) -> bool:
@@ -72,7 +72,7 @@ class Asked:
 
 
 @pytest.mark.parametrize("background", [False, True])
-def test_of_two_threads_that_share_a_stream_each_gets_what_the_other_leaves(
+def test_two_threads_that_share_a_stream_get_every_event(
     background,
 ):
     with (
@@ -82,13 +82,13 @@ def test_of_two_threads_that_share_a_stream_each_gets_what_the_other_leaves(
         client.events() as events,
     ):
         for _ in range(20):
-            takers = [Asked(lambda: events.next(HANG_S)) for _ in range(2)]
+            readers = [InThread(lambda: events.next(HANG_S)) for _ in range(2)]
             client.call_tool("x", {"n": 2})
-            for taker in takers:
-                assert taker.ended(SOON_S), (
-                    "a notification waits, and so does its taker"
+            for reader in readers:
+                assert reader.ended(SOON_S), (
+                    "a notification is queued while its reader waits"
                 )
-                assert taker.result is not None
+                assert reader.result is not None
 
 
 SLOW_SUBSCRIBING = """
@@ -100,14 +100,14 @@ while True:
 """
 
 
-def test_subscribing_beside_one_that_takes_long_keeps_to_its_own_timeout():
+def test_subscribe_beside_a_slow_one_keeps_its_own_timeout():
     with mcpwire.sync.Client(
         scripted(SLOW_SUBSCRIBING), limits=QUICK, mode="2025-11-25"
     ) as client:
         sent = client.stats.requests
-        slow = Asked(lambda: client.subscribe("a:1", timeout=60))
+        slow = InThread(lambda: client.subscribe("a:1", timeout=60))
         until(lambda: client.stats.requests == sent + 1)
-        quick = Asked(lambda: client.subscribe("a:2", timeout=0.3))
+        quick = InThread(lambda: client.subscribe("a:2", timeout=0.3))
         assert quick.ended(SOON_S)
         assert isinstance(quick.error, mcpwire.RequestTimeout) or quick.error is None
         client.close()
@@ -127,7 +127,7 @@ recv()
 """
 
 
-def test_an_answer_goes_out_to_its_end_though_its_call_ended_meanwhile():
+def test_client_response_is_sent_completely_after_its_call_ended():
     size = 1_000_000
 
     def sample(_: Any) -> CreateMessageResult:

@@ -1,4 +1,4 @@
-"""What a hostile reading of the asyncio client's features proved, one test each."""
+"""Regression tests of a review of the asyncio client's features."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ from mcpwire.transports.handlers import InboundTasks
 
 BOUND_S = 30.0
 SOON_S = 30.0
-"""Within what something ends that waits for nobody: a machine may stall for long."""
+"""Within which an operation that need not wait ends, on a loaded machine."""
 SESSION = "2025-11-25"
 STATELESS = "2026-07-28"
 URI = "file:///a"
@@ -33,8 +33,8 @@ AT_ONCE = mcpwire.Recovery(backoff_initial=0.001, backoff_max=0.01)
 QUICK = {"recovery": AT_ONCE, "timeout": BOUND_S}
 
 
-class Mortal(FakeServer):
-    """Dies when told to, and is there again for the next connection."""
+class CrashingServer(FakeServer):
+    """A server that closes on `die()` and accepts the next connection."""
 
     def __init__(self, version=SESSION, **methods):
         super().__init__(
@@ -50,7 +50,7 @@ class Mortal(FakeServer):
                     cacheScope="private",
                 ),
             }
-            | {name.replace("_", "/"): what for name, what in methods.items()},
+            | {name.replace("_", "/"): method for name, method in methods.items()},
             version=version,
             capabilities=CAPABILITIES,
         )
@@ -73,8 +73,8 @@ class Mortal(FakeServer):
         self.acknowledge(self.current["id"], params["notifications"])
         return SILENCE
 
-    def acknowledge(self, id, wanted):
-        self.notify(ACKNOWLEDGED, notifications=wanted, _meta={SUBSCRIPTION: id})
+    def acknowledge(self, id, uris):
+        self.notify(ACKNOWLEDGED, notifications=uris, _meta={SUBSCRIPTION: id})
 
     def updated(self, id, uri=URI):
         self.notify(UPDATED, uri=uri, _meta={SUBSCRIPTION: id})
@@ -86,8 +86,8 @@ class Mortal(FakeServer):
         return [p["requestId"] for p in self.requests("notifications/cancelled")]
 
 
-async def test_cancelling_a_started_call_never_ends_one_of_the_next_connection():
-    """Its id may be that of somebody else's call by then."""
+async def test_cancelling_an_old_call_keeps_calls_of_the_new_connection():
+    """Its id may be that of another call by then."""
     asking, answer = asyncio.Event(), asyncio.Event()
 
     async def confirm(_):
@@ -112,7 +112,7 @@ async def test_cancelling_a_started_call_never_ends_one_of_the_next_connection()
             }
         return SILENCE
 
-    server = Mortal(STATELESS, tools_call=call)
+    server = CrashingServer(STATELESS, tools_call=call)
     async with mcpwire.Client(server, elicitation=confirm, **QUICK) as client:
         started = await client.start_call("ask")
         await asking.wait()
@@ -135,8 +135,8 @@ async def test_cancelling_a_started_call_never_ends_one_of_the_next_connection()
         assert (await other).text == "x"
 
 
-async def test_who_comes_while_a_reviving_is_being_given_up_is_served():
-    server = Mortal(STATELESS)
+async def test_request_during_an_abandoned_reconnect_succeeds():
+    server = CrashingServer(STATELESS)
     async with mcpwire.Client(server, **QUICK) as client:
         server.die()
         await until(lambda: not client.is_connected)
@@ -144,14 +144,14 @@ async def test_who_comes_while_a_reviving_is_being_given_up_is_served():
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         call.cancel()
-        await asyncio.sleep(0)  # it has asked the reviving to end, which has not yet
+        await asyncio.sleep(0)  # the reconnect is being cancelled and has not ended yet
         await client.subscribe(URI)
         await asyncio.wait([call])
         assert call.cancelled()
 
 
-async def test_who_waits_for_another_to_subscribe_waits_no_longer_than_its_own_time():
-    server = Mortal(STATELESS)
+async def test_subscribe_waiting_for_another_keeps_its_own_timeout():
+    server = CrashingServer(STATELESS)
     server.methods[LISTEN] = lambda *_: SILENCE
     async with mcpwire.Client(server, **QUICK) as client:
         slow = asyncio.ensure_future(client.subscribe("file:///slow", timeout=None))
@@ -162,8 +162,8 @@ async def test_who_waits_for_another_to_subscribe_waits_no_longer_than_its_own_t
         await asyncio.wait([slow])
 
 
-async def test_a_subscribing_out_of_time_leaves_no_subscription_behind():
-    server = Mortal(STATELESS)
+async def test_timed_out_subscribe_leaves_no_subscription():
+    server = CrashingServer(STATELESS)
     server.methods[LISTEN] = lambda *_: SILENCE
     async with mcpwire.Client(server, **QUICK) as client:
         for _ in range(3):
@@ -174,9 +174,9 @@ async def test_a_subscribing_out_of_time_leaves_no_subscription_behind():
         await until(lambda: len(server.ids(LISTEN)) - len(server.cancelled()) == 1)
 
 
-async def test_one_who_runs_out_of_time_takes_nobodys_subscription_along():
-    """After a restart the server is slow to acknowledge what all have wanted."""
-    server = Mortal(STATELESS)
+async def test_timed_out_subscribe_keeps_subscriptions_of_others():
+    """After a restart the server is slow to acknowledge the shared subscription."""
+    server = CrashingServer(STATELESS)
     async with (
         mcpwire.Client(server, **QUICK) as client,
         client.listen([URI]) as changes,
@@ -193,8 +193,8 @@ async def test_one_who_runs_out_of_time_takes_nobodys_subscription_along():
         assert await changes.next(BOUND_S) is not None
 
 
-async def test_a_subscription_that_the_server_ends_by_an_error_does_not_wait_for_ever():
-    server = Mortal(STATELESS)
+async def test_listen_ended_by_a_server_error_raises_it():
+    server = CrashingServer(STATELESS)
     async with (
         mcpwire.Client(server, **QUICK) as client,
         client.listen([URI]) as changes,
@@ -211,7 +211,7 @@ async def test_a_subscription_that_the_server_ends_by_an_error_does_not_wait_for
             await asyncio.wait_for(anext(changes), SOON_S)
 
 
-async def test_a_resource_that_is_refused_fails_who_asked_for_it_and_nobody_else():
+async def test_refused_resource_fails_only_its_own_subscribe():
     release = asyncio.Event()
 
     def subscribe(params, server):
@@ -231,7 +231,7 @@ async def test_a_resource_that_is_refused_fails_who_asked_for_it_and_nobody_else
         return SILENCE
 
     tasks = []
-    server = Mortal(resources_subscribe=subscribe)
+    server = CrashingServer(resources_subscribe=subscribe)
     async with mcpwire.Client(server, **QUICK) as client:
         calls = [
             asyncio.ensure_future(client.subscribe(f"file:///{name}"))
@@ -245,7 +245,7 @@ async def test_a_resource_that_is_refused_fails_who_asked_for_it_and_nobody_else
         assert good is None
 
 
-async def test_a_resource_that_a_restarted_server_refuses_fails_no_later_subscribing():
+async def test_resource_refused_after_restart_fails_no_other_subscribe():
     gone = []
 
     def subscribe(params, _):
@@ -253,7 +253,7 @@ async def test_a_resource_that_a_restarted_server_refuses_fails_no_later_subscri
             return RPCError("no such resource", code=-32602)
         return {}
 
-    server = Mortal(resources_subscribe=subscribe)
+    server = CrashingServer(resources_subscribe=subscribe)
     async with mcpwire.Client(server, **QUICK) as client:
         await client.subscribe("file:///a")
         gone.append("file:///a")
@@ -263,8 +263,8 @@ async def test_a_resource_that_a_restarted_server_refuses_fails_no_later_subscri
         await client.unsubscribe("file:///b")
 
 
-async def test_a_stream_of_before_takes_nothing_from_one_of_now():
-    server = Mortal(STATELESS)
+async def test_closing_an_old_stream_keeps_the_new_subscription():
+    server = CrashingServer(STATELESS)
     async with mcpwire.Client(server, **QUICK) as client:
         old = await client.listen([URI]).__aenter__()
         await client.aclose()
@@ -277,9 +277,9 @@ async def test_a_stream_of_before_takes_nothing_from_one_of_now():
             assert await new.next(BOUND_S) is not None
 
 
-async def test_a_stream_made_before_connecting_hears():
-    """The first connection of a server that ends at a probe is not the client's end."""
-    server = Mortal()
+async def test_event_stream_created_before_connect_receives_events():
+    """A server that closes at the probe does not end the stream."""
+    server = CrashingServer()
     answer = server.answer
 
     def ends_at_a_probe(request):
@@ -298,8 +298,8 @@ async def test_a_stream_made_before_connecting_hears():
         await events.aclose()
 
 
-async def test_closing_forgets_what_was_wanted_also_after_all_attempts_failed():
-    server = Mortal()
+async def test_close_after_failed_reconnects_drops_subscriptions():
+    server = CrashingServer()
     open_in_memory = server.open_in_memory
 
     def refused(*_):
@@ -320,7 +320,7 @@ async def test_closing_forgets_what_was_wanted_also_after_all_attempts_failed():
         assert server.requests("logging/setLevel") == []
 
 
-async def test_handlers_in_line_when_a_connection_is_lost_leave_their_room():
+async def test_queued_handlers_release_their_space_on_connection_loss():
     tasks = InboundTasks(limit=1, backlog=10, room=100)
 
     async def handler():
@@ -336,7 +336,7 @@ async def test_handlers_in_line_when_a_connection_is_lost_leave_their_room():
 
 
 @on_a_virtual_clock
-async def test_a_call_made_again_is_held_to_its_time_though_a_handler_was_busy():
+async def test_repeated_call_keeps_its_timeout_with_a_busy_handler():
     busy = asyncio.Event()
 
     async def roots():
@@ -348,7 +348,7 @@ async def test_a_call_made_again_is_held_to_its_time_though_a_handler_was_busy()
             server.send({"jsonrpc": "2.0", "id": 1, "method": "roots/list"})
         return SILENCE
 
-    server = Mortal(tools_list=tools)
+    server = CrashingServer(tools_list=tools)
     client = mcpwire.Client(server, roots=roots, recovery=AT_ONCE)
     async with asyncio.timeout(BOUND_S), client:
         call = asyncio.ensure_future(client.list_tools(timeout=0.2))
@@ -359,14 +359,14 @@ async def test_a_call_made_again_is_held_to_its_time_though_a_handler_was_busy()
         assert len(server.lives) == 2
 
 
-async def test_keepalive_gives_up_a_server_that_reads_no_more():
-    server = Mortal()
+async def test_keepalive_detects_a_server_that_stopped_reading():
+    server = CrashingServer()
     limits = Limits(unwritten=1_000)
     async with mcpwire.Client(
         server, keepalive=0.05, limits=limits, recovery=AT_ONCE
     ) as client:
         channel = client._connection.channel
-        channel._write = lambda _: None  # nothing is taken any more
+        channel._write = lambda _: None  # the peer stopped reading
         for _ in range(50):
             try:
                 await client.notify("notifications/x", {"fill": "x" * 300})
@@ -376,8 +376,8 @@ async def test_keepalive_gives_up_a_server_that_reads_no_more():
         await until(lambda: channel.lost is not None, 0.01)
 
 
-async def test_the_error_of_all_attempts_does_not_grow_with_who_asks():
-    server = Mortal()
+async def test_traceback_of_a_shared_error_does_not_grow():
+    server = CrashingServer()
 
     def refused(*_):
         raise mcpwire.ConnectError("no")
@@ -402,8 +402,8 @@ async def test_the_error_of_all_attempts_does_not_grow_with_who_asks():
         assert lengths[-1] == lengths[5]
 
 
-async def test_discover_waits_like_any_call_while_the_connection_is_opened_again():
-    server = Mortal(STATELESS)
+async def test_discover_waits_for_a_reconnect():
+    server = CrashingServer(STATELESS)
     async with mcpwire.Client(server, **QUICK) as client:
         server.die()
         await until(lambda: not client.is_connected)
@@ -413,8 +413,8 @@ async def test_discover_waits_like_any_call_while_the_connection_is_opened_again
         await call
 
 
-async def test_next_returns_none_in_time_while_the_connection_is_opened_again():
-    server = Mortal()
+async def test_next_times_out_with_none_during_a_reconnect():
+    server = CrashingServer()
     async with mcpwire.Client(server, **QUICK) as client, client.events() as events:
         server.methods["initialize"] = lambda *_: SILENCE
         server.die()
@@ -422,8 +422,8 @@ async def test_next_returns_none_in_time_while_the_connection_is_opened_again():
         assert await events.next(0.05) is None
 
 
-async def test_watching_what_the_server_will_not_tell_is_refused():
-    server = Mortal(SESSION)
+async def test_watch_without_server_support_is_refused():
+    server = CrashingServer(SESSION)
     server.members["capabilities"] = {"resources": {}}
     async with mcpwire.Client(server, **QUICK) as client:
         with pytest.raises(mcpwire.LocalProtocolError, match="sends no notifications"):
@@ -431,7 +431,7 @@ async def test_watching_what_the_server_will_not_tell_is_refused():
 
 
 async def test_a_watch_ends_with_its_client():
-    server = Mortal(STATELESS)
+    server = CrashingServer(STATELESS)
     async with mcpwire.Client(server, **QUICK) as client:
         watch = client.watch(URI)
         await anext(watch)
@@ -443,7 +443,7 @@ async def test_a_watch_ends_with_its_client():
 
 
 async def test_a_closed_watch_reads_nothing():
-    server = Mortal(STATELESS)
+    server = CrashingServer(STATELESS)
     async with mcpwire.Client(server, **QUICK) as client:
         watch = client.watch(URI)
         await watch.aclose()
@@ -452,12 +452,12 @@ async def test_a_closed_watch_reads_nothing():
         assert server.ids(LISTEN) == []
 
 
-@pytest.mark.parametrize("wanted", [None, [URI]])
-async def test_a_stream_closed_while_it_opens_leaves_nothing_wanted(wanted):
-    server = Mortal(STATELESS)
+@pytest.mark.parametrize("uris", [None, [URI]])
+async def test_stream_closed_while_opening_leaves_no_subscription(uris):
+    server = CrashingServer(STATELESS)
     server.methods[LISTEN] = lambda *_: SILENCE
     async with mcpwire.Client(server, **QUICK) as client:
-        stream = client.events() if wanted is None else client.listen(wanted)
+        stream = client.events() if uris is None else client.listen(uris)
         step = asyncio.ensure_future(stream.next())
         await until(lambda: server.ids(LISTEN))
         await stream.aclose()
@@ -468,8 +468,8 @@ async def test_a_stream_closed_while_it_opens_leaves_nothing_wanted(wanted):
         await until(lambda: server.cancelled() == [id])
 
 
-async def test_a_closed_client_answers_nothing_out_of_its_cache():
-    server = Mortal(STATELESS)
+async def test_closed_client_does_not_answer_from_its_cache():
+    server = CrashingServer(STATELESS)
     server.methods["tools/list"] = lambda *_: server.done(
         tools=[], ttlMs=60_000, cacheScope="private"
     )
@@ -481,11 +481,11 @@ async def test_a_closed_client_answers_nothing_out_of_its_cache():
 
 
 @pytest.mark.parametrize("dies", [False, True])
-async def test_a_server_of_another_era_that_cannot_bear_the_old_handshake_is_found(
+async def test_era_change_is_found_when_the_old_handshake_fails(
     dies,
 ):
-    """The era that was remembered is given up in whatever way trying it fails."""
-    server = Mortal(SESSION)
+    """The remembered era is dropped however the handshake fails."""
+    server = CrashingServer(SESSION)
 
     def initialize(*_):
         if dies:
@@ -502,18 +502,18 @@ async def test_a_server_of_another_era_that_cannot_bear_the_old_handshake_is_fou
         assert client.protocol_version == STATELESS
 
 
-async def test_a_new_connection_is_asked_nothing_before_its_own_handshake_is_done():
-    server = Mortal(SESSION)
+async def test_server_request_before_the_new_handshake_is_refused():
+    server = CrashingServer(SESSION)
     async with mcpwire.Client(server, roots=[], **QUICK) as client:
         await client.call_tool("x")
         outcome = server.outcome
 
-        def asks_early(method, params):
+        def request_early(method, params):
             if method == "initialize":
                 server.send({"jsonrpc": "2.0", "id": 77, "method": "roots/list"})
             return outcome(method, params)
 
-        server.outcome = asks_early
+        server.outcome = request_early
         server.die()
         await until(lambda: not client.is_connected)
         await client.call_tool("x")
@@ -521,8 +521,8 @@ async def test_a_new_connection_is_asked_nothing_before_its_own_handshake_is_don
         assert answer["error"]["code"] == -32601
 
 
-async def test_what_cannot_be_sent_while_reopening_says_that_the_connection_was_lost():
-    server = Mortal(SESSION)
+async def test_notify_during_a_reconnect_raises_connection_closed():
+    server = CrashingServer(SESSION)
     async with mcpwire.Client(server, roots=[], **QUICK) as client:
         server.die()
         await until(lambda: not client.is_connected)
@@ -534,8 +534,8 @@ async def test_what_cannot_be_sent_while_reopening_says_that_the_connection_was_
         await call
 
 
-def test_a_second_loop_after_one_that_ended_without_closing_begins_anew():
-    server = Mortal(STATELESS)
+def test_client_starts_afresh_in_a_second_loop():
+    server = CrashingServer(STATELESS)
     client = mcpwire.Client(server, **QUICK)
     streams = []
 

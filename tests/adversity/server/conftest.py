@@ -1,4 +1,4 @@
-"""Lets these tests find the helper modules beside them and those of the server."""
+"""Puts the helper modules of this folder and of the server on the import path."""
 
 import sys
 from pathlib import Path

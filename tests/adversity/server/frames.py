@@ -1,6 +1,6 @@
-"""Frames of all kinds of wrongness, made from one number.
+"""Invalid frames of all kinds, generated from one seed.
 
-Mutations keep most of a message intact, so that what is wrong is found late.
+Mutations keep most of a message intact, so that the fault is found late.
 """
 
 import copy
@@ -10,7 +10,7 @@ import random
 from by_hand import CAPABILITIES_KEY, modern, notice, request, session
 
 DEEP = {"<<70>>": 70, "<<300>>": 300, "<<1200>>": 1_200}
-"""What becomes as many lists within each other."""
+"""Markers that are replaced by so many nested lists."""
 
 ODD = (
     *(None, True, False, 0, -1, 1.5, 1e300, 2**53 + 1, 2**64, -(2**63), 10**400),
@@ -57,7 +57,7 @@ PLAIN = [
     ("prompts/get", {"name": "talk", "arguments": {"style": "long"}}),
     ("completion/complete", COMPLETE),
 ]
-"""What both eras know."""
+"""Requests of both eras."""
 
 IN_SESSION = [
     request(0, "initialize", session()),
@@ -128,22 +128,22 @@ ALONE += [
 
 
 class Fuzzer:
-    """Makes frames of messages; the same seed and messages make the same ones."""
+    """Generates frames from messages; the same seed gives the same frames."""
 
     def __init__(self, messages, seed=1):
         self.random = random.Random(seed)
         self._messages = messages
 
     def frame(self):
-        """Return the bytes of one frame, which may have newlines in it."""
-        dice = self.random.random()
-        if dice < 0.05:
+        """Return the bytes of one frame, which may contain newlines."""
+        draw = self.random.random()
+        if draw < 0.05:
             return self.random.randbytes(self.random.randrange(200))
         message = self.message()
-        if dice < 0.15:
-            message = [message, *(self.message() for _ in range(dice < 0.1))]
+        if draw < 0.15:
+            message = [message, *(self.message() for _ in range(draw < 0.1))]
         data = self.encoded(message)
-        return data if dice < 0.75 else self._damaged(data)
+        return data if draw < 0.75 else self._damaged(data)
 
     def message(self):
         """Return a message with some of it changed."""
@@ -161,18 +161,18 @@ class Fuzzer:
 
     def head(self, fields):
         """Return header fields with some of them changed."""
-        made = list(fields)
+        changed = list(fields)
         for _ in range(self.random.choice((0, 0, 0, 1, 2))):
             name = self.random.choice(NAMES)
             if self.random.random() < 0.7:
-                made = [field for field in made if field[0] != name]
+                changed = [field for field in changed if field[0] != name]
             if self.random.random() < 0.7:
-                made.append((name, self.random.choice(VALUES)))
-        return made
+                changed.append((name, self.random.choice(VALUES)))
+        return changed
 
     def _change(self, message):
         places = [(message, key) for key in message]
-        for holder, key in places:  # which grows while it is walked
+        for holder, key in places:  # which grows during the iteration
             value = holder[key]
             if isinstance(value, dict):
                 places += [(value, each) for each in value]
@@ -181,12 +181,12 @@ class Fuzzer:
         if not places:
             return
         holder, key = self.random.choice(places)
-        dice = self.random.random()
-        if dice < 0.2:
+        draw = self.random.random()
+        if draw < 0.2:
             holder.pop(key)
-        elif dice < 0.4 and isinstance(holder, dict):
+        elif draw < 0.4 and isinstance(holder, dict):
             holder[self.random.choice(KEYS)] = holder.pop(key)
-        elif dice < 0.5 and isinstance(holder, dict):
+        elif draw < 0.5 and isinstance(holder, dict):
             holder[self.random.choice(KEYS)] = self._odd()
         else:
             holder[key] = self._odd()
@@ -198,12 +198,12 @@ class Fuzzer:
         damaged = bytearray(data)
         for _ in range(self.random.choice((1, 1, 2, 8))):
             place = self.random.randrange(len(damaged) + 1)
-            dice = self.random.random()
-            if dice < 0.4 and place < len(damaged):
+            draw = self.random.random()
+            if draw < 0.4 and place < len(damaged):
                 damaged[place] ^= 1 << self.random.randrange(8)
-            elif dice < 0.6:
+            elif draw < 0.6:
                 damaged[place:place] = self.random.randbytes(3)
-            elif dice < 0.8:
+            elif draw < 0.8:
                 del damaged[place:]
             else:
                 damaged[place:place] = damaged[: self.random.randrange(64)]

@@ -1,4 +1,4 @@
-"""Fuzzes the server for long: `make fuzz`; the tests do it for a moment."""
+"""Fuzzes the server for a long time: `make fuzz`; the tests do it briefly."""
 
 import argparse
 import asyncio
@@ -17,20 +17,20 @@ from wires import WIRES  # noqa: E402 - found through the line above
 MIB = 2**20
 
 SETTLED = 5
-"""The part of the frames after which memory has to stay: caches are full by then."""
+"""The fraction of the frames after which memory must be stable: caches are full."""
 
 GROWTH = 24 * MIB
-"""How much memory may still grow then: the allocators' own ways, and no more."""
+"""How much memory may still grow then: for the allocators' overhead."""
 
 
-def say(line):
+def print_line(line):
     """Print a line at once."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 async def run(name, frames, seed):
-    """Send frames over one wire and tell what it took."""
+    """Send frames over one wire and print time and memory growth."""
     began = time.monotonic()
     async with WIRES[name](seed) as wire:
         await wire.attack(frames // SETTLED)
@@ -38,20 +38,20 @@ async def run(name, frames, seed):
         await wire.attack(frames - frames // SETTLED)
         grown = wire.size - before
     seconds = time.monotonic() - began
-    say(f"{name:18} {frames:7} frames {seconds:6.1f} s {grown / MIB:+7.1f} MiB")
+    print_line(f"{name:18} {frames:7} frames {seconds:6.1f} s {grown / MIB:+7.1f} MiB")
     return grown < GROWTH
 
 
 async def main(arguments):
     """Fuzz each wire; return the exit code."""
     logging.getLogger("mcpwire").setLevel(logging.ERROR)
-    kept = [
+    in_bounds = [
         await run(name, arguments.frames, arguments.seed)
         for name in arguments.wire or WIRES
     ]
-    if all(kept):
+    if all(in_bounds):
         return 0
-    say(f"memory grew by more than {GROWTH / MIB:g} MiB")
+    print_line(f"memory grew by more than {GROWTH / MIB:g} MiB")
     return 1
 
 

@@ -1,4 +1,4 @@
-"""The real thing: our application behind uvicorn, and connections of bytes."""
+"""Our application behind uvicorn, and raw socket connections to it."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,7 @@ import json
 import wired
 from by_hand import modern
 
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 
 HEAD = {
     "Host": "127.0.0.1:8000",
@@ -19,7 +19,7 @@ HEAD = {
 
 @contextlib.asynccontextmanager
 async def served(server, **options):
-    """Serve on a free port, and give the port."""
+    """Serve on a free port; yield the port."""
     async with wired.served(server, **options) as (url, _):
         yield wired.port_of(url)
 
@@ -59,10 +59,10 @@ class Line:
             await self._writer.wait_closed()
 
     async def send(self, data):
-        """Send bytes; tell whether the server still takes them."""
+        """Send bytes; return whether the server still accepts them."""
         self._writer.write(data)
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT_S):
                 await self._writer.drain()
         except OSError:
             return False
@@ -74,7 +74,7 @@ class Line:
 
     async def answer(self):
         """Return the next response: its status, its head, its body."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             try:
                 head = (await self.reader.readuntil(b"\r\n\r\n")).lower()
             except (asyncio.IncompleteReadError, OSError):
@@ -86,7 +86,7 @@ class Line:
     async def rest(self):
         """Return everything until the server closes the connection."""
         data = b""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             with contextlib.suppress(OSError):
                 while piece := await self.reader.read(65_536):
                     data += piece

@@ -1,4 +1,4 @@
-"""What dependencies learn of the call they were made for."""
+"""How the outcome of a call reaches its dependencies."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 
 
 class Ledger:
-    """A database in two forms, which keeps what its transactions came to."""
+    """A database in two forms, which records how its transactions ended."""
 
     def __init__(self) -> None:
         self.ends: list[str] = []
@@ -46,7 +46,7 @@ def server():
 
 
 @pytest.mark.parametrize("form", ["transaction", "plain"])
-async def test_what_fails_does_not_end_its_dependencies_as_if_it_had_not(
+async def test_failing_handler_ends_its_dependencies_with_the_error(
     form, ledger, server
 ):
     dependency = getattr(ledger, form)
@@ -68,13 +68,13 @@ async def test_what_fails_does_not_end_its_dependencies_as_if_it_had_not(
     async with Client(server) as client:
         assert (await client.call_tool("pay", {"amount": 1})).text == "paid"
         assert (await client.call_tool("pay", {"amount": -1})).is_error
-        for asked in (client.read_resource("money://all"), client.get_prompt("poem")):
+        for read in (client.read_resource("money://all"), client.get_prompt("poem")):
             with pytest.raises(Exception, match="failed"):
-                await asked
+                await read
     assert ledger.ends == ["commit", *["rollback ValueError"] * 3]
 
 
-async def test_nor_does_a_call_that_is_cancelled(ledger, server):
+async def test_cancelled_call_ends_its_dependencies_with_the_error(ledger, server):
     began = asyncio.Event()
 
     @server.tool
@@ -92,7 +92,7 @@ async def test_nor_does_a_call_that_is_cancelled(ledger, server):
     assert ledger.ends == ["rollback CancelledError"]
 
 
-async def test_nor_does_one_that_has_still_to_ask_the_client(ledger, server):
+async def test_first_input_round_ends_its_dependencies_with_an_error(ledger, server):
     @server.tool
     async def pay(ctx: Context, to: object = Depends(ledger.transaction)) -> str:
         answer = await ctx.elicit("Sure?", {"type": "object", "properties": {}})
@@ -103,7 +103,7 @@ async def test_nor_does_one_that_has_still_to_ask_the_client(ledger, server):
     assert ledger.ends == ["rollback InputNeeded", "commit"]
 
 
-async def test_nor_does_a_task_that_fails(ledger):
+async def test_failing_task_ends_its_dependencies_with_the_error(ledger):
     server = Server("ends", "1", extensions=[Tasks()])
 
     @server.tool(task="required")
@@ -133,7 +133,7 @@ async def fails_at_its_end():
 
 
 @pytest.mark.parametrize("of", [fails_at_once, fails_at_its_end])
-async def test_one_that_fails_fails_the_call_and_those_before_hear_of_it(
+async def test_failing_dependency_fails_the_call_and_earlier_dependencies(
     of, ledger, server
 ):
     @server.tool
@@ -148,7 +148,7 @@ async def test_one_that_fails_fails_the_call_and_those_before_hear_of_it(
     assert ledger.ends == ["rollback OSError"]
 
 
-async def test_one_that_swallows_the_failure_does_not_undo_it(server):
+async def test_dependency_that_swallows_the_error_does_not_undo_it(server):
     async def forgiving():
         with contextlib.suppress(ValueError):
             yield

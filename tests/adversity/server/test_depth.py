@@ -1,4 +1,4 @@
-"""JSON that is deep, wide, huge or ambiguous costs one answer, and a short one."""
+"""Deep, wide, huge or ambiguous JSON gets one short response."""
 
 import json
 import time
@@ -24,9 +24,9 @@ REFUSED = {
     "bytes that are no UTF-8": b'"\xff"',
     "a control": b'"\x00"',
 }
-"""What is no JSON, or no JSON for us."""
+"""Values that are invalid JSON, or that we refuse."""
 
-TAKEN = {
+UNUSUAL = {
     "1,000 lists": b"[" * 1_000 + b"]" * 1_000,
     "300 objects": b'{"a":' * 300 + b"1" + b"}" * 300,
     "an integer of 65 bits": b"%d" % 2**65,
@@ -35,17 +35,17 @@ TAKEN = {
     "the same name 20,000 times": b"{" + b",".join([b'"k":0'] * 20_000) + b"}",
     "20,000 elements": b"[" + b",".join([b"0"] * 20_000) + b"]",
 }
-"""What is JSON, and wrong."""
+"""Valid JSON of the wrong shape."""
 
 
 def server():
-    made = build()
+    built = build()
 
-    @made.tool(input_schema={"type": "object"})
+    @built.tool(input_schema={"type": "object"})
     async def mirror(arguments: dict) -> dict:
         return arguments
 
-    return made
+    return built
 
 
 def size(answers):
@@ -55,13 +55,13 @@ def size(answers):
 @pytest.mark.attack("S14")
 @pytest.mark.case("B13", "B01")
 @pytest.mark.parametrize("way", WAYS)
-async def test_what_is_no_json_is_one_short_refusal(way):
+async def test_invalid_json_gets_one_short_error(way):
     way = await opened(way, server())
     for name, value in REFUSED.items():
         answers = await way.say(frame(way, 7, "echo", b'{"text":%b}' % value))
         assert size(answers) < KIB, name
-        # Over HTTP a body is not read again to find out whose it was; on a stream the
-        # oldest revisions have no form for a refusal without an id.
+        # Over HTTP a body is not parsed again to find its id; on a stream the
+        # oldest revisions have no error response without an id.
         if answers or way.version != "2024-11-05":
             assert answers[0]["error"]["code"] == -32700, name
         await works(way)
@@ -71,9 +71,9 @@ async def test_what_is_no_json_is_one_short_refusal(way):
 @pytest.mark.attack("S14")
 @pytest.mark.case("B13")
 @pytest.mark.parametrize("way", WAYS)
-async def test_what_fits_no_argument_is_one_short_refusal(way):
+async def test_unusual_argument_values_get_one_short_error(way):
     way = await opened(way, server())
-    for name, value in TAKEN.items():
+    for name, value in UNUSUAL.items():
         for arguments in (b'{"text":%b}' % value, value):
             [answer] = await way.say(frame(way, 7, "echo", arguments))
             assert answer["id"] == 7
@@ -85,9 +85,9 @@ async def test_what_fits_no_argument_is_one_short_refusal(way):
 
 @pytest.mark.attack("S14")
 @pytest.mark.parametrize("way", WAYS)
-async def test_what_cannot_be_written_as_it_was_read_fails_its_call_only(way):
+async def test_value_that_cannot_be_encoded_fails_only_its_call(way):
     way = await opened(way, server())
-    for name, value in TAKEN.items():
+    for name, value in UNUSUAL.items():
         [answer] = await way.say(frame(way, 7, "mirror", b'{"x":%b}' % value))
         is_failed = answer.get("error") or answer["result"].get("isError", False)
         assert bool(is_failed) is (name in {"1,000 lists", "300 objects"}), name
@@ -97,7 +97,7 @@ async def test_what_cannot_be_written_as_it_was_read_fails_its_call_only(way):
 
 @pytest.mark.attack("S14", "S18")
 @pytest.mark.parametrize("way", WAYS)
-async def test_of_members_with_one_name_the_last_counts(way):
+async def test_last_of_duplicate_members_wins(way):
     way = await opened(way, server())
     [answer] = await way.say(frame(way, 1, "echo", b'{"text":"first","text":"last"}'))
     assert answer["result"]["content"][0]["text"] == "last"
@@ -112,7 +112,7 @@ async def test_of_members_with_one_name_the_last_counts(way):
 
 BIG = "q" * KIB * KIB
 
-ECHOED = [
+HUGE_INPUTS = [
     (BIG, {}),
     ("tools/call", {"name": BIG}),
     ("tools/call", {"name": "echo", "arguments": {BIG: 1}}),
@@ -135,9 +135,9 @@ ECHOED = [
 
 @pytest.mark.attack("S13", "S14")
 @pytest.mark.parametrize("way", ["memory, session", "memory, alone"])
-async def test_no_refusal_repeats_a_megabyte(way):
+async def test_errors_do_not_repeat_huge_input(way):
     way = await opened(way, server())
-    for method, params in ECHOED:
+    for method, params in HUGE_INPUTS:
         answers = await way.say(json.dumps(ask(way, 1, method, params)).encode())
         assert size(answers) < KIB, (method, params.keys())
         assert answers[0]["id"] == 1
@@ -153,10 +153,10 @@ async def test_no_refusal_repeats_a_megabyte(way):
 
 
 @pytest.mark.attack("S14")
-async def test_the_time_grows_no_faster_than_what_is_sent():
+async def test_parsing_time_is_linear_in_the_input():
     way = await opened("memory, session", server())
 
-    async def taken(count):
+    async def seconds_for(count):
         names = b",".join(b'"k%d":0' % n for n in range(count))
         arguments = b'{"text":"x",%b}' % names
         lists = b'{"text":%b}' % (b"[" * count + b"]" * count)
@@ -165,10 +165,10 @@ async def test_the_time_grows_no_faster_than_what_is_sent():
         await way.say(frame(way, 1, "echo", lists))
         return time.process_time() - began
 
-    # Where it grew with the square, eight times as much would take 64 times as long.
-    small = min([await taken(5_000) for _ in range(2)])
-    for _ in range(8):  # others may take a processor's caches from any one attempt
-        large = await taken(40_000)
+    # With quadratic time, eight times the input would take 64 times as long.
+    small = min([await seconds_for(5_000) for _ in range(2)])
+    for _ in range(8):  # other processes may slow any one attempt
+        large = await seconds_for(40_000)
         if large < 40 * small:
             break
     assert large < 40 * small
@@ -177,7 +177,7 @@ async def test_the_time_grows_no_faster_than_what_is_sent():
 
 @pytest.mark.attack("S13")
 @pytest.mark.parametrize("member", [b"1", b'{"method":"x"}'])
-async def test_a_million_members_of_a_batch_are_one_refusal(member):
+async def test_batch_of_a_million_members_is_dropped(member):
     body = b"[" + b",".join([member] * 1_000_000) + b"]"
     hand = Hand(build().dispatcher, "2025-03-26")
     hand.receive(body + b"\n")

@@ -1,4 +1,4 @@
-"""What other parsers take for a message is none here, and runs nothing."""
+"""Messages that other parsers might accept are refused and run no tool."""
 
 import json
 
@@ -18,7 +18,7 @@ def plain(way, **changes):
 
 
 def renamed(message, path, name):
-    """Return a message in which one member has another name."""
+    """Return a copy of a message with one member renamed."""
     copy = json.loads(json.dumps(message))
     *way, old = path
     holder = copy
@@ -78,7 +78,7 @@ VALUES = [
 @pytest.mark.attack("S18")
 @pytest.mark.case("B02", "B03", "B08")
 @pytest.mark.parametrize("way", WAYS)
-async def test_what_is_nearly_a_call_is_none(way):
+async def test_malformed_call_runs_no_tool(way):
     ran = []
     server = build()
 
@@ -98,7 +98,7 @@ async def test_what_is_nearly_a_call_is_none(way):
             assert answer["error"]["code"] in {-32600, -32601, -32602, -32020}, message
             sent = message.get("id")
             is_id = type(sent) in {int, str} and sent != 2**64
-            # Either the very same id, or none.
+            # Either the same id, or no id.
             assert answer.get("id", ...) in ((sent, ...) if is_id else (..., None))
     await works(way)
     [answer] = await way.say(json.dumps(plain(way)).encode())
@@ -109,7 +109,7 @@ async def test_what_is_nearly_a_call_is_none(way):
 @pytest.mark.attack("S18", "S31")
 @pytest.mark.case("B08")
 @pytest.mark.parametrize("way", WAYS)
-async def test_answers_to_nothing_are_not_answered(way):
+async def test_responses_without_a_request_are_not_answered(way):
     way = await opened(way, build())
     for id in (0, 1, "1", None, 1.5, {}):
         for outcome in (
@@ -119,9 +119,9 @@ async def test_answers_to_nothing_are_not_answered(way):
             {"error": "x"},
             {"result": {}, "error": {"code": 1, "message": "x"}},
         ):
-            said = {"jsonrpc": "2.0", "id": id, **outcome}
-            answers = await way.say(json.dumps(said).encode())
-            # A body that is no message at all is refused over HTTP, without an id.
-            assert all("id" not in each for each in answers), said
+            message = {"jsonrpc": "2.0", "id": id, **outcome}
+            answers = await way.say(json.dumps(message).encode())
+            # An invalid message is refused over HTTP, without an id.
+            assert all("id" not in each for each in answers), message
     await works(way)
     await way.aclose()

@@ -1,4 +1,4 @@
-"""Pages of strangers get nothing from a server on this machine, whatever they send."""
+"""Foreign web pages get no access to a server on this machine."""
 
 import itertools
 import json
@@ -25,7 +25,7 @@ EVIL_HOSTS = (
         "localhost..",
     ),
 )
-"""What no Host of a server on this machine is; some of it leads there."""
+"""Values of Host that no local server has; some resolve to this machine."""
 
 HOSTS = (
     *("localhost", "127.0.0.1", "127.0.0.1:8000", "localhost:1", "[::1]", "[::1]:8000"),
@@ -63,7 +63,7 @@ def head(**fields):
     return [(name, value) for name, value in named.items() if value is not None]
 
 
-async def seen(app, verb, path, body=b"{}", **fields):
+async def response_to(app, verb, path, body=b"{}", **fields):
     visit = Visit(scope(verb, path, head(**fields)), body)
     visit.leave()
     return await visit.begin(app).done()
@@ -72,7 +72,7 @@ async def seen(app, verb, path, body=b"{}", **fields):
 @pytest.mark.attack("S11")
 @pytest.mark.case("D06")
 @pytest.mark.parametrize("cors", [None, True])
-async def test_strangers_are_refused_on_each_verb_and_path(cors):
+async def test_foreign_hosts_and_origins_are_refused_on_every_path(cors):
     ran = []
     server = build()
 
@@ -88,25 +88,25 @@ async def test_strangers_are_refused_on_each_verb_and_path(cors):
     }
     hosts = [{"host": each} for each in (*EVIL_HOSTS, None)]
     origins = [{"origin": each} for each in EVIL_ORIGINS]
-    strangers = (*hosts, *origins)
-    every_door = itertools.product(VERBS, PATHS, [hosts[0], origins[0]])
-    tried = [*every_door, *itertools.product(["POST", "GET"], ["/mcp"], strangers)]
-    for verb, path, fields in tried:
-        answer = await seen(app, verb, path, bodies["initialize"], **fields)
+    foreign = (*hosts, *origins)
+    every_route = itertools.product(VERBS, PATHS, [hosts[0], origins[0]])
+    cases = [*every_route, *itertools.product(["POST", "GET"], ["/mcp"], foreign)]
+    for verb, path, fields in cases:
+        answer = await response_to(app, verb, path, bodies["initialize"], **fields)
         assert answer.status == 403, (verb, path, fields)
         named = {name.lower() for name in answer.headers}
-        # Nothing tells the page's browser that it may read this.
+        # No header allows the page's browser to read the response.
         assert not {each for each in named if each.startswith("access-")}
         assert "mcp-session-id" not in named
-    for fields in strangers:
-        answer = await seen(app, "POST", "/mcp", bodies["call"], **fields)
+    for fields in foreign:
+        answer = await response_to(app, "POST", "/mcp", bodies["call"], **fields)
         assert answer.status == 403
     assert ran == []
     for fields in [
         *({"host": each} for each in HOSTS),
         *({"origin": o} for o in ORIGINS),
     ]:
-        answer = await seen(app, "POST", "/mcp", bodies["initialize"], **fields)
+        answer = await response_to(app, "POST", "/mcp", bodies["initialize"], **fields)
         assert answer.status == 200, fields
     await app.aclose()
 
@@ -121,10 +121,10 @@ SIMPLE = (
 
 @pytest.mark.attack("S11")
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/messages"])
-async def test_what_a_page_can_send_without_being_asked_first_runs_nothing(path):
+async def test_request_without_cors_preflight_is_refused(path):
     app = build().asgi(legacy_sse=True)
     body = json.dumps(request(1, "initialize", session())).encode()
     for kind in (*SIMPLE, "text/plain;application/json", "application/jsonx", ""):
-        answer = await seen(app, "POST", path, body, **{"content-type": kind})
+        answer = await response_to(app, "POST", path, body, **{"content-type": kind})
         assert answer.status == 415, kind
     await app.aclose()

@@ -1,4 +1,4 @@
-"""However busy a server is: it ends when its input does, or when it is told to."""
+"""A busy server ends when its input ends or a signal arrives."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 from by_hand import modern, notice, request, session
 from wires import child
 
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 
 BUSY = """
 import asyncio, os, subprocess, sys, time
@@ -64,7 +64,7 @@ TOOLS = ("in_a_thread", "stubborn", "asks", "asks_in_a_thread", "with_a_child")
 
 LISTEN = {"notifications": {"toolsListChanged": True}}
 
-CAN_BE_ASKED = {**session(), "capabilities": {"elicitation": {}}}
+ELICITATION_SESSION = {**session(), "capabilities": {"elicitation": {}}}
 
 
 def lines(*messages):
@@ -72,14 +72,14 @@ def lines(*messages):
 
 
 def wait_for(fd, text, count):
-    """Wait until a text has come so many times."""
-    said, deadline = b"", time.monotonic() + PATIENCE
-    while said.count(text) < count:
+    """Wait until a text has arrived so many times."""
+    output, deadline = b"", time.monotonic() + TIMEOUT_S
+    while output.count(text) < count:
         ready, _, _ = select.select([fd], [], [], deadline - time.monotonic())
-        assert ready, f"only {said!r} came"
+        assert ready, f"only {output!r} came"
         piece = os.read(fd, 65_536)
-        assert piece, f"the stream ended after {said!r}"
-        said += piece
+        assert piece, f"the stream ended after {output!r}"
+        output += piece
 
 
 @pytest.mark.case("A07")
@@ -88,14 +88,14 @@ def wait_for(fd, text, count):
 @pytest.mark.parametrize(
     ("how", "code"), [("its input ends", 0), (signal.SIGTERM, 128 + signal.SIGTERM)]
 )
-def test_nothing_that_tools_do_keeps_it_alive(how, code):
-    """They would go on for an hour; its input's end, or the signal, is enough."""
+def test_running_tools_do_not_keep_the_server_alive(how, code):
+    """The tools would run for an hour; the end of the input or a signal ends them."""
     with child(BUSY) as process:
         calls = [request(n, "tools/call", {"name": n}) for n in TOOLS * 2]
         for number, call in enumerate(calls):
             call["id"] = number
         listen = modern("l", "subscriptions/listen", LISTEN)
-        opening = request("i", "initialize", CAN_BE_ASKED)
+        opening = request("i", "initialize", ELICITATION_SESSION)
         ready = notice("notifications/initialized")
         process.stdin.write(lines(opening, ready, listen, *calls))
         process.stdin.flush()
@@ -105,18 +105,18 @@ def test_nothing_that_tools_do_keeps_it_alive(how, code):
         else:
             process.stdin.close()
         try:
-            assert process.wait(PATIENCE) == code
+            assert process.wait(TIMEOUT_S) == code
         finally:
             process.kill()
         assert process.stderr.read() == b""
-        said = [json.loads(line) for line in process.stdout]
-        # Nothing is said of the calls but that they ended, or nothing.
-        answers = [each for each in said if "method" not in each]
+        output = [json.loads(line) for line in process.stdout]
+        # The calls get no response.
+        answers = [each for each in output if "method" not in each]
         assert {each["id"] for each in answers} <= {"i", "l"}
 
 
 def answers_beside_one_that_hangs(grace):
-    """Return what comes of a call that ends soon after its input does."""
+    """Return the responses to a call that ends soon after the input ends."""
     later = f"from mcpwire.server import stdio\nstdio.ANSWER_GRACE_S = {grace}\n"
     with child(later + BUSY) as process:
         hangs = modern(1, "tools/call", {"name": "in_a_thread", "arguments": {}})
@@ -127,7 +127,7 @@ def answers_beside_one_that_hangs(grace):
         process.stdin.write(lines(ends))
         process.stdin.close()
         try:
-            assert process.wait(PATIENCE) == 0
+            assert process.wait(TIMEOUT_S) == 0
         finally:
             process.kill()
         return [json.loads(line) for line in process.stdout]
@@ -135,8 +135,8 @@ def answers_beside_one_that_hangs(grace):
 
 @pytest.mark.case("A07")
 @pytest.mark.timeout(180)
-def test_a_call_that_ends_in_time_is_answered_beside_those_that_do_not():
-    """Others may keep the machine from it for that time: each attempt has more."""
+def test_call_that_ends_within_the_grace_period_is_answered():
+    """A loaded machine may use up the grace period: each attempt has a longer one."""
     for grace in (0.2, 1.0, 5.0):
         if answers := answers_beside_one_that_hangs(grace):
             break

@@ -1,4 +1,4 @@
-"""Whatever a tool does, short of ending the process: its call fails, and no other."""
+"""A failing tool fails its own call and no other."""
 
 import asyncio
 import json
@@ -11,10 +11,10 @@ SECRET = "s3cr3t"
 
 
 class Abort(BaseException):
-    """As test frameworks and other loops raise."""
+    """An exception outside Exception, as test frameworks and other loops raise."""
 
 
-def itself():
+def cyclic():
     value = {}
     value["x"] = value
     return value
@@ -60,12 +60,12 @@ FAILURES = {
     "a surrogate": returning(lambda: "\ud800"),
     "a huge integer": returning(lambda: {"x": 10**400}),
     "no text as key": returning(lambda: {1.5: SECRET, None: 1}),
-    "itself": returning(itself),
+    "itself": returning(cyclic),
     "a deep list": returning(deep),
     "a generator": returning(lambda: (_ for _ in [SECRET])),
     "a function": returning(lambda: deep),
 }
-"""What tools do, plainly; each is tried as a coroutine and in a thread, too."""
+"""Failing functions; each is also tried as a coroutine and in a thread."""
 
 
 def kinds(act):
@@ -89,13 +89,13 @@ def attacked():
     server = build()
     for name, act in FAILURES.items():
         for kind, (function, options) in kinds(act).items():
-            # A failure, or the annotations of a lambda, say nothing of the result.
+            # Failing functions and lambdas have no result annotation.
             server.add_tool(function, name=spelled(name, kind), **options)
     return server
 
 
 def is_failed(answer):
-    """Tell whether an answer says that its call failed, and no more than that."""
+    """Return whether a response reports a failed call; check it for details."""
     assert SECRET not in json.dumps(answer)
     assert "Traceback" not in json.dumps(answer)
     return answer.get("error", {}).get("code") == -32603 or answer["result"]["isError"]
@@ -108,7 +108,7 @@ NAMES = [spelled(name, kind) for name in FAILURES for kind in kinds(None)]
 @pytest.mark.attack("S12")
 @pytest.mark.grounds(2, "way")
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_tool_that_fails_fails_its_call_and_nothing_else(way, caplog):
+async def test_failing_tool_fails_only_its_own_call(way, caplog):
     way = await opened(way, attacked())
     for name in NAMES:
         [answer] = await way.say(frame(way, name, name, b"{}"))

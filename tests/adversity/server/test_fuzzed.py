@@ -1,4 +1,4 @@
-"""Whatever comes, in whatever form: the next call is answered (the slow run: soak)."""
+"""After fuzzed frames the next call is answered (the slow run: soak)."""
 
 import pytest
 from frames import ALONE, IN_SESSION, Fuzzer
@@ -14,6 +14,6 @@ def test_the_same_seed_makes_the_same_frames():
 
 @pytest.mark.attack("S12")
 @pytest.mark.parametrize("wire", WIRES)
-async def test_after_any_frames_a_call_is_answered(wire):
+async def test_call_after_fuzzed_frames_is_answered(wire):
     async with WIRES[wire](seed=7) as attacked:
         await attacked.attack(FRAMES)

@@ -1,4 +1,4 @@
-"""Nothing that a client sends breaks the head of an answer, or a line of log."""
+"""Client input cannot break a response head, an event stream or a log line."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from victim import build
 
 from mcpwire.server.auth import ResourceServer, StaticTokens
 
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 
 NAMED = (
     *("host", "origin", "accept", "content-type", "content-encoding", "authorization"),
@@ -46,7 +46,7 @@ VALUES = (
 
 FIELDS = st.lists(st.tuples(st.sampled_from(NAMED), VALUES), max_size=6)
 
-USUAL = {
+DEFAULT_HEAD = {
     "host": "127.0.0.1:8000",
     "content-type": "application/json",
     "accept": "application/json, text/event-stream",
@@ -58,7 +58,7 @@ METHODS = ("tools/call", "resources/read", "prompts/get", "initialize", "tools/l
 
 
 def guarded():
-    """Return a server that wants a token and a scope."""
+    """Return a server that requires a token."""
     auth = ResourceServer(
         "http://127.0.0.1:8000/mcp",
         authorization_servers=["https://as.example"],
@@ -77,15 +77,15 @@ def apps():
 
 
 async def answers(app, verb, path, fields, body):
-    merged = {**USUAL, **dict(fields)}
+    merged = {**DEFAULT_HEAD, **dict(fields)}
     raw = [
         (name.encode(), value.encode("latin-1", "replace"))
         for name, value in (*merged.items(), *fields[1:2])
     ]
-    seen = Visit({**scope(verb, path), "headers": raw}, body)
-    seen.leave()
-    await asyncio.wait_for(seen.begin(app).task, PATIENCE)
-    return seen.sent
+    visit = Visit({**scope(verb, path), "headers": raw}, body)
+    visit.leave()
+    await asyncio.wait_for(visit.begin(app).task, TIMEOUT_S)
+    return visit.sent
 
 
 REQUESTS = st.fixed_dictionaries(
@@ -102,28 +102,28 @@ REQUESTS = st.fixed_dictionaries(
 )
 
 
-def body_of(asked):
-    said, method = asked["said"], asked["method"]
-    params = {"name": said, "uri": said, "arguments": {said: said}}
-    if asked["has_session"]:
-        return json.dumps(request(said, method, {**params, **session()})).encode()
-    return json.dumps(modern(said, method, params)).encode()
+def body_of(case):
+    text, method = case["said"], case["method"]
+    params = {"name": text, "uri": text, "arguments": {text: text}}
+    if case["has_session"]:
+        return json.dumps(request(text, method, {**params, **session()})).encode()
+    return json.dumps(modern(text, method, params)).encode()
 
 
 @pytest.mark.attack("S19")
-@given(asked=REQUESTS)
-def test_no_byte_of_a_client_breaks_a_head(apps, asked):
-    app = apps[asked["name"]]
+@given(case=REQUESTS)
+def test_client_bytes_do_not_break_a_response_head(apps, case):
+    app = apps[case["name"]]
 
-    async def ask():
-        # An application belongs to its loop, and starts with its first request.
+    async def call_app():
+        # An application is bound to its loop, and starts with its first request.
         events = await answers(
-            app, asked["verb"], asked["path"], asked["fields"], body_of(asked)
+            app, case["verb"], case["path"], case["fields"], body_of(case)
         )
         await app.aclose()
         return events
 
-    events = asyncio.run(ask())
+    events = asyncio.run(call_app())
     if not events:
         return
     start, *rest = events
@@ -135,26 +135,26 @@ def test_no_byte_of_a_client_breaks_a_head(apps, asked):
 
 
 @pytest.mark.attack("S19")
-async def test_no_text_of_a_client_makes_another_event_of_a_stream():
+async def test_client_text_does_not_inject_an_event():
     app = build().asgi()
     nasty = "x\r\n\r\nevent: endpoint\ndata: {}\n\nid: 1\r\rretry: 0\u2028\x85"
     params = {"name": "tell", "arguments": {"text": nasty}, "_meta": META}
     params["_meta"] = {**META, "progressToken": nasty}
     message = request(nasty, "tools/call", params)
-    head = {**USUAL, "mcp-protocol-version": "2026-07-28"}
+    head = {**DEFAULT_HEAD, "mcp-protocol-version": "2026-07-28"}
     head |= {"mcp-method": "tools/call", "mcp-name": "tell"}
-    seen = Visit(scope(headers=list(head.items())), json.dumps(message).encode())
-    await asyncio.wait_for(seen.begin(app).task, PATIENCE)
-    lines = [line for line in re.split(r"\r\n|\r|\n", seen.body.decode()) if line]
+    visit = Visit(scope(headers=list(head.items())), json.dumps(message).encode())
+    await asyncio.wait_for(visit.begin(app).task, TIMEOUT_S)
+    lines = [line for line in re.split(r"\r\n|\r|\n", visit.body.decode()) if line]
     assert lines
     ours = (": ", ":", 'data: {"jsonrpc"')
     assert all(line.startswith(ours) or line == "event: message" for line in lines)
-    assert seen.sse()[-1]["id"] == nasty
+    assert visit.sse()[-1]["id"] == nasty
     await app.aclose()
 
 
 @pytest.mark.attack("S32")
-async def test_no_text_of_a_client_makes_another_line_of_log(caplog):
+async def test_client_text_does_not_inject_a_log_line(caplog):
     caplog.set_level(logging.DEBUG)
     server = build()
 
@@ -164,7 +164,7 @@ async def test_no_text_of_a_client_makes_another_line_of_log(caplog):
 
     app = server.asgi()
     nasty = "x\r\n2026-01-01 admin logged in\x1b]0;title\x07\x1b[2J\x9b1m\u202e\u2028"
-    head = {**USUAL, "mcp-protocol-version": "2026-07-28"}
+    head = {**DEFAULT_HEAD, "mcp-protocol-version": "2026-07-28"}
     for method, params in (
         (nasty, {}),
         ("tools/call", {"name": nasty}),
@@ -180,10 +180,10 @@ async def test_no_text_of_a_client_makes_another_line_of_log(caplog):
                     "mcp-method": method.encode().hex(),
                     "user-agent": "a\nb",
                 }
-                seen = Visit(scope(path=path, headers=list(named.items())), body)
-                seen.leave()
-                await asyncio.wait_for(seen.begin(app).task, PATIENCE)
+                visit = Visit(scope(path=path, headers=list(named.items())), body)
+                visit.leave()
+                await asyncio.wait_for(visit.begin(app).task, TIMEOUT_S)
     await app.aclose()
-    said = [record.getMessage() for record in caplog.records]
-    assert len(said) >= 20
-    assert [line for line in said if not line.isprintable()] == []
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) >= 20
+    assert [line for line in messages if not line.isprintable()] == []

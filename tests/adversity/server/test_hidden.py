@@ -1,4 +1,4 @@
-"""What somebody hears of resources that are not there for him."""
+"""Subscriptions to resources that are hidden from the client."""
 
 import contextlib
 
@@ -9,7 +9,7 @@ from mcpwire import Server
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 
-def make():
+def build_server():
     server = Server("hidden", "1", visible=lambda _, c: "secret" not in c.tags)
     server.add_resource("open://a", "text")
     server.add_resource("hidden://a", "text", tags={"secret"})
@@ -27,50 +27,50 @@ def make():
 
 @contextlib.asynccontextmanager
 async def serving():
-    """Give the server, and a connection to it."""
-    server = make()
+    """Yield the server and a connection to it."""
+    server = build_server()
     hand = Hand(server.dispatcher)
     yield server, hand
     await hand.connection.aclose()
 
 
 def listen(*uris):
-    wanted = {"notifications": {"resourceSubscriptions": [*uris]}}
-    return modern(1, "subscriptions/listen", wanted)
+    params = {"notifications": {"resourceSubscriptions": [*uris]}}
+    return modern(1, "subscriptions/listen", params)
 
 
-async def test_nobody_hears_of_changes_of_what_is_hidden_from_him():
+async def test_hidden_resource_sends_no_update_notifications():
     uris = ["open://a", "hidden://a", "rows://7", "none://a", "notes://7"]
     async with serving() as (server, hand):
-        (told,) = await hand.ask(listen(*uris))
-        assert told["method"] == ACKNOWLEDGED
-        honoured = told["params"]["notifications"]
-        # What there is not and what is hidden look the same.
+        (acknowledgement,) = await hand.ask(listen(*uris))
+        assert acknowledgement["method"] == ACKNOWLEDGED
+        honoured = acknowledgement["params"]["notifications"]
+        # Missing and hidden resources look the same.
         assert honoured == {"resourceSubscriptions": ["open://a", "notes://7"]}
         for uri in uris:
             server.notify_resource_updated(uri)
-        told = [await hand.next() for _ in range(2)]
+        updates = [await hand.next() for _ in range(2)]
         hand.send(modern(2, "server/discover"))
         assert (await hand.next())["id"] == 2
-    heard = [message["params"]["uri"] for message in told]
-    assert heard == ["open://a", "notes://7"]
+    updated = [message["params"]["uri"] for message in updates]
+    assert updated == ["open://a", "notes://7"]
 
 
-async def test_one_request_listens_to_so_many_resources_at_most():
-    many, long = (f"notes://{n}" for n in range(2_000)), ["notes://" + "x" * 9_000]
+async def test_listen_limits_its_number_and_size_of_uris():
+    several, long = (f"notes://{n}" for n in range(2_000)), ["notes://" + "x" * 9_000]
     async with serving() as (_, hand):
-        for uris in (many, long):
+        for uris in (several, long):
             (answer,) = await hand.ask(listen(*uris))
             assert answer["error"]["code"] == -32602
 
 
-async def test_a_server_that_reads_resources_by_hand_knows_what_there_is():
+async def test_custom_resources_read_handler_accepts_any_subscription():
     async with serving() as (server, hand):
 
         @server.method("resources/read")
         async def read(params, request):
             return {"contents": []}
 
-        (told,) = await hand.ask(listen("own://a"))
-    honoured = told["params"]["notifications"]
+        (acknowledgement,) = await hand.ask(listen("own://a"))
+    honoured = acknowledgement["params"]["notifications"]
     assert honoured == {"resourceSubscriptions": ["own://a"]}

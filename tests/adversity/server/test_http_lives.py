@@ -1,4 +1,4 @@
-"""An application over HTTP whose loop ends, whose start hangs, or that is stalled."""
+"""An HTTP application whose loop ends or whose startup hangs."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from ways import OverHttp
 
 from mcpwire import Server
 
-PATIENCE = 30
+TIMEOUT_S = 30
 REVISION = "2025-11-25"
 INITIALIZE = json.dumps(request(0, "initialize", session(REVISION))).encode()
 
@@ -25,16 +25,16 @@ def client_of(app):
 
 
 def run(main):
-    """Run a coroutine on a loop of its own."""
+    """Run a coroutine on its own loop."""
 
     async def bounded():
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             return await main
 
     return asyncio.run(bounded())
 
 
-async def test_the_names_of_fields_are_in_lower_case():
+async def test_response_header_names_are_lower_case():
     # ASGI, "Response Start"; RFC 9113, 8.2.1: anything else breaks HTTP/2.
     answer = await client_of(Server("s", "1").asgi()).visit("POST", INITIALIZE)
     names = [name for name, _ in answer.sent[0]["headers"]]
@@ -42,7 +42,7 @@ async def test_the_names_of_fields_are_in_lower_case():
     assert names == [name.lower() for name in names]
 
 
-async def test_a_start_that_hangs_does_not_outlive_the_application():
+async def test_hanging_startup_ends_with_the_application():
     begins, ended = asyncio.Event(), asyncio.Event()
 
     @asynccontextmanager
@@ -63,7 +63,7 @@ async def test_a_start_that_hangs_does_not_outlive_the_application():
     assert waiting.status in {500, 503}
 
 
-async def test_it_can_be_started_again_after_its_end():
+async def test_application_can_be_started_again_after_close():
     app = Server("again", "1").asgi()
     client = client_of(app)
     assert (await client.visit("POST", INITIALIZE)).status == 200
@@ -74,7 +74,7 @@ async def test_it_can_be_started_again_after_its_end():
     await app.aclose()
 
 
-def test_sessions_do_not_outlive_the_loop_that_they_ran_on():
+def test_sessions_end_with_their_event_loop():
     server = Server("loops", "1")
 
     @server.tool
@@ -87,19 +87,21 @@ def test_sessions_do_not_outlive_the_loop_that_they_ran_on():
 
     app = server.asgi(session_idle=0.05)
 
-    async def leave():
+    async def leave_call_running():
         client = await client_of(app).open()
         running = client.begin("POST", tool("forever"))
         await asyncio.sleep(0)
         return client, running
 
-    old, _ = run(leave())
+    old, _ = run(leave_call_running())
 
-    async def go_on():
-        # Whoever had one opens another, as after any restart.
+    async def continue_on_new_loop():
+        # The client must open a new session, as after a restart.
         assert (await old.visit("POST", tool("quick"))).status == 404
         answer = None
-        while answer is None or answer.status == 404:  # it idled on a loaded machine
+        while (
+            answer is None or answer.status == 404
+        ):  # it was idle too long on a loaded machine
             client = await client_of(app).open()
             answer = await client.visit("POST", tool("quick"))
         assert answer.json()["result"]["content"][0]["text"] == "done"
@@ -107,31 +109,31 @@ def test_sessions_do_not_outlive_the_loop_that_they_ran_on():
         assert (await client.visit("POST", tool("quick", 2))).status == 404
         await app.aclose()
 
-    run(go_on())
+    run(continue_on_new_loop())
 
 
-def test_a_tool_that_runs_once_at_a_time_does_so_on_the_next_loop_too():
+def test_tool_concurrency_limit_holds_across_loops():
     server = Server("loops", "1")
     begun, gate = threading.Event(), threading.Event()
 
     @server.tool(concurrency=1)
     def alone() -> str:
         begun.set()
-        return "late" if gate.wait(PATIENCE) else "never"
+        return "late" if gate.wait(TIMEOUT_S) else "never"
 
-    app = server.asgi(stream_after=PATIENCE)
+    app = server.asgi(stream_after=TIMEOUT_S)
 
-    async def leave():
+    async def leave_call_running():
         client = await client_of(app).open()
         client.begin("POST", tool("alone"))
         await until(begun.is_set, 0.001)
 
-    async def go_on():
+    async def continue_on_new_loop():
         gate.set()
         client = await client_of(app).open()
         answer = await client.visit("POST", tool("alone"))
         assert answer.json()["result"]["content"][0]["text"] == "late"
         await app.aclose()
 
-    run(leave())
-    run(go_on())
+    run(leave_call_running())
+    run(continue_on_new_loop())

@@ -10,14 +10,14 @@ import pytest
 from mcpwire import Client, Context, Server
 from mcpwire.server.lifespan import Lifespan
 
-PATIENCE = 30
+TIMEOUT_S = 30
 
 
 def run(main, **options):
-    """Run a coroutine on a loop of its own."""
+    """Run a coroutine on its own loop."""
 
     async def bounded():
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             return await main
 
     with asyncio.Runner(**options) as runner:
@@ -25,7 +25,7 @@ def run(main, **options):
 
 
 class Log:
-    """A lifespan that tells what becomes of it."""
+    """A lifespan that records its begin and end."""
 
     def __init__(self):
         self.words = []
@@ -39,16 +39,16 @@ class Log:
             self.words.append("end")
 
 
-def begun_by(enter):
+def lifespan_of(enter):
     lifespan = Lifespan()
     lifespan.add(enter)
     return lifespan
 
 
-def test_it_begins_anew_on_the_next_loop_if_the_last_one_ended_without_it():
-    # As with a mounted application that nobody tells of its end.
+def test_lifespan_starts_again_on_a_new_loop():
+    # As with a mounted application that gets no shutdown event.
     log = Log()
-    lifespan = begun_by(log.enter)
+    lifespan = lifespan_of(log.enter)
     run(lifespan.start())
     assert log.words == ["begin", "end"]
 
@@ -61,12 +61,12 @@ def test_it_begins_anew_on_the_next_loop_if_the_last_one_ended_without_it():
     assert log.words == ["begin", "end"] * 2
 
 
-async def ask(server):
+async def call_value(server):
     async with Client(server) as client:
         return (await client.call_tool("value")).structured_content
 
 
-def test_handlers_have_what_it_yields_on_each_loop():
+def test_handlers_get_the_lifespan_value_on_each_loop():
     log = Log()
     server = Server("loops", "1", lifespan=log.enter)
 
@@ -75,55 +75,55 @@ def test_handlers_have_what_it_yields_on_each_loop():
         return ctx.lifespan is log
 
     run(server.dispatcher.start())
-    assert run(ask(server)) == {"result": True}
+    assert run(call_value(server)) == {"result": True}
 
 
-def test_two_loops_at_once_share_one():
+def test_two_concurrent_loops_share_one_lifespan():
     log = Log()
     begins, may_begin = threading.Event(), threading.Event()
 
     @asynccontextmanager
     async def enter():
         begins.set()
-        await asyncio.to_thread(may_begin.wait, PATIENCE)
+        await asyncio.to_thread(may_begin.wait, TIMEOUT_S)
         async with log.enter():
             yield
 
-    lifespan = begun_by(enter)
+    lifespan = lifespan_of(enter)
     found, both = [], threading.Barrier(2)
 
     async def use():
         await lifespan.start()
         found.append(list(log.words))
-        await asyncio.to_thread(both.wait, PATIENCE)
+        await asyncio.to_thread(both.wait, TIMEOUT_S)
         await lifespan.aclose()
 
     async def wait_and_use():
         loop = asyncio.get_running_loop()
-        loop.call_later(0.01, may_begin.set)  # when `start` waits already
+        loop.call_later(0.01, may_begin.set)  # when `start` is already waiting
         await use()
 
     first = threading.Thread(target=run, args=(use(),))
     first.start()
-    assert begins.wait(PATIENCE)
+    assert begins.wait(TIMEOUT_S)
     run(wait_and_use())
-    first.join(PATIENCE)
+    first.join(TIMEOUT_S)
     assert found == [["begin"]] * 2
     assert log.words == ["begin", "end"]
 
 
-async def test_one_that_is_cancelled_from_inside_fails_those_who_wait():
+async def test_lifespan_cancelled_from_inside_fails_its_waiters():
     @asynccontextmanager
     async def enter():
         raise asyncio.CancelledError
         yield
 
-    lifespan = begun_by(enter)
+    lifespan = lifespan_of(enter)
     with pytest.raises(RuntimeError, match="cancelled"):
         await lifespan.start()
 
 
-async def test_whoever_does_not_want_to_wait_ends_the_beginning():
+async def test_cancelling_start_cancels_the_lifespan():
     begins, ended = asyncio.Event(), asyncio.Event()
 
     @asynccontextmanager
@@ -135,7 +135,7 @@ async def test_whoever_does_not_want_to_wait_ends_the_beginning():
             ended.set()
         yield
 
-    lifespan = begun_by(enter)
+    lifespan = lifespan_of(enter)
     starting = asyncio.create_task(lifespan.start())
     await begins.wait()
     starting.cancel()
@@ -144,7 +144,7 @@ async def test_whoever_does_not_want_to_wait_ends_the_beginning():
     await ended.wait()
 
 
-async def test_a_client_in_memory_leaves_one_that_hangs():
+async def test_memory_client_times_out_on_a_hanging_lifespan():
     @asynccontextmanager
     async def hang(_):
         await asyncio.Event().wait()
@@ -161,7 +161,7 @@ async def test_a_client_in_memory_leaves_one_that_hangs():
             await client.call_tool("value", timeout=0.05)
 
 
-async def test_one_that_dies_early_is_told_of_at_once_and_begins_anew():
+async def test_lifespan_that_fails_early_is_reported_and_restarted():
     die = asyncio.Event()
     begun = []
 
@@ -177,23 +177,23 @@ async def test_one_that_dies_early_is_told_of_at_once_and_begins_anew():
                 group.create_task(job())
             yield
 
-    told = asyncio.Queue()
+    reported = asyncio.Queue()
     asyncio.get_running_loop().set_exception_handler(
-        lambda _, context: told.put_nowait(context)
+        lambda _, context: reported.put_nowait(context)
     )
-    lifespan = begun_by(enter)
+    lifespan = lifespan_of(enter)
     await lifespan.start()
     die.set()
-    context = await told.get()
+    context = await reported.get()
     assert "lifespan" in context["message"]
     await lifespan.start()
     assert len(begun) == 2
     await lifespan.aclose()
     await lifespan.aclose()
-    assert told.empty()
+    assert reported.empty()
 
 
-async def test_the_end_of_one_takes_nothing_from_the_next():
+async def test_ending_lifespan_does_not_disturb_the_next():
     may_end = asyncio.Event()
 
     @asynccontextmanager
@@ -206,7 +206,7 @@ async def test_the_end_of_one_takes_nothing_from_the_next():
     @server.tool
     async def value(ctx: Context) -> str:
         may_end.set()
-        await asyncio.sleep(0.01)  # the one before ends now, if it does harm
+        await asyncio.sleep(0.01)  # the previous lifespan ends now
         return ctx.lifespan
 
     dispatcher = server.dispatcher
@@ -214,13 +214,13 @@ async def test_the_end_of_one_takes_nothing_from_the_next():
     ending = asyncio.create_task(dispatcher.aclose())
     for _ in range(5):
         await asyncio.sleep(0)
-    assert await ask(server) == {"result": "value"}
+    assert await call_value(server) == {"result": "value"}
     await ending
 
 
-def test_a_loop_that_closes_without_a_word_leaves_nothing_that_hangs():
+def test_lifespan_starts_again_after_its_loop_was_closed():
     log = Log()
-    lifespan = begun_by(log.enter)
+    lifespan = lifespan_of(log.enter)
     loop = asyncio.new_event_loop()
     loop.run_until_complete(lifespan.start())
     (task,) = asyncio.all_tasks(loop)
@@ -232,7 +232,7 @@ def test_a_loop_that_closes_without_a_word_leaves_nothing_that_hangs():
 
     run(again())
     assert log.words == ["begin", "begin", "end"]
-    task._log_destroy_pending = False  # of a loop that ended like this, as we wanted
+    task._log_destroy_pending = False  # its loop ended like this on purpose
     with suppress(RuntimeError):
         task.get_coro().close()
     del task

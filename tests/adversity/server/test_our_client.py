@@ -1,4 +1,4 @@
-"""Our own client beside our server: late answers, pings meanwhile, batches."""
+"""Our own client with our server: timeouts and batches."""
 
 import asyncio
 import sys
@@ -12,7 +12,7 @@ import mcpwire
 
 @pytest.mark.case("F02")
 @pytest.mark.parametrize("mode", ["session", "stateless"])
-async def test_a_call_that_takes_too_long_is_stopped_on_both_sides(mode):
+async def test_timed_out_call_ends_on_both_sides(mode):
     server = build()
     begun, ended = asyncio.Event(), asyncio.Event()
 
@@ -49,13 +49,13 @@ recv()
 
 
 @pytest.mark.case("B07")
-async def test_answers_and_notifications_that_come_in_one_batch_are_understood():
-    heard, all_of_it = [], asyncio.Event()
+async def test_responses_and_notifications_in_one_batch_are_handled():
+    received, all_received = [], asyncio.Event()
 
     def note(notification):
-        heard.append(notification.method)
-        if len(heard) == 2:
-            all_of_it.set()
+        received.append(notification.method)
+        if len(received) == 2:
+            all_received.set()
 
     target = mcpwire.Stdio(sys.executable, ["-c", PRELUDE + BATCHING])
     async with mcpwire.Client(
@@ -64,5 +64,5 @@ async def test_answers_and_notifications_that_come_in_one_batch_are_understood()
         calls = [client.call_tool("x", {"text": text}) for text in ("one", "two")]
         results = await asyncio.gather(*calls)
         assert [result.text for result in results] == ["one", "two"]
-        await all_of_it.wait()
-    assert heard == ["notifications/message", "notifications/tools/list_changed"]
+        await all_received.wait()
+    assert received == ["notifications/message", "notifications/tools/list_changed"]

@@ -1,4 +1,4 @@
-"""Schemas of tools that refer to other places: none of them is fetched."""
+"""Tool schemas with remote references: none of them is fetched."""
 
 import socket
 
@@ -11,10 +11,10 @@ import mcpwire
 
 @pytest.fixture
 def no_network(monkeypatch):
-    """Fail whoever looks something up, or connects."""
+    """Fail every DNS lookup and connection."""
 
     def refuse(*_, **__):
-        raise AssertionError("somebody went to the network")
+        raise AssertionError("the network was used")
 
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     monkeypatch.setattr(socket.socket, "connect", refuse)
@@ -37,7 +37,7 @@ REFERRING = [
 @pytest.mark.parametrize("schema", REFERRING)
 @pytest.mark.parametrize("which", ["input_schema", "output_schema"])
 @pytest.mark.usefixtures("no_network")
-async def test_no_schema_is_fetched_wherever_it_is_referred_to(which, schema):
+async def test_remote_schema_references_are_not_fetched(which, schema):
     server = build()
 
     async def tool(arguments: dict):
@@ -47,7 +47,7 @@ async def test_no_schema_is_fetched_wherever_it_is_referred_to(which, schema):
     try:
         server.add_tool(tool, **options)
     except (ValueError, mcpwire.MCPError):
-        return  # which its author is told, at once
+        return  # the author gets the error at once
     hand = Hand(server.dispatcher, "2025-11-25")
     params = {"name": "tool", "arguments": {"x": 1}}
     hand.send(request(1, "tools/call", params), request(2, "tools/list"))

@@ -1,4 +1,4 @@
-"""Cancelling, polling and flooding, at every moment: one answer at most, for all."""
+"""Cancelling, polling and flooding at every moment: at most one response."""
 
 import asyncio
 import json
@@ -8,8 +8,8 @@ from by_hand import Hand, modern, notice, request
 from victim import build
 from ways import OverHttp, works
 
-TURNS = range(14)
-"""So many turns of the loop a short call takes, and some more."""
+ITERATIONS = range(14)
+"""More loop iterations than a short call takes."""
 
 
 def encoded(message):
@@ -17,7 +17,7 @@ def encoded(message):
 
 
 class Steps:
-    """A server with tools that take some turns, and what became of their calls."""
+    """A server with tools that take some loop iterations, which counts their calls."""
 
     def __init__(self):
         self.server = build()
@@ -57,17 +57,17 @@ async def turns(count):
 @pytest.mark.case("F01")
 @pytest.mark.parametrize("make", [request, modern])
 @pytest.mark.parametrize("tool", ["steps", "hangs", "threaded"])
-async def test_on_a_stream_a_cancelled_call_is_answered_before_or_never(make, tool):
+async def test_cancelled_stream_call_is_answered_before_or_never(make, tool):
     steps = Steps()
     hand = Hand(steps.server.dispatcher, "2025-11-25" if make is request else None)
     arguments = {"text": "x"} if tool == "threaded" else {}
-    for count in TURNS:
+    for count in ITERATIONS:
         hand.send(call(make, 1, tool, **arguments))
         await turns(count)
         before = hand.rest()
         assert len(before) <= 1
         hand.send(notice("notifications/cancelled", requestId=1))
-        # The id is free again at once, and its answer is that of the new call.
+        # The id is free again at once, and its response is that of the new call.
         hand.send(call(make, 1, "echo", text=str(count)))
         [answer] = await hand.settled()
         assert answer["result"]["content"][0]["text"] == str(count)
@@ -77,16 +77,16 @@ async def test_on_a_stream_a_cancelled_call_is_answered_before_or_never(make, to
 
 @pytest.mark.case("F01")
 @pytest.mark.parametrize("tool", ["steps", "hangs"])
-async def test_over_http_a_cancelled_call_ends_its_stream(tool):
+async def test_cancelled_http_call_ends_its_stream(tool):
     steps = Steps()
     way = await OverHttp(steps.server, "2025-11-25", stream_after=0.001).open()
-    for count in TURNS:
+    for count in ITERATIONS:
         visit = way.begin("POST", encoded(call(request, 1, tool)))
         await turns(count)
         gone = encoded(notice("notifications/cancelled", requestId=1))
         assert await way.say(gone) == []
         await visit.task
-        # What came before it was cancelled is an answer, what came after is none.
+        # The stream ends, with or without a response.
         await works(way, 1)
     await turns(5)
     assert steps.running == 0
@@ -95,10 +95,10 @@ async def test_over_http_a_cancelled_call_ends_its_stream(tool):
 
 @pytest.mark.case("F01", "D11")
 @pytest.mark.parametrize("tool", ["steps", "hangs"])
-async def test_over_http_who_leaves_at_any_moment_has_cancelled(tool):
+async def test_http_disconnect_at_any_moment_cancels_the_call(tool):
     steps = Steps()
     way = await OverHttp(steps.server, None, stream_after=0.001).open()
-    for count in TURNS:
+    for count in ITERATIONS:
         visit = way.begin("POST", encoded(call(modern, 1, tool)))
         await turns(count)
         visit.leave()
@@ -110,7 +110,7 @@ async def test_over_http_who_leaves_at_any_moment_has_cancelled(tool):
 
 
 @pytest.mark.case("F01")
-async def test_only_the_very_id_of_a_running_call_cancels_it():
+async def test_only_the_exact_request_id_cancels_a_call():
     steps = Steps()
     hand = Hand(steps.server.dispatcher, "2025-11-25")
     hand.send(call(request, 1, "hangs"), call(request, "1", "hangs"))
@@ -131,7 +131,7 @@ async def test_only_the_very_id_of_a_running_call_cancels_it():
 
 
 @pytest.mark.case("F18", "F04")
-async def test_a_client_that_takes_all_there_is_takes_nothing_from_another():
+async def test_flooding_client_does_not_block_another():
     steps = Steps()
     one = await OverHttp(steps.server, "2025-11-25").open()
     other = await OverHttp(steps.server, "2025-11-25", app=one.app).open()

@@ -1,4 +1,4 @@
-"""Sessions next to each other, with the same ids: nothing of one reaches another."""
+"""Concurrent sessions with the same request ids stay separate."""
 
 import json
 
@@ -9,15 +9,15 @@ from ways import OverHttp, events, opened, works
 
 import mcpwire
 
-CAN_BE_ASKED = {"elicitation": {"form": {}}}
+ELICITATION = {"elicitation": {"form": {}}}
 
 
 def encoded(message):
     return json.dumps(message).encode()
 
 
-def asking():
-    """Return a server whose tool asks its client for a secret, and says it back."""
+def build_asking_server():
+    """Return a server whose tool asks its client for a secret and returns it."""
     server = build()
 
     @server.tool
@@ -36,11 +36,11 @@ async def first_event(visit):
 
 
 @pytest.mark.attack("S10", "S31")
-async def test_nobody_answers_a_question_that_was_put_to_somebody_else():
-    server = asking()
-    one = await OverHttp(server, "2025-11-25", capabilities=CAN_BE_ASKED).open()
+async def test_session_cannot_answer_another_sessions_request():
+    server = build_asking_server()
+    one = await OverHttp(server, "2025-11-25", capabilities=ELICITATION).open()
     other = await OverHttp(
-        server, "2025-11-25", capabilities=CAN_BE_ASKED, app=one.app
+        server, "2025-11-25", capabilities=ELICITATION, app=one.app
     ).open()
     call = encoded(request(1, "tools/call", {"name": "secret", "arguments": {}}))
 
@@ -48,23 +48,23 @@ async def test_nobody_answers_a_question_that_was_put_to_somebody_else():
         content = {"action": "accept", "content": {"word": word}}
         return encoded({"jsonrpc": "2.0", "id": id, "result": content})
 
-    # Early answers, for each id that may come: nothing has been asked.
+    # Early responses, for each id that may be used: nothing was requested yet.
     for id in (0, 1, 2, "0", "1"):
         await one.say(answer(id, "early"))
     calls = {one: one.begin("POST", call), other: other.begin("POST", call)}
-    asked = {way: await first_event(visit) for way, visit in calls.items()}
-    # The other one's id, and the same ids of another type.
+    questions = {way: await first_event(visit) for way, visit in calls.items()}
+    # The other session's id, and the same id with another type.
     for way, thief in ((one, other), (other, one)):
-        id = asked[way]["id"]
-        if id != asked[thief]["id"]:
+        id = questions[way]["id"]
+        if id != questions[thief]["id"]:
             await thief.say(answer(id, "stolen"))
         await way.say(answer(str(id) if type(id) is int else int(id, 36), "twin"))
-    # Who asks without a session, or alone, has nothing to answer.
+    # A client without a session has no request to answer.
     alone = await OverHttp(server, None, app=one.app).open()
-    await alone.say(answer(asked[one]["id"], "alone"))
+    await alone.say(answer(questions[one]["id"], "alone"))
     for way, word in ((one, "mine"), (other, "yours")):
-        await way.say(answer(asked[way]["id"], word))
-        await way.say(answer(asked[way]["id"], "late"))
+        await way.say(answer(questions[way]["id"], word))
+        await way.say(answer(questions[way]["id"], "late"))
     for way, word in ((one, "mine"), (other, "yours")):
         await calls[way].task
         text = events(calls[way])[-1]["result"]["content"][0]["text"]
@@ -74,7 +74,7 @@ async def test_nobody_answers_a_question_that_was_put_to_somebody_else():
 
 @pytest.mark.attack("S31")
 @pytest.mark.case("C01")
-async def test_a_second_initialize_changes_nothing_of_a_session_over_http():
+async def test_second_initialize_over_http_is_refused():
     server = build()
 
     @server.tool
@@ -99,7 +99,7 @@ async def test_a_second_initialize_changes_nothing_of_a_session_over_http():
 
 @pytest.mark.attack("S09")
 @pytest.mark.case("D04")
-async def test_an_id_is_a_session_only_as_it_was_given():
+async def test_only_the_exact_session_id_is_accepted():
     way = await opened("HTTP, session", build())
     id = next(value for name, value in way.head if name == "mcp-session-id")
     wrong = {

@@ -1,4 +1,4 @@
-"""Nobody gets more of this machine by sending more, or by sending it slowly."""
+"""Large or slow bodies use no unbounded resources."""
 
 import json
 
@@ -14,15 +14,15 @@ LIMITS = Limits(body=64 * KIB, body_timeout=0.3)
 
 
 BUFFERED = 8 * 1024 * KIB
-"""What the kernel's buffers on both sides may take of it."""
+"""How much the kernel's buffers on both sides may hold."""
 
 
-async def flood(line, piece, most):
-    """Send a piece again and again; return how many bytes the server took."""
-    taken = 0
-    while taken < most and await line.send(piece):
-        taken += len(piece)
-    return taken
+async def flood(line, piece, maximum):
+    """Send a piece repeatedly; return how many bytes the server accepted."""
+    accepted = 0
+    while accepted < maximum and await line.send(piece):
+        accepted += len(piece)
+    return accepted
 
 
 async def still_serves(port):
@@ -34,7 +34,7 @@ async def still_serves(port):
 
 @pytest.mark.attack("S13")
 @pytest.mark.case("D14")
-async def test_a_body_is_not_read_beyond_its_limit_however_it_comes():
+async def test_body_is_not_read_beyond_its_limit():
     async with served(build(limits=LIMITS)) as port:
         before = resident("self")
         for length in (64 * KIB + 1, 2**40, 10**30):
@@ -54,7 +54,7 @@ async def test_a_body_is_not_read_beyond_its_limit_however_it_comes():
             async with Line(port) as line:
                 await line.send(coded)
                 assert await flood(line, chunk, 64 * BUFFERED) <= 2 * BUFFERED
-                # Where much was sent in vain, the reset may overtake the answer.
+                # After much unread data, the reset may overtake the response.
                 assert (await line.answer())[0] in {413, 400, None}
         assert resident("self") - before < 2 * BUFFERED
         await still_serves(port)

@@ -1,6 +1,6 @@
-"""Requests whose end is disputed, through both of uvicorn's parsers.
+"""Requests with ambiguous framing (request smuggling), with both parsers of uvicorn.
 
-A proxy in front of us may see another end than we do; what it takes for the body of one
+A proxy in front of us may see another end than we do; what it reads as the body of one
 request must not be another one here.
 """
 
@@ -91,8 +91,8 @@ AGREED = {
 }
 
 
-def marking():
-    """Return a server, and what its tool was called with."""
+def build_marking_server():
+    """Return a server, and the list of arguments of its tool calls."""
     ran = []
     server = build()
 
@@ -107,17 +107,17 @@ def marking():
 @pytest.mark.attack("S33")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("parser", [None, "h11"])
-async def test_what_is_framed_in_two_ways_is_refused_and_so_is_all_after_it(parser):
-    server, ran = marking()
+async def test_ambiguously_framed_request_closes_the_connection(parser):
+    server, ran = build_marking_server()
     options = {} if parser is None else {"uvicorn": {"http": parser}}
     async with served(server, **options) as port:
         for name, data in DISPUTED.items():
             async with Line(port) as line:
                 await line.send(data)
                 line.end()
-                said = await line.rest()
+                output = await line.rest()
             assert ran == [], name
-            statuses = [each[:3] for each in said.split(b"HTTP/1.1 ")[1:]]
+            statuses = [each[:3] for each in output.split(b"HTTP/1.1 ")[1:]]
             assert statuses in ([b"400"], []), name
         for name, data in AGREED.items():
             async with Line(port) as line:
@@ -129,9 +129,9 @@ async def test_what_is_framed_in_two_ways_is_refused_and_so_is_all_after_it(pars
 
 
 @pytest.mark.attack("S33")
-async def test_what_follows_a_refused_request_is_read_as_one_of_its_own():
-    server, ran = marking()
-    # Whoever cannot come in gets nothing in by what it sends after that.
+async def test_request_after_a_refused_one_is_read_separately():
+    server, ran = build_marking_server()
+    # A refused request must not smuggle in the next one.
     evil = {"Host": "evil.example", "Mcp_Name": "mark"}
     async with served(server) as port, Line(port) as line:
         await line.send(raw(call(1, "one", "mark"), **evil) * 2)

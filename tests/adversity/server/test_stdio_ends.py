@@ -1,4 +1,4 @@
-"""A server on stdio ends in time, whatever its lifespan does."""
+"""A server on stdio ends in time, even when its lifespan hangs."""
 
 import json
 import subprocess
@@ -9,9 +9,9 @@ from by_hand import modern
 
 from mcpwire.server import lifespan, stdio
 
-PATIENCE = 30
+TIMEOUT_S = 30
 
-# What it waits for is added up in the test, and need not be waited for.
+# The test adds up the timeouts, so they may be shorter here.
 SHORTENED = """
 from mcpwire.server import lifespan as lives, stdio
 stdio.ANSWER_GRACE_S = stdio.CANCEL_GRACE_S = stdio.LIFESPAN_TIMEOUT_S = 0.05
@@ -46,12 +46,12 @@ STUBBORN = """
         except asyncio.CancelledError:
             pass
 """
-PATIENT = "from mcpwire.server import lifespan as lives; lives.EXIT_GRACE_S = 20"
+LONG_GRACE = "from mcpwire.server import lifespan as lives; lives.EXIT_GRACE_S = 20"
 TIDY = "await asyncio.sleep(0.05); print('tidied up')"
 
 
-def attempt(begin, end, *, is_answered, before=""):
-    """Return what was printed; it ends with its input."""
+def run_server(begin, end, *, is_answered, before=""):
+    """Run the server until its input ends; return its stderr."""
     program = before + PROGRAM.format(begin=begin, end=end)
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen([sys.executable, "-c", program], **pipes) as process:
@@ -66,7 +66,7 @@ def attempt(begin, end, *, is_answered, before=""):
             for _ in calls[0 if is_answered else 1 :]:
                 assert process.stdout.readline()
             process.stdin.close()
-            assert process.wait(PATIENCE) == 0
+            assert process.wait(TIMEOUT_S) == 0
             return process.stderr.read().decode()
         finally:
             process.kill()
@@ -79,13 +79,13 @@ def attempt(begin, end, *, is_answered, before=""):
     [(HANG, "pass"), ("pass", HANG), ("pass", STUBBORN)],
     ids=["begins for ever", "ends for ever", "cannot be cancelled"],
 )
-def test_a_lifespan_that_hangs_does_not_hold_up_its_exit(begin, end):
+def test_hanging_lifespan_does_not_block_the_exit(begin, end):
     assert stdio.LIFESPAN_TIMEOUT_S + lifespan.EXIT_GRACE_S < 1.0  # the promise
-    err = attempt(begin, end, is_answered=begin == "pass", before=SHORTENED)
+    err = run_server(begin, end, is_answered=begin == "pass", before=SHORTENED)
     assert "Traceback" not in err
 
 
 @pytest.mark.timeout(180)
-def test_a_lifespan_has_time_to_end():
-    err = attempt("pass", TIDY, is_answered=True, before=PATIENT)
+def test_lifespan_gets_time_to_end():
+    err = run_server("pass", TIDY, is_answered=True, before=LONG_GRACE)
     assert err == "tidied up\n"

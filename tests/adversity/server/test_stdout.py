@@ -1,4 +1,4 @@
-"""Whoever writes to stdout while a server runs there: what leaves are messages."""
+"""Writes to stdout while a server runs on it: only messages leave the process."""
 
 import contextlib
 import json
@@ -10,7 +10,7 @@ import pytest
 from by_hand import modern
 from wires import child
 
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 
 NOISY = r"""
 import asyncio, atexit, ctypes, faulthandler, logging, multiprocessing, os, subprocess
@@ -80,8 +80,8 @@ TOOLS = tuple(re.findall(r"^def (\w+)\(\)", NOISY, re.MULTILINE))
 
 
 @contextlib.contextmanager
-def dead_after(process, seconds):
-    """Kill a child that lives too long, so that reading from it ends."""
+def killed_after(process, seconds):
+    """Kill a child that runs too long, so that reading from it ends."""
     timer = threading.Timer(seconds, process.kill)
     timer.start()
     try:
@@ -95,34 +95,34 @@ def dead_after(process, seconds):
 @pytest.mark.case("A02")
 @pytest.mark.rule("TR-STDIO-02")
 @pytest.mark.pain("P15")
-def test_whatever_tools_write_to_stdout_only_messages_leave():
+def test_only_messages_reach_stdout_while_serving():
     names = [*TOOLS, *(f"{name}_soon" for name in TOOLS)]
     calls = [
         modern(name, "tools/call", {"name": name, "arguments": {}}) for name in names
     ]
-    asked = "".join(json.dumps(call) + "\n" for call in calls)
-    with child(NOISY) as process, dead_after(process, PATIENCE):
-        process.stdin.write(asked.encode())
+    data = "".join(json.dumps(call) + "\n" for call in calls)
+    with child(NOISY) as process, killed_after(process, TIMEOUT_S):
+        process.stdin.write(data.encode())
         process.stdin.flush()
-        # Nothing else may come, so so many lines are two and all answers.
+        # Nothing else may arrive: these are two lines and all responses.
         out = b"".join(process.stdout.readline() for _ in range(2 + len(names)))
-        rest, err = process.communicate(timeout=PATIENCE)
+        rest, err = process.communicate(timeout=TIMEOUT_S)
         out += rest
     assert process.returncode == 0, err
     lines = out.decode().splitlines()
-    # Before and after serving, stdout is whose it was.
+    # Before and after serving, stdout belongs to the program.
     assert lines[:2] == ["before", "just before"]
     rest = [line for line in lines[2:] if not line.startswith("{")]
     assert rest == ["after", "noise at the end"]
     answers = [json.loads(line) for line in lines[2 : len(lines) - 2]]
-    said = {each["id"]: each["result"]["content"][0]["text"] for each in answers}
-    assert said == {name: name.removesuffix("_soon") for name in names}
+    texts = {each["id"]: each["result"]["content"][0]["text"] for each in answers}
+    assert texts == {name: name.removesuffix("_soon") for name in names}
     assert err.count(b"noise") > len(TOOLS)
     assert b"Traceback" not in err
 
 
 @pytest.mark.case("A02")
-def test_a_child_that_outlives_its_server_holds_no_pipe_of_the_client():
+def test_child_that_outlives_its_server_holds_no_pipe():
     body = """
 import subprocess
 from mcpwire import Server
@@ -140,9 +140,9 @@ server.run()
         pid = int(answer["result"]["content"][0]["text"])
         try:
             process.stdin.close()
-            # The end of stdout is not held up by who never knew of it.
+            # The child does not delay the end of stdout.
             assert process.stdout.read() == b""
-            assert process.wait(PATIENCE) == 0
+            assert process.wait(TIMEOUT_S) == 0
         finally:
             process.kill()
             subprocess.run(["kill", str(pid)], check=False)

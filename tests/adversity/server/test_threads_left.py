@@ -1,4 +1,4 @@
-"""What plain functions leave behind whose calls were cancelled or took too long."""
+"""Threads of plain functions whose calls were cancelled or timed out."""
 
 import asyncio
 import contextlib
@@ -9,11 +9,11 @@ from turns import until
 
 from mcpwire import Client, Server
 
-PATIENCE = 30
+TIMEOUT_S = 30
 
 
 class Blocker:
-    """Holds up plain functions, and counts how many it holds."""
+    """Blocks plain functions, and counts how many it blocks."""
 
     def __init__(self) -> None:
         self.held = self.most = 0
@@ -24,7 +24,7 @@ class Blocker:
         with self._lock:
             self.held += 1
             self.most = max(self.most, self.held)
-        self._gate.wait(PATIENCE)
+        self._gate.wait(TIMEOUT_S)
         with self._lock:
             self.held -= 1
 
@@ -33,9 +33,9 @@ class Blocker:
 
 
 async def cancelled(client: Client, name: str, blocker: Blocker, held: int) -> None:
-    """Begin a call and cancel it once so many are held, and soon after that."""
+    """Begin a call and cancel it once so many are blocked, or soon after."""
     call = asyncio.ensure_future(client.call_tool(name, {}))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         await until(lambda: blocker.held >= held, 0.001)
     for _ in range(20):
         await asyncio.sleep(0)
@@ -46,34 +46,34 @@ async def cancelled(client: Client, name: str, blocker: Blocker, held: int) -> N
 
 
 @pytest.mark.parametrize(
-    ("of_server", "of_tool", "most"),
+    ("server_options", "tool_options", "maximum"),
     [({"thread_limit": 3}, {}, 3), ({}, {"concurrency": 1}, 1)],
 )
-async def test_cancelled_calls_take_no_more_threads_than_there_may_be(
-    of_server, of_tool, most
+async def test_cancelled_calls_respect_the_thread_limit(
+    server_options, tool_options, maximum
 ):
-    server = Server("threads", "1", **of_server)
+    server = Server("threads", "1", **server_options)
     blocker = Blocker()
 
-    @server.tool(**of_tool)
+    @server.tool(**tool_options)
     def slow() -> str:
         blocker.block()
         return "done"
 
     async with Client(server) as client:
         try:
-            for number in range(4 * most):
-                await cancelled(client, "slow", blocker, min(number + 1, most))
-            assert blocker.most == most
+            for number in range(4 * maximum):
+                await cancelled(client, "slow", blocker, min(number + 1, maximum))
+            assert blocker.most == maximum
             waiting = asyncio.ensure_future(client.call_tool("slow", {}))
         finally:
             blocker.open()
         assert (await waiting).text == "done"
-    # What was cancelled before it had a thread has not run later.
-    assert blocker.most == most
+    # A call cancelled before it had a thread has not run later.
+    assert blocker.most == maximum
 
 
-async def test_a_tool_that_took_too_long_keeps_its_place_until_it_ends():
+async def test_timed_out_tool_keeps_its_thread_slot_until_it_ends():
     server = Server("threads", "1", thread_limit=1)
     blocker = Blocker()
 

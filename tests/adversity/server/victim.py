@@ -1,4 +1,4 @@
-"""The server that is attacked: one of everything, and nothing that fails by itself."""
+"""The server under attack: one of every feature, without failures of its own."""
 
 import asyncio
 from typing import Literal
@@ -9,7 +9,7 @@ from mcpwire.server.extensions.tasks import Tasks
 
 
 def build(**options):
-    """Return a server of its own, with everything that a client can ask for."""
+    """Return a new server with every kind of feature a client can use."""
     server = Server("victim", "1", state_keys=(b"k" * 32,), **options)
 
     @server.tool
@@ -29,7 +29,7 @@ def build(**options):
 
     @server.tool
     async def ask(ctx: Context) -> str:
-        # Who cannot be asked is told so; in a session nobody here ever answers.
+        # In a session the fuzzer never answers requests.
         if ctx.protocol_version != "2026-07-28":
             return "not here"
         answer = await ctx.elicit("name?", {"type": "object", "properties": {}})
@@ -40,7 +40,7 @@ def build(**options):
 
 
 def with_tasks():
-    """Return such a server that has tasks as well, which live as long as it serves."""
+    """Return such a server that also has tasks."""
     server = build(extensions=(Tasks(max_tasks=50),))
 
     @server.tool(task="optional")

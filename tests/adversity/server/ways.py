@@ -1,4 +1,4 @@
-"""The ways to ask the same server: in memory and over HTTP, in a session and alone."""
+"""Ways to call one server: in memory and over HTTP, in a session and stateless."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from by_hand import META, Hand, modern, notice, request, session
 
 from mcpwire.wire.sse import SSEDecoder
 
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 
 HOST = ("host", "127.0.0.1:8000")
 JSON = ("content-type", "application/json")
@@ -22,14 +22,14 @@ def events(visit):
 
 
 def session_id(visit):
-    """Return the id of the session that an answer opens."""
+    """Return the session id of a response."""
     return {name.lower(): value for name, value in visit.headers.items()}[
         "mcp-session-id"
     ]
 
 
 class InMemory:
-    """A stream, as stdio is one."""
+    """An in-memory stream, like stdio."""
 
     def __init__(self, server, version, **options):
         self.version = version
@@ -46,7 +46,7 @@ class InMemory:
         return self
 
     async def say(self, body):
-        """Send bytes; return each message that comes back."""
+        """Send bytes; return each message that the server sends."""
         self._hand.receive(body + b"\n")
         return await self._hand.settled()
 
@@ -81,23 +81,23 @@ class OverHttp:
         return self
 
     def begin(self, verb, body=None, more=()):
-        """Begin a request, and do not wait for its answer."""
+        """Begin a request without waiting for its response."""
         named = self.named(body) if verb == "POST" else self.head
         return Visit(scope(verb, headers=[*named, *more]), body).begin(self.app)
 
     def named(self, body):
-        """Return the head that belongs to a body, as far as it can be read."""
+        """Return the header fields for a body, as far as it can be parsed."""
         return [*self.head, *(_mirrors(body) if self.version is None else ())]
 
     async def visit(self, verb, body=None, more=()):
-        """Send a request and wait for its answer."""
+        """Send a request and wait for its response."""
         visit = self.begin(verb, b"" if body is None else body, more)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await visit.task
         return visit
 
     async def say(self, body):
-        """Send bytes; return each message that comes back."""
+        """Send bytes; return each message that the server sends."""
         seen = await self.visit("POST", body)
         self.status = seen.status
         if not seen.body:
@@ -113,7 +113,7 @@ class OverHttp:
 
 
 def _mirrors(body):
-    """Return what the head repeats of a request that stands alone."""
+    """Return the header fields that mirror a stateless request."""
     try:
         message = json.loads(body)
         params = message.get("params", {})
@@ -158,7 +158,7 @@ def frame(way, id, tool, arguments):
 
 
 async def works(way, id="works"):
-    """Make sure that a normal call is answered."""
+    """Check that a normal call is answered."""
     [answer] = await way.say(frame(way, id, "echo", b'{"text":"hi"}'))
     assert answer["id"] == id
     assert answer["result"]["content"][0]["text"] == "hi"

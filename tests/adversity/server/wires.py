@@ -1,4 +1,4 @@
-"""The ways in for fuzzed frames: each takes some and then shows a normal call."""
+"""Wires for fuzzed frames: each sends some and then checks a normal call."""
 
 import asyncio
 import contextlib
@@ -19,14 +19,14 @@ from ways import HOST, JSON, events
 
 HERE = Path(__file__).parent
 
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 
 SLICE = 250
-"""So many frames at once: fewer than may wait."""
+"""Frames per batch: fewer than the queue limit."""
 
 
 class Complaints(logging.Handler):
-    """Keeps what the server says went wrong in it: nothing may."""
+    """Collects the server's error logs, which must stay empty."""
 
     def __init__(self):
         super().__init__(logging.ERROR)
@@ -44,20 +44,20 @@ class Complaints(logging.Handler):
 
 
 def child(body=None, **options):
-    """Start the server that is attacked, or another one, on three pipes."""
+    """Start the server under attack, or another one, on three pipes."""
     argv = [HERE / "victim.py"] if body is None else ["-c", body]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     return subprocess.Popen([sys.executable, *argv], **{**pipes, **options})
 
 
 def resident(pid):
-    """Return how many bytes of memory a process has."""
+    """Return the resident memory of a process in bytes."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 class OnStdio:
-    """A child process on pipes; a session of one revision, and what stands alone."""
+    """A child process on pipes; messages of a session and stateless ones."""
 
     def __init__(self, version, seed):
         self._version = version
@@ -73,7 +73,7 @@ class OnStdio:
             stderr=subprocess.PIPE,
             limit=2**24,
         )
-        self._heard = asyncio.create_task(self._process.stderr.read())
+        self._stderr = asyncio.create_task(self._process.stderr.read())
         self._write(request("open", "initialize", session(self._version)))
         assert (await self._answer_to("open"))["result"]
         return self
@@ -81,24 +81,24 @@ class OnStdio:
     async def __aexit__(self, kind, *_):
         self._process.stdin.close()
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT_S):
                 code = await self._process.wait()
         finally:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
-            said = (await self._heard).decode()
-        assert kind is not None or (code, said) == (0, "")
+            data = (await self._stderr).decode()
+        assert kind is not None or (code, data) == (0, "")
 
     @property
     def size(self):
-        """How many bytes of memory the server has."""
+        """The resident memory of the server in bytes."""
         return resident(self._process.pid)
 
     def _write(self, message):
         self._process.stdin.write(json.dumps(message).encode() + b"\n")
 
     async def _answer_to(self, id):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             while True:
                 line = await self._process.stdout.readline()
                 assert line, "the server is gone"
@@ -109,7 +109,7 @@ class OnStdio:
                         return each
 
     async def attack(self, count):
-        """Send so many frames, and then a call of each era."""
+        """Send so many frames, then a call of each era."""
         for done in range(0, count, SLICE):
             for _ in range(min(SLICE, count - done)):
                 self._process.stdin.write(self._fuzzer.frame() + b"\n")
@@ -121,7 +121,7 @@ class OnStdio:
 
 
 class OverHttp:
-    """The application; what is said in a session, or what stands alone."""
+    """The HTTP application; messages of a session or stateless ones."""
 
     def __init__(self, seed, *, is_session, tool):
         self._tool = tool
@@ -132,7 +132,7 @@ class OverHttp:
 
     @property
     def size(self):
-        """How many bytes of memory server and client have."""
+        """The resident memory of server and client in bytes."""
         return resident("self")
 
     async def __aenter__(self):
@@ -152,16 +152,16 @@ class OverHttp:
         verb = "POST" if dice < 0.98 else "GET" if dice < 0.99 else "OPTIONS"
         visit = Visit(scope(verb, headers=head), body)
         visit.leave()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await visit.begin(self._way.app).task
         self.statuses[visit.status] = self.statuses.get(visit.status, 0) + 1
-        # Whom nothing was sent to, has left before.
+        # No status: the client disconnected before the response.
         assert visit.status is None or visit.status in {
             *(200, 202, 204, 400, 403, 404, 405, 406, 409, 413, 415),
         }, (visit.status, head, body)
 
     async def attack(self, count):
-        """Send so many frames, and then a normal call."""
+        """Send so many frames, then a normal call."""
         for done in range(0, count, SLICE):
             sent = [self._attack_once() for _ in range(min(SLICE, count - done))]
             await asyncio.gather(*sent)
@@ -173,13 +173,13 @@ class OverHttp:
         message = request(id, "tools/call", params, {**era, "progressToken": id})
         visit = await self._way.visit("POST", json.dumps(message).encode())
         assert visit.status == 200
-        said = [visit.json()] if self._tool == "echo" else events(visit)
-        assert said[-1]["id"] == id
-        assert said[-1]["result"]["content"][0]["text"] == "hi"
+        data = [visit.json()] if self._tool == "echo" else events(visit)
+        assert data[-1]["id"] == id
+        assert data[-1]["result"]["content"][0]["text"] == "hi"
 
 
 class OverOldestHttp:
-    """The application's two endpoints of 2024-11-05; answers come on a stream."""
+    """The application's two endpoints of 2024-11-05; responses arrive on a stream."""
 
     def __init__(self, seed):
         self._fuzzer = Fuzzer(IN_SESSION, seed)
@@ -188,7 +188,7 @@ class OverOldestHttp:
 
     @property
     def size(self):
-        """How many bytes of memory server and client have."""
+        """The resident memory of server and client in bytes."""
         return resident("self")
 
     async def __aenter__(self):
@@ -205,7 +205,7 @@ class OverOldestHttp:
 
     async def __aexit__(self, *_):
         self._stream.leave()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await self._stream.task
         await self._app.aclose()
         self._complaints.__exit__()
@@ -215,21 +215,21 @@ class OverOldestHttp:
         where = scope("POST", "/mcp/messages", head, query_string=self._query)
         visit = Visit(where, body)
         visit.leave()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await visit.begin(self._app).task
         return visit.status
 
     async def _answer_to(self, id):
         mark = f'"id":"{id}"'.encode()
         await self._stream.until(lambda each: mark in each.sent[-1].get("body", b""))
-        said = self._stream.sent[-1]["body"].split(b"\n")
-        lines = [line.removeprefix(b"data: ") for line in said if mark in line]
-        # What is kept of a stream is not kept by the driver, too.
+        data = self._stream.sent[-1]["body"].split(b"\n")
+        lines = [line.removeprefix(b"data: ") for line in data if mark in line]
+        # The driver need not keep the whole stream.
         del self._stream.sent[1:]
         return json.loads(lines[-1])
 
     async def attack(self, count):
-        """Send so many frames, and then a normal call."""
+        """Send so many frames, then a normal call."""
         for done in range(0, count, SLICE):
             for _ in range(min(SLICE, count - done)):
                 head = self._fuzzer.head([HOST, JSON])
@@ -250,4 +250,4 @@ WIRES = {
     "SSE in a session": partial(OverHttp, is_session=True, tool="tell"),
     "2024-11-05": OverOldestHttp,
 }
-"""What to attack, each made from a seed."""
+"""The wires by name, each created with a seed."""

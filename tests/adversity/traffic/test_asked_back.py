@@ -1,4 +1,4 @@
-"""A server that asks while it is asked, and what that does to time."""
+"""A server that sends requests during a call, and the default timeouts."""
 
 import asyncio
 import json
@@ -11,8 +11,8 @@ from mcpwire import types
 
 LIMIT = mcpwire.Limits().inbound
 
-# Asks so many questions at once, and tells how they were answered.
-ASKING = """
+# Sends so many requests at once, and returns their responses.
+REQUESTING_PEER = """
 QUESTION = {"messages": [{"role": "user", "content": {"type": "text", "text": "?"}}],
             "maxTokens": 1}
 def ask(count):
@@ -28,7 +28,7 @@ def answers(count):
 """
 
 
-def said(text):
+def sampling_result(text):
     return types.CreateMessageResult(
         role="assistant", content=types.TextContent(text), model="m"
     )
@@ -36,38 +36,38 @@ def said(text):
 
 @pytest.mark.fault("F18")
 @pytest.mark.pain("P29")
-async def test_questions_during_a_call_are_handled_together_up_to_the_limit():
-    running = most = 0
+async def test_server_requests_are_handled_concurrently_up_to_the_limit():
+    running = maximum = 0
     all_here = asyncio.Event()
 
     async def sample(params):
-        nonlocal running, most
+        nonlocal running, maximum
         running += 1
-        most = max(most, running)
+        maximum = max(maximum, running)
         if running == LIMIT:
             all_here.set()
-        await all_here.wait()  # none is answered before as many are asked at once
+        await all_here.wait()  # no response before as many requests run concurrently
         running -= 1
-        return said(str(params.max_tokens))
+        return sampling_result(str(params.max_tokens))
 
     count = 2 * LIMIT
     target = scripted(
-        ASKING + f"handshake()\nm = recv(); ask({count})\n"
+        REQUESTING_PEER + f"handshake()\nm = recv(); ask({count})\n"
         f"text(m, json.dumps(answers({count})))\n" + ECHO_LOOP
     )
     async with mcpwire.Client(target, sampling=sample) as client:
         answers = json.loads((await client.call_tool("x")).text)
         assert (await client.call_tool("y", {"text": "on"})).text == "on"
-    assert most == LIMIT
-    told = {a["id"]: a["result"]["content"]["text"] for a in answers}
-    assert told == {f"q{n}": str(n + 1) for n in range(count)}
+    assert maximum == LIMIT
+    texts = {a["id"]: a["result"]["content"]["text"] for a in answers}
+    assert texts == {f"q{n}": str(n + 1) for n in range(count)}
 
 
 # Time...
 
 
 @pytest.mark.pain("P08")
-def test_the_default_limits_are_finite_and_written_down():
+def test_default_timeouts_are_finite():
     client = mcpwire.Client("cat")
     assert client._requests._timeout == 30.0
     settings = client._connection.settings

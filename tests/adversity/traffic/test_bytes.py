@@ -1,4 +1,4 @@
-"""Bytes as peers really deliver them: huge, cut anywhere, between noise, broken."""
+"""Bytes as peers deliver them: huge, split anywhere, between noise, invalid."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ from mcpwire.wire.jsonrpc import LineDecoder
 
 MIB = 2**20
 
-# A child that waits until all it wrote has been read: so a cut is a cut.
+# A child that waits until all it wrote has been read: a split stays a split.
 WAITING = """
 import fcntl, struct, termios
 def unread():
@@ -25,7 +25,7 @@ def line(request, text):
     return (json.dumps(message, ensure_ascii=False) + "\\n").encode()
 """
 
-# Each class of code point on which some reader of lines has stumbled.
+# Each class of code points that some line readers handle wrongly.
 TROUBLE = (
     "\x00\x08\t\n\x0b\x0c\r\r\n\x1c\x1d\x1e\x1f\x7f\x80\x85\xa0\xad\u2028\u2029\u200b"
     "\u200e\ufeff\ufffd\ufffe\uffff\U0001f600\U0001f468\u200d\U0001f469\U0010ffff"
@@ -35,7 +35,7 @@ TROUBLE = (
 # Large...
 
 PIPE = 2**16
-"""What a pipe holds, and the most that is read at once."""
+"""The capacity of a pipe, and the maximum of one read."""
 
 ANSWER = (
     b'{"jsonrpc": "2.0", "id": 2, '
@@ -44,12 +44,12 @@ ANSWER = (
 
 
 @pytest.mark.pain("P13")
-async def test_each_byte_of_a_huge_line_is_handed_on_once_and_kept_in_one_place(
+async def test_each_byte_of_a_huge_line_is_copied_once(
     monkeypatch,
 ):
-    """Linear by structure; that the decoder is so itself, tests/wire/test_lines shows.
+    """Linear by structure; tests/wire/test_lines shows it for the decoder itself.
 
-    How long it takes is for `benchmarks/bench_large.py`: twice the bytes, twice the
+    `benchmarks/bench_large.py` measures the time: twice the bytes, twice the
     time, up to 32 MiB.
     """
     target = scripted(
@@ -85,7 +85,7 @@ async def test_each_byte_of_a_huge_line_is_handed_on_once_and_kept_in_one_place(
 @pytest.mark.system("V22")
 @pytest.mark.pain("P13")
 @pytest.mark.attack("S15", "S16")
-async def test_a_line_over_the_limit_costs_less_than_three_times_the_limit():
+async def test_line_over_the_limit_uses_under_three_times_the_limit():
     limit = 4 * MIB
     target = scripted(
         "handshake()\na, b = recv(), recv()\ntext(a, 'small')\n"
@@ -110,7 +110,7 @@ async def test_a_line_over_the_limit_costs_less_than_three_times_the_limit():
 @pytest.mark.system("V22")
 @pytest.mark.pain("P13")
 @pytest.mark.parametrize("over", [0, 1])
-async def test_the_limit_is_exact(over):
+async def test_message_size_limit_is_exact(over):
     target = scripted(
         WAITING + "handshake()\nm = recv()\n"
         f"raw(line(m, 'a' * (100_000 - len(line(m, '')) + 1 + {over})))\nrecv()"
@@ -125,12 +125,12 @@ async def test_the_limit_is_exact(over):
             assert (await client.call_tool("x")).text.startswith("aaa")
 
 
-# Cut...
+# Split...
 
 
 @pytest.mark.pain("P14")
 @pytest.mark.fault("F10", "F11")
-async def test_an_answer_cut_at_every_offset_is_the_same_answer():
+async def test_response_split_at_any_offset_is_read_correctly():
     target = scripted(
         WAITING + "handshake()\ncut = 0\n"
         "while True:\n"
@@ -147,7 +147,7 @@ async def test_an_answer_cut_at_every_offset_is_the_same_answer():
 
 @pytest.mark.pain("P14")
 @pytest.mark.parametrize("escaped", [False, True])
-async def test_every_code_point_there_is_goes_there_and_back(escaped):
+async def test_every_code_point_makes_a_round_trip(escaped):
     answer = "text(m, t)" if escaped else "raw(line(m, t))"
     target = scripted(
         WAITING + "handshake()\nwhile True:\n"
@@ -161,7 +161,7 @@ async def test_every_code_point_there_is_goes_there_and_back(escaped):
 
 
 @pytest.mark.pain("P14")
-async def test_lines_may_end_with_crlf_and_the_last_one_with_nothing():
+async def test_crlf_and_a_missing_last_newline_are_accepted():
     target = scripted(
         WAITING + "handshake()\n"
         "m = recv(); raw(line(m, 'crlf')[:-1] + b'\\r\\n')\n"
@@ -174,7 +174,7 @@ async def test_lines_may_end_with_crlf_and_the_last_one_with_nothing():
 
 
 @pytest.mark.fault("F10")
-async def test_half_a_line_costs_nothing_while_the_rest_is_waited_for():
+async def test_waiting_for_the_rest_of_a_line_uses_no_cpu():
     target = scripted(
         WAITING + "handshake()\n"
         "m = recv(); data = line(m, 'whole')\n"
@@ -200,8 +200,8 @@ async def test_half_a_line_costs_nothing_while_the_rest_is_waited_for():
 
         channel._loop.add_reader(channel._read_fd, count)
         for _ in range(1000):
-            await asyncio.sleep(0)  # a turn of the loop
-        assert reads == 0  # no turn of the loop was spent on it
+            await asyncio.sleep(0)  # an iteration of the loop
+        assert reads == 0  # no loop iteration was spent on it
         await client.notify("x/go")
         assert (await call).text == "whole"
 
@@ -217,26 +217,26 @@ DEBUG = (
 
 @pytest.mark.pain("P15")
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "quoted"),
     [(BANNER, ("Welcome!", "2 line(s)")), (DEBUG, ("debug: called",))],
     ids=["at the start", "later"],
 )
-async def test_noise_is_told_once_as_a_warning_that_quotes_it(body, told, caplog):
+async def test_noise_is_logged_once_as_a_warning_that_quotes_it(body, quoted, caplog):
     with caplog.at_level(logging.WARNING, "mcpwire"):
         async with mcpwire.Client(scripted(body)) as client:
             for _ in range(5):
                 await client.call_tool("x")
     (warning,) = [r for r in caplog.records if r.levelno >= logging.WARNING]
-    assert all(words in warning.getMessage() for words in told)
+    assert all(words in warning.getMessage() for words in quoted)
 
 
-# Broken...
+# Invalid...
 
 
 @pytest.mark.pain("P17")
 @pytest.mark.attack("S14")
 @pytest.mark.parametrize("at", ["value", "key"])
-async def test_a_lone_surrogate_of_ours_is_refused_before_a_byte_is_written(at):
+async def test_lone_surrogate_is_refused_before_writing(at):
     arguments = {"text": "a\ud800"} if at == "value" else {"a\udfff": 1}
     target = scripted("handshake()\n" + ECHO_LOOP)
     async with mcpwire.Client(target) as client:
@@ -265,7 +265,7 @@ async def test_a_lone_surrogate_of_ours_is_refused_before_a_byte_is_written(at):
         "b'9' * 100_000",
     ],
 )
-async def test_a_line_of_junk_harms_only_itself(junk):
+async def test_line_of_junk_does_not_affect_other_lines(junk):
     target = scripted(
         f"handshake()\nm = recv(); raw({junk} + b'\\n'); text(m, 'ok')\n" + ECHO_LOOP
     )

@@ -1,4 +1,4 @@
-"""What the server is told of calls nobody waits for any more, and what it answers."""
+"""Cancellations that the server receives, and its late responses."""
 
 import asyncio
 import json
@@ -12,8 +12,8 @@ import mcpwire
 BOUND_S = 30.0
 CALLS = 50
 
-# Answers only `report`, with all it has heard; `answer all` answers what is left first.
-HEARING = """
+# Answers only `report`, with all received messages; `answer all` answers the rest too.
+RECORDING_SERVER = """
 handshake(*sys.argv[1:]) if sys.argv[1:] != ["stateless"] else discover()
 heard = []
 while True:
@@ -29,45 +29,45 @@ while True:
 """
 
 
-def hearing(era):
-    return scripted(HEARING, *(["stateless"] if era == "stateless" else []))
+def recording_server(era):
+    return scripted(RECORDING_SERVER, *(["stateless"] if era == "stateless" else []))
 
 
 ERAS = pytest.mark.parametrize("era", ["session", "stateless"])
 
 
-async def heard_by(client, name="report"):
-    """Return the messages the server has heard, the asking one left out."""
+async def received_by(client, name="report"):
+    """Return the messages that the server received, without the reporting call."""
     return json.loads((await client.call_tool(name)).text)[:-1]
 
 
-def told(heard):
+def cancelled_ids(received):
     return sorted(
         m["params"]["requestId"]
-        for m in heard
+        for m in received
         if m["method"] == "notifications/cancelled"
     )
 
 
-def asked(heard):
-    return sorted(m["id"] for m in heard if m["method"] == "tools/call")
+def call_ids(received):
+    return sorted(m["id"] for m in received if m["method"] == "tools/call")
 
 
 @ERAS
 @pytest.mark.pain("P09")
 @pytest.mark.rule("CAN-01")
-async def test_fifty_cancelled_tasks_are_fifty_notifications_with_their_ids(era):
-    async with mcpwire.Client(hearing(era)) as client:
+async def test_each_cancelled_task_sends_a_cancellation_with_its_id(era):
+    async with mcpwire.Client(recording_server(era)) as client:
         calls = [asyncio.create_task(client.call_tool("slow")) for _ in range(CALLS)]
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # an iteration of the loop
         for call in calls:
             call.cancel()
         ends = await asyncio.gather(*calls, return_exceptions=True)
         assert {type(end) for end in ends} == {asyncio.CancelledError}
-        heard = await heard_by(client)
-    assert len(heard) == 2 * CALLS
-    assert told(heard) == asked(heard)
-    assert len(set(told(heard))) == CALLS
+        received = await received_by(client)
+    assert len(received) == 2 * CALLS
+    assert cancelled_ids(received) == call_ids(received)
+    assert len(set(cancelled_ids(received))) == CALLS
 
 
 @pytest.mark.system("A32", "L-A1")
@@ -75,11 +75,11 @@ async def test_fifty_cancelled_tasks_are_fifty_notifications_with_their_ids(era)
 @pytest.mark.pain("P09")
 @pytest.mark.fault("F15")
 @pytest.mark.rule("CAN-02", "CAN-07", "CAN-10", "CAN-12", "TR-STDIO-10", "LIFE-14")
-async def test_fifty_timeouts_are_fifty_notifications_and_late_answers_are_silent(
+async def test_each_timeout_sends_a_cancellation_and_ignores_late_responses(
     era, caplog
 ):
     with caplog.at_level(logging.INFO, "mcpwire"):
-        async with mcpwire.Client(hearing(era)) as client:
+        async with mcpwire.Client(recording_server(era)) as client:
             ends = await asyncio.gather(
                 *(client.call_tool("slow", timeout=0.1) for _ in range(CALLS)),
                 return_exceptions=True,
@@ -87,27 +87,31 @@ async def test_fifty_timeouts_are_fifty_notifications_and_late_answers_are_silen
             assert {type(end) for end in ends} == {mcpwire.RequestTimeout}
             assert {(end.method, end.timeout) for end in ends} == {("tools/call", 0.1)}
             assert len({id(end) for end in ends}) == CALLS
-            heard = await heard_by(client, "answer all")
-            # Each that was sent: a loaded machine may not send all of them in time.
-            assert told(heard) == asked(heard) != []
-            assert len(set(told(heard))) == len(told(heard)) <= CALLS
-            # None of the fifty late answers was taken for this one's.
-            assert await heard_by(client) == []
-            assert client.stats.late_answers == len(asked(heard))
+            received = await received_by(client, "answer all")
+            # Each sent call: a loaded machine may not send all of them in time.
+            assert cancelled_ids(received) == call_ids(received) != []
+            assert (
+                len(set(cancelled_ids(received)))
+                == len(cancelled_ids(received))
+                <= CALLS
+            )
+            # No late response was taken for the response to this call.
+            assert await received_by(client) == []
+            assert client.stats.late_answers == len(call_ids(received))
             assert client.stats.unknown_answers == 0
     assert caplog.records == []
 
 
 @pytest.mark.system("U34")
 @pytest.mark.pain("P09")
-async def test_a_call_cancelled_before_its_first_step_was_never_sent():
-    target = hearing("session")
+async def test_call_cancelled_before_its_first_step_is_not_sent():
+    target = recording_server("session")
     async with mcpwire.Client(target) as client:
         call = asyncio.create_task(client.call_tool("slow"))
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        assert await heard_by(client) == []
+        assert await received_by(client) == []
 
 
 RECORDING = """
@@ -120,15 +124,15 @@ while True:
 
 
 def dots(number, signal):
-    """Return what sets the signal when the server has recorded so many messages."""
+    """Return a callback that sets the signal after so many recorded messages."""
     seen = bytearray()
 
-    def heard(data):
+    def received(data):
         seen.extend(data)
         if len(seen) >= number:
             signal.set()
 
-    return heard
+    return received
 
 
 def recorded(path):
@@ -138,12 +142,10 @@ def recorded(path):
 @pytest.mark.pain("P09")
 @pytest.mark.rule("CAN-02")
 @pytest.mark.parametrize("mode", ["session", "auto"])
-async def test_a_handshake_that_times_out_is_never_cancelled_on_the_wire(
-    mode, tmp_path
-):
+async def test_timed_out_handshake_sends_no_cancellation(mode, tmp_path):
     path = tmp_path / "heard"
     target = scripted(RECORDING, str(path))
-    # It may read what came for as long as it needs, before its input ends.
+    # The server has time to read its messages before its input ends.
     options = {"probe_timeout": 0.05, "limits": mcpwire.Limits(close_grace=BOUND_S)}
     client = mcpwire.Client(target, mode=mode, connect_timeout=0.4, **options)
     with pytest.raises(mcpwire.RequestTimeout):
@@ -157,7 +159,7 @@ async def test_a_handshake_that_times_out_is_never_cancelled_on_the_wire(
 
 @pytest.mark.pain("P09")
 @pytest.mark.rule("CAN-02")
-async def test_a_handshake_whose_caller_is_cancelled_is_not_cancelled_on_the_wire(
+async def test_cancelled_handshake_sends_no_cancellation(
     tmp_path,
 ):
     path = tmp_path / "heard"
@@ -173,8 +175,8 @@ async def test_a_handshake_whose_caller_is_cancelled_is_not_cancelled_on_the_wir
 
 
 @pytest.mark.pain("P09")
-async def test_calls_in_flight_at_closing_are_not_cancelled_one_by_one(tmp_path):
-    # The end of the input says it for all of them.
+async def test_closing_sends_no_cancellation_for_calls_in_flight(tmp_path):
+    # The end of the input cancels all of them.
     path = tmp_path / "heard"
     all_here = asyncio.Event()
     target = scripted("handshake()\n" + RECORDING, str(path), stderr=dots(5, all_here))

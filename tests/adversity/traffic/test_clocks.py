@@ -1,4 +1,4 @@
-"""Clocks that jump, and loops that stood still for minutes."""
+"""Clock jumps, and loops that were suspended for minutes."""
 
 import asyncio
 import select
@@ -18,7 +18,7 @@ MINUTES_S = 600.0
 
 @pytest.fixture
 async def asleep():
-    """Give what lets the loop's clock jump, as after a laptop's sleep."""
+    """Return a function that lets the loop's clock jump, as after a laptop's sleep."""
     loop = asyncio.get_running_loop()
     real, gap = loop.time, 0.0
 
@@ -32,7 +32,7 @@ async def asleep():
 
 
 @pytest.mark.pain("P08")
-async def test_the_wall_clock_may_jump_and_no_deadline_moves(monkeypatch):
+async def test_wall_clock_jumps_move_no_deadline(monkeypatch):
     real = time.time
     target = scripted(
         "handshake()\n" + ECHO_LOOP.replace("if", "if m.get('method') != 'ping' and")
@@ -48,7 +48,7 @@ async def test_the_wall_clock_may_jump_and_no_deadline_moves(monkeypatch):
         assert 0.4 <= caught.value.elapsed < BOUND_S
 
 
-async def test_calls_that_slept_with_the_machine_end_once_and_nothing_reconnects(
+async def test_calls_time_out_once_after_system_sleep(
     asleep,
 ):
     server = FakeServer({"tools/call": lambda *_: SILENCE, "x/y": lambda *_: {}})
@@ -66,19 +66,19 @@ async def test_calls_that_slept_with_the_machine_end_once_and_nothing_reconnects
         assert client.stats.connections == 1
 
 
-async def test_an_answer_that_came_while_the_machine_slept_is_still_taken(asleep):
+async def test_response_that_arrived_during_system_sleep_is_used(asleep):
     target = scripted("handshake()\n" + ECHO_LOOP)
     async with mcpwire.Client(target, timeout=30) as client:
         call = asyncio.create_task(client.call_tool("x", {"text": "in time"}))
         await asyncio.sleep(0)
         answered = select.poll()
         answered.register(client._connection.channel._read_fd, select.POLLIN)
-        assert answered.poll(BOUND_S * 1000)  # the loop does not turn meanwhile
+        assert answered.poll(BOUND_S * 1000)  # the loop does not run meanwhile
         asleep(MINUTES_S)
         assert (await call).text == "in time"
 
 
-async def test_a_server_that_died_while_the_machine_slept_is_one_reconnect(asleep):
+async def test_server_lost_during_system_sleep_causes_one_reconnect(asleep):
     server = FakeServer({"tools/call": lambda *_: text("awake")})
     client = mcpwire.Client(server)
     await client.connect()
@@ -92,7 +92,7 @@ async def test_a_server_that_died_while_the_machine_slept_is_one_reconnect(aslee
     await client.aclose()
 
 
-async def test_a_handshake_that_slept_with_the_machine_ends_once(asleep):
+async def test_handshake_times_out_once_after_system_sleep(asleep):
     server = FakeServer(
         {"server/discover": lambda *_: SILENCE, "initialize": lambda *_: SILENCE}
     )

@@ -1,4 +1,4 @@
-"""A server that says far more than was asked, before the answer that counts."""
+"""A server that sends far more than requested before its response."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ import mcpwire
 pytestmark = pytest.mark.timeout(120)
 
 BOUND_S = 100.0
-MANY = 20_000
+FLOOD_SIZE = 20_000
 LOG_LINE = (
     '{"jsonrpc":"2.0","method":"notifications/message",'
     '"params":{"level":"info","data":%d}}\\n'
@@ -19,7 +19,7 @@ LOG_LINE = (
 FLOOD = (
     "handshake(capabilities={'tools': {}, 'logging': {}})\n"
     "m = recv()\n"
-    f"for start in range(0, {MANY}, 1000):\n"
+    f"for start in range(0, {FLOOD_SIZE}, 1000):\n"
     f"    raw(''.join('{LOG_LINE}' % n for n in range(start, start + 1000)).encode())\n"
     "text(m, 'the answer')\n" + ECHO_LOOP
 )
@@ -27,8 +27,8 @@ SHORTEST_LINE = len(LOG_LINE) - len("%d\\") + 1
 READ_BYTES = 65_536
 
 
-class Turns:
-    """Watches a loop turn: how many events come between two of its turns."""
+class LoopWatch:
+    """Watches a loop: how many events arrive between two of its iterations."""
 
     def __init__(self):
         self._loop = asyncio.get_running_loop()
@@ -51,13 +51,13 @@ class Turns:
 
 
 @pytest.mark.fault("F16")
-async def test_a_flood_before_the_reply_comes_in_order_while_the_loop_turns():
-    """Counted, not timed: a turn costs one read of the pipe, some ten milliseconds."""
-    heard, turns = [], Turns()
+async def test_flood_before_a_response_is_in_order_and_blocks_no_loop():
+    """Counted, not timed: an iteration does one read of the pipe."""
+    received, watch = [], LoopWatch()
 
     def take(notification):
-        heard.append(notification.params.data)
-        turns.count()
+        received.append(notification.params.data)
+        watch.count()
 
     target = scripted(FLOOD)
     async with (
@@ -66,10 +66,10 @@ async def test_a_flood_before_the_reply_comes_in_order_while_the_loop_turns():
     ):
         assert (await client.call_tool("x")).text == "the answer"
         assert (await client.call_tool("y", {"text": "more"})).text == "more"
-    turns.stop()
-    await asyncio.sleep(0)  # a turn of the loop
-    assert heard == list(range(MANY))
-    assert 0 < turns.most_events <= READ_BYTES // SHORTEST_LINE + 1
+    watch.stop()
+    await asyncio.sleep(0)  # an iteration of the loop
+    assert received == list(range(FLOOD_SIZE))
+    assert 0 < watch.most_events <= READ_BYTES // SHORTEST_LINE + 1
 
 
 # Stderr...
@@ -80,7 +80,7 @@ TAIL = mcpwire.Limits().stderr_tail
 @pytest.mark.system("U38")
 @pytest.mark.pain("P16")
 @pytest.mark.parametrize("chunk", ["b'e' * 65536", "b'a line of a log\\n' * 4096"])
-async def test_10_mib_of_stderr_block_nothing_and_their_end_is_told_with_the_exit(
+async def test_10_mib_of_stderr_block_nothing_and_the_tail_is_kept(
     chunk,
 ):
     target = scripted(
@@ -101,7 +101,7 @@ async def test_10_mib_of_stderr_block_nothing_and_their_end_is_told_with_the_exi
 
 @pytest.mark.pain("P16")
 @pytest.mark.attack("S16")
-async def test_an_endless_line_on_stderr_costs_no_more_than_the_tail():
+async def test_endless_stderr_line_uses_bounded_memory():
     target = scripted(
         "import threading\n"
         "def pour():\n    while True: os.write(2, b'x' * 65536)\n"
@@ -120,17 +120,17 @@ async def test_an_endless_line_on_stderr_costs_no_more_than_the_tail():
         assert len(kept) <= 2 * 1000 + READ_BYTES
 
 
-# What users' functions do meanwhile...
+# Failing user callbacks...
 
 
 @pytest.mark.system("A44")
 @pytest.mark.fault("F17")
-async def test_every_failing_callback_is_logged_and_the_next_item_still_comes(caplog):
-    heard = []
+async def test_failing_callback_is_logged_and_later_items_arrive(caplog):
+    received = []
 
     def fail(notification):
-        heard.append(notification.method)
-        raise [RuntimeError, ValueError, asyncio.CancelledError][len(heard) % 3]
+        received.append(notification.method)
+        raise [RuntimeError, ValueError, asyncio.CancelledError][len(received) % 3]
 
     target = scripted(
         "handshake()\n"
@@ -144,5 +144,5 @@ async def test_every_failing_callback_is_logged_and_the_next_item_still_comes(ca
             mcpwire.Client(target, on_notification=fail) as client,
         ):
             assert (await client.call_tool("x")).text == "ok"
-    assert heard == ["x/y"] * 20
+    assert received == ["x/y"] * 20
     assert caplog.text.count("raised") == 20

@@ -1,4 +1,4 @@
-"""A server that asks for ever in one call: the call ends, the connection lives on."""
+"""A server that sends endless requests in one call: only the call ends."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.attack("X08")
 BOUND_S = 50.0
 FEW = 7
 
-# Asks as soon as it is answered, until it is told to stop; then it echoes.
+# Sends the next request after each response until cancelled; then it echoes.
 CHILD = f"""
 QUESTION = {json.dumps(SAMPLING)}
 handshake()
@@ -91,7 +91,7 @@ def by_http(over):
             conn.send(sse_head())
 
             def waits(n):
-                # Refused: the call is over, and that it is cancelled comes soon.
+                # Refused: the call is over, and its cancellation arrives soon.
                 is_answered = "result" in server.answered.get(f"q{n}", {})
                 return not is_answered and message["id"] not in server.cancelled
 
@@ -149,27 +149,27 @@ WAYS = {
 
 @pytest.fixture(params=list(WAYS))
 def peer(request):
-    """Give a server that asks for ever, over one transport."""
+    """Yield a server that sends endless requests, over one transport."""
     with WAYS[request.param]() as made:
         yield made
 
 
-def said(text):
+def sampling_result(text):
     return types.CreateMessageResult(
         role="assistant", content=types.TextContent(text), model="m"
     )
 
 
-async def was_told(client, server):
-    """Return whether the server knows that the call has ended."""
+async def knows_call_ended(client, server):
+    """Wait until the server knows that the call has ended."""
     if hasattr(server, "cancelled"):
         async with asyncio.timeout(BOUND_S):
-            while not server.cancelled:  # noqa: ASYNC110 - a thread tells no loop
+            while not server.cancelled:  # noqa: ASYNC110 - a thread cannot wake the loop
                 await asyncio.sleep(0.002)
         return True
     async with asyncio.timeout(BOUND_S):
         while not json.loads((await client.call_tool("echo")).text):  # noqa: ASYNC110
-            await asyncio.sleep(0)  # what ends there takes its turns
+            await asyncio.sleep(0)  # ending the call takes some iterations
     return True
 
 
@@ -177,13 +177,13 @@ def listens(server):
     return {"on_notification": print} if hasattr(server, "sessions") else {}
 
 
-async def test_endless_questions_end_the_call_and_nothing_else(peer):
+async def test_endless_server_requests_end_only_the_call(peer):
     server, options = peer
-    asked = []
+    received = []
 
     async def sample(params):
-        asked.append(params)
-        return said("again")
+        received.append(params)
+        return sampling_result("again")
 
     async with mcpwire.Client(
         getattr(server, "url", server),
@@ -194,23 +194,23 @@ async def test_endless_questions_end_the_call_and_nothing_else(peer):
     ) as client:
         with pytest.raises(mcpwire.TooManyQuestions) as caught:
             await client.call_tool("greedy", timeout=BOUND_S)
-        assert await was_told(client, server)
+        assert await knows_call_ended(client, server)
         assert (await client.call_tool("echo")).content
         assert client.stats.connections == 1
-    assert len(asked) == FEW
+    assert len(received) == FEW
     assert caught.value.limit == FEW
     assert caught.value.method == "tools/call"
     assert "Limits.questions" in str(caught.value)
 
 
-async def test_a_clock_stands_still_for_so_long_and_no_longer(peer):
-    """The answer of ours comes late; a server that asks at once gains nothing by it."""
+async def test_question_time_limits_the_timeout_pause(peer):
+    """Our response is late; a server that then asks again gains no time."""
     server, options = peer
     held = asyncio.Event()
 
     async def sample(_):
         await held.wait()
-        return said("late")
+        return sampling_result("late")
 
     async with mcpwire.Client(
         getattr(server, "url", server),
@@ -222,8 +222,8 @@ async def test_a_clock_stands_still_for_so_long_and_no_longer(peer):
         with pytest.raises(mcpwire.RequestTimeout) as caught:
             await client.call_tool("greedy", timeout=0.3)
         held.set()
-        assert await was_told(client, server)
-    # The clock may have run out before the question came, on a machine that is busy.
+        assert await knows_call_ended(client, server)
+    # On a loaded machine the timeout may pass before the request arrives.
     if caught.value.elapsed >= 0.5:
         assert "Limits.question_time" in str(caught.value)
 
@@ -231,40 +231,40 @@ async def test_a_clock_stands_still_for_so_long_and_no_longer(peer):
 # Rounds...
 
 
-def asking_in_rounds(per_round):
-    """Return a server of 2026-07-28 each answer of which asks so many questions."""
+def server_with_rounds(per_round):
+    """Return a server of 2026-07-28 that asks so many questions per round."""
 
     def call_tool(params, server):
         if params["name"] != "greedy":
             return text("on") | {"resultType": "complete"}
-        asks = {f"q{n}": SAMPLING for n in range(per_round)}
-        return {"resultType": "input_required", "inputRequests": asks}
+        requests = {f"q{n}": SAMPLING for n in range(per_round)}
+        return {"resultType": "input_required", "inputRequests": requests}
 
     return FakeServer({"tools/call": call_tool}, version="2026-07-28")
 
 
-async def test_the_questions_of_all_rounds_count():
-    asked = []
+async def test_questions_of_all_input_rounds_count():
+    received = []
 
     async def sample(params):
-        asked.append(params)
-        return said("again")
+        received.append(params)
+        return sampling_result("again")
 
     limits = mcpwire.Limits(questions=FEW)
     async with mcpwire.Client(
-        asking_in_rounds(3), sampling=sample, limits=limits
+        server_with_rounds(3), sampling=sample, limits=limits
     ) as client:
         with pytest.raises(mcpwire.TooManyQuestions, match=f"than {FEW} questions"):
             await client.call_tool("greedy")
         assert (await client.call_tool("calm")).text == "on"
-    assert len(asked) == 6  # a round is asked whole, or not at all
+    assert len(received) == 6  # a round is handled completely or not at all
 
 
 # Time, and several calls...
 
 
 def endless():
-    """Return a server of 2025-11-25 that asks once more whatever it is answered."""
+    """Return a server of 2025-11-25 that sends another request after each response."""
     server = FakeServer({"tools/call": lambda *_: SILENCE, "x/y": lambda *_: {}})
     take = server.receive
 
@@ -280,10 +280,10 @@ def endless():
 
 
 @on_a_virtual_clock
-async def test_a_call_ends_with_its_timeout_after_the_longest_stand_still():
+async def test_call_times_out_after_the_longest_pause():
     async def sample(_):
         await asyncio.sleep(400.0)
-        return said("thought over")
+        return sampling_result("thought over")
 
     server = endless()
     async with mcpwire.Client(server, sampling=sample) as client:
@@ -300,10 +300,10 @@ async def test_a_call_ends_with_its_timeout_after_the_longest_stand_still():
 
 
 @on_a_virtual_clock
-async def test_a_call_whose_time_ran_out_between_two_questions_says_so_too():
+async def test_timeout_between_two_questions_names_question_time():
     async def sample(_):
         await asyncio.sleep(601.0)
-        return said("thought over")
+        return sampling_result("thought over")
 
     server = endless()
     async with mcpwire.Client(server, sampling=sample) as client:
@@ -312,7 +312,7 @@ async def test_a_call_whose_time_ran_out_between_two_questions_says_so_too():
 
 
 @on_a_virtual_clock
-async def test_a_handler_in_a_round_is_cancelled_when_the_call_ends():
+async def test_input_round_handler_is_cancelled_when_the_call_ends():
     ended = []
 
     async def sample(_):
@@ -321,7 +321,7 @@ async def test_a_handler_in_a_round_is_cancelled_when_the_call_ends():
         finally:
             ended.append(asyncio.get_running_loop().time())
 
-    async with mcpwire.Client(asking_in_rounds(1), sampling=sample) as client:
+    async with mcpwire.Client(server_with_rounds(1), sampling=sample) as client:
         began = asyncio.get_running_loop().time()
         with pytest.raises(mcpwire.RequestTimeout) as caught:
             await client.call_tool("greedy", timeout=4)
@@ -329,15 +329,15 @@ async def test_a_handler_in_a_round_is_cancelled_when_the_call_ends():
     assert caught.value.elapsed == ended[0] - began == 604.0
 
 
-async def test_a_question_counts_to_each_call_that_it_may_belong_to():
-    """The call that has more left goes on to be asked."""
+async def test_question_counts_for_each_possible_call():
+    """The call with the larger remaining limit continues."""
     first = asyncio.Event()
     count = itertools.count()
 
     async def sample(_):
         if next(count) == 1:
             first.set()
-        return said("again")
+        return sampling_result("again")
 
     server = endless()
     limits = mcpwire.Limits(questions=FEW)
@@ -347,13 +347,15 @@ async def test_a_question_counts_to_each_call_that_it_may_belong_to():
         two = asyncio.ensure_future(client.call_tool("greedy"))
         ends = await asyncio.gather(one, two, return_exceptions=True)
     assert [type(end) for end in ends] == [mcpwire.TooManyQuestions] * 2
-    heard = [message.get("method", "answer") for message in server.received]
-    last = len(heard) - heard[::-1].index("notifications/cancelled")
-    assert FEW < heard[:last].count("answer") <= 2 * FEW  # it asks on without a call
+    methods = [message.get("method", "answer") for message in server.received]
+    last = len(methods) - methods[::-1].index("notifications/cancelled")
+    assert (
+        FEW < methods[:last].count("answer") <= 2 * FEW
+    )  # it continues without a call
     assert len(server.requests("notifications/cancelled")) == 2
 
 
-async def test_what_is_answered_at_once_is_no_question():
+async def test_pings_do_not_count_as_questions():
     def call_tool(_, server):
         for n in range(3 * FEW):
             server.send({"jsonrpc": "2.0", "id": f"p{n}", "method": "ping"})

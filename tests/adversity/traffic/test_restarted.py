@@ -1,4 +1,4 @@
-"""Servers that die under a client, which goes on with the next one."""
+"""Servers that crash under a client, which continues with a restarted one."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ import mcpwire
 pytestmark = pytest.mark.pain("P04")
 
 
-async def test_fifty_calls_at_once_after_the_death_share_one_new_server():
+async def test_50_calls_after_a_server_crash_share_one_restart():
     async with mcpwire.Client(quick()) as client:
         for life in range(1, 4):
             results = await asyncio.gather(
@@ -23,12 +23,12 @@ async def test_fifty_calls_at_once_after_the_death_share_one_new_server():
             assert client.stats.connections == life
             pid = client._connection.channel.pid
             os.kill(pid, signal.SIGKILL)
-            # It is gone before the next calls are written, so none of them can run.
+            # It has exited before the next calls are written, so none of them can run.
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
 
 
 @pytest.mark.pain("P21")
-async def test_a_server_that_always_dies_is_not_started_in_a_storm(tmp_path):
+async def test_crashing_server_is_restarted_a_limited_number_of_times(tmp_path):
     starts = tmp_path / "starts"
     target = scripted(
         "open(sys.argv[1], 'a').write('x')\nhandshake()\nrecv()\nos._exit(1)",
@@ -40,5 +40,5 @@ async def test_a_server_that_always_dies_is_not_started_in_a_storm(tmp_path):
             *(client.call_tool("x") for _ in range(20)), return_exceptions=True
         )
         assert {type(end) for end in ends} == {mcpwire.ConnectionClosed}
-        # Only those that were provably not sent are made once more.
+        # Only calls that were provably not sent are repeated.
         assert len(starts.read_text()) <= 1 + 2 * recovery.attempts

@@ -1,4 +1,4 @@
-"""What users' functions do wrong costs them a log record, and nobody else anything."""
+"""Faulty user functions cause a log record and nothing else."""
 
 import asyncio
 import fcntl
@@ -26,16 +26,16 @@ def cancelled_future():
     return future
 
 
-async def test_a_callback_that_awaits_something_cancelled_loses_only_its_own_item(
+async def test_cancelled_error_in_a_callback_loses_only_its_item(
     caplog,
 ):
-    heard = []
+    received = []
     started = asyncio.Event()
     through = asyncio.Event()
     blocked = asyncio.get_running_loop().create_future()
 
     async def callback(notification):
-        heard.append(notification.params.data)
+        received.append(notification.params.data)
         if notification.params.data == 0:
             started.set()
             await blocked
@@ -49,15 +49,13 @@ async def test_a_callback_that_awaits_something_cancelled_loses_only_its_own_ite
         await started.wait()
         blocked.cancel()
         await through.wait()
-    assert heard == [0, 1, 2]
+    assert received == [0, 1, 2]
     assert "raised" in caplog.text
 
 
 @pytest.mark.parametrize("hook", ["on_notification", "trace"])
-async def test_a_function_that_asks_for_a_cancelled_result_costs_no_answer(
-    hook, caplog
-):
-    def ask(*_):
+async def test_cancelled_error_in_a_hook_loses_no_response(hook, caplog):
+    def raise_cancelled(*_):
         cancelled_future().result()
 
     def both_at_once(_, server):
@@ -67,13 +65,13 @@ async def test_a_function_that_asks_for_a_cancelled_result_costs_no_answer(
         return SILENCE
 
     server = FakeServer({"tools/call": both_at_once})
-    async with mcpwire.Client(server, **{hook: ask}) as client:
+    async with mcpwire.Client(server, **{hook: raise_cancelled}) as client:
         await client.call_tool("x")
     assert "raised" in caplog.text
 
 
 @pytest.mark.fault("F04")
-async def test_a_stderr_function_that_raises_hides_no_exit(caplog):
+async def test_raising_stderr_function_does_not_hide_the_exit(caplog):
     def boom(_):
         raise ValueError("boom")
 
@@ -85,16 +83,16 @@ async def test_a_stderr_function_that_raises_hides_no_exit(caplog):
     async with mcpwire.Client(target) as client:
         pid = client._connection.channel.pid
         call = asyncio.create_task(client.call_tool("x"))
-        await asyncio.sleep(0)  # a turn of the loop
-        # The loop is blocked so that output and exit are seen in one turn of it.
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 - as said
+        await asyncio.sleep(0)  # an iteration of the loop
+        # The loop is blocked so that output and exit are seen in one iteration.
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 - see above
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
             await call
     assert caught.value.exit_code == 3
     assert "boom" in caplog.text
 
 
-async def test_a_child_that_floods_its_stderr_keeps_nobody(monkeypatch):
+async def test_stderr_flood_does_not_block_the_reader(monkeypatch):
     target = scripted("handshake()\nwhile True: recv()")
     async with mcpwire.Client(target) as client:
         channel = client._connection.channel
@@ -126,14 +124,14 @@ async def eager_tasks():
 
 
 @pytest.mark.usefixtures("eager_tasks")
-async def test_with_eager_tasks_callbacks_hear_all_and_connections_reopen():
-    heard = []
+async def test_eager_tasks_deliver_all_callbacks_and_reconnect():
+    received = []
 
     async def on_notification(notification):
-        heard.append(notification.params.data)
+        received.append(notification.params.data)
 
     async def on_progress(progress, total, message):
-        heard.append(progress)
+        received.append(progress)
 
     def work(params, server):
         for data in range(3):
@@ -150,18 +148,18 @@ async def test_with_eager_tasks_callbacks_hear_all_and_connections_reopen():
         result = await client.call_tool("x", on_progress=on_progress)
         assert result.text == "done"
         await client.aclose()
-    assert heard == [0, 1, 2, 7] * 2
+    assert received == [0, 1, 2, 7] * 2
 
 
 @pytest.mark.usefixtures("eager_tasks")
 @pytest.mark.parametrize("suspends", [False, True])
-async def test_with_eager_tasks_a_handler_is_answered_and_forgotten(suspends):
+async def test_eager_tasks_complete_and_drop_handlers(suspends):
     tasks = InboundTasks(limit=1, backlog=1)
     replies = []
 
     async def handler():
         if suspends:
-            await asyncio.sleep(0)  # a turn of the loop
+            await asyncio.sleep(0)  # an iteration of the loop
         return {"a": 1}
 
     tasks.start(1, handler, replies.append)

@@ -1,4 +1,4 @@
-"""What waits for a peer that does not read: in order, whole, and for what it weighs."""
+"""The write queue for a peer that does not read, and its memory."""
 
 import os
 import tracemalloc
@@ -8,8 +8,8 @@ import pytest
 from mcpwire.transports.duplex import PipeDuplex
 
 
-class Deaf:
-    """An `Inbound` that hears of nothing."""
+class IgnoringInbound:
+    """An `Inbound` that ignores everything."""
 
     def lost(self, error):
         """The connection is gone."""
@@ -17,10 +17,10 @@ class Deaf:
 
 @pytest.fixture
 async def unread():
-    """Give a channel and the descriptor where what it writes can be read."""
+    """Yield a channel and the descriptor from which its output can be read."""
     never, hold = os.pipe()
     read, write = os.pipe()
-    channel = PipeDuplex(Deaf(), never, write)
+    channel = PipeDuplex(IgnoringInbound(), never, write)
     yield channel, read
     await channel.aclose()
     os.close(hold)
@@ -28,7 +28,7 @@ async def unread():
 
 
 @pytest.mark.fault("F07")
-async def test_many_small_lines_cost_about_their_bytes(unread):
+async def test_queue_of_small_lines_uses_about_their_size(unread):
     channel, _ = unread
     channel.notify_nowait("x/y", {"text": "a" * 100_000})  # fills the pipe
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""An authorization server, for defects that a review looked for."""
+"""Fixtures of the regression tests of a security review."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from authorization_server import authorization_server  # noqa: E402 - as above
 
 @pytest.fixture
 def auth():
-    """Give an authorization server."""
+    """Return an authorization server."""
     with authorization_server() as server:
         yield server
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Give the clocks that tokens are measured by."""
+    """Return the clock that token lifetimes are measured with."""
     return engine_calls.Clock(monkeypatch)

@@ -1,4 +1,4 @@
-"""A connection that is opened again, and a user who is asked meanwhile."""
+"""A session that is renewed while the user logs in."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ CALL_S = 0.6
 THINKS_S = 1.5
 
 
-async def test_a_login_while_a_lost_session_is_opened_again_is_no_time_of_the_calls(
+async def test_login_during_session_renewal_pauses_the_call_timeout(
     auth,
 ):
-    """In one of eight attempts: others may keep the machine for what the call has."""
-    slow = []
+    """In one of eight attempts: a loaded machine may use up the call's timeout."""
+    is_slow = []
 
     async def think(url):
-        if slow:
+        if is_slow:
             await asyncio.sleep(THINKS_S)  # longer than the call may take
         return await asyncio.to_thread(browse, url)
 
-    async def call_as_it_is_opened_again():
-        slow.clear()
+    async def call_during_session_renewal():
+        is_slow.clear()
         with protected_server(auth) as server:
             async with connected(server, oauth(ask=think)) as client:
-                slow.append(True)
+                is_slow.append(True)
                 server.free = {"tools/call"}
                 server.forget_sessions()
                 auth.forget_all()
@@ -38,7 +38,7 @@ async def test_a_login_while_a_lost_session_is_opened_again_is_no_time_of_the_ca
     for _ in range(8):
         before, result = len(auth.authorizations), None
         with contextlib.suppress(mcpwire.RequestTimeout):
-            result = await call_as_it_is_opened_again()
+            result = await call_during_session_renewal()
             break
     assert result is not None
     assert result.text == "hi"

@@ -1,4 +1,4 @@
-"""What tokens cost: a few functions a call, and nothing where there are none."""
+"""The cost of tokens: a few function calls per call, none without a grant."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def run_python(code, *args):
     return done.stdout.split()
 
 
-def test_a_grant_costs_a_call_a_few_functions(auth):
+def test_grant_adds_few_function_calls_to_a_call(auth):
     auth.add_client("we", secret="SENTINEL-of-ours")
     given = "print(*run(mcpwire.Http(sys.argv[1], auth=sys.argv[2])))"
     granted = (
@@ -64,13 +64,13 @@ def test_a_grant_costs_a_call_a_few_functions(auth):
         token = auth.give()["access_token"]
         without = Counter(run_python(given, server.url, token))
         with_one = Counter(run_python(granted, server.url, auth.issuer))
-    more = with_one - without
-    assert "AuthSession.authorize" in more
-    assert more.total() - (without - with_one).total() <= FRAMES, more
+    added = with_one - without
+    assert "AuthSession.authorize" in added
+    assert added.total() - (without - with_one).total() <= FRAMES, added
 
 
-def test_no_random_bytes_are_drawn_for_calls_without_proofs(auth):
-    """They are a call of the operating system each."""
+def test_calls_without_dpop_draw_no_random_bytes(auth):
+    """Each draw is a system call."""
     program = """
 drawn = []
 usual, os.urandom = os.urandom, lambda count: drawn.append(count) or usual(count)
@@ -81,10 +81,10 @@ print(*drawn)
     auth.add_client("we", secret="SENTINEL-of-ours")
     with protected_server(auth) as server:
         drawn = run_python(program, server.url, auth.issuer)
-    assert len(drawn) < 10  # of some thirty calls
+    assert len(drawn) < 10  # for about thirty calls
 
 
-def test_who_logs_in_nowhere_loads_nothing_of_it():
+def test_client_without_login_loads_no_auth_modules():
     loaded = "print(*(n for n in sys.modules if 'auth' in n and 'mcpwire' in n))"
     with scripted_mcp() as server:
         program = f"run(mcpwire.Http(sys.argv[1], auth='given'))\n{loaded}"

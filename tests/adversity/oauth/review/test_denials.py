@@ -1,4 +1,4 @@
-"""Answers that turn a request away, and servers that make more of it."""
+"""Responses that refuse a request, and hostile servers that send them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import mcpwire
 pytestmark = pytest.mark.fault("F38")
 
 HANG_S = 100.0
-"""How long what never ends lasts: longer than any test takes."""
+"""How long an endless body lasts: longer than any test."""
 
 
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
 @pytest.mark.parametrize("framing", ["length", "chunks", "close"])
-async def test_a_refusal_whose_body_never_ends_is_not_waited_for(auth, engine, framing):
+async def test_endless_body_of_a_401_is_not_read(auth, engine, framing):
     fields = {
         "length": {"content_length": "1000000"},
         "chunks": {"transfer_encoding": "chunked"},
@@ -46,14 +46,14 @@ async def test_a_refusal_whose_body_never_ends_is_not_waited_for(auth, engine, f
     assert auth.grants == ["authorization_code", "refresh_token"]
 
 
-async def test_giving_up_a_call_asks_for_no_login_with_a_server_of_2024_either(auth):
-    times, asked, never = [], asyncio.Event(), asyncio.Event()
+async def test_cancelling_a_2024_call_starts_no_second_login(auth):
+    logins, login_started, never = [], asyncio.Event(), asyncio.Event()
 
     async def ask(url):
-        times.append(url)
-        if len(times) == 1:
+        logins.append(url)
+        if len(logins) == 1:
             return await asyncio.to_thread(browse, url)
-        asked.set()
+        login_started.set()
         await never.wait()
         return None
 
@@ -62,9 +62,9 @@ async def test_giving_up_a_call_asks_for_no_login_with_a_server_of_2024_either(a
         async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
             auth.forget_all()
             call = await client.start_call("echo", {"text": "given up"})
-            await asked.wait()
+            await login_started.wait()
             call.cancel()
             with pytest.raises(mcpwire.CallCancelled):
                 await call
         never.set()
-    assert len(times) == 2
+    assert len(logins) == 2

@@ -1,4 +1,4 @@
-"""A process that is forked off takes nothing of the parent's logged-in connections."""
+"""A forked process does not disturb the parent's token store."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no for
 
 
 def fork_and_wait(work):
-    """Do something in a child; return how it ended."""
+    """Run a function in a forked child; return its exit code."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # there are threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # the process has threads
         child = os.fork()
     if not child:
         status = 1
@@ -29,12 +29,12 @@ def fork_and_wait(work):
 
 
 @pytest.mark.fault("F40")
-def test_a_store_in_memory_is_of_use_in_a_child_whoever_used_it_during_the_fork():
+def test_memory_store_is_usable_in_a_child_forked_under_its_lock():
     storage = mcpwire.MemoryStorage()
     storage.save("key", b"value", 0)
 
     def use():
-        signal.alarm(5)  # else it would wait for a thread that is not there
+        signal.alarm(5)  # otherwise it would wait for a thread that does not exist
         return 0 if storage.load("key") == (b"value", 1) else 2
 
     with storage._mutex:

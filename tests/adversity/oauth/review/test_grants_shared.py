@@ -1,6 +1,6 @@
-"""What is given to `Http` stays what it was, and what the user's functions raise is it.
+"""Grants given to `Http` stay unchanged, and leases and stores work as promised.
 
-Grants and targets are values: somebody keeps clients by them.
+Grants and targets are values: programs use them as dictionary keys.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from authorization_server import browse, oauth, protected_server
 import mcpwire
 
 
-@pytest.mark.parametrize("how", ["oauth", "machine"])
-def test_using_a_grant_does_not_change_its_hash(how, monkeypatch, tmp_path):
+@pytest.mark.parametrize("source", ["oauth", "machine"])
+def test_using_a_grant_does_not_change_its_hash(source, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     grant = mcpwire.OAuth()
-    if how == "machine":
+    if source == "machine":
         grant = mcpwire.ClientCredentials(
             client_id="us", client_secret="secret", issuer="https://auth.example.com"
         )
@@ -27,16 +27,16 @@ def test_using_a_grant_does_not_change_its_hash(how, monkeypatch, tmp_path):
     assert clients[target] == "client"
 
 
-# One way to say who asks.
+# One way to authenticate.
 
 
 @pytest.mark.attack("S23")
-@pytest.mark.parametrize("how", ["function", "call"])
-async def test_no_request_carries_two_authorization_fields(auth, how):
-    """A server, and a proxy before it, could each take another one of them."""
+@pytest.mark.parametrize("source", ["function", "call"])
+async def test_no_request_carries_two_authorization_fields(auth, source):
+    """A server and a proxy before it could each use a different one."""
     own = {"Authorization": "Bearer of-the-users-own"}
     with protected_server(auth) as server:
-        options = {"headers": lambda: own} if how == "function" else {}
+        options = {"headers": lambda: own} if source == "function" else {}
         target = mcpwire.Http(server.url, auth=oauth(), **options)
         with pytest.raises(mcpwire.LocalProtocolError, match="exclude each other"):
             async with mcpwire.Client(target) as client:
@@ -46,11 +46,11 @@ async def test_no_request_carries_two_authorization_fields(auth, how):
             assert b"of-the-users-own" not in request.raw
 
 
-# Who asks for tokens...
+# Token requests...
 
 
 class Watched(mcpwire.MemoryStorage):
-    """Notes how long leases are to last."""
+    """Records the duration of each lease."""
 
     def __init__(self):
         super().__init__()
@@ -63,7 +63,7 @@ class Watched(mcpwire.MemoryStorage):
 
 @pytest.mark.pain("P33")
 @pytest.mark.attack("S24")
-async def test_a_lease_outlasts_the_requests_that_it_is_for(auth):
+async def test_lease_outlasts_the_requests_it_protects(auth):
     """Another process would send the same refresh token, as a thief would."""
     storage = Watched()
     limits = mcpwire.Limits(oauth_timeout=60.0)
@@ -73,14 +73,14 @@ async def test_a_lease_outlasts_the_requests_that_it_is_for(auth):
             auth.expire_all()
             await client.list_tools()
     assert auth.grants == ["authorization_code", "refresh_token"]
-    assert min(storage.seconds) > 2 * limits.oauth_timeout  # one more for a nonce
+    assert (
+        min(storage.seconds) > 2 * limits.oauth_timeout
+    )  # one more request for a nonce
 
 
 @pytest.mark.fault("F40")
-async def test_a_login_is_begun_and_finished_where_nothing_can_be_stored(
-    auth, monkeypatch, tmp_path
-):
-    """What a file cannot take lasts as long as the object that says how to log in."""
+async def test_login_works_when_no_file_can_be_stored(auth, monkeypatch, tmp_path):
+    """Tokens that no file can store live as long as the grant object."""
     (tmp_path / "state").write_text("no folder")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     with protected_server(auth) as server:

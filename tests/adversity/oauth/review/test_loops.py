@@ -1,4 +1,4 @@
-"""One client, whose event loop ends under it."""
+"""One client whose event loop is closed during a login."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import mcpwire
 BOUND_S = 30.0
 
 
-@pytest.mark.filterwarnings("ignore")  # a loop that is closed under its tasks says so
-def test_a_loop_that_is_closed_in_the_middle_of_a_login_takes_nothing_with_it(auth):
-    """As a notebook, or a test runner, closes its loop: without ending what runs."""
-    answers = []
+@pytest.mark.filterwarnings("ignore")  # a loop closed before its tasks ended warns
+def test_client_is_usable_after_its_loop_closed_during_a_login(auth):
+    """As a notebook or a test runner closes its loop: without ending its tasks."""
+    urls = []
 
     async def ask(url):
-        if not answers:
-            answers.append(url)
+        if not urls:
+            urls.append(url)
             asyncio.get_running_loop().call_soon(asyncio.get_running_loop().stop)
             await asyncio.Event().wait()
         return await asyncio.to_thread(browse, url)

@@ -1,4 +1,4 @@
-"""What ends a call ends it in whatever moment it comes, also between two requests."""
+"""A timeout or cancellation ends a call at any time, also between two requests."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ SOON_S = 30.0
 
 
 def out_of_time(reply):
-    """Do what the channel's clock does when the deadline of a call has passed."""
+    """Time out a call as the channel does when its deadline has passed."""
     channel = reply._owner
     channel._time_out(reply.id, reply, channel._time())
 
 
 def expire_as_the_token_comes(patches):
-    """Have the deadline of a call pass when its token is there, and nothing waits."""
+    """Let the deadline of a call pass just after its token was obtained."""
     replies = []
-    usual_within, usual_obtain = AuthEngine._wait_for_token, Authorizer.obtain
+    original_wait, original_obtain = AuthEngine._wait_for_token, Authorizer.obtain
 
     def within(self, reply, deadline, work):
         replies.append(reply)
-        return usual_within(self, reply, deadline, work)
+        return original_wait(self, reply, deadline, work)
 
-    async def obtain(self, wanted):
-        credential = await usual_obtain(self, wanted)
-        # Once this task is over, and before whoever waits for it runs.
+    async def obtain(self, token_request):
+        credential = await original_obtain(self, token_request)
+        # After this task ends and before its waiter runs.
         asyncio.get_running_loop().call_soon(out_of_time, replies[0])
         return credential
 
@@ -44,10 +44,10 @@ def expire_as_the_token_comes(patches):
 
 
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
-async def test_a_deadline_that_passes_as_the_token_comes_counts(
+async def test_deadline_that_passes_with_the_token_is_enforced(
     auth, monkeypatch, engine
 ):
-    """Nothing waits in that moment, so nothing can be woken; it must be looked for."""
+    """No task waits at that time, so none can be woken: the engine must check."""
     with protected_server(auth) as server:
         target = mcpwire.Http(
             server.url, auth=oauth(), engine=engine, server_stream="never"
@@ -67,9 +67,7 @@ async def test_a_deadline_that_passes_as_the_token_comes_counts(
 
 
 @pytest.mark.parametrize("is_denied", [False, True])
-async def test_a_call_that_was_aborted_already_asks_for_no_token(
-    monkeypatch, is_denied
-):
+async def test_aborted_call_requests_no_token(monkeypatch, is_denied):
     target = mcpwire.Http("https://mcp.example/mcp", auth=oauth())
     reply = Mock(aborted=None)
     error = CallCancelled("tools/call", reason="of the test")

@@ -1,4 +1,4 @@
-"""Clients and stores of the user's own, which have ways of their own."""
+"""Custom HTTP clients and stores that behave unusually."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import mcpwire
 
 @pytest.mark.attack("S23")
 @pytest.mark.parametrize("kind", [httpx.AsyncClient, httpx.Client])
-async def test_a_client_that_says_itself_who_asks_is_refused(kind):
-    """It would write over the token, and a login would follow the other."""
+async def test_http_client_with_its_own_auth_is_refused(kind):
+    """It would overwrite the token."""
     client = kind(auth=("user", "SENTINEL-of-the-user"))
     for grant in ("oauth", oauth(), "given"):
         with pytest.raises(ValueError, match="exclude each other") as caught:
@@ -26,8 +26,8 @@ async def test_a_client_that_says_itself_who_asks_is_refused(kind):
         client.close()
 
 
-class Fickle(mcpwire.MemoryStorage):
-    """A store elsewhere, which is gone when the lease is to be given back."""
+class FailingRelease(mcpwire.MemoryStorage):
+    """A remote store that is unreachable when the lease is released."""
 
     def release(self, key, owner):
         super().release(key, owner)
@@ -35,32 +35,32 @@ class Fickle(mcpwire.MemoryStorage):
 
 
 @pytest.mark.fault("F40")
-async def test_a_lease_that_cannot_be_given_back_costs_no_call(auth):
-    """It ends by itself; the tokens are there, and stored."""
+async def test_lease_that_cannot_be_released_fails_no_call(auth):
+    """The lease expires by itself; the tokens are stored."""
     with protected_server(auth) as server:
-        async with connected(server, oauth(storage=Fickle())) as client:
+        async with connected(server, oauth(storage=FailingRelease())) as client:
             auth.expire_all()
             await echo(client)
     assert auth.grants == ["authorization_code", "refresh_token"]
 
 
 @pytest.mark.attack("S29")
-async def test_a_user_may_be_asked_again_once_tokens_help_again(auth):
-    """Who was not asked any more, as no login helped, may log in elsewhere."""
+async def test_user_may_log_in_again_once_tokens_are_accepted_again(auth):
+    """Prompts stop when logins do not help, and return after a login elsewhere."""
     storage = mcpwire.MemoryStorage()
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth(storage=storage))
         async with mcpwire.Client(target) as client:
-            usual, server._complaint = server._complaint, lambda _: (401, {})
+            original, server._complaint = server._complaint, lambda _: (401, {})
             for _ in range(4):
                 with pytest.raises(mcpwire.MCPError):
                     await echo(client)
                 auth.forget_all()
-            server._complaint = usual
+            server._complaint = original
             async with mcpwire.Client(
                 mcpwire.Http(server.url, auth=oauth(storage=storage))
             ):
                 pass  # logs in
-            await echo(client)  # with what is stored
+            await echo(client)  # with the stored tokens
             auth.forget_all()
-            await echo(client)  # and this asks
+            await echo(client)  # this asks the user to log in

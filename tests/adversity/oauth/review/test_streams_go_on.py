@@ -1,4 +1,4 @@
-"""What lasts outlives an authorization server that cannot answer for a moment."""
+"""Streams survive an authorization server that is briefly unavailable."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ UNAVAILABLE = (503, {}, b"")
 
 
 @pytest.mark.rule("FLOW-20")
-async def test_a_call_whose_stream_broke_off_is_gone_on_with(auth):
-    """The token ends while the call runs, and there is no other just then."""
-    times = []
+async def test_resumption_survives_a_failed_token_request(auth):
+    """The token expires while the call runs, and the first refresh fails."""
+    token_requests = []
 
     def once(request):
-        times.append(request)
-        return UNAVAILABLE if len(times) == 1 else None
+        token_requests.append(request)
+        return UNAVAILABLE if len(token_requests) == 1 else None
 
     with protected_server(auth, resumable=True, polls=1, replies="sse") as server:
         target = mcpwire.Http(server.url, auth=oauth())
@@ -30,4 +30,4 @@ async def test_a_call_whose_stream_broke_off_is_gone_on_with(auth):
             result = await client.call_tool("notify", {"steps": 2})
             assert result.text == "notified"
             assert len(server.executed) == 1
-    assert len(times) == 2
+    assert len(token_requests) == 2

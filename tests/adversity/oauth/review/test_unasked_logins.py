@@ -1,4 +1,4 @@
-"""Nobody is sent to log in for what nobody waits for."""
+"""Requests without a waiting caller start no login."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import mcpwire
 pytestmark = pytest.mark.fault("F39")
 
 
-class Asked:
-    """A user who is asked, and does nothing until the test ends."""
+class IdleUser:
+    """A user who is asked to log in and does nothing until the test ends."""
 
     def __init__(self):
         self.times = 0
@@ -29,9 +29,9 @@ class Asked:
         return "nothing"
 
 
-async def test_giving_up_a_call_that_waits_for_a_login_asks_for_no_other(auth):
-    """The server is told of the call that was given up; that is worth no login."""
-    user = Asked()
+async def test_cancelling_a_call_during_its_login_starts_no_other_login(auth):
+    """The cancellation notification of the call starts no login."""
+    user = IdleUser()
     grant = oauth(ask=user.ask)
     with protected_server(auth) as server:
         server.is_open = True
@@ -55,8 +55,8 @@ async def test_giving_up_a_call_that_waits_for_a_login_asks_for_no_other(auth):
     assert user.times == 1
 
 
-async def test_closing_with_a_token_that_has_expired_asks_nobody(auth, clock):
-    user = Asked()
+async def test_closing_with_an_expired_token_starts_no_login(auth, clock):
+    user = IdleUser()
     grant = oauth()
     with protected_server(auth) as server:
         client = mcpwire.Client(mcpwire.Http(server.url, auth=grant))
