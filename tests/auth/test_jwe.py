@@ -73,9 +73,7 @@ def test_an_invalid_sealing_key_is_refused_and_not_shown(key: Any) -> None:
     assert "xxx" not in str(caught.value)
 
 
-def test_missing_joserfc_is_named_in_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_missing_joserfc_is_named_in_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "joserfc", None)
     with pytest.raises(LocalProtocolError) as caught:
         import_sealing_key(b"x" * 32)
