@@ -163,8 +163,8 @@ tell("eof")
 STAY = "while True: time.sleep(60)"
 
 CLOSING_STEPS = [
-    # Its action at the end of its input, and at SIGTERM; what it noticed; its exit code;
-    # the number of grace periods that elapsed.
+    # Its action at the end of its input, and at SIGTERM; the steps that it noticed; its
+    # exit code; the number of grace periods that elapsed.
     ("sys.exit(3)", "pass", ["eof"], 3, 0),
     (STAY, "os._exit(43)", ["eof", "term"], 43, 1),
     (STAY, "pass", ["eof", "term"], -9, 2),
