@@ -343,9 +343,13 @@ def test_an_http_registration_endpoint_is_refused():
 # --- the response ----------------------------------------------------------------
 
 
-def read(members, status=201, **asked):
-    asked = {"redirect_uris": [REDIRECT], "token_endpoint_auth_method": BASIC, **asked}
-    return read_registration(document(status, **members), ISSUER, NOW, request=asked)
+def read(members, status=201, **request):
+    request = {
+        "redirect_uris": [REDIRECT],
+        "token_endpoint_auth_method": BASIC,
+        **request,
+    }
+    return read_registration(document(status, **members), ISSUER, NOW, request=request)
 
 
 @pytest.mark.rule("REG-10")

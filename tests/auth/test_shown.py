@@ -74,7 +74,7 @@ def test_the_repr_of_a_token_result_shows_no_token():
     assert "SENTINEL" not in repr(obtained)
 
 
-def test_a_repr_tells_a_secret_from_none():
+def test_a_repr_distinguishes_a_secret_from_none():
     assert repr(TOKENS).startswith("Tokens(access_token='***', token_type='Bearer'")
     assert "refresh_token=None" in repr(Tokens("a"))
     assert "dpop_key=None" in repr(attrs.evolve(RECORD, dpop_key=None))

@@ -19,7 +19,7 @@ URL = "https://login.example/authorize?response_type=code&state=x%20y"
 
 
 class Browser(webbrowser.BaseBrowser):
-    """Records the URLs that it is asked to open."""
+    """Records the URLs that it should open."""
 
     def __init__(self, outcome=True):  # noqa: FBT002 - as `open` returns it
         super().__init__("fake")

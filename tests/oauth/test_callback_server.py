@@ -1,4 +1,4 @@
-"""The callback server of a login: other requests change nothing."""
+"""The callback server of a login: the callback, other requests, ports and timeouts."""
 
 from __future__ import annotations
 

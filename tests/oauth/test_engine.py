@@ -152,7 +152,7 @@ async def test_a_given_token_is_sent_unchanged(auth):
         assert auth.requests == []
 
 
-# Where a token goes, and where it does not.
+# Redirects and separate logins.
 
 
 @pytest.mark.system("U03")

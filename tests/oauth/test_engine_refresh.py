@@ -75,7 +75,7 @@ async def test_a_short_lived_token_is_not_refreshed_per_request(auth, server, cl
 @pytest.mark.system("U15")
 @pytest.mark.case("G03")
 async def test_a_request_triggers_one_refresh_and_one_login(auth, server):
-    """A server that refuses each new token is not asked in an endless loop."""
+    """A server that refuses each new token causes no endless loop."""
     async with connected(server, oauth(), server_stream="never") as client:
         auth.edit["token"] = expire_new_tokens(auth)
         auth.expire_all()

@@ -92,7 +92,7 @@ async def test_endless_scope_demands_stop_at_the_step_up_limit(auth, server, lim
             with pytest.raises(mcpwire.InsufficientScope):
                 await echo(client)
         assert len(auth.authorizations) - 1 <= 10
-        await client.list_tools()  # and the rest goes on
+        await client.list_tools()  # other requests still work
 
 
 @pytest.mark.case("G12")
@@ -236,7 +236,7 @@ async def test_a_given_token_without_a_scope_raises_insufficient_scope(auth, ser
             assert (caught.value.url, caught.value.scopes) == (None, ())
             assert isinstance(caught.value.__cause__, mcpwire.HTTPError)
             assert SENTINEL not in whole(caught.value)
-            await client.list_tools()  # and the rest goes on
+            await client.list_tools()  # other requests still work
     assert auth.authorizations == []
 
 

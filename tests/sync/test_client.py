@@ -364,7 +364,7 @@ def test_a_watch_continues_after_the_server_died(client, threads):
     assert client.stats.connections == 2
 
 
-def test_concurrent_subscribe_and_unsubscribe_leave_none(client, threads):
+def test_threads_subscribe_and_unsubscribe_concurrently(client, threads):
     def work(number):
         for _ in range(10):
             client.subscribe(f"a:{number % 3}")

@@ -186,7 +186,7 @@ def test_restart_and_idle_work_between_calls():
 
 @pytest.mark.system("R04", "L-R2")
 @pytest.mark.parametrize("background", [False, True])
-def test_many_threads_call_and_no_thread_comes_or_goes(background, threads):
+def test_many_threads_call_without_new_threads(background, threads):
     echo = scripted(f"handshake()\n{ECHO_LOOP}")
     with Group({"a": echo, "b": echo}, mode="session", background=background) as group:
         start, before = threading.Barrier(10), own_threads()
@@ -382,12 +382,12 @@ def test_changed_tools_are_listed_again(background):
     with Group({"a": one}, background=background) as group:
         tools = group.tools()
         tools.call("mcp__a__x")
-        received = lambda: background or group.ping("a")  # noqa: E731 - somebody reads
-        until(lambda: received() and tools.names == ("mcp__a__x", "mcp__a__y"))
+        poll = lambda: background or group.ping("a")  # noqa: E731 - somebody reads
+        until(lambda: poll() and tools.names == ("mcp__a__x", "mcp__a__y"))
         group.connect("b", server())
-        until(lambda: received() and "mcp__b__x" in tools)
+        until(lambda: poll() and "mcp__b__x" in tools)
         group.disconnect("b")
-        until(lambda: received() and "mcp__b__x" not in tools)
+        until(lambda: poll() and "mcp__b__x" not in tools)
 
 
 @pytest.mark.parametrize("is_async", [False, True])

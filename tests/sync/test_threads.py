@@ -222,7 +222,7 @@ def test_threads_get_their_own_results_from_a_dying_server(threads):
 
 
 @pytest.mark.system("L-R2", "R04")
-def test_many_threads_call_and_no_thread_comes_or_goes(echo):
+def test_many_threads_call_without_new_threads(echo):
     with mcpwire.sync.Client(echo.target) as client, ThreadPoolExecutor(8) as threads:
         start, counts = threading.Barrier(8), set()
 
