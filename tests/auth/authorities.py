@@ -1,6 +1,6 @@
-"""Authorization servers that keep books, for many operations in any order.
+"""Authorization servers that record what they issue, for many operations in any order.
 
-Everything that one of them gives bears its letter, so that it is seen wherever it goes.
+All that a server issues contains its letter, so that its use elsewhere is detected.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ BROKEN = Answer(500, {}, b"")
 
 
 class Authority:
-    """One that rotates refresh tokens, and revokes all where one comes twice.
+    """A server that rotates refresh tokens, and revokes all tokens when one is reused.
 
     Attributes:
         answers: How its token endpoint answers: ``"as it should"`` or otherwise.
-        gone: Refresh tokens that it has said to be no good.
-        origin: By access token: the refresh token it was given for; ``None``: a code.
-        reuses: How many refresh tokens came again.
+        gone: Refresh tokens that it has refused.
+        origin: By access token: the refresh token it was issued for; ``None``: a code.
+        reuses: How many refresh tokens were reused.
     """
 
     ANSWERS = ("as it should", "no new refresh token", "broken", "a page", "lost")
@@ -50,12 +50,12 @@ class Authority:
         self._numbers = count(1)
 
     def make(self, kind):
-        """Return something new that bears the letter."""
+        """Return a new value that contains the letter."""
         return f"{self.letter}.{kind}.{next(self._numbers)}"
 
     @property
     def urls(self):
-        """Return what it answers by URL."""
+        """Return its handlers by URL."""
         return {
             well_known(self.issuer): self.describe,
             f"{self.issuer}/register": self.register,
@@ -81,7 +81,7 @@ class Authority:
         return Answer(200, {}, b"")
 
     def authorize(self, url, behaviour):
-        """Return what the user comes back with from there."""
+        """Return the callback parameters of a login there."""
         query = {name: value for name, [value] in parse_qs(urlsplit(url).query).items()}
         if behaviour == "denies":
             return {"error": "access_denied"}
@@ -148,7 +148,7 @@ class Authority:
 
 
 def marks(step):
-    """Return the letters of everything that a request holds."""
+    """Return the letters of all values that a request contains."""
     text = f"{step.url} {step.form} {step.document}"
     for name, value in step.headers:
         if name == "authorization":

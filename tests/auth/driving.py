@@ -1,13 +1,13 @@
-"""Drives an authorization without any I/O: a clock, a store, and a net of answers.
+"""Drives an authorization without any I/O: a clock, a store, and scripted answers.
 
 ::
 
     world = World()                        # nothing stored, a well-known server
     obtained = world.run(obtain(OAuth(), WANTED))
-    world.asked                            # each URL that something was sent to
+    world.urls                             # the URL of each request
 
-Several operations can share one store: each is an `Actor`, which takes a step when it
-is told to.
+Several operations can share one store: each is an `Actor`, whose `step()` performs its
+next step.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ OAUTH_METADATA = "/.well-known/oauth-authorization-server"
 
 
 def well_known(issuer):
-    """Return where an authorization server describes itself."""
+    """Return the metadata URL of an authorization server."""
     parts = urlsplit(issuer)
     path = parts.path.rstrip("/")
     return f"{parts.scheme}://{parts.netloc}{OAUTH_METADATA}{path}"
@@ -60,12 +60,12 @@ def document(status=200, **members):
 
 
 def refused(error, status=400):
-    """Return the answer of a token endpoint that says no."""
+    """Return the error response of a token endpoint."""
     return document(status, error=error, error_description="because of reasons")
 
 
 def tokens(access="access-2", refresh="refresh-2", **members):
-    """Return the answer of a token endpoint that says yes."""
+    """Return the successful response of a token endpoint."""
     given = {"access_token": access, "token_type": "Bearer", "expires_in": 3600}
     if refresh is not None:
         given["refresh_token"] = refresh
@@ -73,23 +73,23 @@ def tokens(access="access-2", refresh="refresh-2", **members):
 
 
 def resource_document(*issuers, **members):
-    """Return the answer of a resource that names its authorization servers."""
+    """Return the metadata response of a resource with its authorization servers."""
     named = list(issuers) or [ISSUER]
     return document(**{"resource": RESOURCE, "authorization_servers": named} | members)
 
 
 def server_document(issuer=ISSUER, /, **members):
-    """Return the metadata of an authorization server that has everything."""
-    return document(**attrs.asdict(metadata(issuer), filter=is_said) | members)
+    """Return the metadata response of an authorization server with all endpoints."""
+    return document(**attrs.asdict(metadata(issuer), filter=is_present) | members)
 
 
-def is_said(_, value):
-    """Tell whether a document holds a member."""
+def is_present(_, value):
+    """Return whether a document has a member with this value."""
     return value is not None and value is not False
 
 
 def metadata(issuer=ISSUER, **members):
-    """Return the same as it is stored."""
+    """Return the metadata of an authorization server as it is stored."""
     return ServerMetadata(
         **{
             "issuer": issuer,
@@ -133,22 +133,22 @@ def stored(issuer=ISSUER, **members):
 
 
 def denied(status=401, **members):
-    """Return how a server said no, that takes plain tokens."""
+    """Return the denial of a server that accepts bearer tokens."""
     return Denial(status, **{"has_bearer": True} | members)
 
 
 def wants_more(*scopes):
-    """Return how a server says that it wants more scopes."""
+    """Return the denial of a server that requires more scopes."""
     return denied(403, error="insufficient_scope", scopes=scopes or None)
 
 
-def wanted(**reasons):
-    """Return what a token is wanted for."""
+def wanted_token(**reasons):
+    """Return a request for a token, with its reasons."""
     return TokenRequest(SERVER, **reasons)
 
 
 class Store:
-    """What several actors share: versions, leases that expire, a login begun."""
+    """A store for several actors: versions, leases that expire, a pending login."""
 
     def __init__(self, record=None):
         self.version = 1
@@ -159,24 +159,24 @@ class Store:
 
     @property
     def record(self):
-        """Return what is stored, as it is read back."""
+        """Return the stored record, loaded back."""
         return None if self.data is None else load(self.data)
 
     def put(self, record):
-        """Store something, as somebody else does."""
+        """Store a record, as another process does."""
         self.version += 1
         self.data = None if record is None else dump(record)
 
 
 class World:
-    """A net, a clock and a store; what was done there is in `ledger`.
+    """Scripted answers, a clock and a store; the performed steps are in `ledger`.
 
     Attributes:
         answers: By URL, with or without its query: an answer, an exception, a list of
             those for one request each, or a function of the `Fetch`. Elsewhere there
             is a 404.
         on: By class of step: a function that is called before the step is performed.
-        back: What the user comes back with beside the state; or an exception.
+        back: The callback parameters beside the state; or an exception.
         ledger: Each step of each actor, in order.
     """
 
@@ -206,7 +206,7 @@ class World:
             redirect_uris=step.document["redirect_uris"],
         )
 
-    # What was done...
+    # The performed steps...
 
     def of(self, kind):
         """Return the steps of one kind."""
@@ -218,8 +218,8 @@ class World:
         return [type(step).__name__ for step in self.ledger]
 
     @property
-    def asked(self):
-        """Return each URL that something was sent to."""
+    def urls(self):
+        """Return the URL of each request."""
         return [step.url for step in self.of(steps.Fetch)]
 
     @property
@@ -237,7 +237,7 @@ class World:
 
     @property
     def sent(self):
-        """Return (host, everything that was sent there) for each request."""
+        """Return (host, all that was sent) for each request."""
         return [
             (
                 urlsplit(step.url).netloc,
@@ -248,10 +248,10 @@ class World:
 
     @property
     def record(self):
-        """Return what is stored now."""
+        """Return the record that is stored now."""
         return self.store.record
 
-    # Doing it...
+    # Running...
 
     def run(self, operation):
         """Run one operation to its end, alone; return what it returns."""
@@ -282,13 +282,13 @@ class Actor:
 
     @property
     def error(self):
-        """Return what it raised."""
+        """Return the error of the operation."""
         return self._error
 
     def step(self):
-        """Take one step: perform what is asked for, and send the outcome back."""
+        """Perform the next step of the operation, and send its outcome back."""
         self.steps += 1
-        assert self.steps <= STEPS_MAX, "this goes on for ever"
+        assert self.steps <= STEPS_MAX, "the operation does not end"
         try:
             if self._thrown is not None:
                 step = self.operation.throw(self._thrown)
@@ -312,7 +312,7 @@ class Actor:
             self._thrown = error
 
     def die(self):
-        """End it as a process ends that is killed: nothing is given back."""
+        """End it like a killed process: the lease is not released."""
         self.operation.close()
         self.is_over = True
 
@@ -404,5 +404,5 @@ class Actor:
 
 
 def query_of(url):
-    """Return the parameters of a URL."""
+    """Return the query parameters of a URL."""
     return {name: value for name, [value] in parse_qs(urlsplit(url).query).items()}

@@ -1,4 +1,4 @@
-"""Answers of an authorization server: what messages show, and when to come back."""
+"""Responses of an authorization server: what messages show, and when to retry."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ NOW = 1_445_412_480.0  # Wed, 21 Oct 2015 07:28:00 GMT
 
 @pytest.mark.fault("F38")
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 503, 599])
-def test_who_cannot_answer_now_may_be_asked_later(status):
+def test_an_unavailable_status_raises_with_retry_after(status):
     with pytest.raises(AuthTemporarilyUnavailable) as unavailable:
         check_available(
             Answer(status, {"retry-after": "9"}, b"{}"), "the token endpoint", NOW
@@ -31,7 +31,7 @@ def test_who_cannot_answer_now_may_be_asked_later(status):
 
 
 @pytest.mark.parametrize("status", [200, 201, 302, 400, 401, 403, 404])
-def test_any_other_status_is_an_answer(status):
+def test_other_statuses_pass_the_availability_check(status):
     check_available(Answer(status, {}, b""), "the token endpoint", NOW)
 
 
@@ -45,7 +45,7 @@ OBJECTS = {
 
 
 @pytest.mark.parametrize(("body", "value"), OBJECTS.items(), ids=lambda v: str(v)[:30])
-def test_a_body_is_an_object_or_nothing(body, value):
+def test_read_object_returns_none_for_other_bodies(body, value):
     assert read_object(body) == value
 
 
@@ -57,7 +57,7 @@ DESCRIBED = {
 
 
 @pytest.mark.parametrize(("kind", "text"), DESCRIBED.items(), ids=repr)
-def test_what_is_no_answer_is_described_without_its_words(kind, text):
+def test_describe_names_status_size_and_content_type(kind, text):
     assert describe(Answer(404, {"content-type": kind}, b"abc")) == text
 
 
@@ -73,12 +73,12 @@ CODES = {
 
 
 @pytest.mark.parametrize(("value", "is_code"), CODES.items(), ids=repr)
-def test_a_code_is_shown_only_if_it_is_one(value, is_code):
+def test_read_code_returns_valid_error_codes_only(value, is_code):
     assert read_code(value) == (value if is_code else None)
 
 
 @pytest.mark.case("G13")
-def test_a_description_never_gives_back_what_was_sent():
+def test_a_description_masks_sent_values():
     text = read_description(
         "token tok-123456 of id-123456 is bad; in", ["tok-123456", "id-123456", "in"]
     )
@@ -97,6 +97,6 @@ def test_a_description_is_short_printable_and_without_secrets(text, secret):
     assert described.isascii()
     assert described.isprintable()
     assert len(described) <= 203
-    # Neither a mask nor what stands for an unprintable character can make one up.
+    # A mask and a replaced unprintable character may form a secret of `*` and `?`.
     if set(secret).isdisjoint("*?"):
         assert secret not in described

@@ -1,4 +1,4 @@
-"""What can go wrong, by what has to be done about it."""
+"""The error classes of authorization."""
 
 import copy
 import pickle
@@ -21,7 +21,7 @@ from mcpwire.errors import AuthError, MCPError
 
 URL = "https://as.example/authorize?state=SENTINEL"
 
-MADE = {
+EXAMPLES = {
     AuthRequired: {"url": URL, "scopes": ("a", "b")},
     InsufficientScope: {"required": ("b",), "url": URL, "scopes": ("a", "b")},
     ConsentDenied: {"error": "access_denied", "description": "they said no"},
@@ -39,14 +39,14 @@ def members(error, names):
 
 
 @pytest.mark.system("U58")
-def test_every_class_is_here():
-    assert {kind.__name__ for kind in MADE} == set(errors.__all__)
+def test_each_error_class_has_an_example():
+    assert {kind.__name__ for kind in EXAMPLES} == set(errors.__all__)
 
 
-@pytest.mark.parametrize("kind", MADE)
-def test_what_is_known_is_in_attributes_and_the_message_is_the_message(kind):
-    error = kind("it went wrong", **MADE[kind])
-    assert members(error, MADE[kind]) == MADE[kind]
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_an_error_keeps_its_attributes_and_message(kind):
+    error = kind("it went wrong", **EXAMPLES[kind])
+    assert members(error, EXAMPLES[kind]) == EXAMPLES[kind]
     assert str(error) == "it went wrong"
     assert isinstance(error, AuthError)
     assert isinstance(error, MCPError)
@@ -55,7 +55,7 @@ def test_what_is_known_is_in_attributes_and_the_message_is_the_message(kind):
 @pytest.mark.system("U58")
 @pytest.mark.attack("S23")
 @pytest.mark.parametrize("kind", [AuthRequired, InsufficientScope])
-def test_where_to_log_in_is_in_no_text(kind):
+def test_the_login_url_is_not_in_the_error_text(kind):
     error = kind("a login is needed", url=URL)
     assert "SENTINEL" not in f"{error} {error!r} {error.args}"
 
@@ -65,9 +65,9 @@ def test_where_to_log_in_is_in_no_text(kind):
     [copy.copy, lambda error: pickle.loads(pickle.dumps(error))],
     ids=["for who waits beside", "between processes"],
 )
-@pytest.mark.parametrize("kind", MADE)
-def test_an_error_that_travels_stays_the_same(kind, remake):
-    copied = remake(kind("it went wrong", **MADE[kind]))
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_a_copied_or_pickled_error_is_unchanged(kind, remake):
+    copied = remake(kind("it went wrong", **EXAMPLES[kind]))
     assert type(copied) is kind
-    assert members(copied, MADE[kind]) == MADE[kind]
+    assert members(copied, EXAMPLES[kind]) == EXAMPLES[kind]
     assert str(copied) == "it went wrong"

@@ -1,4 +1,4 @@
-"""The authorization request and its response: what is sent, what is believed."""
+"""The authorization request and the validation of its response."""
 
 from urllib.parse import parse_qsl, urlsplit
 
@@ -35,7 +35,7 @@ def url_for(metadata=None, scopes=(), resource="https://h.example/mcp"):
 
 
 @pytest.mark.rule("FLOW-01")
-def test_the_challenge_is_that_of_the_rfc_s_example():
+def test_code_challenge_matches_the_rfc_7636_example():
     # RFC 7636, appendix B.
     entropy = bytes.fromhex(
         "7418dfb49799e0254ffa607dd8adbbba16d4254d69d6bff05b58055853848d79"
@@ -50,7 +50,7 @@ def test_the_challenge_is_that_of_the_rfc_s_example():
 
 @pytest.mark.system("U51")
 @pytest.mark.rule("FLOW-01", "FLOW-02", "FLOW-09")
-def test_a_request_has_everything_that_the_response_is_held_against():
+def test_an_authorization_url_has_all_parameters():
     url = url_for(scopes=("files:read", "a/b"))
     assert urlsplit(url)[:3] == ("https", "as.example", "/authorize")
     assert parse_qsl(urlsplit(url).query, strict_parsing=True) == [
@@ -66,7 +66,7 @@ def test_a_request_has_everything_that_the_response_is_held_against():
     assert "scope=files%3Aread%20a%2Fb&" in url
 
 
-def test_offline_access_asks_for_consent_without_which_it_is_ignored():
+def test_offline_access_adds_prompt_consent():
     names = dict(parse_qsl(urlsplit(url_for()).query))
     assert set(names).isdisjoint({"scope", "prompt"})
     query = dict(parse_qsl(urlsplit(url_for(scopes=("a", "offline_access"))).query))
@@ -75,7 +75,7 @@ def test_offline_access_asks_for_consent_without_which_it_is_ignored():
 
 @pytest.mark.rule("FLOW-02")
 @given(st.text(st.characters(codec="utf-8"), min_size=1))
-def test_the_resource_arrives_byte_for_byte(resource):
+def test_the_resource_parameter_round_trips(resource):
     query = parse_qsl(urlsplit(url_for(resource=resource)).query, True)
     assert dict(query)["resource"] == resource
 
@@ -86,7 +86,7 @@ KEPT = {
     "https://as.example/a?p=b2c%5Fx": "https://as.example/a?p=b2c%5Fx&response_type=",
     "https://as.example/a?x&&y=1": "https://as.example/a?x&y=1&response_type=",
     "http://127.0.0.1:9/a": "http://127.0.0.1:9/a?response_type=",
-    # Nothing stands twice, and ours is what counts.
+    # No parameter occurs twice, and ours takes precedence.
     "https://as.example/a?state=theirs&q=1": "https://as.example/a?q=1&response_type=",
     "https://as.example/a?%73tate=theirs": "https://as.example/a?response_type=",
     "https://as.example/a?code_challenge_method=plain": (
@@ -96,19 +96,19 @@ KEPT = {
 
 
 @pytest.mark.parametrize(("endpoint", "start"), KEPT.items(), ids=KEPT)
-def test_an_endpoint_s_own_query_is_kept_but_never_speaks_for_us(endpoint, start):
+def test_the_query_of_an_endpoint_cannot_replace_parameters(endpoint, start):
     url = url_for(server(authorization_endpoint=endpoint))
     assert url.startswith(start)
     names = [name for name, _ in parse_qsl(urlsplit(url).query, True)]
     assert len(names) == len(set(names))
 
 
-def test_what_we_make_may_be_opened():
+def test_an_authorization_url_passes_its_own_check():
     url = url_for(scopes=("$(a)", "'b;"), resource="https://h/a?b=c&d#e")
     assert check_authorization_url(url, server=parse_url("https://h/")) == url
 
 
-def test_a_server_without_an_authorization_endpoint_is_of_no_use_to_a_user():
+def test_a_missing_authorization_endpoint_is_an_error():
     with pytest.raises(DiscoveryError, match=r"tenant' names no authorization"):
         url_for(ServerMetadata(ISSUER))
 
@@ -130,7 +130,7 @@ STATES = {
 @pytest.mark.rule("FLOW-09")
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)
 @pytest.mark.parametrize("outcome", [{"code": "c"}, {"error": "access_denied"}])
-def test_a_response_with_another_state_is_nobody_s(state, outcome):
+def test_a_response_with_another_state_is_refused(state, outcome):
     with pytest.raises(ResponseRefused, match="state") as refused:
         read_response({**outcome, **state}, state=STATE, metadata=server())
     assert refused.value.parameter == "state"
@@ -160,7 +160,7 @@ OTHER_ISSUERS = [
     [{"code": "c"}, {"error": "access_denied", "error_description": "pay evil"}],
     ids=["code", "error"],
 )
-def test_a_response_of_another_issuer_says_nothing(issuer, announced, outcome):
+def test_a_response_of_another_issuer_is_refused(issuer, announced, outcome):
     params = {"state": STATE, "iss": issuer, **outcome}
     with pytest.raises(ResponseRefused, match="another issuer") as refused:
         read_response(params, state=STATE, metadata=server(**announced))
@@ -174,7 +174,7 @@ def test_a_response_of_another_issuer_says_nothing(issuer, announced, outcome):
 @pytest.mark.case("G11")
 @pytest.mark.rule("FLOW-05", "FLOW-07")
 @pytest.mark.parametrize("outcome", [{"code": "c"}, {"error": "access_denied"}])
-def test_who_promised_to_name_itself_must(outcome):
+def test_an_announced_iss_parameter_must_be_present(outcome):
     with pytest.raises(ResponseRefused, match="this one does not") as refused:
         read_response(
             {"state": STATE, **outcome}, state=STATE, metadata=server(**ADVERTISED)
@@ -190,7 +190,7 @@ def test_who_promised_to_name_itself_must(outcome):
     [({}, {}), ({}, {"iss": ISSUER}), (ADVERTISED, {"iss": ISSUER})],
     ids=["silent and absent", "silent and right", "announced and right"],
 )
-def test_a_response_of_the_right_issuer_gives_its_code(announced, issuer):
+def test_a_response_of_the_right_issuer_returns_its_code(announced, issuer):
     params = {"state": STATE, "code": "the-code", **issuer}
     code = read_response(params, state=STATE, metadata=server(**announced))
     assert code == "the-code"
@@ -212,7 +212,7 @@ DENIALS = {
 @pytest.mark.parametrize(
     ("params", "error", "description"), DENIALS.values(), ids=DENIALS
 )
-def test_a_refusal_says_why_in_printable_words(params, error, description):
+def test_an_error_response_raises_consent_denied(params, error, description):
     with pytest.raises(ConsentDenied) as denied:
         read_response({"state": STATE, **params}, state=STATE, metadata=server())
     assert (denied.value.error, denied.value.description) == (error, description)
@@ -220,7 +220,7 @@ def test_a_refusal_says_why_in_printable_words(params, error, description):
 
 
 @pytest.mark.parametrize("params", [{}, {"code": ""}])
-def test_a_response_that_says_nothing_is_refused(params):
+def test_a_response_without_code_and_error_is_refused(params):
     with pytest.raises(ResponseRefused, match="neither a code") as refused:
         read_response({"state": STATE, **params}, state=STATE, metadata=server())
     assert refused.value.parameter == "code"

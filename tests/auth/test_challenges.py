@@ -1,4 +1,4 @@
-"""Challenges: the grammar of WWW-Authenticate, what breaks it, what is made of it."""
+"""Challenges: the grammar of WWW-Authenticate, broken fields, and the denial read."""
 
 import re
 
@@ -37,7 +37,7 @@ READ = {
         ],
     ),
     "a scheme twice": ("Bearer a=1, Bearer a=2", [bearer(a="1"), bearer(a="2")]),
-    # Not in the grammar, and in the wild.
+    # Not in the grammar, but sent by real servers.
     "nothing between parameters": ('Bearer a="1"b=2', [bearer(a="1", b="2")]),
     "no comma between parameters": ('Bearer a="1" b=2', [bearer(a="1", b="2")]),
     "a URL without quotes": (
@@ -52,7 +52,7 @@ READ = {
 @pytest.mark.case("G05")
 @pytest.mark.system("U40")
 @pytest.mark.parametrize(("value", "challenges"), READ.values(), ids=READ)
-def test_a_field_is_read_challenge_by_challenge(value, challenges):
+def test_a_field_value_is_parsed_into_challenges(value, challenges):
     assert parse_challenges(value) == challenges
 
 
@@ -79,7 +79,7 @@ BROKEN = {
 @pytest.mark.rule("AUTH-08")
 @pytest.mark.case("G05")
 @pytest.mark.parametrize(("value", "challenges"), BROKEN.values(), ids=BROKEN)
-def test_garbage_is_read_up_to_where_it_begins(value, challenges):
+def test_a_broken_field_is_parsed_up_to_the_error(value, challenges):
     assert parse_challenges(value) == challenges
 
 
@@ -145,20 +145,20 @@ def field(draw):
 @pytest.mark.rule("AUTH-08")
 @pytest.mark.case("G05")
 @given(field())
-def test_what_the_grammar_allows_is_read_as_it_was_meant(drawn):
+def test_any_grammatical_field_is_parsed(drawn):
     challenges, text = drawn
     assert parse_challenges(text) == challenges
 
 
 @given(field(), st.sampled_from(['"', "@ Bearer a=1", ', x="', ", =", ", (comment)"]))
-def test_garbage_takes_nothing_from_what_stands_before_it(drawn, garbage):
+def test_garbage_does_not_affect_earlier_challenges(drawn, garbage):
     challenges, text = drawn
     assert parse_challenges(f"{text}, {garbage}") == challenges
 
 
 @pytest.mark.case("G05")
 @given(st.text() | st.text(' ,="\\abB\t\x00='))
-def test_no_text_is_too_strange(text):
+def test_any_text_can_be_parsed(text):
     for found in parse_challenges(text):
         assert re.fullmatch(r"[!#$%&'*+\-.^_`|~0-9a-z]+", found.scheme)
 
@@ -186,7 +186,7 @@ LENGTH = 1 << 17
     ],
     ids=lambda value: value[:12],
 )
-def test_reading_takes_time_with_the_length_and_no_more(value):
+def test_parsing_takes_linear_time(value):
     assert len(parse_challenges(value)) <= LENGTH // 2
 
 
@@ -231,6 +231,6 @@ DENIALS = {
 @pytest.mark.rule("AUTH-08")
 @pytest.mark.case("G05")
 @pytest.mark.parametrize(("field", "denial"), DENIALS.values(), ids=DENIALS)
-def test_a_denial_says_what_concerns_tokens(field, denial):
+def test_read_denial_selects_the_token_challenge(field, denial):
     assert read_denial(denial.status, {"www-authenticate": field}) == denial
     assert read_denial(401, {}) == Denial(401)

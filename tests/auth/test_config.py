@@ -1,4 +1,4 @@
-"""What a user may say of how tokens are got, and what is refused where it is said."""
+"""The configuration of grants: accepted options, refused options and reprs."""
 
 import functools
 
@@ -53,9 +53,9 @@ async def later():
     return "jwt"
 
 
-# --- what is taken ----------------------------------------------------------------
+# --- accepted ---------------------------------------------------------------------
 
-TAKEN = [
+ACCEPTED = [
     (OAuth, {}),
     (OAuth, {"client_id": "me"}),
     (OAuth, {"client_id": "me", "issuer": ISSUER}),
@@ -85,8 +85,8 @@ TAKEN = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "options"), TAKEN)
-def test_what_is_taken_is_what_stands_there(kind, options):
+@pytest.mark.parametrize(("kind", "options"), ACCEPTED)
+def test_accepted_options_are_kept_unchanged(kind, options):
     grant = make(kind, **options)
     for name, value in options.items():
         assert getattr(grant, name) == value
@@ -105,11 +105,11 @@ def test_what_is_taken_is_what_stands_there(kind, options):
         ({"a": 1, "b": 2}, ("a", "b")),
     ],
 )
-def test_scopes_are_words_each_once(kind, given, scopes):
+def test_scopes_are_split_and_deduplicated(kind, given, scopes):
     assert make(kind, scopes=given).scopes == scopes
 
 
-def test_without_a_secret_whichever_issuer_is_named_is_trusted_anyway():
+def test_issuer_discovered_is_none_without_a_secret():
     assert OAuth(issuer=DISCOVERED).issuer is None
     assert OAuth(issuer=DISCOVERED, client_id="me").issuer is None
 
@@ -123,11 +123,11 @@ def test_without_a_secret_whichever_issuer_is_named_is_trusted_anyway():
         ({"ask": plain}, False),
     ],
 )
-def test_a_port_of_ours_is_listened_at_unless_the_way_back_is_another(options, listens):
+def test_listens_is_false_with_redirect_uri_or_ask(options, listens):
     assert OAuth(**options).listens is listens
 
 
-# --- what is refused --------------------------------------------------------------
+# --- refused ----------------------------------------------------------------------
 
 NOT_HTTPS = "must be https: tokens would travel unencrypted"
 NO_QUERY = "must have no query and no fragment"
@@ -240,13 +240,13 @@ REFUSED = [
 
 @pytest.mark.system("U56")
 @pytest.mark.parametrize(("kind", "options", "message"), REFUSED)
-def test_what_cannot_be_is_refused_in_one_sentence(kind, options, message):
+def test_an_invalid_option_is_refused_in_one_sentence(kind, options, message):
     assert refusal(kind, **options) == message
     assert "SENTINEL" not in message
 
 
 @pytest.mark.parametrize("application_type", ["desktop", "", 1])
-def test_a_client_registers_as_native_or_web(application_type):
+def test_application_type_must_be_native_or_web(application_type):
     assert "application_type" in refusal(OAuth, application_type=application_type)
 
 
@@ -260,7 +260,7 @@ def test_a_client_registers_as_native_or_web(application_type):
     ],
 )
 @pytest.mark.parametrize("issuer", [..., None])
-def test_who_gives_a_secret_names_whom_it_is_for(kind, options, issuer):
+def test_a_secret_needs_an_issuer(kind, options, issuer):
     given = NEEDED[kind] | options | {"issuer": issuer}
     if issuer is ...:
         del given["issuer"]
@@ -277,14 +277,14 @@ def test_who_gives_a_secret_names_whom_it_is_for(kind, options, issuer):
     [("no key", "ES256"), (PEM, "RS256"), (PEM, "none"), (PEM, "HS256")],
     ids=["no PEM", "of another type", "none", "symmetric"],
 )
-def test_a_key_is_checked_where_it_is_given(pem, algorithm):
+def test_a_private_key_is_checked_by_the_constructor(pem, algorithm):
     options = {"private_key_pem": pem, "signing_algorithm": algorithm}
     message = refusal(ClientCredentials, client_secret=None, **options)
     assert pem not in message
     assert PEM.splitlines()[1] not in message
 
 
-# --- what is shown ----------------------------------------------------------------
+# --- reprs ------------------------------------------------------------------------
 
 SHOWN = [
     (OAuth, {"client_id": "me", "client_secret": "SENTINEL", "issuer": ISSUER}),
@@ -326,5 +326,5 @@ def test_no_repr_shows_a_secret(kind, options):
         (WorkloadIdentity, {"assertion": later}, "assertion=<later>"),
     ],
 )
-def test_a_repr_says_what_is_there(kind, options, part):
+def test_a_repr_masks_secrets_and_names_functions(kind, options, part):
     assert part in repr(make(kind, **options))

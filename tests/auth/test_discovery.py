@@ -1,4 +1,4 @@
-"""Discovery as a whole: who is asked, in which order, and where it ends."""
+"""Discovery as a whole: which URLs are fetched, in which order, and where it ends."""
 
 import pytest
 from driving import World, document
@@ -42,7 +42,7 @@ def status(code, **fields):
 
 
 def search(answers, *, url=SERVER, challenged=None, known=None, allow_insecure=False):
-    """Return a net that answers that, and a discovery to be run over it."""
+    """Return a `World` with these answers, and a discovery to run in it."""
     net = World()
     net.answers = answers
     denial = Denial(401, resource_metadata=challenged)
@@ -62,7 +62,7 @@ def fail(answers, error=DiscoveryError, **given):
 
 
 AT_AS = ResourceMetadata("https://h/mcp", ("https://as",))
-OF_OLD = ResourceMetadata("https://h/mcp", ("https://h",))
+ASSUMED = ResourceMetadata("https://h/mcp", ("https://h",))
 
 FOUND = {
     "by the well-known URI of the path": (
@@ -102,10 +102,10 @@ FOUND = {
 def test_an_authorization_server_is_found(answers, challenged, asked):
     net, found = find(answers, challenged=challenged)
     assert found == (AT_AS, metadata("https://as"))
-    assert net.asked == asked
+    assert net.urls == asked
 
 
-def test_metadata_is_asked_for_with_a_get_that_may_be_redirected():
+def test_metadata_is_fetched_by_a_get_that_may_redirect():
     net, _ = find({PRM: prm("https://as"), AS: server("https://as")})
     for step in net.of(Fetch):
         assert step.form is step.document is None
@@ -132,7 +132,7 @@ ABSENT = {
 @pytest.mark.pain("P34")
 @pytest.mark.case("G06")
 @pytest.mark.parametrize("answer", ABSENT.values(), ids=ABSENT)
-def test_where_nothing_stands_the_next_place_is_asked(answer):
+def test_missing_metadata_leads_to_the_next_url(answer):
     net, found = find(
         {
             "https://h/x": answer,
@@ -144,7 +144,7 @@ def test_where_nothing_stands_the_next_place_is_asked(answer):
         challenged="https://h/x",
     )
     assert found == (AT_AS, metadata("https://as"))
-    assert net.asked == ["https://h/x", PRM, ROOT_PRM, AS, f"https://as{OPENID}"]
+    assert net.urls == ["https://h/x", PRM, ROOT_PRM, AS, f"https://as{OPENID}"]
 
 
 UNAVAILABLE = {
@@ -158,10 +158,10 @@ UNAVAILABLE = {
 @pytest.mark.case("G06")
 @pytest.mark.parametrize("place", [PRM, ROOT_PRM, AS, f"https://as{OPENID}"])
 @pytest.mark.parametrize(("answer", "after"), UNAVAILABLE.values(), ids=UNAVAILABLE)
-def test_who_cannot_answer_now_is_not_passed_over(place, answer, after):
+def test_an_unavailable_server_ends_discovery(place, answer, after):
     answers = {ROOT_PRM: prm("https://as"), place: answer}
     net, error = fail(answers, AuthTemporarilyUnavailable)
-    assert net.asked[-1] == place
+    assert net.urls[-1] == place
     assert (error.status, error.retry_after) == (answer.status, after)
 
 
@@ -175,10 +175,10 @@ def test_who_cannot_answer_now_is_not_passed_over(place, answer, after):
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_the_shell_throws_ends_it(place, thrown):
+def test_an_error_of_the_fetch_ends_discovery(place, thrown):
     net, error = fail({ROOT_PRM: prm("https://as"), place: thrown}, type(thrown))
     assert error is thrown
-    assert net.asked[-1] == place
+    assert net.urls[-1] == place
 
 
 WRONG = {
@@ -192,9 +192,9 @@ WRONG = {
 @pytest.mark.system("U44")
 @pytest.mark.parametrize("place", [PRM, AS])
 @pytest.mark.parametrize("answer", WRONG.values(), ids=WRONG)
-def test_where_something_wrong_stands_it_ends(place, answer):
+def test_invalid_metadata_ends_discovery(place, answer):
     net, error = fail({PRM: prm("https://as"), place: answer})
-    assert net.asked[-1] == error.tried[-1][0] == place
+    assert net.urls[-1] == error.tried[-1][0] == place
 
 
 REFUSED_URLS = {
@@ -220,22 +220,22 @@ ENDPOINTS = [
 @pytest.mark.case("G07")
 @pytest.mark.system("U46")
 @pytest.mark.parametrize("url", REFUSED_URLS.values(), ids=REFUSED_URLS)
-def test_nobody_is_asked_who_must_not_be(url):
+def test_refused_urls_are_not_fetched(url):
     net, _ = fail({PRM: prm(url)}, UrlRefused)
-    assert net.asked == [PRM]
+    assert net.urls == [PRM]
     net, _ = fail({}, UrlRefused, challenged=url)
-    assert net.asked == []
+    assert net.urls == []
     for name in ENDPOINTS:
         answers = {PRM: prm("https://as"), AS: server("https://as", **{name: url})}
         net, _ = fail(answers, UrlRefused)
-        assert net.asked == [PRM, AS]
+        assert net.urls == [PRM, AS]
 
 
 @pytest.mark.attack("S30")
-def test_a_server_by_http_is_asked_only_where_that_is_allowed():
+def test_http_needs_allow_insecure():
     url = parse_url("http://h/mcp")
     net, _ = fail({}, UrlRefused, url=url)
-    assert net.asked == []
+    assert net.urls == []
     net, (resource, found) = find({}, url=url, allow_insecure=True)
     assert (resource.resource, found) == ("http://h/mcp", assumed_metadata(url))
 
@@ -244,7 +244,7 @@ def test_a_server_by_http_is_asked_only_where_that_is_allowed():
 
 
 @pytest.mark.rule("AUTH-10")
-def test_of_several_servers_the_first_that_works_is_used():
+def test_the_first_usable_authorization_server_is_used():
     answers = {
         PRM: prm(
             "http://plain", "https://gone", "https://wrong", "https://as", "https://b"
@@ -254,7 +254,7 @@ def test_of_several_servers_the_first_that_works_is_used():
     }
     net, (_, found) = find(answers)
     assert found.issuer == "https://as"
-    assert net.asked == [
+    assert net.urls == [
         PRM,
         f"https://gone{OAUTH}",
         f"https://gone{OPENID}",
@@ -265,23 +265,23 @@ def test_of_several_servers_the_first_that_works_is_used():
 
 @pytest.mark.rule("AUTH-10")
 @pytest.mark.attack("S01")
-def test_of_several_servers_the_one_that_is_known_is_used_and_no_other():
+def test_the_known_issuer_is_used_and_no_other():
     answers = {PRM: prm("https://a", "https://as"), AS: server("https://as")}
     net, (_, found) = find(answers, known="https://as")
     assert found.issuer == "https://as"
-    assert net.asked == [PRM, AS]
+    assert net.urls == [PRM, AS]
     net, _ = fail({PRM: prm("https://a", "https://as")}, known="https://as")
-    assert net.asked == [PRM, AS, f"https://as{OPENID}"]
-    # One that is not named any more is not asked.
+    assert net.urls == [PRM, AS, f"https://as{OPENID}"]
+    # A known issuer that is no longer named is not used.
     net, (_, found) = find({PRM: prm("https://as"), AS: answers[AS]}, known="https://o")
     assert found.issuer == "https://as"
-    assert net.asked == [PRM, AS]
+    assert net.urls == [PRM, AS]
 
 
-def test_a_thousand_servers_are_not_all_asked():
+def test_the_number_of_tried_servers_is_limited():
     names = [f"https://as{number}" for number in range(1_000)]
     net, error = fail({PRM: prm(*names)})
-    assert len(net.asked) == len(error.tried) == 17
+    assert len(net.urls) == len(error.tried) == 17
     known = names[-1]
     answers = {PRM: prm(*names), known + OAUTH: server(known)}
     _, (_, found) = find(answers, known=known)
@@ -296,60 +296,60 @@ def test_a_thousand_servers_are_not_all_asked():
 def test_a_server_without_resource_metadata_is_its_own_authorization_server():
     answers = {f"https://h{OAUTH}": server("https://h")}
     net, found = find(answers)
-    assert found == (OF_OLD, metadata("https://h"))
-    assert net.asked == [PRM, ROOT_PRM, f"https://h{OAUTH}"]
+    assert found == (ASSUMED, metadata("https://h"))
+    assert net.urls == [PRM, ROOT_PRM, f"https://h{OAUTH}"]
     version = ("mcp-protocol-version", "2025-03-26")
     assert [version in step.headers for step in net.of(Fetch)] == [False, False, True]
 
 
 @pytest.mark.rule("AUTH-12")
 @pytest.mark.system("U42")
-def test_a_server_that_says_nothing_is_taken_for_one_of_old():
+def test_default_endpoints_are_assumed_without_metadata():
     net, found = find({})
-    assert found == (OF_OLD, assumed_metadata(SERVER))
-    assert net.asked == [PRM, ROOT_PRM, f"https://h{OAUTH}", f"https://h{OPENID}"]
+    assert found == (ASSUMED, assumed_metadata(SERVER))
+    assert net.urls == [PRM, ROOT_PRM, f"https://h{OAUTH}", f"https://h{OPENID}"]
 
 
 @pytest.mark.case("G06")
 @pytest.mark.parametrize("place", [PRM, f"https://h{OAUTH}"])
 @pytest.mark.parametrize("answer", [PAGE, ABSENT["a redirect elsewhere"]])
-def test_nobody_is_sent_to_a_page_because_everything_is_a_page(place, answer):
+def test_a_page_or_redirect_does_not_imply_default_endpoints(place, answer):
     _, error = fail({place: answer})
     assert "cannot find the authorization server of 'https://h/mcp'" in str(error)
 
 
-def test_a_page_does_not_hide_what_a_server_of_old_says_of_itself():
+def test_pages_do_not_hide_the_metadata_of_a_2025_03_server():
     answers = {PRM: PAGE, ROOT_PRM: PAGE, f"https://h{OAUTH}": server("https://h")}
     _, found = find(answers)
-    assert found == (OF_OLD, metadata("https://h"))
+    assert found == (ASSUMED, metadata("https://h"))
 
 
 @pytest.mark.rule("AUTH-04")
 @pytest.mark.attack("S01")
-def test_a_server_that_names_others_is_never_its_own_authorization_server():
+def test_a_server_with_resource_metadata_is_not_its_own_issuer():
     answers = {
         PRM: prm("https://as"),
         f"https://h{OAUTH}": server("https://h"),
     }
     net, error = fail(answers)
-    assert net.asked == [PRM, AS, f"https://as{OPENID}"]
+    assert net.urls == [PRM, AS, f"https://as{OPENID}"]
     assert "no authorization server that 'https://h/mcp' names" in str(error)
     net, _ = fail(answers | {PRM: prm()})
-    assert net.asked == [PRM]
+    assert net.urls == [PRM]
 
 
 @pytest.mark.attack("S01")
-def test_a_server_of_old_that_is_another_issuer_is_not_believed():
+def test_own_metadata_with_another_issuer_is_refused():
     net, error = fail({f"https://h{OAUTH}": server("https://evil")})
-    assert net.asked[-1] == f"https://h{OAUTH}"
+    assert net.urls[-1] == f"https://h{OAUTH}"
     assert "https://evil" in str(error)
 
 
-# What an error tells...
+# What an error contains...
 
 
 @pytest.mark.pain("P34")
-def test_an_error_holds_all_that_was_tried_without_queries():
+def test_a_discovery_error_lists_tried_urls_without_queries():
     url = parse_url("https://h/mcp?key=s3cret")
     answers = {f"{PRM}?key=s3cret": status(403), PRM: PAGE, ROOT_PRM: prm("https://as")}
     net, error = fail(answers, url=url)
@@ -360,6 +360,6 @@ def test_an_error_holds_all_that_was_tried_without_queries():
         (AS, "HTTP 404"),
         (f"https://as{OPENID}", "HTTP 404"),
     )
-    assert net.asked[0] == f"{PRM}?key=s3cret"
+    assert net.urls[0] == f"{PRM}?key=s3cret"
     assert "s3cret" not in str(error)
     assert str(error).endswith(f"{AS} (HTTP 404), 1 more")

@@ -24,7 +24,7 @@ def claims(prover, url=URL, method="POST", **options):
     return decoded(prover.proof(method, url, now=1_000.9, jti="id-1", **options)).claims
 
 
-def test_a_proof_says_which_key_and_shows_its_public_half_only():
+def test_a_proof_contains_the_public_key_only():
     header = decoded(Prover(KEY).proof("GET", URL, now=1.0, jti="id-1")).header
     assert header == {"typ": "dpop+jwt", "alg": "ES256", "jwk": PUBLIC}
     assert "d" not in PUBLIC
@@ -33,7 +33,7 @@ def test_a_proof_says_which_key_and_shows_its_public_half_only():
     assert header["jwk"] == PUBLIC
 
 
-def test_a_proof_is_for_one_request():
+def test_a_proof_names_method_url_and_time():
     assert claims(Prover(KEY), method="DELETE") == {
         "jti": "id-1",
         "htm": "DELETE",
@@ -55,7 +55,7 @@ def test_a_proof_names_its_url_without_query_and_fragment(url, target):
     assert claims(Prover(KEY), url)["htu"] == target
 
 
-def test_a_proof_beside_a_token_is_for_that_token():
+def test_a_proof_with_a_token_contains_its_hash():
     found = claims(Prover(KEY), access_token="the-token")["ath"]
     digest = hashlib.sha256(b"the-token").digest()
     assert base64.urlsafe_b64decode(f"{found}=") == digest
@@ -64,7 +64,7 @@ def test_a_proof_beside_a_token_is_for_that_token():
 # --- nonces ----------------------------------------------------------------------
 
 
-def test_a_nonce_stands_in_the_proof():
+def test_a_proof_contains_the_nonce():
     assert "nonce" not in claims(Prover(KEY))
     assert claims(Prover(KEY), nonce="n")["nonce"] == "n"
 
@@ -72,7 +72,7 @@ def test_a_nonce_stands_in_the_proof():
 @pytest.mark.parametrize(
     "nonce", [None, "", "a b", 'a"b', "a\\b", "a\x7f", "é", "n" * 1_025, "n\n"]
 )
-def test_what_can_be_no_nonce_is_not_read(nonce):
+def test_an_invalid_nonce_is_ignored(nonce):
     assert read_nonce(nonce) is None
     assert read_nonce("eyJ7S_zG.eyJH0-Z.HX4w-7v") == "eyJ7S_zG.eyJH0-Z.HX4w-7v"
 
@@ -80,14 +80,14 @@ def test_what_can_be_no_nonce_is_not_read(nonce):
 # --- keys ------------------------------------------------------------------------
 
 
-def test_a_key_is_new_each_time_and_survives_being_stored():
+def test_generated_keys_differ_and_hold_texts():
     assert generate_proof_key() != generate_proof_key()
     assert set(KEY) >= {"kty", "crv", "x", "y", "d"}
     assert all(isinstance(value, str) for value in KEY.values())
 
 
 @given(st.text(st.characters(codec="utf-8")), st.floats(0, 4e9))
-def test_any_token_at_any_time_makes_a_proof_that_verifies(token, now):
+def test_a_proof_verifies_for_any_token_and_time(token, now):
     proof = Prover(KEY).proof("GET", URL, now=now, jti="id", access_token=token)
     found = decoded(proof).claims
     assert found["iat"] == int(now)

@@ -1,4 +1,4 @@
-"""From what is stored to a token: used, refreshed, waited for, given up."""
+"""From a stored record to a token: used, refreshed, waited for, or dropped."""
 
 import attrs
 import pytest
@@ -16,7 +16,7 @@ from driving import (
     registered,
     stored,
     tokens,
-    wanted,
+    wanted_token,
     wants_more,
 )
 
@@ -63,16 +63,16 @@ def world_with(*answers, record=None):
     return world
 
 
-# --- what is stored ---------------------------------------------------------------
+# --- stored records ---------------------------------------------------------------
 
 UNLIMITED = attrs.evolve(EXPIRED, expires_at=None)
 
 
 @pytest.mark.parametrize("kept", [GOOD, UNLIMITED])
 @pytest.mark.parametrize("used", [None, "another"])
-def test_a_stored_token_that_is_good_is_used_and_nothing_is_asked(kept, used):
+def test_a_valid_stored_token_is_used_without_requests(kept, used):
     world = World(stored(tokens=kept))
-    obtained = world.run(obtain_token(OAUTH, wanted(refused_token=used)))
+    obtained = world.run(obtain_token(OAUTH, wanted_token(refused_token=used)))
     assert obtained == TokenResult(stored(tokens=kept), "stored")
     assert world.kinds == ["Load", "ReadClock"]
 
@@ -88,9 +88,9 @@ def test_a_stored_token_that_is_good_is_used_and_nothing_is_asked(kept, used):
         (attrs.evolve(EXPIRED, expires_at=NOW), None),
     ],
 )
-def test_one_that_is_over_or_was_refused_is_refreshed(kept, used):
+def test_an_expired_or_refused_token_is_refreshed(kept, used):
     world = world_with(tokens(), record=stored(tokens=kept))
-    obtained = world.run(obtain_token(OAUTH, wanted(refused_token=used)))
+    obtained = world.run(obtain_token(OAUTH, wanted_token(refused_token=used)))
     fresh = Tokens("access-2", "Bearer", NOW + 3600, "refresh-2", ("a",))
     assert obtained == TokenResult(stored(tokens=fresh), "refreshed")
     assert world.record == obtained.record
@@ -98,9 +98,9 @@ def test_one_that_is_over_or_was_refused_is_refreshed(kept, used):
 
 @pytest.mark.pain("P32")
 @pytest.mark.rule("FLOW-02")
-def test_a_refresh_is_one_request_under_a_lease_and_is_unattended():
+def test_a_refresh_is_one_request_under_a_lease():
     world = world_with(tokens())
-    world.run(obtain_token(OAUTH, wanted()))
+    world.run(obtain_token(OAUTH, wanted_token()))
     assert world.token_forms() == [
         {
             "grant_type": "refresh_token",
@@ -117,9 +117,9 @@ def test_a_refresh_is_one_request_under_a_lease_and_is_unattended():
 
 @pytest.mark.system("U53")
 @pytest.mark.pain("P32")
-def test_what_a_refresh_leaves_out_is_carried_forward():
+def test_members_missing_in_a_refresh_are_kept():
     world = world_with(tokens(refresh=None))
-    record = world.run(obtain_token(OAUTH, wanted())).record
+    record = world.run(obtain_token(OAUTH, wanted_token())).record
     assert record.tokens.refresh_token == "refresh-1"
     assert record.tokens.scopes == ("a",)
 
@@ -133,9 +133,9 @@ NO_USE = {
 
 @pytest.mark.rule("FLOW-25")
 @pytest.mark.parametrize("record", NO_USE.values(), ids=NO_USE)
-def test_where_nothing_can_be_refreshed_the_user_logs_in(record):
+def test_a_login_follows_without_a_refresh_token(record):
     world = World(record)
-    obtained = world.run(obtain_token(OAUTH, wanted(**AGAIN)))
+    obtained = world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
     assert obtained.source == "logged-in"
     assert world.record == obtained.record
     assert [form["grant_type"] for form in world.token_forms()] == [
@@ -144,41 +144,41 @@ def test_where_nothing_can_be_refreshed_the_user_logs_in(record):
 
 
 @pytest.mark.parametrize("kept", [GOOD, EXPIRED])
-def test_a_token_of_another_client_is_neither_used_nor_refreshed(kept):
+def test_a_token_of_another_client_is_not_used(kept):
     world = World(stored(tokens=kept))
-    obtained = world.run(obtain_token(OAuth(client_id="given-1"), wanted()))
+    obtained = world.run(obtain_token(OAuth(client_id="given-1"), wanted_token()))
     assert obtained.record.identity.client_id == "given-1"
     assert obtained.source == "logged-in"
 
 
-def test_who_names_no_client_goes_on_with_the_one_that_is_stored():
+def test_the_stored_client_is_used_without_client_id():
     record = stored(identity=GIVEN)
     world = world_with(tokens(), record=record)
-    assert world.run(obtain_token(OAUTH, wanted())).record.identity == GIVEN
+    assert world.run(obtain_token(OAUTH, wanted_token())).record.identity == GIVEN
     assert "stored-secret" not in str(world.token_forms())  # it is in the header
     assert world.of(Fetch)[0].headers
 
 
 @pytest.mark.rule("REG-10")
 @pytest.mark.parametrize("issuer", [ISSUER, DISCOVERED])
-def test_a_secret_that_was_changed_is_the_one_that_is_sent(issuer):
+def test_a_changed_client_secret_is_sent(issuer):
     world = world_with(tokens(), record=stored(identity=GIVEN))
     grant = OAuth(client_id="given-1", client_secret="newer", issuer=issuer)
-    assert world.run(obtain_token(grant, wanted())).source == "refreshed"
+    assert world.run(obtain_token(grant, wanted_token())).source == "refreshed"
     [(name, value)] = world.of(Fetch)[0].headers
     assert name == "authorization"
     assert value == "Basic Z2l2ZW4tMTpuZXdlcg=="
 
 
-# --- refusals ---------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------
 
 
 @pytest.mark.system("U53")
 @pytest.mark.pain("P32")
 @pytest.mark.fault("F38")
-def test_only_invalid_grant_takes_tokens_away_and_then_the_user_logs_in():
+def test_invalid_grant_deletes_the_tokens_before_a_login():
     world = world_with(refused("invalid_grant"), tokens("access-3"))
-    obtained = world.run(obtain_token(OAUTH, wanted(**AGAIN)))
+    obtained = world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
     assert obtained.source == "logged-in"
     assert obtained.record.tokens.access_token == "access-3"
     assert obtained.record.identity == registered()
@@ -202,10 +202,10 @@ KEPT = {
 @pytest.mark.pain("P32")
 @pytest.mark.fault("F38")
 @pytest.mark.parametrize(("answer", "error"), KEPT.values(), ids=KEPT)
-def test_whatever_else_goes_wrong_everything_is_kept(answer, error):
+def test_other_refresh_errors_keep_the_tokens(answer, error):
     world = world_with(answer)
     with pytest.raises(error) as caught:
-        world.run(obtain_token(OAUTH, wanted(**AGAIN)))
+        world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
     assert world.record == stored()
     assert not world.of(Save)
     assert not world.of(AuthorizeUser)
@@ -222,53 +222,53 @@ FORGOTTEN = {
 
 @pytest.mark.rule("REG-10")
 @pytest.mark.parametrize("answer", FORGOTTEN.values(), ids=FORGOTTEN)
-def test_who_is_not_known_any_more_registers_anew_and_the_user_logs_in(answer):
+def test_a_forgotten_client_registers_again_before_a_login(answer):
     world = world_with(answer, tokens("access-3"))
     before = []
     world.on[AuthorizeUser] = lambda step: before.append(world.record)
-    obtained = world.run(obtain_token(OAUTH, wanted(**AGAIN)))
+    obtained = world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
     assert obtained.source == "logged-in"
     assert obtained.record.identity == newly_registered("new-client-1")
     assert [form["client_id"] for form in world.token_forms()] == [
         "client-1",
         "new-client-1",
     ]
-    # Until there are new ones: the server may have been wrong.
+    # The old tokens are kept until there are new ones: the server may be wrong.
     assert before == [stored(registered=newly_registered("new-client-1"))]
     assert obtained.record.registered is None
 
 
 @pytest.mark.rule("REG-10")
-def test_a_registration_is_made_once_however_often_the_login_is_given_up():
+def test_an_aborted_login_keeps_its_new_registration():
     unknown = refused("invalid_client", 401)
     world = world_with(unknown, unknown, unknown, tokens("access-3"))
     world.back = ConsentDenied("no", error="access_denied")
     for _ in range(2):
         with pytest.raises(ConsentDenied):
-            world.run(obtain_token(OAUTH, wanted(**AGAIN)))
+            world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
         assert world.record.tokens == EXPIRED
     world.back = {"code": "code-1"}
-    obtained = world.run(obtain_token(OAUTH, wanted(**AGAIN)))
+    obtained = world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
     assert obtained.record.identity == newly_registered("new-client-1")
-    assert world.asked.count(f"{ISSUER}/register") == 1
+    assert world.urls.count(f"{ISSUER}/register") == 1
 
 
-def test_where_the_server_was_wrong_the_tokens_of_before_are_good_again():
+def test_old_tokens_stay_usable_after_a_wrong_invalid_client():
     world = world_with(refused("invalid_client", 401), tokens())
     world.back = ConsentDenied("no", error="access_denied")
     with pytest.raises(ConsentDenied):
-        world.run(obtain_token(OAUTH, wanted(**AGAIN)))
-    obtained = world.run(obtain_token(OAUTH, wanted(**AGAIN)))
+        world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
+    obtained = world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
     assert obtained.source == "refreshed"
     assert [form["client_id"] for form in world.token_forms()] == ["client-1"] * 2
     assert obtained.record.registered == newly_registered("new-client-1")
 
 
 @pytest.mark.parametrize("status", [400, 401])
-def test_a_client_that_was_given_and_is_refused_is_the_users_to_mend(status):
+def test_a_refused_configured_client_raises(status):
     world = world_with(refused("invalid_client", status), record=stored(identity=GIVEN))
     with pytest.raises(TokenError) as caught:
-        world.run(obtain_token(OAUTH, wanted(**AGAIN)))
+        world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
     assert caught.value.error == "invalid_client"
     assert world.record == stored(identity=GIVEN)
 
@@ -283,19 +283,19 @@ NEVER = {
 
 
 @pytest.mark.parametrize("answer", NEVER.values(), ids=NEVER)
-def test_where_a_refresh_will_never_do_the_user_logs_in_and_tokens_are_kept(answer):
+def test_an_impossible_refresh_leads_to_a_login(answer):
     world = world_with(answer, tokens("access-3"), record=stored(identity=GIVEN))
     before = []
     world.on[AuthorizeUser] = lambda step: before.append(world.record)
-    obtained = world.run(obtain_token(OAUTH, wanted(**AGAIN)))
+    obtained = world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
     assert obtained.source == "logged-in"
     assert before == [stored(identity=GIVEN)]
     assert obtained.record.identity == GIVEN
 
 
-def test_once_a_refreshed_token_was_refused_it_is_not_refreshed_again():
+def test_must_log_in_skips_the_refresh():
     world = world_with(tokens("access-3"), record=stored(tokens=GOOD))
-    obtained = world.run(obtain_token(OAUTH, wanted(**AGAIN, must_log_in=True)))
+    obtained = world.run(obtain_token(OAUTH, wanted_token(**AGAIN, must_log_in=True)))
     assert obtained.source == "logged-in"
     assert [form["grant_type"] for form in world.token_forms()] == [
         "authorization_code"
@@ -310,23 +310,23 @@ REASONS = {
 
 
 @pytest.mark.parametrize(("record", "reasons"), REASONS.values(), ids=REASONS)
-def test_where_nobody_is_to_be_asked_nothing_is_sent(record, reasons):
+def test_an_unattended_request_raises_without_fetching(record, reasons):
     world = World(record)
     with pytest.raises(AuthRequired) as caught:
-        world.run(obtain_token(OAUTH, wanted(**reasons, is_unattended=True)))
+        world.run(obtain_token(OAUTH, wanted_token(**reasons, is_unattended=True)))
     assert caught.value.url is None
-    assert world.asked == []
+    assert world.urls == []
 
 
-# --- several at once --------------------------------------------------------------
+# --- concurrency ------------------------------------------------------------------
 
 
 @pytest.mark.pain("P33")
 @pytest.mark.attack("S24")
-def test_who_waits_for_the_lease_uses_what_its_holder_stores():
+def test_a_waiting_operation_uses_the_tokens_of_the_holder():
     world = world_with(tokens())
-    first = Actor(world, obtain_token(OAUTH, wanted()), "first")
-    second = Actor(world, obtain_token(OAUTH, wanted()), "second")
+    first = Actor(world, obtain_token(OAUTH, wanted_token()), "first")
+    second = Actor(world, obtain_token(OAUTH, wanted_token()), "second")
     while not world.of(Fetch):
         first.step()
     while not world.of(Sleep):
@@ -340,47 +340,47 @@ def test_who_waits_for_the_lease_uses_what_its_holder_stores():
 
 
 @pytest.mark.pain("P33")
-def test_who_waits_logs_in_where_the_holder_has_found_the_tokens_gone():
+def test_a_waiting_refresh_ends_when_the_tokens_are_deleted():
     world = world_with(refused("invalid_grant"), record=stored())
     world.store.holder, world.store.held_until = "somebody", NOW + LEASE_S
     world.on[Sleep] = lambda step: world.store.put(stored(tokens=None))
-    assert world.run(refresh(OAUTH, wanted())) == (None, None)
-    assert world.asked == []
+    assert world.run(refresh(OAUTH, wanted_token())) == (None, None)
+    assert world.urls == []
 
 
 @pytest.mark.pain("P33")
-def test_a_holder_that_died_blocks_nobody_for_longer_than_the_lease():
+def test_a_dead_lease_holder_blocks_only_for_the_lease():
     world = world_with(tokens())
-    dead = Actor(world, obtain_token(OAUTH, wanted()))
+    dead = Actor(world, obtain_token(OAUTH, wanted_token()))
     while not world.of(Fetch):
         dead.step()
     dead.die()
     world.answers[TOKEN] = [tokens("access-3")]
-    obtained = world.run(obtain_token(OAUTH, wanted()))
+    obtained = world.run(obtain_token(OAUTH, wanted_token()))
     assert obtained.record.tokens.access_token == "access-3"
     assert LEASE_S <= world.now - NOW <= LEASE_S + 2 * POLL_INTERVAL_S
 
 
-def test_nobody_waits_for_ever():
+def test_waiting_for_a_lease_is_limited():
     world = world_with()
     world.on[AcquireLease] = lambda step: setattr(
         world.store, "held_until", world.now + 99
     )
     world.store.holder = "somebody"
     with pytest.raises(AuthTemporarilyUnavailable):
-        world.run(obtain_token(OAUTH, wanted()))
+        world.run(obtain_token(OAUTH, wanted_token()))
     assert world.now - NOW == pytest.approx(MAX_POLLS * POLL_INTERVAL_S)
-    assert world.asked == []
+    assert world.urls == []
 
 
-# --- others store something meanwhile ---------------------------------------------
+# --- concurrent changes of the store ----------------------------------------------
 
 LATER = stored(tokens=attrs.evolve(GOOD, access_token="later", refresh_token="later-r"))
 OVER = stored(tokens=attrs.evolve(EXPIRED, access_token="over", refresh_token="over-r"))
 
 
-def meanwhile(world, kind, *records):
-    """Store something before each of the next steps of one kind."""
+def change_before(world, kind, *records):
+    """Store the records in turn, one before each of the next steps of one kind."""
     waiting = list(records)
 
     def put(step):
@@ -393,120 +393,120 @@ def meanwhile(world, kind, *records):
 @pytest.mark.pain("P33")
 @pytest.mark.attack("S24")
 @pytest.mark.parametrize("answer", [tokens(), refused("invalid_grant")])
-def test_who_lost_the_race_reads_again_and_deletes_nothing(answer):
+def test_a_lost_save_race_uses_the_stored_record(answer):
     world = world_with(answer)
-    meanwhile(world, Save, LATER)
-    obtained = world.run(obtain_token(OAUTH, wanted()))
+    change_before(world, Save, LATER)
+    obtained = world.run(obtain_token(OAUTH, wanted_token()))
     assert (obtained.record, obtained.source) == (LATER, "refreshed")
     assert world.record == LATER
 
 
 @pytest.mark.pain("P33")
 @pytest.mark.attack("S24")
-def test_a_refresh_token_is_sent_once_even_if_the_store_was_changed_meanwhile():
+def test_a_store_conflict_does_not_repeat_the_refresh():
     noted = stored(registered=registered("new-client-1"))
     world = world_with(tokens(), refused("invalid_grant"))
-    meanwhile(world, Save, noted)
-    record = world.run(obtain_token(OAUTH, wanted())).record
+    change_before(world, Save, noted)
+    record = world.run(obtain_token(OAUTH, wanted_token())).record
     assert record.tokens.refresh_token == "refresh-2"
     assert record.registered == registered("new-client-1")
     assert world.record == record
     assert len(world.token_forms()) == 1
 
 
-def test_a_refresh_token_that_came_meanwhile_is_tried_where_the_first_was_no_good():
+def test_a_concurrently_stored_refresh_token_is_tried():
     world = world_with(refused("invalid_grant"), tokens("access-3"))
-    meanwhile(world, Save, OVER)
-    record = world.run(obtain_token(OAUTH, wanted())).record
+    change_before(world, Save, OVER)
+    record = world.run(obtain_token(OAUTH, wanted_token())).record
     assert record.tokens.access_token == "access-3"
     sent = [form["refresh_token"] for form in world.token_forms()]
     assert sent == ["refresh-1", "over-r"]
 
 
-def test_tokens_that_are_gone_by_two_accounts_are_forgotten_once():
+def test_invalid_grant_after_a_conflict_deletes_the_tokens():
     noted = stored(registered=registered("new-client-1"))
     world = world_with(refused("invalid_grant"))
-    meanwhile(world, Save, noted)
-    assert world.run(refresh(OAUTH, wanted())) == (None, None)
+    change_before(world, Save, noted)
+    assert world.run(refresh(OAUTH, wanted_token())) == (None, None)
     assert world.record == attrs.evolve(noted, tokens=None)
     assert len(world.token_forms()) == 1
 
 
-def test_what_somebody_else_logged_out_of_is_not_stored_again():
+def test_a_concurrent_logout_is_not_undone_by_a_refresh():
     world = world_with(tokens())
-    meanwhile(world, Save, None)
-    assert world.run(refresh(OAUTH, wanted())) == (None, None)
+    change_before(world, Save, None)
+    assert world.run(refresh(OAUTH, wanted_token())) == (None, None)
     assert world.record is None
 
 
-def test_a_store_that_changes_all_the_time_ends_a_refresh_with_one_request():
+def test_endless_store_conflicts_end_a_refresh():
     world = world_with(tokens())
-    meanwhile(world, Save, *[stored()] * MAX_SAVES)
+    change_before(world, Save, *[stored()] * MAX_SAVES)
     with pytest.raises(AuthTemporarilyUnavailable):
-        world.run(refresh(OAUTH, wanted()))
+        world.run(refresh(OAUTH, wanted_token()))
     assert len(world.token_forms()) == 1
     assert len(world.of(Save)) == MAX_SAVES
 
 
-def test_who_finds_good_tokens_when_the_lease_is_had_asks_for_none():
+def test_valid_tokens_under_the_lease_need_no_refresh():
     world = world_with(record=LATER)
-    assert world.run(refresh(OAUTH, wanted())) == (LATER, None)
-    assert world.asked == []
+    assert world.run(refresh(OAUTH, wanted_token())) == (LATER, None)
+    assert world.urls == []
 
 
-def test_a_login_that_ends_later_is_what_is_stored():
+def test_the_later_login_replaces_the_stored_record():
     world = World()
-    meanwhile(world, Save, LATER, LATER)
-    obtained = world.run(obtain_token(OAUTH, wanted()))
+    change_before(world, Save, LATER, LATER)
+    obtained = world.run(obtain_token(OAUTH, wanted_token()))
     assert obtained.source == "logged-in"
     assert world.record == obtained.record
 
 
-def test_new_tokens_that_can_never_be_stored_are_an_error():
+def test_new_tokens_that_cannot_be_stored_raise():
     world = World()
-    meanwhile(world, Save, *[LATER] * 20)
+    change_before(world, Save, *[LATER] * 20)
     with pytest.raises(AuthTemporarilyUnavailable):
-        world.run(obtain_token(OAUTH, wanted()))
+        world.run(obtain_token(OAUTH, wanted_token()))
     assert world.record == LATER
 
 
 # --- logging out ------------------------------------------------------------------
 
 
-def test_logging_out_forgets_first_and_then_has_the_server_forget():
+def test_logout_deletes_before_it_revokes():
     world = World(stored())
-    assert world.run(revoke_login(wanted()))
+    assert world.run(revoke_login(wanted_token()))
     assert world.record is None
     kinds = world.kinds
     assert kinds.index("Delete") < kinds.index("Fetch")
-    assert set(world.asked) == {f"{ISSUER}/revoke"}
+    assert set(world.urls) == {f"{ISSUER}/revoke"}
 
 
-def test_what_is_stored_while_logging_out_is_what_is_logged_out_of():
+def test_logout_revokes_concurrently_stored_tokens():
     world = World(stored())
-    meanwhile(world, Delete, LATER)
-    assert world.run(revoke_login(wanted()))
+    change_before(world, Delete, LATER)
+    assert world.run(revoke_login(wanted_token()))
     assert world.record is None
     assert {form["token"] for _, form in world.posted} <= {"later", "later-r"}
 
 
-def test_logging_out_of_a_store_that_changes_all_the_time_is_an_error():
+def test_endless_store_conflicts_fail_a_logout():
     world = World(stored())
-    meanwhile(world, Delete, *[LATER] * MAX_SAVES)
+    change_before(world, Delete, *[LATER] * MAX_SAVES)
     with pytest.raises(AuthTemporarilyUnavailable):
-        world.run(revoke_login(wanted()))
-    assert world.asked == []
+        world.run(revoke_login(wanted_token()))
+    assert world.urls == []
 
 
-# --- what answers what ------------------------------------------------------------
+# --- shared results ---------------------------------------------------------------
 
 
-def test_a_refresh_that_is_under_way_while_somebody_logs_out_brings_nothing_back():
+def test_a_running_refresh_does_not_undo_a_logout():
     world = world_with(tokens())
-    refreshing = Actor(world, refresh(OAUTH, wanted()))
+    refreshing = Actor(world, refresh(OAUTH, wanted_token()))
     while not world.of(Fetch):
         refreshing.step()
-    world.run(revoke_login(wanted()))
+    world.run(revoke_login(wanted_token()))
     while not refreshing.is_over:
         refreshing.step()
     assert refreshing.result() == (None, None)
@@ -532,5 +532,7 @@ ALIKE = [
 
 @pytest.mark.pain("P31")
 @pytest.mark.parametrize(("one", "other", "is_alike"), ALIKE)
-def test_one_answer_is_for_all_who_ask_the_same(one, other, is_alike):
-    assert (wanted(**one).sharing_key == wanted(**other).sharing_key) is is_alike
+def test_equal_token_requests_share_one_result(one, other, is_alike):
+    assert (
+        wanted_token(**one).sharing_key == wanted_token(**other).sharing_key
+    ) is is_alike

@@ -1,7 +1,7 @@
-"""Whatever servers answer, users do and others store meanwhile, in any order.
+"""Operations, server behaviour, users and concurrent changes, in any order.
 
-Secrets stay with their issuer, nothing goes on for ever, and a refresh token is lost by
-``invalid_grant``, a new login or a logout alone.
+Secrets stay with their issuer, each operation ends, and a refresh token is dropped
+only by ``invalid_grant``, a new login or a logout.
 """
 
 import attrs
@@ -16,7 +16,7 @@ from driving import (
     World,
     denied,
     resource_document,
-    wanted,
+    wanted_token,
     wants_more,
 )
 from hypothesis import settings
@@ -72,11 +72,11 @@ REASONS = ("a token", "a better one", "a better one", "a login", "more scopes")
 ALL = 10_000
 ACTORS = 3
 TOUCHES = 4
-"""Fewer than after which an operation gives up what it holds."""
+"""Fewer than the conflicts after which an operation gives up."""
 
 
-class Watched(Actor):
-    """An operation whose every step is looked at."""
+class CheckedActor(Actor):
+    """An operation whose steps are all checked."""
 
     def __init__(self, world, operation, *, may_forget=False, may_ask=True):
         super().__init__(world, operation)
@@ -148,7 +148,7 @@ class Crowd(World):
         self.back = self.authorize
 
     def owner(self, url):
-        """Return the letter of whose URL that is; the longest issuer counts."""
+        """Return the letter of the server of a URL; the longest issuer counts."""
         found = [
             each for each in self.authorities.values() if url.startswith(each.issuer)
         ]
@@ -163,7 +163,7 @@ class Crowd(World):
 
 
 class Logins(RuleBasedStateMachine):
-    """One store, a few operations at a time, and a world that changes."""
+    """One store, a few concurrent operations, and servers that change."""
 
     def __init__(self):
         super().__init__()
@@ -175,7 +175,7 @@ class Logins(RuleBasedStateMachine):
 
     @initialize(grant=st.sampled_from(GRANTS))
     def somebody_has_logged_in(self, grant):
-        self.begin(obtain_token(attrs.evolve(grant, interactive=True), wanted()))
+        self.begin(obtain_token(attrs.evolve(grant, interactive=True), wanted_token()))
         self.actors_go_on(0, ALL)
         assert self.world.record.tokens is not None
 
@@ -208,7 +208,7 @@ class Logins(RuleBasedStateMachine):
     @precondition(lambda self: self.touches < TOUCHES)
     @rule()
     def somebody_stores_the_same_again(self):
-        """Just when the next one would."""
+        """Just before the next save."""
         self.touches += 1
         self.world.on[steps.Save] = self.touch
 
@@ -223,7 +223,7 @@ class Logins(RuleBasedStateMachine):
         while len(self.actors) >= ACTORS:
             self.actors_go_on(0, ALL)
             self.actors = [actor for actor in self.actors if not actor.is_over]
-        self.actors.append(Watched(self.world, operation, **options))
+        self.actors.append(CheckedActor(self.world, operation, **options))
 
     @rule(
         grant=st.sampled_from(GRANTS),
@@ -241,7 +241,7 @@ class Logins(RuleBasedStateMachine):
         if reason == "more scopes":
             reasons["denial"] = wants_more("b")
         may_ask = grant.interactive and not is_unattended
-        self.begin(obtain_token(grant, wanted(**reasons)), may_ask=may_ask)
+        self.begin(obtain_token(grant, wanted_token(**reasons)), may_ask=may_ask)
         self.actors_go_on(-1, count)
 
     @precondition(lambda self: self.url is not None)
@@ -254,13 +254,13 @@ class Logins(RuleBasedStateMachine):
             return
         state = self.url.partition("state=")[2].partition("&")[0]
         params["state"] = state if is_ours else "other"
-        self.begin(finish_pending(GRANTS[1], wanted(), params), may_ask=False)
+        self.begin(finish_pending(GRANTS[1], wanted_token(), params), may_ask=False)
         self.actors_go_on(-1, ALL)
 
     @precondition(lambda self: self.touches)
     @rule()
     def somebody_logs_out(self):
-        self.begin(revoke_login(wanted()), may_forget=True, may_ask=False)
+        self.begin(revoke_login(wanted_token()), may_forget=True, may_ask=False)
         self.actors_go_on(-1, 3)
 
     @precondition(lambda self: self.actors)
@@ -303,7 +303,7 @@ class Logins(RuleBasedStateMachine):
 
     @invariant()
     def no_refresh_token_is_sent_twice(self):
-        """But by who takes over from somebody whose fate nobody knows."""
+        """Except after a lease was taken over, or a response was lost."""
         authorities = self.world.authorities.values()
         if not self.world.takeovers and not any(each.lost for each in authorities):
             assert not any(each.reuses for each in authorities)
@@ -322,7 +322,7 @@ SECRET = (".access.", ".refresh.", ".secret.", ".code.")
 @pytest.mark.attack("S01", "S24")
 @pytest.mark.pain("P32", "P33")
 @pytest.mark.rule("REG-10", "AUTH-11", "FLOW-21")
-def test_any_order_of_anything():
+def test_any_order_of_operations_and_changes():
     run_state_machine_as_test(
         Logins,
         settings=settings(stateful_step_count=40, report_multiple_bugs=False),

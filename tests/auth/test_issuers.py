@@ -1,4 +1,4 @@
-"""What is secret with one issuer never goes to another, whatever a server says."""
+"""Secrets of one issuer are never sent to another, whatever a server answers."""
 
 import attrs
 import pytest
@@ -17,7 +17,7 @@ from driving import (
     server_document,
     stored,
     tokens,
-    wanted,
+    wanted_token,
     wants_more,
     well_known,
 )
@@ -66,8 +66,8 @@ UNATTENDED = {
 }
 
 
-def everything_at(issuer):
-    """Return the answers of an authorization server that takes whatever it is given."""
+def all_answers_of(issuer):
+    """Return the answers of an authorization server that accepts every request."""
     return {
         well_known(issuer): server_document(issuer),
         f"{issuer}/register": document(201, client_id="at-evil"),
@@ -77,8 +77,8 @@ def everything_at(issuer):
 
 
 def hostile(which):
-    """Return what a hostile MCP server answers, and which hosts are its own."""
-    answers = everything_at(EVIL) | everything_at(ORIGIN)
+    """Return the answers of a hostile MCP server and of the hosts that it owns."""
+    answers = all_answers_of(EVIL) | all_answers_of(ORIGIN)
     answers[well_known(ISSUER)] = server_document()
     if which == "names another":
         answers[PRM] = resource_document(EVIL)
@@ -98,7 +98,7 @@ def hostile(which):
         answers[well_known(EVIL)] = NOT_THERE
     else:
         answers[PRM] = resource_document(which)
-        answers |= everything_at(which)
+        answers |= all_answers_of(which)
     return answers
 
 
@@ -109,7 +109,7 @@ HOSTILE = [
     "names nobody and is none",
     "says that another is the good one",
     "names one that says nothing",
-    # The same issuer to whoever normalises.
+    # The same issuer for clients that normalise URLs.
     f"{ISSUER}/",
     "https://AS.example",
     f"{ISSUER}:443",
@@ -118,8 +118,8 @@ HOSTILE = [
 ]
 
 
-def assert_nothing_secret_left(world, *, asks_good=False):
-    """Check that no request holds what belongs to the good issuer."""
+def assert_no_secret_sent(world, *, asks_good=False):
+    """Check that no request contains a secret of the good issuer."""
     for host, text in world.sent:
         if asks_good and text.startswith(f"{ISSUER}/token "):
             continue
@@ -139,18 +139,18 @@ def assert_nothing_secret_left(world, *, asks_good=False):
     ],
 )
 @pytest.mark.parametrize("reasons", [{"must_log_in": True}, {}])
-def test_what_is_stored_is_of_its_issuer_alone(which, identity, reasons):
+def test_stored_secrets_are_sent_to_their_issuer_only(which, identity, reasons):
     record = stored(identity=identity, tokens=attrs.evolve(EXPIRED))
     world = World(record, hostile(which) | {f"{ISSUER}/token": NOT_THERE})
     reasons = {"refused_token": "access-1", "denial": denied()} | reasons
     try:
-        obtained = world.run(obtain_token(OAUTH, wanted(**reasons)))
+        obtained = world.run(obtain_token(OAUTH, wanted_token(**reasons)))
     except AuthError:
         assert world.record == record
     else:
         assert obtained.record.issuer != ISSUER
         assert obtained.record.identity.client_id == "at-evil"
-    assert_nothing_secret_left(world, asks_good=True)
+    assert_no_secret_sent(world, asks_good=True)
 
 
 @pytest.mark.attack("S01")
@@ -158,15 +158,15 @@ def test_what_is_stored_is_of_its_issuer_alone(which, identity, reasons):
 @pytest.mark.parametrize("which", HOSTILE)
 @pytest.mark.parametrize("grant", [OAuth(**GIVEN, issuer=ISSUER), *UNATTENDED.values()])
 @pytest.mark.parametrize("has_stored", [False, True])
-def test_credentials_with_an_issuer_are_sent_to_no_other(which, grant, has_stored):
+def test_configured_credentials_go_to_their_issuer_only(which, grant, has_stored):
     identity = Identity(grant.client_id, "SENTINEL-secret", ISSUER)
     record = stored(identity=identity, tokens=None) if has_stored else None
     world = World(record, hostile(which))
     with pytest.raises(DiscoveryError) as caught:
         world.run(
-            obtain_token(grant, wanted(refused_token="access-1", denial=denied()))
+            obtain_token(grant, wanted_token(refused_token="access-1", denial=denied()))
         )
-    assert_nothing_secret_left(world)
+    assert_no_secret_sent(world)
     assert world.posted == []
     assert not world.of(CallFunction) + world.of(AuthorizeUser)
     assert world.record == record
@@ -175,39 +175,39 @@ def test_credentials_with_an_issuer_are_sent_to_no_other(which, grant, has_store
 
 @pytest.mark.attack("S01")
 @pytest.mark.parametrize("grant", UNATTENDED.values(), ids=UNATTENDED)
-def test_to_trust_whomever_is_named_is_not_to_trust_who_names_nobody(grant):
+def test_unattended_grants_need_a_server_that_names_its_issuer(grant):
     world = World(None, hostile("names nobody and is none"))
     trusting = attrs.evolve(grant, issuer=DISCOVERED)
     with pytest.raises(DiscoveryError) as caught:
-        world.run(obtain_token(trusting, wanted()))
+        world.run(obtain_token(trusting, wanted_token()))
     assert "issuer=" in str(caught.value)
-    assert_nothing_secret_left(world)
+    assert_no_secret_sent(world)
     assert not world.of(CallFunction)
 
 
 @pytest.mark.attack("S01")
-def test_nor_does_a_user_s_secret_go_to_who_names_nobody():
+def test_a_client_secret_needs_a_server_that_names_its_issuer():
     world = World(None, hostile("names nobody and is none"))
     with pytest.raises(RegistrationError):
-        world.run(obtain_token(OAuth(**GIVEN, issuer=DISCOVERED), wanted()))
-    assert_nothing_secret_left(world)
+        world.run(obtain_token(OAuth(**GIVEN, issuer=DISCOVERED), wanted_token()))
+    assert_no_secret_sent(world)
 
 
 @pytest.mark.rule("AUTH-12")
-def test_who_is_named_by_the_user_need_not_describe_itself():
+def test_a_configured_issuer_needs_no_metadata():
     world = World(None, hostile("names nobody and is none"))
     grant = attrs.evolve(CREDENTIALS, issuer=ORIGIN)
-    assert world.run(obtain_token(grant, wanted())).record.issuer == ORIGIN
+    assert world.run(obtain_token(grant, wanted_token())).record.issuer == ORIGIN
     assert len(world.token_forms(ORIGIN)) == 1
 
 
 @pytest.mark.rule("REG-11")
 @pytest.mark.attack("S01")
-def test_a_client_that_was_used_with_one_issuer_is_not_taken_to_another():
+def test_a_client_id_is_not_used_with_another_issuer():
     record = stored(identity=Identity("given-1", issuer=ISSUER), tokens=None)
     world = World(record, hostile("names another"))
     with pytest.raises(RegistrationError) as caught:
-        world.run(obtain_token(OAuth(client_id="given-1"), wanted()))
+        world.run(obtain_token(OAuth(client_id="given-1"), wanted_token()))
     assert ISSUER in str(caught.value)
     assert EVIL in str(caught.value)
     assert world.record == record
@@ -215,38 +215,38 @@ def test_a_client_that_was_used_with_one_issuer_is_not_taken_to_another():
 
 
 @pytest.mark.rule("REG-11")
-def test_unless_the_user_names_the_other():
+def test_a_client_id_is_used_with_a_configured_other_issuer():
     record = stored(identity=Identity("given-1", issuer=ISSUER), tokens=None)
     world = World(record, hostile("names another"))
     grant = OAuth(client_id="given-1", issuer=EVIL)
-    assert world.run(obtain_token(grant, wanted())).record.issuer == EVIL
+    assert world.run(obtain_token(grant, wanted_token())).record.issuer == EVIL
 
 
 @pytest.mark.rule("REG-11")
-def test_a_client_is_used_with_nobody_as_long_as_no_login_came_of_it():
+def test_a_failed_login_does_not_bind_a_client_to_an_issuer():
     world = World(None, hostile("names another"))
     world.back = ConsentDenied("no", error="access_denied")
     grant = OAuth(client_id="given-1")
     with pytest.raises(ConsentDenied):
-        world.run(obtain_token(grant, wanted()))
+        world.run(obtain_token(grant, wanted_token()))
     assert world.record is None
     world.answers[PRM] = resource_document(ISSUER)
     world.back = {"code": "code-1"}
-    assert world.run(obtain_token(grant, wanted())).record.issuer == ISSUER
+    assert world.run(obtain_token(grant, wanted_token())).record.issuer == ISSUER
 
 
 @pytest.mark.system("U49")
 @pytest.mark.rule("REG-10")
 @pytest.mark.parametrize("kept", [GOOD, EXPIRED, None])
-def test_when_the_server_changes_its_issuer_the_client_registers_there(kept):
+def test_a_changed_issuer_leads_to_a_new_registration(kept):
     record = stored(tokens=kept)
     world = World(record, hostile("names another"))
     before = []
     world.on[AuthorizeUser] = lambda step: before.append(world.record)
     reasons = {"denial": wants_more("b"), "refused_token": "access-1"}
-    fresh = world.run(obtain_token(OAUTH, wanted(**reasons))).record
+    fresh = world.run(obtain_token(OAUTH, wanted_token(**reasons))).record
     assert (fresh.issuer, fresh.identity.client_id) == (EVIL, "at-evil")
-    assert fresh.asked_scopes == ("b",)  # nobody was asked for the others there
+    assert fresh.asked_scopes == ("b",)  # the other scopes belong to the old issuer
     if kept is not None:
         assert before[0].tokens == kept
         assert attrs.evolve(before[0], registered=None) == record
@@ -254,14 +254,14 @@ def test_when_the_server_changes_its_issuer_the_client_registers_there(kept):
 
 @pytest.mark.attack("S01")
 @pytest.mark.rule("REG-10")
-def test_another_issuer_that_a_server_names_costs_no_tokens_until_the_user_agrees():
+def test_a_denied_login_at_another_issuer_keeps_the_tokens():
     world = World(stored(tokens=GOOD), hostile("names another"))
     world.back = ConsentDenied("no", error="access_denied")
     with pytest.raises(ConsentDenied):
-        world.run(log_in(OAUTH, wanted()))
+        world.run(log_in(OAUTH, wanted_token()))
     assert world.record.tokens == GOOD
     assert world.record.identity == registered()
     world.answers[PRM] = resource_document(ISSUER)
     world.back = {"code": "code-1"}
-    world.run(log_in(OAUTH, wanted(denial=wants_more("b"))))
+    world.run(log_in(OAUTH, wanted_token(denial=wants_more("b"))))
     assert world.token_forms()[-1]["client_id"] == "client-1"

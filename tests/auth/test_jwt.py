@@ -1,4 +1,4 @@
-"""Client assertions: what is signed, with which keys, and what no message shows."""
+"""Client assertions: signed claims, accepted keys, and error texts without keys."""
 
 import sys
 
@@ -33,7 +33,7 @@ def key_for(algorithm):
 
 @pytest.mark.rule("CC-01", "CC-02", "REG-04")
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_a_client_says_who_it_is_to_one_issuer_for_a_short_time(algorithm):
+def test_a_client_assertion_has_issuer_audience_and_expiry(algorithm):
     key = key_for(algorithm)
     grant = ClientCredentials(
         issuer=ISSUER,
@@ -56,7 +56,7 @@ def test_a_client_says_who_it_is_to_one_issuer_for_a_short_time(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", ["none", "None", "HS256", "HS512", "es256", ""])
-def test_what_anybody_could_sign_with_is_refused(algorithm):
+def test_symmetric_and_unknown_algorithms_are_refused(algorithm):
     with pytest.raises(ValueError, match="cannot sign with") as refused:
         import_signing_key(pem(EC["P-256"]), algorithm)
     assert "use one of ES256, ES384" in str(refused.value)
@@ -75,7 +75,7 @@ SHAPES = {
 
 @pytest.mark.case("G13")
 @pytest.mark.parametrize(("key", "algorithm", "text"), SHAPES.values(), ids=SHAPES)
-def test_a_key_that_cannot_sign_is_refused_and_not_shown(key, algorithm, text):
+def test_an_unsuitable_key_is_refused_and_not_shown(key, algorithm, text):
     with pytest.raises(ValueError, match=text) as refused:
         import_signing_key(key, algorithm)
     assert refused.value.__cause__ is None
@@ -85,7 +85,7 @@ def test_a_key_that_cannot_sign_is_refused_and_not_shown(key, algorithm, text):
 
 
 @pytest.mark.filterwarnings("ignore:Key size")  # joserfc warns, we refuse
-def test_an_rsa_key_that_is_too_short_is_refused():
+def test_an_rsa_key_below_2048_bits_is_refused():
     short = pem(RSAKey.generate_key(1024))
     with pytest.raises(ValueError, match="must have 2048 bits, it has 1024"):
         import_signing_key(short, "RS256")
@@ -104,7 +104,7 @@ JWKS = {
 
 
 @pytest.mark.parametrize("key", JWKS.values(), ids=JWKS)
-def test_a_jwk_that_is_no_private_key_of_our_curve_is_refused(key):
+def test_a_jwk_other_than_a_private_p256_key_is_refused(key):
     with pytest.raises(ValueError, match="the key is no") as refused:
         Prover(key)
     assert str(key.get("d")) not in str(refused.value) or not key.get("d")
@@ -119,7 +119,7 @@ def test_a_jwk_that_is_no_private_key_of_our_curve_is_refused(key):
     ],
     ids=["a client's key", "a new key", "a stored key"],
 )
-def test_without_joserfc_the_error_names_the_extra(use, monkeypatch):
+def test_missing_joserfc_is_named_in_the_error(use, monkeypatch):
     monkeypatch.setitem(sys.modules, "joserfc", None)
     with pytest.raises(LocalProtocolError) as missing:
         use()

@@ -1,4 +1,4 @@
-"""Logging in with a user: who asks, for what, where they come back, what is stored."""
+"""Interactive logins: registration, scopes, redirect URIs, and what is stored."""
 
 from contextlib import suppress
 
@@ -24,7 +24,7 @@ from driving import (
     server_document,
     stored,
     tokens,
-    wanted,
+    wanted_token,
     wants_more,
     well_known,
 )
@@ -71,9 +71,9 @@ DENIED = ConsentDenied("no", error="access_denied")
 
 
 @pytest.mark.rule("FLOW-01", "FLOW-02", "REG-15")
-def test_from_nothing_to_tokens_that_are_stored_with_whose_they_are():
+def test_a_first_login_registers_and_stores_the_record():
     world = World()
-    obtained = world.run(obtain_token(OAUTH, wanted(denial=denied())))
+    obtained = world.run(obtain_token(OAUTH, wanted_token(denial=denied())))
     record = Record(
         RESOURCE,
         metadata(),
@@ -82,18 +82,18 @@ def test_from_nothing_to_tokens_that_are_stored_with_whose_they_are():
     )
     assert obtained == (record, "logged-in")
     assert world.record == record
-    assert world.asked == [PRM, well_known(ISSUER), REGISTER, TOKEN]
+    assert world.urls == [PRM, well_known(ISSUER), REGISTER, TOKEN]
 
 
 @pytest.mark.rule("FLOW-01", "FLOW-02")
-def test_the_user_is_sent_with_a_challenge_and_the_code_goes_with_its_verifier():
+def test_a_login_sends_challenge_and_verifier():
     world = World()
-    world.run(obtain_token(OAUTH, wanted(denial=denied(scopes=("a", "b")))))
-    [asked] = world.of(AuthorizeUser)
+    world.run(obtain_token(OAUTH, wanted_token(denial=denied(scopes=("a", "b")))))
+    [step] = world.of(AuthorizeUser)
     [form] = world.token_forms()
-    query = query_of(asked.url)
+    query = query_of(step.url)
     assert query["client_id"] == "new-client-1"
-    assert query["state"] == asked.state
+    assert query["state"] == step.state
     assert query["code_challenge"] == code_challenge(form["code_verifier"])
     assert form == {
         "grant_type": "authorization_code",
@@ -103,22 +103,22 @@ def test_the_user_is_sent_with_a_challenge_and_the_code_goes_with_its_verifier()
         "resource": RESOURCE,
         "client_id": "new-client-1",
     }
-    assert asked.state != form["code_verifier"]
-    assert (asked.redirect_uri, asked.scopes) == (REDIRECT, ("a", "b"))
+    assert step.state != form["code_verifier"]
+    assert (step.redirect_uri, step.scopes) == (REDIRECT, ("a", "b"))
 
 
 @pytest.mark.rule("ASM-07")
-def test_a_server_without_pkce_is_refused_before_anybody_registers():
+def test_missing_pkce_support_is_refused_before_registration():
     world = World()
     world.answers[well_known(ISSUER)] = server_document(
         code_challenge_methods_supported=None
     )
     with pytest.raises(DiscoveryError):
-        world.run(obtain_token(OAUTH, wanted()))
-    assert world.asked == [PRM, well_known(ISSUER)]
+        world.run(obtain_token(OAUTH, wanted_token()))
+    assert world.urls == [PRM, well_known(ISSUER)]
 
 
-# --- giving up --------------------------------------------------------------------
+# --- failures ---------------------------------------------------------------------
 
 UNHAPPY = {
     "denied": (DENIED, ConsentDenied),
@@ -132,13 +132,13 @@ UNHAPPY = {
 
 @pytest.mark.fault("F39")
 @pytest.mark.parametrize(("back", "error"), UNHAPPY.values(), ids=UNHAPPY)
-def test_a_login_that_comes_to_nothing_costs_no_tokens(back, error):
+def test_a_failed_login_keeps_the_stored_tokens(back, error):
     world = World(stored(tokens=GOOD))
     world.back = back
     with pytest.raises(error):
         world.run(
             obtain_token(
-                OAUTH, wanted(denial=wants_more("b"), refused_token="access-1")
+                OAUTH, wanted_token(denial=wants_more("b"), refused_token="access-1")
             )
         )
     assert world.record == stored(tokens=GOOD)
@@ -148,18 +148,18 @@ def test_a_login_that_comes_to_nothing_costs_no_tokens(back, error):
 @pytest.mark.fault("F39")
 @pytest.mark.rule("REG-10")
 @pytest.mark.parametrize("gives_up", [DENIED, TIMEOUT], ids=["denied", "timeout"])
-def test_a_registration_is_stored_before_the_user_is_asked(gives_up):
+def test_a_registration_is_stored_before_the_browser_opens(gives_up):
     world = World()
     world.back = gives_up
     with pytest.raises(ConsentDenied):
-        world.run(obtain_token(OAUTH, wanted()))
+        world.run(obtain_token(OAUTH, wanted_token()))
     assert world.record == Record(
         RESOURCE, metadata(), newly_registered("new-client-1")
     )
     world.back = {"code": "code-1"}
-    obtained = world.run(obtain_token(OAUTH, wanted()))
+    obtained = world.run(obtain_token(OAUTH, wanted_token()))
     assert obtained.record.identity == newly_registered("new-client-1")
-    assert world.asked.count(REGISTER) == 1
+    assert world.urls.count(REGISTER) == 1
 
 
 NARROW = {
@@ -172,17 +172,17 @@ NARROW = {
 
 @pytest.mark.rule("REG-10")
 @pytest.mark.parametrize("before", NARROW.values(), ids=NARROW)
-def test_a_client_that_may_not_ask_for_its_scopes_registers_anew_the_next_time(before):
+def test_invalid_scope_leads_to_a_new_registration_next_time(before):
     world = World(before)
     world.back = {"error": "invalid_scope"}
-    request = wanted(denial=wants_more("b"), refused_token="access-1")
+    request = wanted_token(denial=wants_more("b"), refused_token="access-1")
     with pytest.raises(ConsentDenied, match="invalid_scope"):
         world.run(log_in(OAUTH, request))
-    assert world.asked.count(REGISTER) == (before is None)  # not within this login
+    assert world.urls.count(REGISTER) == (before is None)  # not during this login
     assert world.record.tokens == (before and before.tokens)
     world.back = {"code": "code-1"}
     record = world.run(log_in(OAUTH, request))
-    assert world.asked.count(REGISTER) == 1 + (before is None)
+    assert world.urls.count(REGISTER) == 1 + (before is None)
     assert record.identity.client_id.startswith("new-client-")
     assert {"b"} <= {*record.identity.scopes}
 
@@ -194,56 +194,58 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("theirs", CHANGED.values(), ids=CHANGED)
-def test_what_somebody_else_stores_meanwhile_stays_where_scopes_are_refused(theirs):
+def test_invalid_scope_keeps_a_concurrently_stored_record(theirs):
     world = World(stored(tokens=GOOD))
     world.back = {"error": "invalid_scope"}
     world.on[AuthorizeUser] = lambda step: world.store.put(theirs)
     with pytest.raises(ConsentDenied, match="invalid_scope"):
         world.run(
-            log_in(OAUTH, wanted(denial=wants_more("b"), refused_token="access-1"))
+            log_in(
+                OAUTH, wanted_token(denial=wants_more("b"), refused_token="access-1")
+            )
         )
     assert world.record == theirs
 
 
-def test_a_client_that_the_user_gave_stays_where_scopes_are_refused():
+def test_invalid_scope_keeps_a_configured_client():
     world = World()
     world.back = {"error": "invalid_scope"}
     with pytest.raises(ConsentDenied, match="invalid_scope"):
-        world.run(log_in(OAuth(client_id="given", issuer=ISSUER), wanted()))
+        world.run(log_in(OAuth(client_id="given", issuer=ISSUER), wanted_token()))
     assert world.of(Save) == []
 
 
-def test_it_is_stored_beside_tokens_that_somebody_else_stores_meanwhile():
+def test_a_registration_is_added_to_a_concurrent_record():
     world = World()
     world.back = DENIED
-    theirs = stored(tokens=GOOD, identity=registered("theirs"))
-    world.on[Save] = lambda step: world.on.pop(Save) and world.store.put(theirs)
+    other = stored(tokens=GOOD, identity=registered("theirs"))
+    world.on[Save] = lambda step: world.on.pop(Save) and world.store.put(other)
     with pytest.raises(ConsentDenied):
-        world.run(log_in(OAUTH, wanted()))
+        world.run(log_in(OAUTH, wanted_token()))
     assert world.record == attrs.evolve(
-        theirs, registered=newly_registered("new-client-1")
+        other, registered=newly_registered("new-client-1")
     )
 
 
-def test_a_registration_that_cannot_be_stored_does_not_end_a_login():
+def test_a_login_continues_with_an_unstored_registration():
     world = World()
     world.on[AuthorizeUser] = lambda step: world.on.pop(Save)
     world.on[Save] = lambda step: world.store.put(None)
-    assert world.run(log_in(OAUTH, wanted())) == world.record
+    assert world.run(log_in(OAUTH, wanted_token())) == world.record
     assert (
         len(world.of(Save)) == MAX_SAVES + 2
-    )  # and both of the tokens, as the first lost too
+    )  # and both saves of the tokens, as the first one failed, too
 
 
 @pytest.mark.rule("REG-10")
-def test_another_port_is_another_registration_and_the_tokens_stay_with_the_first():
+def test_another_port_registers_again_and_keeps_the_tokens():
     world = World(stored(tokens=GOOD))
     world.port = 5005
     world.back = DENIED
     with pytest.raises(ConsentDenied):
         world.run(
             obtain_token(
-                OAUTH, wanted(denial=wants_more("b"), refused_token="access-1")
+                OAUTH, wanted_token(denial=wants_more("b"), refused_token="access-1")
             )
         )
     other = registered(
@@ -270,13 +272,13 @@ OLD = stored(tokens=None)
         (stored(tokens=GOOD), stored(tokens=GOOD)),
     ],
 )
-def test_a_registration_of_before_with_which_nobody_comes_back_is_doubted(record, left):
+def test_a_timed_out_login_drops_its_old_registration(record, left):
     world = World(record)
     world.back = TIMEOUT
     with pytest.raises(ConsentDenied):
-        world.run(log_in(OAUTH, wanted(denial=wants_more("b"))))
+        world.run(log_in(OAUTH, wanted_token(denial=wants_more("b"))))
     assert world.record == left
-    assert REGISTER not in world.asked
+    assert REGISTER not in world.urls
 
 
 NO_REFRESH = {"tokens": attrs.evolve(GOOD, refresh_token=None)}
@@ -296,19 +298,17 @@ GONE = {
 
 @pytest.mark.rule("REG-10")
 @pytest.mark.parametrize(("status", "members"), GONE.values(), ids=GONE)
-def test_a_client_that_the_server_forgot_registers_before_the_user_is_asked(
-    status, members
-):
+def test_a_forgotten_client_registers_before_the_login(status, members):
     pages = [Answer(status, {}, b"who?"), Answer(200, {}, b"<p>Log in")]
     world = World(stored(**members), {AUTHORIZE: pages})
-    request = wanted(refused_token="access-1", must_log_in=True)
+    request = wanted_token(refused_token="access-1", must_log_in=True)
     record = world.run(obtain_token(OAUTH, request)).record
     assert record.identity == newly_registered("new-client-1")
-    [asked] = world.of(AuthorizeUser)
-    assert query_of(asked.url)["client_id"] == "new-client-1"
-    looked = [query_of(url) for url in world.asked if url.startswith(AUTHORIZE)]
+    [step] = world.of(AuthorizeUser)
+    assert query_of(step.url)["client_id"] == "new-client-1"
+    looked = [query_of(url) for url in world.urls if url.startswith(AUTHORIZE)]
     assert [each["client_id"] for each in looked] == ["client-1", "new-client-1"]
-    assert asked.state not in {each["state"] for each in looked}
+    assert step.state not in {each["state"] for each in looked}
 
 
 KNOWN = {
@@ -322,68 +322,74 @@ KNOWN = {
 
 
 @pytest.mark.parametrize("answer", KNOWN.values(), ids=KNOWN)
-def test_any_other_answer_is_for_the_browser(answer):
+def test_other_authorize_responses_keep_the_client(answer):
     world = World(stored(**NO_REFRESH), {AUTHORIZE: answer})
-    record = world.run(obtain_token(OAUTH, wanted(refused_token="access-1"))).record
+    record = world.run(
+        obtain_token(OAUTH, wanted_token(refused_token="access-1"))
+    ).record
     assert record.identity == registered()
-    assert REGISTER not in world.asked
+    assert REGISTER not in world.urls
 
 
-def test_a_server_that_turns_every_client_away_keeps_the_one_that_it_has():
+def test_a_server_that_refuses_all_clients_keeps_the_client():
     world = World(stored(**NO_REFRESH), {AUTHORIZE: Answer(400, {}, b"")})
-    record = world.run(obtain_token(OAUTH, wanted(refused_token="access-1"))).record
+    record = world.run(
+        obtain_token(OAUTH, wanted_token(refused_token="access-1"))
+    ).record
     assert record.identity == registered()
 
 
-def test_a_client_that_cannot_register_anew_stays_the_one_that_it_is():
+def test_a_failed_new_registration_keeps_the_client():
     unable = {AUTHORIZE: Answer(400, {}, b""), REGISTER: Answer(429, {}, b"")}
     world = World(stored(**NO_REFRESH), unable)
-    record = world.run(obtain_token(OAUTH, wanted(refused_token="access-1"))).record
+    record = world.run(
+        obtain_token(OAUTH, wanted_token(refused_token="access-1"))
+    ).record
     assert record.identity == registered()
 
 
 @pytest.mark.rule("REG-10")
-def test_a_registration_that_the_token_endpoint_does_not_know_is_made_anew():
+def test_invalid_client_for_a_code_drops_the_registration():
     world = World(OLD)
     world.answers[TOKEN] = [refused("invalid_client", 401), tokens()]
     with pytest.raises(TokenError):
-        world.run(log_in(OAUTH, wanted()))
+        world.run(log_in(OAUTH, wanted_token()))
     assert world.record is None
-    record = world.run(log_in(OAUTH, wanted()))
+    record = world.run(log_in(OAUTH, wanted_token()))
     assert record.identity == newly_registered("new-client-1")
 
 
-def test_what_somebody_else_forgot_meanwhile_needs_no_forgetting():
+def test_a_concurrently_deleted_record_is_not_deleted_again():
     world = World(OLD)
     world.answers[TOKEN] = refused("invalid_client", 401)
     world.on[AuthorizeUser] = lambda step: world.store.put(None)
     with pytest.raises(TokenError):
-        world.run(log_in(OAUTH, wanted()))
+        world.run(log_in(OAUTH, wanted_token()))
     assert not world.of(Delete)
 
 
-def test_a_code_that_is_refused_for_another_reason_forgets_no_registration():
+def test_invalid_grant_for_a_code_keeps_the_registration():
     world = World(OLD)
     world.answers[TOKEN] = refused("invalid_grant")
     with pytest.raises(TokenError):
-        world.run(log_in(OAUTH, wanted()))
+        world.run(log_in(OAUTH, wanted_token()))
     assert world.record == OLD
 
 
 @pytest.mark.rule("REG-09")
-def test_who_is_not_registered_is_told_and_nothing_is_stored():
+def test_a_refused_registration_raises_and_stores_no_record():
     world = World()
     world.answers[REGISTER] = refused("invalid_redirect_uri")
     with pytest.raises(RegistrationError):
-        world.run(obtain_token(OAUTH, wanted()))
+        world.run(obtain_token(OAUTH, wanted_token()))
     assert not world.of(Save)
 
 
-def test_a_server_that_cannot_answer_now_loses_nothing():
+def test_a_503_during_a_login_keeps_the_registration():
     world = World(stored())
     world.answers[TOKEN] = [refused("invalid_grant"), Answer(503, {}, b"")]
     with pytest.raises(AuthTemporarilyUnavailable):
-        world.run(obtain_token(OAUTH, wanted()))
+        world.run(obtain_token(OAUTH, wanted_token()))
     assert world.record == OLD
 
 
@@ -400,51 +406,51 @@ STEP_UPS = {
 @pytest.mark.parametrize(
     ("asked", "granted", "more", "chosen"), STEP_UPS.values(), ids=STEP_UPS
 )
-def test_a_step_up_asks_for_all_at_once(asked, granted, more, chosen):
+def test_a_step_up_requests_old_and_new_scopes(asked, granted, more, chosen):
     had = attrs.evolve(GOOD, scopes=granted)
     world = World(stored(tokens=had, asked_scopes=asked))
     reasons = {"denial": wants_more(*more), "refused_token": "access-1"}
-    obtained = world.run(obtain_token(OAUTH, wanted(**reasons)))
+    obtained = world.run(obtain_token(OAUTH, wanted_token(**reasons)))
     [step] = world.of(AuthorizeUser)
     assert step.scopes == chosen
     assert obtained.source == "logged-in"
     assert obtained.record.asked_scopes == chosen
-    assert obtained.record.tokens.scopes == chosen  # the server did not say otherwise
+    assert obtained.record.tokens.scopes == chosen  # the server sent no other scopes
 
 
-def test_scopes_that_somebody_else_got_meanwhile_are_enough():
+def test_a_stored_token_with_the_scopes_is_used():
     wide = attrs.evolve(GOOD, access_token="wide", scopes=("a", "b", "c"))
     world = World(stored(tokens=wide))
     reasons = {"denial": wants_more("b"), "refused_token": "access-1"}
-    assert world.run(obtain_token(OAUTH, wanted(**reasons))).source == "stored"
+    assert world.run(obtain_token(OAUTH, wanted_token(**reasons))).source == "stored"
 
 
 @pytest.mark.parametrize("scopes", [("a",), None])
-def test_scopes_of_another_token_that_are_not_enough_are_asked_for(scopes):
+def test_a_stored_token_without_the_scopes_leads_to_a_login(scopes):
     other = attrs.evolve(GOOD, access_token="other", scopes=scopes)
     world = World(stored(tokens=other))
     reasons = {"denial": wants_more("b"), "refused_token": "access-1"}
-    assert world.run(obtain_token(OAUTH, wanted(**reasons))).source == "logged-in"
+    assert world.run(obtain_token(OAUTH, wanted_token(**reasons))).source == "logged-in"
 
 
-def test_a_step_up_without_tokens_asks_for_what_was_asked_for_and_these():
+def test_a_step_up_without_tokens_adds_to_the_asked_scopes():
     world = World(OLD)
-    world.run(log_in(OAUTH, wanted(denial=wants_more("b"))))
+    world.run(log_in(OAUTH, wanted_token(denial=wants_more("b"))))
     assert world.of(AuthorizeUser)[0].scopes == ("a", "b")
 
 
 @pytest.mark.rule("FLOW-13", "FLOW-25")
-def test_without_a_step_up_the_scopes_are_chosen_as_at_first():
+def test_a_new_login_selects_the_initial_scopes():
     world = World(stored(tokens=None))
     world.answers[PRM] = resource_document(scopes_supported=["x", "y"])
     world.answers[well_known(ISSUER)] = server_document(
         scopes_supported=["x", "offline_access"]
     )
-    world.run(obtain_token(OAUTH, wanted(denial=denied())))
+    world.run(obtain_token(OAUTH, wanted_token(denial=denied())))
     assert world.of(AuthorizeUser)[0].scopes == ("x", "y", "offline_access")
 
 
-# --- the way back -----------------------------------------------------------------
+# --- redirect URIs----------------------------------------------------------------
 
 BACK = {
     "given": ({"redirect_uri": "https://app.example/cb"}, "https://app.example/cb"),
@@ -458,10 +464,10 @@ BACK = {
 
 
 @pytest.mark.parametrize(("options", "uri"), BACK.values(), ids=BACK)
-def test_nobody_listens_where_the_way_back_is_not_ours(options, uri):
+def test_a_custom_redirect_uri_opens_no_listener(options, uri):
     world = World()
     with suppress(AuthRequired):
-        world.run(obtain_token(OAuth(**options), wanted()))
+        world.run(obtain_token(OAuth(**options), wanted_token()))
     assert not world.of(Listen)
     assert world.of(Fetch)[2].document["redirect_uris"] == [uri]
 
@@ -478,9 +484,9 @@ PREFERRED = {
 
 
 @pytest.mark.parametrize(("record", "uri"), PREFERRED.values(), ids=PREFERRED)
-def test_the_way_back_of_before_is_preferred(record, uri):
+def test_the_registered_redirect_uri_is_preferred(record, uri):
     world = World(record)
-    world.run(log_in(OAUTH, wanted()))
+    world.run(log_in(OAUTH, wanted_token()))
     assert world.of(Listen) == [Listen(uri)]
 
 
@@ -504,14 +510,16 @@ KEYS = {
 @pytest.mark.parametrize(
     ("options", "resource", "server", "denial", "is_bound"), KEYS.values(), ids=KEYS
 )
-def test_tokens_are_bound_where_that_is_wanted_and_possible(
+def test_dpop_is_used_when_requested_and_supported(
     options, resource, server, denial, is_bound
 ):
     world = World()
     world.answers[PRM] = resource_document(**resource)
     world.answers[well_known(ISSUER)] = server_document(**server)
     world.answers[TOKEN] = tokens(token_type="DPoP" if is_bound else "Bearer")
-    record = world.run(obtain_token(OAuth(**options), wanted(denial=denial))).record
+    record = world.run(
+        obtain_token(OAuth(**options), wanted_token(denial=denial))
+    ).record
     assert len(world.of(GenerateKey)) == is_bound
     assert (record.dpop_key is not None) == is_bound
     [request] = [step for step in world.of(Fetch) if step.form]
@@ -535,21 +543,21 @@ def answers(server=BINDS, token_type="DPoP"):
     }
 
 
-def test_the_key_of_before_stays_as_long_as_the_server_takes_it():
+def test_a_stored_dpop_key_is_reused():
     world = World(WITH_KEY, answers())
-    record = world.run(log_in(OAUTH, wanted(denial=wants_more("b"))))
+    record = world.run(log_in(OAUTH, wanted_token(denial=wants_more("b"))))
     assert record.dpop_key == KEY
     assert not world.of(GenerateKey)
 
 
-def test_a_server_that_knows_no_keys_any_more_gives_plain_tokens():
+def test_a_dpop_key_is_dropped_without_server_support():
     world = World(WITH_KEY, answers({}, "Bearer"))
-    record = world.run(log_in(OAUTH, wanted(denial=wants_more("b"))))
+    record = world.run(log_in(OAUTH, wanted_token(denial=wants_more("b"))))
     assert record.dpop_key is None
     assert record.tokens.token_type == "Bearer"
 
 
-def test_the_key_goes_with_its_issuer():
+def test_another_issuer_gets_a_new_dpop_key():
     other = "https://other.example"
     world = World(WITH_KEY)
     world.answers |= {
@@ -558,42 +566,46 @@ def test_the_key_goes_with_its_issuer():
         f"{other}/register": world.answers[f"{ISSUER}/register"],
         f"{other}/token": tokens(token_type="DPoP"),
     }
-    record = world.run(log_in(OAuth(dpop=True), wanted()))
+    record = world.run(log_in(OAuth(dpop=True), wanted_token()))
     assert record.dpop_key is not None
     assert record.dpop_key != KEY
     assert len(world.of(GenerateKey)) == 1
 
 
-def test_a_key_that_tokens_are_bound_to_is_kept_where_the_login_is_given_up():
+def test_an_unfinished_login_keeps_the_dpop_key():
     world = World(WITH_KEY, answers({}))
     with pytest.raises(AuthRequired):
-        world.run(log_in(OAuth(interactive=False), wanted(denial=wants_more("b"))))
+        world.run(
+            log_in(OAuth(interactive=False), wanted_token(denial=wants_more("b")))
+        )
     assert (world.record.dpop_key, world.record.tokens) == (KEY, BOUND)
 
 
-def test_a_token_that_is_not_bound_although_it_should_be_is_not_used():
+def test_a_bearer_token_in_response_to_dpop_is_refused():
     world = World(None, answers(token_type="Bearer"))
     with pytest.raises(TokenError):
-        world.run(log_in(OAuth(dpop=True), wanted()))
+        world.run(log_in(OAuth(dpop=True), wanted_token()))
     assert world.record.tokens is None
 
 
-def test_a_login_that_is_finished_elsewhere_has_its_key():
+def test_a_pending_login_keeps_its_dpop_key():
     grant = OAuth(dpop=True, interactive=False)
     world = World(None, answers())
     urls = []
-    for _ in range(2):  # the key of the first is the one that counts
+    for _ in range(2):  # the key of the first one is used
         with pytest.raises(AuthRequired) as caught:
-            world.run(log_in(grant, wanted()))
+            world.run(log_in(grant, wanted_token()))
         urls.append(caught.value.url)
     assert urls[0] == urls[1]
     state = urls[0].partition("state=")[2].partition("&")[0]
-    record = world.run(finish_pending(grant, wanted(), {"state": state, "code": "c"}))
+    record = world.run(
+        finish_pending(grant, wanted_token(), {"state": state, "code": "c"})
+    )
     assert record.tokens.token_type == "DPoP"
     assert record.dpop_key is not None
 
 
-# --- begun here and finished elsewhere, or never ----------------------------------
+# --- pending logins ----------------------------------------------------------------
 
 ALONE = OAuth(interactive=False)
 ANYWHERE = registered(redirect_uri=None)
@@ -601,19 +613,19 @@ LIVE = stored(tokens=GOOD, identity=ANYWHERE)
 
 
 def begin(world, grant=ALONE, **reasons):
-    """Begin a login; return the error that says where to go."""
+    """Begin a login; return the error that has its URL."""
     with pytest.raises(AuthRequired) as caught:
-        world.run(obtain_token(grant, wanted(**reasons)))
+        world.run(obtain_token(grant, wanted_token(**reasons)))
     return caught.value
 
 
 def back(error, /, **params):
-    """Return what the user comes back with from there."""
+    """Return the callback parameters of that login."""
     return {"state": query_of(error.url)["state"], "code": "code-1"} | params
 
 
 @pytest.mark.rule("FLOW-04")
-def test_who_may_ask_nobody_says_where_to_log_in_and_keeps_what_that_takes():
+def test_a_noninteractive_login_raises_and_saves_its_state():
     world = World()
     error = begin(world, denial=denied(scopes=("a",)))
     assert type(error) is AuthRequired
@@ -633,7 +645,7 @@ def test_who_may_ask_nobody_says_where_to_log_in_and_keeps_what_that_takes():
     ("required", "scopes", "said"),
     [(("b", "c"), ("a", "b", "c"), "b c"), ((), ("a",), "unnamed")],
 )
-def test_too_few_scopes_are_an_error_of_their_own(required, scopes, said):
+def test_missing_scopes_raise_insufficient_scope(required, scopes, said):
     world = World(LIVE)
     error = begin(world, denial=wants_more(*required), refused_token="access-1")
     assert isinstance(error, InsufficientScope)
@@ -643,21 +655,21 @@ def test_too_few_scopes_are_an_error_of_their_own(required, scopes, said):
     assert world.record == LIVE
 
 
-def test_a_login_can_be_finished_by_somebody_else():
+def test_a_pending_login_can_be_finished_elsewhere():
     world = World()
     error = begin(world)
-    record = world.run(finish_pending(OAuth(), wanted(), back(error)))
+    record = world.run(finish_pending(OAuth(), wanted_token(), back(error)))
     assert record.tokens.access_token == "access-2"
     assert world.record == record
     assert world.store.pending is None
-    assert world.run(obtain_token(ALONE, wanted())).source == "stored"
+    assert world.run(obtain_token(ALONE, wanted_token())).source == "stored"
 
 
-def test_tokens_of_before_are_replaced_when_it_is_finished_and_not_before():
+def test_finishing_a_pending_login_replaces_the_tokens():
     world = World(LIVE)
     error = begin(world, denial=wants_more("b"), refused_token="access-1")
     assert world.record == LIVE
-    record = world.run(finish_pending(ALONE, wanted(), back(error)))
+    record = world.run(finish_pending(ALONE, wanted_token(), back(error)))
     assert record.tokens.scopes == ("a", "b")
     assert world.record == record
 
@@ -672,41 +684,41 @@ def test_tokens_of_before_are_replaced_when_it_is_finished_and_not_before():
         (1e9, False),
     ],
 )
-def test_it_can_be_finished_within_an_hour(passed, is_in_time):
+def test_a_pending_login_expires_after_an_hour(passed, is_in_time):
     world = World()
     error = begin(world)
     world.now += passed
     if is_in_time:
-        assert world.run(finish_pending(ALONE, wanted(), back(error)))
+        assert world.run(finish_pending(ALONE, wanted_token(), back(error)))
         return
     with pytest.raises(AuthRequired) as caught:
-        world.run(finish_pending(ALONE, wanted(), back(error)))
+        world.run(finish_pending(ALONE, wanted_token(), back(error)))
     assert caught.value.url is None
     assert world.token_forms() == []
 
 
 @pytest.mark.attack("S22")
-def test_what_was_finished_is_not_finished_again():
+def test_a_pending_login_cannot_be_finished_twice():
     world = World()
     error = begin(world)
-    world.run(finish_pending(ALONE, wanted(), back(error)))
+    world.run(finish_pending(ALONE, wanted_token(), back(error)))
     with pytest.raises(AuthRequired):
-        world.run(finish_pending(ALONE, wanted(), back(error)))
+        world.run(finish_pending(ALONE, wanted_token(), back(error)))
     assert len(world.token_forms()) == 1
 
 
 @pytest.mark.attack("S22")
 @pytest.mark.rule("FLOW-09")
 @pytest.mark.parametrize("params", [{"state": "other"}, {"state": ""}, {}])
-def test_a_browser_with_another_state_is_not_the_users(params):
+def test_a_callback_with_another_state_keeps_the_pending_login(params):
     world = World()
     error = begin(world)
     for _ in range(3):
         with pytest.raises(ResponseRefused) as caught:
-            world.run(finish_pending(ALONE, wanted(), {"code": "evil"} | params))
+            world.run(finish_pending(ALONE, wanted_token(), {"code": "evil"} | params))
         assert caught.value.parameter == "state"
     assert world.token_forms() == []
-    assert world.run(finish_pending(ALONE, wanted(), back(error)))
+    assert world.run(finish_pending(ALONE, wanted_token(), back(error)))
     assert [form["code"] for form in world.token_forms()] == ["code-1"]
 
 
@@ -720,13 +732,13 @@ NO_GOOD = {
 
 @pytest.mark.attack("S06")
 @pytest.mark.parametrize(("params", "error"), NO_GOOD.values(), ids=NO_GOOD)
-def test_an_answer_to_that_login_is_the_only_one_whatever_it_says(params, error):
+def test_an_invalid_callback_consumes_the_pending_login(params, error):
     world = World()
     begun = begin(world)
     with pytest.raises(error):
-        world.run(finish_pending(ALONE, wanted(), back(begun, **params)))
+        world.run(finish_pending(ALONE, wanted_token(), back(begun, **params)))
     with pytest.raises(AuthRequired):
-        world.run(finish_pending(ALONE, wanted(), back(begun)))
+        world.run(finish_pending(ALONE, wanted_token(), back(begun)))
     assert world.token_forms() == []
 
 
@@ -736,11 +748,11 @@ def test_an_answer_to_that_login_is_the_only_one_whatever_it_says(params, error)
     "grant",
     [OAuth(issuer=EVIL), OAuth(client_id="another", issuer=ISSUER)],
 )
-def test_a_login_with_another_server_or_client_is_not_gone_on_with(grant):
+def test_a_pending_login_needs_the_same_issuer_and_client(grant):
     world = World()
     begun = begin(world)
     with pytest.raises(ConsentDenied):
-        world.run(finish_pending(grant, wanted(), back(begun)))
+        world.run(finish_pending(grant, wanted_token(), back(begun)))
     assert world.token_forms() == []
 
 
@@ -751,26 +763,26 @@ def test_a_login_with_another_server_or_client_is_not_gone_on_with(grant):
         (refused("invalid_grant"), TokenError),
     ],
 )
-def test_a_code_that_gives_no_tokens_stores_none(answer, error):
+def test_a_refused_code_keeps_the_stored_record(answer, error):
     world = World(LIVE)
     begun = begin(world, denial=wants_more("b"), refused_token="access-1")
     world.answers[TOKEN] = answer
     with pytest.raises(error):
-        world.run(finish_pending(ALONE, wanted(), back(begun)))
+        world.run(finish_pending(ALONE, wanted_token(), back(begun)))
     assert world.record == LIVE
 
 
 # --- begun twice ------------------------------------------------------------------
 
 
-def test_who_was_told_where_to_log_in_finds_the_way_back_whoever_asks_again():
+def test_a_second_request_returns_the_pending_login_url():
     world = World()
     first = begin(world)
     world.now += 60
     second = begin(world)
     assert first.url == second.url
     assert [step.pending.begun_at for step in world.of(SavePending)] == [NOW, NOW]
-    assert world.run(finish_pending(ALONE, wanted(), back(first)))
+    assert world.run(finish_pending(ALONE, wanted_token(), back(first)))
 
 
 OTHERS = {
@@ -780,36 +792,36 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("reasons", OTHERS.values(), ids=OTHERS)
-def test_another_login_takes_the_place_of_the_one_that_was_begun(reasons):
+def test_a_new_login_replaces_an_old_or_different_one(reasons):
     world = World()
     first = begin(world)
     world.now += 60 if reasons else PENDING_LOGIN_S / 2
     second = begin(world, **reasons)
     assert query_of(first.url)["state"] != query_of(second.url)["state"]
     with pytest.raises(ResponseRefused):
-        world.run(finish_pending(ALONE, wanted(), back(first)))
-    assert world.run(finish_pending(ALONE, wanted(), back(second)))
+        world.run(finish_pending(ALONE, wanted_token(), back(first)))
+    assert world.run(finish_pending(ALONE, wanted_token(), back(second)))
 
 
-def test_a_user_who_can_be_asked_is_asked_anew():
+def test_an_interactive_login_ignores_a_pending_one():
     world = World()
     first = begin(world)
-    world.run(obtain_token(OAuth(), wanted()))
-    [asked] = world.of(AuthorizeUser)
-    assert asked.state != query_of(first.url)["state"]
+    world.run(obtain_token(OAuth(), wanted_token()))
+    [step] = world.of(AuthorizeUser)
+    assert step.state != query_of(first.url)["state"]
     assert len(world.of(LoadPending)) == 1
 
 
-def test_a_registration_of_a_login_that_was_begun_is_stored():
+def test_the_registration_of_a_pending_login_is_stored():
     world = World()
     begin(world)
     [keep] = world.of(SavePending)
     assert world.record == attrs.evolve(keep.pending.record, tokens=None)
     begin(world)
-    assert world.asked.count(f"{ISSUER}/register") == 1
+    assert world.urls.count(f"{ISSUER}/register") == 1
 
 
-def test_a_server_that_forgot_the_client_of_a_login_is_asked_to_register_another():
+def test_invalid_client_for_a_pending_login_registers_again():
     expired = stored(tokens=EXPIRED, identity=ANYWHERE)
     world = World(expired)
     world.answers[TOKEN] = [
@@ -821,19 +833,19 @@ def test_a_server_that_forgot_the_client_of_a_login_is_asked_to_register_another
     first = begin(world)
     assert world.record.registered.client_id == "new-client-1"
     with pytest.raises(TokenError):
-        world.run(finish_pending(ALONE, wanted(), back(first)))
+        world.run(finish_pending(ALONE, wanted_token(), back(first)))
     assert world.record == expired
     second = begin(world)
-    record = world.run(finish_pending(ALONE, wanted(), back(second)))
+    record = world.run(finish_pending(ALONE, wanted_token(), back(second)))
     assert record.identity.client_id == "new-client-2"
 
 
-def test_a_client_that_was_given_is_not_forgotten_by_anything():
+def test_invalid_client_keeps_a_configured_client():
     given = Identity("given-1", issuer=ISSUER)
     world = World(stored(tokens=None, identity=given))
     world.answers[TOKEN] = refused("invalid_client", 401)
     grant = OAuth(client_id="given-1", interactive=False)
     begun = begin(world, grant)
     with pytest.raises(TokenError):
-        world.run(finish_pending(grant, wanted(), back(begun)))
+        world.run(finish_pending(grant, wanted_token(), back(begun)))
     assert world.record == stored(tokens=None, identity=given)

@@ -1,4 +1,4 @@
-"""What is stored, and what is read back of it, whoever has written it."""
+"""Stored records, and loading them back, valid or not."""
 
 import json
 
@@ -80,7 +80,7 @@ def edited(path, value):
     return json.dumps(document).encode()
 
 
-# What comes back.
+# Valid records.
 
 
 @pytest.mark.parametrize(
@@ -91,17 +91,17 @@ def edited(path, value):
         attrs.evolve(RECORD, identity=Identity("https://me.example/", kind="document")),
     ],
 )
-def test_a_record_comes_back_as_it_was(record):
+def test_a_record_round_trips(record):
     assert load(dump(record)) == record
 
 
 @pytest.mark.parametrize("part", [METADATA, IDENTITY, TOKENS, FULL])
-def test_the_example_leaves_no_member_at_its_default(part):
+def test_the_examples_set_all_members(part):
     for field in attrs.fields(type(part)):
         assert getattr(part, field.name) != field.default, field.name
 
 
-def test_a_login_that_was_begun_comes_back_as_it_was():
+def test_a_pending_login_round_trips():
     assert load_pending(dump(PENDING)) == PENDING
 
 
@@ -132,11 +132,11 @@ records = st.builds(
 
 
 @given(records)
-def test_whatever_is_stored_comes_back(record):
+def test_any_record_round_trips(record):
     assert load(dump(record)) == record
 
 
-# What does not.
+# Invalid data.
 
 
 @pytest.mark.fault("F40")
@@ -153,14 +153,14 @@ def test_whatever_is_stored_comes_back(record):
         edited("format", ...),
     ],
 )
-def test_what_is_no_record_is_nothing(data):
+def test_load_returns_none_for_invalid_data(data):
     assert load(data) is None
     assert load_pending(data) is None
 
 
 @pytest.mark.fault("F40")
 @given(st.data())
-def test_a_record_with_a_damaged_byte_is_another_record_or_nothing(data):
+def test_load_of_a_damaged_record_gives_a_valid_one_or_none(data):
     stored = bytearray(dump(RECORD))
     place = data.draw(st.integers(0, len(stored) - 1))
     stored[place] = data.draw(st.integers(0, 255))
@@ -179,12 +179,12 @@ def test_a_record_with_a_damaged_byte_is_another_record_or_nothing(data):
         ("identity.issuer", "https://other.example"),
     ],
 )
-def test_what_is_of_no_issuer_or_of_two_is_nothing(path, value):
+def test_load_refuses_a_missing_or_mixed_issuer(path, value):
     assert load(edited(path, value)) is None
 
 
 @pytest.mark.rule("REG-10")
-def test_a_secret_of_no_issuer_is_nothing():
+def test_load_refuses_a_secret_without_issuer():
     identity = Identity("some-client", "some-secret")
     assert load(dump(attrs.evolve(RECORD, identity=identity))) is None
 
@@ -210,11 +210,11 @@ def test_a_secret_of_no_issuer_is_nothing():
         ("dpop_key", "key"),
     ],
 )
-def test_a_member_that_cannot_be_what_it_is_makes_it_nothing(path, value):
+def test_load_refuses_an_invalid_member(path, value):
     assert load(edited(path, value)) is None
 
 
-def test_a_token_that_is_bound_to_a_key_is_nothing_without_the_key():
+def test_load_refuses_a_dpop_token_without_its_key():
     bound = attrs.evolve(RECORD, tokens=Tokens("some-token", "DPoP"))
     assert load(dump(bound)) == bound
     assert load(dump(attrs.evolve(bound, dpop_key=None))) is None
@@ -224,23 +224,23 @@ def test_a_token_that_is_bound_to_a_key_is_nothing_without_the_key():
     ("path", "value"),
     [("tokens", None), ("tokens.expires_at", 5), ("identity.later", "unknown")],
 )
-def test_what_may_be_missing_may_be_null_and_the_unknown_is_ignored(path, value):
+def test_load_accepts_null_and_unknown_members(path, value):
     assert load(edited(path, value)) is not None
 
 
 @pytest.mark.parametrize("name", ["state", "verifier"])
 @pytest.mark.parametrize("value", ["", None, 1, ["text"]])
-def test_a_begun_login_without_its_secrets_is_nothing(name, value):
+def test_load_pending_refuses_a_login_without_its_secrets(name, value):
     document = json.loads(dump(PENDING)) | {name: value}
     assert load_pending(json.dumps(document).encode()) is None
 
 
-def test_a_begun_login_and_a_record_are_not_taken_for_each_other():
+def test_load_and_load_pending_refuse_each_others_data():
     assert load(dump(PENDING)) is None
     assert load_pending(dump(RECORD)) is None
 
 
-# The names.
+# The keys.
 
 profiles = st.sampled_from(["a", "a:pending", "OAuth a", ":pending", "a b"]) | st.text()
 servers = st.sampled_from(["https://a.example/mcp", "https://a.example/"])
@@ -249,8 +249,8 @@ names = st.tuples(servers, profiles, grants)
 
 
 @given(names, names)
-def test_each_server_profile_and_grant_has_names_of_its_own(one, other):
-    mine = {credential_key(*one), pending_key(*one)}
-    theirs = {credential_key(*other), pending_key(*other)}
-    assert len(mine) == 2
-    assert mine == theirs if one == other else not mine & theirs
+def test_each_server_profile_and_grant_has_its_own_keys(one, other):
+    keys = {credential_key(*one), pending_key(*one)}
+    other_keys = {credential_key(*other), pending_key(*other)}
+    assert len(keys) == 2
+    assert keys == other_keys if one == other else not keys & other_keys

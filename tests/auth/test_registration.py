@@ -1,4 +1,4 @@
-"""Who a client is: the order of the ways, what is registered, whose it stays."""
+"""Client identities: their order, registration, and the issuer they belong to."""
 
 import attrs
 import pytest
@@ -34,7 +34,7 @@ def metadata(**members):
 
 
 def outcome(config, known, stored=None, *, answered=None, scopes=()):
-    """Run `identify`; return who it is, and what was sent."""
+    """Run `identify`; return the identity and the requests sent."""
     world = World(None, {REGISTER: answered or document(201, client_id="new")})
     found = world.run(
         identify(
@@ -49,7 +49,7 @@ def outcome(config, known, stored=None, *, answered=None, scopes=()):
     return found, world.of(Fetch)
 
 
-# --- the order of the ways -------------------------------------------------------
+# --- order -----------------------------------------------------------------------
 
 GIVEN = {"client_id": "given"}
 HOSTED = {"client_metadata_url": DOCUMENT}
@@ -80,7 +80,7 @@ ORDER = {
 @pytest.mark.parametrize(
     ("options", "members", "stored", "client_id", "kind"), ORDER.values(), ids=ORDER
 )
-def test_the_ways_to_be_somebody_are_taken_in_order(
+def test_the_kinds_of_client_ids_have_an_order(
     options, members, stored, client_id, kind
 ):
     identity, sent = outcome(OAuth(**options), metadata(**members), stored)
@@ -111,7 +111,7 @@ NOWHERE = {
 @pytest.mark.parametrize(
     ("options", "members", "ending"), NOWHERE.values(), ids=NOWHERE
 )
-def test_where_no_way_is_left_the_error_says_what_to_pass(options, members, ending):
+def test_the_error_names_the_missing_option(options, members, ending):
     with pytest.raises(RegistrationError) as refused:
         outcome(OAuth(**options), metadata(**members, **CLOSED))
     assert str(refused.value).endswith(ending)
@@ -119,12 +119,12 @@ def test_where_no_way_is_left_the_error_says_what_to_pass(options, members, endi
 
 
 @pytest.mark.rule("REG-12")
-def test_a_document_is_nobody_s_and_has_no_secret():
+def test_a_metadata_document_client_has_no_issuer_and_secret():
     identity, _ = outcome(OAuth(**HOSTED), metadata(**SUPPORTED))
     assert identity == Identity(DOCUMENT, kind="document", auth_method="none")
 
 
-# --- whose it stays --------------------------------------------------------------
+# --- stored clients --------------------------------------------------------------
 
 
 UNUSABLE = {
@@ -136,7 +136,7 @@ UNUSABLE = {
 
 @pytest.mark.case("G08")
 @pytest.mark.parametrize("changes", UNUSABLE.values(), ids=UNUSABLE)
-def test_what_is_stored_and_of_no_use_is_registered_anew(changes):
+def test_an_unusable_stored_client_is_registered_again(changes):
     identity, _ = outcome(OAuth(), metadata(), attrs.evolve(STORED, **changes))
     assert identity.client_id == "new"
 
@@ -151,7 +151,7 @@ def test_what_is_stored_and_of_no_use_is_registered_anew(changes):
     ],
     ids=str,
 )
-def test_what_is_stored_and_good_is_used_again(changes):
+def test_a_usable_stored_client_is_reused(changes):
     stored = attrs.evolve(STORED, **changes)
     assert outcome(OAuth(), metadata(), stored, scopes=("a",)) == (stored, [])
 
@@ -168,13 +168,13 @@ SAME = {
 
 
 @pytest.mark.parametrize("stored", SAME.values(), ids=SAME)
-def test_the_first_issuer_of_a_client_becomes_its_own(stored):
+def test_a_configured_client_gets_the_discovered_issuer(stored):
     config = OAuth(client_id="given", client_secret="s", issuer=DISCOVERED)
     identity, _ = outcome(config, metadata(), stored)
     assert identity == Identity("given", "s", ISSUER)
 
 
-# --- what is registered ----------------------------------------------------------
+# --- the document ----------------------------------------------------------------
 
 
 def document_of(config=None, redirect_uri=REDIRECT, **members):
@@ -184,7 +184,7 @@ def document_of(config=None, redirect_uri=REDIRECT, **members):
 
 
 @pytest.mark.rule("REG-07", "REG-08", "REG-13")
-def test_a_client_says_what_it_is():
+def test_the_registration_document_describes_the_client():
     config = OAuth(client_name="Mine")
     assert document_of(config, token_endpoint_auth_methods_supported=("none",)) == {
         "client_name": "Mine",
@@ -213,9 +213,7 @@ FOR_SCOPES = {
 
 
 @pytest.mark.parametrize(("stored", "scopes"), FOR_SCOPES.values(), ids=FOR_SCOPES)
-def test_a_client_registers_for_the_scopes_of_before_and_those_it_asks_for(
-    stored, scopes
-):
+def test_a_registration_requests_old_and_new_scopes(stored, scopes):
     identity, (sent,) = outcome(OAuth(), metadata(), stored, scopes=("b", "a"))
     assert sent.document["scope"] == " ".join(scopes)
     assert identity.scopes == scopes
@@ -224,13 +222,13 @@ def test_a_client_registers_for_the_scopes_of_before_and_those_it_asks_for(
 
 
 def without_scopes(step):
-    """Answer as a server that registers no client that names a scope."""
+    """Answer like a server that refuses registrations with scopes."""
     if "scope" in step.document:
         return refused("invalid_client_metadata")
     return document(201, client_id="new")
 
 
-def test_a_client_that_is_refused_with_its_scopes_registers_without_them():
+def test_a_registration_is_retried_without_scopes():
     identity, sent = outcome(
         OAuth(), metadata(), answered=without_scopes, scopes=("a",)
     )
@@ -243,7 +241,7 @@ def test_a_client_that_is_refused_with_its_scopes_registers_without_them():
 @pytest.mark.parametrize(
     ("status", "scopes", "times"), [(400, ("a",), 2), (400, (), 1), (403, ("a",), 1)]
 )
-def test_a_client_that_is_refused_for_another_reason_is_refused(status, scopes, times):
+def test_other_refusals_of_a_registration_raise(status, scopes, times):
     sent = []
 
     def refuse(step):
@@ -264,9 +262,7 @@ NOT_ANEW = {
 
 
 @pytest.mark.parametrize(("members", "answered"), NOT_ANEW.values(), ids=NOT_ANEW)
-def test_a_client_that_cannot_register_for_more_scopes_stays_who_it_is(
-    members, answered
-):
+def test_a_failed_registration_for_scopes_keeps_the_client(members, answered):
     stored = attrs.evolve(STORED, scopes=("a",))
     identity, sent = outcome(
         OAuth(), metadata(**members), stored, answered=answered, scopes=("b",)
@@ -287,7 +283,7 @@ TYPES = {
 @pytest.mark.system("U48")
 @pytest.mark.rule("REG-08")
 @pytest.mark.parametrize(("redirect_uri", "kind"), TYPES.items(), ids=TYPES)
-def test_the_application_type_follows_the_way_back(redirect_uri, kind):
+def test_the_application_type_follows_the_redirect_uri(redirect_uri, kind):
     assert document_of(None, redirect_uri)["application_type"] == kind
     for given in ("native", "web"):
         config = OAuth(application_type=given)
@@ -303,9 +299,9 @@ GRANTS = {
 
 @pytest.mark.rule("REG-13")
 @pytest.mark.parametrize(("supported", "asks"), GRANTS.values(), ids=GRANTS)
-def test_who_can_have_refresh_tokens_asks_for_them(supported, asks):
-    asked = document_of(grant_types_supported=supported)
-    assert ("refresh_token" in asked["grant_types"]) is asks
+def test_refresh_tokens_are_requested_when_supported(supported, asks):
+    request = document_of(grant_types_supported=supported)
+    assert ("refresh_token" in request["grant_types"]) is asks
 
 
 BASIC, POST, JWT = "client_secret_basic", "client_secret_post", "private_key_jwt"
@@ -323,16 +319,14 @@ METHODS = [
 
 @pytest.mark.rule("REG-14")
 @pytest.mark.parametrize(("supported", "native", "web"), METHODS, ids=str)
-def test_a_client_asks_for_a_way_to_authenticate_that_the_server_has(
-    supported, native, web
-):
+def test_the_requested_auth_method_is_supported(supported, native, web):
     members = {"token_endpoint_auth_methods_supported": supported}
     for redirect_uri, method in ((REDIRECT, native), ("https://app.example/cb", web)):
-        asked = document_of(None, redirect_uri, **members)
-        assert asked["token_endpoint_auth_method"] == method
+        request = document_of(None, redirect_uri, **members)
+        assert request["token_endpoint_auth_method"] == method
 
 
-def test_the_document_goes_to_the_registration_endpoint_as_json():
+def test_the_document_is_posted_to_the_registration_endpoint():
     config = OAuth(client_name="Mine")
     _, (sent,) = outcome(config, metadata())
     assert (sent.url, sent.form, sent.headers) == (REGISTER, None, ())
@@ -340,23 +334,27 @@ def test_the_document_goes_to_the_registration_endpoint_as_json():
     assert not sent.may_redirect
 
 
-def test_a_client_registers_nowhere_where_all_can_read_along():
+def test_an_http_registration_endpoint_is_refused():
     known = metadata(registration_endpoint="http://as.example/register")
     with pytest.raises(UrlRefused, match="the registration endpoint"):
         outcome(OAuth(), known)
 
 
-# --- what comes back -------------------------------------------------------------
+# --- the response ----------------------------------------------------------------
 
 
-def read(members, status=201, **asked):
-    asked = {"redirect_uris": [REDIRECT], "token_endpoint_auth_method": BASIC, **asked}
-    return read_registration(document(status, **members), ISSUER, NOW, request=asked)
+def read(members, status=201, **request):
+    request = {
+        "redirect_uris": [REDIRECT],
+        "token_endpoint_auth_method": BASIC,
+        **request,
+    }
+    return read_registration(document(status, **members), ISSUER, NOW, request=request)
 
 
 @pytest.mark.rule("REG-10")
 @pytest.mark.parametrize("status", [200, 201])
-def test_a_registered_client_is_of_its_issuer(status):
+def test_a_registered_client_has_its_issuer(status):
     members = {
         "client_id": "new",
         "client_secret": "a-secret",
@@ -390,14 +388,14 @@ def test_a_registered_client_is_of_its_issuer(status):
     ],
     ids=str,
 )
-def test_a_secret_expires_when_the_server_says_so_in_a_number(value, expires_at):
+def test_the_secret_expiry_must_be_a_positive_number(value, expires_at):
     members = {"client_id": "new", "client_secret_expires_at": value}
     assert read(members | {"client_secret": "s"}).secret_expires_at == expires_at
     assert read(members).secret_expires_at is None
 
 
 SETTLED = [
-    # answered, with a secret or not, asked -> settled
+    # response, with a secret or not, request -> result
     ("none", True, BASIC, "none"),
     (POST, True, BASIC, POST),
     (None, True, "none", "none"),
@@ -412,9 +410,7 @@ SETTLED = [
 
 @pytest.mark.rule("REG-14")
 @pytest.mark.parametrize(("answered", "has_secret", "asked", "settled"), SETTLED)
-def test_the_way_to_authenticate_is_what_both_agree_on(
-    answered, has_secret, asked, settled
-):
+def test_the_auth_method_is_negotiated(answered, has_secret, asked, settled):
     members = {"client_id": "new", "client_secret": "s" if has_secret else " "}
     if answered is not None:
         members["token_endpoint_auth_method"] = answered
@@ -449,7 +445,7 @@ FAILURES = {
 @pytest.mark.case("G08")
 @pytest.mark.rule("REG-09")
 @pytest.mark.parametrize(("answered", "code", "text"), FAILURES.values(), ids=FAILURES)
-def test_a_registration_that_fails_says_how(answered, code, text):
+def test_a_failed_registration_has_code_status_and_reason(answered, code, text):
     with pytest.raises(RegistrationError) as refused:
         outcome(OAuth(), metadata(), answered=answered)
     assert (refused.value.error, refused.value.status) == (code, answered.status)
@@ -458,7 +454,7 @@ def test_a_registration_that_fails_says_how(answered, code, text):
 
 
 @pytest.mark.case("G08")
-def test_a_server_that_cannot_register_now_may_be_asked_later():
+def test_a_503_of_the_registration_has_retry_after():
     answered = Answer(503, {"retry-after": "7"}, b"")
     with pytest.raises(AuthTemporarilyUnavailable) as unavailable:
         outcome(OAuth(), metadata(), answered=answered)
@@ -473,7 +469,7 @@ def test_a_server_that_cannot_register_now_may_be_asked_later():
     "url",
     [DOCUMENT, "https://app.example/a/..b/c.", "https://APP.example:443/a//b%2Fc"],
 )
-def test_the_url_of_a_document_is_the_client_id_as_it_is(url):
+def test_a_document_url_is_used_unchanged(url):
     assert check_document_url(url) == url
 
 
@@ -494,7 +490,7 @@ WRONG = {
 @pytest.mark.system("U56")
 @pytest.mark.rule("REG-03")
 @pytest.mark.parametrize(("url", "rule"), WRONG.items(), ids=WRONG)
-def test_a_url_that_can_be_no_client_id_is_refused(url, rule):
+def test_an_invalid_document_url_is_refused(url, rule):
     with pytest.raises(ValueError, match="cannot use") as refused:
         check_document_url(url)
     assert str(refused.value).endswith(rule)

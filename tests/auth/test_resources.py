@@ -1,4 +1,4 @@
-"""Protected resources: where they describe themselves, and which servers they cover."""
+"""Protected resources: their metadata URLs, and which servers they cover."""
 
 import pytest
 from hypothesis import given
@@ -53,7 +53,7 @@ COVERED = {
 @pytest.mark.pain("P34")
 @pytest.mark.system("U43")
 @pytest.mark.parametrize(("resource", "server"), COVERED.values(), ids=COVERED)
-def test_a_resource_covers_what_is_part_of_it(resource, server):
+def test_a_resource_covers_urls_below_it(resource, server):
     assert covers(resource, parse_url(server))
 
 
@@ -82,13 +82,13 @@ NOT_COVERED = {
 @pytest.mark.attack("S07")
 @pytest.mark.system("U43")
 @pytest.mark.parametrize(("resource", "server"), NOT_COVERED.values(), ids=NOT_COVERED)
-def test_a_resource_covers_nothing_else(resource, server):
+def test_a_resource_does_not_cover_other_urls(resource, server):
     assert not covers(resource, parse_url(server))
 
 
 SEGMENT = st.sampled_from(["a", "b", "ab", "A", "a.b", "...", "%2F", "a;b", "~"])
 PATH = st.lists(SEGMENT, max_size=4)
-# Each leads back to where it began.
+# Each leads back to its start.
 NO_STEP = st.sampled_from([".", "%2e", "%2E", "x/..", "x/%2e.", "x/y/../.%2E"])
 
 
@@ -99,25 +99,25 @@ def url_of(segments):
 @pytest.mark.rule("AUTH-09")
 @pytest.mark.attack("S07")
 @given(PATH, PATH)
-def test_a_resource_covers_just_what_its_segments_begin(resource, server):
+def test_a_resource_covers_urls_by_whole_segments(resource, server):
     expected = server[: len(resource)] == resource
     assert covers(url_of(resource), parse_url(url_of(server))) is expected
 
 
 @pytest.mark.attack("S07")
 @given(PATH, PATH, st.data())
-def test_dots_that_lead_nowhere_change_nothing(resource, server, data):
-    def detoured(segments):
+def test_dot_segments_do_not_change_the_result(resource, server, data):
+    def with_detour(segments):
         index = data.draw(st.integers(0, len(segments)))
         return [*segments[:index], data.draw(NO_STEP), *segments[index:]]
 
     plain = covers(url_of(resource), parse_url(url_of(server)))
-    detours = url_of(detoured(resource)), parse_url(url_of(detoured(server)))
+    detours = url_of(with_detour(resource)), parse_url(url_of(with_detour(server)))
     assert covers(*detours) is plain
 
 
 @given(st.text())
-def test_no_resource_is_too_strange(text):
+def test_covers_accepts_any_text(text):
     assert not covers(text, SERVER)
 
 
@@ -164,7 +164,7 @@ ASKED = {
 @pytest.mark.pain("P34")
 @pytest.mark.system("U41")
 @pytest.mark.parametrize(("server", "challenged", "urls"), ASKED.values(), ids=ASKED)
-def test_a_resource_is_asked_about_itself_in_order(server, challenged, urls):
+def test_resource_metadata_urls_are_tried_in_order(server, challenged, urls):
     assert resource_metadata_urls(parse_url(server), challenged) == urls
 
 
@@ -181,7 +181,7 @@ ELSEWHERE = {
 @pytest.mark.case("G06")
 @pytest.mark.system("U41")
 @pytest.mark.parametrize("challenged", ELSEWHERE.values(), ids=ELSEWHERE)
-def test_a_challenge_leads_nowhere_but_to_the_server(challenged):
+def test_a_challenge_url_must_have_the_server_origin(challenged):
     with pytest.raises(UrlRefused) as caught:
         resource_metadata_urls(SERVER, challenged)
     assert str(caught.value).endswith(caught.value.rule)
@@ -204,7 +204,7 @@ def metadata(**members):
 
 
 @pytest.mark.rule("AUTH-04")
-def test_a_resource_says_who_gives_tokens_and_for_what():
+def test_resource_metadata_is_read():
     assert metadata(
         resource="HTTPS://h:443/public/",
         authorization_servers=["https://as/t1", "https://As", "https://as/t1"],
@@ -229,12 +229,12 @@ FORGIVEN = {
 
 @pytest.mark.case("G06")
 @pytest.mark.parametrize("members", FORGIVEN.values(), ids=FORGIVEN)
-def test_an_optional_member_of_another_type_says_nothing(members):
+def test_an_optional_member_of_another_type_is_ignored(members):
     expected = ResourceMetadata("https://h/public", ("https://as",))
     assert metadata(**members) == expected
 
 
-def test_a_scope_that_is_none_is_left_out():
+def test_invalid_scopes_are_dropped():
     listed = metadata(scopes_supported=["a", "b c", 7, None, ""])
     assert listed.scopes_supported == ("a",)
 
@@ -255,6 +255,6 @@ USELESS = {
 @pytest.mark.rule("AUTH-09")
 @pytest.mark.attack("S07")
 @pytest.mark.parametrize(("members", "reason"), USELESS.values(), ids=USELESS)
-def test_a_document_that_says_too_little_is_not_used(members, reason):
+def test_an_incomplete_document_is_refused(members, reason):
     with pytest.raises(DiscoveryError, match=reason):
         metadata(**members)

@@ -1,4 +1,4 @@
-"""Which tokens a server is asked to forget, by whom, and when it is not asked."""
+"""Revocation: which tokens, with which client, and when no request is sent."""
 
 import attrs
 import pytest
@@ -22,13 +22,13 @@ def revoke(world, record=RECORD, policy=POLICY):
 
 
 @pytest.mark.parametrize("status", [200, 401, 503])
-def test_whatever_the_server_answers_there_is_nothing_more_to_be_done(status):
+def test_revocation_ignores_the_response_status(status):
     world = World(None, {REVOKE: Answer(status, {}, b"<p>")})
     revoke(world)
     assert len(world.posted) == 2
 
 
-def test_where_http_basic_is_refused_the_secret_goes_into_the_form():
+def test_revocation_falls_back_to_the_secret_in_the_form():
     known = metadata(
         token_endpoint_auth_methods_supported=(
             "client_secret_basic",
@@ -53,7 +53,7 @@ def test_where_http_basic_is_refused_the_secret_goes_into_the_form():
         attrs.evolve(RECORD, metadata=metadata(revocation_endpoint=None)),
     ],
 )
-def test_where_there_is_nothing_to_revoke_or_nobody_to_ask_nothing_is_sent(record):
+def test_revocation_needs_tokens_and_an_endpoint(record):
     world = World()
     revoke(world, record)
     assert world.kinds == []
@@ -61,7 +61,7 @@ def test_where_there_is_nothing_to_revoke_or_nobody_to_ask_nothing_is_sent(recor
 
 @pytest.mark.attack("S01")
 @pytest.mark.parametrize("issuer", [EVIL, f"{ISSUER}/", None])
-def test_a_client_of_another_issuer_shows_nothing(issuer):
+def test_revocation_with_another_issuer_is_refused(issuer):
     world = World()
     identity = registered(issuer=issuer, client_secret="SENTINEL")
     with pytest.raises(RegistrationError):

@@ -1,4 +1,4 @@
-"""Scopes: what is asked for at first, and what when that was too little."""
+"""Scopes: the initial selection, and step-ups."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ from mcpwire.auth.records import (
 )
 
 
-def ask(
+def select(
     *,
     challenged=None,
     listed=None,
@@ -58,8 +58,8 @@ FIRST = {
 @pytest.mark.rule("FLOW-12", "FLOW-13", "FLOW-33")
 @pytest.mark.system("U50")
 @pytest.mark.parametrize(("given_", "asked"), FIRST.values(), ids=FIRST)
-def test_the_first_request_asks_for_what_is_needed(given_, asked):
-    assert ask(**given_) == asked
+def test_initial_scopes_come_from_challenge_or_metadata(given_, asked):
+    assert select(**given_) == asked
 
 
 A, OFF, BOTH = ("a",), ("offline_access",), ("a", "offline_access")
@@ -86,8 +86,8 @@ OFFLINE = {
 @pytest.mark.rule("FLOW-25")
 @pytest.mark.system("U50")
 @pytest.mark.parametrize(("given_", "asked"), OFFLINE.values(), ids=OFFLINE)
-def test_refresh_tokens_are_asked_for(given_, asked):
-    assert ask(**{"wants_refresh": True} | given_) == asked
+def test_offline_access_is_added_when_wanted_and_supported(given_, asked):
+    assert select(**{"wants_refresh": True} | given_) == asked
 
 
 STEPS = {
@@ -112,7 +112,7 @@ STEPS = {
 @pytest.mark.pain("P35")
 @pytest.mark.system("U54")
 @pytest.mark.parametrize(("asked", "demanded", "union"), STEPS.values(), ids=STEPS)
-def test_a_step_up_asks_for_the_union(asked, demanded, union):
+def test_a_step_up_requests_the_union(asked, demanded, union):
     assert step_up_scopes(asked, demanded) == union
 
 
@@ -121,7 +121,7 @@ SCOPE = st.text("abc:/.*,'", min_size=1, max_size=2)
 
 @pytest.mark.rule("FLOW-18")
 @given(st.lists(SCOPE, unique=True), st.lists(SCOPE))
-def test_a_step_up_loses_nothing_and_keeps_its_order(asked, demanded):
+def test_a_step_up_keeps_all_scopes_in_order(asked, demanded):
     union = step_up_scopes(asked, demanded)
     assert list(union[: len(asked)]) == asked
     assert set(union) == {*asked, *demanded}
@@ -129,19 +129,19 @@ def test_a_step_up_loses_nothing_and_keeps_its_order(asked, demanded):
 
 
 @given(st.text(max_size=3))
-def test_a_scope_is_visible_and_nothing_that_quotes(text):
+def test_a_scope_is_visible_ascii_without_quotes(text):
     allowed = {chr(code) for code in range(0x21, 0x7F)} - set('"\\')
     assert is_scope(text) is (text != "" and set(text) <= allowed)
 
 
 @given(st.lists(SCOPE, unique=True))
-def test_a_list_of_scopes_is_read_back(scopes):
+def test_unique_scopes_drops_invalid_and_repeated_ones(scopes):
     assert unique_scopes(scopes) == tuple(scopes)
     assert unique_scopes(["", *scopes, "a b", *scopes]) == tuple(scopes)
 
 
 @pytest.mark.parametrize("scope", ["", "a b", 'a"', "a\\b", "ü", "a\n", None, 7])
-def test_a_user_is_told_what_is_no_scope(scope):
+def test_check_scope_names_the_invalid_scope(scope):
     assert check_scope("files:read") == "files:read"
     with pytest.raises(ValueError, match="a scope must be visible ASCII") as caught:
         check_scope(scope)

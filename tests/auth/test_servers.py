@@ -1,4 +1,4 @@
-"""Authorization servers: where they describe themselves, and who is believed."""
+"""Authorization servers: their metadata URLs, and which metadata is accepted."""
 
 import attrs
 import pytest
@@ -36,7 +36,7 @@ PLACES = {
 @pytest.mark.rule("ASM-02", "ASM-03", "ASM-04", "ASM-06")
 @pytest.mark.system("U44")
 @pytest.mark.parametrize(("issuer", "urls"), PLACES.values(), ids=PLACES)
-def test_an_issuer_is_asked_about_itself_in_order(issuer, urls):
+def test_server_metadata_urls_are_tried_in_order(issuer, urls):
     assert server_metadata_urls(issuer) == urls
 
 
@@ -49,7 +49,7 @@ NO_ISSUER = {
 
 @pytest.mark.case("G06")
 @pytest.mark.parametrize(("issuer", "reason"), NO_ISSUER.values(), ids=NO_ISSUER)
-def test_what_can_be_no_issuer_is_not_asked(issuer, reason):
+def test_an_invalid_issuer_is_refused(issuer, reason):
     with pytest.raises(DiscoveryError, match=reason) as caught:
         server_metadata_urls(issuer)
     assert "s3cret" not in str(caught.value)
@@ -60,14 +60,14 @@ def document(**members):
     return whole | members
 
 
-LEAST = ServerMetadata("https://as/t1", token_endpoint="https://as/t1/token")
+MINIMAL = ServerMetadata("https://as/t1", token_endpoint="https://as/t1/token")
 
 
 def metadata(**members):
     return read_server_metadata(document(**members), "https://as/t1")
 
 
-def test_a_server_says_what_it_can_do():
+def test_server_metadata_is_read():
     members = {
         "authorization_endpoint": "https://as/authorize?tenant=1",
         "token_endpoint": "https://as/token",
@@ -113,11 +113,11 @@ FORGIVEN = {
 
 @pytest.mark.case("G06")
 @pytest.mark.parametrize("members", FORGIVEN.values(), ids=FORGIVEN)
-def test_an_optional_member_of_another_type_says_nothing(members):
-    assert metadata(**members) == LEAST
+def test_an_optional_member_of_another_type_is_ignored(members):
+    assert metadata(**members) == MINIMAL
 
 
-def test_what_is_no_text_in_a_list_is_left_out():
+def test_list_items_that_are_not_texts_are_dropped():
     read = metadata(code_challenge_methods_supported=["S256", None, 7, ["plain"]])
     assert read.code_challenge_methods_supported == ("S256",)
 
@@ -139,7 +139,7 @@ USELESS = {
 
 @pytest.mark.case("G06")
 @pytest.mark.parametrize(("members", "reason"), USELESS.values(), ids=USELESS)
-def test_a_document_that_says_too_little_is_not_used(members, reason):
+def test_an_incomplete_document_is_refused(members, reason):
     with pytest.raises(DiscoveryError, match=reason):
         metadata(**members)
 
@@ -159,7 +159,7 @@ OTHER_ISSUERS = {
 @pytest.mark.attack("S01")
 @pytest.mark.system("U45")
 @pytest.mark.parametrize("found", OTHER_ISSUERS.values(), ids=OTHER_ISSUERS)
-def test_an_issuer_is_the_one_asked_for_byte_for_byte(found):
+def test_the_issuer_must_match_exactly(found):
     with pytest.raises(DiscoveryError, match="has the issuer"):
         metadata(issuer=found)
 
@@ -175,7 +175,7 @@ SAME_ORIGIN = {
 @pytest.mark.rule("AUTH-12")
 @pytest.mark.system("U42")
 @pytest.mark.parametrize("found", SAME_ORIGIN.values(), ids=SAME_ORIGIN)
-def test_a_server_of_old_is_any_issuer_at_its_origin(found):
+def test_a_2025_03_server_may_be_any_issuer_at_its_origin(found):
     body = document(issuer=found)
     assert read_server_metadata(body, "https://h", relaxed=True).issuer == found
 
@@ -193,14 +193,14 @@ NOT_THERE = {
 @pytest.mark.rule("ASM-05")
 @pytest.mark.attack("S01")
 @pytest.mark.parametrize("found", NOT_THERE.values(), ids=NOT_THERE)
-def test_a_server_of_old_is_no_issuer_elsewhere(found):
+def test_a_2025_03_server_is_no_issuer_at_another_origin(found):
     with pytest.raises(DiscoveryError, match="has the issuer"):
         read_server_metadata(document(issuer=found), "https://h", relaxed=True)
 
 
 @pytest.mark.rule("AUTH-12")
 @pytest.mark.system("U42")
-def test_a_server_of_old_that_says_nothing_has_three_endpoints():
+def test_assumed_metadata_has_three_endpoints():
     assert assumed_metadata(parse_url("https://h:8443/a/mcp?b")) == ServerMetadata(
         "https://h:8443",
         authorization_endpoint="https://h:8443/authorize",
@@ -211,9 +211,9 @@ def test_a_server_of_old_that_says_nothing_has_three_endpoints():
 
 
 PROTECTED = {
-    "by S256": attrs.evolve(LEAST, code_challenge_methods_supported=("S256",)),
+    "by S256": attrs.evolve(MINIMAL, code_challenge_methods_supported=("S256",)),
     "by S256 among others": attrs.evolve(
-        LEAST, code_challenge_methods_supported=("plain", "S256")
+        MINIMAL, code_challenge_methods_supported=("plain", "S256")
     ),
     "by what a server of old does": assumed_metadata(parse_url("https://h")),
 }
@@ -221,7 +221,7 @@ PROTECTED = {
 
 @pytest.mark.system("U42", "U47")
 @pytest.mark.parametrize("metadata", PROTECTED.values(), ids=PROTECTED)
-def test_a_server_that_protects_codes_will_do(metadata):
+def test_a_server_with_s256_passes_the_pkce_check(metadata):
     check_pkce(metadata)
 
 
@@ -237,7 +237,7 @@ UNPROTECTED = {
 @pytest.mark.case("G02")
 @pytest.mark.system("U47")
 @pytest.mark.parametrize("methods", UNPROTECTED.values(), ids=UNPROTECTED)
-def test_a_server_that_does_not_say_that_it_protects_codes_is_refused(methods):
-    metadata = attrs.evolve(LEAST, code_challenge_methods_supported=methods)
+def test_a_server_without_s256_is_refused(methods):
+    metadata = attrs.evolve(MINIMAL, code_challenge_methods_supported=methods)
     with pytest.raises(DiscoveryError, match="does not support PKCE by S256"):
         check_pkce(metadata)

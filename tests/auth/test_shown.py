@@ -1,8 +1,8 @@
-"""Nothing that is known, stored or carried out shows a secret."""
+"""The reprs of records, steps and requests show no secret."""
 
 import attrs
 import pytest
-from driving import GOOD, World, stored, wanted
+from driving import GOOD, World, stored, wanted_token
 
 from mcpwire.auth import records, steps
 from mcpwire.auth.config import OAuth
@@ -47,7 +47,7 @@ CARRIED = [
     steps.AuthorizeUser(URL, "SENTINEL", "http://a/", ("b",)),
     steps.Save(RECORD),
     steps.SavePending(PENDING),
-    TokenRequest(wanted().server, refused_token="SENTINEL"),
+    TokenRequest(wanted_token().server, refused_token="SENTINEL"),
 ]
 
 
@@ -55,7 +55,7 @@ def kind_of(value):
     return type(value).__name__
 
 
-def test_every_class_of_records_is_here():
+def test_each_record_class_has_an_example():
     classes = {name for name, value in vars(records).items() if attrs.has(value)}
     assert {kind_of(value) for value in KNOWN} == classes
 
@@ -68,13 +68,13 @@ def test_no_repr_shows_a_secret(value):
 
 
 @pytest.mark.attack("S23")
-def test_what_comes_of_a_request_shows_no_token():
+def test_the_repr_of_a_token_result_shows_no_token():
     secret = attrs.evolve(GOOD, access_token="SENTINEL", refresh_token="SENTINEL")
-    obtained = World(stored(tokens=secret)).run(obtain_token(OAuth(), wanted()))
+    obtained = World(stored(tokens=secret)).run(obtain_token(OAuth(), wanted_token()))
     assert "SENTINEL" not in repr(obtained)
 
 
-def test_a_repr_says_whether_there_is_a_secret():
+def test_a_repr_distinguishes_a_secret_from_none():
     assert repr(TOKENS).startswith("Tokens(access_token='***', token_type='Bearer'")
     assert "refresh_token=None" in repr(Tokens("a"))
     assert "dpop_key=None" in repr(attrs.evolve(RECORD, dpop_key=None))
@@ -84,5 +84,5 @@ def test_a_repr_says_whether_there_is_a_secret():
     ("sent", "is_post"),
     [({}, False), ({"form": ()}, True), ({"document": {}}, True)],
 )
-def test_what_is_sent_beside_the_url_makes_a_post(sent, is_post):
+def test_a_fetch_with_form_or_document_is_a_post(sent, is_post):
     assert steps.Fetch("it", "https://a.example", **sent).is_post is is_post

@@ -1,4 +1,4 @@
-"""The token endpoint: forms, client authentication, what is asked how often."""
+"""The token endpoint: forms, client authentication and retries."""
 
 import base64
 from urllib.parse import unquote, unquote_plus
@@ -63,12 +63,12 @@ def request(
     signer=None,
     **members,
 ):
-    """Ask for tokens; return them, and what was sent."""
+    """Request tokens; return them and the requests sent."""
     record = Record(RESOURCE, known or metadata(), identity, **members)
     answers = list(answers)
     world = World(None, {record.metadata.token_endpoint: answers})
-    asking = request_tokens(record, list(form), POLICY, signer=signer)
-    found = world.run(asking)
+    operation = request_tokens(record, list(form), POLICY, signer=signer)
+    found = world.run(operation)
     assert not answers, "not all answers were asked for"
     return found, world.of(Fetch)
 
@@ -78,7 +78,7 @@ def request(
 BASIC, POST, JWT = "client_secret_basic", "client_secret_post", "private_key_jwt"
 
 METHODS = [
-    # the client, the server's methods -> how
+    # the client, the server's methods -> the chosen method
     (PUBLIC, (), "none"),
     (PUBLIC, ("none",), "none"),
     (PUBLIC, (BASIC,), "none"),
@@ -94,24 +94,24 @@ METHODS = [
 @pytest.mark.system("U52")
 @pytest.mark.rule("REG-14")
 @pytest.mark.parametrize(("identity", "methods", "method"), METHODS, ids=str)
-def test_a_client_authenticates_as_both_can(identity, methods, method):
+def test_the_auth_method_suits_client_and_server(identity, methods, method):
     assert select_auth_method(identity, metadata(*methods)) == method
 
 
 @pytest.mark.rule("REG-04", "CC-01")
 @pytest.mark.parametrize("methods", [(), (JWT,), (BASIC,)])
 @pytest.mark.parametrize("identity", [PUBLIC, SECRET])
-def test_who_has_a_key_signs(identity, methods):
+def test_a_client_with_a_key_uses_private_key_jwt(identity, methods):
     assert select_auth_method(identity, metadata(*methods), can_sign=True) == JWT
 
 
-def test_a_secret_that_no_method_takes_is_not_sent():
+def test_a_secret_without_a_supported_method_is_refused():
     with pytest.raises(TokenError, match="takes no client_secret"):
         select_auth_method(SECRET, metadata(JWT, "tls_client_auth"))
 
 
 @pytest.mark.rule("REG-14", "CC-02", "CC-03")
-def test_a_form_says_who_asks():
+def test_authenticate_adds_the_client_to_the_request():
     assert authenticate(PUBLIC, metadata(), FORM) == ([*FORM, ("client_id", "me")], [])
     assert authenticate(SECRET, metadata(POST), FORM) == (
         [*FORM, ("client_id", "me"), ("client_secret", "a-secret")],
@@ -138,13 +138,13 @@ def test_a_form_says_who_asks():
     st.text(st.characters(codec="utf-8"), min_size=1),
     st.text(st.characters(codec="utf-8"), min_size=1),
 )
-def test_what_basic_says_can_be_read_whatever_it_is(client_id, secret):
+def test_any_client_id_and_secret_fit_http_basic(client_id, secret):
     identity = Identity(client_id, secret, ISSUER)
     _, ((name, value),) = authenticate(identity, metadata(), FORM)
     assert name == "authorization"
     decoded = base64.b64decode(value.removeprefix("Basic "), validate=True).decode()
     left, colon, right = decoded.partition(":")
-    for decode in (unquote_plus, unquote):  # servers do the one or the other
+    for decode in (unquote_plus, unquote):  # servers use the one or the other
         assert (decode(left), colon, decode(right)) == (client_id, ":", secret)
 
 
@@ -156,15 +156,15 @@ MISSING = [
 
 
 @pytest.mark.parametrize(("identity", "text"), MISSING)
-def test_a_client_without_what_it_registered_with_asks_nobody(identity, text):
+def test_a_client_without_its_registered_credential_is_refused(identity, text):
     with pytest.raises(TokenError, match=text):
         authenticate(identity, metadata(), FORM)
 
 
-# --- asking ----------------------------------------------------------------------
+# --- requests---------------------------------------------------------------------
 
 
-def test_tokens_are_asked_for_once_by_a_form():
+def test_a_token_request_is_one_form_post():
     found, (sent,) = request(asked_scopes=("a",))
     assert found == Tokens("tok", scopes=("a",))
     assert sent == Fetch(
@@ -180,8 +180,8 @@ def test_tokens_are_asked_for_once_by_a_form():
 @pytest.mark.parametrize(
     "form", [FORM, grant_form(JWT_BEARER, assertion="j", resource="r")]
 )
-def test_a_refusal_is_final(error, form):
-    # A workload's assertion that is refused is neither sent again nor tried otherwise.
+def test_a_refused_token_request_is_not_repeated(error, form):
+    # A refused assertion of a workload is neither repeated nor sent in another way.
     refusal = with_nonce({"error": error}, "fresh")
     with pytest.raises(TokenError) as caught:
         request(form=form, answers=[refusal])
@@ -196,7 +196,7 @@ IN_FORM = (*FORM, ("client_id", "me"), ("client_secret", "a-secret"))
     "refusal",
     [NOT_BASIC, refused("invalid_client"), Answer(401, {}, b"no")],
 )
-def test_a_secret_goes_into_the_form_where_http_basic_is_refused(refusal):
+def test_a_refused_basic_secret_is_sent_in_the_form(refusal):
     found, sent = request(SECRET, metadata(BASIC, POST), answers=[refusal, GRANTED])
     assert found.access_token == "tok"
     [by_basic, by_form] = sent
@@ -207,7 +207,7 @@ def test_a_secret_goes_into_the_form_where_http_basic_is_refused(refusal):
     assert (by_form.form, by_form.headers) == (IN_FORM, ())
 
 
-def test_a_proof_is_made_anew_for_it():
+def test_the_retry_in_the_form_has_a_new_proof():
     known = metadata(BASIC, POST)
     _, sent = request(SECRET, known, answers=[NOT_BASIC, BOUND], dpop_key=DPOP_KEY)
     one, other = (proof_of(each)["jti"] for each in sent)
@@ -230,26 +230,24 @@ FINAL = {
 
 
 @pytest.mark.parametrize(("identity", "methods", "refusal"), FINAL.values(), ids=FINAL)
-def test_otherwise_a_client_that_is_refused_is_not_sent_again(
-    identity, methods, refusal
-):
+def test_other_refused_clients_are_not_retried(identity, methods, refusal):
     with pytest.raises(TokenError):
         request(identity, metadata(*methods), answers=[refusal])
 
 
 @pytest.mark.rule("FLOW-25")
 @pytest.mark.case("G13")
-def test_a_description_that_repeats_what_was_sent_is_masked():
+def test_sent_secrets_are_masked_in_the_error_description():
     form = grant_form("refresh_token", refresh_token="refresh-1234", resource="r")
-    told = "refresh-1234 of me with a-secret is used up"
-    refusal = document(400, error="invalid_grant", error_description=told)
+    description = "refresh-1234 of me with a-secret is used up"
+    refusal = document(400, error="invalid_grant", error_description=description)
     with pytest.raises(TokenError) as caught:
         request(SECRET, form=form, answers=[refusal])
     assert caught.value.description == "*** of me with *** is used up"
     assert "refresh-1234" not in str(caught.value)
 
 
-def test_secrets_go_nowhere_where_all_can_read_along():
+def test_an_http_token_endpoint_is_refused():
     known = metadata(token_endpoint="http://as.example/token")
     with pytest.raises(UrlRefused, match="the token endpoint"):
         request(SECRET, known, answers=[])
@@ -263,7 +261,7 @@ def test_secrets_go_nowhere_where_all_can_read_along():
 )
 @pytest.mark.parametrize("kind", ["given", "registered"])
 @pytest.mark.parametrize("signer", [None, SIGNER], ids=["secret", "key"])
-def test_nothing_of_one_issuer_s_client_is_sent_to_another(issuer, kind, signer):
+def test_a_client_of_another_issuer_is_not_sent(issuer, kind, signer):
     identity = Identity("me", "a-secret", issuer, kind=kind)
     with pytest.raises(RegistrationError, match="nothing of it is sent") as caught:
         request(identity, answers=[], signer=signer)
@@ -271,7 +269,7 @@ def test_nothing_of_one_issuer_s_client_is_sent_to_another(issuer, kind, signer)
 
 
 @pytest.mark.rule("REG-12")
-def test_a_document_is_good_with_any_issuer():
+def test_a_metadata_document_client_works_with_any_issuer():
     identity = Identity("https://app.example/c.json", kind="document")
     _, (sent,) = request(identity)
     assert sent.form == (*FORM, ("client_id", "https://app.example/c.json"))
@@ -284,7 +282,7 @@ WANTS_NONCE = {"error": "use_dpop_nonce"}
 
 
 def with_nonce(members, nonce, status=400):
-    """Return a refusal that says which nonce to use; None: it says none."""
+    """Return a refusal that names the nonce to use; None: it names none."""
     fields = {} if nonce is None else {"dpop-nonce": nonce}
     return attrs.evolve(document(status, **members), fields=fields)
 
@@ -295,24 +293,24 @@ def proof_of(sent):
     return jwt.decode(registry_headers["dpop"], public).claims
 
 
-def test_a_token_is_bound_to_the_key_that_proves_itself():
+def test_a_token_request_with_a_key_has_a_dpop_proof():
     found, (sent,) = request(dpop_key=DPOP_KEY, answers=[BOUND])
     assert found.token_type == "DPoP"
     assert proof_of(sent) == {
         "htm": "POST",
         "htu": "https://as.example/token",
         "iat": NOW,
-        "jti": "A" * 22,  # what is drawn first is all zeros
+        "jti": "A" * 22,  # the first random bytes are all zeros
     }
 
 
-def test_a_proof_stands_beside_the_client_s_secret():
+def test_a_proof_is_sent_together_with_http_basic():
     _, (sent,) = request(SECRET, dpop_key=DPOP_KEY, answers=[BOUND])
     assert [name for name, _ in sent.headers] == ["authorization", "dpop"]
 
 
 @pytest.mark.parametrize("status", [400, 401])
-def test_who_wants_a_nonce_gets_it_once(status):
+def test_a_demanded_nonce_is_sent_once(status):
     refusal = with_nonce(WANTS_NONCE, "n-1", status)
     found, (first, second) = request(
         dpop_key=DPOP_KEY, answers=[refusal, BOUND], signer=SIGNER
@@ -342,11 +340,11 @@ AGAIN = {
 
 
 @pytest.mark.parametrize("answers", AGAIN.values(), ids=AGAIN)
-def test_nothing_else_is_sent_twice(answers):
+def test_other_nonce_responses_are_not_retried(answers):
     with pytest.raises(TokenError):
         request(dpop_key=DPOP_KEY, answers=answers)
 
 
-def test_a_key_that_is_none_is_refused_before_anything_is_sent():
+def test_an_invalid_proof_key_is_refused_before_sending():
     with pytest.raises(TokenError, match="the stored proof key"):
         request(dpop_key={"kty": "EC", "d": "secret"}, answers=[])

@@ -1,4 +1,4 @@
-"""What a token endpoint answers: tokens, what is forgiven, errors."""
+"""Token responses: tokens, tolerated deviations and errors."""
 
 import json
 
@@ -38,11 +38,11 @@ def read(changes=(), **members):
     return read_tokens(answer(document), attrs.evolve(RECORD, **members), now=NOW)
 
 
-def test_a_whole_answer_is_read_member_by_member():
+def test_a_complete_token_response_is_read():
     assert read() == Tokens("tok-1", "Bearer", 4_600.0, "ref-1", ("a", "b"))
 
 
-# --- what is forgiven ------------------------------------------------------------
+# --- tolerated -------------------------------------------------------------------
 
 EXPIRIES = [
     (3_600, 4_600.0),
@@ -62,7 +62,7 @@ EXPIRIES = [
 
 @pytest.mark.fault("F38")
 @pytest.mark.parametrize(("value", "expires_at"), EXPIRIES, ids=repr)
-def test_a_token_expires_when_that_is_said_in_a_number(value, expires_at):
+def test_expires_in_must_be_a_positive_number(value, expires_at):
     assert read({"expires_in": value}).expires_at == expires_at
 
 
@@ -80,9 +80,7 @@ SCOPES = [
 @pytest.mark.case("G03")
 @pytest.mark.pain("P32")
 @pytest.mark.parametrize(("value", "granted"), SCOPES, ids=repr)
-def test_scopes_that_are_not_said_are_what_was_asked_for_or_there_before(
-    value, granted
-):
+def test_missing_scopes_come_from_old_tokens_or_the_request(value, granted):
     change = {"scope": value}
     assert read(change).scopes == granted
     assert read(change, asked_scopes=("x",)).scopes == (granted or ("x",))
@@ -94,7 +92,7 @@ def test_scopes_that_are_not_said_are_what_was_asked_for_or_there_before(
 @pytest.mark.pain("P32")
 @pytest.mark.rule("FLOW-25")
 @pytest.mark.parametrize("value", [..., None, "", " ", 7, ["ref-1"]], ids=repr)
-def test_a_refresh_token_that_is_left_out_stays(value):
+def test_a_missing_refresh_token_keeps_the_old_one(value):
     change = {"refresh_token": value}
     assert read(change, tokens=PREVIOUS).refresh_token == "ref-0"
     assert read(change).refresh_token is None
@@ -104,7 +102,7 @@ def test_a_refresh_token_that_is_left_out_stays(value):
 
 
 @pytest.mark.parametrize("kind", ["Bearer", "bearer", "BEARER"])
-def test_the_type_of_a_token_has_no_case(kind):
+def test_the_token_type_is_case_insensitive(kind):
     assert read({"token_type": kind}).token_type == "Bearer"
     bound = kind.lower().replace("bearer", "dPoP")
     assert read({"token_type": bound}, dpop_key={}).token_type == "DPoP"
@@ -121,7 +119,7 @@ TYPES = {
 @pytest.mark.case("G09")
 @pytest.mark.fault("F38")
 @pytest.mark.parametrize(("kind", "text"), TYPES.values(), ids=TYPES)
-def test_a_token_of_a_type_that_is_not_understood_is_not_used(kind, text):
+def test_an_unknown_token_type_is_refused(kind, text):
     with pytest.raises(TokenError) as refused:
         read({"token_type": kind})
     assert str(refused.value) == f"the token endpoint gave a token {text}"
@@ -129,12 +127,12 @@ def test_a_token_of_a_type_that_is_not_understood_is_not_used(kind, text):
 
 
 @pytest.mark.parametrize(("kind", "is_bound"), [("Bearer", True), ("DPoP", False)])
-def test_a_token_is_bound_exactly_where_that_was_asked_for(kind, is_bound):
+def test_the_token_type_must_match_the_dpop_request(kind, is_bound):
     with pytest.raises(TokenError, match="a proof of possession"):
         read({"token_type": kind}, dpop_key={} if is_bound else None)
 
 
-# --- what is no token ------------------------------------------------------------
+# --- invalid tokens --------------------------------------------------------------
 
 NO_TOKENS = {
     "missing": (..., "without an access_token"),
@@ -149,7 +147,7 @@ NO_TOKENS = {
 @pytest.mark.case("G09")
 @pytest.mark.fault("F38")
 @pytest.mark.parametrize(("token", "text"), NO_TOKENS.values(), ids=NO_TOKENS)
-def test_what_cannot_stand_in_a_header_is_no_token(token, text):
+def test_a_token_that_does_not_fit_a_header_is_refused(token, text):
     with pytest.raises(TokenError) as refused:
         read({"access_token": token})
     assert text in str(refused.value)
@@ -215,7 +213,7 @@ ERRORS = {
 @pytest.mark.fault("F38")
 @pytest.mark.rule("FLOW-31")
 @pytest.mark.parametrize(("given", "attributes", "text"), ERRORS.values(), ids=ERRORS)
-def test_a_refusal_is_typed_and_shows_no_token(given, attributes, text):
+def test_an_error_response_is_typed_and_shows_no_token(given, attributes, text):
     with pytest.raises(TokenError) as refused:
         read_tokens(given, RECORD, now=NOW)
     error = refused.value
@@ -234,7 +232,7 @@ LATER = {
 @pytest.mark.fault("F38")
 @pytest.mark.pain("P32")
 @pytest.mark.parametrize("given", LATER.values(), ids=LATER)
-def test_a_server_that_cannot_answer_now_has_refused_nothing(given):
+def test_an_unavailable_server_raises_a_temporary_error(given):
     with pytest.raises(AuthTemporarilyUnavailable) as unavailable:
         read_tokens(given, RECORD, now=NOW)
     assert unavailable.value.status == given.status
@@ -247,7 +245,7 @@ _JSON = _LEAVES | st.lists(_LEAVES) | st.dictionaries(st.text(), _LEAVES)
 @given(
     st.fixed_dictionaries({}, optional=dict.fromkeys([*WHOLE, "error"], _JSON)) | _JSON
 )
-def test_any_answer_is_tokens_or_a_typed_error(document):
+def test_any_response_gives_tokens_or_a_typed_error(document):
     body = json.dumps(document).encode()
     try:
         tokens = read_tokens(Answer(200, {}, body), RECORD, now=NOW)
@@ -268,7 +266,7 @@ EXCHANGED = {
 
 @pytest.mark.rule("EMA-01")
 @pytest.mark.parametrize("kind", ["N_A", "Bearer", None])
-def test_an_exchange_gives_an_assertion(kind):
+def test_a_token_exchange_returns_the_assertion(kind):
     given_ = answer({**EXCHANGED, "token_type": kind})
     assert read_exchange(given_, now=NOW) == "the-id-jag"
 
@@ -278,7 +276,7 @@ def test_an_exchange_gives_an_assertion(kind):
     "issued",
     [None, "urn:ietf:params:oauth:token-type:access_token", 7, "the-id-jag is it"],
 )
-def test_an_exchange_that_gives_something_else_is_refused(issued):
+def test_a_token_exchange_of_another_type_is_refused(issued):
     with pytest.raises(TokenError, match="instead of") as refused:
         read_exchange(answer({**EXCHANGED, "issued_token_type": issued}), now=NOW)
     assert "the-id-jag" not in str(refused.value)

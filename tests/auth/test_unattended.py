@@ -1,4 +1,4 @@
-"""Logging in without a user: what is sent to whom, and what is believed."""
+"""Unattended logins: what is sent to which server, and which responses are accepted."""
 
 import attrs
 import pytest
@@ -16,7 +16,7 @@ from driving import (
     resource_document,
     server_document,
     tokens,
-    wanted,
+    wanted_token,
     wants_more,
     well_known,
 )
@@ -67,7 +67,7 @@ GRANTS = {
 
 
 def assertion(token="id-jag-1", **members):
-    """Return the answer of an identity provider that says yes."""
+    """Return the successful response of an identity provider."""
     given = {"issued_token_type": ID_JAG, "token_type": "N_A", "access_token": token}
     return document(**given | members)
 
@@ -82,10 +82,12 @@ def world_with(**server):
 
 @pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS)
 @pytest.mark.parametrize("issuer", [ISSUER, DISCOVERED])
-def test_nobody_is_asked_and_the_tokens_are_stored(grant, issuer):
+def test_an_unattended_login_needs_no_user_and_stores_tokens(grant, issuer):
     world = world_with()
     grant = attrs.evolve(grant, issuer=issuer)
-    obtained = world.run(obtain_token(grant, wanted(denial=denied(scopes=("a",)))))
+    obtained = world.run(
+        obtain_token(grant, wanted_token(denial=denied(scopes=("a",))))
+    )
     secret = getattr(grant, "client_secret", None)
     record = Record(
         RESOURCE,
@@ -97,30 +99,30 @@ def test_nobody_is_asked_and_the_tokens_are_stored(grant, issuer):
     assert obtained == (record, "logged-in")
     assert world.record == record
     assert not world.of(AuthorizeUser) + world.of(Listen) + world.of(AcquireLease)
-    assert f"{ISSUER}/register" not in world.asked
+    assert f"{ISSUER}/register" not in world.urls
 
 
 @pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS)
-def test_a_good_token_that_is_stored_is_used(grant):
+def test_a_valid_stored_token_is_used(grant):
     world = world_with()
-    first = world.run(obtain_token(grant, wanted()))
-    asked = len(world.asked)
-    assert world.run(obtain_token(grant, wanted())) == (first.record, "stored")
-    assert len(world.asked) == asked
+    first = world.run(obtain_token(grant, wanted_token()))
+    before = len(world.urls)
+    assert world.run(obtain_token(grant, wanted_token())) == (first.record, "stored")
+    assert len(world.urls) == before
 
 
 @pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS)
-def test_what_is_stored_for_another_client_is_not_used(grant):
+def test_a_stored_token_of_another_client_is_not_used(grant):
     world = world_with()
-    world.run(obtain_token(attrs.evolve(grant, client_id="other"), wanted()))
-    obtained = world.run(obtain_token(grant, wanted()))
+    world.run(obtain_token(attrs.evolve(grant, client_id="other"), wanted_token()))
+    obtained = world.run(obtain_token(grant, wanted_token()))
     assert obtained.source == "logged-in"
     assert obtained.record.identity.client_id == "me"
 
 
-def test_a_workload_shows_what_its_platform_gave_it():
+def test_a_workload_sends_its_assertion():
     world = world_with()
-    world.run(obtain_token(attrs.evolve(WORKLOAD, scopes="x"), wanted()))
+    world.run(obtain_token(attrs.evolve(WORKLOAD, scopes="x"), wanted_token()))
     assert world.token_forms() == [
         {
             "grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
@@ -139,16 +141,14 @@ def test_a_workload_shows_what_its_platform_gave_it():
         (ENTERPRISE, "id_token", "the ID token"),
     ],
 )
-def test_a_function_is_asked_each_time_and_once_it_is_known_for_whom(
-    grant, field, what
-):
+def test_a_function_is_called_each_time_after_discovery(grant, field, what):
     def supply():
         raise AssertionError("the shell calls it")
 
     grant = attrs.evolve(grant, **{field: supply})
     world = world_with()
     for _ in range(2):
-        world.run(obtain_token(grant, wanted(refused_token="access-m")))
+        world.run(obtain_token(grant, wanted_token(refused_token="access-m")))
     assert world.of(CallFunction) == [CallFunction(supply, what)] * 2
     assert "supplied-1" in str(world.posted[0])
     kinds = world.kinds
@@ -156,21 +156,21 @@ def test_a_function_is_asked_each_time_and_once_it_is_known_for_whom(
 
 
 @pytest.mark.parametrize("grant", [WORKLOAD, ENTERPRISE])
-def test_a_function_that_gives_nothing_ends_it(grant):
+def test_an_error_of_the_function_ends_the_login(grant):
     field = "assertion" if grant is WORKLOAD else "id_token"
     world = world_with()
     world.supplies = AuthTemporarilyUnavailable("it gave nothing")
     with pytest.raises(AuthTemporarilyUnavailable):
-        world.run(obtain_token(attrs.evolve(grant, **{field: print}), wanted()))
+        world.run(obtain_token(attrs.evolve(grant, **{field: print}), wanted_token()))
     assert world.posted == []
     assert world.record is None
 
 
 @pytest.mark.rule("EMA-01", "EMA-02", "EMA-04")
-def test_an_id_token_goes_to_the_provider_and_its_assertion_to_the_issuer():
+def test_the_id_token_is_exchanged_for_an_assertion():
     world = world_with()
     grant = attrs.evolve(ENTERPRISE, scopes=("x", "y"))
-    world.run(obtain_token(grant, wanted()))
+    world.run(obtain_token(grant, wanted_token()))
     [(first, exchange), (second, request)] = world.posted
     assert (first, second) == (IDP, TOKEN)
     assert exchange == {
@@ -201,11 +201,11 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("answer", REFUSED.values(), ids=REFUSED)
-def test_without_an_assertion_the_issuer_is_asked_nothing(answer):
+def test_a_failed_exchange_sends_no_token_request(answer):
     world = world_with()
     world.answers[IDP] = answer
     with pytest.raises(TokenError) as caught:
-        world.run(obtain_token(ENTERPRISE, wanted()))
+        world.run(obtain_token(ENTERPRISE, wanted_token()))
     assert "id-token-1" not in f"{caught.value} {vars(caught.value)}"
     assert world.token_forms() == []
 
@@ -220,44 +220,44 @@ def test_without_an_assertion_the_issuer_is_asked_nothing(answer):
         (Answer(500, {}, b""), AuthTemporarilyUnavailable),
     ],
 )
-def test_what_is_refused_is_tried_in_no_other_way(grant, answer, error):
+def test_a_refused_unattended_login_is_not_retried(grant, answer, error):
     world = world_with()
-    before = world.run(obtain_token(grant, wanted())).record
+    before = world.run(obtain_token(grant, wanted_token())).record
     world.answers[TOKEN] = answer
     with pytest.raises(error) as caught:
-        world.run(obtain_token(grant, wanted(refused_token="access-m")))
+        world.run(obtain_token(grant, wanted_token(refused_token="access-m")))
     assert world.record == before
     assert len(world.token_forms()) == 2
     for secret in ("pass-word", "jwt-1", "id-token-1", "id-jag-1"):
         assert secret not in f"{caught.value} {caught.value!r}"
 
 
-def test_a_provider_may_be_in_a_network_of_its_own():
+def test_a_configured_identity_provider_may_be_internal():
     world = world_with()
     inner = "https://10.0.0.1/token"
     world.answers[inner] = assertion()
     world.run(
-        obtain_token(attrs.evolve(ENTERPRISE, idp_token_endpoint=inner), wanted())
+        obtain_token(attrs.evolve(ENTERPRISE, idp_token_endpoint=inner), wanted_token())
     )
     assert [url for url, _ in world.posted] == [inner, TOKEN]
 
 
-def test_scopes_are_those_of_the_user_or_of_the_server_and_never_offline_access():
+def test_unattended_scopes_never_include_offline_access():
     listed = ["x", "offline_access"]
     world = world_with(scopes_supported=listed)
     world.answers[PRM] = resource_document(scopes_supported=listed)
-    world.run(obtain_token(SECRET, wanted()))
+    world.run(obtain_token(SECRET, wanted_token()))
     more = {"denial": wants_more("y"), "refused_token": "access-m"}
-    world.run(obtain_token(SECRET, wanted(**more)))
-    world.run(obtain_token(attrs.evolve(SECRET, scopes="z"), wanted(**more)))
+    world.run(obtain_token(SECRET, wanted_token(**more)))
+    world.run(obtain_token(attrs.evolve(SECRET, scopes="z"), wanted_token(**more)))
     assert [form["scope"] for form in world.token_forms()] == ["x", "y", "z"]
 
 
-def test_no_refresh_token_of_a_machine_is_ever_sent():
+def test_unattended_grants_never_use_a_refresh_token():
     world = world_with()
     world.answers[TOKEN] = tokens("access-m", "refresh-m")
     for _ in range(2):
-        world.run(obtain_token(SECRET, wanted(refused_token="access-m")))
+        world.run(obtain_token(SECRET, wanted_token(refused_token="access-m")))
     assert [form["grant_type"] for form in world.token_forms()] == [
         "client_credentials"
     ] * 2

@@ -1,4 +1,4 @@
-"""Where credentials may go and where a user may be sent."""
+"""URL rules: where credentials may be sent, and which URLs a browser may open."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def refusal(text, server=PUBLIC, **options):
         ("http://10.0.0.1/mcp", False),
     ],
 )
-def test_tokens_go_by_https_or_to_this_machine(url, is_secure):
+def test_a_server_url_must_be_https_or_loopback(url, is_secure):
     check_server_url(parse_url(url), allow_insecure=True)
     if is_secure:
         check_server_url(parse_url(url), allow_insecure=False)
@@ -103,10 +103,10 @@ def test_a_refused_server_is_shown_without_its_secrets():
     )
 
 
-# --- what others name ---------------------------------------------------------------
+# --- named URLs ---------------------------------------------------------------------
 
 
-def test_an_accepted_url_comes_back_in_parts():
+def test_an_accepted_url_is_returned_parsed():
     url = check("https://login.example:8443/token?tenant=a")
     assert url.unmasked == "https://login.example:8443/token?tenant=a"
 
@@ -117,7 +117,7 @@ def test_an_accepted_url_comes_back_in_parts():
 @pytest.mark.rule("SEC-04", "SEC-05")
 @pytest.mark.parametrize("what", FIELDS)
 @pytest.mark.parametrize("host", INSIDE)
-def test_a_public_server_names_nothing_inside(what, host):
+def test_a_public_server_may_not_name_internal_hosts(what, host):
     error = refusal(f"https://{host}/x?secret=1", what=what)
     assert str(error).startswith(f"{what} 'https://{host}/x?***' is refused: it leads")
     assert error.rule.endswith("and the server is not there")
@@ -131,7 +131,7 @@ def test_a_public_server_names_nothing_inside(what, host):
         ::7
     ],
 )
-def test_a_server_inside_names_no_other_network(server, host):
+def test_an_internal_server_may_not_name_other_networks(server, host):
     assert (
         "it leads"
         in refusal(f"https://{host}/x", parse_url(f"https://{server}/mcp")).rule
@@ -150,7 +150,7 @@ def test_a_server_inside_names_no_other_network(server, host):
         ("127.0.0.1", "8.8.8.8"),
     ],
 )
-def test_a_server_inside_names_what_is_in_its_network_and_what_is_public(server, host):
+def test_an_internal_server_may_name_its_network_and_public_hosts(server, host):
     check(f"https://{host}/x", parse_url(f"https://{server}/mcp"))
 
 
@@ -173,7 +173,7 @@ def test_a_server_inside_names_what_is_in_its_network_and_what_is_public(server,
         ("http://127.0.0.1/", "http://login.example/", False, False),
     ],
 )
-def test_http_is_for_this_machine_and_for_whom_it_is_allowed(
+def test_http_needs_loopback_or_allow_insecure(
     server, url, allow_insecure, is_accepted
 ):
     if is_accepted:
@@ -195,11 +195,11 @@ def test_http_is_for_this_machine_and_for_whom_it_is_allowed(
         ("https://x/" + "a" * MAX_URL_CHARS, "it is longer than 8000 characters"),
     ],
 )
-def test_what_not_everybody_reads_alike_is_refused(text, rule):
+def test_an_ambiguous_url_is_refused(text, rule):
     assert refusal(text).rule.startswith(rule)
 
 
-def test_a_refusal_hides_what_may_be_secret_and_has_no_cause():
+def test_a_refusal_hides_secrets_and_has_no_cause():
     error = refusal("https://user:SECRET@login.example/?code=SECRET#SECRET")
     assert "SECRET" not in repr(error) + str(error) + error.url + error.rule
     assert error.__cause__ is None
@@ -209,22 +209,22 @@ def test_a_refusal_hides_what_may_be_secret_and_has_no_cause():
 @given(st.text(max_size=40))
 def test_any_text_is_accepted_or_refused(text):
     for url in (text, f"https://{text}", f"https://host/{text}"):
-        said = "nothing"
+        message = "nothing"
         try:
             check(url)
         except UrlRefused as error:
-            said = str(error)
-        assert said.isprintable()
+            message = str(error)
+        assert message.isprintable()
 
 
-# --- what names resolve to ------------------------------------------------------------
+# --- resolved addresses ---------------------------------------------------------------
 
 
 @pytest.mark.attack("S05")
 @pytest.mark.case("G07")
 @pytest.mark.rule("SEC-04", "SEC-05")
 @pytest.mark.parametrize("address", [host.strip("[]") for host in INSIDE])
-def test_a_name_must_not_resolve_to_what_is_inside(address):
+def test_a_name_must_not_resolve_to_an_internal_address(address):
     with pytest.raises(UrlRefused) as caught:
         check_address(
             address, server_class="public", what="the token endpoint", host="a.example"
@@ -247,14 +247,12 @@ def test_a_name_must_not_resolve_to_what_is_inside(address):
         ("169.254.1.1", "link-local"),
     ],
 )
-def test_a_name_resolves_to_what_is_public_or_where_the_server_is(
-    address, server_class
-):
+def test_a_name_may_resolve_to_a_public_or_server_network(address, server_class):
     check_address(address, server_class=server_class, what="it", host="a.example")
 
 
 @pytest.mark.parametrize("address", ["login.example", "", "1.2.3.4.5", "fe80::1%lo:"])
-def test_what_is_no_address_is_refused(address):
+def test_an_invalid_address_is_refused(address):
     for server_class in ("public", "name", "private"):
         with pytest.raises(UrlRefused):
             check_address(address, server_class=server_class, what="it", host="a")
@@ -263,7 +261,7 @@ def test_what_is_no_address_is_refused(address):
 @pytest.mark.attack("S30")
 @pytest.mark.parametrize("host", ["localhost", "a.localhost", "127.0.0.1"])
 @pytest.mark.parametrize("address", ["8.8.8.8", "10.0.0.1"])
-def test_a_loopback_name_must_resolve_to_this_machine(host, address):
+def test_a_loopback_name_must_resolve_to_loopback(host, address):
     with pytest.raises(UrlRefused) as caught:
         check_address(address, server_class="loopback", what="it", host=host)
     assert caught.value.rule == "a loopback name must resolve to this machine"
@@ -286,22 +284,20 @@ def test_a_loopback_name_must_resolve_to_this_machine(host, address):
         # Its name leads elsewhere, too.
         ("mcp.example", ["10.0.0.1", "8.8.8.8"], "public"),
         ("mcp.example", ["10.0.0.1", "127.0.0.1"], "public"),
-        # Whoever rules its name could say so.
+        # The owner of the name could publish these addresses.
         ("mcp.example", ["169.254.169.254"], "public"),
         ("mcp.example", ["fe80::1"], "public"),
         ("mcp.example", ["0.0.0.0"], "public"),
         ("mcp.example", ["168.63.129.16"], "public"),
     ],
 )
-def test_a_server_is_in_a_network_by_its_address_or_by_all_of_its_names(
-    server, addresses, expected
-):
+def test_all_addresses_determine_the_network_of_a_server(server, addresses, expected):
     assert (
         server_address_class(parse_url(f"https://{server}/mcp"), addresses) == expected
     )
 
 
-# --- where a user may be sent ---------------------------------------------------------
+# --- authorization URLs ---------------------------------------------------------------
 
 
 @pytest.mark.attack("S04")
@@ -318,7 +314,7 @@ def test_a_server_is_in_a_network_by_its_address_or_by_all_of_its_names(
         ("https://10.0.0.1/authorize", parse_url("https://10.0.0.2/")),
     ],
 )
-def test_a_url_that_is_safe_to_open_comes_back_as_it_is(text, server):
+def test_a_url_that_is_safe_to_open_is_returned_unchanged(text, server):
     assert check_authorization_url(text, server=server) == text
 
 
@@ -340,7 +336,7 @@ def test_a_url_that_is_safe_to_open_comes_back_as_it_is(text, server):
         ("https://login.example/#a", PUBLIC, "it must not hold a fragment"),
     ],
 )
-def test_a_url_that_is_a_weapon_is_refused(text, server, rule):
+def test_an_unsafe_authorization_url_is_refused(text, server, rule):
     with pytest.raises(UrlRefused) as caught:
         check_authorization_url(text, server=server)
     assert caught.value.rule.startswith(rule)

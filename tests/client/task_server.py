@@ -1,4 +1,4 @@
-"""A server in memory whose tasks stand as a test says, look after look."""
+"""An in-memory server whose tasks have scripted states, poll by poll."""
 
 from fakes import FakeServer
 
@@ -6,7 +6,7 @@ import mcpwire
 from mcpwire.protocol.methods import TASKS
 
 COMPLETE = {"resultType": "complete"}
-STANDING = {
+TASK = {
     "taskId": "t-1",
     "createdAt": "2026-08-01T10:00:00Z",
     "lastUpdatedAt": "2026-08-01T10:00:00Z",
@@ -26,27 +26,27 @@ FORM = {
 RESULT = {**COMPLETE, "content": [{"type": "text", "text": "done"}]}
 
 
-def standing(status, **members):
-    return {**STANDING, "status": status, **members}
+def task_state(status, **members):
+    return {**TASK, "status": status, **members}
 
 
 def needs(**questions):
-    return standing("input_required", inputRequests=questions)
+    return task_state("input_required", inputRequests=questions)
 
 
-DONE = standing("completed", result=RESULT)
-CANCELLED = standing("cancelled")
+DONE = task_state("completed", result=RESULT)
+CANCELLED = task_state("cancelled")
 
 
 class TaskServer(FakeServer):
-    """Makes each tool call a task that stands as `shown` says, the last for ever.
+    """Makes each tool call a task with the states of `shown`; the last one stays.
 
-    What is shown may be a result, an error, or `fakes.SILENCE`.
+    A state may be a result, an error, or `fakes.SILENCE`.
     """
 
     def __init__(self, *shown, created=None, declares=True, **options):
         self.shown = list(shown)
-        self.begun = {"resultType": "task", **(created or standing("working"))}
+        self.begun = {"resultType": "task", **(created or task_state("working"))}
         extensions = {TASKS: {}} if declares else {}
         options.setdefault("version", "2026-07-28")
         options.setdefault(
@@ -66,12 +66,12 @@ class TaskServer(FakeServer):
 
     @property
     def methods_received(self):
-        """The method of each message so far, from the call on."""
+        """The method of each message so far, starting with the call."""
         methods = [message.get("method") for message in self.received]
         return methods[methods.index("tools/call") :]
 
-    def told(self, method):
-        """Return the params of each message of that method, without `_meta`."""
+    def params_of(self, method):
+        """Return the params of each message with that method, without `_meta`."""
         return [
             {key: value for key, value in message["params"].items() if key != "_meta"}
             for message in self.received
@@ -80,6 +80,6 @@ class TaskServer(FakeServer):
 
 
 def client(server, **options):
-    """Return a client that can have tasks."""
+    """Return a client with the tasks extension."""
     options.setdefault("extensions", [TASKS])
     return mcpwire.Client(server, **options)

@@ -1,4 +1,4 @@
-"""Results used again for as long as the server allows it (2026-07-28)."""
+"""Results that are reused for as long as the server allows it (2026-07-28)."""
 
 import asyncio
 
@@ -46,7 +46,7 @@ async def test_a_list_and_a_resource_are_fetched_once():
     ("ttl", "version", "cache"),
     [(0, "2026-07-28", True), (1, "2025-11-25", True), (60_000, "2026-07-28", False)],
 )
-async def test_what_may_not_or_need_not_be_kept_is_fetched_anew(ttl, version, cache):
+async def test_uncacheable_results_are_fetched_again(ttl, version, cache):
     server = caching(ttl, version)
     async with mcpwire.Client(server, cache=cache) as client:
         await client.list_tools()
@@ -60,7 +60,7 @@ async def test_what_may_not_or_need_not_be_kept_is_fetched_anew(ttl, version, ca
     ("scope", "fetched"),
     [("private", ["ann", "bob", "ann"]), ("public", ["ann", "ann"])],
 )
-async def test_a_result_is_used_as_long_and_by_whom_its_hints_say(scope, fetched):
+async def test_ttl_and_scope_hints_control_the_reuse(scope, fetched):
     hints = {"resultType": "complete", "ttlMs": 60_000, "cacheScope": scope}
     page = {**hints, "tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
     fetches = []
@@ -84,7 +84,7 @@ async def test_a_result_is_used_as_long_and_by_whom_its_hints_say(scope, fetched
 
 @pytest.mark.system("L-V6")
 @pytest.mark.rule("CACHE-10")
-async def test_what_the_server_says_has_changed_is_fetched_anew():
+async def test_change_notifications_invalidate_the_cache():
     server = caching()
     cache = mcpwire.ResponseCache()
     async with mcpwire.Client(server, cache=cache) as client:
@@ -104,7 +104,7 @@ async def test_what_the_server_says_has_changed_is_fetched_anew():
 
 
 @pytest.mark.rule("CACHE-11")
-async def test_a_cursor_that_is_refused_drops_the_pages_it_belongs_to():
+async def test_a_refused_cursor_drops_the_cached_pages():
     server = caching(pages=2)
     tools = server.methods["tools/list"]
     refused = []
@@ -119,12 +119,12 @@ async def test_a_cursor_that_is_refused_drops_the_pages_it_belongs_to():
     async with mcpwire.Client(server, cache=True) as client:
         names = [tool.name for tool in await client.list_tools()]
         assert [tool.name for tool in await client.list_tools()] == names
-    assert names == ["t1", "t2"]  # the first page was fetched anew as well
+    assert names == ["t1", "t2"]  # the first page was fetched again as well
     cursors = [params.get("cursor") for params in server.requests("tools/list")]
     assert cursors == [None, "1", None, "1"]
 
 
-async def test_a_ping_is_answered_by_the_server_and_by_nothing_else():
+async def test_a_ping_is_not_answered_from_the_cache():
     server = caching()
     async with mcpwire.Client(server, cache=True) as client:
         await client.discover()

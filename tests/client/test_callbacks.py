@@ -1,4 +1,4 @@
-"""Where and how callbacks run: their context, their time, their kind."""
+"""Callbacks: their context, their deadlines, and which functions are accepted."""
 
 import asyncio
 import contextvars
@@ -10,7 +10,7 @@ from fakes import SILENCE, FakeServer, text
 import mcpwire
 
 BOUND_S = 30.0
-WHO = contextvars.ContextVar("WHO", default="nobody")
+CALLER = contextvars.ContextVar("WHO", default="nobody")
 
 
 def reporting(params, server):
@@ -20,41 +20,41 @@ def reporting(params, server):
 
 
 async def test_progress_callbacks_run_in_the_context_of_their_call():
-    heard = []
+    names = []
 
     async def later(*_):
         await asyncio.sleep(0)
-        heard.append(WHO.get())
+        names.append(CALLER.get())
 
     server = FakeServer({"tools/call": reporting})
     async with mcpwire.Client(server) as client:
 
         async def call(name, callback):
-            WHO.set(name)
+            CALLER.set(name)
             await client.call_tool("x", on_progress=callback)
 
-        await asyncio.create_task(call("plain", lambda *_: heard.append(WHO.get())))
+        await asyncio.create_task(call("plain", lambda *_: names.append(CALLER.get())))
         await asyncio.create_task(call("async", later))
-    assert heard == ["plain", "async"]
+    assert names == ["plain", "async"]
 
 
 @on_a_virtual_clock
-async def test_many_deadlines_are_looked_at_together(monkeypatch):
+async def test_many_deadlines_are_checked_together(monkeypatch):
     server = FakeServer({"tools/call": lambda *_: SILENCE})
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
         clock = client._connection.channel._timeouts
-        looks = []
-        look = type(clock)._check_deadlines
+        checks = []
+        check = type(clock)._check_deadlines
         monkeypatch.setattr(
             type(clock),
             "_check_deadlines",
-            lambda self: (looks.append(1), look(self))[1],
+            lambda self: (checks.append(1), check(self))[1],
         )
         calls = [client.call_tool("x", timeout=0.05 + n / 10_000) for n in range(500)]
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {mcpwire.RequestTimeout}
-    # They end within 50 ms of each other, and looks are 5 ms apart at least.
-    assert len(looks) <= 30
+    # They end within 50 ms of each other, and checks are at least 5 ms apart.
+    assert len(checks) <= 30
 
 
 async def test_an_async_trace_hook_is_refused_at_construction():
@@ -64,7 +64,7 @@ async def test_an_async_trace_hook_is_refused_at_construction():
         mcpwire.Client(FakeServer(), trace=hook)
 
 
-async def test_meta_that_is_no_object_is_refused_and_nothing_is_sent():
+async def test_meta_that_is_not_an_object_is_refused_before_sending():
     server = FakeServer()
     async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.LocalProtocolError, match="_meta"):
@@ -72,7 +72,7 @@ async def test_meta_that_is_no_object_is_refused_and_nothing_is_sent():
     assert server.requests("x/y") == []
 
 
-async def test_declarations_against_the_rules_do_not_keep_calls_from_working():
+async def test_invalid_server_declarations_do_not_break_calls():
     server = FakeServer(
         {"tools/call": lambda *_: text("ok")},
         capabilities={"tools": {}, "resources": 5},

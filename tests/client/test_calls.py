@@ -1,4 +1,4 @@
-"""What each verb sends, and what it makes of the answer."""
+"""Each client method: the request that it sends, and its handling of the response."""
 
 import pytest
 from fakes import FakeServer, text
@@ -21,7 +21,7 @@ def client(server, **options):
 @pytest.mark.system("U05")
 @ERAS
 @pytest.mark.rule("META-06", "META-07", "VER-01")
-async def test_a_call_sends_name_arguments_and_what_the_era_demands(version):
+async def test_a_call_sends_name_arguments_and_era_metadata(version):
     server = FakeServer(
         {"tools/call": lambda p, _: text(p["arguments"]["a"])}, version=version
     )
@@ -45,7 +45,7 @@ async def test_a_call_sends_name_arguments_and_what_the_era_demands(version):
 
 
 @pytest.mark.system("V20")
-async def test_a_tool_without_arguments_gets_none():
+async def test_a_call_without_arguments_sends_no_arguments_member():
     server = FakeServer({"tools/call": lambda *_: text("")})
     async with client(server) as c:
         await c.call_tool("x")
@@ -54,7 +54,7 @@ async def test_a_tool_without_arguments_gets_none():
 
 @pytest.mark.system("A22")
 @pytest.mark.rule("TOOL-17")
-async def test_a_tool_that_reports_failure_is_a_result_or_an_error_as_asked():
+async def test_check_raises_for_a_result_with_is_error():
     server = FakeServer({"tools/call": lambda *_: {**text("no"), "isError": True}})
     async with client(server) as c:
         result = await c.call_tool("x")
@@ -76,7 +76,7 @@ async def test_a_tool_that_reports_failure_is_a_result_or_an_error_as_asked():
     ],
 )
 @pytest.mark.rule("RPC-25", "RPC-28", "TOOL-17")
-async def test_an_error_answer_is_raised_as_what_its_code_means(code, cls):
+async def test_an_error_response_is_raised_by_its_code(code, cls):
     server = FakeServer({"tools/call": lambda *_: mcpwire.RPCError("no", code=code)})
     async with client(server) as c:
         with pytest.raises(mcpwire.RPCError) as caught:
@@ -87,7 +87,7 @@ async def test_an_error_answer_is_raised_as_what_its_code_means(code, cls):
     assert caught.value.method == "tools/call"
 
 
-async def test_an_answer_of_the_wrong_shape_names_the_path():
+async def test_a_malformed_result_raises_with_its_path():
     server = FakeServer(
         {"tools/call": lambda *_: {"content": [{"type": "text", "text": 1}]}}
     )
@@ -97,7 +97,7 @@ async def test_an_answer_of_the_wrong_shape_names_the_path():
     assert caught.value.path == "CallToolResult.content[0].text"
 
 
-async def test_arguments_that_are_no_json_are_refused_and_nothing_is_lost():
+async def test_arguments_that_are_not_json_are_refused_before_sending():
     server = FakeServer({"tools/call": lambda *_: text("ok")})
     async with client(server) as c:
         with pytest.raises(mcpwire.LocalProtocolError, match=r"arguments\.a") as caught:
@@ -107,7 +107,7 @@ async def test_arguments_that_are_no_json_are_refused_and_nothing_is_lost():
     assert len(server.requests("tools/call")) == 1
 
 
-async def test_a_notification_with_headers_is_refused_where_there_is_no_http():
+async def test_notification_headers_are_refused_without_http():
     async with client(FakeServer()) as c:
         with pytest.raises(mcpwire.LocalProtocolError, match="HTTP only"):
             await c.notify("x", headers={"a": "b"})
@@ -134,7 +134,7 @@ LISTS = pytest.mark.parametrize(
 @pytest.mark.system("A20", "A24", "R03", "L-V6", "U32")
 @LISTS
 @pytest.mark.rule("PAGE-01", "PAGE-03", "PAGE-05", "PROMPT-06")
-async def test_lists_come_whole_by_page_and_one_by_one(method, key, verb, item):
+async def test_lists_can_be_read_whole_by_page_or_by_item(method, key, verb, item):
     def named(name):
         return {
             k: v.format(name) if isinstance(v, str) else {"type": "object"}
@@ -220,7 +220,7 @@ async def test_resources_are_read_as_results_as_text_and_as_bytes():
 
 
 @pytest.mark.system("A27", "L-U5")
-async def test_a_prompt_is_filled_in():
+async def test_get_prompt_sends_name_and_arguments():
     server = FakeServer(
         {
             "prompts/get": lambda p, _: {
@@ -280,7 +280,7 @@ async def test_ping_and_discover_follow_the_era():
 
 
 @pytest.mark.rule("LIFE-02", "LIFE-04", "LIFE-07", "VER-12", "VER-14")
-async def test_the_handshake_with_a_legacy_server_is_word_for_word():
+async def test_the_messages_of_a_session_handshake():
     server = FakeServer(instructions="be nice")
     async with client(server) as c:
         assert c.protocol_version == "2025-11-25"
@@ -298,7 +298,7 @@ async def test_the_handshake_with_a_legacy_server_is_word_for_word():
 
 
 @pytest.mark.system("A30")
-async def test_nothing_is_known_before_the_first_connection():
+async def test_server_attributes_are_none_before_connecting():
     c = client(FakeServer())
     assert c.protocol_version is None
     assert c.server_info is None
@@ -308,7 +308,7 @@ async def test_nothing_is_known_before_the_first_connection():
     assert c.stats.connections == 0
 
 
-async def test_a_failed_handshake_leaves_its_record():
+async def test_a_failed_handshake_keeps_its_negotiation_record():
     c = client(FakeServer(version="1999-01-01"), mode="session")
     with pytest.raises(mcpwire.NegotiationError) as caught:
         await c.connect()
@@ -322,7 +322,7 @@ async def test_a_failed_handshake_leaves_its_record():
 
 @pytest.mark.system("O86")
 @pytest.mark.rule("LIFE-11", "LIFE-17", "PROMPT-06")
-async def test_a_verb_the_server_did_not_declare_is_refused_before_it_is_sent():
+async def test_an_undeclared_capability_is_refused_before_sending():
     server = FakeServer(
         {"prompts/list": lambda *_: {"prompts": []}}, capabilities={"resources": {}}
     )
@@ -344,7 +344,7 @@ async def test_a_verb_the_server_did_not_declare_is_refused_before_it_is_sent():
 
 
 @ERAS
-async def test_raw_requests_and_notifications_go_out_as_given(version):
+async def test_raw_requests_and_notifications_are_sent_unchanged(version):
     server = FakeServer({"x/y": lambda p, _: {"got": p}}, version=version)
     async with client(server) as c:
         params = {"a": 1, "_meta": {"k": "v"}}
@@ -366,20 +366,20 @@ async def test_raw_requests_and_notifications_go_out_as_given(version):
 # Notifications...
 
 
-async def test_notifications_come_typed_and_bad_ones_are_dropped(caplog):
-    def say(_, server):
+async def test_notifications_are_typed_and_invalid_ones_dropped(caplog):
+    def send_notifications(_, server):
         server.notify("notifications/message", level="info", data={"a": 1})
         server.notify("notifications/message", level=7, data="bad")
         server.notify("notifications/unknown", x=1)
         server.send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         return text("")
 
-    heard = []
-    server = FakeServer({"tools/call": say})
-    async with client(server, on_notification=heard.append) as c:
+    received = []
+    server = FakeServer({"tools/call": send_notifications})
+    async with client(server, on_notification=received.append) as c:
         await c.call_tool("x")
         assert c.stats.invalid_messages == 1
-    message, unknown, changed = heard
+    message, unknown, changed = received
     assert message.method == "notifications/message"
     assert message.params.level == "info"
     assert message.params.data == {"a": 1}
@@ -392,7 +392,7 @@ async def test_notifications_come_typed_and_bad_ones_are_dropped(caplog):
 
 
 @pytest.mark.rule("MRTR-12", "MRTR-13", "MRTR-14", "RPC-17")
-async def test_a_result_that_needs_only_its_state_back_is_carried_through():
+async def test_a_request_state_is_sent_back_automatically():
     def call(params, server):
         if "requestState" in params:
             return {"resultType": "complete", **text(params["requestState"])}
@@ -409,7 +409,7 @@ async def test_a_result_that_needs_only_its_state_back_is_carried_through():
 
 
 @pytest.mark.rule("RPC-18")
-async def test_an_unknown_result_type_is_an_invalid_answer():
+async def test_an_unknown_result_type_raises_invalid_message():
     server = FakeServer(
         {"tools/call": lambda *_: {"resultType": "riddle"}}, version="2026-07-28"
     )

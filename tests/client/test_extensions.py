@@ -1,4 +1,4 @@
-"""Extensions are on when the client was told so, and only then."""
+"""Extensions are declared only if the client was constructed with them."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ DECLARED = "io.modelcontextprotocol/clientCapabilities"
 
 
 async def declared(**options):
-    """Return what a call carries as the client's capabilities."""
+    """Return the client capabilities that a call declares."""
     seen = []
 
     def call(params, _):
@@ -35,12 +35,12 @@ async def test_an_extension_is_declared_in_each_request_by_its_name(given, expec
     assert (await declared(extensions=given))["extensions"] == expected
 
 
-async def test_nothing_is_declared_that_was_not_switched_on():
+async def test_extensions_are_not_declared_by_default():
     assert "extensions" not in await declared()
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25"])
-async def test_a_session_knows_of_no_extensions(version):
+async def test_extensions_are_not_declared_in_a_session(version):
     server = FakeServer({"tools/call": lambda *_: text("ok")}, version=version)
     async with mcpwire.Client(server, extensions=[NAME]) as client:
         assert (await client.call_tool("x")).text == "ok"
@@ -48,7 +48,7 @@ async def test_a_session_knows_of_no_extensions(version):
     assert "extensions" not in opened["capabilities"]
 
 
-def test_what_is_no_name_of_an_extension_is_refused_at_construction():
+def test_an_invalid_extension_name_is_refused_at_construction():
     with pytest.raises(ValueError, match=r"^extensions: .*'paint'"):
         mcpwire.Client("cat", extensions=["paint"])
 
@@ -56,13 +56,13 @@ def test_what_is_no_name_of_an_extension_is_refused_at_construction():
 OWN = {"com.example/undo": {"depth": 3}, "plain": {}}
 
 
-async def test_capabilities_of_ones_own_are_declared_in_each_request():
+async def test_experimental_is_declared_in_each_request():
     given = {**OWN, "plain": None}
     assert await declared(experimental=given) == {"experimental": OWN}
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25"])
-async def test_capabilities_of_ones_own_are_declared_to_a_session(version):
+async def test_experimental_is_declared_to_a_session(version):
     server = FakeServer({"tools/call": lambda *_: text("ok")}, version=version)
     async with mcpwire.Client(server, experimental=OWN) as client:
         assert (await client.call_tool("x")).text == "ok"
@@ -70,7 +70,7 @@ async def test_capabilities_of_ones_own_are_declared_to_a_session(version):
     assert opened["capabilities"] == {"experimental": OWN}
 
 
-async def test_capabilities_of_ones_own_stand_beside_handlers():
+async def test_experimental_is_declared_beside_handlers():
     seen = await declared(experimental=OWN, sampling=lambda _: "x")
     assert seen["experimental"] == OWN
     assert "sampling" in seen
@@ -86,6 +86,6 @@ async def test_capabilities_of_ones_own_stand_beside_handlers():
         ),
     ],
 )
-def test_settings_that_are_no_mapping_are_refused_at_construction(given, message):
+def test_experimental_settings_must_be_a_mapping(given, message):
     with pytest.raises(ValueError, match=message):
         mcpwire.Client("cat", experimental=given)

@@ -1,4 +1,4 @@
-"""What the server tells: events, subscriptions, watches, log level, in both eras."""
+"""Notifications of the server: events, subscriptions, watches, log level, both eras."""
 
 import asyncio
 import gc
@@ -25,8 +25,8 @@ CAPABILITIES = {
 }
 
 
-class Telling(FakeServer):
-    """Keeps subscriptions as either era has them."""
+class SubscriptionServer(FakeServer):
+    """A server that handles the subscriptions of both eras."""
 
     def __init__(self, version, *, refused=(), capabilities=CAPABILITIES, **methods):
         super().__init__(
@@ -45,11 +45,11 @@ class Telling(FakeServer):
 
     def listen(self, params, _):
         id = self.current["id"]
-        told = {
+        acknowledged = {
             k: v for k, v in params["notifications"].items() if k not in self.refused
         }
-        self.open[id] = told
-        self.notify(ACKNOWLEDGED, notifications=told, _meta={ID: id})
+        self.open[id] = acknowledged
+        self.notify(ACKNOWLEDGED, notifications=acknowledged, _meta={ID: id})
         return SILENCE
 
     def receive(self, data):
@@ -58,15 +58,15 @@ class Telling(FakeServer):
             if message.get("method") == "notifications/cancelled":
                 self.open.pop(message["params"]["requestId"], None)
 
-    def tell(self, method, **params):
-        """Tell of something as the era has it."""
+    def emit(self, method, **params):
+        """Send a notification in the way of the era."""
         if self.version != STATELESS:
             self.notify(method, **params)
         for id in self.open:
             self.notify(method, **params, _meta={ID: id})
 
-    def wanted(self):
-        """Return the filters of the subscriptions that are open."""
+    def filters(self):
+        """Return the filters of the open subscriptions."""
         return list(self.open.values())
 
     def methods_received(self):
@@ -76,21 +76,21 @@ class Telling(FakeServer):
 @pytest.mark.system("A26", "A42")
 @ERA
 @pytest.mark.rule("SUB-01", "RES-13")
-async def test_subscribe_hears_of_a_resource_until_unsubscribe(version):
-    server = Telling(version)
-    heard = asyncio.Queue()
-    async with mcpwire.Client(server, on_notification=heard.put_nowait) as client:
+async def test_updates_of_a_resource_arrive_until_unsubscribe(version):
+    server = SubscriptionServer(version)
+    queue = asyncio.Queue()
+    async with mcpwire.Client(server, on_notification=queue.put_nowait) as client:
         await client.subscribe(URI)
-        server.tell(UPDATED, uri=URI)
-        notification = await heard.get()
+        server.emit(UPDATED, uri=URI)
+        notification = await queue.get()
         assert notification.params.uri == URI
         if version == STATELESS:
             lists = {"toolsListChanged": True, "resourcesListChanged": True}
-            assert server.wanted() == [{**lists, "resourceSubscriptions": [URI]}]
+            assert server.filters() == [{**lists, "resourceSubscriptions": [URI]}]
         await client.unsubscribe(URI)
         await client.discover() if version == STATELESS else await client.ping()
         if version == STATELESS:
-            assert server.wanted() == [lists]
+            assert server.filters() == [lists]
         else:
             assert server.requests("resources/unsubscribe") == [{"uri": URI}]
         with pytest.raises(mcpwire.LocalProtocolError, match="not subscribed"):
@@ -98,13 +98,13 @@ async def test_subscribe_hears_of_a_resource_until_unsubscribe(version):
 
 
 @ERA
-async def test_two_that_subscribe_to_the_same_are_one_for_the_server(version):
-    server = Telling(version)
+async def test_two_subscribers_share_one_server_subscription(version):
+    server = SubscriptionServer(version)
     async with mcpwire.Client(server) as client:
         await asyncio.gather(client.subscribe(URI), client.subscribe(URI))
         await client.unsubscribe(URI)
         if version == STATELESS:
-            assert server.wanted() == [{"resourceSubscriptions": [URI]}]
+            assert server.filters() == [{"resourceSubscriptions": [URI]}]
         else:
             assert server.requests("resources/subscribe") == [{"uri": URI}]
             assert server.requests("resources/unsubscribe") == []
@@ -112,8 +112,8 @@ async def test_two_that_subscribe_to_the_same_are_one_for_the_server(version):
 
 @pytest.mark.system("A26")
 @ERA
-async def test_subscribing_where_the_server_does_not_offer_it_is_refused(version):
-    server = Telling(version, capabilities={"resources": {}})
+async def test_subscribe_is_refused_without_the_capability(version):
+    server = SubscriptionServer(version, capabilities={"resources": {}})
     async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.LocalProtocolError, match="did not declare"):
             await client.subscribe(URI)
@@ -122,15 +122,15 @@ async def test_subscribing_where_the_server_does_not_offer_it_is_refused(version
 
 
 @pytest.mark.rule("SUB-08")
-async def test_a_subscription_the_server_leaves_out_is_refused():
-    server = Telling(STATELESS, refused={"resourceSubscriptions"})
+async def test_an_unacknowledged_filter_is_an_error_of_subscribe():
+    server = SubscriptionServer(STATELESS, refused={"resourceSubscriptions"})
     async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.LocalProtocolError, match="acknowledged no"):
             await client.subscribe(URI)
 
 
-async def test_what_refuses_to_listen_refuses_a_subscription():
-    server = Telling(STATELESS)
+async def test_an_error_of_listen_is_raised_by_subscribe():
+    server = SubscriptionServer(STATELESS)
     server.methods["subscriptions/listen"] = lambda *_: mcpwire.RPCError(
         "Method not found", code=-32601
     )
@@ -143,8 +143,8 @@ async def test_what_refuses_to_listen_refuses_a_subscription():
 
 
 @on_a_virtual_clock
-async def test_a_subscription_that_is_not_acknowledged_in_time_is_taken_back():
-    server = Telling(STATELESS)
+async def test_an_unacknowledged_subscription_is_cancelled():
+    server = SubscriptionServer(STATELESS)
     server.methods["subscriptions/listen"] = lambda *_: SILENCE
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.RequestTimeout, match="not acknowledged"):
@@ -159,48 +159,48 @@ async def test_a_subscription_that_is_not_acknowledged_in_time_is_taken_back():
 @pytest.mark.system("L-U12")
 @ERA
 @pytest.mark.rule("SUB-08")
-async def test_listen_says_what_the_server_will_tell_and_gives_only_that(version):
-    server = Telling(version, refused={"resourcesListChanged"})
-    wanted = mcpwire.Filter(tools=True, prompts=True, resources=True, uris={URI})
+async def test_listen_reports_and_yields_acknowledged_changes_only(version):
+    server = SubscriptionServer(version, refused={"resourcesListChanged"})
+    requested = mcpwire.Filter(tools=True, prompts=True, resources=True, uris={URI})
     async with mcpwire.Client(server) as client:
         listening = client.listen([URI], tools=True, prompts=True, resources=True)
         async with listening as changes:
-            told = mcpwire.Filter(tools=True, resources=True, uris={URI})
+            acknowledged = mcpwire.Filter(tools=True, resources=True, uris={URI})
             if version == STATELESS:
-                told = mcpwire.Filter(tools=True, uris={URI})
-            assert changes.acknowledged == told
-            assert changes.refused == wanted.minus(told)
-            server.tell("notifications/message", level="info", data="no change")
-            server.tell("notifications/tools/list_changed")
-            server.tell(UPDATED, uri="file:///other")
-            server.tell(UPDATED, uri=URI)
+                acknowledged = mcpwire.Filter(tools=True, uris={URI})
+            assert changes.acknowledged == acknowledged
+            assert changes.refused == requested.minus(acknowledged)
+            server.emit("notifications/message", level="info", data="no change")
+            server.emit("notifications/tools/list_changed")
+            server.emit(UPDATED, uri="file:///other")
+            server.emit(UPDATED, uri=URI)
             assert (await anext(changes)).method == "notifications/tools/list_changed"
             assert (await anext(changes)).params.uri == URI
         if version == STATELESS:
             await client.discover()
-            assert server.wanted() == []
+            assert server.filters() == []
 
 
 @pytest.mark.system("L-R9", "L-U2")
 @ERA
-async def test_events_bring_every_notification_and_end_with_the_client(version):
-    server = Telling(version)
+async def test_events_yield_all_notifications_until_close(version):
+    server = SubscriptionServer(version)
     async with mcpwire.Client(server) as client:
         stream = client.events()
         server.notify("notifications/message", level="info", data=1)
         assert (await anext(stream)).params.data == 1
-        server.tell("notifications/tools/list_changed")
+        server.emit("notifications/tools/list_changed")
         assert (await anext(stream)).method == "notifications/tools/list_changed"
         last = asyncio.ensure_future(anext(stream))
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
     with pytest.raises(StopAsyncIteration):
         await last
 
 
 @pytest.mark.system("L-A10")
 @pytest.mark.rule("PROG-06", "LOG-07")
-async def test_what_a_slow_consumer_did_not_take_is_bounded_and_changes_are_not_lost():
-    server = Telling("2025-11-25")
+async def test_a_slow_consumer_loses_messages_but_not_changes():
+    server = SubscriptionServer("2025-11-25")
     limits = mcpwire.Limits(notifications=5)
     async with mcpwire.Client(server, limits=limits) as client:
         await client.subscribe(URI)
@@ -221,8 +221,8 @@ async def test_what_a_slow_consumer_did_not_take_is_bounded_and_changes_are_not_
 
 @pytest.mark.system("A44")
 @pytest.mark.fault("F16")
-async def test_a_callback_loses_progress_first_and_changes_never():
-    server = Telling("2025-11-25")
+async def test_a_slow_callback_loses_messages_but_not_changes():
+    server = SubscriptionServer("2025-11-25")
     go = asyncio.Event()
     seen = []
 
@@ -245,11 +245,11 @@ async def test_a_callback_loses_progress_first_and_changes_never():
 
 
 async def test_a_malformed_notification_is_skipped_and_counted(caplog):
-    server = Telling("2025-11-25")
+    server = SubscriptionServer("2025-11-25")
     async with mcpwire.Client(server) as client:
         stream = client.events()
         task = asyncio.ensure_future(anext(stream))
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         server.send({"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": 1}})
         server.notify("notifications/tools/list_changed")
         assert (await task).method == "notifications/tools/list_changed"
@@ -259,9 +259,9 @@ async def test_a_malformed_notification_is_skipped_and_counted(caplog):
 
 
 @ERA
-async def test_watch_yields_what_a_resource_holds_now_and_after_each_change(version):
+async def test_watch_yields_contents_now_and_after_each_update(version):
     reads = iter(range(100))
-    server = Telling(version)
+    server = SubscriptionServer(version)
     server.methods["resources/read"] = lambda *_: (
         {"contents": [{"uri": URI, "text": str(next(reads))}]}
         | ({"resultType": "complete"} if version == STATELESS else {})
@@ -269,35 +269,35 @@ async def test_watch_yields_what_a_resource_holds_now_and_after_each_change(vers
     async with mcpwire.Client(server) as client:
         async with client.watch(URI) as contents:
             assert (await anext(contents)).text == "0"
-            server.tell(UPDATED, uri=URI)
+            server.emit(UPDATED, uri=URI)
             assert (await anext(contents)).text == "1"
-            server.tell(UPDATED, uri=URI + "/part")
-            server.tell(UPDATED, uri="file:///other")
+            server.emit(UPDATED, uri=URI + "/part")
+            server.emit(UPDATED, uri="file:///other")
             assert (await anext(contents)).text == "2"
         if version == STATELESS:
             await client.discover()
-            assert server.wanted() == []
+            assert server.filters() == []
         else:
             assert server.requests("resources/unsubscribe") == [{"uri": URI}]
 
 
-async def test_a_stream_that_is_forgotten_keeps_nothing_alive():
-    server = Telling(STATELESS)
+async def test_a_garbage_collected_stream_ends_its_subscription():
+    server = SubscriptionServer(STATELESS)
     async with mcpwire.Client(server) as client:
         changes = client.listen([URI])
         await changes.__aenter__()
-        assert server.wanted() == [{"resourceSubscriptions": [URI]}]
+        assert server.filters() == [{"resourceSubscriptions": [URI]}]
         del changes
         gc.collect()
         assert len(client._connection.inbound.listeners) == 0
         await client.subscribe("file:///b")
         await client.discover()
-        assert server.wanted() == [{"resourceSubscriptions": ["file:///b"]}]
+        assert server.filters() == [{"resourceSubscriptions": ["file:///b"]}]
 
 
 @pytest.mark.rule("SUB-09")
-async def test_while_wants_change_the_server_always_has_one_subscription():
-    server = Telling(STATELESS)
+async def test_a_changed_subscription_overlaps_the_old_one():
+    server = SubscriptionServer(STATELESS)
     async with mcpwire.Client(server) as client:
         counts = []
         listen = server.methods["subscriptions/listen"]
@@ -310,15 +310,15 @@ async def test_while_wants_change_the_server_always_has_one_subscription():
         await client.subscribe("file:///a")
         await client.subscribe("file:///b")
         await client.discover()
-        assert counts == [0, 1]  # the old one ends after the new one stands
-        assert server.wanted() == [
+        assert counts == [0, 1]  # the old one ends after the new one is open
+        assert server.filters() == [
             {"resourceSubscriptions": ["file:///a", "file:///b"]}
         ]
 
 
 @pytest.mark.rule("SUB-13")
-async def test_a_subscription_that_the_server_ends_ends_its_streams():
-    server = Telling(STATELESS)
+async def test_a_subscription_ended_by_the_server_ends_its_stream():
+    server = SubscriptionServer(STATELESS)
     async with mcpwire.Client(server) as client:
         async with client.listen(tools=True) as changes:
             id = next(iter(server.open))
@@ -332,14 +332,14 @@ async def test_a_subscription_that_the_server_ends_ends_its_streams():
             with pytest.raises(StopAsyncIteration):
                 await anext(changes)
         async with client.listen(tools=True) as changes:
-            server.tell("notifications/tools/list_changed")
+            server.emit("notifications/tools/list_changed")
             await anext(changes)
 
 
 @pytest.mark.system("L-A8", "L-U2")
 @pytest.mark.rule("LOG-05")
-async def test_a_session_is_asked_for_the_log_level():
-    server = Telling("2025-11-25")
+async def test_set_log_level_sends_a_request_in_a_session():
+    server = SubscriptionServer("2025-11-25")
     async with mcpwire.Client(server) as client:
         await client.set_log_level("warning")
         with pytest.raises(mcpwire.LocalProtocolError, match="one of debug, info"):
@@ -348,8 +348,8 @@ async def test_a_session_is_asked_for_the_log_level():
 
 
 @pytest.mark.system("L-A8")
-async def test_without_a_session_each_request_carries_the_log_level():
-    server = Telling(STATELESS)
+async def test_the_log_level_is_in_each_stateless_request():
+    server = SubscriptionServer(STATELESS)
     server.methods["tools/call"] = lambda *_: {"resultType": "complete", **text("x")}
     async with mcpwire.Client(server) as client:
         await client.call_tool("x")
@@ -362,15 +362,15 @@ async def test_without_a_session_each_request_carries_the_log_level():
 
 
 @ERA
-async def test_a_server_that_does_not_log_is_not_asked_to(version):
-    server = Telling(version, capabilities={"tools": {}})
+async def test_set_log_level_is_refused_without_the_capability(version):
+    server = SubscriptionServer(version, capabilities={"tools": {}})
     async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.LocalProtocolError, match="logging"):
             await client.set_log_level("info")
 
 
-async def test_verbs_of_hearing_need_a_connection():
-    client = mcpwire.Client(Telling("2025-11-25"))
+async def test_subscribe_listen_and_events_need_a_connection():
+    client = mcpwire.Client(SubscriptionServer("2025-11-25"))
     with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
         await client.subscribe(URI)
     with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
@@ -379,8 +379,8 @@ async def test_verbs_of_hearing_need_a_connection():
         await anext(client.events())
 
 
-async def test_the_next_notification_is_waited_for_as_long_as_one_says():
-    server = Telling("2025-11-25")
+async def test_next_waits_for_a_notification_up_to_its_timeout():
+    server = SubscriptionServer("2025-11-25")
     async with mcpwire.Client(server) as client:
         stream = client.events()
         assert await stream.next(timeout=0.01) is None
@@ -394,10 +394,10 @@ async def test_the_next_notification_is_waited_for_as_long_as_one_says():
         assert await stream.next() is None
 
 
-async def test_a_cache_wants_to_hear_of_changed_lists():
-    server = Telling(STATELESS)
+async def test_a_cache_subscribes_to_list_changes():
+    server = SubscriptionServer(STATELESS)
     async with mcpwire.Client(server, cache=True) as client:
         await client.ping()
-        assert server.wanted() == [
+        assert server.filters() == [
             {"toolsListChanged": True, "resourcesListChanged": True}
         ]

@@ -1,4 +1,4 @@
-"""What a server asks of the client, in both eras, by the same handlers."""
+"""Requests of a server to the client: the same handlers in both eras."""
 
 import asyncio
 
@@ -13,8 +13,8 @@ from mcpwire import types
 BOUND_S = 30.0
 
 
-async def asked(server, **features):
-    """Return what the server was answered."""
+async def answer_of(server, **features):
+    """Call a tool; return the answer that the server received."""
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **features) as client:
         result = await client.call_tool("x")
     assert result.text == "done"
@@ -28,18 +28,18 @@ ERA = pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
 @ERA
 @pytest.mark.fault("F18")
 @pytest.mark.rule("SAMP-01", "MRTR-12")
-async def test_a_sampling_handler_answers_while_the_call_that_needs_it_runs(version):
+async def test_a_sampling_handler_answers_during_its_call(version):
     seen = []
 
     async def sample(params):
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         seen.append(params)
         return types.CreateMessageResult(
             role="assistant", content=types.TextContent("Hi."), model="m"
         )
 
     server = Asking("sampling/createMessage", SAMPLE, version)
-    answer = await asked(server, sampling=sample)
+    answer = await answer_of(server, sampling=sample)
     assert answer == {
         "result": {
             "role": "assistant",
@@ -63,9 +63,11 @@ def declared(server):
 @pytest.mark.system("A52")
 @ERA
 @pytest.mark.rule("ELIC-01", "ELIC-06", "ELIC-08")
-async def test_a_form_is_filled_in_and_its_defaults_with_it(version):
+async def test_form_defaults_complete_the_content_of_the_handler(version):
     server = Asking("elicitation/create", FORM, version)
-    answer = await asked(server, elicitation=lambda form: {"name": form.message[:3]})
+    answer = await answer_of(
+        server, elicitation=lambda form: {"name": form.message[:3]}
+    )
     assert answer == {
         "result": {"action": "accept", "content": {"name": "Who", "age": 30}}
     }
@@ -78,23 +80,23 @@ async def test_a_form_is_filled_in_and_its_defaults_with_it(version):
 @pytest.mark.parametrize(
     "content", [{"name": 7}, {"age": 7}, {"name": "A", "age": 121}]
 )
-async def test_an_answer_that_does_not_fit_its_form_is_not_sent(version, content):
+async def test_content_that_does_not_fit_its_form_is_not_sent(version, content):
     server = Asking("elicitation/create", FORM, version)
     if version == STATELESS:
         with pytest.raises(mcpwire.LocalProtocolError, match="elicitation content"):
-            await asked(server, elicitation=lambda _: content)
+            await answer_of(server, elicitation=lambda _: content)
         assert len(server.requests("tools/call")) == 1
     else:
-        answer = await asked(server, elicitation=lambda _: content)
+        answer = await answer_of(server, elicitation=lambda _: content)
         assert answer["error"]["code"] == -32603
 
 
 @pytest.mark.system("A52")
 @ERA
 @pytest.mark.rule("MRTR-22")
-async def test_a_declined_form_is_an_answer(version):
+async def test_a_declined_form_is_sent_to_the_server(version):
     server = Asking("elicitation/create", FORM, version)
-    answer = await asked(
+    answer = await answer_of(
         server, elicitation=lambda _: types.ElicitResult(action="decline")
     )
     assert answer == {"result": {"action": "decline"}}
@@ -103,43 +105,43 @@ async def test_a_declined_form_is_an_answer(version):
 @pytest.mark.system("A51")
 @ERA
 @pytest.mark.rule("ROOT-01", "ROOT-02")
-async def test_roots_are_read_when_the_server_asks(version, tmp_path):
+async def test_roots_are_read_at_the_time_of_the_request(version, tmp_path):
     roots = []
     server = Asking("roots/list", None, version)
     if version != STATELESS:
         del server.question["params"]
     roots.append(tmp_path)
-    answer = await asked(server, roots=roots)
+    answer = await answer_of(server, roots=roots)
     assert answer == {"result": {"roots": [{"uri": tmp_path.as_uri()}]}}
     expected = {} if version == STATELESS else {"listChanged": True}
     assert declared(server)["roots"] == expected
 
 
 @pytest.mark.system("U25")
-async def test_a_session_hears_an_error_of_a_handler_and_the_call_goes_on():
+async def test_a_handler_rpc_error_is_sent_to_a_session_server():
     def refuse(_):
         raise mcpwire.RPCError("User rejected sampling request", code=-1)
 
     server = Asking("sampling/createMessage", SAMPLE)
-    answer = await asked(server, sampling=refuse)
+    answer = await answer_of(server, sampling=refuse)
     assert answer["error"]["code"] == -1
 
 
 @pytest.mark.system("A50", "U25")
-async def test_a_handler_that_breaks_tells_the_server_nothing_of_why(caplog):
+async def test_an_unexpected_handler_error_is_logged_and_not_sent(caplog):
     def broken(_):
         raise ValueError("secret")
 
     server = Asking("sampling/createMessage", SAMPLE)
-    answer = await asked(server, sampling=broken)
+    answer = await answer_of(server, sampling=broken)
     assert answer["error"]["code"] == -32603
     assert "secret" not in str(answer)
     assert "secret" in caplog.text
 
 
 @pytest.mark.rule("TR-CUST-04")
-async def test_without_a_session_a_server_that_asks_all_the_same_is_not_answered():
-    asked = []
+async def test_stateless_server_requests_are_not_answered():
+    handled = []
 
     def ask(_, server):
         question = {"method": "sampling/createMessage", "params": SAMPLE}
@@ -147,39 +149,39 @@ async def test_without_a_session_a_server_that_asks_all_the_same_is_not_answered
         return {"resultType": "complete", **text("done")}
 
     server = FakeServer({"tools/call": ask}, version=STATELESS)
-    async with mcpwire.Client(server, sampling=asked.append) as client:
+    async with mcpwire.Client(server, sampling=handled.append) as client:
         assert (await client.call_tool("x")).text == "done"
         await client.ping()
         assert client.stats.invalid_messages == 1
-    assert asked == []
+    assert handled == []
     assert all("method" in message for message in server.received)
 
 
 @pytest.mark.rule("SAMP-08", "MRTR-22")
-async def test_without_a_session_a_handler_that_refuses_ends_the_call():
+async def test_a_handler_rpc_error_ends_a_stateless_call():
     def refuse(_):
         raise mcpwire.RPCError("not now", code=-1)
 
     server = Asking("sampling/createMessage", SAMPLE, STATELESS)
     with pytest.raises(mcpwire.CallCancelled, match="not now") as caught:
-        await asked(server, sampling=refuse)
+        await answer_of(server, sampling=refuse)
     assert type(caught.value.__cause__) is mcpwire.RPCError
     assert len(server.requests("tools/call")) == 1
 
 
-async def test_without_a_session_an_error_of_a_handler_is_raised_as_it_is():
+async def test_an_unexpected_handler_error_ends_a_stateless_call():
     def broken(_):
         raise ZeroDivisionError("mine")
 
     server = Asking("sampling/createMessage", SAMPLE, STATELESS)
     with pytest.raises(ZeroDivisionError, match="mine"):
-        await asked(server, sampling=broken)
+        await answer_of(server, sampling=broken)
 
 
 @pytest.mark.pain("P08")
 @ERA
 @on_a_virtual_clock
-async def test_the_clock_of_a_call_stands_still_while_a_handler_is_busy(version):
+async def test_a_busy_handler_pauses_the_timeout_of_its_call(version):
     async def slowly(_):
         await asyncio.sleep(0.2)
         return {"name": "Ada"}
@@ -195,7 +197,7 @@ async def test_the_clock_of_a_call_stands_still_while_a_handler_is_busy(version)
 
 @pytest.mark.pain("P02", "P08")
 @on_a_virtual_clock
-async def test_a_handlers_own_call_keeps_its_time_where_nothing_else_is_answered():
+async def test_a_call_made_by_a_handler_keeps_its_own_timeout():
     async def sample(_):
         await client.list_tools(timeout=0.05)
 
@@ -221,12 +223,12 @@ async def test_a_handlers_own_call_keeps_its_time_where_nothing_else_is_answered
     ],
 )
 @pytest.mark.unchecked_wire("one of them asks what no revision knows")
-async def test_what_is_not_declared_is_not_answered(method, params):
-    answer = await asked(Asking(method, params))
+async def test_undeclared_requests_get_method_not_found(method, params):
+    answer = await answer_of(Asking(method, params))
     assert answer["error"]["code"] == -32601
 
 
-async def test_a_handler_that_is_withdrawn_is_cancelled_and_answers_nothing():
+async def test_a_cancelled_request_cancels_its_handler():
     running, ended = asyncio.Event(), asyncio.Event()
 
     async def hang(_):
@@ -247,7 +249,7 @@ async def test_a_handler_that_is_withdrawn_is_cancelled_and_answers_nothing():
     assert not [m for m in server.received if "result" in m or "error" in m]
 
 
-async def test_closing_ends_handlers_that_still_run():
+async def test_closing_cancels_running_handlers():
     running = asyncio.Event()
     ended = asyncio.Event()
 
@@ -269,10 +271,10 @@ async def test_closing_ends_handlers_that_still_run():
 
 async def test_a_handler_may_use_and_close_its_own_client():
     async def sample(_):
-        heard.append(await client.list_tools())
+        listed.append(await client.list_tools())
         await client.aclose()
 
-    heard = []
+    listed = []
     server = Asking("sampling/createMessage", SAMPLE)
     server.methods["tools/list"] = lambda *_: {"tools": []}
     client = mcpwire.Client(server, sampling=sample)
@@ -280,7 +282,7 @@ async def test_a_handler_may_use_and_close_its_own_client():
     with pytest.raises(mcpwire.ConnectionClosed):
         await client.call_tool("x")
     await client.aclose()
-    assert heard == [[]]
+    assert listed == [[]]
 
 
 @pytest.mark.parametrize(
@@ -293,24 +295,24 @@ async def test_a_handler_may_use_and_close_its_own_client():
         {"keepalive": 0},
     ],
 )
-async def test_options_that_are_none_are_refused_at_construction(option):
+async def test_invalid_options_are_refused_at_construction(option):
     with pytest.raises(ValueError, match=next(iter(option))):
         mcpwire.Client(FakeServer(), **option)
 
 
 @pytest.mark.system("A35", "L-U2")
 @pytest.mark.rule("ROOT-03")
-async def test_a_server_is_told_of_changed_roots_in_a_session_only():
+async def test_roots_list_changed_is_sent_in_a_session_only():
     for version, count in (("2025-11-25", 1), (STATELESS, 0)):
         server = FakeServer(version=version)
         async with mcpwire.Client(server, roots=["file:///a"]) as client:
             await client.notify_roots_changed()
             await client.ping()
-        told = [m["method"] for m in server.received]
-        assert told.count("notifications/roots/list_changed") == count
+        methods = [m["method"] for m in server.received]
+        assert methods.count("notifications/roots/list_changed") == count
 
 
-async def test_changed_roots_of_a_client_without_roots_are_a_mistake():
+async def test_notify_roots_changed_needs_roots():
     async with mcpwire.Client(FakeServer()) as client:
         with pytest.raises(mcpwire.LocalProtocolError, match="without roots"):
             await client.notify_roots_changed()

@@ -1,4 +1,4 @@
-"""Links of a result lead to what they name, where the server lists it."""
+"""Resource links of a result are replaced by the contents of listed resources."""
 
 import pytest
 from fakes import FakeServer
@@ -12,8 +12,15 @@ def link(uri):
     return {"type": "resource_link", "uri": uri, "name": uri}
 
 
-SAID = {"type": "text", "text": "see"}
-CONTENT = [SAID, link("a:1"), link("a:2"), link("a:other"), link("a:1"), link("a:no")]
+TEXT = {"type": "text", "text": "see"}
+CONTENT = [
+    TEXT,
+    link("a:1"),
+    link("a:2"),
+    link("a:other"),
+    link("a:1"),
+    link("a:no"),
+]
 
 
 def read(params, _):
@@ -45,7 +52,7 @@ def shown(result):
 
 
 @pytest.mark.system("O87")
-async def test_a_link_to_what_is_listed_becomes_its_contents():
+async def test_a_link_to_a_listed_resource_becomes_its_contents():
     server = linking()
     async with mcpwire.Client(server) as client:
         before = await client.call_tool("x")
@@ -61,7 +68,7 @@ async def test_a_link_to_what_is_listed_becomes_its_contents():
 
 @pytest.mark.system("O87")
 @pytest.mark.parametrize("lists", [True, False])
-async def test_where_nothing_is_listed_every_link_stays(lists):
+async def test_links_stay_when_resources_cannot_be_listed(lists):
     server = linking(
         **{"resources/list": lambda *_: mcpwire.RPCError("no", code=-32603)}
     )
@@ -74,15 +81,15 @@ async def test_where_nothing_is_listed_every_link_stays(lists):
     assert server.requests("resources/read") == []
 
 
-async def test_a_result_without_links_asks_for_nothing():
-    server = linking([SAID])
+async def test_a_result_without_links_sends_no_requests():
+    server = linking([TEXT])
     async with mcpwire.Client(server) as client:
         result = await client.call_tool("x")
         assert await resolve_links(client, result) is result
     assert server.requests("resources/list") == []
 
 
-async def test_what_breaks_meanwhile_is_raised():
+async def test_a_malformed_read_result_is_raised():
     server = linking(**{"resources/read": lambda *_: {"contents": 7}})
     async with mcpwire.Client(server) as client:
         result = await client.call_tool("x")

@@ -1,4 +1,4 @@
-"""What stands on a client: observers, handlers that change, calls cancelled by id."""
+"""Observers of a client, replaced handlers, and calls cancelled by id."""
 
 import asyncio
 import gc
@@ -16,28 +16,28 @@ from mcpwire import types
 BOUND_S = 30.0
 
 
-class Looking:
+class Observer:
     def __init__(self, client):
         self.client = client
-        self.heard_of = []
+        self.received = []
         self.seen = []
 
     def heard(self, method, params, size):
-        self.heard_of.append((method, params, size))
+        self.received.append((method, params, size))
 
     def changed(self):
         self.seen.append((self.client.is_connected, self.client.lost is None))
 
 
-def looking_on(server, **options):
+def with_observer(server, **options):
     client = mcpwire.Client(server, **options)
-    observer = Looking(client)
+    observer = Observer(client)
     return client, observer, client.observe(observer)
 
 
-async def test_an_observer_hears_what_comes_with_its_size_and_sees_each_turn():
+async def test_an_observer_gets_notifications_and_state_changes():
     server = FakeServer()
-    client, observer, _ = looking_on(server)
+    client, observer, _ = with_observer(server)
     assert client.lost is None
     async with client:
         assert observer.seen == [(True, True)]
@@ -50,35 +50,35 @@ async def test_an_observer_hears_what_comes_with_its_size_and_sees_each_turn():
         assert observer.seen[2:] == [(True, True)]
     assert observer.seen[3:] == [(False, True)]
     assert client.lost is None
-    ((method, params, size),) = observer.heard_of
+    ((method, params, size),) = observer.received
     assert (method, params["level"]) == ("notifications/message", "info")
     assert size > 50
 
 
-async def test_a_lost_connection_is_not_opened_again_for_who_only_looks_on():
+async def test_an_observer_does_not_reopen_a_lost_connection():
     server = FakeServer()
-    client, observer, _ = looking_on(server)
+    client, observer, _ = with_observer(server)
     async with client:
         server.channel._other_end._on_peer_closed()
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         assert client.stats.connections == 1
         assert observer.seen[-1] == (False, False)
 
 
-async def test_who_looks_on_hears_of_changed_lists_at_the_stateless_revision():
+async def test_an_observer_subscribes_to_list_changes_if_stateless():
     server = FakeServer(
         {"subscriptions/listen": lambda *_: SILENCE},
         version=STATELESS,
         capabilities={"tools": {"listChanged": True}},
     )
-    client, _, _ = looking_on(server)
+    client, _, _ = with_observer(server)
     async with client:
         await until(lambda: server.requests("subscriptions/listen"))
 
 
-async def test_an_observer_may_leave_and_comes_before_the_first_connection_only():
+async def test_an_observer_must_be_added_before_connecting():
     server = FakeServer()
-    client, observer, undo = looking_on(server)
+    client, observer, undo = with_observer(server)
     undo()
     undo()
     async with client:
@@ -87,7 +87,7 @@ async def test_an_observer_may_leave_and_comes_before_the_first_connection_only(
             client.observe(observer)
 
 
-async def test_what_is_subscribed_to_is_known():
+async def test_subscribed_lists_the_subscribed_uris():
     server = FakeServer(
         {"resources/subscribe": lambda *_: {}, "resources/unsubscribe": lambda *_: {}},
         capabilities={"resources": {"subscribe": True}},
@@ -102,10 +102,10 @@ async def test_what_is_subscribed_to_is_known():
 # Handlers that change...
 
 
-def model(said):
+def model(answer_text):
     def answer(_):
         return types.CreateMessageResult(
-            role="assistant", content=types.TextContent(said), model="m"
+            role="assistant", content=types.TextContent(answer_text), model="m"
         )
 
     return answer
@@ -113,7 +113,7 @@ def model(said):
 
 @pytest.mark.system("A53")
 @pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
-async def test_a_handler_that_is_replaced_answers_the_next_question(version):
+async def test_a_replaced_handler_answers_the_next_request(version):
     server = Asking("sampling/createMessage", SAMPLE, version=version)
     client = mcpwire.Client(server, sampling=model("old"))
     async with client:
@@ -125,7 +125,7 @@ async def test_a_handler_that_is_replaced_answers_the_next_question(version):
 
 
 @pytest.mark.system("A50", "A54")
-async def test_a_handler_that_is_taken_away_answers_nothing_more():
+async def test_a_removed_handler_answers_no_further_requests():
     server = Asking("sampling/createMessage", SAMPLE)
     client = mcpwire.Client(server, sampling=model("x"), roots=[])
     async with client:
@@ -143,7 +143,7 @@ async def test_a_handler_that_is_taken_away_answers_nothing_more():
     assert second["capabilities"] == {}
 
 
-async def test_a_handler_given_late_is_declared_with_the_next_request_or_handshake():
+async def test_a_later_handler_is_declared_in_the_next_request():
     key = "io.modelcontextprotocol/clientCapabilities"
     server = FakeServer({"tools/call": lambda *_: text("x")}, version=STATELESS)
     async with mcpwire.Client(server) as client:
@@ -154,7 +154,7 @@ async def test_a_handler_given_late_is_declared_with_the_next_request_or_handsha
     assert (before, after) == ({}, {"sampling": {}})
 
 
-async def test_a_handler_that_is_none_changes_nothing():
+async def test_an_invalid_handler_changes_no_handlers():
     client = mcpwire.Client(FakeServer(), roots=["file:///a"])
     with pytest.raises(ValueError, match="sampling"):
         client.set_handlers(roots=None, sampling=3)
@@ -167,7 +167,7 @@ async def test_a_handler_that_is_none_changes_nothing():
 
 @pytest.mark.system("A31")
 @pytest.mark.rule("CAN-12")
-async def test_a_call_is_cancelled_by_its_id_on_the_wire():
+async def test_a_call_can_be_cancelled_by_its_request_id():
     server = FakeServer({"tools/call": lambda *_: SILENCE})
     async with mcpwire.Client(server) as client:
         waiting = asyncio.ensure_future(client.call_tool("x"))
@@ -177,13 +177,13 @@ async def test_a_call_is_cancelled_by_its_id_on_the_wire():
         with pytest.raises(mcpwire.CallCancelled, match="enough"):
             await waiting
         client.cancel(id)
-    told = [m for m in server.received if m["method"] == "notifications/cancelled"]
-    assert [m["params"] for m in told] == [{"requestId": id, "reason": "enough"}]
+    cancelled = [m for m in server.received if m["method"] == "notifications/cancelled"]
+    assert [m["params"] for m in cancelled] == [{"requestId": id, "reason": "enough"}]
 
 
 @pytest.mark.system("A31")
 @pytest.mark.parametrize("id", [None, 0, 999, -1, True, "1", 1.0])
-async def test_an_id_that_is_none_of_ours_sends_nothing(id):
+async def test_cancel_with_an_unknown_id_sends_no_message(id):
     server = FakeServer({"tools/call": lambda *_: SILENCE})
     client = mcpwire.Client(server)
     client.cancel(id)
@@ -195,25 +195,25 @@ async def test_an_id_that_is_none_of_ours_sends_nothing(id):
     assert not [m for m in server.received if m["method"] == "notifications/cancelled"]
 
 
-def test_a_forgotten_client_that_was_observed_leaves_nothing_behind():
-    client, observer, undo = looking_on(FakeServer())
+def test_an_observed_client_can_be_garbage_collected():
+    client, observer, undo = with_observer(FakeServer())
     gone = weakref.ref(client)
     del client, observer, undo
     gc.collect()
     assert gone() is None
 
 
-# Closing as it is being opened...
+# Closing while it is being opened...
 
 
-async def test_a_client_that_was_closed_as_it_was_opened_stays_closed():
+async def test_a_client_closed_while_connecting_stays_closed():
     server = FakeServer({"tools/call": lambda *_: text("x")})
     ends = set()
-    for turns in range(1, 25):  # before, in the midst of, and after the handshake
+    for turns in range(1, 25):  # before, during and after the handshake
         client = mcpwire.Client(server)
         connecting = asyncio.ensure_future(client.connect())
         for _ in range(turns):
-            await asyncio.sleep(0)  # a turn of the loop
+            await asyncio.sleep(0)  # one loop iteration
         await client.aclose()
         await asyncio.wait([connecting])
         ends.add(type(connecting.exception()))

@@ -20,7 +20,7 @@ def listing(*tools):
 
 
 @pytest.mark.unchecked_wire("the server's annotations are malformed")
-async def test_one_malformed_hint_costs_itself_alone_and_is_counted():
+async def test_a_malformed_hint_is_dropped_alone_and_counted():
     async with mcpwire.Client(listing(TOOL, MALFORMED)) as client:
         assert client.stats.malformed_members == 0
         plain, hinted = await client.list_tools()
@@ -35,7 +35,7 @@ async def test_one_malformed_hint_costs_itself_alone_and_is_counted():
 
 
 @pytest.mark.unchecked_wire("the server's tool has no name")
-async def test_a_list_that_is_broken_elsewhere_is_refused():
+async def test_a_list_with_another_malformed_member_is_refused():
     async with mcpwire.Client(listing(MALFORMED, {"inputSchema": {}})) as client:
         with pytest.raises(mcpwire.InvalidMessage) as caught:
             await client.list_tools()

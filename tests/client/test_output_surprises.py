@@ -1,4 +1,4 @@
-"""Output schemas: of a server's own making, and nobody's surprise."""
+"""Output schemas of servers: validated on request only, and never fetched."""
 
 import socket
 
@@ -28,18 +28,21 @@ BROKEN = {
 
 def promising(schema, **result):
     tool = {"name": "x", "inputSchema": {"type": "object"}, "outputSchema": schema}
-    said = {"content": [{"type": "text", "text": "hi"}], **result}
+    reply = {"content": [{"type": "text", "text": "hi"}], **result}
     return FakeServer(
-        {"tools/list": lambda *_: {"tools": [tool]}, "tools/call": lambda *_: said}
+        {
+            "tools/list": lambda *_: {"tools": [tool]},
+            "tools/call": lambda *_: reply,
+        }
     )
 
 
 @pytest.fixture
-def nobody_connects(monkeypatch):
-    """Fail the test in which anything is connected to, or a name resolved."""
+def no_connections(monkeypatch):
+    """Fail the test if it opens a connection or resolves a name."""
 
     def refuse(*_, **__):
-        raise AssertionError("somebody was asked for a schema")
+        raise AssertionError("a schema was fetched")
 
     for name in ("connect", "connect_ex"):
         monkeypatch.setattr(socket.socket, name, refuse, raising=False)
@@ -48,9 +51,7 @@ def nobody_connects(monkeypatch):
 
 @pytest.mark.system("V41")
 @pytest.mark.parametrize("schema", [SCHEMA, *BROKEN.values()], ids=["good", *BROKEN])
-async def test_nothing_is_checked_and_no_list_fetched_unless_somebody_asks(
-    schema, nobody_connects
-):
+async def test_results_are_not_validated_by_default(schema, no_connections):
     server = promising(schema, structuredContent={"n": "one"})
     async with mcpwire.Client(server) as client:
         assert [tool.name for tool in await client.list_tools()] == ["x"]
@@ -62,7 +63,7 @@ async def test_nothing_is_checked_and_no_list_fetched_unless_somebody_asks(
 
 @pytest.mark.parametrize("validate", ["warn", "error"])
 @pytest.mark.parametrize("schema", [SCHEMA, *BROKEN.values()], ids=["good", *BROKEN])
-async def test_a_result_that_reports_failure_is_never_checked(schema, validate):
+async def test_a_result_with_is_error_is_never_validated(schema, validate):
     server = promising(schema, structuredContent={"n": "one"}, isError=True)
     async with mcpwire.Client(server) as client:
         result = await client.call_tool("x", validate=validate)
@@ -71,8 +72,8 @@ async def test_a_result_that_reports_failure_is_never_checked(schema, validate):
 
 @pytest.mark.attack("S03")
 @pytest.mark.parametrize("schema", BROKEN.values(), ids=BROKEN)
-async def test_a_warning_comes_beside_the_result_whatever_is_wrong(
-    schema, caplog, nobody_connects
+async def test_validate_warn_logs_one_warning_and_returns(
+    schema, caplog, no_connections
 ):
     server = promising(schema, structuredContent={"n": "one"})
     async with mcpwire.Client(server) as client:

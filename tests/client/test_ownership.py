@@ -1,4 +1,4 @@
-"""A client may be connected, used and closed from anywhere, in any order, again."""
+"""A client may be connected, used and closed in any task, any order, and repeatedly."""
 
 import asyncio
 import gc
@@ -23,7 +23,7 @@ def silent():
     return scripted("while True: recv()")
 
 
-def forget(holder):
+def collect(holder):
     holder.clear()
     gc.collect()
 
@@ -52,17 +52,17 @@ async def test_two_clients_close_in_the_order_they_were_opened():
     await second.aclose()
 
 
-async def test_a_closed_client_keeps_nothing_of_its_user_alive():
-    def hear(_):
+async def test_a_closed_client_does_not_keep_callbacks_alive():
+    def callback(_):
         pass
 
-    client = mcpwire.Client(echo(), on_notification=hear)
+    client = mcpwire.Client(echo(), on_notification=callback)
     await client.connect()
     await client.aclose()
-    heard = weakref.ref(hear)
-    del client, hear
+    reference = weakref.ref(callback)
+    del client, callback
     gc.collect()
-    assert heard() is None
+    assert reference() is None
 
 
 @pytest.mark.pain("P01")
@@ -78,7 +78,7 @@ async def test_an_async_generator_left_open_closes_from_where_it_is_finalised():
 
 @pytest.mark.pain("P04")
 @pytest.mark.fault("F41")
-async def test_the_same_client_connects_again_after_closing_and_after_the_child_died():
+async def test_a_client_reconnects_after_close_and_child_death():
     client = mcpwire.Client(echo(), recovery=mcpwire.Recovery(restart=False))
     await client.connect()
     await client.aclose()
@@ -95,7 +95,7 @@ async def test_the_same_client_connects_again_after_closing_and_after_the_child_
 
 @pytest.mark.system("U04")
 @pytest.mark.fault("F41")
-async def test_many_callers_share_one_connecting_and_one_closing():
+async def test_concurrent_connects_and_closes_are_shared():
     client = mcpwire.Client(echo())
     await asyncio.gather(*(client.connect() for _ in range(5)))
     assert client.stats.connections == 1
@@ -106,11 +106,11 @@ async def test_many_callers_share_one_connecting_and_one_closing():
 @pytest.mark.fault("F42")
 @pytest.mark.pain("P10")
 @pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 20])
-async def test_a_cancelled_connect_leaves_nothing(turns):
+async def test_a_cancelled_connect_leaves_no_connection(turns):
     client = mcpwire.Client(silent())
     task = asyncio.create_task(client.connect())
     for _ in range(turns):
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -123,7 +123,7 @@ async def test_cancelling_one_of_two_connecting_callers_does_not_harm_the_other(
     client = mcpwire.Client(echo())
     first = asyncio.create_task(client.connect())
     second = asyncio.create_task(client.connect())
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
@@ -138,7 +138,7 @@ async def test_closing_during_connect_ends_it_with_a_typed_error(turns):
     client = mcpwire.Client(silent())
     task = asyncio.create_task(client.connect())
     for _ in range(turns):
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
     await client.aclose()
     if turns == 0:  # nothing had begun that could be closed
         task.cancel()
@@ -151,13 +151,13 @@ async def test_closing_during_connect_ends_it_with_a_typed_error(turns):
 
 @pytest.mark.fault("F42")
 @pytest.mark.parametrize("turns", range(6))
-async def test_a_cancelled_close_goes_on_and_can_be_waited_for(turns):
+async def test_a_cancelled_close_continues_and_can_be_awaited(turns):
     client = mcpwire.Client(echo())
     await client.connect()
     pid = client._connection.channel.pid
     task = asyncio.create_task(client.aclose())
     for _ in range(turns):
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     await client.aclose()
@@ -170,7 +170,7 @@ async def test_closing_during_calls_fails_each_of_them():
     client = mcpwire.Client(scripted("handshake()\nwhile True: recv()"))
     await client.connect()
     calls = [asyncio.create_task(client.call_tool("x")) for _ in range(10)]
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     await client.aclose()
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {mcpwire.ConnectionClosed}
@@ -210,7 +210,7 @@ async def test_calls_before_connecting_and_after_closing_are_refused():
 
 
 @pytest.mark.pain("P11")
-async def test_another_loop_is_refused_at_once():
+async def test_another_event_loop_is_refused():
     client = mcpwire.Client(echo())
     errors = []
 
@@ -255,34 +255,34 @@ def test_without_a_running_loop_the_error_names_the_blocking_client():
 
 @pytest.mark.system("L-R8")
 @pytest.mark.fault("F41")
-async def test_a_forgotten_client_kills_its_child_with_a_warning():
+async def test_a_garbage_collected_client_kills_its_child():
     client = mcpwire.Client(echo())
     await client.connect()
     pid = client._connection.channel.pid
     holder = [client]
     del client
     with pytest.warns(ResourceWarning, match="unclosed"):
-        forget(holder)
+        collect(holder)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
 
-def test_a_client_forgotten_with_its_loop_kills_its_child_with_a_warning():
+def test_a_client_collected_after_its_loop_kills_its_child():
     client = mcpwire.Client(echo())
     asyncio.run(client.connect())
     pid = client._connection.channel.pid
     holder = [client]
     del client
     with pytest.warns(ResourceWarning, match="unclosed"):
-        forget(holder)
+        collect(holder)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
 
-def test_abandoning_while_it_connects_kills_the_child_though_the_loop_has_stopped(
+def test_abandon_kills_a_connecting_child_without_a_loop(
     tmp_path,
 ):
-    """As after an interrupt that cost the loop a step."""
+    """As after an interrupt that stopped the loop."""
     begun = tmp_path / "begun"
     client = mcpwire.Client(
         scripted(f"open({str(begun)!r}, 'w').write(str(os.getpid()))\nwhile 1: recv()")
@@ -290,7 +290,7 @@ def test_abandoning_while_it_connects_kills_the_child_though_the_loop_has_stoppe
     loop = asyncio.new_event_loop()
     connecting = loop.create_task(client.connect())
     while not begun.exists() or not begun.read_text():
-        loop.run_until_complete(asyncio.sleep(0))  # a turn of the loop
+        loop.run_until_complete(asyncio.sleep(0))  # one loop iteration
     client.abandon()
     with pytest.raises(ProcessLookupError):
         os.kill(int(begun.read_text()), 0)
@@ -301,11 +301,11 @@ def test_abandoning_while_it_connects_kills_the_child_though_the_loop_has_stoppe
     loop.close()
 
 
-async def test_a_repr_is_one_line_that_says_target_state_and_revision():
+async def test_a_repr_is_one_line_with_state_and_revision():
     client = mcpwire.Client(echo(), recovery=mcpwire.Recovery(restart=False))
     assert repr(client).endswith("not connected>")
     task = asyncio.create_task(client.connect())
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     assert repr(client).endswith("connecting>")
     await task
     assert repr(client).endswith("connected, 2025-11-25>")
@@ -315,6 +315,6 @@ async def test_a_repr_is_one_line_that_says_target_state_and_revision():
         await client.call_tool("x")
     assert "lost: the server was killed by SIGKILL" in repr(client)
     task = asyncio.create_task(client.aclose())
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     assert repr(client).endswith("closing>")
     await task

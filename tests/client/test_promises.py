@@ -1,4 +1,4 @@
-"""What the client promises in passing: options of each verb, bounds, fault, figures."""
+"""Smaller promises of the client: options, bounds, error classes and statistics."""
 
 import ast
 import asyncio
@@ -15,10 +15,10 @@ from mcpwire import errors, types
 
 BOUND_S = 30.0
 
-# Whose fault...
+# Error classes...
 
 
-def asking(**question):
+def input_required(**question):
     return {"resultType": "input_required", **question}
 
 
@@ -26,9 +26,10 @@ ROOTS = {"k": {"method": "roots/list", "params": {}}}
 
 
 @pytest.mark.rule("RPC-30")
-async def test_a_question_nobody_may_ask_is_the_servers_fault_and_no_error_of_its():
+async def test_an_undeclared_input_request_is_a_protocol_error():
     server = FakeServer(
-        {"tools/call": lambda *_: asking(inputRequests=ROOTS)}, version="2026-07-28"
+        {"tools/call": lambda *_: input_required(inputRequests=ROOTS)},
+        version="2026-07-28",
     )
     async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.RemoteProtocolError, match="roots/list"):
@@ -52,12 +53,12 @@ ANSWERING = {
         "tasks",
     )
 }
-"""What answers requests does so with errors."""
+"""These modules answer requests, with errors as well."""
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.rule("RPC-30")
-def test_no_code_of_the_clients_side_raises_an_error_of_the_peers():
+def test_client_code_does_not_raise_rpc_errors():
     paths = [
         path
         for folder in ("wire", "types", "protocol", "transports", "client", "sync")
@@ -79,25 +80,26 @@ def test_no_code_of_the_clients_side_raises_an_error_of_the_peers():
 
 
 @on_a_virtual_clock
-async def test_one_timeout_spans_all_input_rounds_and_the_pauses_between_them():
+async def test_one_timeout_spans_all_input_rounds_and_pauses():
     server = FakeServer(
-        {"tools/call": lambda *_: asking(requestState="busy")}, version="2026-07-28"
+        {"tools/call": lambda *_: input_required(requestState="busy")},
+        version="2026-07-28",
     )
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.RequestTimeout) as caught:
             await client.call_tool("x", timeout=0.1)
     assert caught.value.method == "tools/call"
     assert caught.value.timeout == 0.1
-    # The first pause is half a second; the call did not wait for its end.
+    # The first pause is half a second; the call did not wait until its end.
     assert 0.1 <= caught.value.elapsed < 0.5
     assert len(server.requests("tools/call")) == 2
 
 
 @on_a_virtual_clock
-async def test_a_later_round_has_what_the_first_has_left_of_the_time():
+async def test_a_later_round_has_the_remaining_time():
     def call(params, server):
         if "requestState" not in params:
-            more = asking(requestState="more")
+            more = input_required(requestState="more")
             answer = {"jsonrpc": "2.0", "id": server.current["id"], "result": more}
             asyncio.get_running_loop().call_later(0.2, server.send, answer)
         return SILENCE
@@ -109,11 +111,11 @@ async def test_a_later_round_has_what_the_first_has_left_of_the_time():
             await client.call_tool("x", timeout=0.3)
         taken = client._connection.time() - started
     assert len(server.requests("tools/call")) == 2
-    # Its clock began with the call and not with the second round, 0.2 s later.
+    # The timeout began with the call and not with the second round, 0.2 s later.
     assert taken - caught.value.elapsed < 0.1
 
 
-async def test_progress_extends_a_call_to_ten_timeouts_unless_told_otherwise():
+async def test_progress_extends_a_call_to_ten_timeouts_by_default():
     options = {"reset_timeout_on_progress": True}
     for given, maximum in ({}, 20.0), ({"max_timeout": 5.0}, 5.0):
         client = mcpwire.Client(FakeServer(), **options, **given)
@@ -126,7 +128,8 @@ async def test_progress_extends_a_call_to_ten_timeouts_unless_told_otherwise():
 @pytest.mark.system("U31")
 async def test_input_rounds_end_at_the_clients_limit():
     server = FakeServer(
-        {"tools/call": lambda *_: asking(requestState="again")}, version="2026-07-28"
+        {"tools/call": lambda *_: input_required(requestState="again")},
+        version="2026-07-28",
     )
     limits = mcpwire.Limits(input_rounds=1)
     async with mcpwire.Client(server, limits=limits) as client:
@@ -135,7 +138,7 @@ async def test_input_rounds_end_at_the_clients_limit():
     assert len(server.requests("tools/call")) == 2
 
 
-async def test_progress_beyond_the_limit_is_dropped_while_a_callback_is_slow():
+async def test_excess_progress_is_dropped_for_a_slow_callback():
     def flood(params, server):
         token = params["_meta"]["progressToken"]
         for step in range(100):
@@ -145,7 +148,7 @@ async def test_progress_beyond_the_limit_is_dropped_while_a_callback_is_slow():
     seen = []
 
     async def slowly(progress, *_):
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         seen.append(progress)
 
     limits = mcpwire.Limits(notifications=10)
@@ -155,7 +158,7 @@ async def test_progress_beyond_the_limit_is_dropped_while_a_callback_is_slow():
     assert seen == [0, *range(90, 100)]  # the first, and the newest ten behind it
 
 
-def test_each_limit_is_read_by_the_code_that_keeps_it():
+def test_each_limit_is_used_in_the_package():
     code = "".join(
         path.read_text(encoding="utf-8")
         for path in PACKAGE.rglob("*.py")
@@ -203,10 +206,10 @@ VERBS = {
 }
 VERB = pytest.mark.parametrize("verb", VERBS)
 
-# What is neither one request nor takes progress has tests of its own.
+# Methods that send several requests or take no progress have their own tests.
 ELSEWHERE = {"discover", "start_call", "listen", "watch", "subscribe", "unsubscribe"}
 
-# Skills need an extension that is switched on; `test_skills.py` has them.
+# Skills need an extension; `test_skills.py` has their tests.
 ELSEWHERE |= {
     "get_skill",
     "list_skills",
@@ -217,7 +220,7 @@ ELSEWHERE |= {
 
 
 @pytest.mark.system("L-V1")
-def test_every_verb_that_sends_a_request_stands_in_the_table():
+def test_every_request_method_is_in_the_table():
     verbs = {
         name
         for name, function in inspect.getmembers(mcpwire.Client, inspect.isfunction)
@@ -229,7 +232,7 @@ def test_every_verb_that_sends_a_request_stands_in_the_table():
 
 @pytest.mark.system("L-V1")
 @VERB
-async def test_every_verb_takes_meta_progress_and_a_timeout(verb):
+async def test_every_request_method_takes_meta_progress_and_timeout(verb):
     method, args, result = VERBS[verb]
 
     metas, seen = [], []
@@ -254,7 +257,7 @@ async def test_every_verb_takes_meta_progress_and_a_timeout(verb):
 
 
 @VERB
-async def test_every_verb_refuses_headers_elsewhere_than_over_http(verb):
+async def test_every_request_method_refuses_headers_without_http(verb):
     method, args, result = VERBS[verb]
     server = FakeServer({method: lambda *_: result})
     async with mcpwire.Client(server) as client:
@@ -264,7 +267,7 @@ async def test_every_verb_refuses_headers_elsewhere_than_over_http(verb):
 
 
 @pytest.mark.parametrize("noun", ["tools", "resources", "resource_templates"])
-async def test_iterating_takes_the_options_too(noun):
+async def test_iterators_take_the_request_options(noun):
     server = FakeServer(
         {"tools/list": lambda *_: SILENCE, "resources/list": lambda *_: SILENCE}
         | {"resources/templates/list": lambda *_: SILENCE}
@@ -276,10 +279,10 @@ async def test_iterating_takes_the_options_too(noun):
 
 
 @pytest.mark.system("U05")
-async def test_it_introduces_itself_as_it_is_told_and_hears_instructions():
+async def test_client_info_is_sent_and_instructions_are_read():
     server = FakeServer(instructions="be kind")
-    who = types.Implementation("mine", "7", title="Mine")
-    async with mcpwire.Client(server, client_info=who, mode="session") as client:
+    info = types.Implementation("mine", "7", title="Mine")
+    async with mcpwire.Client(server, client_info=info, mode="session") as client:
         assert client.instructions == "be kind"
         assert client.server_info == types.Implementation("fake", "1")
         assert client.session_id is None
@@ -290,7 +293,7 @@ async def test_it_introduces_itself_as_it_is_told_and_hears_instructions():
 
 
 @on_a_virtual_clock
-async def test_without_a_probe_timeout_the_probe_stays_alone():
+async def test_without_probe_timeout_only_the_probe_is_sent():
     server = FakeServer({"server/discover": lambda *_: SILENCE})
     client = mcpwire.Client(server, probe_timeout=None, connect_timeout=0.2)
     async with asyncio.timeout(BOUND_S):
@@ -300,7 +303,7 @@ async def test_without_a_probe_timeout_the_probe_stays_alone():
     assert {message["method"] for message in server.received} == {"server/discover"}
 
 
-async def test_without_a_connect_timeout_connecting_waits():
+async def test_without_connect_timeout_connecting_waits():
     server = FakeServer({"server/discover": lambda *_: SILENCE})
     client = mcpwire.Client(server, connect_timeout=None, probe_timeout=None)
     with pytest.raises(TimeoutError) as caught:
@@ -309,7 +312,7 @@ async def test_without_a_connect_timeout_connecting_waits():
     assert not isinstance(caught.value, mcpwire.MCPError)
 
 
-# Figures...
+# Statistics...
 
 
 async def test_stats_count_over_all_connections():
@@ -329,8 +332,8 @@ async def test_stats_count_over_all_connections():
         assert after == during
         assert after.connections == connections
         assert after.requests == 2 * connections  # initialize and the call
-        assert after.messages == 3 * connections  # their answers and one for nobody
+        assert after.messages == 3 * connections  # with an unknown response
         assert after.unknown_answers == connections
         assert after.bytes_sent == sent
-    client.stats.requests = 0  # what is given out is the caller's own
+    client.stats.requests = 0  # `stats` returns a copy
     assert client.stats.requests == 4

@@ -1,4 +1,4 @@
-"""What the client promises of its connection: opening, closing, forgetting, showing."""
+"""Promises about the connection of a client: opening, closing, collecting, reprs."""
 
 import asyncio
 import json
@@ -16,12 +16,12 @@ import mcpwire
 BOUND_S = 30.0
 
 
-async def test_connecting_while_it_closes_waits_and_then_connects():
+async def test_connect_during_close_waits_and_then_connects():
     client = mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP))
     await client.connect()
     first = client._connection.channel.pid
     closing = asyncio.create_task(client.aclose())
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     await client.connect()
     assert closing.done()
     assert client._connection.channel.pid != first
@@ -29,7 +29,7 @@ async def test_connecting_while_it_closes_waits_and_then_connects():
     await client.aclose()
 
 
-async def test_closing_waits_until_a_callback_it_cancelled_has_ended():
+async def test_closing_waits_for_a_cancelled_callback():
     entered, left = asyncio.Event(), asyncio.Event()
 
     async def callback(_):
@@ -38,7 +38,7 @@ async def test_closing_waits_until_a_callback_it_cancelled_has_ended():
             await asyncio.Event().wait()
         finally:
             for _ in range(3):
-                await asyncio.sleep(0)  # a turn of the loop
+                await asyncio.sleep(0)  # one loop iteration
             left.set()
 
     server = FakeServer()
@@ -50,7 +50,7 @@ async def test_closing_waits_until_a_callback_it_cancelled_has_ended():
     assert left.is_set()
 
 
-async def test_a_client_forgotten_in_another_thread_is_let_go_on_its_own():
+async def test_a_client_collected_in_another_thread_ends_on_its_loop():
     client = mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP))
     await client.connect()
     channel = client._connection.channel
@@ -58,19 +58,19 @@ async def test_a_client_forgotten_in_another_thread_is_let_go_on_its_own():
     abandon = channel.abandon
     done = asyncio.Event()
 
-    def noted():
+    def record_thread():
         threads.append(threading.current_thread())
         abandon()
         done.set()
 
-    channel.abandon = noted
+    channel.abandon = record_thread
     with pytest.warns(ResourceWarning, match="unclosed"):
         await asyncio.to_thread(client.__del__)
     await done.wait()
     assert threads == [threading.current_thread()]
 
 
-async def test_noise_before_the_agreement_is_told_in_the_log(caplog):
+async def test_noise_before_the_handshake_is_logged(caplog):
     target = scripted("raw(b'Welcome!\\n'); handshake()\n" + ECHO_LOOP)
     async with mcpwire.Client(target) as client:
         assert client.stats.noise == ("Welcome!",)
@@ -79,7 +79,7 @@ async def test_noise_before_the_agreement_is_told_in_the_log(caplog):
 
 
 @on_a_clock_by_hand
-async def test_a_call_that_times_out_quotes_the_noise():
+async def test_a_request_timeout_quotes_the_noise():
     target = scripted("handshake()\nrecv(); raw(b'oops, no JSON\\n'); recv(); recv()")
     async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         call = asyncio.create_task(client.call_tool("x", timeout=1))
@@ -91,7 +91,7 @@ async def test_a_call_that_times_out_quotes_the_noise():
 
 
 @pytest.mark.system("A11", "A12", "A13", "L-A4")
-async def test_a_child_gets_arguments_folder_and_variables_exactly_as_given(tmp_path):
+async def test_a_child_gets_arguments_folder_and_variables_unchanged(tmp_path):
     odd = ["$HOME", "*", "a b", "", "'", '"', "\\", ";true", "--x=\n"]
     body = (
         "handshake()\nm = recv()\n"
@@ -122,7 +122,7 @@ async def test_no_url_in_a_command_shows_its_secrets():
     assert target.args == (secret, f"--url={secret}", '{"a": "b"}')
 
 
-async def test_a_connection_that_is_lost_shows_no_url_s_secrets():
+async def test_the_error_of_a_lost_connection_hides_url_secrets():
     target = scripted("handshake()\nrecv()", "https://me:hush@example.com/?hush")
     async with mcpwire.Client(target) as client:
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
@@ -133,7 +133,7 @@ async def test_a_connection_that_is_lost_shows_no_url_s_secrets():
 
 @pytest.mark.system("O81")
 @pytest.mark.rule("LIFE-05")
-async def test_nothing_but_the_handshake_is_sent_before_there_is_an_agreement():
+async def test_only_the_handshake_is_sent_before_it_completes():
     server = FakeServer({"tools/call": lambda *_: text("too early")})
     client = mcpwire.Client(server, mode="session")
     opened = asyncio.Event()
@@ -160,7 +160,7 @@ async def test_nothing_but_the_handshake_is_sent_before_there_is_an_agreement():
     assert [message["method"] for message in server.received] == ["initialize"]
 
 
-async def test_each_connection_has_a_record_of_its_own_in_order():
+async def test_each_connection_has_its_own_negotiation_record():
     client = mcpwire.Client(FakeServer())
     records = []
     for _ in range(2):
@@ -179,7 +179,7 @@ async def test_errors_of_a_connection_name_its_target():
     target = scripted("handshake()\nrecv(); recv()", "the-one")
     async with mcpwire.Client(target) as client:
         call = asyncio.create_task(client.call_tool("x"))
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         await client.aclose()
         with pytest.raises(mcpwire.ConnectionClosed) as closed:
             await call
@@ -189,7 +189,7 @@ async def test_errors_of_a_connection_name_its_target():
         assert error.target.endswith("the-one")
 
 
-async def test_no_more_of_stderr_is_kept_than_the_limit():
+async def test_the_stderr_tail_is_limited():
     target = scripted("os.write(2, b'x' * 5000 + b'end')\nhandshake()\nsys.exit(1)")
     limits = mcpwire.Limits(stderr_tail=100)
     client = mcpwire.Client(target, limits=limits)
@@ -199,17 +199,17 @@ async def test_no_more_of_stderr_is_kept_than_the_limit():
     assert caught.value.stderr_tail == "x" * 97 + "end"
 
 
-async def test_an_error_has_what_stderr_holds_at_that_very_moment():
+async def test_the_stderr_tail_includes_unread_output():
     target = scripted("handshake()\nrecv()\nos.write(2, b'now')\nrecv()")
     async with mcpwire.Client(target) as client:
         channel = client._connection.channel
         channel.notify_nowait("notifications/mine")
-        # No turn of the loop lies between its writing and our asking.
+        # No loop iteration lies between its write and our read.
         assert select.select([channel._child._stderr_fd], [], [], BOUND_S)[0]
         assert channel.stderr_tail == "now"
 
 
-async def test_the_trace_gives_messages_as_bytes_without_their_newline():
+async def test_the_trace_has_messages_as_bytes_without_newline():
     events = []
     target = scripted(
         "handshake()\nm = recv()\n"

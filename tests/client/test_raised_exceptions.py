@@ -1,4 +1,4 @@
-"""A test's client sees what a function of the server raised; any other is told less."""
+"""`raise_exceptions=True` raises the exceptions of server functions in the client."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def server():
 
 
 @pytest.mark.parametrize("mode", ["stateless", "session"])
-async def test_a_call_raises_what_its_tool_raised(server, mode, caplog):
+async def test_a_call_raises_the_exception_of_its_tool(server, mode, caplog):
     async with mcpwire.Client(server, mode=mode, raise_exceptions=True) as client:
         with pytest.raises(ZeroDivisionError) as caught:
             await client.call_tool("divide", {"a": 1, "b": 0})
@@ -45,7 +45,7 @@ async def test_a_call_raises_what_its_tool_raised(server, mode, caplog):
     assert caplog.records == []
 
 
-async def test_what_a_tool_says_on_purpose_stays_a_result(server):
+async def test_a_tool_error_stays_a_result(server):
     async with mcpwire.Client(server, raise_exceptions=True) as client:
         result = await client.call_tool("refuse")
         assert (result.is_error, result.text) == (True, "not today")
@@ -53,22 +53,20 @@ async def test_what_a_tool_says_on_purpose_stays_a_result(server):
         assert (result.is_error, result.text) == (True, "the tool failed")
 
 
-async def test_without_the_option_the_log_has_it_and_the_client_is_told_less(
-    server, caplog
-):
+async def test_by_default_the_exception_is_logged_only(server, caplog):
     async with mcpwire.Client(server) as client:
         result = await client.call_tool("divide", {"a": 1, "b": 0})
         assert (result.is_error, result.text) == (True, "the tool failed")
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
 
-def test_the_blocking_client_raises_it_too(server):
+def test_the_blocking_client_raises_exceptions_too(server):
     client = mcpwire.sync.Client(server, raise_exceptions=True)
     with client, pytest.raises(ZeroDivisionError):
         client.call_tool("divide", {"a": 1, "b": 0})
 
 
 @pytest.mark.parametrize("target", ["http://localhost:1/mcp", "some-server"])
-def test_it_is_for_a_server_in_this_process(target):
+def test_raise_exceptions_needs_an_in_process_server(target):
     with pytest.raises(ValueError, match="raise_exceptions is for a server object in"):
         mcpwire.Client(target, raise_exceptions=True)

@@ -1,4 +1,4 @@
-"""A connection that was lost comes back: for the next call, and with all it knew."""
+"""A lost connection is reopened for the next call, with its state restored."""
 
 import asyncio
 import os
@@ -22,8 +22,8 @@ CAPABILITIES = {"tools": {}, "resources": {"subscribe": True}, "logging": {}}
 AT_ONCE = mcpwire.Recovery(backoff_initial=0.001, backoff_max=0.01)
 
 
-class Mortal(FakeServer):
-    """Dies when told to, and is there again for the next connection."""
+class MortalServer(FakeServer):
+    """A server whose connection can be lost, and that accepts the next one."""
 
     def __init__(self, version="2025-11-25", **methods):
         super().__init__(
@@ -76,8 +76,8 @@ async def lost(client):
 @ERA
 @pytest.mark.pain("P04")
 @pytest.mark.rule("TR-STDIO-14")
-async def test_the_next_call_opens_a_lost_connection_again(version):
-    server = Mortal(version)
+async def test_the_next_call_reopens_a_lost_connection(version):
+    server = MortalServer(version)
     async with mcpwire.Client(server) as client:
         await client.call_tool("x")
         server.die()
@@ -89,7 +89,7 @@ async def test_the_next_call_opens_a_lost_connection_again(version):
 
 
 async def test_without_restart_a_lost_connection_stays_lost_until_connect():
-    server = Mortal()
+    server = MortalServer()
     recovery = mcpwire.Recovery(restart=False)
     async with mcpwire.Client(server, recovery=recovery) as client:
         server.die()
@@ -103,8 +103,8 @@ async def test_without_restart_a_lost_connection_stays_lost_until_connect():
 
 @pytest.mark.system("L-R12")
 @pytest.mark.pain("P04")
-async def test_a_call_that_may_have_run_is_not_made_again():
-    server = Mortal()
+async def test_a_call_that_may_have_run_is_not_retried():
+    server = MortalServer()
     async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
             await client.call_tool("die")
@@ -113,8 +113,8 @@ async def test_a_call_that_may_have_run_is_not_made_again():
     assert server.calls() == ["die", "x"]
 
 
-async def test_a_call_is_made_again_where_the_caller_allows_it():
-    server = Mortal()
+async def test_an_idempotent_call_is_retried():
+    server = MortalServer()
     async with mcpwire.Client(server) as client:
         assert (await client.call_tool("die", idempotent=True)).text == "alive"
     assert server.calls() == ["die", "die"]
@@ -122,13 +122,13 @@ async def test_a_call_is_made_again_where_the_caller_allows_it():
 
 @pytest.mark.system("L-R12")
 @pytest.mark.parametrize("hint", ["readOnlyHint", "idempotentHint", "openWorldHint"])
-async def test_a_call_is_made_again_where_the_tool_says_that_it_may(hint):
+async def test_a_call_is_retried_if_the_tool_hints_allow_it(hint):
     tool = {
         "name": "die",
         "inputSchema": {"type": "object"},
         "annotations": {hint: True},
     }
-    server = Mortal(**{"tools/list": lambda *_: {"tools": [tool]}})
+    server = MortalServer(**{"tools/list": lambda *_: {"tools": [tool]}})
     async with mcpwire.Client(server) as client:
         await client.list_tools()
         if hint == "openWorldHint":
@@ -141,14 +141,14 @@ async def test_a_call_is_made_again_where_the_tool_says_that_it_may(hint):
                 await client.call_tool("die", idempotent=False)
 
 
-async def test_what_only_reads_is_asked_again():
+async def test_a_reading_request_is_retried():
     def reading(params, server):
         if len(server.lives) == 1:
             server.die()
             return SILENCE
         return {"tools": []}
 
-    server = Mortal(**{"tools/list": reading})
+    server = MortalServer(**{"tools/list": reading})
     async with mcpwire.Client(server) as client:
         assert await client.list_tools() == []
         assert client.stats.connections == 2
@@ -157,8 +157,8 @@ async def test_what_only_reads_is_asked_again():
 @pytest.mark.system("L-A12")
 @ERA
 @pytest.mark.rule("TR-STDIO-15", "SUB-14")
-async def test_a_new_connection_is_told_what_the_old_one_knew(version):
-    server = Mortal(version)
+async def test_log_level_and_subscriptions_are_restored(version):
+    server = MortalServer(version)
     async with mcpwire.Client(server) as client:
         await client.set_log_level("error")
         await client.subscribe(URI)
@@ -183,8 +183,8 @@ async def test_a_new_connection_is_told_what_the_old_one_knew(version):
 
 
 @pytest.mark.rule("VER-08")
-async def test_what_proved_to_be_a_session_server_is_not_probed_again():
-    server = Mortal()
+async def test_a_known_session_server_is_not_probed_again():
+    server = MortalServer()
     async with mcpwire.Client(server) as client:
         server.die()
         await lost(client)
@@ -195,14 +195,14 @@ async def test_what_proved_to_be_a_session_server_is_not_probed_again():
         await lost(client)
         await client.call_tool("x")
         assert client.protocol_version == STATELESS
-        # Closed by us it is another server's turn: what was learnt is forgotten.
+        # After closing, the server may be another one: the known era is forgotten.
         await client.aclose()
         await client.connect()
         assert server.received[0]["method"] == "server/discover"
 
 
-async def test_closing_forgets_what_the_server_was_told():
-    server = Mortal()
+async def test_closing_forgets_log_level_and_subscriptions():
+    server = MortalServer()
     client = mcpwire.Client(server)
     async with client:
         await client.set_log_level("error")
@@ -216,8 +216,8 @@ async def test_closing_forgets_what_the_server_was_told():
 
 @ERA
 @pytest.mark.rule("TR-STDIO-14", "TR-STDIO-15")
-async def test_who_listens_hears_on_after_a_loss_though_nobody_calls(version):
-    server = Mortal(version)
+async def test_a_listen_stream_continues_after_a_loss_without_calls(version):
+    server = MortalServer(version)
     async with mcpwire.Client(server) as client, client.listen([URI]) as changes:
         server.die()
         await lost(client)
@@ -234,15 +234,15 @@ async def test_a_watch_reads_again_after_a_loss(version):
         life = str(len(server.lives))
         return done | {"contents": [{"uri": URI, "text": life}]}
 
-    server = Mortal(version, **{"resources/read": read})
+    server = MortalServer(version, **{"resources/read": read})
     async with mcpwire.Client(server) as client, client.watch(URI) as contents:
         assert (await anext(contents)).text == "1"
         server.die()
         assert (await anext(contents)).text == "2"
 
 
-class Failing(Mortal):
-    """Can be opened once; then `failures` openings fail."""
+class Failing(MortalServer):
+    """A server that can be opened once; then `failures` openings fail."""
 
     failures = 0
 
@@ -253,7 +253,7 @@ class Failing(Mortal):
         return super().open_in_memory(client, limits)
 
 
-async def test_opening_again_is_tried_as_often_as_recovery_says():
+async def test_reopening_is_tried_up_to_the_configured_attempts():
     server = Failing()
     async with mcpwire.Client(server, recovery=AT_ONCE) as client:
         await client.call_tool("x")
@@ -270,7 +270,7 @@ async def test_opening_again_is_tried_as_often_as_recovery_says():
 
 
 @on_a_virtual_clock
-async def test_after_all_attempts_it_rests_and_then_tries_again():
+async def test_after_all_attempts_it_pauses_and_then_retries():
     server = Failing()
     recovery = mcpwire.Recovery(backoff_initial=0.001, backoff_max=0.2, attempts=1)
     async with (
@@ -293,7 +293,7 @@ async def test_after_all_attempts_it_rests_and_then_tries_again():
         assert result.text == "alive"
 
 
-async def test_connect_does_not_wait_for_the_rest_between_attempts():
+async def test_connect_does_not_wait_for_the_pause_between_attempts():
     server = Failing()
     recovery = mcpwire.Recovery(backoff_max=1000, attempts=1)
     async with mcpwire.Client(server, recovery=recovery) as client:
@@ -307,9 +307,9 @@ async def test_connect_does_not_wait_for_the_rest_between_attempts():
         assert (await client.call_tool("x")).text == "alive"
 
 
-async def test_a_deadline_holds_while_the_connection_is_opened_again(monkeypatch):
+async def test_a_timeout_applies_while_reopening(monkeypatch):
     monkeypatch.setattr(retry.RestartBackoff, "delay", lambda *_: 1000.0)
-    server = Mortal()
+    server = MortalServer()
     async with mcpwire.Client(server) as client:
         server.die()
         await lost(client)
@@ -319,15 +319,15 @@ async def test_a_deadline_holds_while_the_connection_is_opened_again(monkeypatch
         assert "mcpwire-reconnect" not in names
 
 
-async def test_closing_ends_the_opening_again_and_who_waits_for_it(monkeypatch):
+async def test_closing_ends_the_reopening_and_its_waiting_calls(monkeypatch):
     monkeypatch.setattr(retry.RestartBackoff, "delay", lambda *_: 1000.0)
-    server = Mortal()
+    server = MortalServer()
     async with mcpwire.Client(server) as client:
         server.die()
         await lost(client)
         call = asyncio.create_task(client.call_tool("x"))
-        await asyncio.sleep(0)  # a turn of the loop
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
+        await asyncio.sleep(0)  # one loop iteration
         await client.aclose()
         with pytest.raises(mcpwire.ConnectionClosed):
             await call
@@ -335,24 +335,24 @@ async def test_closing_ends_the_opening_again_and_who_waits_for_it(monkeypatch):
 
 @pytest.mark.fault("F41")
 @pytest.mark.parametrize("turns", range(12))
-async def test_closing_in_any_turn_of_opening_again_leaves_no_connection(
+async def test_closing_at_any_step_of_reopening_leaves_no_connection(
     turns, monkeypatch
 ):
-    """The opening may succeed, and be lost again, in the turn in which it is ended."""
+    """The reopening may succeed and be lost again in the iteration that ends it."""
     monkeypatch.setattr(retry.RestartBackoff, "delay", lambda *_: 1000.0)
-    server = Mortal()
+    server = MortalServer()
     client = mcpwire.Client(server)
     await client.connect()
     server.die()
     await lost(client)
     connecting = asyncio.create_task(client.connect())
     for _ in range(turns):
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
     closing = asyncio.create_task(client.aclose())
     calls = []
     for turn in range(4):
         calls.append(asyncio.create_task(client.call_tool("x")))
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         if turn and (near := server.channel._other_end) is not None:
             near._on_peer_closed()
     await closing
@@ -365,7 +365,7 @@ async def test_closing_in_any_turn_of_opening_again_leaves_no_connection(
 @pytest.mark.system("L-V14")
 @pytest.mark.pain("P04")
 @pytest.mark.rule("TR-STDIO-14")
-async def test_a_killed_child_is_started_again_for_the_next_call():
+async def test_a_killed_child_is_restarted_for_the_next_call():
     target = scripted("handshake()\n" + ECHO_LOOP)
     async with mcpwire.Client(target) as client:
         for text_ in ("a", "b", "c"):
@@ -378,7 +378,7 @@ async def test_a_killed_child_is_started_again_for_the_next_call():
 
 
 @pytest.mark.pain("P24")
-async def test_side_effects_happen_once_whatever_dies_when(tmp_path):
+async def test_side_effects_happen_once_despite_crashes(tmp_path):
     ledger = tmp_path / "ledger"
     ledger.touch()
     target = scripted(
@@ -406,7 +406,7 @@ async def test_side_effects_happen_once_whatever_dies_when(tmp_path):
 
 
 @on_a_clock_by_hand
-async def test_a_server_that_was_given_up_does_not_delay_the_next_one():
+async def test_an_abandoned_server_does_not_delay_the_next_one():
     target = scripted(
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "handshake()\nm = recv()\ntext(m, 'once')\n"
@@ -425,13 +425,13 @@ async def test_a_server_that_was_given_up_does_not_delay_the_next_one():
 
 
 @on_a_clock_by_hand
-async def test_a_keep_alive_notices_a_server_that_has_fallen_silent():
+async def test_a_keepalive_detects_a_silent_server():
     target = scripted(
         "handshake()\nm = recv()\nanswer(m, {})\nsend({'jsonrpc': '2.0', 'method':"
         " 'notifications/message', 'params': {'level': 'info', 'data': m['method']}})\n"
         "time.sleep(60)"
     )
-    heard = []
+    received = []
     limits = mcpwire.Limits(close_grace=0.1)
     recovery = mcpwire.Recovery(restart=False)
     async with (
@@ -441,18 +441,18 @@ async def test_a_keep_alive_notices_a_server_that_has_fallen_silent():
             keepalive=1,
             limits=limits,
             recovery=recovery,
-            on_notification=heard.append,
+            on_notification=received.append,
         ) as client,
     ):
         loop = asyncio.get_running_loop()
         await loop.advance(1.5)
-        await until(lambda: heard)  # the first ping, which is answered
+        await until(lambda: received)  # the first ping, which is answered
         await loop.advance(5)
         await lost(client)
         with pytest.raises(mcpwire.ConnectionClosed, match="did not answer a ping"):
             await client.call_tool("x")
         loop.auto_advance = True  # closing takes its time
-    assert [n.params.data for n in heard] == ["ping"]
+    assert [n.params.data for n in received] == ["ping"]
 
 
 @pytest.mark.rule("PING-02")
@@ -460,8 +460,8 @@ async def test_a_keep_alive_notices_a_server_that_has_fallen_silent():
     ("version", "pings"), [("2025-11-25", True), (STATELESS, False)]
 )
 @on_a_virtual_clock
-async def test_a_keep_alive_pings_a_quiet_session_and_nothing_else(version, pings):
-    server = Mortal(version)
+async def test_a_keepalive_pings_sessions_only(version, pings):
+    server = MortalServer(version)
     async with (
         asyncio.timeout(BOUND_S),
         mcpwire.Client(server, keepalive=0.01) as client,
@@ -478,17 +478,17 @@ async def test_a_keep_alive_pings_a_quiet_session_and_nothing_else(version, ping
 
 
 @pytest.mark.pain("P21")
-async def test_a_server_that_says_something_and_dies_each_time_is_no_storm(monkeypatch):
+async def test_a_server_that_keeps_dying_is_not_restarted_forever(monkeypatch):
     pauses = []
     delay = retry.RestartBackoff.delay
 
-    def noted(self, now, chance):
+    def record_pause(self, now, chance):
         pauses.append(delay(self, now, 1.0))
         return pauses[-1] if pauses[-1] is None else 0.0
 
-    monkeypatch.setattr(retry.RestartBackoff, "delay", noted)
+    monkeypatch.setattr(retry.RestartBackoff, "delay", record_pause)
 
-    class Chatty(Mortal):
+    class Chatty(MortalServer):
         def receive(self, data):
             super().receive(data)
             is_ready = self.received[-1].get("method") == "notifications/initialized"
@@ -497,21 +497,21 @@ async def test_a_server_that_says_something_and_dies_each_time_is_no_storm(monke
                 self.die()
 
     server = Chatty()
-    heard = []
+    received = []
     async with mcpwire.Client(server) as client:
         stream = client.events()
         server.notify("notifications/x")
         await anext(stream)
         server.die()
         with pytest.raises(mcpwire.ConnectionClosed):
-            await listen(stream, heard)
-    assert heard == ["notifications/message"] * (len(server.lives) - 1)
+            await listen(stream, received)
+    assert received == ["notifications/message"] * (len(server.lives) - 1)
     assert len(server.lives) == mcpwire.Recovery().attempts
     assert pauses[-1] is None
     assert pauses[1:-1] == sorted(pauses[1:-1])
     assert pauses[-2] > 1.0
 
 
-async def listen(stream, heard):
+async def listen(stream, received):
     async for notification in stream:
-        heard.append(notification.method)
+        received.append(notification.method)

@@ -1,4 +1,4 @@
-"""Rules of the protocol that bind a whole client, and so stand in no module's tests."""
+"""Protocol rules for a whole client, which belong to the tests of no single module."""
 
 import asyncio
 import inspect
@@ -19,7 +19,7 @@ META = "io.modelcontextprotocol/"
 
 @pytest.mark.parametrize("mode", [revision.name for revision in REVISIONS])
 @pytest.mark.rule("RPC-22", "RPC-23")
-async def test_each_revision_is_spoken_from_the_opening_to_the_end(mode):
+async def test_each_revision_works_from_handshake_to_close(mode):
     async with mcpwire.Client(demo_dispatcher(), mode=mode) as client:
         assert client.protocol_version == mode
         assert [tool.name for tool in await client.list_tools()][:2] == ["echo", "add"]
@@ -30,7 +30,7 @@ async def test_each_revision_is_spoken_from_the_opening_to_the_end(mode):
 
 
 @pytest.mark.rule("TR-STDIO-06")
-async def test_a_server_is_started_and_spoken_to_over_stdio():
+async def test_a_server_is_started_and_called_over_stdio():
     target = mcpwire.Stdio(sys.executable, ["-m", "mcpwire.server.demo"])
     async with mcpwire.Client(target) as client:
         assert (await client.call_tool("echo", {"message": "hi"})).text == "hi"
@@ -40,7 +40,7 @@ async def test_a_server_is_started_and_spoken_to_over_stdio():
 
 
 @pytest.mark.rule("RPC-24")
-async def test_no_error_code_of_ours_is_newly_taken_from_the_reserved_range():
+async def test_our_error_codes_avoid_the_reserved_range():
     codes = {
         cls.default_code
         for cls in vars(errors).values()
@@ -61,7 +61,7 @@ ODD_REQUESTS = [
 @pytest.mark.parametrize("mode", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize(("method", "params"), ODD_REQUESTS)
 @pytest.mark.rule("RPC-32")
-async def test_each_error_of_ours_is_one_concise_sentence(method, params, mode):
+async def test_each_server_error_is_one_concise_sentence(method, params, mode):
     async with mcpwire.Client(demo_dispatcher(), mode=mode) as client:
         with pytest.raises(mcpwire.RPCError) as caught:
             await client.request(method, params)
@@ -72,7 +72,7 @@ async def test_each_error_of_ours_is_one_concise_sentence(method, params, mode):
 
 
 @pytest.mark.rule("LIFE-09", "LIFE-17")
-async def test_a_version_we_do_not_speak_ends_the_connection_with_the_reason():
+async def test_an_unsupported_version_ends_the_connection():
     server = FakeServer(version="2099-01-01")
     client = mcpwire.Client(server)
     with pytest.raises(mcpwire.NegotiationError, match="2099-01-01") as caught:
@@ -84,7 +84,7 @@ async def test_a_version_we_do_not_speak_ends_the_connection_with_the_reason():
     assert "notifications/initialized" not in methods
 
 
-# What a peer says of itself...
+# Server info and metadata...
 
 
 def named(name):
@@ -92,7 +92,7 @@ def named(name):
 
 
 @pytest.mark.rule("META-12")
-async def test_who_the_server_says_it_is_changes_nothing():
+async def test_the_name_of_the_server_changes_no_messages():
     sent = []
     for name in ("fake", "modelcontextprotocol/official"):
         server = FakeServer(
@@ -109,7 +109,7 @@ async def test_who_the_server_says_it_is_changes_nothing():
 
 @pytest.mark.rule("META-04")
 @pytest.mark.parametrize("value", [None, True, 0, "", [], {"a": 1}])
-async def test_values_at_reserved_keys_are_kept_whatever_they_are(value):
+async def test_unknown_values_at_reserved_meta_keys_are_kept(value):
     meta = {META + "something-new": value}
     server = FakeServer({"tools/call": lambda *_: {**text("x"), "_meta": meta}})
     async with mcpwire.Client(server) as client:
@@ -122,7 +122,7 @@ async def test_values_at_reserved_keys_are_kept_whatever_they_are(value):
 
 
 @pytest.mark.rule("TR-STDIO-05")
-async def test_what_a_server_writes_to_stderr_is_no_error(caplog):
+async def test_stderr_output_of_a_server_is_not_an_error(caplog):
     body = (
         "handshake()\n"
         "sys.stderr.write('ERROR: all is well\\nTraceback (most recent call):\\n')\n"
@@ -142,7 +142,7 @@ HEADED = {
 
 
 @pytest.mark.rule("HDR-13", "TR-STDIO-16")
-async def test_without_headers_their_annotations_are_left_alone():
+async def test_header_annotations_are_ignored_without_http():
     server = FakeServer(
         {
             "tools/list": lambda *_: {"tools": [{"name": "x", "inputSchema": HEADED}]},
@@ -159,7 +159,7 @@ async def test_without_headers_their_annotations_are_left_alone():
 
 
 @pytest.mark.rule("TR-STDIO-17")
-async def test_over_stdio_credentials_travel_in_the_environment_only():
+async def test_stdio_credentials_are_passed_in_the_environment_only():
     body = (
         "handshake()\n"
         "while True:\n"
@@ -179,8 +179,8 @@ async def test_over_stdio_credentials_travel_in_the_environment_only():
 
 
 @pytest.mark.rule("PROG-04")
-async def test_progress_after_the_answer_reaches_nobody():
-    heard = []
+async def test_progress_after_the_response_is_not_delivered():
+    received = []
 
     def call(params, server):
         token = params["_meta"]["progressToken"]
@@ -195,6 +195,6 @@ async def test_progress_after_the_answer_reaches_nobody():
 
     server = FakeServer({"tools/call": call, "resources/list": lambda *_: {}})
     async with mcpwire.Client(server) as client:
-        await client.call_tool("x", on_progress=lambda *step: heard.append(step))
-        await client.ping()  # so that all before its answer has been read
-    assert heard == [(1, None, None)]
+        await client.call_tool("x", on_progress=lambda *step: received.append(step))
+        await client.ping()  # so that all messages before its response are read
+    assert received == [(1, None, None)]

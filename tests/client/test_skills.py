@@ -1,4 +1,4 @@
-"""Skills: listed, loaded and read, each file when it is asked for."""
+"""Skills: listed, loaded and read, each file on demand."""
 
 import asyncio
 import base64
@@ -42,7 +42,7 @@ ENTRY = {
 
 
 class SkillServer(FakeServer):
-    """Serves one skill, or what a test makes of it, and keeps a ledger of reads."""
+    """Serves one skill, which a test may modify, and records the reads."""
 
     def __init__(self, *, entry=ENTRY, files=None, settings=None, **options):
         self.entry = entry
@@ -85,7 +85,7 @@ class SkillServer(FakeServer):
 
     @property
     def reads(self):
-        """The URI of each file that was asked for, in order."""
+        """The URI of each file that was read, in order."""
         return [params["uri"] for params in self.requests("resources/read")]
 
 
@@ -108,7 +108,7 @@ def client(request):
     return connected
 
 
-# --- what goes well
+# --- success
 
 
 @pytest.mark.rule("EXT-03")
@@ -125,7 +125,7 @@ async def test_listing_reads_no_file(client):
 
 
 @pytest.mark.parametrize("by", ["entry", "uri"])
-async def test_loading_reads_the_document_and_each_other_file_when_asked(client, by):
+async def test_loading_reads_the_document_and_other_files_on_demand(client, by):
     server = SkillServer()
     async with client(server) as c:
         (entry,) = await c.list_skills()
@@ -147,7 +147,7 @@ async def test_loading_reads_the_document_and_each_other_file_when_asked(client,
         error = caught.value
         assert (error.rule, error.skill) == ("files", URI)
         assert error.uri == "../other/SKILL.md"
-        assert await skill.read_file(LOGO) == b"\x00\xff"  # it is as good as before
+        assert await skill.read_file(LOGO) == b"\x00\xff"  # it stays usable
     assert server.reads == [URI, FORMS, LOGO, LOGO, LOGO]
     assert len(server.requests("skills/get")) == (by == "uri")
 
@@ -172,7 +172,7 @@ async def test_a_directory_is_read_page_by_page(client):
     ]
 
 
-def test_a_loaded_skill_shows_itself_on_one_line():
+def test_the_repr_of_a_loaded_skill_is_one_line():
     async def shown():
         async with mcpwire.Client(SkillServer(), extensions=[SKILLS]) as c:
             return repr(await c.load_skill(URI))
@@ -180,7 +180,7 @@ def test_a_loaded_skill_shows_itself_on_one_line():
     assert asyncio.run(shown()) == f"<mcpwire.LoadedSkill 'pdf' of '{URI}'>"
 
 
-# --- what does not
+# --- failures
 
 
 def without(key):
@@ -203,7 +203,7 @@ ENTRIES = {
 
 @pytest.mark.rule("EXT-05")
 @pytest.mark.parametrize("rule", ENTRIES)
-async def test_nothing_is_read_of_a_skill_whose_entry_breaks_a_rule(client, rule):
+async def test_a_skill_with_an_invalid_entry_is_not_read(client, rule):
     server = SkillServer(entry=ENTRIES[rule])
     async with client(server) as c:
         (skill,) = await c.list_skills()
@@ -227,7 +227,7 @@ DOCUMENTS = {
 
 @pytest.mark.rule("EXT-05")
 @pytest.mark.parametrize("rule", DOCUMENTS)
-async def test_another_document_is_refused_before_any_other_file_is_read(client, rule):
+async def test_a_changed_document_is_refused_before_other_files(client, rule):
     entry, data = DOCUMENTS[rule]
     server = SkillServer(entry=entry, files={**FILES, URI: data})
     async with client(server) as c:
@@ -242,7 +242,7 @@ async def test_another_document_is_refused_before_any_other_file_is_read(client,
     ("data", "rule"),
     [(b"A form!\n", "digest"), (b"", "size"), (b"A form.\n\n", "size")],
 )
-async def test_after_another_file_no_file_of_the_skill_is_read(client, data, rule):
+async def test_after_a_changed_file_no_other_file_is_read(client, data, rule):
     server = SkillServer(files={**FILES, FORMS: data})
     async with client(server) as c:
         skill = await c.load_skill(URI)
@@ -258,8 +258,8 @@ async def test_after_another_file_no_file_of_the_skill_is_read(client, data, rul
 
 
 @pytest.mark.rule("EXT-05")
-async def test_what_comes_after_another_file_is_not_given_out(client):
-    """Of two files that are asked for together the first that comes is wrong."""
+async def test_a_file_received_after_a_changed_one_is_refused(client):
+    """Of two files that are read concurrently the first response is wrong."""
     server = SkillServer(files={**FILES, FORMS: b"A form!\n"})
     held = {}
 
@@ -270,7 +270,7 @@ async def test_what_comes_after_another_file_is_not_given_out(client):
         return SILENCE
 
     def get(params, _):
-        if held:  # what was held back comes with whatever is asked for next
+        if held:  # the held response is sent with the next request
             answer = {"id": held["id"], "result": server.read({"uri": LOGO}, None)}
             server.send({"jsonrpc": "2.0", **answer})
         return server.get(params, _)
@@ -288,7 +288,7 @@ async def test_what_comes_after_another_file_is_not_given_out(client):
             await logo
 
 
-async def test_a_read_that_gives_several_contents_is_refused(client):
+async def test_a_read_with_several_contents_is_refused(client):
     server = SkillServer()
     one = {"uri": URI, "text": DOCUMENT.decode()}
     server.methods["resources/read"] = lambda *_: {**KEPT, "contents": [one, one]}
@@ -297,7 +297,7 @@ async def test_a_read_that_gives_several_contents_is_refused(client):
             await c.load_skill(URI)
 
 
-async def test_an_answer_about_another_skill_is_refused(client):
+async def test_a_get_result_for_another_skill_is_refused(client):
     server = SkillServer()
     server.methods["skills/get"] = lambda *_: {**KEPT, "skill": ENTRY}
     async with client(server) as c:
@@ -313,7 +313,7 @@ async def test_an_unknown_skill_is_the_servers_error(client):
             await c.load_skill("skill://other/SKILL.md")
 
 
-# --- who may ask
+# --- requirements
 
 VERBS = {
     "list_skills": (),
@@ -349,17 +349,17 @@ HANDSHAKE = {"server/discover", "initialize", "notifications/initialized"}
 @pytest.mark.rule("EXT-02", "EXT-03")
 @pytest.mark.parametrize("why", OFF)
 @pytest.mark.parametrize("verb", VERBS)
-async def test_what_is_not_switched_on_is_refused_and_nothing_is_sent(verb, why):
+async def test_skill_methods_need_the_extension(verb, why):
     options, extensions, message = OFF[why]
     server = SkillServer(**options)
     async with mcpwire.Client(server, extensions=extensions) as c:
         with pytest.raises(mcpwire.LocalProtocolError, match=message):
             await use(c, verb)
-    # The last of the handshake may come after that: nobody waits for it.
+    # The last handshake message may arrive later: the client does not wait for it.
     assert {m["method"] for m in server.received} <= HANDSHAKE
 
 
-async def test_an_entry_is_of_no_use_where_the_extension_is_off():
+async def test_loading_an_entry_needs_the_extension():
     server = SkillServer()
     async with mcpwire.Client(server, extensions=[SKILLS]) as c:
         (entry,) = await c.list_skills()
@@ -377,7 +377,7 @@ async def test_a_directory_needs_its_own_declaration():
     assert server.requests("resources/directory/read") == []
 
 
-async def test_without_pyyaml_nothing_is_sent(monkeypatch):
+async def test_loading_without_pyyaml_sends_no_request(monkeypatch):
     server = SkillServer()
     async with mcpwire.Client(server, extensions=[SKILLS]) as c:
         sent = len(server.received)
@@ -388,7 +388,7 @@ async def test_without_pyyaml_nothing_is_sent(monkeypatch):
         assert len(server.received) == sent
 
 
-def test_the_blocking_client_gives_iterators_and_loaded_skills_of_its_own():
+def test_the_blocking_client_has_its_own_loaded_skills():
     server = SkillServer()
     with mcpwire.sync.Client(server, extensions=[SKILLS]) as c:
         (entry,) = c.iter_skills()

@@ -1,4 +1,4 @@
-"""Calls that are sent now and waited for later; results that are checked or kept."""
+"""Calls that are sent now and awaited later; results that are validated."""
 
 import asyncio
 import gc
@@ -13,7 +13,7 @@ BOUND_S = 30.0
 STATELESS = "2026-07-28"
 
 
-async def test_a_started_call_is_sent_at_once_and_awaited_as_often_as_one_likes():
+async def test_a_started_call_can_be_awaited_repeatedly():
     server = FakeServer({"tools/call": lambda params, _: text(params["name"])})
     async with mcpwire.Client(server) as client:
         call = await client.start_call("x", {"a": 1})
@@ -29,7 +29,7 @@ async def test_a_started_call_is_sent_at_once_and_awaited_as_often_as_one_likes(
 @pytest.mark.system("U34", "L-A1")
 @pytest.mark.rule("CAN-12")
 @pytest.mark.pain("P09")
-async def test_cancelling_a_started_call_tells_the_server_with_its_id():
+async def test_cancelling_a_started_call_notifies_the_server():
     server = FakeServer({"tools/call": lambda *_: SILENCE})
     async with mcpwire.Client(server) as client:
         call = await client.start_call("x")
@@ -41,14 +41,14 @@ async def test_cancelling_a_started_call_tells_the_server_with_its_id():
         assert caught.value.reason == "enough"
         call.cancel("late")
         await client.ping()
-    told = [m for m in server.received if m["method"] == "notifications/cancelled"]
-    assert [m["params"] for m in told] == [
+    cancelled = [m for m in server.received if m["method"] == "notifications/cancelled"]
+    assert [m["params"] for m in cancelled] == [
         {"requestId": call.request_id, "reason": "enough"}
     ]
 
 
-async def test_a_call_that_fails_after_a_cancelled_wait_fails_for_the_next_alone():
-    """A loop that hears of the error as well would end this test with it."""
+async def test_an_error_after_a_cancelled_wait_is_raised_by_the_next():
+    """An error that also reached the loop's exception handler would fail this test."""
     server = FakeServer({"tools/call": lambda *_: SILENCE})
     async with mcpwire.Client(server) as client:
         call = await client.start_call("x")
@@ -61,7 +61,7 @@ async def test_a_call_that_fails_after_a_cancelled_wait_fails_for_the_next_alone
             await call
 
 
-def test_a_call_is_awaited_on_its_own_loop_alone():
+def test_a_started_call_cannot_be_awaited_on_another_loop():
     server = FakeServer({"tools/call": lambda *_: SILENCE})
 
     async def elsewhere(call):
@@ -78,7 +78,7 @@ def test_a_call_is_awaited_on_its_own_loop_alone():
 
 
 @pytest.mark.system("U34", "A31")
-async def test_a_call_ends_by_its_task_its_handle_or_its_id_and_the_server_is_told():
+async def test_cancelling_by_task_handle_or_id_notifies_the_server():
     server = FakeServer({"tools/call": lambda *_: SILENCE})
     async with mcpwire.Client(server) as client:
         task = asyncio.create_task(client.call_tool("x"))
@@ -95,18 +95,18 @@ async def test_a_call_ends_by_its_task_its_handle_or_its_id_and_the_server_is_to
             with pytest.raises(mcpwire.CallCancelled, match=reason):
                 await call
         await client.ping()
-    told = [m for m in server.received if m["method"] == "notifications/cancelled"]
-    assert [m["params"]["requestId"] for m in told] == ids
+    cancelled = [m for m in server.received if m["method"] == "notifications/cancelled"]
+    assert [m["params"]["requestId"] for m in cancelled] == ids
     assert len(set(ids)) == 3
 
 
-async def test_who_waits_for_a_started_call_may_stop_waiting():
+async def test_a_cancelled_wait_does_not_cancel_a_started_call():
     release = []
     server = FakeServer({"tools/call": lambda *_: release or SILENCE})
     async with mcpwire.Client(server) as client:
         call = await client.start_call("x")
         waiting = asyncio.ensure_future(call)
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         waiting.cancel()
         await asyncio.wait([waiting])
         assert not call.done
@@ -115,11 +115,11 @@ async def test_who_waits_for_a_started_call_may_stop_waiting():
     assert not [m for m in server.received if m["method"] == "notifications/cancelled"]
 
 
-async def test_a_call_cancelled_while_its_handler_is_asked_ends_without_a_request():
-    asked = asyncio.Event()
+async def test_a_call_cancelled_in_its_handler_sends_no_retry():
+    handler_called = asyncio.Event()
 
     async def hang(_):
-        asked.set()
+        handler_called.set()
         await asyncio.Event().wait()
 
     question = {
@@ -140,14 +140,14 @@ async def test_a_call_cancelled_while_its_handler_is_asked_ends_without_a_reques
     )
     async with mcpwire.Client(server, elicitation=hang) as client:
         call = await client.start_call("x")
-        await asked.wait()
+        await handler_called.wait()
         call.cancel()
         with pytest.raises(mcpwire.CallCancelled):
             await call
     assert len(server.requests("tools/call")) == 1
 
 
-async def test_starting_raises_what_keeps_a_call_from_being_sent():
+async def test_start_call_raises_when_the_call_cannot_be_sent():
     server = FakeServer(capabilities={})
     client = mcpwire.Client(server)
     with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
@@ -159,11 +159,11 @@ async def test_starting_raises_what_keeps_a_call_from_being_sent():
             await client.start_call("x", timeout=0)
 
 
-async def test_cancelling_the_start_of_a_call_cancels_the_call(monkeypatch):
+async def test_cancelling_start_call_cancels_the_call(monkeypatch):
     server = FakeServer({"tools/call": lambda *_: SILENCE})
     async with mcpwire.Client(server) as client:
         starting = asyncio.create_task(client.start_call("x"))
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         starting.cancel()
         await asyncio.wait([starting])
         assert starting.cancelled()
@@ -171,7 +171,7 @@ async def test_cancelling_the_start_of_a_call_cancels_the_call(monkeypatch):
         await until(lambda: not client._connection._background)
 
 
-async def test_closing_ends_started_calls_that_nobody_waits_for():
+async def test_closing_ends_started_calls_without_a_waiter():
     server = FakeServer({"tools/call": lambda *_: SILENCE})
     async with mcpwire.Client(server) as client:
         call = await client.start_call("x")
@@ -181,7 +181,7 @@ async def test_closing_ends_started_calls_that_nobody_waits_for():
         await call
 
 
-# Results held against what their tool promised...
+# Results validated against the output schema of their tool...
 
 SCHEMA = {
     "type": "object",
@@ -201,7 +201,7 @@ def promising(structured, **schema):
 
 @pytest.mark.system("L-U13")
 @pytest.mark.rule("TOOL-12")
-async def test_a_result_that_breaks_its_promise_is_refused_where_asked(caplog):
+async def test_validate_refuses_a_result_that_breaks_its_schema(caplog):
     server = promising({"structuredContent": {"n": "one"}})
     async with mcpwire.Client(server) as client:
         await client.call_tool("x")
@@ -229,7 +229,7 @@ async def test_a_result_that_breaks_its_promise_is_refused_where_asked(caplog):
         (None, False),
     ],
 )
-async def test_what_a_schema_binds(structured, good):
+async def test_validate_needs_structured_content_unless_is_error(structured, good):
     server = promising(structured)
     async with mcpwire.Client(server) as client:
         if good:
@@ -239,7 +239,7 @@ async def test_what_a_schema_binds(structured, good):
                 await client.call_tool("x", validate="error")
 
 
-async def test_a_way_to_validate_that_is_none_is_refused_before_anything_is_sent():
+async def test_an_unknown_validate_mode_is_refused_before_sending():
     server = promising(None)
     async with mcpwire.Client(server) as client:
         with pytest.raises(ValueError, match="validate"):

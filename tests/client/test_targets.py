@@ -1,4 +1,4 @@
-"""What a client takes beside a URL and a command line, and what a text may mean."""
+"""Targets of a client beside URLs and command lines, and suggestions for texts."""
 
 import sys
 from pathlib import Path
@@ -45,9 +45,7 @@ def configured(**entries):
     ],
     ids=["path", "list", "tuple", "configuration"],
 )
-async def test_a_program_is_named_by_its_file_its_words_or_a_configuration(
-    target_of, program
-):
+async def test_a_target_may_be_a_path_a_list_or_a_configuration(target_of, program):
     async with mcpwire.Client(target_of(program)) as client:
         result = await client.call_tool("add", {"a": 1, "b": 2})
     assert result.structured_content == {"result": 3}
@@ -73,7 +71,7 @@ async def test_a_group_takes_the_same_targets(program):
         ({"command": "x"}, "holds no servers"),
     ],
 )
-def test_what_no_client_can_connect_to_is_refused(target, problem):
+def test_an_invalid_target_is_refused(target, problem):
     with pytest.raises(ValueError) as caught:
         mcpwire.Client(target)
     assert problem in str(caught.value)
@@ -103,13 +101,13 @@ def test_a_configured_target_shows_no_secrets():
         ("no/such/program", None),
     ],
 )
-async def test_what_cannot_be_started_may_have_meant_something_else(target, meant):
+async def test_a_missing_command_suggests_another_target(target, meant):
     with pytest.raises(mcpwire.ConnectError) as caught:
         await mcpwire.Client(target).connect()
-    said = "" if meant is None else f"; did you mean {meant!r}?"
-    assert str(caught.value) == f"cannot start {target!r}: command not found{said}"
+    hint = "" if meant is None else f"; did you mean {meant!r}?"
+    assert str(caught.value) == f"cannot start {target!r}: command not found{hint}"
 
 
-async def test_a_script_that_may_not_be_executed_is_meant_as_one(program):
+async def test_a_script_without_execute_bit_suggests_python(program):
     with pytest.raises(mcpwire.ConnectError, match=r"; did you mean 'python /.*\?$"):
         await mcpwire.Client(str(program)).connect()

@@ -1,4 +1,4 @@
-"""Tasks without a loop: the same functions, and Ctrl-C and started calls."""
+"""Tasks with the blocking client: the same functions, and Ctrl-C."""
 
 import sys
 import threading
@@ -16,11 +16,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
 
 from hosting import hosted
-from task_server import DONE, FORM, TaskServer, needs, standing
+from task_server import DONE, FORM, TaskServer, needs, task_state
 
 BOUND_S = 30.0
 ID = "t-1"
-WORKING = standing("working")
+WORKING = task_state("working")
 ANSWER = {"action": "accept", "content": {"name": "Ada"}}
 
 
@@ -30,7 +30,7 @@ def connected(target, **options):
 
 
 def wait_until(predicate):
-    """Look until it is true, for so long at most."""
+    """Poll until the predicate is true, for `BOUND_S` at most."""
     end = time.monotonic() + BOUND_S
     while not predicate():
         assert time.monotonic() < end
@@ -38,43 +38,43 @@ def wait_until(predicate):
 
 
 @pytest.mark.rule("TX-12", "TX-13")
-def test_what_a_task_asks_is_answered_by_a_function_in_a_thread():
-    asked = []
+def test_input_of_a_task_is_answered_by_a_handler_in_a_thread():
+    calls = []
 
     def fill_in(form):
-        asked.append((form.message, threading.current_thread()))
+        calls.append((form.message, threading.current_thread()))
         return {"name": "Ada"}
 
     server = TaskServer(needs(a=FORM), DONE)
     with hosted(server, "json") as http, connected(http.url, elicitation=fill_in) as c:
         assert c.call_tool("train").text == "done"
-    ((message, thread),) = asked
+    ((message, thread),) = calls
     assert message == "Who?"
     assert thread is not threading.main_thread()
 
 
 @pytest.mark.rule("TX-16")
 @pytest.mark.parametrize("place", ["memory", "http"])
-def test_ctrl_c_takes_the_task_back(place):
+def test_ctrl_c_cancels_the_task(place):
     server = TaskServer(needs(a=FORM))
 
-    def asked(_):
+    def interrupt_and_fill(_):
         interrupt()
         return {"name": "too late"}
 
     with hosted(server, "json") as http, interrupting() as interrupt:
         target = server if place == "memory" else http.url
         with (
-            connected(target, elicitation=asked) as c,
+            connected(target, elicitation=interrupt_and_fill) as c,
             pytest.raises(KeyboardInterrupt),
         ):
             c.call_tool("train")
-        wait_until(lambda: server.told("tasks/cancel"))
-    assert server.told("tasks/update") == []
+        wait_until(lambda: server.params_of("tasks/cancel"))
+    assert server.params_of("tasks/update") == []
 
 
 @pytest.mark.rule("TX-11")
-def test_a_task_is_begun_looked_at_answered_cancelled_and_waited_for():
+def test_the_blocking_task_functions_send_their_requests():
     server = TaskServer(WORKING, needs(a=FORM), DONE)
     with connected(server) as c:
         task = mcpwire.sync.start_task(c, "train", {"epochs": 3})
@@ -87,23 +87,23 @@ def test_a_task_is_begun_looked_at_answered_cancelled_and_waited_for():
         with pytest.raises(mcpwire.LocalProtocolError, match="no tasks/list at"):
             mcpwire.sync.list_tasks(c)
     update = {"taskId": ID, "inputResponses": {"a": ANSWER}}
-    assert server.told("tasks/update") == [update]
-    assert server.told("tasks/cancel") == [{"taskId": ID}]
+    assert server.params_of("tasks/update") == [update]
+    assert server.params_of("tasks/cancel") == [{"taskId": ID}]
 
 
 @pytest.mark.rule("T11-08", "T11-03", "T11-09")
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-def test_a_server_of_ours_runs_tasks_for_a_client_without_a_loop(version):
+def test_a_blocking_client_runs_tasks_of_our_server(version):
     server = mcpwire.Server("demo", extensions=[mcpwire.Tasks(poll_interval=0.01)])
-    ask_on_behalf(server)
+    add_asking_tool(server)
     options = {"mode": version, "elicitation": lambda _: {"value": "tea"}}
     with connected(server, **options) as c:
         task = mcpwire.sync.start_task(c, "order", ttl=60.0)
         assert mcpwire.sync.wait_for_task(c, task).text == "one tea, please"
 
 
-def ask_on_behalf(server):
-    """Give a tool that asks, to a server of ours."""
+def add_asking_tool(server):
+    """Add a tool that elicits input to a server."""
 
     @server.tool(task="required")
     async def order(ctx: mcpwire.Context) -> str:

@@ -1,4 +1,4 @@
-"""Calls that become tasks: followed to their end, and taken back by who gives up."""
+"""Calls that become tasks: polled to their end, or cancelled with their call."""
 
 import asyncio
 import contextlib
@@ -25,14 +25,14 @@ from task_server import (
     TaskServer,
     client,
     needs,
-    standing,
+    task_state,
 )
 
 BOUND_S = 30.0
-WORKING = standing("working")
-SLOW = standing("working", pollIntervalMs=3_600_000)
+WORKING = task_state("working")
+SLOW = task_state("working", pollIntervalMs=3_600_000)
 CALL = ["tools/call"]
-LOOK = ["tasks/get"]
+POLL = ["tasks/get"]
 
 
 # To the end
@@ -40,18 +40,18 @@ LOOK = ["tasks/get"]
 
 @pytest.mark.system("L-A11")
 @pytest.mark.rule("TX-03", "TX-11")
-async def test_a_call_that_becomes_a_task_gives_the_result_all_the_same():
+async def test_a_call_returns_the_result_of_its_task():
     server = TaskServer(WORKING, WORKING, DONE)
     async with client(server) as c:
         result = await c.call_tool("train", {"epochs": 3})
 
     assert result.text == "done"
-    assert server.methods_received == CALL + LOOK * 3
-    assert server.told("tasks/get") == [{"taskId": "t-1"}] * 3
+    assert server.methods_received == CALL + POLL * 3
+    assert server.params_of("tasks/get") == [{"taskId": "t-1"}] * 3
 
 
 @pytest.mark.rule("TX-03")
-async def test_a_call_that_becomes_no_task_is_answered_as_ever():
+async def test_a_call_without_a_task_returns_its_result():
     server = TaskServer(DONE)
     server.begun = DONE["result"]
     async with client(server) as c:
@@ -60,54 +60,54 @@ async def test_a_call_that_becomes_no_task_is_answered_as_ever():
     assert server.methods_received == CALL
 
 
-async def test_a_started_call_gives_the_result_of_its_task():
+async def test_a_started_call_returns_the_result_of_its_task():
     server = TaskServer(WORKING, DONE)
     async with client(server) as c:
         call = await c.start_call("train")
         assert (await call).text == "done"
 
 
-async def test_each_look_carries_what_the_call_was_given_and_wants_no_progress():
+async def test_each_poll_has_the_meta_of_the_call_but_no_token():
     server = TaskServer(WORKING, DONE)
     meta = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
     async with client(server) as c:
         await c.call_tool("train", meta=meta, on_progress=print, idempotent=False)
 
-    looks = [params["_meta"] for params in server.requests("tasks/get")]
-    assert len(looks) == 2
-    for look in looks:
-        assert look.items() >= meta.items()
-        assert "progressToken" not in look
-        declared = look["io.modelcontextprotocol/clientCapabilities"]
+    polls = [params["_meta"] for params in server.requests("tasks/get")]
+    assert len(polls) == 2
+    for poll in polls:
+        assert poll.items() >= meta.items()
+        assert "progressToken" not in poll
+        declared = poll["io.modelcontextprotocol/clientCapabilities"]
         assert declared["extensions"] == {TASKS: {}}
 
 
-async def test_a_tool_that_failed_in_its_task_is_a_result_or_the_error_asked_for():
-    failed = standing("completed", result={**DONE["result"], "isError": True})
+async def test_check_raises_for_a_task_result_with_is_error():
+    failed = task_state("completed", result={**DONE["result"], "isError": True})
     async with client(TaskServer(failed)) as c:
         assert (await c.call_tool("train")).is_error
         with pytest.raises(mcpwire.ToolError, match="done"):
             await c.call_tool("train", check=True)
 
 
-async def test_a_task_that_failed_raises_the_error_of_the_call():
+async def test_a_failed_task_raises_its_error():
     error = {"code": -32602, "message": "no such model", "data": [1]}
-    server = TaskServer(standing("failed", error=error))
+    server = TaskServer(task_state("failed", error=error))
     async with client(server) as c:
         with pytest.raises(mcpwire.InvalidParams, match="no such model") as caught:
             await c.call_tool("train")
 
     assert (caught.value.method, caught.value.data) == ("tools/call", [1])
-    assert server.told("tasks/cancel") == []
+    assert server.params_of("tasks/cancel") == []
 
 
-async def test_a_task_that_somebody_else_cancelled_is_a_cancelled_call():
+async def test_a_task_cancelled_elsewhere_raises_call_cancelled():
     server = TaskServer(CANCELLED)
     async with client(server) as c:
         with pytest.raises(mcpwire.CallCancelled, match="the task was cancelled"):
             await c.call_tool("train")
 
-    assert server.told("tasks/cancel") == []
+    assert server.params_of("tasks/cancel") == []
 
 
 async def test_a_task_outlives_the_connection_it_was_made_on():
@@ -126,7 +126,7 @@ async def test_a_task_outlives_the_connection_it_was_made_on():
     assert server.methods_received.count("tools/call") == 1
 
 
-# What is no task
+# No task
 
 
 @pytest.mark.rule("TX-03")
@@ -134,7 +134,7 @@ async def test_a_task_outlives_the_connection_it_was_made_on():
     ("options", "declares"),
     [({"extensions": None}, True), ({}, False), ({"extensions": None}, False)],
 )
-async def test_a_task_that_was_not_agreed_on_is_an_invalid_answer(options, declares):
+async def test_a_task_without_the_extension_is_a_protocol_error(options, declares):
     server = TaskServer(DONE, declares=declares)
     async with client(server, **options) as c:
         with pytest.raises(mcpwire.RemoteProtocolError, match=TASKS):
@@ -145,30 +145,30 @@ async def test_a_task_that_was_not_agreed_on_is_an_invalid_answer(options, decla
 
 @pytest.mark.rule("TX-03")
 @pytest.mark.unchecked_wire("the server answers with a task where there is none")
-async def test_a_task_in_answer_to_another_request_is_an_invalid_answer():
+async def test_a_task_as_result_of_another_request_is_invalid():
     server = TaskServer(DONE)
     server.methods["prompts/get"] = lambda *_: server.begun
     async with client(server) as c:
         with pytest.raises(mcpwire.InvalidMessage, match="'task' for prompts/get"):
             await c.get_prompt("x")
 
-    assert server.told("tasks/get") == []
+    assert server.params_of("tasks/get") == []
 
 
 @pytest.mark.rule("TX-22")
 @pytest.mark.unchecked_wire("the server answers with a task where there is none")
-async def test_what_would_be_a_task_is_none_in_a_session():
+async def test_a_session_call_does_not_create_a_task():
     capabilities = {"tools": {}, "extensions": {TASKS: {}}}
     server = TaskServer(DONE, version="2025-11-25", capabilities=capabilities)
     async with client(server) as c:
         assert (await c.call_tool("train")).content == []
 
-    assert server.told("tasks/get") == []
+    assert server.params_of("tasks/get") == []
 
 
 @pytest.mark.rule("TX-22")
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
-async def test_a_call_of_a_session_asks_for_no_task_by_itself(version):
+async def test_a_session_call_does_not_request_a_task(version):
     server = FakeServer({"tools/call": lambda *_: {"content": []}}, version=version)
     async with client(server) as c:
         await c.call_tool("train")
@@ -176,61 +176,61 @@ async def test_a_call_of_a_session_asks_for_no_task_by_itself(version):
     assert server.requests("tools/call") == [{"name": "train"}]
 
 
-# What it asks for
+# Input requests
 
 
-def fill_in(asked):
+def fill_in(messages):
     def fill(form):
-        asked.append(form.message)
+        messages.append(form.message)
         return {"name": "Ada"}
 
     return fill
 
 
 @pytest.mark.rule("TX-12", "TX-13")
-async def test_what_a_task_asks_is_answered_once_by_the_handler_of_any_call():
-    asked = []
+async def test_input_of_a_task_is_answered_once_by_the_handler():
+    messages = []
     server = TaskServer(needs(a=FORM), needs(a=FORM), WORKING, DONE)
-    async with client(server, elicitation=fill_in(asked)) as c:
+    async with client(server, elicitation=fill_in(messages)) as c:
         assert (await c.call_tool("train")).text == "done"
 
-    assert asked == ["Who?"]
+    assert messages == ["Who?"]
     answer = {"action": "accept", "content": {"name": "Ada"}}
-    assert server.told("tasks/update") == [
+    assert server.params_of("tasks/update") == [
         {"taskId": "t-1", "inputResponses": {"a": answer}}
     ]
-    assert server.methods_received == [*CALL, *LOOK, "tasks/update", *LOOK * 3]
+    assert server.methods_received == [*CALL, *POLL, "tasks/update", *POLL * 3]
 
 
 @pytest.mark.rule("TX-13")
-async def test_a_task_may_ask_no_more_than_the_client_declared():
+async def test_an_undeclared_input_request_of_a_task_is_an_error():
     sampling = {
         "method": "sampling/createMessage",
         "params": {"messages": [], "maxTokens": 1},
     }
-    asked = []
+    messages = []
     server = TaskServer(needs(a=sampling))
-    async with client(server, elicitation=fill_in(asked)) as c:
+    async with client(server, elicitation=fill_in(messages)) as c:
         with pytest.raises(mcpwire.RemoteProtocolError, match="did not declare"):
             await c.call_tool("train")
-        await until(lambda: server.told("tasks/cancel"))
+        await until(lambda: server.params_of("tasks/cancel"))
 
-    assert server.told("tasks/update") == []
-    assert asked == []
+    assert server.params_of("tasks/update") == []
+    assert messages == []
 
 
 @pytest.mark.rule("TX-13")
-async def test_a_task_that_asks_for_ever_is_bounded_as_calls_are():
+async def test_input_rounds_of_a_task_are_limited():
     endless = [needs(**{f"q-{number}": FORM}) for number in range(9)]
-    asked = []
+    messages = []
     limits = mcpwire.Limits(input_rounds=2)
     server = TaskServer(*endless)
-    async with client(server, elicitation=fill_in(asked), limits=limits) as c:
+    async with client(server, elicitation=fill_in(messages), limits=limits) as c:
         with pytest.raises(mcpwire.RemoteProtocolError, match="after 2 rounds"):
             await c.call_tool("train")
-        await until(lambda: server.told("tasks/cancel"))
+        await until(lambda: server.params_of("tasks/cancel"))
 
-    assert len(asked) == 2
+    assert len(messages) == 2
 
 
 def refuse(_):
@@ -246,20 +246,18 @@ def refuse(_):
     ],
     ids=["refused", "an invalid answer"],
 )
-async def test_without_an_answer_that_may_leave_the_call_ends_and_takes_its_task_back(
-    handler, error, why
-):
+async def test_a_handler_error_ends_the_call_and_cancels_its_task(handler, error, why):
     server = TaskServer(needs(a=FORM))
     async with client(server, elicitation=handler) as c:
         with pytest.raises(error, match=why):
             await c.call_tool("train")
-        await until(lambda: server.told("tasks/cancel"))
+        await until(lambda: server.params_of("tasks/cancel"))
 
-    assert server.told("tasks/update") == []
+    assert server.params_of("tasks/update") == []
 
 
 @on_a_virtual_clock
-async def test_the_calls_clock_stands_still_while_somebody_is_asked():
+async def test_a_busy_handler_pauses_the_timeout_of_the_call():
     async def think(_):
         await asyncio.sleep(0.3)  # longer than the call may take
         return {"name": "Ada"}
@@ -269,97 +267,95 @@ async def test_the_calls_clock_stands_still_while_somebody_is_asked():
         assert (await c.call_tool("train", timeout=0.25)).text == "done"
 
 
-# Who gives up
+# Cancellation
 
 
 @pytest.mark.rule("TX-16")
 @on_a_virtual_clock
-async def test_who_cancels_a_call_takes_its_task_back_and_does_not_wait():
+async def test_cancelling_a_call_cancels_its_task_without_waiting():
     server = TaskServer(SLOW, created=SLOW)
     server.methods["tasks/cancel"] = lambda *_: SILENCE
     async with asyncio.timeout(BOUND_S), client(server) as c:
         call = asyncio.ensure_future(c.call_tool("train", timeout=None))
-        await until(lambda: server.told("tools/call"))
-        await asyncio.sleep(0.02)  # it is answered, and waits for its first look
+        await until(lambda: server.params_of("tools/call"))
+        await asyncio.sleep(0.02)  # it has its response, and waits for its first poll
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        await until(lambda: server.told("tasks/cancel"))
-        assert server.told("tasks/cancel") == [{"taskId": "t-1"}]
-        assert server.told("notifications/cancelled") == []
+        await until(lambda: server.params_of("tasks/cancel"))
+        assert server.params_of("tasks/cancel") == [{"taskId": "t-1"}]
+        assert server.params_of("notifications/cancelled") == []
 
 
 @pytest.mark.rule("TX-16")
-async def test_who_cancels_during_a_look_takes_back_the_look_and_the_task():
+async def test_cancelling_during_a_poll_cancels_poll_and_task():
     server = TaskServer(SILENCE)
     async with client(server) as c:
         call = asyncio.ensure_future(c.call_tool("train"))
-        await until(lambda: server.told("tasks/get"))
-        look = server.received[-1]["id"]
+        await until(lambda: server.params_of("tasks/get"))
+        poll = server.received[-1]["id"]
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        await until(lambda: server.told("tasks/cancel"))
+        await until(lambda: server.params_of("tasks/cancel"))
 
-    told = server.told("notifications/cancelled")
-    assert [params["requestId"] for params in told] == [look]
+    cancelled = server.params_of("notifications/cancelled")
+    assert [params["requestId"] for params in cancelled] == [poll]
 
 
 @pytest.mark.rule("TX-16")
 @pytest.mark.parametrize("shown", [SLOW, SILENCE])
 @on_a_virtual_clock
-async def test_a_call_that_runs_out_of_time_takes_its_task_back(shown):
+async def test_a_timed_out_call_cancels_its_task(shown):
     server = TaskServer(shown, created=SLOW if shown is SLOW else None)
     async with asyncio.timeout(BOUND_S), client(server) as c:
         with pytest.raises(mcpwire.RequestTimeout):
             await c.call_tool("train", timeout=0.05)
-        await until(lambda: server.told("tasks/cancel"))
+        await until(lambda: server.params_of("tasks/cancel"))
 
-    assert len(server.told("tasks/cancel")) == 1
+    assert len(server.params_of("tasks/cancel")) == 1
 
 
 @pytest.mark.rule("TX-16")
 @pytest.mark.parametrize("mode", [None, "json", "sse"])
 @pytest.mark.parametrize("shown", [SLOW, SILENCE])
-async def test_a_task_is_taken_back_also_where_the_client_is_closed_at_once(
-    mode, shown
-):
+async def test_a_task_is_cancelled_though_the_client_closes(mode, shown):
     server = TaskServer(shown, created=None if shown is SILENCE else WORKING)
     with contextlib.ExitStack() as stack:
         target = server if mode is None else stack.enter_context(hosted(server, mode))
         target = getattr(target, "url", target)
         async with client(target) as c:
             call = asyncio.ensure_future(c.call_tool("train"))
-            await until(lambda: server.told("tasks/get"), 0.001)
+            await until(lambda: server.params_of("tasks/get"), 0.001)
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
-        await until(lambda: server.told("tasks/cancel"), 0.001)
+        await until(lambda: server.params_of("tasks/cancel"), 0.001)
 
 
 @pytest.mark.rule("TX-16")
 @pytest.mark.parametrize("shown", [SLOW, SILENCE])
-async def test_a_started_call_that_is_cancelled_takes_its_task_back(shown):
+async def test_cancelling_a_started_call_cancels_its_task(shown):
     server = TaskServer(shown)
     async with client(server) as c:
         call = await c.start_call("train")
-        await until(lambda: server.told("tasks/get"))
+        await until(lambda: server.params_of("tasks/get"))
         call.cancel("no longer needed")
         with pytest.raises(mcpwire.CallCancelled, match="no longer needed"):
             await call
-        await until(lambda: server.told("tasks/cancel"))
+        await until(lambda: server.params_of("tasks/cancel"))
 
-    assert len(server.told("tasks/cancel")) == 1
+    assert len(server.params_of("tasks/cancel")) == 1
 
 
 @on_a_virtual_clock
-async def test_nobody_is_told_where_the_connection_is_gone():
+async def test_no_task_cancel_is_sent_on_a_lost_connection():
     server = TaskServer(SLOW, created=SLOW)
     recovery = mcpwire.Recovery(restart=False)
     async with asyncio.timeout(BOUND_S), client(server, recovery=recovery) as c:
         call = asyncio.ensure_future(c.call_tool("train"))
-        await until(lambda: server.told("tools/call"))
-        await asyncio.sleep(0.02)  # it is answered, and waits for its first look
+        await until(lambda: server.params_of("tools/call"))
+        await asyncio.sleep(0.02)  # it has its response, and waits for its first poll
         server.channel._other_end._on_peer_closed()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -370,24 +366,24 @@ async def test_nobody_is_told_where_the_connection_is_gone():
 
 @pytest.mark.parametrize("answer", [COMPLETE, mcpwire.InternalError("no")])
 @on_a_virtual_clock
-async def test_what_a_server_says_to_a_task_taken_back_changes_nothing(answer):
+async def test_the_response_to_tasks_cancel_is_ignored(answer):
     server = TaskServer(SLOW, created=SLOW)
     server.methods["tasks/cancel"] = lambda *_: answer
     async with asyncio.timeout(BOUND_S), client(server) as c:
         with pytest.raises(mcpwire.RequestTimeout):
             await c.call_tool("train", timeout=0.05)
-        await until(lambda: server.told("tasks/cancel"))
+        await until(lambda: server.params_of("tasks/cancel"))
         server.begun = DONE["result"]
         assert (await c.call_tool("train")).text == "done"
 
 
 @on_a_virtual_clock
-async def test_closing_ends_the_wait_and_leaves_the_task_alone():
+async def test_closing_does_not_cancel_the_task():
     server = TaskServer(SLOW, created=SLOW)
     async with asyncio.timeout(BOUND_S), client(server) as c:
         call = asyncio.ensure_future(c.call_tool("train"))
-        await until(lambda: server.told("tools/call"))
-        await asyncio.sleep(0.02)  # it is answered, and waits for its first look
+        await until(lambda: server.params_of("tools/call"))
+        await asyncio.sleep(0.02)  # it has its response, and waits for its first poll
         await c.aclose()
         with pytest.raises(mcpwire.ConnectionClosed, match="closed by this side"):
             await call

@@ -1,4 +1,4 @@
-"""Tasks by hand, in both eras: begun, looked at, answered, cancelled, waited for."""
+"""The task functions in both eras: start, get, update, cancel, wait."""
 
 import asyncio
 import sys
@@ -25,7 +25,7 @@ ID = "t-1"
 
 
 class Demo:
-    """A server with tools of each kind, and what became of them."""
+    """A server with tools of each kind, and events of their execution."""
 
     def __init__(self):
         self.release = asyncio.Event()
@@ -65,7 +65,7 @@ def fill_in(_):
 
 @asynccontextmanager
 async def connected(place, version, **options):
-    """Give a server and a client of it, in memory or over HTTP."""
+    """Yield a server and a client of it, in memory or over HTTP."""
     demo = Demo()
     options = {"extensions": [TASKS], "mode": version, **options}
     async with asyncio.timeout(BOUND_S):
@@ -95,7 +95,7 @@ async def status(c, task):
 @pytest.mark.rule("TX-11", "T11-05", "T11-08", "T11-09")
 @everywhere
 @in_both_eras
-async def test_a_task_is_begun_looked_at_and_waited_for(place, version):
+async def test_a_task_can_be_started_polled_and_awaited(place, version):
     async with connected(place, version) as (demo, c):
         task = await mcpwire.start_task(c, "slow", {"name": "Ada"})
         assert type(task) is types.CreatedTask
@@ -105,13 +105,13 @@ async def test_a_task_is_begun_looked_at_and_waited_for(place, version):
         result = await mcpwire.wait_for_task(c, task)
         assert result.text == "hello Ada"
         assert await status(c, task) == "completed"
-        # It is kept, and may be waited for by whoever has its id.
+        # The result is kept, and can be awaited by the id.
         assert (await mcpwire.wait_for_task(c, task.task_id)).text == "hello Ada"
 
 
 @pytest.mark.rule("T11-02")
 @in_both_eras
-async def test_a_tool_that_is_never_a_task_gives_its_result(version):
+async def test_start_task_returns_the_result_of_a_non_task_tool(version):
     async with connected("memory", version) as (_, c):
         result = await mcpwire.start_task(c, "quick")
         assert type(result) is types.CallToolResult
@@ -121,14 +121,14 @@ async def test_a_tool_that_is_never_a_task_gives_its_result(version):
 @pytest.mark.rule("TX-13", "T11-08", "T11-03")
 @everywhere
 @in_both_eras
-async def test_what_a_task_asks_is_answered_while_it_is_waited_for(place, version):
+async def test_wait_for_task_answers_the_input_requests(place, version):
     async with connected(place, version, elicitation=fill_in) as (_, c):
         task = await mcpwire.start_task(c, "order")
         assert (await mcpwire.wait_for_task(c, task)).text == "one tea, please"
 
 
 @in_both_eras
-async def test_a_task_whose_tool_failed_gives_that(version):
+async def test_wait_for_task_returns_a_result_with_is_error(version):
     async with connected("memory", version) as (_, c):
         task = await mcpwire.start_task(c, "broken")
         result = await mcpwire.wait_for_task(c, task)
@@ -139,7 +139,7 @@ async def test_a_task_whose_tool_failed_gives_that(version):
 
 @pytest.mark.rule("T11-09")
 @in_both_eras
-async def test_a_task_that_failed_raises_the_error_of_its_call(version):
+async def test_wait_for_task_raises_the_error_of_the_task(version):
     async with connected("memory", version) as (_, c):
         task = await mcpwire.start_task(c, "refusing")
         with pytest.raises(mcpwire.InvalidParams, match="no such printer"):
@@ -147,7 +147,7 @@ async def test_a_task_that_failed_raises_the_error_of_its_call(version):
 
 
 @in_both_eras
-async def test_a_task_that_is_cancelled_ends_whoever_waits_for_it(version):
+async def test_cancelling_a_task_ends_wait_for_task(version):
     async with connected("memory", version) as (demo, c):
         task = await mcpwire.start_task(c, "slow", {"name": "Ada"})
         waiting = asyncio.ensure_future(mcpwire.wait_for_task(c, task))
@@ -159,13 +159,13 @@ async def test_a_task_that_is_cancelled_ends_whoever_waits_for_it(version):
 
 
 @in_both_eras
-async def test_who_stops_waiting_leaves_the_task_alone(version):
+async def test_cancelling_wait_for_task_does_not_cancel_the_task(version):
     async with connected("memory", version) as (demo, c):
         task = await mcpwire.start_task(c, "slow", {"name": "Ada"})
         with pytest.raises(mcpwire.RequestTimeout):
             await mcpwire.wait_for_task(c, task, timeout=0.03)
         waiting = asyncio.ensure_future(mcpwire.wait_for_task(c, task))
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
@@ -175,20 +175,20 @@ async def test_who_stops_waiting_leaves_the_task_alone(version):
 
 
 @in_both_eras
-async def test_a_task_that_is_not_there_is_an_error_of_each_request(version):
+async def test_an_unknown_task_id_raises_invalid_params(version):
     async with connected("memory", version) as (_, c):
-        for ask in (mcpwire.get_task, mcpwire.cancel_task, mcpwire.wait_for_task):
+        for function in (mcpwire.get_task, mcpwire.cancel_task, mcpwire.wait_for_task):
             with pytest.raises(mcpwire.InvalidParams):
-                await ask(c, "nobody's")
+                await function(c, "nobody's")
 
 
 @pytest.mark.rule("TX-11")
-async def test_another_client_goes_on_with_a_task_by_its_id():
+async def test_another_client_can_wait_for_a_task_by_id():
     async with (
         connected("memory", NEW, elicitation=fill_in) as (demo, c),
         client(demo.server, elicitation=fill_in) as other,
     ):
-        await other.call_tool("quick")  # it uses the server, which goes on
+        await other.call_tool("quick")  # it keeps the server running
         task = await mcpwire.start_task(c, "order")
         await c.aclose()
         with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
@@ -203,10 +203,10 @@ async def test_another_client_goes_on_with_a_task_by_its_id():
 @pytest.mark.rule("TX-16")
 @everywhere
 @on_a_virtual_clock
-async def test_a_call_that_is_given_up_stops_the_tool_behind_it(place):
+async def test_cancelling_a_call_stops_the_tool_of_its_task(place):
     async with connected(place, NEW) as (demo, c):
         call = await c.start_call("slow", {"name": "Ada"})
-        await asyncio.sleep(0.03)  # by then it is looked at
+        await asyncio.sleep(0.03)  # by then it is polled
         call.cancel()
         with pytest.raises(mcpwire.CallCancelled):
             await call
@@ -214,7 +214,7 @@ async def test_a_call_that_is_given_up_stops_the_tool_behind_it(place):
 
 
 @everywhere
-async def test_a_call_over_any_transport_gives_what_its_task_gave(place):
+async def test_a_call_returns_its_task_result_on_any_transport(place):
     async with connected(place, NEW, elicitation=fill_in) as (_, c):
         assert (await c.call_tool("order")).text == "one tea, please"
         assert (await c.call_tool("quick")).text == "quick"
@@ -228,35 +228,35 @@ async def test_a_call_over_any_transport_gives_what_its_task_gave(place):
         {"action": "accept", "content": {"value": "coffee"}},
     ],
 )
-async def test_what_a_task_asks_may_be_answered_by_hand(answer):
+async def test_update_task_answers_an_input_request(answer):
     async with connected("memory", NEW, elicitation=fill_in) as (_, c):
         task = await mcpwire.start_task(c, "order")
         while (found := await mcpwire.get_task(c, task.task_id)).status == "working":
-            pass  # each look lets the tool go on
+            pass  # each poll lets the tool continue
         ((key, question),) = found.input_requests.items()
         assert question.params.message == "What may we bring you?"
         await mcpwire.update_task(c, task.task_id, {key: answer})
         assert (await mcpwire.wait_for_task(c, task)).text == "one coffee, please"
 
 
-async def test_a_task_that_is_asked_for_without_the_extension_is_refused_here():
+async def test_task_functions_need_the_extension():
     async with connected("memory", NEW, extensions=None) as (_, c):
         result = await mcpwire.start_task(c, "quick")
         assert result.text == "quick"
-        for ask in (mcpwire.get_task, mcpwire.cancel_task, mcpwire.wait_for_task):
+        for function in (mcpwire.get_task, mcpwire.cancel_task, mcpwire.wait_for_task):
             with pytest.raises(mcpwire.LocalProtocolError, match="made without"):
-                await ask(c, ID)
+                await function(c, ID)
         with pytest.raises(mcpwire.LocalProtocolError, match="made without"):
             await mcpwire.update_task(c, ID, {})
 
 
-async def test_nothing_lists_the_tasks_of_the_extension():
+async def test_list_tasks_is_refused_with_the_extension():
     async with connected("memory", NEW) as (_, c):
         with pytest.raises(mcpwire.LocalProtocolError, match="no tasks/list at 2026"):
             await mcpwire.list_tasks(c)
 
 
-async def test_input_rounds_before_a_task_are_run_and_the_task_is_handed_out():
+async def test_start_task_answers_input_rounds_before_the_task():
     rounds = {"resultType": "input_required", "inputRequests": {"a": FORM}}
     server = TaskServer(DONE)
     server.methods["tools/call"] = lambda params, _: (
@@ -266,10 +266,10 @@ async def test_input_rounds_before_a_task_are_run_and_the_task_is_handed_out():
         task = await mcpwire.start_task(c, "train")
 
     assert task.task_id == ID
-    assert server.told("tasks/get") == []
+    assert server.params_of("tasks/get") == []
 
 
-async def test_waiting_is_bounded_like_a_call():
+async def test_wait_for_task_limits_the_input_rounds():
     endless = [needs(**{f"q-{number}": FORM}) for number in range(9)]
     server = TaskServer(*endless)
     limits = mcpwire.Limits(input_rounds=1)
@@ -279,7 +279,7 @@ async def test_waiting_is_bounded_like_a_call():
         with pytest.raises(mcpwire.RemoteProtocolError, match="after 1 rounds"):
             await mcpwire.wait_for_task(c, ID)
 
-    assert server.told("tasks/cancel") == []
+    assert server.params_of("tasks/cancel") == []
 
 
 # 2025-11-25 only
@@ -323,7 +323,7 @@ def old_server(support="optional", *, capabilities=TAKES_TASKS, answer=None):
         (None, None, {}),
     ],
 )
-async def test_a_call_asks_to_be_a_task_as_the_tool_is_listed(support, ttl, asked):
+async def test_start_task_follows_the_task_support_of_the_tool(support, ttl, asked):
     answer = None if asked else {"content": []}
     server = old_server(support, answer=answer)
     async with mcpwire.Client(server) as c:
@@ -337,7 +337,7 @@ async def test_a_call_asks_to_be_a_task_as_the_tool_is_listed(support, ttl, aske
 
 @pytest.mark.rule("T11-02")
 @pytest.mark.parametrize("capabilities", [None, {}, {"requests": {"tools": {}}}])
-async def test_no_call_asks_a_server_that_takes_no_tasks(capabilities):
+async def test_start_task_requests_no_task_without_the_capability(capabilities):
     answer = {"content": []}
     server = old_server("required", capabilities=capabilities, answer=answer)
     async with mcpwire.Client(server) as c:
@@ -348,7 +348,7 @@ async def test_no_call_asks_a_server_that_takes_no_tasks(capabilities):
 
 
 @pytest.mark.rule("T11-02")
-async def test_a_tool_that_is_not_listed_is_not_asked_to_be_a_task():
+async def test_start_task_requests_no_task_for_an_unlisted_tool():
     server = old_server(answer={"content": []})
     async with mcpwire.Client(server) as c:
         await mcpwire.start_task(c, "hidden")
@@ -364,7 +364,7 @@ async def test_all_pages_of_tasks_are_listed():
     assert [task.task_id for task in found] == ["t-1", "t-2"]
 
 
-async def test_what_the_other_revision_has_is_refused_here():
+async def test_functions_of_the_other_revision_are_refused():
     async with connected("memory", OLD) as (_, c):
         with pytest.raises(mcpwire.LocalProtocolError, match="tasks/update needs"):
             await mcpwire.update_task(c, ID, {})
@@ -373,13 +373,13 @@ async def test_what_the_other_revision_has_is_refused_here():
 
 
 @pytest.mark.parametrize("ttl", [0, -1.0, float("nan")])
-async def test_a_time_to_keep_that_is_none_is_refused(ttl):
+async def test_an_invalid_ttl_is_refused(ttl):
     async with connected("memory", OLD) as (_, c):
         with pytest.raises(ValueError, match="ttl"):
             await mcpwire.start_task(c, "slow", ttl=ttl)
 
 
-async def test_a_client_that_was_never_connected_says_so():
+async def test_start_task_needs_a_connection():
     c = client(TaskServer(SILENCE))
     with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
         await mcpwire.start_task(c, "train")

@@ -1,4 +1,4 @@
-"""How long a call may take, and what it hears of progress meanwhile."""
+"""Timeouts and progress of calls."""
 
 import asyncio
 
@@ -87,8 +87,8 @@ async def test_progress_comes_in_order_and_before_the_result(version):
 
     seen, late = [], []
 
-    async def tardily(*args):
-        await asyncio.sleep(0)  # a turn of the loop
+    async def delayed(*args):
+        await asyncio.sleep(0)  # one loop iteration
         late.append(args)
 
     server = FakeServer({"tools/call": slow}, version=version)
@@ -96,7 +96,7 @@ async def test_progress_comes_in_order_and_before_the_result(version):
     async with client(server) as c:
         await c.call_tool("x", on_progress=lambda *args: seen.append(args))
         assert seen == expected
-        await c.call_tool("x", on_progress=tardily)
+        await c.call_tool("x", on_progress=delayed)
         assert late == expected
     first, second = server.requests("tools/call")
     assert first["_meta"]["progressToken"] != second["_meta"]["progressToken"]
@@ -104,7 +104,7 @@ async def test_progress_comes_in_order_and_before_the_result(version):
 
 @pytest.mark.parametrize("timeout", [0.05, None])
 @on_a_virtual_clock
-async def test_a_progress_callback_that_hangs_does_not_withhold_the_result(timeout):
+async def test_a_hanging_progress_callback_does_not_delay_the_result(timeout):
     def slow(params, server):
         token = params["_meta"]["progressToken"]
         server.notify("notifications/progress", progressToken=token, progress=1)
@@ -140,7 +140,7 @@ async def test_a_progress_callback_that_raises_is_logged(caplog):
 @pytest.mark.system("L-A2")
 @pytest.mark.rule("LIFE-15")
 @on_a_virtual_clock
-async def test_progress_extends_a_call_up_to_its_maximum_when_asked_for():
+async def test_progress_extends_a_call_up_to_max_timeout():
     def endless(params, server):
         loop = asyncio.get_running_loop()
         token = params["_meta"]["progressToken"]

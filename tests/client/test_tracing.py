@@ -1,4 +1,4 @@
-"""The trace hook sees every message and turn of events, and harms none of them."""
+"""The trace hook gets every message and event, and cannot break them."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ BYTES = {"read", "written"}
 
 
 @pytest.mark.system("A62")
-async def test_the_hook_sees_opening_messages_agreement_and_close():
+async def test_the_hook_gets_open_messages_agree_and_close():
     seen = []
     server = FakeServer({"tools/call": lambda *_: text("ok")})
     async with mcpwire.Client(server, trace=lambda *args: seen.append(args)) as client:
@@ -32,7 +32,7 @@ async def test_the_hook_sees_opening_messages_agreement_and_close():
     assert json.loads(messages[8][1])["result"] == text("ok")
 
 
-async def test_the_hook_hears_when_bytes_have_left_and_when_some_came():
+async def test_the_hook_gets_written_and_read_bytes():
     seen = []
     server = FakeServer({"tools/call": lambda *_: text("ok")})
     async with mcpwire.Client(server, trace=lambda *args: seen.append(args)) as client:
@@ -45,7 +45,7 @@ async def test_the_hook_hears_when_bytes_have_left_and_when_some_came():
     assert data[2] == data[3] + b"\n"
 
 
-async def test_a_message_has_been_written_once_its_reader_took_it_all():
+async def test_written_is_reported_after_the_whole_message():
     seen = []
     program = "handshake()\nm = recv()\ntext(m, 'ok')\nrecv()"
     big = {"x": "y" * 1_000_000}
@@ -64,12 +64,12 @@ async def test_a_message_has_been_written_once_its_reader_took_it_all():
     assert events[-4:-1] == ["written", "read", "receive"]
 
 
-async def test_the_hook_hears_of_a_lost_connection():
+async def test_the_hook_gets_a_lost_connection():
     seen = []
     server = FakeServer()
     async with mcpwire.Client(server, trace=lambda *args: seen.append(args)) as client:
         call = asyncio.create_task(client.call_tool("x"))
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         await server.channel.aclose()
         with pytest.raises(mcpwire.MCPError):
             await call
@@ -78,7 +78,7 @@ async def test_the_hook_hears_of_a_lost_connection():
     assert isinstance(error, mcpwire.TransportError)
 
 
-async def test_a_hook_that_raises_is_logged_and_nothing_else(caplog):
+async def test_an_exception_of_the_hook_is_only_logged(caplog):
     def hook(event, data):
         raise RuntimeError("mine")
 

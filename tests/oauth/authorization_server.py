@@ -1,4 +1,4 @@
-"""An authorization server on a port of this machine, and what else a login takes.
+"""An authorization server on a port of this machine, and helpers for logins.
 
     with authorization_server() as auth, protected_server(auth) as server:
         mcpwire.Http(server.url, auth=oauth())
@@ -7,8 +7,8 @@
 `auth.on` replaces an answer: keyed as in `KEYS`, a function of the request gives
 status, fields and body, or None for the usual answer; it may wait
 (`request.conn.wait_for`) and hang up (raise ConnectionError). `auth.edit` changes the
-usual document of an answer that is JSON. Every secret given out holds `SENTINEL`, or
-what `sentinel` names in its place, which tells those of two servers apart.
+usual document of a JSON answer. Every issued secret contains `SENTINEL`, or the text
+of `sentinel` in its place, which tells those of two servers apart.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class AuthorizationServer:
     """See the module.
 
     Attributes:
-        live: The access tokens that are good now, and their scopes.
+        live: The access tokens that are valid now, and their scopes.
         bound: Those among them that are bound to a key, and its thumbprint.
-        clients: Whom it knows, by client id.
-        reuses: How often a refresh token came that had been traded in already.
-        nonce: What a proof of possession must hold; None: nothing.
+        clients: The known clients, by client id.
+        reuses: How often a refresh token was used again.
+        nonce: The nonce that a proof of possession must contain; None: none.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class AuthorizationServer:
         self.bound: dict[str, str] = {}
         self.clients: dict[str, Registered] = {}
         self.families: dict[str, Family] = {}
-        """By the refresh token that is good now."""
+        """By the refresh token that is valid now."""
         self.reuses = 0
         self.nonce: str | None = None
         self.raw: RawServer
@@ -107,7 +107,7 @@ class AuthorizationServer:
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()
 
-    # What a test looks at...
+    # For assertions...
 
     @property
     def origin(self) -> str:
@@ -122,7 +122,7 @@ class AuthorizationServer:
 
     @property
     def bodies(self) -> bytes:
-        """Every byte that reached it."""
+        """All bytes that it received."""
         return b"".join(request.raw for request in self.raw.requests)
 
     def of(self, key: str) -> list[Recorded]:
@@ -138,26 +138,26 @@ class AuthorizationServer:
 
     @property
     def authorizations(self) -> list[Recorded]:
-        """Those by a browser; a client only looks whether it is still known."""
+        """Those by a browser; a client only checks whether it is still known."""
         return [each for each in self.of("authorize") if "accept" not in each.headers]
 
     @property
     def grants(self) -> list[str]:
-        """Which kind each token request was of."""
+        """The grant type of each token request."""
         return [request.form.get("grant_type", "") for request in self.token_requests]
 
     def wait_until(self, holds: Callable[[], Any], timeout: float = 30.0) -> None:
         self.raw.wait_until(holds, timeout)
 
-    # ... and does.
+    # ... and for setting up.
 
     def add_client(self, client_id: str, **what: Any) -> Registered:
-        """Know a client that has not registered itself; see `Registered`."""
+        """Add a client that has not registered itself; see `Registered`."""
         client = self.clients[client_id] = Registered(client_id, **what)
         return client
 
     def revoke(self, token: str) -> None:
-        """End an access token, or a refresh token with all that came of it."""
+        """Revoke an access token, or a refresh token with all its access tokens."""
         with self._lock:
             self.live.pop(token, None)
             family = self.families.pop(token, None)
@@ -165,11 +165,11 @@ class AuthorizationServer:
                 self.live.pop(access, None)
 
     def expire_all(self) -> None:
-        """End every access token; what refreshes them stays good."""
+        """Expire every access token; refresh tokens stay valid."""
         self.live.clear()
 
     def forget_all(self) -> None:
-        """End every token."""
+        """Expire every token."""
         with self._lock:
             self.live.clear()
             self.families.clear()
@@ -177,13 +177,13 @@ class AuthorizationServer:
     def give(
         self, scopes: tuple[str, ...] = (), client_id: str = "given"
     ) -> dict[str, Any]:
-        """Give tokens as if somebody had logged in; return the answer that says so."""
+        """Issue tokens as after a login; return the token response."""
         return self._issue(Family(client_id, tuple(scopes), None))
 
     def metadata(self) -> dict[str, Any]:
-        """Return what it says of itself."""
+        """Return its metadata."""
         base = self.issuer
-        says = {
+        document = {
             "issuer": base,
             "authorization_endpoint": base + "/authorize",
             "token_endpoint": base + "/token",
@@ -205,16 +205,16 @@ class AuthorizationServer:
             "authorization_response_iss_parameter_supported": self.iss,
             "dpop_signing_alg_values_supported": self.dpop and ["ES256"],
         }
-        return says | {name: value for name, value in optional.items() if value}
+        return document | {name: value for name, value in optional.items() if value}
 
-    # How requests are answered.
+    # Answering requests.
 
     def take(self, raw: RawServer) -> None:
-        """Know what serves this, before the first connection comes."""
+        """Store the raw server, before the first connection arrives."""
         self.raw = raw
 
     def serve(self, conn: Connection) -> None:
-        """Answer what comes on a connection."""
+        """Answer the requests of a connection."""
         while raw := conn.receive(None):
             key = self.keys().get(urlsplit(raw.target).path, raw.target)
             request = Recorded(raw, key, conn)
@@ -225,7 +225,7 @@ class AuthorizationServer:
             conn.send(reply(status, body, **named))
 
     def keys(self) -> dict[str, str]:
-        """Return what each path is."""
+        """Return the key of each path."""
         path = self.path
         return {
             f"/.well-known/oauth-authorization-server{path}": "metadata",
@@ -243,7 +243,7 @@ class AuthorizationServer:
         return replaced if replaced is not None else self.usual(request)
 
     def usual(self, request: Recorded) -> Reply:
-        """Return the usual answer, for a function in `on` that does more than that."""
+        """Return the usual answer, for a function in `on` that extends it."""
         answer = ANSWERS.get(request.key)
         if answer is None:
             return 404, {}, b""
@@ -264,37 +264,40 @@ class AuthorizationServer:
     def _register(self, request: Recorded) -> Any:
         if not self.registration:
             raise Refused("access_denied", 403)
-        asked = request.json
+        fields = request.json
         client = self.add_client(
             f"client-{next(self._numbers)}",
-            redirect_uris=asked.get("redirect_uris"),
-            method=asked.get("token_endpoint_auth_method", "client_secret_basic"),
+            redirect_uris=fields.get("redirect_uris"),
+            method=fields.get("token_endpoint_auth_method", "client_secret_basic"),
         )
-        says = {**asked, "client_id": client.client_id}
+        document = {**fields, "client_id": client.client_id}
         if client.method in {"client_secret_basic", "client_secret_post"}:
             client.secret = f"{self.sentinel}-secret-{next(self._numbers)}"
-            says |= {"client_secret": client.secret, "client_secret_expires_at": 0}
-        return 201, {}, says
+            document |= {"client_secret": client.secret, "client_secret_expires_at": 0}
+        return 201, {}, document
 
     def _authorize(self, request: Recorded) -> Any:
-        asked = request.query
-        client = self.clients.get(asked["client_id"])
-        back = asked["redirect_uri"]
+        query = request.query
+        client = self.clients.get(query["client_id"])
+        back = query["redirect_uri"]
         known = client is not None and (
             client.redirect_uris is None or back in client.redirect_uris
         )
         if not known:
             return 400, {}, b"no such client, or not its redirect URI"
-        if (asked["response_type"], asked["code_challenge_method"]) != ("code", "S256"):
+        if (
+            query["response_type"],
+            query["code_challenge_method"],
+        ) != ("code", "S256"):
             return 400, {}, b"code and S256 it must be"
         family = Family(
-            asked["client_id"],
-            tuple(asked.get("scope", "").split()),
-            asked.get("resource"),
+            query["client_id"],
+            tuple(query.get("scope", "").split()),
+            query.get("resource"),
         )
         code = f"{self.sentinel}-code-{next(self._numbers)}"
-        self._codes[code] = asked, family
-        params = {"code": code, "state": asked["state"]}
+        self._codes[code] = query, family
+        params = {"code": code, "state": query["state"]}
         if self.iss:
             params["iss"] = self.issuer
         joint = "&" if "?" in back else "?"
@@ -347,7 +350,7 @@ class AuthorizationServer:
         return client
 
     def _proved(self, request: Recorded) -> str | None:
-        """Return the thumbprint of the key that a proof shows, if one is there."""
+        """Return the thumbprint of the key of a proof, if there is a proof."""
         proof = request.headers.get("dpop")
         if proof is None or not self.dpop:
             return None
@@ -361,12 +364,12 @@ class AuthorizationServer:
     def _from_code(
         self, form: dict[str, str], client: Registered, thumbprint: str | None
     ) -> Any:
-        asked, family = self._codes.pop(form["code"], (None, None))
-        if asked is None or family.client_id != client.client_id:
+        query, family = self._codes.pop(form["code"], (None, None))
+        if query is None or family.client_id != client.client_id:
             raise Refused("invalid_grant")
         digest = hashlib.sha256(form["code_verifier"].encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-        if (asked["code_challenge"], asked["redirect_uri"]) != (
+        if (query["code_challenge"], query["redirect_uri"]) != (
             challenge,
             form["redirect_uri"],
         ):
@@ -381,7 +384,7 @@ class AuthorizationServer:
         family = self.families.get(token)
         if family is None:
             spent = self._spent.get(token)
-            if spent is not None:  # somebody has stolen it: nobody keeps anything
+            if spent is not None:  # it may be stolen: revoke the whole family
                 self.reuses += 1
                 self.revoke(spent.refresh or "")
             raise Refused("invalid_grant")
@@ -419,17 +422,20 @@ class AuthorizationServer:
             if family.thumbprint is not None:
                 self.bound[token] = family.thumbprint
             bound = family.thumbprint is not None
-            says = {"access_token": token, "token_type": "DPoP" if bound else "Bearer"}
+            document = {
+                "access_token": token,
+                "token_type": "DPoP" if bound else "Bearer",
+            }
             if self.refresh:
                 if family.refresh is None:
                     family.refresh = f"{self.sentinel}-refresh-{number}"
                     self.families[family.refresh] = family
-                says["refresh_token"] = family.refresh
+                document["refresh_token"] = family.refresh
             if self.expires_in is not None:
-                says["expires_in"] = self.expires_in
+                document["expires_in"] = self.expires_in
             if family.scopes:
-                says["scope"] = " ".join(family.scopes)
-            return says
+                document["scope"] = " ".join(family.scopes)
+            return document
 
 
 GRANTS: Final = {
@@ -450,7 +456,7 @@ KEYS: Final = (*ANSWERS, "openid")
 
 
 def json_answer(document: Any, status: int = 200, **fields: str) -> Reply:
-    """Return what a function in `on` answers with that as JSON."""
+    """Return an answer for a function in `on`, with the document as JSON."""
     fields = {"content-type": "application/json", **fields}
     return status, fields, json.dumps(document).encode()
 
@@ -464,7 +470,7 @@ def authorization_server(**options: Any) -> Iterator[AuthorizationServer]:
 
 
 def browse(url: str) -> str:
-    """Do what a browser and a user do, and return where they are sent back to."""
+    """Log in like a browser and a user, and return the URL of the redirect."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=30)
     try:
@@ -479,6 +485,6 @@ def browse(url: str) -> str:
 
 
 def oauth(**options: Any) -> mcpwire.OAuth:
-    """Return how a user logs in who consents to everything at once."""
+    """Return the grant of a user who consents to everything immediately."""
     usual = {"ask": browse, "storage": mcpwire.MemoryStorage()}
     return mcpwire.OAuth(**usual | options)

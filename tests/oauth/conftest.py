@@ -1,4 +1,4 @@
-"""The servers of `tests/over_http`, and a small internet before them."""
+"""The servers of `tests/over_http`, behind a simulated internet."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ posted_messages_are_checked = checked.posted_messages_are_checked
 
 @pytest.fixture
 def auth():
-    """Give an authorization server."""
+    """Yield an authorization server."""
     with authorization_server() as server:
         yield server
 
 
 @pytest.fixture(params=["session", "stateless"])
 def server(request, auth):
-    """Give an MCP server that wants its tokens, of either era."""
+    """Yield an MCP server that requires its tokens, of either era."""
     with protected_server(auth, era=request.param) as made:
         yield made
 
 
 @pytest.fixture
 def stateless(auth):
-    """Give an MCP server without sessions that wants its tokens."""
+    """Yield an MCP server without sessions that requires its tokens."""
     with protected_server(auth, era="stateless") as made:
         yield made
 
 
 @pytest.fixture
 def hours(monkeypatch):
-    """Give the clocks that calls and logins are measured by."""
+    """Return the clocks that measure calls and logins."""
     return engine_calls.Hours(monkeypatch)
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Give the clocks that tokens are measured by."""
+    """Return the clocks that measure tokens."""
     return engine_calls.Clock(monkeypatch)

@@ -1,4 +1,4 @@
-"""What tests of logins and tokens do and look at."""
+"""Helpers for tests of logins and tokens."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REAL = time.monotonic
 async def connected(
     server: Any, grant: Any = None, **options: Any
 ) -> AsyncIterator[Any]:
-    """Connect a client to a server, with a login of its own unless another is given."""
+    """Connect a client to a server, with a new login unless `grant` is given."""
     auth = oauth() if grant is None else grant
     target = mcpwire.Http(server.url, auth=auth, **options)
     async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
@@ -42,7 +42,7 @@ async def connected(
 
 
 class Clock:
-    """The clocks that tokens are measured by; they stand still on a busy machine."""
+    """The clocks that measure tokens; they do not move by themselves."""
 
     def __init__(self, patches: pytest.MonkeyPatch) -> None:
         self.ahead = 0.0
@@ -56,9 +56,9 @@ class Clock:
 
 
 class Hours:
-    """The clocks that calls and logins are measured by, which may be put forward.
+    """The clocks that measure calls and logins, which can be moved forward.
 
-    What a user takes is as long as a test says, and no machine is as slow as that.
+    A user then takes as long as a test wants, however slow the machine is.
     """
 
     def __init__(self, patches: pytest.MonkeyPatch) -> None:
@@ -76,18 +76,18 @@ class Hours:
         return REAL() + self.ahead
 
     def pass_by(self, seconds: float) -> None:
-        """Put all of them forward; who waits sees it at the next look."""
+        """Move all clocks forward; waiting code sees it at its next look."""
         self.ahead += seconds
 
 
 def come_back(url: str) -> None:
-    """Be a browser that logs in and follows the server's redirect to this machine."""
+    """Log in like a browser, and follow the redirect to this machine."""
 
     def follow() -> None:
         there = urlsplit(browse(url))
         connection = http.client.HTTPConnection(there.netloc, timeout=30)
         with contextlib.closing(connection), contextlib.suppress(OSError):
-            # Whoever waited may have given up.
+            # The callback server may have been closed.
             connection.request("GET", f"{there.path}?{there.query}")
             connection.getresponse().read()
 
@@ -99,7 +99,7 @@ async def echo(client: Any, text: str = "hi") -> None:
 
 
 def refreshes(auth: Any) -> list[Any]:
-    """Return the requests for which a refresh token was sent."""
+    """Return the token requests that sent a refresh token."""
     return [
         request
         for request in auth.token_requests
@@ -108,6 +108,6 @@ def refreshes(auth: Any) -> list[Any]:
 
 
 def whole(error: BaseException) -> str:
-    """Return all that can be seen of an error."""
+    """Return all visible texts of an error."""
     seen = [*traceback.format_exception(error), repr(error), repr(error.args)]
     return "".join([*seen, repr(vars(error)), *getattr(error, "__notes__", ())])

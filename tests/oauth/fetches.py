@@ -1,4 +1,4 @@
-"""What the tests of fetching have in common: who is asked, for what."""
+"""Helpers for the tests of fetching: servers, requests and failures."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def target(url=f"https://{SERVER}/mcp", **options):
 
 @contextlib.contextmanager
 def login_server(internet, script=serve):
-    """Serve both names, each at an address of its own."""
+    """Serve both names, each at its own address."""
     internet.names |= {SERVER: [[SERVER_ADDRESS]], LOGIN: [[LOGIN_ADDRESS]]}
     with raw_server(script, ssl_context=named_context()) as server:
         internet.hosts = {SERVER_ADDRESS: server.port, LOGIN_ADDRESS: server.port}
@@ -68,17 +68,17 @@ def login_server(internet, script=serve):
 
 @contextlib.contextmanager
 def local_server(internet, script=serve, **options):
-    """Serve on this machine, where http will do."""
+    """Serve on loopback, where http is allowed."""
     with raw_server(script, **options) as server:
         internet.hosts["127.0.0.1"] = server.port
         yield server
 
 
-def failure(fetches, wanted, expected):
+def failure(fetches, request, expected):
     with pytest.raises(expected) as caught:
-        fetches.fetch(wanted)
+        fetches.fetch(request)
     assert HUSH not in "".join(traceback.format_exception_only(caught.value))
-    # The lines of this very test would be in a whole one.
+    # A whole traceback would contain the source lines of the test.
     chain = caught.value
     while chain is not None:
         assert HUSH not in str(chain) + repr(chain)

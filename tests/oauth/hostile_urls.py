@@ -1,13 +1,13 @@
-"""URLs that no user of a public server must be sent to.
+"""URLs that the browser of a user of a public server must not open.
 
-They were used against clients, or are their kin: one or two of each kind, as the tests
-of `wire.urls` have what no parser reads alike.
+They were used against clients, or are similar: one or two of each kind. The tests of
+`wire.urls` have those that parsers read differently.
 """
 
 from __future__ import annotations
 
 HOSTILE = (
-    # Schemes that are handlers of something on the machine.
+    # Schemes with a handler on the machine.
     "javascript:alert(1)",
     "JavaScript://login.example/%0aalert(1)",
     "data:text/html,<script>alert(1)</script>",
@@ -18,7 +18,7 @@ HOSTILE = (
     "ws://login.example/authorize",
     "view-source:https://login.example/",
     "blob:https://login.example/x",
-    # Shells, on whatever system.
+    # Shells of all systems.
     "https://login.example/$(calc.exe)",
     "https://login.example/?a=$(calc.exe)",
     "http://www.example.com/$(calc.exe)/",
@@ -32,7 +32,7 @@ HOSTILE = (
     "https://login.example/${IFS}calc",
     "-oProxyCommand=calc",
     "--version",
-    # Characters that end lines, arguments or hosts, for somebody.
+    # Characters that end lines, arguments or hosts for some programs.
     "https://login.example/\r\nx: y",
     "https://login.example/ x",
     "https://login.example/\x1b]8",
@@ -40,7 +40,7 @@ HOSTILE = (
     "https://login.example\\@evil.example/",
     "\\\\evil.example\\share\\run.exe",
     "https://\u0430pple.example/",
-    # Hosts that are another than they seem, or none.
+    # Misleading or missing hosts.
     "https://user:hush-hush@login.example/",
     "https:///authorize",
     "//login.example/authorize",
@@ -48,7 +48,7 @@ HOSTILE = (
     "https://login.example:0/",
     "https://999.1.1.1/",
     "https://login.example/#fragment",
-    # Unencrypted, or inside.
+    # Unencrypted, or internal.
     "http://login.example/authorize",
     "http://127.0.0.1:1/authorize",
     "https://localhost/authorize",

@@ -1,10 +1,10 @@
-"""A small internet: names, addresses, and who listens there; whoever connects is noted.
+"""A simulated internet: names, addresses and their ports; connections are recorded.
 
     internet.names["login.example"] = [["198.51.100.7"]]
     internet.hosts["198.51.100.7"] = server.port
 
-What a name resolves to is a list of answers: each question takes the next one, and the
-last one stays. A connection to an address without a host is refused.
+A name has a list of answers: each lookup takes the next one, and the last one stays. A
+connection to an address without a host is refused.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Internet:
         self.names: dict[str, list[list[str]]] = {}
         self.hosts: dict[str, int] = {}
         self.asked: list[str] = []
-        """The names that somebody asked for."""
+        """The names that were looked up."""
         self.connects: list[str] = []
-        """The addresses that somebody connected to."""
+        """The addresses of all connection attempts."""
         self.is_slow = threading.Event()
-        """Set: names are not answered any more."""
+        """Set: lookups block until `goes_on` is set."""
         self.goes_on = threading.Event()
 
     def getaddrinfo(self, host: Any, port: Any, *args: Any, **options: Any) -> Any:
@@ -82,13 +82,13 @@ class Internet:
 
 
 AUTHORITY: Final = trustme.CA()
-"""Whom everybody trusts there; nobody has a certificate of it."""
+"""The only trusted authority there; no server has a certificate of it."""
 
 
 @pytest.fixture
 def internet(monkeypatch, tmp_path_factory):
     made = Internet()
-    # Reading the certificates of the real one's authorities takes 50 ms each time.
+    # Reading the certificates of the real authorities takes 50 ms each time.
     store = tmp_path_factory.mktemp("authorities")
     AUTHORITY.cert_pem.write_to_path(store / "cert.pem")
     paths = ssl.get_default_verify_paths()._replace(
@@ -117,7 +117,7 @@ def no_proxies(monkeypatch):
 
 
 class Fetches:
-    """A fetcher on a loop of its own, for tests that wait for each fetch."""
+    """A fetcher with an event loop per fetch, for tests that wait for each one."""
 
     def __init__(self, target: Any, limits: Limits | None = None) -> None:
         self.fetcher = Fetcher(target, limits or Limits())

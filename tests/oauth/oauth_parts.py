@@ -1,4 +1,4 @@
-"""What an `authorization_server` keeps: requests, clients, and what consents led to."""
+"""The records of an `authorization_server`: requests, clients, and issued tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Recorded:
-    """One request as it came, read in each way that a test may want."""
+    """One received request, parsed in each way that a test may need."""
 
     def __init__(self, raw: RawRequest, key: str, conn: Connection) -> None:
         parts = urlsplit(raw.target)
@@ -24,7 +24,7 @@ class Recorded:
         self.raw = raw.raw
         self.body = raw.body
         self.key = key
-        """Which of `KEYS` it is; its path where it is none."""
+        """Its key in `KEYS`; its path where it has none."""
         self.conn = conn
 
     @cached_property
@@ -45,21 +45,21 @@ class Recorded:
 
 @dataclass
 class Registered:
-    """A client as the server knows it."""
+    """A client that the server knows."""
 
     client_id: str
     secret: str | None = None
     redirect_uris: list[str] | None = None
-    """None: any will do."""
+    """None: any is accepted."""
     method: str | None = None
-    """How it must authenticate; None: as it likes."""
+    """The required authentication method; None: any."""
     key: str | None = None
     """The public key of its assertions, PEM."""
 
 
 @dataclass
 class Family:
-    """What comes of one consent."""
+    """The tokens that result from one consent."""
 
     client_id: str
     scopes: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What a server reads out of signed tokens, without the library under test."""
+"""Reading signed tokens as a server does, without the library under test."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from joserfc.jwk import import_key
 
 
 def claims_of(token: str) -> dict[str, Any]:
-    """Return what a JWT says, whoever signed it."""
+    """Return the claims of a JWT, without verifying it."""
     return _part(token, 1)
 
 
 def verified(token: str, key: Any) -> dict[str, Any]:
-    """Return what a JWT says that was signed with this key (PEM or JWK)."""
+    """Return the claims of a JWT, verified with this key (PEM or JWK)."""
     if isinstance(key, str):
         key = import_key(key, "EC" if "EC" in _kind(token) else "RSA")
     algorithm = _part(token, 0)["alg"]
@@ -26,7 +26,7 @@ def verified(token: str, key: Any) -> dict[str, Any]:
 
 
 def read(proof: str) -> tuple[str, dict[str, Any]]:
-    """Return the thumbprint of the key of a proof of possession, and what it says."""
+    """Return the thumbprint of the key of a proof of possession, and its claims."""
     head = _part(proof, 0)
     assert head["typ"] == "dpop+jwt"
     assert "d" not in head["jwk"], "a proof shows its private key"
@@ -35,7 +35,7 @@ def read(proof: str) -> tuple[str, dict[str, Any]]:
 
 
 def token_hash(token: str) -> str:
-    """Return what a proof must say of the token that it goes with."""
+    """Return the `ath` claim of a proof that is sent with this token."""
     return _encoded(hashlib.sha256(token.encode()).digest())
 
 

@@ -1,4 +1,4 @@
-"""MCP servers that want a token of an `authorization_server`."""
+"""MCP servers that require a token of an `authorization_server`."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
 class Guarded:
-    """Lets a server see only what comes with a token that is good.
+    """Passes only requests with a valid token to a server.
 
     Attributes:
-        scopes: What a challenge names; None: it names none.
+        scopes: The scopes that a challenge names; None: it names none.
         refused: The requests that it answered with 401 or 403.
-        needs: The scopes that a JSON-RPC method, or a verb, needs.
+        needs: The scopes that a JSON-RPC method, or a verb, requires.
         on_metadata: Replaces the resource metadata, as `on` of the other server does.
-        resource: What it calls itself.
-        nonce: What a proof of possession must hold; None: nothing.
-        is_open: Whether it wants no token at all.
-        free: The JSON-RPC methods, or verbs, that it wants no token for.
+        resource: The `resource` of its metadata.
+        nonce: The nonce that a proof of possession must contain; None: none.
+        is_open: Whether no request requires a token.
+        free: The JSON-RPC methods, or verbs, that require no token.
     """
 
     def guard(
         self, auth: Any, scopes: tuple[str, ...] | None = None, *, dpop: bool = False
     ) -> None:
-        """Want tokens of that server from now on."""
+        """Require tokens of that server from now on."""
         self.auth = auth
         self.scopes = scopes
         self.dpop = dpop
@@ -68,7 +68,7 @@ class Guarded:
 
     @property
     def messages(self) -> list[RawRequest]:
-        """The requests that were not for metadata."""
+        """The requests other than those for metadata."""
         return [
             request
             for request in self.requests
@@ -77,20 +77,20 @@ class Guarded:
 
     @property
     def bodies(self) -> bytes:
-        """Every byte that reached it."""
+        """All bytes that it received."""
         return b"".join(request.raw for request in self.requests)
 
     def metadata(self) -> dict[str, Any]:
-        """Return what it says of itself."""
-        says = {
+        """Return its metadata."""
+        document = {
             "resource": self.resource or self.url,
             "authorization_servers": [self.auth.issuer],
         }
         if self.scopes is not None:
-            says["scopes_supported"] = list(self.scopes)
+            document["scopes_supported"] = list(self.scopes)
         if self.dpop:
-            says["dpop_bound_access_tokens_required"] = True
-        return says
+            document["dpop_bound_access_tokens_required"] = True
+        return document
 
     def _turns_away(self, request: RawRequest, conn: Connection) -> bool:
         path = request.target.partition("?")[0]
@@ -184,7 +184,7 @@ def protected_server(
     era: str = "session",
     **options: Any,
 ) -> Iterator[ProtectedMcp]:
-    """Serve a `ScriptedMcp` that wants tokens; `dpop`: and proofs with them."""
+    """Serve a `ScriptedMcp` that requires tokens; `dpop`: with proofs."""
     of_raw = {name: options.pop(name) for name in SERVER_OPTIONS if name in options}
     dpop = options.pop("dpop", False)
     server = ProtectedMcp(era, **options)
@@ -198,7 +198,7 @@ def protected_server(
 def protected_legacy(
     auth: Any, scopes: tuple[str, ...] | None = None, **options: Any
 ) -> Iterator[ProtectedLegacy]:
-    """Serve a `LegacyServer` that wants tokens."""
+    """Serve a `LegacyServer` that requires tokens."""
     server = ProtectedLegacy(**options)
     server.guard(auth, scopes)
     with raw_server(server.serve, starts=server.take, path="/sse"):

@@ -1,13 +1,13 @@
-"""Processes that share one store, forked off one that has imported everything.
+"""Processes that share one store, forked from one that has done all imports.
 
     with siblings(server.url, path) as family:
         one = family.start("blocking")        # or "asyncio", or "dies-saving"
-        family.wait_until(lambda: one.waits)  # for the lease, which another one has
-        family.go_by(31)                      # as far as leases are concerned
-        family.end()                          # one.said is what came of it
+        family.wait_until(lambda: one.waits)  # for a lease that another one has
+        family.go_by(31)                      # on the clock of the leases
+        family.end()                          # one.result is its outcome
 
-Each of them makes one call. Starting a Python and its imports costs more than all that
-is tested with it, so only the first one does.
+Each of them makes one call. Starting Python and importing takes longer than the test
+itself, so only the first process does that.
 """
 
 from __future__ import annotations
@@ -100,17 +100,17 @@ except ChildProcessError:
 
 
 class Sibling:
-    """One of them.
+    """One of the processes.
 
     Attributes:
-        waits: Whether it has found somebody else with the lease.
-        said: What its call gave, or the name of the error.
+        waits: Whether it has found that another process has the lease.
+        result: The result of its call, or the name of the error.
     """
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.waits = False
-        self.said: str | None = None
+        self.result: str | None = None
 
 
 class Siblings:
@@ -134,7 +134,7 @@ class Siblings:
         self._reader.start()
 
     def start(self, kind: str) -> Sibling:
-        """Begin another one."""
+        """Start another process."""
         known = len(self._begun)
         self._process.stdin.write(kind + "\n")
         self.wait_until(lambda: len(self._begun) > known)
@@ -150,24 +150,26 @@ class Siblings:
                 elif word == "waits":
                     sibling.waits = True
                 else:
-                    [sibling.said] = rest
+                    [sibling.result] = rest
                 self._changed.notify_all()
 
     def wait_until(self, holds: Callable[[], object], timeout: float = BOUND_S) -> None:
-        """Wait until that holds; it is asked again whenever one has said something."""
+        """Wait until `holds()`; it is called again after each message of a process."""
         ends_at = monotonic() + timeout
         with self._changed:
             while not holds():
                 left = ends_at - monotonic()
-                assert left > 0, "nothing of that kind happens"
-                self._changed.wait(min(left, 0.05))  # servers say nothing here
+                assert left > 0, "the condition was not met in time"
+                self._changed.wait(
+                    min(left, 0.05)
+                )  # servers do not notify this condition
 
     def kill(self, sibling: Sibling) -> None:
-        """End it at once, wherever it is."""
+        """Kill it immediately, whatever it does."""
         os.kill(sibling.pid, signal.SIGKILL)
 
     def go_by(self, seconds: int) -> None:
-        """Let that much time go by, as far as leases are concerned."""
+        """Advance the clock of the leases."""
         with self._clock.open("ab") as clock:
             clock.write(b"." * seconds)
 
@@ -188,7 +190,7 @@ class Siblings:
 
 @contextlib.contextmanager
 def siblings(url: str, path: Path) -> Iterator[Siblings]:
-    """Give what starts them; see the module."""
+    """Yield a `Siblings`; see the module."""
     family = Siblings(url, path)
     try:
         yield family

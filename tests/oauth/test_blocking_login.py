@@ -21,7 +21,7 @@ BACK = "https://app.example/oauth/callback"
 
 @pytest.fixture
 def server(auth):
-    """Give a server that everybody may ask for its tools."""
+    """Yield a stateless server that is protected by `auth`."""
     with protected_server(auth, era="stateless") as made:
         yield made
 
@@ -32,7 +32,7 @@ def ctrl_c():
         yield interrupt
 
 
-def test_the_functions_about_logins_need_no_event_loop(auth, server):
+def test_login_functions_work_without_an_event_loop(auth, server):
     target = mcpwire.Http(server.url, auth=oauth(redirect_uri=BACK))
     status = mcpwire.sync.login(target)
     assert status == mcpwire.sync.login_status(target) == mcpwire.login_status(target)
@@ -47,11 +47,11 @@ def test_the_functions_about_logins_need_no_event_loop(auth, server):
 
 
 @pytest.mark.pain("P31")
-def test_a_plain_function_may_block_while_other_threads_call(auth, server):
-    asked, may_answer = threading.Event(), threading.Event()
+def test_a_blocking_ask_function_does_not_block_other_threads(auth, server):
+    ask_called, may_answer = threading.Event(), threading.Event()
 
     def ask(url):
-        asked.set()
+        ask_called.set()
         assert may_answer.wait(BOUND_S)
         return browse(url)
 
@@ -64,7 +64,7 @@ def test_a_plain_function_may_block_while_other_threads_call(auth, server):
             target=lambda: results.append(client.call_tool("echo", {"text": "hi"}))
         )
         caller.start()
-        assert asked.wait(BOUND_S)
+        assert ask_called.wait(BOUND_S)
         assert client.list_tools()
         may_answer.set()
         caller.join(BOUND_S)
@@ -72,7 +72,7 @@ def test_a_plain_function_may_block_while_other_threads_call(auth, server):
 
 
 @pytest.mark.parametrize("mode", ["auto", "2024-11-05"])
-def test_an_async_function_is_awaited(auth, mode):
+def test_an_async_ask_function_is_awaited(auth, mode):
     async def ask(url):
         return browse(url)
 
@@ -83,11 +83,11 @@ def test_an_async_function_is_awaited(auth, mode):
             assert client.call_tool("echo", {"text": "hi"}).text == "hi"
 
 
-def test_closing_does_not_wait_for_a_function_that_asks(auth, server):
-    asked, answered = threading.Event(), threading.Event()
+def test_close_does_not_wait_for_a_running_ask_function(auth, server):
+    ask_called, answered = threading.Event(), threading.Event()
 
     def never(url):
-        asked.set()
+        ask_called.set()
         answered.wait(BOUND_S)
         return url
 
@@ -96,7 +96,7 @@ def test_closing_does_not_wait_for_a_function_that_asks(auth, server):
     client.connect()
     server.is_open = False
     call = client.start_call("echo", {"text": "hi"})
-    assert asked.wait(BOUND_S)
+    assert ask_called.wait(BOUND_S)
     client.close()
     assert not answered.is_set()
     with pytest.raises(mcpwire.MCPError):
@@ -105,7 +105,7 @@ def test_closing_does_not_wait_for_a_function_that_asks(auth, server):
 
 
 @pytest.mark.pain("P32")
-def test_ctrl_c_in_a_refresh_loses_no_token(auth, server, ctrl_c):
+def test_ctrl_c_during_a_refresh_keeps_the_new_tokens(auth, server, ctrl_c):
     """The server has spent the old refresh token by then: there is only the new one."""
     may_answer = threading.Event()
 
@@ -128,23 +128,25 @@ def test_ctrl_c_in_a_refresh_loses_no_token(auth, server, ctrl_c):
     assert auth.reuses == 0
 
 
-def test_ctrl_c_in_a_login_leaves_no_port_behind(auth, server, ctrl_c):
+def test_ctrl_c_during_a_login_closes_the_callback_port(auth, server, ctrl_c):
     shown = []
 
-    def nobody(url):
+    def show_and_interrupt(url):
         shown.append(url)
         ctrl_c()
 
-    grant = mcpwire.OAuth(storage=mcpwire.MemoryStorage(), open_browser=nobody)
+    grant = mcpwire.OAuth(
+        storage=mcpwire.MemoryStorage(), open_browser=show_and_interrupt
+    )
     client = mcpwire.sync.Client(mcpwire.Http(server.url, auth=grant))
     with pytest.raises(KeyboardInterrupt):
         client.connect()
     client.close()
-    back = browse_to(shown[0])
+    back = callback_of(shown[0])
     with pytest.raises(ConnectionRefusedError), socket.socket() as sock:
         sock.connect((back.hostname, back.port))
 
 
-def browse_to(url):
-    """Return where a browser would be sent in the end."""
+def callback_of(url):
+    """Return the parsed URL that a browser is redirected to in the end."""
     return urlsplit(browse(url))

@@ -1,4 +1,4 @@
-"""The user's browser: what it is never sent to, and what becomes of opening it."""
+"""The user's browser: which URLs are refused, and the result of opening one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ URL = "https://login.example/authorize?response_type=code&state=x%20y"
 
 
 class Browser(webbrowser.BaseBrowser):
-    """Notes what it is to open."""
+    """Records the URLs that it should open."""
 
     def __init__(self, outcome=True):  # noqa: FBT002 - as `open` returns it
         super().__init__("fake")
@@ -67,20 +67,20 @@ def test_a_hostile_url_is_never_opened(has, number):
         ("http://localhost:9000/authorize?a=b", None),
     ],
 )
-def test_what_may_be_opened_is_opened_as_it_is(has, url, server):
+def test_an_allowed_url_is_opened_unchanged(has, url, server):
     browser = has(Browser())
     assert open_browser(url, server=server) is True
     assert browser.opened == [url]
 
 
 @pytest.mark.parametrize("outcome", [False, OSError("no such program")])
-def test_a_browser_that_does_not_start_is_said_so(has, outcome):
+def test_open_browser_returns_false_when_the_browser_fails(has, outcome):
     has(Browser(outcome))
     assert open_browser(URL, server=SERVER) is False
 
 
 @pytest.mark.fault("F39")
-def test_a_browser_that_never_returns_is_not_waited_for(has, monkeypatch):
+def test_open_browser_returns_while_the_browser_still_runs(has, monkeypatch):
     monkeypatch.setattr(module, "BROWSER_START_TIMEOUT_S", 0.05)
     goes_on = threading.Event()
     has(Browser(lambda: goes_on.wait(10)))
@@ -88,7 +88,7 @@ def test_a_browser_that_never_returns_is_not_waited_for(has, monkeypatch):
     goes_on.set()
 
 
-def test_without_a_browser_there_is_nothing_to_open(monkeypatch):
+def test_open_browser_returns_false_without_a_browser(monkeypatch):
     def none(*_):
         raise webbrowser.Error("could not locate runnable browser")
 
@@ -97,9 +97,7 @@ def test_without_a_browser_there_is_nothing_to_open(monkeypatch):
 
 
 @pytest.mark.parametrize("is_wanted", [False, True])
-def test_a_browser_of_text_takes_the_terminal_only_where_it_is_wanted(
-    has, monkeypatch, is_wanted
-):
+def test_a_text_browser_is_used_only_when_browser_is_set(has, monkeypatch, is_wanted):
     opened = []
     browser = webbrowser.GenericBrowser("lynx")
     browser.open = lambda url: opened.append(url) or True

@@ -1,4 +1,4 @@
-"""The way back from a login: one answer is heard, and nobody else changes anything."""
+"""The callback server of a login: the callback, other requests, ports and timeouts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcpwire.transports.oauth.interactive_login import CallbackServer
 
 STATE = "a-state_of~this.login"
 GOOD = f"code=a%20code&state={STATE}&iss=https%3A%2F%2Flogin.example"
-CAME = {"code": "a code", "state": STATE, "iss": "https://login.example"}
+CALLBACK_PARAMETERS = {"code": "a code", "state": STATE, "iss": "https://login.example"}
 BOUND_S = 30.0
 
 
@@ -27,7 +27,7 @@ def wait_at(callbacks, timeout=BOUND_S):
 
 
 class Waiting:
-    """A callback server that is waited at, on a loop in a thread of its own."""
+    """A callback server whose `wait` runs on an event loop in its own thread."""
 
     def __init__(self, **options):
         self.callbacks = CallbackServer(**options)
@@ -82,26 +82,26 @@ def read(sock):
     return found
 
 
-def knock(at, data):
+def exchange(at, data):
     with open_to(at.port) as sock:
         sock.sendall(data)
         return read(sock)
 
 
 def come_back(at, query=GOOD, **options):
-    return knock(at, request(f"/callback?{query}", port=at.port, **options))
+    return exchange(at, request(f"/callback?{query}", port=at.port, **options))
 
 
 def status(answer):
     return int(answer.split(b" ", 2)[1])
 
 
-# --- the one answer ---------------------------------------------------------------
+# --- the callback -----------------------------------------------------------------
 
 
 @pytest.mark.case("G10")
 @pytest.mark.rule("FLOW-10")
-def test_the_way_back_leads_to_a_port_of_this_machine_alone():
+def test_the_callback_server_listens_on_loopback_only():
     with waiting() as it:
         assert it.callbacks.redirect_uri == f"http://127.0.0.1:{it.port}/callback"
         assert it.callbacks._listener.getsockname() == ("127.0.0.1", it.port)
@@ -109,10 +109,10 @@ def test_the_way_back_leads_to_a_port_of_this_machine_alone():
 
 
 @pytest.mark.case("G10")
-def test_who_comes_back_is_heard_and_thanked():
+def test_a_callback_is_delivered_and_answered_with_a_page():
     with waiting() as it:
         answer = come_back(it)
-        assert it.result() == CAME
+        assert it.result() == CALLBACK_PARAMETERS
     head, _, page = answer.partition(b"\r\n\r\n")
     assert head.decode().split("\r\n") == [
         "HTTP/1.1 200 OK",
@@ -128,7 +128,7 @@ def test_who_comes_back_is_heard_and_thanked():
 
 
 @pytest.mark.attack("S22")
-def test_a_refusal_is_heard_too_and_nothing_of_it_is_shown():
+def test_an_error_callback_is_delivered_and_not_echoed():
     with waiting() as it:
         query = f"error=access_denied&error_description=%3Cscript%3E&state={STATE}"
         answer = come_back(it, query)
@@ -142,22 +142,22 @@ def test_a_refusal_is_heard_too_and_nothing_of_it_is_shown():
     assert b"denied" not in answer
 
 
-def test_an_answer_may_come_before_anybody_waits():
+def test_a_callback_may_arrive_before_wait_is_called():
     callbacks = CallbackServer()
     with open_to(callbacks.port) as sock:
         sock.sendall(request(f"/callback?{GOOD}", port=callbacks.port))
-        assert wait_at(callbacks) == CAME
+        assert wait_at(callbacks) == CALLBACK_PARAMETERS
         assert status(read(sock)) == 200
 
 
-def test_a_long_code_fits():
+def test_a_code_of_20000_characters_is_accepted():
     code = "c" * 20_000
     with waiting() as it:
         come_back(it, f"code={code}&state={STATE}")
         assert it.result()["code"] == code
 
 
-# --- everybody else ---------------------------------------------------------------
+# --- other requests ---------------------------------------------------------------
 
 
 BAD = {
@@ -184,18 +184,18 @@ BAD = {
 
 @pytest.mark.attack("S22")
 @pytest.mark.case("G10")
-def test_what_is_not_the_way_back_is_turned_away_and_changes_nothing():
+def test_other_requests_are_refused_and_change_nothing():
     with waiting() as it:
         for name, (target, options, expected) in BAD.items():
             sent = request(target, **{"port": it.port, **options})
-            answer = knock(it, sent)
+            answer = exchange(it, sent)
             assert (name, status(answer)) == (name, expected)
-            # Nothing that was asked is shown, and no browser keeps it.
+            # The request is not echoed, and the browser must not cache the page.
             assert STATE.encode() not in answer
             assert b"cache-control: no-store\r\n" in answer
             assert not it.outcome.done()
         come_back(it)
-        assert it.result() == CAME
+        assert it.result() == CALLBACK_PARAMETERS
 
 
 @pytest.mark.attack("S22")
@@ -216,44 +216,44 @@ def test_the_state_is_compared_in_constant_time(monkeypatch):
 
 @pytest.mark.attack("S22")
 @pytest.mark.parametrize("is_ended", [False, True])
-def test_a_request_without_end_is_too_much(is_ended):
+def test_an_oversized_request_is_refused(is_ended):
     with waiting() as it:
         filler = "x: " + "y" * module.MAX_REQUEST_BYTES + "\r\n" * is_ended
         answer = come_back(it, more=filler)
         assert answer == b"" or status(answer) == 431
         come_back(it)
-        assert it.result() == CAME
+        assert it.result() == CALLBACK_PARAMETERS
 
 
-def test_who_says_nothing_keeps_nobody_waiting():
+def test_idle_connections_do_not_block_the_callback():
     with waiting() as it, contextlib.ExitStack() as stack:
         spare = [
             stack.enter_context(open_to(it.port))
             for _ in range(module.MAX_CONNECTIONS + 3)
         ]
         spare[-1].sendall(b"GET /callb")
-        assert read(spare[0]) == b""  # it made room
+        assert read(spare[0]) == b""  # closed to make room
         with open_to(it.port) as gone:
             gone.setsockopt(
                 socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
             )
         assert status(come_back(it)) == 200
-        assert it.result() == CAME
+        assert it.result() == CALLBACK_PARAMETERS
         assert all(read(sock) == b"" for sock in spare)
 
 
 @pytest.mark.attack("S22")
-def test_a_connection_has_only_so_long(monkeypatch):
+def test_an_unfinished_request_is_closed_after_its_timeout(monkeypatch):
     monkeypatch.setattr(module, "REQUEST_TIMEOUT_S", 0.05)
     with waiting() as it:
         with open_to(it.port) as sock, contextlib.suppress(ConnectionError):
-            # It may be over before we have said anything, and then says so by RST.
+            # It may be closed before we send anything, which gives an RST.
             sock.sendall(b"GET /callback?")
             assert read(sock) == b""
         assert not it.outcome.done()
 
 
-def test_who_does_not_leave_is_seen_off(monkeypatch):
+def test_a_connection_that_keeps_sending_is_closed(monkeypatch):
     monkeypatch.setattr(module, "PAGE_TIMEOUT_S", 0.05)
     with waiting() as it:
         with open_to(it.port) as sock:
@@ -261,7 +261,7 @@ def test_who_does_not_leave_is_seen_off(monkeypatch):
             assert status(read(sock)) == 404
             sock.sendall(b"and more")
             with contextlib.suppress(ConnectionError):
-                # It is closed, and says so by RST.
+                # The closed connection answers with an RST.
                 while True:
                     sock.sendall(b"x")
         assert not it.outcome.done()
@@ -272,7 +272,7 @@ def test_who_does_not_leave_is_seen_off(monkeypatch):
 
 @pytest.mark.fault("F39")
 @pytest.mark.case("G10")
-def test_whoever_does_not_come_back_is_not_waited_for_longer():
+def test_a_timeout_of_wait_closes_the_port():
     callbacks = CallbackServer()
     with pytest.raises(TimeoutError):
         wait_at(callbacks, 0.05)
@@ -280,7 +280,7 @@ def test_whoever_does_not_come_back_is_not_waited_for_longer():
         open_to(callbacks.port)
 
 
-def test_a_forked_process_lets_go_of_the_port():
+def test_after_fork_closes_the_port():
     callbacks = CallbackServer()
     callbacks.after_fork()
     with pytest.raises(ConnectionRefusedError):
@@ -293,7 +293,7 @@ def test_a_forked_process_lets_go_of_the_port():
 
 @pytest.mark.fault("F39")
 @pytest.mark.case("G10")
-def test_a_port_that_is_taken_is_said_so():
+def test_a_port_in_use_raises_an_error_that_names_it():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(AuthError) as caught:
@@ -304,17 +304,17 @@ def test_a_port_that_is_taken_is_said_so():
     )
 
 
-def test_a_port_that_is_named_is_taken_again_at_once():
+def test_an_explicit_port_can_be_reused_immediately():
     with waiting() as it:
         come_back(it)
         it.result()
     with waiting(port=it.port) as again:
         assert again.port == it.port
         come_back(again)
-        assert again.result() == CAME
+        assert again.result() == CALLBACK_PARAMETERS
 
 
-def test_the_port_of_before_is_taken_where_it_is_free():
+def test_the_preferred_port_is_used_when_it_is_free():
     first = CallbackServer()
     uri = first.redirect_uri
     other = CallbackServer(preferred=uri)
@@ -338,7 +338,7 @@ def test_the_port_of_before_is_taken_where_it_is_free():
         "nothing",
     ],
 )
-def test_what_was_not_ours_before_is_not_preferred(uri):
+def test_a_foreign_preferred_uri_is_ignored(uri):
     first = CallbackServer()
     first.close()
     again = CallbackServer(preferred=uri.format(port=first.port))
@@ -346,7 +346,7 @@ def test_what_was_not_ours_before_is_not_preferred(uri):
     again.close()
 
 
-def test_without_ipv4_the_loopback_of_ipv6_will_do(monkeypatch):
+def test_the_ipv6_loopback_is_used_without_ipv4(monkeypatch):
     if not socket.has_ipv6:
         pytest.skip("this machine has no IPv6")
     listen = socket.create_server
@@ -365,7 +365,7 @@ def test_without_ipv4_the_loopback_of_ipv6_will_do(monkeypatch):
     with socket.create_connection(("::1", callbacks.port), BOUND_S) as sock:
         host = f"[::1]:{callbacks.port}"
         sock.sendall(request(f"/callback?{GOOD}", host=host))
-        assert wait_at(callbacks) == CAME
+        assert wait_at(callbacks) == CALLBACK_PARAMETERS
 
 
 @pytest.mark.parametrize(
@@ -376,8 +376,8 @@ def test_without_ipv4_the_loopback_of_ipv6_will_do(monkeypatch):
         ("127.0.0.1:8080", "127.0.0.1", False),
     ],
 )
-def test_the_usual_port_is_not_named_by_browsers(authority, host, is_ours):
+def test_only_port_80_may_be_missing_in_the_host_header(authority, host, is_ours):
     sent = request(f"/callback?{GOOD}", host=host)
     assert module._check_request(sent, authority, STATE)[1] == (
-        CAME if is_ours else None
+        CALLBACK_PARAMETERS if is_ours else None
     )

@@ -1,4 +1,4 @@
-"""A login, and the token of each request from then on; end to end, in both shells."""
+"""A login, and the token of each later request; end to end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tokens_of(messages):
     return [message.headers.get("authorization") for message in messages]
 
 
-def said_in_urls(*servers):
+def urls_of(*servers):
     targets = [request.target for each in servers for request in each.raw.requests]
     return "\n".join(targets)
 
@@ -32,7 +32,7 @@ def said_in_urls(*servers):
 @pytest.mark.rule("AUTH-08", "FLOW-20")
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
 @pytest.mark.parametrize("era", ["session", "stateless", "dual"])
-async def test_a_login_is_enough_for_every_request(auth, era, engine):
+async def test_one_login_authorizes_every_request(auth, era, engine):
     with protected_server(auth, era=era) as server:
         async with connected(server, oauth(), engine=engine) as client:
             result = await client.call_tool("echo", {"text": "hi"})
@@ -43,12 +43,12 @@ async def test_a_login_is_enough_for_every_request(auth, era, engine):
         assert first is None
         assert set(others) == {f"Bearer {token}"}
         assert (auth.grants, server.challenges) == (["authorization_code"], 1)
-        assert token not in said_in_urls(server, auth)
+        assert token not in urls_of(server, auth)
         assert token not in server.messages[-1].body.decode()
 
 
 @pytest.mark.rule("FLOW-20")
-async def test_streams_notifications_and_the_end_carry_the_token(auth):
+async def test_streams_notifications_and_delete_carry_the_token(auth):
     with protected_server(auth, resumable=True) as server:
         target = mcpwire.Http(server.url, auth=oauth())
         options = {"sampling": lambda _: None}
@@ -68,7 +68,7 @@ async def test_streams_notifications_and_the_end_carry_the_token(auth):
 
 @pytest.mark.rule("FLOW-20")
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
-async def test_a_server_of_2024_gets_the_token_at_its_endpoint_too(auth, engine):
+async def test_a_2024_server_gets_the_token_at_both_endpoints(auth, engine):
     with protected_legacy(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth(), engine=engine)
         async with mcpwire.Client(target) as client:
@@ -83,11 +83,11 @@ async def test_a_server_of_2024_gets_the_token_at_its_endpoint_too(auth, engine)
             "/messages",
         }
         assert set(tokens_of(others)) == {f"Bearer {token}"}
-        assert token not in said_in_urls(server, auth)
+        assert token not in urls_of(server, auth)
 
 
 @pytest.mark.pain("P32", "P35")
-async def test_a_server_of_2024_wants_another_token_and_another_scope(auth):
+async def test_a_2024_server_triggers_refresh_and_step_up(auth):
     with protected_legacy(auth, ("mcp:read",)) as server:
         async with connected(server) as client:
             auth.expire_all()
@@ -102,12 +102,12 @@ async def test_a_server_of_2024_wants_another_token_and_another_scope(auth):
 
 @pytest.mark.pain("P31", "P32")
 @pytest.mark.parametrize("era", ["session", "stateless"])
-async def test_a_stream_that_is_refused_a_while_comes_back(auth, era):
+async def test_a_stream_reopens_after_a_failed_refresh(auth, era):
     with protected_server(auth, era=era, resumable=True) as server:
-        heard = asyncio.Event()
+        received = asyncio.Event()
         loop = asyncio.get_running_loop()
         options = {
-            "on_notification": lambda _: loop.call_soon_threadsafe(heard.set),
+            "on_notification": lambda _: loop.call_soon_threadsafe(received.set),
         }
         target = mcpwire.Http(server.url, auth=oauth())
         async with mcpwire.Client(target, **options) as client:
@@ -123,27 +123,27 @@ async def test_a_stream_that_is_refused_a_while_comes_back(auth, era):
             assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
             await asyncio.to_thread(server.wait_until, lambda: server.streams, 10.0)
             server.push({"method": "notifications/tools/list_changed"})
-            await heard.wait()
+            await received.wait()
         assert len(auth.authorizations) == 1
 
 
 @pytest.mark.system("U02", "L-A5")
 @pytest.mark.rule("FLOW-02", "FLOW-13")
-async def test_what_is_asked_for_names_the_server(auth):
+async def test_token_requests_name_the_server_as_resource(auth):
     with protected_server(auth, ("mcp:read",)) as server:
         async with connected(server) as client:
             auth.expire_all()
             assert await client.list_tools()
         [authorized] = auth.authorizations
         redeemed, refreshed = auth.token_requests
-        for asked in (authorized.query, redeemed.form, refreshed.form):
-            assert asked["resource"] == server.url
+        for parameters in (authorized.query, redeemed.form, refreshed.form):
+            assert parameters["resource"] == server.url
         assert authorized.query["scope"] == "mcp:read"
         assert auth.grants == ["authorization_code", "refresh_token"]
 
 
 @pytest.mark.system("A14")
-async def test_a_token_that_is_given_is_used_as_it_is(auth):
+async def test_a_given_token_is_sent_unchanged(auth):
     token = auth.give()["access_token"]
     with protected_server(auth) as server:
         async with connected(server, token) as client:
@@ -152,7 +152,7 @@ async def test_a_token_that_is_given_is_used_as_it_is(auth):
         assert auth.requests == []
 
 
-# Where a token goes, and where it does not.
+# Redirects and separate logins.
 
 
 @pytest.mark.system("U03")
@@ -174,7 +174,7 @@ async def test_no_token_follows_a_redirect_to_another_path(auth, path):
 
 
 @pytest.mark.rule("FLOW-01")
-async def test_two_logins_have_nothing_in_common(auth):
+async def test_two_logins_share_no_state_challenge_or_verifier(auth):
     with protected_server(auth) as server:
         for _ in range(2):
             async with connected(server) as client:
@@ -188,7 +188,7 @@ async def test_two_logins_have_nothing_in_common(auth):
 
 
 @pytest.mark.parametrize("in_path", ["", "/tenant"])
-async def test_an_ask_may_be_awaited_or_give_a_mapping(in_path):
+async def test_an_async_ask_function_may_return_a_mapping(in_path):
     seen = []
 
     async def wait_for_user(url):

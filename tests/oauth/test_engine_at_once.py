@@ -1,4 +1,4 @@
-"""Many requests and one token: nobody waits for nothing, and nothing is asked twice."""
+"""Concurrent requests and one token: no needless waiting, no repeated login."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import mcpwire
 pytestmark = pytest.mark.pain("P31")
 
 BOUND_S = 40.0
-"""Far less than a lock would last that is held while something is open."""
+"""Far less than a lock would last that is held while a stream is open."""
 
 CALLS = 20
 
@@ -26,7 +26,7 @@ async def echo_all(client, count=CALLS):
 
 
 @pytest.mark.case("G03")
-async def test_calls_pass_while_streams_and_other_calls_are_open(auth):
+async def test_open_streams_and_calls_do_not_block_other_calls(auth):
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth())
         options = {"sampling": lambda _: None}
@@ -37,7 +37,7 @@ async def test_calls_pass_while_streams_and_other_calls_are_open(auth):
                 server.wait_until, lambda: "tools/call" in server.verbs()
             )
             await echo_all(client)
-            auth.expire_all()  # and a new token is no reason to wait for them, either
+            auth.expire_all()  # a refresh does not wait for them, either
             await echo_all(client)
             assert not slow.done()
             assert server.streams
@@ -48,11 +48,11 @@ async def test_calls_pass_while_streams_and_other_calls_are_open(auth):
 
 @pytest.mark.system("L-U8")
 @pytest.mark.case("G03")
-async def test_calls_that_are_refused_together_ask_for_one_token(auth, server):
+async def test_concurrent_refused_calls_share_one_refresh(auth, server):
     def hold(request):
         if request.form["grant_type"] == "refresh_token":
-            everybody = before + CALLS
-            server.wait_until(lambda: server.challenges >= everybody)
+            expected = before + CALLS
+            server.wait_until(lambda: server.challenges >= expected)
 
     auth.on["token"] = hold
     async with connected(server) as client:
@@ -65,7 +65,7 @@ async def test_calls_that_are_refused_together_ask_for_one_token(auth, server):
 
 
 @pytest.mark.case("G03")
-async def test_calls_that_need_a_login_together_ask_one_user(auth, server):
+async def test_concurrent_calls_share_one_login(auth, server):
     async with connected(server) as client:
         auth.forget_all()
         await echo_all(client)
@@ -74,12 +74,12 @@ async def test_calls_that_need_a_login_together_ask_one_user(auth, server):
     assert len(auth.authorizations) == 2
 
 
-async def test_a_call_that_needs_no_token_waits_for_no_login(auth):
-    """A server may want a token for some calls and none for others."""
-    asked, answered = threading.Event(), threading.Event()
+async def test_a_call_without_a_token_does_not_wait_for_a_login(auth):
+    """A server may require a token for some methods only."""
+    ask_called, answered = threading.Event(), threading.Event()
 
     async def think(url):
-        asked.set()
+        ask_called.set()
         await asyncio.to_thread(answered.wait, BOUND_S)
         return await asyncio.to_thread(browse, url)
 
@@ -90,14 +90,14 @@ async def test_a_call_that_needs_no_token_waits_for_no_login(auth):
             server.is_open = False
             server.free = {"tools/call"}
             listing = asyncio.create_task(client.list_tools())
-            await asyncio.to_thread(asked.wait, BOUND_S)
+            await asyncio.to_thread(ask_called.wait, BOUND_S)
             await echo_all(client)
             answered.set()
             assert await listing
     assert auth.grants == ["authorization_code"]
 
 
-async def test_two_servers_have_two_logins(auth):
+async def test_two_servers_have_separate_logins(auth):
     grant = oauth()
     with protected_server(auth) as one, protected_server(auth) as other:
         async with (

@@ -1,4 +1,4 @@
-"""What goes wrong when tokens are asked for has a type, and costs no login."""
+"""Faults of token requests are typed errors, and cost no login."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from mcpwire.transports.oauth.fetch import Fetcher
 pytestmark = [pytest.mark.pain("P32"), pytest.mark.fault("F38")]
 
 SHORT_S = 0.6
-"""For who does not answer: less than the second that a call waits for a new token."""
+"""For a server that does not answer: less than the 1 s a call waits for a new token."""
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch, auth):
-    """Wait for a token only so long where none comes; all else has its time."""
+    """Shorten the timeout of token requests that get no answer, and of no other."""
     monkeypatch.setattr(Fetcher, "fetch", impatiently(Fetcher.fetch, auth))
 
 
 def impatiently(fetch, auth):
     def fetched(self, step):
-        if step.url.endswith("/token") and auth.on.get("token") is PASSING["no answer"]:
+        if step.url.endswith("/token") and auth.on.get("token") is OUTAGES["no answer"]:
             self._limits = attrs.evolve(self._limits, oauth_timeout=SHORT_S)
         return fetch(self, step)
 
     return fetched
 
 
-# When the server cannot answer...
+# The server cannot answer...
 
 
 def hang_up(request):
@@ -48,7 +48,7 @@ def never(request):
     raise ConnectionAbortedError
 
 
-PASSING = {
+OUTAGES = {
     "500": lambda _: (500, {}, SENTINEL.encode()),
     "503 and when to come back": lambda _: (503, {"retry-after": "7"}, b""),
     "429": lambda _: (429, {"retry-after": "7"}, b"{}"),
@@ -58,13 +58,13 @@ PASSING = {
 
 
 @pytest.mark.case("G03")
-@pytest.mark.parametrize("fault", PASSING)
-async def test_what_passes_by_costs_no_login(auth, fault):
+@pytest.mark.parametrize("fault", OUTAGES)
+async def test_a_temporary_fault_keeps_the_refresh_token(auth, fault):
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth())
         async with mcpwire.Client(target) as client:
             auth.expire_all()
-            auth.on["token"] = PASSING[fault]
+            auth.on["token"] = OUTAGES[fault]
             with pytest.raises(mcpwire.AuthTemporarilyUnavailable) as caught:
                 await echo(client)
             assert SENTINEL not in whole(caught.value)
@@ -77,26 +77,24 @@ async def test_what_passes_by_costs_no_login(auth, fault):
     assert len({request.form["refresh_token"] for request in refreshes(auth)}) == 1
 
 
-@pytest.mark.parametrize("fault", PASSING)
-async def test_a_token_that_is_good_so_far_is_used_meanwhile(auth, clock, fault):
+@pytest.mark.parametrize("fault", OUTAGES)
+async def test_a_valid_token_is_used_while_its_refresh_fails(auth, clock, fault):
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth())
         async with mcpwire.Client(target) as client:
-            auth.on["token"] = PASSING[fault]
+            auth.on["token"] = OUTAGES[fault]
             clock.pass_by(HOUR_S - 50)
             for _ in range(4):
                 await echo(client)
-            assert len(refreshes(auth)) == 1  # and it is left alone for a while
+            assert len(refreshes(auth)) == 1  # and not tried again for a while
             del auth.on["token"]
             clock.pass_by(15)
             await echo(client)
     assert (len(refreshes(auth)), server.challenges) == (2, 1)
 
 
-async def test_a_token_that_is_good_so_far_waits_for_nothing_long(
-    auth, clock, monkeypatch
-):
-    """A call has less time than a request for tokens may take."""
+async def test_a_valid_token_does_not_wait_for_a_slow_refresh(auth, clock, monkeypatch):
+    """A call has less time than a token request may take."""
     monkeypatch.setattr(authorizer, "EARLY_RENEWAL_TIMEOUT_S", SHORT_S)
 
     def unanswered(request):
@@ -112,15 +110,15 @@ async def test_a_token_that_is_good_so_far_waits_for_nothing_long(
                 call = client.call_tool("echo", {"text": "x"}, timeout=20.0)
                 result = await call
                 assert result.text == "x"
-    assert len(refreshes(auth)) <= 1  # a slow machine gets to none
+    assert len(refreshes(auth)) <= 1  # none on a slow machine
 
 
-# ... and when it answers what is no token.
+# ... or it answers without a valid token.
 
 
 WRONG = {
-    "HTML": lambda _: (200, {"content-type": "text/html"}, b"<html>" + TOLD),
-    "no JSON": lambda _: (200, {"content-type": "application/json"}, b"{" + TOLD),
+    "HTML": lambda _: (200, {"content-type": "text/html"}, b"<html>" + LEAKED),
+    "no JSON": lambda _: (200, {"content-type": "application/json"}, b"{" + LEAKED),
     "no access token": lambda _: json_answer({"token_type": "Bearer"}),
     "a newline in it": lambda _: json_answer(
         {"access_token": f"{SENTINEL}\r\nx: y", "token_type": "Bearer"}
@@ -131,28 +129,28 @@ WRONG = {
     "invalid_request": lambda _: json_answer({"error": "invalid_request"}, 400),
     "a redirect": lambda _: (307, {"location": "/elsewhere"}, b""),
 }
-TOLD = f"{SENTINEL}-told".encode()
+LEAKED = f"{SENTINEL}-told".encode()
 
 
-@pytest.mark.parametrize("fault", [*PASSING, *WRONG])
-async def test_a_login_that_fails_has_a_type_and_can_be_tried_again(auth, fault):
+@pytest.mark.parametrize("fault", [*OUTAGES, *WRONG])
+async def test_a_failed_login_is_typed_and_can_be_retried(auth, fault):
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth())
-        auth.on["token"] = (PASSING | WRONG)[fault]
+        auth.on["token"] = (OUTAGES | WRONG)[fault]
         with pytest.raises(mcpwire.AuthError) as caught:
             async with mcpwire.Client(target):
                 pass
         kind = mcpwire.AuthTemporarilyUnavailable
-        assert isinstance(caught.value, kind) == (fault in PASSING)
+        assert isinstance(caught.value, kind) == (fault in OUTAGES)
         assert SENTINEL not in whole(caught.value)
         assert mcpwire.login_status(target) is None
         del auth.on["token"]
         async with mcpwire.Client(target) as client:
             await echo(client)
-    assert len(auth.registrations) == 1  # that was done, and is not done twice
+    assert len(auth.registrations) == 1  # the registration is not repeated
 
 
-async def test_an_operation_may_begin_before_its_first_request_waits(monkeypatch):
+async def test_an_eager_task_raises_the_error_of_its_first_fetch(monkeypatch):
     async def fetch(self, step):
         raise mcpwire.AuthTemporarilyUnavailable("not now")
 

@@ -1,4 +1,4 @@
-"""Programs, workloads and employees log in without a user; keys that tokens need."""
+"""Unattended grants of programs, workloads and employees; tokens bound to keys."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ UNATTENDED = {
 
 @pytest.fixture(params=["session"])
 def server(request, auth):
-    """Give a server of one era: which makes no difference to most of this."""
+    """Yield a server of one era: most of these tests do not depend on it."""
     with protected_server(auth, era=request.param) as made:
         yield made
 
@@ -93,7 +93,7 @@ BOTH = pytest.mark.parametrize("server", ["session", "stateless"], indirect=True
 
 @pytest.fixture
 def idp():
-    """Give the company's provider."""
+    """Yield the identity provider of the company."""
     with authorization_server() as made:
         yield made
 
@@ -105,7 +105,7 @@ def idp():
 @pytest.mark.rule("CC-01", "CC-05")
 @pytest.mark.parametrize("kind", UNATTENDED)
 @BOTH
-async def test_a_program_gets_a_token_and_later_another(auth, server, clock, kind):
+async def test_unattended_grants_get_and_renew_tokens(auth, server, clock, kind):
     async with connected(server, UNATTENDED[kind](auth)) as client:
         await asyncio.gather(*(echo(client) for _ in range(10)))
         assert len(auth.token_requests) == 1
@@ -122,7 +122,7 @@ async def test_a_program_gets_a_token_and_later_another(auth, server, clock, kin
 
 @pytest.mark.rule("CC-01")
 @pytest.mark.parametrize("kind", UNATTENDED)
-async def test_a_server_of_2024_takes_programs_too(auth, kind):
+async def test_unattended_grants_work_with_a_2024_server(auth, kind):
     with protected_legacy(auth) as server:
         async with connected(server, UNATTENDED[kind](auth)) as client:
             await echo(client)
@@ -132,15 +132,15 @@ async def test_a_server_of_2024_takes_programs_too(auth, kind):
 @pytest.mark.system("U55")
 @pytest.mark.rule("CC-02")
 @pytest.mark.parametrize("algorithm", KEYS)
-async def test_a_program_signs_who_it_is(auth, server, algorithm):
+async def test_each_token_request_signs_a_new_assertion(auth, server, algorithm):
     grant = with_key(auth, algorithm, scopes="a b")
     async with connected(server, grant) as client:
         auth.expire_all()
         await echo(client)
-    asked = [request.form for request in auth.token_requests]
-    assert len({form["client_assertion"] for form in asked}) == 2
+    forms = [request.form for request in auth.token_requests]
+    assert len({form["client_assertion"] for form in forms}) == 2
     kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-    for form in asked:
+    for form in forms:
         assert form["client_assertion_type"] == kind
         assert (form["grant_type"], form["scope"]) == ("client_credentials", "a b")
         assert "client_id" not in form
@@ -151,19 +151,19 @@ async def test_a_program_signs_who_it_is(auth, server, algorithm):
 
 
 @pytest.mark.parametrize("how", ["text", "function", "awaited"])
-async def test_a_workload_shows_what_its_platform_gave(auth, server, how):
+async def test_a_workload_sends_the_assertion_of_its_platform(auth, server, how):
     given = iter(range(100))
 
-    def tell():
+    def make_assertion():
         return f"{ASSERTION}{next(given)}"
 
-    async def tell_later():
-        return tell()
+    async def make_assertion_async():
+        return make_assertion()
 
     ways = {
         "text": ASSERTION,
-        "function": tell,
-        "awaited": tell_later,
+        "function": make_assertion,
+        "awaited": make_assertion_async,
     }
     grant = workload(auth, ways[how])
     async with connected(server, grant) as client:
@@ -177,7 +177,7 @@ async def test_a_workload_shows_what_its_platform_gave(auth, server, how):
 
 @pytest.mark.system("U55")
 @pytest.mark.rule("EMA-01", "EMA-02", "EMA-04")
-async def test_an_employee_is_known_by_the_company_alone(auth, idp, server):
+async def test_the_id_token_is_sent_to_the_identity_provider_only(auth, idp, server):
     grant = employee(auth, idp)
     async with connected(server, grant) as client:
         await echo(client)
@@ -193,17 +193,17 @@ async def test_an_employee_is_known_by_the_company_alone(auth, idp, server):
     assert redeemed.form["assertion"].startswith(f"{SENTINEL}-id-jag")
     assert redeemed.headers["authorization"].startswith("Basic ")
     assert auth.authorizations + idp.authorizations == []
-    # What is for the one stays with the one.
+    # The credentials of one server are not sent to another.
     assert ID_TOKEN.encode() not in auth.bodies + server.bodies
     assert SECRET.encode() not in idp.bodies + server.bodies
 
 
-# Keys that tokens are bound to.
+# Tokens bound to keys.
 
 
 @pytest.fixture
 def binding():
-    """Give an authorization server that binds tokens to keys."""
+    """Yield an authorization server that binds tokens to keys."""
     with authorization_server(dpop=True) as made:
         yield made
 
@@ -211,7 +211,7 @@ def binding():
 @pytest.mark.system("L-U12")
 @pytest.mark.parametrize("era", ["session", "stateless"])
 @pytest.mark.parametrize("nonces", [False, True])
-async def test_a_bound_token_comes_with_proofs(binding, clock, era, nonces):
+async def test_a_bound_token_is_sent_with_dpop_proofs(binding, clock, era, nonces):
     with protected_server(binding, era=era, dpop=True) as server:
         if nonces:
             binding.nonce, server.nonce = "at-issuer-1", "at-server-1"
@@ -237,7 +237,7 @@ async def test_a_bound_token_comes_with_proofs(binding, clock, era, nonces):
     assert all(each.headers["authorization"].startswith("DPoP ") for each in bound)
 
 
-async def test_a_server_of_2024_takes_bound_tokens_too(binding):
+async def test_dpop_works_with_a_2024_server(binding):
     with protected_legacy(binding) as server:
         async with connected(server, oauth(dpop=True)) as client:
             await echo(client)

@@ -1,4 +1,4 @@
-"""Whoever gives up a call in the middle of a login or a refresh spoils nothing."""
+"""A call that is given up during a login or a refresh breaks nothing."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ pytestmark = [pytest.mark.pain("P31"), pytest.mark.fault("F39")]
 
 BOUND_S = 30.0
 SHORT_S = 0.3
-"""A third of what everybody else would have waited."""
+"""A short timeout: a third of a second."""
 
 
-def slowly(auth, grant_type):
-    """Have the server give tokens of that kind, and say so only when it may."""
+def hold_token_response(auth, grant_type):
+    """Have the server issue the tokens of that grant, and hold its response back."""
     given, may_answer = threading.Event(), threading.Event()
 
     def answer(request):
@@ -41,17 +41,17 @@ def server(auth):
         yield made
 
 
-# What a server has given is kept, whoever still wants it.
+# Tokens that the server has issued are kept, also when their call was given up.
 
 
 @pytest.mark.pain("P32")
 @pytest.mark.parametrize("how", ["cancelled", "out of time"])
-async def test_a_refresh_that_nobody_waits_for_any_more_is_kept(auth, server, how):
+async def test_a_refresh_is_kept_after_its_call_is_given_up(auth, server, how):
     """The server has spent the old refresh token by then: there is only the new one."""
     target = mcpwire.Http(server.url, auth=oauth())
     async with mcpwire.Client(target) as client:
         auth.expire_all()
-        given, may_answer = slowly(auth, "refresh_token")
+        given, may_answer = hold_token_response(auth, "refresh_token")
         if how == "cancelled":
             call = await client.start_call("echo", {"text": "given up"})
             await asyncio.to_thread(given.wait, BOUND_S)
@@ -70,15 +70,13 @@ async def test_a_refresh_that_nobody_waits_for_any_more_is_kept(auth, server, ho
 
 
 @pytest.mark.pain("P32")
-async def test_closing_waits_a_moment_for_what_a_server_has_given(
-    auth, server, monkeypatch
-):
+async def test_closing_waits_for_a_pending_token_response(auth, server, monkeypatch):
     monkeypatch.setattr(authorizer, "SETTLE_TIMEOUT_S", BOUND_S)
     grant = oauth()
     target = mcpwire.Http(server.url, auth=grant)
     async with mcpwire.Client(target) as client:
         auth.expire_all()
-        given, may_answer = slowly(auth, "refresh_token")
+        given, may_answer = hold_token_response(auth, "refresh_token")
         call = await client.start_call("echo", {"text": "given up"})
         await asyncio.to_thread(given.wait, BOUND_S)
         threading.Timer(SHORT_S, may_answer.set).start()
@@ -89,12 +87,12 @@ async def test_closing_waits_a_moment_for_what_a_server_has_given(
     assert auth.grants == ["authorization_code", "refresh_token"]
 
 
-async def test_closing_waits_no_longer_than_that(auth, server, monkeypatch):
+async def test_closing_waits_at_most_the_settle_timeout(auth, server, monkeypatch):
     monkeypatch.setattr(authorizer, "SETTLE_TIMEOUT_S", SHORT_S)
     target = mcpwire.Http(server.url, auth=oauth())
     async with mcpwire.Client(target) as client:
         auth.expire_all()
-        given, may_answer = slowly(auth, "refresh_token")
+        given, may_answer = hold_token_response(auth, "refresh_token")
         call = await client.start_call("echo", {"text": "given up"})
         await asyncio.to_thread(given.wait, BOUND_S)
     assert not may_answer.is_set()
@@ -103,11 +101,11 @@ async def test_closing_waits_no_longer_than_that(auth, server, monkeypatch):
         await call
 
 
-async def test_the_others_get_the_token_of_whoever_gave_up(auth, server):
+async def test_other_calls_get_the_token_of_a_cancelled_call(auth, server):
     target = mcpwire.Http(server.url, auth=oauth())
     async with mcpwire.Client(target) as client:
         auth.expire_all()
-        given, may_answer = slowly(auth, "refresh_token")
+        given, may_answer = hold_token_response(auth, "refresh_token")
         first = await client.start_call("echo", {"text": "first"})
         await asyncio.to_thread(given.wait, BOUND_S)
         other = asyncio.create_task(client.call_tool("echo", {"text": "other"}))
@@ -124,24 +122,24 @@ async def test_the_others_get_the_token_of_whoever_gave_up(auth, server):
 
 
 async def test_closing_ends_a_login_at_once(auth, server):
-    asked = threading.Event()
+    browser_opened = threading.Event()
     server.is_open = True
     grant = mcpwire.OAuth(
-        storage=mcpwire.MemoryStorage(), open_browser=lambda url: asked.set()
+        storage=mcpwire.MemoryStorage(), open_browser=lambda url: browser_opened.set()
     )
     async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
         server.is_open = False
         call = await client.start_call("echo", {"text": "hi"})
-        await asyncio.to_thread(asked.wait, BOUND_S)
+        await asyncio.to_thread(browser_opened.wait, BOUND_S)
     with pytest.raises(mcpwire.MCPError):
         await call
 
 
-async def test_closing_ends_a_login_that_a_function_asks_for(auth, server):
-    asked, answered, ended = (threading.Event() for _ in range(3))
+async def test_closing_cancels_a_running_ask_function(auth, server):
+    ask_called, answered, ended = (threading.Event() for _ in range(3))
 
     async def never(url):
-        asked.set()
+        ask_called.set()
         try:
             await asyncio.to_thread(answered.wait, BOUND_S)
         finally:
@@ -153,18 +151,18 @@ async def test_closing_ends_a_login_that_a_function_asks_for(auth, server):
     async with mcpwire.Client(target) as client:
         server.is_open = False
         call = await client.start_call("echo", {"text": "hi"})
-        await asyncio.to_thread(asked.wait, BOUND_S)
+        await asyncio.to_thread(ask_called.wait, BOUND_S)
     answered.set()
     with pytest.raises(mcpwire.MCPError):
         await call
     await asyncio.to_thread(ended.wait, BOUND_S)  # the function is the test's own
 
 
-# At any moment.
+# Cancelled at any step.
 
 
 STRIDES = {"refresh": 3, "login": 11}
-"""All moments would take too long."""
+"""Trying each step would take too long."""
 
 
 async def connected(server, **options):
@@ -175,7 +173,7 @@ async def connected(server, **options):
 
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
 @pytest.mark.parametrize("what", STRIDES)
-async def test_a_call_is_cancelled_at_any_moment_of_a_refresh_or_login(
+async def test_a_call_can_be_cancelled_at_any_step_of_a_login(
     auth, stateless, monkeypatch, engine, what
 ):
     client = await connected(stateless, engine=engine)
@@ -199,7 +197,7 @@ async def test_a_call_is_cancelled_at_any_moment_of_a_refresh_or_login(
 
 
 @pytest.mark.parametrize("era", ["session", "stateless"])
-async def test_a_connect_is_cancelled_at_any_moment_of_a_login(auth, monkeypatch, era):
+async def test_connect_can_be_cancelled_at_any_step_of_a_login(auth, monkeypatch, era):
     with protected_server(auth, era=era) as server:
         moment, fired = 0, True
         while fired:

@@ -1,4 +1,4 @@
-"""Tokens are renewed before they end, and lost only when the server says so."""
+"""Tokens are refreshed before they expire, and dropped only when the server says so."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import mcpwire
 
 pytestmark = pytest.mark.pain("P32")
 
-# From one start to the next...
+# Across restarts...
 
 
 @pytest.mark.case("G03")
-async def test_a_new_start_with_an_expired_token_asks_for_another_and_nobody_else(
+async def test_a_restart_with_an_expired_token_only_refreshes(
     auth, server, clock, tmp_path
 ):
     def grant():
         storage = mcpwire.FileStorage(tmp_path / "private" / "store.sqlite")
-        return oauth(storage=storage, ask=asked.append)
+        return oauth(storage=storage, ask=asked_urls.append)
 
-    asked = []
+    asked_urls = []
     first = attrs.evolve(grant(), ask=browse)
     async with mcpwire.Client(mcpwire.Http(server.url, auth=first)) as client:
         await echo(client)
@@ -36,15 +36,15 @@ async def test_a_new_start_with_an_expired_token_asks_for_another_and_nobody_els
     assert auth.grants == ["refresh_token"]
     # The first client's GET may reach the server after its token has expired.
     refused = [one for one in server.refused[before:] if one.verb != "GET"]
-    assert (asked, refused) == ([], [])
+    assert (asked_urls, refused) == ([], [])
 
 
-# ... and ahead of the end.
+# ... and ahead of expiry.
 
 
 @pytest.mark.system("L-U8")
 @pytest.mark.case("G03")
-async def test_a_token_is_renewed_a_minute_before_it_ends(auth, server, clock):
+async def test_a_token_is_refreshed_a_minute_before_it_expires(auth, server, clock):
     async with connected(server) as client:
         clock.pass_by(HOUR_S - 70)
         await echo(client)
@@ -56,9 +56,7 @@ async def test_a_token_is_renewed_a_minute_before_it_ends(auth, server, clock):
     assert server.challenges == 1
 
 
-async def test_a_token_that_lives_short_is_not_renewed_for_each_request(
-    auth, server, clock
-):
+async def test_a_short_lived_token_is_not_refreshed_per_request(auth, server, clock):
     auth.expires_in = 20
     async with connected(server) as client:
         for _ in range(5):
@@ -71,15 +69,15 @@ async def test_a_token_that_lives_short_is_not_renewed_for_each_request(
     assert server.challenges == 1
 
 
-# When the server says that there will be no other.
+# The server refuses the tokens that it issued.
 
 
 @pytest.mark.system("U15")
 @pytest.mark.case("G03")
-async def test_a_request_is_refreshed_once_and_logged_in_once(auth, server):
-    """A server that refuses whatever it gave is not asked for ever."""
+async def test_a_request_triggers_one_refresh_and_one_login(auth, server):
+    """A server that refuses each new token causes no endless loop."""
     async with connected(server, oauth(), server_stream="never") as client:
-        auth.edit["token"] = given_and_gone(auth)
+        auth.edit["token"] = expire_new_tokens(auth)
         auth.expire_all()
         with pytest.raises(mcpwire.HTTPError, match="401") as caught:
             await echo(client)
@@ -90,7 +88,7 @@ async def test_a_request_is_refreshed_once_and_logged_in_once(auth, server):
     assert auth.grants == ["authorization_code", *grants]
 
 
-def given_and_gone(auth):
+def expire_new_tokens(auth):
     def edit(says):
         auth.expire_all()
         return says
@@ -100,10 +98,10 @@ def given_and_gone(auth):
 
 @pytest.mark.attack("S29")
 @pytest.mark.fault("F38")
-async def test_a_storm_of_refusals_bothers_a_user_a_few_times_at_most(auth, server):
+async def test_repeated_401s_cause_at_most_three_logins(auth, server):
     target = mcpwire.Http(server.url, auth=oauth(), server_stream="never")
     async with mcpwire.Client(target) as client:
-        auth.edit["token"] = given_and_gone(auth)
+        auth.edit["token"] = expire_new_tokens(auth)
         auth.expire_all()
         for _ in range(20):
             with pytest.raises((mcpwire.AuthRequired, mcpwire.HTTPError)):
@@ -111,11 +109,11 @@ async def test_a_storm_of_refusals_bothers_a_user_a_few_times_at_most(auth, serv
         assert len(auth.authorizations) == 1 + 3
         del auth.edit["token"]
     async with mcpwire.Client(target) as client:
-        await echo(client)  # a new connection is a new try
+        await echo(client)  # a new connection tries again
 
 
 @pytest.mark.rule("FLOW-25")
-async def test_without_a_refresh_token_a_token_is_used_to_its_end(auth, server, clock):
+async def test_a_token_without_refresh_token_is_used_until_expiry(auth, server, clock):
     auth.refresh = False
     async with connected(server) as client:
         clock.pass_by(HOUR_S - 30)

@@ -1,4 +1,4 @@
-"""More scopes: asked for once, together with those there are, and never in circles."""
+"""Step-up to more scopes: requested once, with the present ones, never in a loop."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from mcpwire.transports.oauth import authorizer
 pytestmark = pytest.mark.pain("P35")
 
 EARLY_S = 2.0
-"""Even a busy machine asks for a token within that time."""
+"""Even a busy machine sends a token request within that time."""
 
 READ, WRITE, ADMIN = "mcp:read", "mcp:write", "mcp:admin"
 
 
 @pytest.fixture(params=["session", "stateless"])
 def server(request, auth):
-    """Give a server that wants a scope for calls that it does not name at first."""
+    """Yield a server whose calls require a scope that its metadata does not name."""
     with protected_server(auth, (READ,), era=request.param) as made:
         made.needs["tools/call"] = (WRITE,)
         yield made
 
 
-def asked_scopes(auth):
+def requested_scopes(auth):
     return [request.query.get("scope") for request in auth.authorizations]
 
 
 def denies(scopes):
-    """Return a handler that wants scopes, whatever the token has."""
+    """Return a handler that demands the scopes in turn, whichever the token has."""
     names = iter(scopes)
 
     def deny(request, conn):
-        wanted = f'Bearer error="insufficient_scope", scope="{next(names)}"'
-        conn.send(reply(403, www_authenticate=wanted))
+        challenge = f'Bearer error="insufficient_scope", scope="{next(names)}"'
+        conn.send(reply(403, www_authenticate=challenge))
         return True
 
     return deny
@@ -56,31 +56,29 @@ def denies(scopes):
 @pytest.mark.system("U54")
 @pytest.mark.case("G12")
 @pytest.mark.rule("FLOW-17", "FLOW-18")
-async def test_a_call_that_needs_more_is_made_again_with_both(auth, server):
+async def test_a_call_is_retried_after_a_step_up(auth, server):
     async with connected(server) as client:
         await client.list_tools()
-        assert asked_scopes(auth) == [READ]
+        assert requested_scopes(auth) == [READ]
         for _ in range(3):
             await echo(client)
         await client.list_tools()
-    assert asked_scopes(auth) == [READ, f"{READ} {WRITE}"]
-    assert auth.grants == ["authorization_code"] * 2  # a refresh would be in vain
+    assert requested_scopes(auth) == [READ, f"{READ} {WRITE}"]
+    assert auth.grants == ["authorization_code"] * 2  # a refresh would not help
     assert len(server.executed) == 3
 
 
-async def test_calls_that_need_more_together_ask_one_user(auth, server):
+async def test_concurrent_calls_share_one_step_up(auth, server):
     async with connected(server) as client:
         await asyncio.gather(*(echo(client) for _ in range(20)))
-    assert asked_scopes(auth) == [READ, f"{READ} {WRITE}"]
+    assert requested_scopes(auth) == [READ, f"{READ} {WRITE}"]
     assert len(server.executed) == 20
 
 
 @pytest.mark.rule("FLOW-19")
 @pytest.mark.attack("S29")
 @pytest.mark.parametrize("limit", [0, 1, 2, 5])
-async def test_a_server_that_always_wants_another_scope_is_asked_for_a_few(
-    auth, server, limit
-):
+async def test_endless_scope_demands_stop_at_the_step_up_limit(auth, server, limit):
     names = (f"scope{number}" for number in itertools.count())
     async with connected(server, oauth(max_step_ups=limit)) as client:
         server.on["tools/call"] = denies(names)
@@ -94,15 +92,15 @@ async def test_a_server_that_always_wants_another_scope_is_asked_for_a_few(
             with pytest.raises(mcpwire.InsufficientScope):
                 await echo(client)
         assert len(auth.authorizations) - 1 <= 10
-        await client.list_tools()  # and the rest goes on
+        await client.list_tools()  # other requests still work
 
 
 @pytest.mark.case("G12")
 @pytest.mark.rule("FLOW-19")
 @pytest.mark.attack("S29")
 @pytest.mark.parametrize("says", [True, False])
-async def test_a_consent_that_does_not_help_is_asked_for_once(auth, server, says):
-    """The server grants less than was asked for, and may or may not say so."""
+async def test_an_insufficient_consent_is_not_requested_again(auth, server, says):
+    """The server grants fewer scopes than requested, and may or may not report it."""
     async with connected(server) as client:
         auth.edit["token"] = less(auth, says)
         for _ in range(5):
@@ -110,13 +108,13 @@ async def test_a_consent_that_does_not_help_is_asked_for_once(auth, server, says
                 await echo(client)
             assert caught.value.required == (WRITE,)
         await client.list_tools()
-        assert asked_scopes(auth) == [READ, f"{READ} {WRITE}"]
-        # For another reason it is another question.
+        assert requested_scopes(auth) == [READ, f"{READ} {WRITE}"]
+        # Another missing scope is another login.
         del auth.edit["token"]
         server.needs["tools/list"] = (ADMIN,)
         await client.list_tools()
         await echo(client)
-    assert asked_scopes(auth)[2:] == [f"{READ} {WRITE} {ADMIN}"]
+    assert requested_scopes(auth)[2:] == [f"{READ} {WRITE} {ADMIN}"]
 
 
 def less(auth, says):
@@ -131,7 +129,7 @@ def less(auth, says):
 
 
 @pytest.mark.attack("S29")
-async def test_without_a_user_the_error_says_what_is_wanted_and_where(auth, server):
+async def test_the_step_up_error_has_scopes_and_login_url(auth, server):
     grant = oauth()
     alone = mcpwire.Http(server.url, auth=attrs.evolve(grant, interactive=False))
     async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
@@ -142,16 +140,16 @@ async def test_without_a_user_the_error_says_what_is_wanted_and_where(auth, serv
         assert caught.value.required == (WRITE,)
         assert caught.value.scopes == (READ, WRITE)
         assert len(auth.authorizations) == 1
-        await client.list_tools()  # what the token is good for goes on
+        await client.list_tools()  # the token still works
         came_back = await asyncio.to_thread(browse, caught.value.url)
         status = await mcpwire.finish_login(alone, came_back)
         assert {*status.scopes} == {READ, WRITE}
         await echo(client)
-    assert asked_scopes(auth) == [READ, f"{READ} {WRITE}"]
+    assert requested_scopes(auth) == [READ, f"{READ} {WRITE}"]
 
 
 @pytest.mark.rule("FLOW-17")
-async def test_a_program_that_logs_in_by_itself_does_not_step_up(auth, server):
+async def test_client_credentials_do_not_step_up(auth, server):
     auth.add_client("robot", secret=f"{SENTINEL}-robot", method="client_secret_basic")
     grant = mcpwire.ClientCredentials(
         client_id="robot",
@@ -172,7 +170,7 @@ async def test_a_program_that_logs_in_by_itself_does_not_step_up(auth, server):
     "challenge",
     ["", "Bearer", 'Bearer error="invalid_token"', 'Basic realm="x"', "garbage,=,"],
 )
-async def test_another_kind_of_no_starts_no_login(auth, server, challenge):
+async def test_another_403_starts_no_login(auth, server, challenge):
     def deny(request, conn):
         fields = {"www_authenticate": challenge} if challenge else {}
         conn.send(reply(403, **fields))
@@ -186,7 +184,7 @@ async def test_another_kind_of_no_starts_no_login(auth, server, challenge):
     assert len(auth.authorizations) == 1
 
 
-async def test_a_server_that_does_not_say_which_is_asked_about_once(auth, server):
+async def test_a_challenge_without_scope_causes_one_login_at_most(auth, server):
     async with connected(server) as client:
         server.needs.clear()
         server.on["tools/call"] = lambda request, conn: (
@@ -199,10 +197,8 @@ async def test_a_server_that_does_not_say_which_is_asked_about_once(auth, server
     assert len(auth.authorizations) <= 2
 
 
-async def test_more_scopes_are_asked_for_when_a_refresh_is_over(
-    auth, clock, monkeypatch
-):
-    """What is under way for another reason is no answer, and is not disturbed."""
+async def test_a_step_up_waits_for_a_running_refresh(auth, clock, monkeypatch):
+    """A refresh that is in progress does not bring the scope, and is not disturbed."""
     monkeypatch.setattr(authorizer, "EARLY_RENEWAL_TIMEOUT_S", EARLY_S)
     with protected_server(auth, (READ,)) as server:
         server.needs["tools/call"] = (WRITE,)
@@ -217,10 +213,10 @@ async def test_more_scopes_are_asked_for_when_a_refresh_is_over(
             clock.pass_by(HOUR_S - 50)
             await echo(client)
     assert auth.grants == ["authorization_code", "refresh_token", "authorization_code"]
-    assert asked_scopes(auth) == [READ, f"{READ} {WRITE}"]
+    assert requested_scopes(auth) == [READ, f"{READ} {WRITE}"]
 
 
-# A token that was given...
+# A token given by the user...
 
 
 def given(auth, *scopes):
@@ -229,7 +225,7 @@ def given(auth, *scopes):
     return [{"auth": token}, {"headers": {"Authorization": f"Bearer {token}"}}]
 
 
-async def test_a_given_token_without_a_scope_is_said_to_lack_it(auth, server):
+async def test_a_given_token_without_a_scope_raises_insufficient_scope(auth, server):
     for options in given(auth, READ):
         target = mcpwire.Http(server.url, **options)
         async with mcpwire.Client(target) as client:
@@ -240,11 +236,11 @@ async def test_a_given_token_without_a_scope_is_said_to_lack_it(auth, server):
             assert (caught.value.url, caught.value.scopes) == (None, ())
             assert isinstance(caught.value.__cause__, mcpwire.HTTPError)
             assert SENTINEL not in whole(caught.value)
-            await client.list_tools()  # and the rest goes on
+            await client.list_tools()  # other requests still work
     assert auth.authorizations == []
 
 
-async def test_a_server_of_2024_says_which_scope_is_missing(auth):
+async def test_a_2024_server_reports_the_missing_scope(auth):
     [options, _] = given(auth, READ)
     with protected_legacy(auth) as server:
         server.needs["tools/call"] = (WRITE,)
@@ -266,14 +262,17 @@ async def test_a_server_of_2024_says_which_scope_is_missing(auth):
     ],
 )
 @pytest.mark.parametrize("is_rpc", [True, False])
-async def test_only_a_missing_scope_is_one(auth, server, case, is_rpc):
-    status, challenge, kind, says = case
-    told = {"error_description": "Required scope: b"}
+async def test_only_an_insufficient_scope_challenge_is_one(auth, server, case, is_rpc):
+    status, challenge, kind, message = case
+    data = {"error_description": "Required scope: b"}
     if is_rpc:
-        told = {"jsonrpc": "2.0", "error": {"code": -1, "message": f"{status} {told}"}}
+        data = {
+            "jsonrpc": "2.0",
+            "error": {"code": -1, "message": f"{status} {data}"},
+        }
 
     def deny(request, conn):
-        body = json.dumps({**told, "id": 1}).encode()
+        body = json.dumps({**data, "id": 1}).encode()
         conn.send(
             reply(
                 status,
@@ -288,12 +287,12 @@ async def test_only_a_missing_scope_is_one(auth, server, case, is_rpc):
     [options, _] = given(auth, READ)
     async with mcpwire.Client(mcpwire.Http(server.url, **options)) as client:
         server.on["tools/call"] = deny
-        with pytest.raises(mcpwire.MCPError, match=says) as caught:
+        with pytest.raises(mcpwire.MCPError, match=message) as caught:
             await echo(client)
         assert isinstance(caught.value, mcpwire.InsufficientScope) is kind
 
 
-async def test_of_what_is_required_what_is_missing_is_named(auth, server):
+async def test_the_error_names_the_missing_scopes(auth, server):
     target = mcpwire.Http(server.url, auth=oauth(max_step_ups=0))
     async with mcpwire.Client(target) as client:
         await client.list_tools()

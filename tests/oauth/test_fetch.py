@@ -1,4 +1,4 @@
-"""How documents of authorization are fetched, and what may come of it."""
+"""How authorization documents are fetched, and the possible results and errors."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from mcpwire.errors import LocalProtocolError
 from mcpwire.limits import Limits
 from mcpwire.transports.oauth.fetch import Fetcher
 
-# --- requests and answers ---------------------------------------------------------
+# --- requests, responses ----------------------------------------------------------
 
 
-def test_a_document_is_asked_for_with_what_it_takes_and_no_more(internet):
+def test_a_get_sends_only_the_needed_header_fields(internet):
     with local_server(internet) as server:
         answer = Fetches(target(server.url)).fetch(
             step(
@@ -82,7 +82,7 @@ def test_a_document_is_asked_for_with_what_it_takes_and_no_more(internet):
         ({"document": {"a": ["b"]}}, "application/json", b'{"a":["b"]}'),
     ],
 )
-def test_what_is_posted_says_what_it_is(internet, body, kind_of_body, expected):
+def test_a_post_sends_its_content_type(internet, body, kind_of_body, expected):
     with local_server(internet) as server:
         Fetches(target(server.url)).fetch(step(f"{server.origin}/x", **body))
     request = server.requests[0]
@@ -106,7 +106,7 @@ def test_what_is_posted_says_what_it_is(internet, body, kind_of_body, expected):
         reply(200, b"\x00\xff"),
     ],
 )
-def test_any_status_and_any_body_is_an_answer(internet, sent):
+def test_any_status_and_any_body_is_returned(internet, sent):
     with local_server(internet, sending(sent)) as server:
         answer = Fetches(target(server.url)).fetch(step(f"{server.origin}/x"))
     head, _, body = sent.partition(b"\r\n\r\n")
@@ -114,7 +114,7 @@ def test_any_status_and_any_body_is_an_answer(internet, sent):
     assert answer.body == body
 
 
-def test_nothing_is_kept_between_two_requests(internet):
+def test_connections_and_cookies_are_not_reused(internet):
     script = sending(reply(200, b"{}", set_cookie="a=b; Path=/"))
     with local_server(internet, script) as server:
         fetches = Fetches(target(server.url))
@@ -124,7 +124,7 @@ def test_nothing_is_kept_between_two_requests(internet):
     assert "cookie" not in server.requests[1].headers
 
 
-def test_the_users_own_client_is_not_asked(internet):
+def test_the_http_client_of_the_user_is_not_used(internet):
     def add(request):
         request.headers["authorization"] = HUSH
 
@@ -137,15 +137,15 @@ def test_the_users_own_client_is_not_asked(internet):
     assert "authorization" not in server.requests[0].headers
 
 
-def test_a_header_that_is_none_is_a_mistake_of_ours(internet):
+def test_an_invalid_header_value_raises_a_protocol_error(internet):
     with local_server(internet) as server:
         fetches = Fetches(target(server.url))
-        wanted = step(f"{server.origin}/x", headers=(("dpop", f"{HUSH}\r\nx: y"),))
-        failure(fetches, wanted, LocalProtocolError)
+        request = step(f"{server.origin}/x", headers=(("dpop", f"{HUSH}\r\nx: y"),))
+        failure(fetches, request, LocalProtocolError)
     assert server.connections == 0
 
 
-# --- what may come of it ----------------------------------------------------------
+# --- results and errors -----------------------------------------------------------
 
 TYPES = [
     pytest.param(GET, DiscoveryError, id="get"),
@@ -160,7 +160,7 @@ TYPES = [
 @pytest.mark.attack("S05")
 @pytest.mark.parametrize("is_chunked", [False, True])
 @pytest.mark.parametrize(("options", "expected"), TYPES)
-def test_a_document_that_is_too_large_is_none(internet, options, expected, is_chunked):
+def test_an_oversized_document_is_refused(internet, options, expected, is_chunked):
     body = b"x" * 1_001
     sent = reply(200, body)
     if is_chunked:  # and it has no end
@@ -178,7 +178,7 @@ def test_a_document_that_is_too_large_is_none(internet, options, expected, is_ch
 
 
 @pytest.mark.fault("F38")
-def test_a_document_may_be_as_large_as_that(internet):
+def test_a_document_of_exactly_the_limit_is_accepted(internet):
     with local_server(internet, sending(reply(200, b"x" * 1_000))) as server:
         fetches = Fetches(target(server.url), SMALL)
         assert len(fetches.fetch(step(f"{server.origin}/x")).body) == 1_000
@@ -187,7 +187,7 @@ def test_a_document_may_be_as_large_as_that(internet):
 @pytest.mark.fault("F38")
 @pytest.mark.case("G06")
 @pytest.mark.parametrize("size", [1_001, 1_000_000])
-def test_of_a_refusal_that_is_too_large_only_the_beginning_is_read(internet, size):
+def test_an_oversized_error_body_is_truncated(internet, size):
     with local_server(internet, sending(reply(404, b"x" * size))) as server:
         answer = Fetches(target(server.url), SMALL).fetch(step(f"{server.origin}/"))
     assert answer.status == 404
@@ -206,7 +206,7 @@ def test_of_a_refusal_that_is_too_large_only_the_beginning_is_read(internet, siz
     ],
     ids=["no head", "no field", "encoded", "large head"],
 )
-def test_an_answer_that_cannot_be_read_is_none(internet, sent, options, expected):
+def test_an_unreadable_response_raises_a_typed_error(internet, sent, options, expected):
     with local_server(internet, sending(sent)) as server:
         error = failure(
             Fetches(target(server.url)),
@@ -222,7 +222,7 @@ def test_an_answer_that_cannot_be_read_is_none(internet, sent, options, expected
     "sent",
     [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{"],
 )
-def test_a_connection_that_ends_early_gives_no_answer(internet, sent, options):
+def test_a_truncated_response_is_a_temporary_error(internet, sent, options):
     def script(conn):
         conn.receive()
         conn.send(sent)
@@ -237,7 +237,7 @@ def test_a_connection_that_ends_early_gives_no_answer(internet, sent, options):
     assert "gives no answer" in str(error)
 
 
-def dripping_body(conn):
+def slow_body(conn):
     conn.receive()
     conn.send(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
     for _ in range(100):
@@ -253,8 +253,8 @@ def silent(conn):
 @pytest.mark.fault("F38")
 @pytest.mark.case("G06")
 @pytest.mark.attack("S05")
-@pytest.mark.parametrize("script", [silent, dripping_body])
-def test_the_whole_of_a_fetch_takes_no_longer_than_it_may(internet, script):
+@pytest.mark.parametrize("script", [silent, slow_body])
+def test_the_timeout_covers_the_whole_fetch(internet, script):
     with local_server(internet, script) as server:
         error = failure(
             Fetches(target(server.url), SHORT),
@@ -267,15 +267,15 @@ def test_the_whole_of_a_fetch_takes_no_longer_than_it_may(internet, script):
 
 
 @pytest.mark.fault("F38")
-def test_a_slow_resolver_counts_too(internet, monkeypatch):
+def test_the_timeout_covers_name_resolution(internet, monkeypatch):
     internet.names[LOGIN] = [[LOGIN_ADDRESS]]
     internet.is_slow.set()
     fetches = Fetches(target(), SHORT)
     fetch = fetches.fetcher.fetch
 
-    async def given_up(wanted):
+    async def given_up(request):
         try:
-            return await fetch(wanted)
+            return await fetch(request)
         finally:  # the loop waits for its resolver's thread where it ends
             internet.goes_on.set()
 
@@ -289,7 +289,7 @@ def test_a_slow_resolver_counts_too(internet, monkeypatch):
 
 
 @pytest.mark.fault("F38")
-def test_redirects_share_the_time_of_one_fetch(internet, monkeypatch):
+def test_redirects_share_the_timeout_of_one_fetch(internet, monkeypatch):
     hours = Hours(monkeypatch)
 
     def script(conn):
@@ -309,7 +309,7 @@ def test_redirects_share_the_time_of_one_fetch(internet, monkeypatch):
 # --- TLS and proxies --------------------------------------------------------------
 
 
-def test_our_certificate_is_for_the_servers_own_host(internet, tmp_path):
+def test_the_client_certificate_is_sent_to_the_server_host_only(internet, tmp_path):
     authority, own = tmp_path / "ca.pem", tmp_path / "own.pem"
     certificates.AUTHORITY.cert_pem.write_to_path(authority)
     certificates.SERVERS["good"].private_key_and_cert_chain_pem.write_to_path(own)
@@ -337,19 +337,19 @@ def test_our_certificate_is_for_the_servers_own_host(internet, tmp_path):
     assert shown[LOGIN] in (None, {})
 
 
-def test_a_file_of_tls_that_has_gone_gives_no_answer(internet, tmp_path):
+def test_a_missing_ca_file_is_named_in_the_error(internet, tmp_path):
     authority = tmp_path / "ca.pem"
     certificates.AUTHORITY.cert_pem.write_to_path(authority)
     http = mcpwire.Http(f"https://{SERVER}/mcp", ca_file=authority)
     authority.unlink()
-    wanted = step(f"https://{SERVER}/x")
-    error = failure(Fetches(http), wanted, (AuthTemporarilyUnavailable, ValueError))
+    request = step(f"https://{SERVER}/x")
+    error = failure(Fetches(http), request, (AuthTemporarilyUnavailable, ValueError))
     assert "ca_file" in str(error)
 
 
 @pytest.mark.attack("S05")
 @pytest.mark.parametrize("is_given", [True, False])
-def test_through_a_proxy_names_are_the_proxys_and_literals_are_still_refused(
+def test_a_proxy_resolves_names_and_address_literals_are_refused(
     internet, monkeypatch, is_given
 ):
     def script(conn):
@@ -399,7 +399,7 @@ def test_a_cancelled_fetch_closes_its_connection():
 
 
 @pytest.mark.fault("F39")
-def test_a_fetch_may_be_cancelled_in_any_turn_of_the_loop(internet):
+def test_a_fetch_can_be_cancelled_at_any_loop_iteration(internet):
     async def main(shown):
         for turns in range(40):
             fetcher = Fetcher(shown, Limits())
@@ -411,10 +411,10 @@ def test_a_fetch_may_be_cancelled_in_any_turn_of_the_loop(internet):
             task.cancel()
             if not (await asyncio.wait([task], timeout=BOUND_S))[0]:
                 pytest.fail(f"cancelled after {turns} turns it goes on")
-            # The same fetcher is as good as new.
+            # The same fetcher stays usable.
             if not turns % 10:
-                wanted = step(f"https://{LOGIN}/x", **POST)
-                assert (await fetcher.fetch(wanted)).status == 200
+                request = step(f"https://{LOGIN}/x", **POST)
+                assert (await fetcher.fetch(request)).status == 200
 
     with login_server(internet) as server:
         asyncio.run(main(target()))

@@ -1,4 +1,4 @@
-"""Logging in apart from any call, and finishing it elsewhere."""
+"""Logging in without a call, and finishing a login in another instance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import mcpwire
 
 @pytest.fixture(params=["stateless"])
 def server(request, auth):
-    """Give a server of one era: which makes no difference to most of this."""
+    """Yield a server of one era: most of these tests do not depend on it."""
     with protected_server(auth, era=request.param) as made:
         yield made
 
@@ -23,22 +23,22 @@ BOTH = pytest.mark.parametrize("server", ["session", "stateless"], indirect=True
 
 
 @BOTH
-async def test_a_login_by_itself_is_of_use_to_every_client(auth, server):
+async def test_clients_use_the_tokens_of_an_explicit_login(auth, server):
     grant = oauth()
     target = mcpwire.Http(server.url, auth=grant)
     status = await mcpwire.login(target)
     assert (status.server, status.issuer) == (server.url, auth.issuer)
     assert (status.profile, status.can_refresh) == ("default", True)
     assert mcpwire.login_status(target) == status
-    nobody = attrs.evolve(grant, interactive=False)
-    async with mcpwire.Client(mcpwire.Http(server.url, auth=nobody)) as client:
+    unattended = attrs.evolve(grant, interactive=False)
+    async with mcpwire.Client(mcpwire.Http(server.url, auth=unattended)) as client:
         await echo(client)
     assert len(auth.authorizations) == 1
     assert SENTINEL not in repr(status)
 
 
 @BOTH
-async def test_a_server_that_wants_no_login_gets_none(auth, server):
+async def test_an_open_server_gets_no_login(auth, server):
     server.is_open = True
     target = mcpwire.Http(server.url, auth=oauth())
     assert await mcpwire.login(target) is None
@@ -48,7 +48,7 @@ async def test_a_server_that_wants_no_login_gets_none(auth, server):
 
 
 @BOTH
-async def test_a_server_that_lets_everybody_in_is_asked_for_more(auth, server):
+async def test_login_works_when_only_the_handshake_is_open(auth, server):
     server.free = {"initialize", "notifications/initialized", "server/discover"}
     target = mcpwire.Http(server.url, auth=oauth())
     begun = await mcpwire.begin_login(target)
@@ -58,9 +58,7 @@ async def test_a_server_that_lets_everybody_in_is_asked_for_more(auth, server):
     assert await mcpwire.begin_login(target) is None
 
 
-async def test_a_login_that_was_begun_is_finished_by_another_instance(
-    auth, server, tmp_path
-):
+async def test_another_instance_can_finish_a_begun_login(auth, server, tmp_path):
     def target(**options):
         store = mcpwire.FileStorage(tmp_path / "private" / "store.sqlite")
         grant = mcpwire.OAuth(storage=store, redirect_uri=BACK, **options)
@@ -81,7 +79,7 @@ async def test_a_login_that_was_begun_is_finished_by_another_instance(
 BACK = "https://app.example/oauth/callback"
 
 
-# Who the client is.
+# Registration.
 
 
 @pytest.mark.case("G08")
@@ -94,30 +92,30 @@ BACK = "https://app.example/oauth/callback"
         (["client_secret_post"], "client_secret_post"),
     ],
 )
-async def test_a_registration_is_as_the_server_can_take_it(auth, methods, method):
+async def test_the_registration_uses_a_supported_auth_method(auth, methods, method):
     auth.auth_methods = methods
     with protected_server(auth) as server:
         async with connected(server) as client:
             auth.expire_all()
             await echo(client)
-    [asked] = (request.json for request in auth.registrations)
-    assert asked["token_endpoint_auth_method"] == method
-    assert asked["application_type"] == "native"
-    assert {*asked["grant_types"]} >= {"authorization_code", "refresh_token"}
+    [registration] = (request.json for request in auth.registrations)
+    assert registration["token_endpoint_auth_method"] == method
+    assert registration["application_type"] == "native"
+    assert {*registration["grant_types"]} >= {"authorization_code", "refresh_token"}
 
 
-# The function that asks.
+# The ask function.
 
 
 class Unsure(Exception):
-    """What a function of a user's raises."""
+    """Raised by the ask function of a user."""
 
 
 def unsure(url):
     raise Unsure
 
 
-async def test_what_a_function_raises_is_raised_where_it_is_waited_for(auth, server):
+async def test_an_error_of_the_ask_function_reaches_the_caller(auth, server):
     with pytest.raises(Unsure):
         async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth(ask=unsure))):
             pass
@@ -127,7 +125,7 @@ async def test_what_a_function_raises_is_raised_where_it_is_waited_for(auth, ser
 
 
 @pytest.mark.parametrize("answer", [None, 7, b"bytes", ["a", "list"]])
-async def test_what_a_function_gives_must_be_a_way_back(auth, server, answer):
+async def test_the_ask_function_must_return_a_url(auth, server, answer):
     grant = oauth(ask=lambda url: answer)
     with pytest.raises(mcpwire.ConsentDenied, match="must return the URL"):
         async with connected(server, grant):

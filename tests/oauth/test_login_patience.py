@@ -1,4 +1,4 @@
-"""A user takes as long as it takes: no clock but the login's own runs meanwhile."""
+"""Waiting for a user: only the timeout of the login runs meanwhile."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ import mcpwire
 pytestmark = pytest.mark.fault("F39")
 
 THINKS_S = 60.0
-"""How long the user of these tests takes, by clocks that are put forward."""
+"""How long the user of these tests takes, on clocks that are moved forward."""
 
 LIMIT_S = 30.0
-"""What everything else may take."""
+"""The timeout of everything else."""
 
 SHORT_S = 0.8
-"""The same, for what is to come to an end by it."""
+"""A timeout that is meant to expire."""
 
 TEST_BOUND_S = 1_000.0  # its tests move the clock of the loop
-"""The bound of these tests by the same clocks; pytest's own goes by another one."""
+"""The bound of these tests on the moved clocks; pytest's own uses another clock."""
 
 FOREVER_S = 40.0
-"""For ever, as far as a test goes."""
+"""Longer than any of these tests takes."""
 
 LIMITS = {"connect_timeout": LIMIT_S, "probe_timeout": LIMIT_S / 2}
 
 
 @pytest.fixture
 def thinking(hours):
-    """Give how a user is asked who takes longer than everything else may."""
+    """Return an ask function that takes longer than all other timeouts."""
 
     async def ask(url):
         hours.pass_by(THINKS_S)  # longer than the limits that are tested
@@ -62,7 +62,7 @@ async def test_connecting_waits_for_a_user(auth, thinking, era, engine):
 
 
 @pytest.mark.parametrize("mode", ["auto", "2024-11-05"])
-async def test_connecting_to_a_server_of_2024_waits_for_a_user(auth, thinking, mode):
+async def test_connecting_to_a_2024_server_waits_for_a_user(auth, thinking, mode):
     with protected_legacy(auth) as server:
         grant = oauth(ask=thinking)
         target = mcpwire.Http(server.url, auth=grant, connect_timeout=LIMIT_S)
@@ -71,9 +71,7 @@ async def test_connecting_to_a_server_of_2024_waits_for_a_user(auth, thinking, m
     assert len(auth.authorizations) == 1
 
 
-async def test_a_call_waits_for_a_user_and_its_own_time_counts_again(
-    auth, stateless, thinking, hours
-):
+async def test_a_login_pauses_the_timeout_of_a_call(auth, stateless, thinking, hours):
     server = stateless
     server.is_open = True
     target = mcpwire.Http(server.url, auth=oauth(ask=thinking))
@@ -95,7 +93,7 @@ async def test_a_call_waits_for_a_user_and_its_own_time_counts_again(
     assert logins == len(auth.authorizations) >= 2
 
 
-async def test_a_call_at_a_server_of_2024_waits_for_a_user(auth, thinking):
+async def test_a_login_pauses_the_timeout_of_a_2024_call(auth, thinking):
     with protected_legacy(auth) as server:
         server.is_open = True
         target = mcpwire.Http(server.url, auth=oauth(ask=thinking))
@@ -110,17 +108,17 @@ async def test_a_call_at_a_server_of_2024_waits_for_a_user(auth, thinking):
                 await client.call_tool("echo", {"text": "hi"}, timeout=SHORT_S)
 
 
-async def test_a_user_of_a_server_of_2024_who_never_comes_back_ends_it(auth):
+async def test_an_unfinished_login_ends_a_call_to_a_2024_server(auth):
     with protected_legacy(auth) as server:
         server.is_open = True
-        grant = oauth(timeout=SHORT_S, ask=never_asked)
+        grant = oauth(timeout=SHORT_S, ask=never_finished)
         async with connected(server, grant) as client:
             server.is_open = False
             with pytest.raises(mcpwire.ConsentDenied, match="was not finished"):
                 await client.call_tool("echo", {"text": "hi"}, timeout=FOREVER_S)
 
 
-async def test_all_calls_that_wait_for_one_user_have_the_time(
+async def test_a_login_pauses_the_timeouts_of_all_waiting_calls(
     auth, stateless, thinking
 ):
     stateless.is_open = True
@@ -134,8 +132,8 @@ async def test_all_calls_that_wait_for_one_user_have_the_time(
     assert len(auth.authorizations) == 1
 
 
-async def test_a_slow_server_is_not_a_slow_user(auth, stateless):
-    """Its time counts, as it does where nobody is asked."""
+async def test_a_slow_metadata_response_does_not_pause_the_timeout(auth, stateless):
+    """The timeout goes on while the client waits for the server, not for the user."""
     stateless.is_open = True
     target = mcpwire.Http(stateless.url, auth=oauth())
     async with mcpwire.Client(target) as client:
@@ -145,18 +143,18 @@ async def test_a_slow_server_is_not_a_slow_user(auth, stateless):
             await client.call_tool("echo", {"text": "hi"}, timeout=SHORT_S)
 
 
-# Nobody comes back.
+# The login is never finished.
 
 
-async def never_asked(url):
+async def never_finished(url):
     await asyncio.sleep(FOREVER_S)  # until it is cancelled
     return url
 
 
 @pytest.mark.parametrize("how", ["a browser", "a function"])
-async def test_a_user_who_never_comes_back_ends_it(auth, stateless, how):
+async def test_a_login_that_is_never_finished_times_out(auth, stateless, how):
     usual = {"open_browser": lambda url: None, "ask": None}
-    options = usual if how == "a browser" else {"ask": never_asked}
+    options = usual if how == "a browser" else {"ask": never_finished}
     target = mcpwire.Http(stateless.url, auth=oauth(timeout=SHORT_S, **options))
     began = time.monotonic()
     with pytest.raises(mcpwire.ConsentDenied) as caught:
@@ -174,11 +172,11 @@ async def test_a_user_who_never_comes_back_ends_it(auth, stateless, how):
         await client.list_tools()
 
 
-# The way back.
+# The callback.
 
 
 @pytest.mark.system("L-U14")
-async def test_a_browser_finds_the_way_back(auth, stateless):
+async def test_the_browser_callback_finishes_the_login(auth, stateless):
     shown = []
     grant = oauth(ask=None, open_browser=come_back, on_url=shown.append)
     async with mcpwire.Client(mcpwire.Http(stateless.url, auth=grant)) as client:
@@ -194,7 +192,7 @@ def assert_refused(port):
         sock.connect(("127.0.0.1", port))
 
 
-async def test_the_port_of_before_is_taken_again_or_another_one(auth, stateless):
+async def test_the_callback_port_is_reused_when_it_is_free(auth, stateless):
     """An authorization server may compare the whole redirect URI (RFC 8252 7.3)."""
     grant = oauth(ask=None, open_browser=come_back)
     target = mcpwire.Http(stateless.url, auth=grant)

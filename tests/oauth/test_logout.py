@@ -1,4 +1,4 @@
-"""Logging out, who is logged in, and several accounts with one server."""
+"""Logout, login status, and several accounts with one server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def revoked(auth):
 
 
 @pytest.mark.attack("S23")
-async def test_a_logout_ends_the_tokens_here_and_at_the_server(auth, server, storage):
+async def test_logout_removes_and_revokes_the_tokens(auth, server, storage):
     target = mcpwire.Http(server.url, auth=oauth(storage=storage))
     await mcpwire.login(target)
     [access], [refresh] = auth.live, auth.families
@@ -48,7 +48,7 @@ async def test_a_logout_ends_the_tokens_here_and_at_the_server(auth, server, sto
     assert SENTINEL.encode() not in storage.path.read_bytes()
 
 
-async def test_after_a_logout_the_next_call_logs_in_again(auth, server):
+async def test_the_next_call_after_logout_logs_in_again(auth, server):
     target = mcpwire.Http(server.url, auth=oauth())
     await mcpwire.login(target)
     await mcpwire.logout(target)
@@ -57,7 +57,7 @@ async def test_after_a_logout_the_next_call_logs_in_again(auth, server):
     assert auth.grants == ["authorization_code"] * 2
 
 
-async def test_whoever_is_not_logged_in_is_not_logged_out_either(auth, server, storage):
+async def test_logout_without_a_login_returns_false(auth, server, storage):
     target = mcpwire.Http(server.url, auth=oauth(storage=storage))
     assert await mcpwire.logout(target) is False
     assert auth.requests == []
@@ -71,7 +71,7 @@ async def test_whoever_is_not_logged_in_is_not_logged_out_either(auth, server, s
     "url",
     ["http://evil.example/revoke", "https://10.0.0.1/", "file:///etc/passwd", "x"],
 )
-async def test_tokens_are_revoked_nowhere_else_and_forgotten_all_the_same(
+async def test_an_unsafe_revocation_url_is_not_used_on_logout(
     auth, server, storage, url
 ):
     target = mcpwire.Http(server.url, auth=oauth(storage=storage))
@@ -85,7 +85,7 @@ async def test_tokens_are_revoked_nowhere_else_and_forgotten_all_the_same(
     assert (storage.keys(), auth.of("revoke")) == ([], [])
 
 
-async def test_a_logout_removes_a_login_that_was_begun_too(auth, server, storage):
+async def test_logout_removes_a_begun_login_too(auth, server, storage):
     target = mcpwire.Http(server.url, auth=oauth(storage=storage))
     await mcpwire.login(target)
     auth.forget_all()
@@ -99,9 +99,7 @@ async def test_a_logout_removes_a_login_that_was_begun_too(auth, server, storage
 
 
 @pytest.mark.fault("F40")
-async def test_a_logout_says_when_what_is_stored_cannot_be_removed(
-    auth, server, tmp_path
-):
+async def test_logout_raises_when_the_storage_cannot_be_used(auth, server, tmp_path):
     (tmp_path / "file").write_bytes(b"")
     storage = mcpwire.FileStorage(tmp_path / "file" / "credentials.sqlite")
     target = mcpwire.Http(server.url, auth=oauth(storage=storage))
@@ -110,7 +108,7 @@ async def test_a_logout_says_when_what_is_stored_cannot_be_removed(
 
 
 @pytest.mark.fault("F40")
-async def test_a_logout_removes_what_cannot_be_read(auth, server, storage):
+async def test_logout_removes_an_unreadable_record(auth, server, storage):
     key = credential_key(server.url, "default", "OAuth")
     storage.save(key, b'{"format": 2, "token": "SENTINEL"}', 0)
     target = mcpwire.Http(server.url, auth=oauth(storage=storage))
@@ -120,11 +118,11 @@ async def test_a_logout_removes_what_cannot_be_read(auth, server, storage):
     assert SENTINEL.encode() not in storage.path.read_bytes()
 
 
-# Who is logged in.
+# Login status.
 
 
 @pytest.mark.attack("S23")
-async def test_a_status_says_who_may_what_for_how_long_and_no_secret(auth, server):
+async def test_login_status_has_scopes_and_expiry_but_no_secret(auth, server):
     url = f"{server.url}?key=SENTINEL-key"
     server.resource = server.url
     target = mcpwire.Http(url, auth=oauth())
@@ -138,7 +136,7 @@ async def test_a_status_says_who_may_what_for_how_long_and_no_secret(auth, serve
     assert SENTINEL not in repr(status)
 
 
-async def test_a_login_without_a_refresh_token_says_so(auth, server):
+async def test_login_status_reports_a_missing_refresh_token(auth, server):
     auth.refresh, auth.expires_in = False, None
     target = mcpwire.Http(server.url, auth=oauth())
     status = await mcpwire.login(target)
@@ -148,19 +146,19 @@ async def test_a_login_without_a_refresh_token_says_so(auth, server):
     assert revoked(auth) == [("access_token", access)]
 
 
-async def test_whoever_asks_no_user_is_told_so():
+async def test_login_without_an_interactive_grant_is_refused():
     grant = mcpwire.ClientCredentials(
         client_id="me", client_secret="x", issuer="discovered"
     )
     with pytest.raises(ValueError, match="ClientCredentials: it asks no user"):
         await mcpwire.begin_login(mcpwire.Http("https://mcp.example/mcp", auth=grant))
-    for ask in (mcpwire.login, mcpwire.logout, mcpwire.begin_login):
+    for function in (mcpwire.login, mcpwire.logout, mcpwire.begin_login):
         with pytest.raises(ValueError, match="there is nothing to log in for"):
-            await ask(mcpwire.Http("https://mcp.example/mcp", auth="a-token"))
+            await function(mcpwire.Http("https://mcp.example/mcp", auth="a-token"))
 
 
 @pytest.mark.parametrize("target", ["npx server", 5, None])
-async def test_only_a_url_is_logged_in_to(target):
+async def test_login_status_needs_a_url(target):
     with pytest.raises(ValueError, match=r"URL|scheme"):
         mcpwire.login_status(target)
 
@@ -169,7 +167,7 @@ async def test_only_a_url_is_logged_in_to(target):
 
 
 @pytest.mark.rule("REG-10")
-async def test_profiles_tell_accounts_apart(auth, server, storage):
+async def test_profiles_keep_accounts_separate(auth, server, storage):
     targets = {
         profile: mcpwire.Http(server.url, auth=oauth(storage=storage, profile=profile))
         for profile in ("default", "work", "work:pending", "a b")
@@ -186,7 +184,7 @@ async def test_profiles_tell_accounts_apart(auth, server, storage):
     assert [status.profile for status in statuses] == [*targets]
 
 
-async def test_ways_to_log_in_do_not_take_each_others_tokens(auth, server, storage):
+async def test_kinds_of_grants_do_not_share_tokens(auth, server, storage):
     auth.add_client("me", secret="SENTINEL-secret")
     program = mcpwire.ClientCredentials(
         client_id="me",

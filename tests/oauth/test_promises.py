@@ -1,4 +1,4 @@
-"""What the documents promise of authorization, as a stranger would try it."""
+"""The promises of the documentation about authorization, tried from outside."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from raw_server import WAIT_S, raw_server
 import mcpwire
 import mcpwire.sync
 
-# As a program of the user's would be: nothing is given but where the server is.
+# Programs like those of a user: they get nothing but the URL of the server.
 PROGRAMS = {
     "asyncio": """
 import asyncio, sys, mcpwire
@@ -55,7 +55,7 @@ with urllib.request.urlopen(sys.argv[1]) as page:
 
 @pytest.fixture(params=PROGRAMS)
 def program(request, tmp_path, monkeypatch):
-    """Give what runs a program and returns what it printed."""
+    """Return a function that runs the program and returns its output."""
     browser = tmp_path / "browser"
     browser.write_text(BROWSER.format(python=sys.executable))
     browser.chmod(0o755)
@@ -79,25 +79,23 @@ def program(request, tmp_path, monkeypatch):
 
 
 @pytest.mark.rule("AUTH-08", "FLOW-27")
-async def test_the_word_oauth_is_enough(program, auth, stateless, tmp_path):
+async def test_auth_oauth_needs_no_configuration(program, auth, stateless, tmp_path):
     server = stateless
     assert await program(server.url) == "hi\n"
     assert (len(auth.registrations), len(auth.authorizations)) == (1, 1)
     [stored] = (tmp_path / "state" / "mcpwire").iterdir()
     modes = [path.stat().st_mode & 0o777 for path in (stored, stored.parent)]
     assert modes == [0o600, 0o700]
-    # The next program asks nobody, and need not be turned away first.
-    before = server.challenges  # two where the first probe ran out of time
+    # The next program needs no user, and no 401 first.
+    before = server.challenges  # two where the first probe timed out
     assert 1 <= before <= 2
     assert await program(server.url, has_browser=False) == "hi\n"
     assert (server.challenges, len(auth.authorizations)) == (before, 1)
 
 
 @pytest.mark.pain("P32")
-async def test_the_next_program_knows_when_a_token_ends_and_who_renews_it(
-    program, auth, stateless
-):
-    """It is ahead of the end, and of everybody who would tell it who that is."""
+async def test_the_next_program_refreshes_without_discovery(program, auth, stateless):
+    """It refreshes before the token expires, with the metadata that is stored."""
     server = stateless
     auth.expires_in = 30  # less than what is left for a refresh
     assert await program(server.url) == "hi\n"
@@ -110,8 +108,8 @@ async def test_the_next_program_knows_when_a_token_ends_and_who_renews_it(
     assert auth.grants[-1] == "refresh_token"
 
 
-class Mine:
-    """A store as docs/auth.md describes one: the five methods and nothing else."""
+class CustomStore:
+    """A store as docs/auth.md describes it: the five methods and nothing else."""
 
     def __init__(self):
         self.values, self.leases, self.lock = {}, {}, Lock()
@@ -140,8 +138,8 @@ class Mine:
 
 
 @pytest.mark.system("U57")
-async def test_a_store_of_ones_own_is_all_that_it_takes(auth, server):
-    store = Mine()
+async def test_a_custom_store_with_five_methods_is_sufficient(auth, server):
+    store = CustomStore()
     target = mcpwire.Http(server.url, auth=oauth(storage=store))
     async with mcpwire.Client(target) as client:
         await echo(client)
@@ -158,9 +156,7 @@ async def test_a_store_of_ones_own_is_all_that_it_takes(auth, server):
     assert len(auth.authorizations) == 1
 
 
-async def test_a_program_that_logs_in_by_itself_leaves_no_file(
-    auth, server, tmp_path, monkeypatch
-):
+async def test_client_credentials_leave_no_file(auth, server, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     auth.add_client("robot", secret=f"{SENTINEL}-robot")
@@ -173,7 +169,7 @@ async def test_a_program_that_logs_in_by_itself_leaves_no_file(
 
 
 @pytest.mark.rule("AUTH-01")
-def test_a_server_that_is_started_is_logged_in_to_in_no_way():
+def test_a_stdio_server_has_no_login():
     """Its credentials come from its environment (`env=`)."""
     with pytest.raises(TypeError, match="auth"):
         mcpwire.Stdio("server", auth="oauth")
@@ -182,16 +178,16 @@ def test_a_server_that_is_started_is_logged_in_to_in_no_way():
 
 
 @pytest.mark.parametrize("text", ["OAuth", "OAUTH", "Bearer abc", "bearer abc", ""])
-def test_what_was_hardly_meant_as_a_token_is_none(text):
+def test_an_implausible_token_text_is_refused(text):
     with pytest.raises(ValueError, match=r"'oauth', a token \(without 'Bearer'\)"):
         mcpwire.Http("https://mcp.example/mcp", auth=text)
 
 
-# 2025-03-26: the server itself gives the tokens.
+# 2025-03-26: the server itself issues the tokens.
 
 
 class OwnLogin(ProtectedMcp):
-    """Is its own authorization server, and knows nothing of resource metadata."""
+    """Is its own authorization server, and has no resource metadata."""
 
     def serve(self, conn):
         usual = conn.receive
@@ -217,7 +213,7 @@ class OwnLogin(ProtectedMcp):
 
 
 @pytest.mark.parametrize("says", [True, False])
-async def test_a_server_of_2025_03_may_give_its_tokens_itself(says):
+async def test_a_2025_03_server_may_issue_its_own_tokens(says):
     auth = AuthorizationServer(iss=False)
     server = OwnLogin("session", version="2025-03-26")
     server.guard(auth)
@@ -227,7 +223,7 @@ async def test_a_server_of_2025_03_may_give_its_tokens_itself(says):
         server.take(raw)
         auth.take(raw)
 
-    if not says:  # then what it has stands where it has always stood
+    if not says:  # then its endpoints are at the default paths
         auth.keys = lambda: {
             f"/{key}": key for key in ("authorize", "token", "register")
         }
@@ -240,6 +236,6 @@ async def test_a_server_of_2025_03_may_give_its_tokens_itself(says):
             assert mcpwire.login_status(target).issuer == auth.origin
     assert auth.grants == ["authorization_code", "refresh_token"]
     assert len(auth.registrations) == 1
-    [asked] = auth.authorizations
-    assert asked.query["code_challenge_method"] == "S256"
+    [authorization] = auth.authorizations
+    assert authorization.query["code_challenge_method"] == "S256"
     assert len(auth.of("metadata")) == says

@@ -1,4 +1,4 @@
-"""What every store does: values that change only from a known version, and leases."""
+"""The contract of every store: values with compare-and-set versions, and leases."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def clock(monkeypatch):
 # Values.
 
 
-def test_what_was_never_stored_has_version_0(storage):
+def test_an_unknown_key_has_version_0(storage):
     assert storage.load("key") == (None, 0)
     assert storage.keys() == []
 
 
-def test_what_is_stored_is_loaded_with_its_version(storage):
+def test_a_stored_value_is_loaded_with_its_version(storage):
     version = storage.save("key", b"value", 0)
     assert storage.load("key") == (b"value", version)
     assert storage.save("key", b"other", version) != version
@@ -53,7 +53,7 @@ def test_what_is_stored_is_loaded_with_its_version(storage):
 
 @pytest.mark.pain("P33")
 @pytest.mark.parametrize("wrong", [0, 2, -1, 1 << 40])
-def test_nothing_is_stored_in_place_of_another_version(storage, wrong):
+def test_save_with_a_wrong_version_changes_nothing(storage, wrong):
     assert storage.save("key", b"value", 0) == 1
     assert storage.save("key", b"other", wrong) is None
     assert storage.save("key", None, wrong) is None
@@ -61,7 +61,7 @@ def test_nothing_is_stored_in_place_of_another_version(storage, wrong):
 
 
 @pytest.mark.pain("P33")
-def test_what_was_removed_and_stored_again_has_a_version_of_its_own(storage):
+def test_a_value_stored_after_removal_has_a_new_version(storage):
     seen = [storage.save("key", b"value", 0)]
     for _ in range(3):
         assert storage.save("key", None, seen[-1]) == 0
@@ -72,21 +72,21 @@ def test_what_was_removed_and_stored_again_has_a_version_of_its_own(storage):
         assert storage.save("key", b"late", version) is None
 
 
-def test_keys_are_those_that_have_a_value_in_order(storage):
+def test_keys_lists_keys_with_a_value_in_order(storage):
     for key in ("b", "a", "é", "c"):
         storage.save(key, b"", 0)
     storage.save("c", None, storage.load("c")[1])
     assert storage.keys() == ["a", "b", "é"]
 
 
-def test_a_value_is_bytes_of_any_kind_and_length(storage):
+def test_a_value_may_be_any_bytes(storage):
     value = bytes(range(256)) * 4_096
     storage.save("key", value, 0)
     assert storage.load("key")[0] == value
 
 
 @pytest.mark.attack("S23")
-def test_a_repr_shows_nothing_that_is_stored(storage):
+def test_a_repr_shows_no_stored_key_or_value(storage):
     storage.save("some-SENTINEL-key", b"some-SENTINEL-value", 0)
     assert "SENTINEL" not in repr(storage)
     assert "\n" not in repr(storage)
@@ -94,7 +94,7 @@ def test_a_repr_shows_nothing_that_is_stored(storage):
 
 @pytest.mark.pain("P33")
 @pytest.mark.fault("F40")
-def test_of_threads_that_change_a_value_together_none_is_lost(storage):
+def test_concurrent_updates_by_threads_are_not_lost(storage):
     def add(times: int) -> None:
         for _ in range(times):
             while True:
@@ -116,18 +116,18 @@ def test_of_threads_that_change_a_value_together_none_is_lost(storage):
 
 
 @pytest.mark.pain("P33")
-def test_one_owner_has_the_lease_until_it_is_given_back(storage):
+def test_a_lease_excludes_other_owners_until_its_release(storage):
     assert storage.lease("key", "one", LEASE_S)
     assert not storage.lease("key", "other", LEASE_S)
     assert storage.lease("another key", "other", LEASE_S)
-    storage.release("key", "other")  # it is not theirs
+    storage.release("key", "other")  # not the owner
     assert not storage.lease("key", "other", LEASE_S)
     storage.release("key", "one")
     assert storage.lease("key", "other", LEASE_S)
     assert not storage.lease("key", "one", LEASE_S)
 
 
-def test_a_lease_is_given_back_twice_without_harm(storage):
+def test_a_lease_can_be_released_twice(storage):
     assert storage.lease("key", "one", LEASE_S)
     storage.release("key", "one")
     storage.release("key", "one")
@@ -135,7 +135,7 @@ def test_a_lease_is_given_back_twice_without_harm(storage):
 
 
 @pytest.mark.pain("P33")
-def test_whoever_died_with_the_lease_blocks_nobody_for_longer(storage, clock):
+def test_a_lease_of_a_dead_owner_expires(storage, clock):
     assert storage.lease("key", "dead", LEASE_S)
     clock.now += LEASE_S - 0.1
     assert not storage.lease("key", "other", LEASE_S)
@@ -144,7 +144,7 @@ def test_whoever_died_with_the_lease_blocks_nobody_for_longer(storage, clock):
     assert not storage.lease("key", "dead", LEASE_S)
 
 
-def test_whoever_has_the_lease_may_have_it_again_for_longer(storage, clock):
+def test_the_owner_can_extend_its_lease(storage, clock):
     for _ in range(3):
         assert storage.lease("key", "one", LEASE_S)
         clock.now += LEASE_S * 0.9
@@ -153,7 +153,7 @@ def test_whoever_has_the_lease_may_have_it_again_for_longer(storage, clock):
 
 @pytest.mark.fault("F40")
 @pytest.mark.parametrize("jump", [HOUR_S, -HOUR_S, -24 * HOUR_S])
-def test_a_clock_that_jumps_lets_a_dead_owner_block_nobody(tmp_path, clock, jump):
+def test_a_clock_jump_does_not_extend_a_dead_lease(tmp_path, clock, jump):
     storage = FileStorage(tmp_path / "credentials.sqlite")
     assert storage.lease("key", "dead", LEASE_S)
     clock.now += jump
@@ -163,7 +163,7 @@ def test_a_clock_that_jumps_lets_a_dead_owner_block_nobody(tmp_path, clock, jump
 
 @pytest.mark.fault("F40")
 @pytest.mark.pain("P33")
-def test_a_clock_that_is_set_back_a_little_ends_no_lease(tmp_path, clock):
+def test_a_small_backward_clock_step_keeps_a_lease(tmp_path, clock):
     storage = FileStorage(tmp_path / "credentials.sqlite")
     assert storage.lease("key", "one", LEASE_S)
     clock.now -= 0.5
@@ -173,7 +173,7 @@ def test_a_clock_that_is_set_back_a_little_ends_no_lease(tmp_path, clock):
 
 
 @pytest.mark.fault("F40")
-def test_no_clock_that_jumps_matters_within_one_process(monkeypatch):
+def test_memory_leases_ignore_the_wall_clock(monkeypatch):
     storage = MemoryStorage()
     assert storage.lease("key", "one", LEASE_S)
     monkeypatch.setattr("time.time", lambda: 0.0)

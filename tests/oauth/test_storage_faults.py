@@ -1,4 +1,4 @@
-"""A store that cannot be used: the user logs in again, and is told why once (F40)."""
+"""A store that cannot be used: the user logs in again; one warning says why (F40)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BOUND_S = 20.0
 
 
 @pytest.fixture(autouse=True)
-def nothing_secret_is_told(caplog):
+def secrets_are_not_logged(caplog):
     caplog.set_level(logging.DEBUG)
     yield
     assert "SENTINEL" not in caplog.text
@@ -41,7 +41,7 @@ def storage(tmp_path):
 
 @pytest.fixture
 def as_somebody():
-    """Let permissions count: run as a user who is not root; give a folder of theirs."""
+    """Run as a user other than root, so that permissions count; yield its folder."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if os.geteuid() != 0:
@@ -57,7 +57,7 @@ def as_somebody():
 
 
 def full(monkeypatch, pages=3):
-    """Let no database grow; the error is SQLite's own for a disk that is full."""
+    """Limit the size of databases: SQLite then raises its error for a full disk."""
     connect = sqlite3.connect
 
     def limited(*given, **options):
@@ -83,10 +83,10 @@ def aside(storage):
     return sorted(storage.path.parent.glob("*.broken-*"))
 
 
-# What cannot be stored lasts as long as the store.
+# Values that cannot be stored are kept as long as the store object.
 
 
-def test_a_login_that_cannot_be_stored_lasts_as_long_as_the_store(as_somebody, caplog):
+def test_unstorable_values_are_kept_in_memory(as_somebody, caplog):
     as_somebody.chmod(0o500)
     storage = FileStorage(as_somebody / "credentials.sqlite")
     assert storage.load(KEY) == (None, 0)
@@ -101,7 +101,7 @@ def test_a_login_that_cannot_be_stored_lasts_as_long_as_the_store(as_somebody, c
     assert [*as_somebody.iterdir()] == []
 
 
-def test_what_is_in_a_folder_that_is_read_only_is_read(as_somebody, caplog):
+def test_a_read_only_store_is_still_read(as_somebody, caplog):
     storage = FileStorage(as_somebody / "credentials.sqlite")
     storage.save(KEY, SECRET, 0)
     as_somebody.chmod(0o500)
@@ -119,7 +119,7 @@ def test_what_is_in_a_folder_that_is_read_only_is_read(as_somebody, caplog):
     assert storage.path.read_bytes() == before
 
 
-def test_what_could_not_be_stored_is_stored_with_the_next_change(as_somebody, caplog):
+def test_a_value_in_memory_is_stored_with_the_next_change(as_somebody, caplog):
     storage = FileStorage(as_somebody / "credentials.sqlite")
     storage.save(KEY, SECRET, 0)
     storage.path.chmod(0o400)
@@ -130,10 +130,10 @@ def test_what_could_not_be_stored_is_stored_with_the_next_change(as_somebody, ca
     assert FileStorage(storage.path).load(KEY) == (b"stored", 2)
     storage.path.chmod(0o400)
     storage.save(KEY, b"again", 2)
-    assert len(warnings(caplog)) == 2  # it has been good in between
+    assert len(warnings(caplog)) == 2  # it worked in between
 
 
-def test_what_somebody_else_stored_meanwhile_counts_more(as_somebody):
+def test_a_newer_value_in_the_file_replaces_one_in_memory(as_somebody):
     storage = FileStorage(as_somebody / "credentials.sqlite")
     storage.save(KEY, SECRET, 0)
     for change in (lambda: storage.load(KEY), lambda: storage.save(KEY, b"late", 1)):
@@ -141,13 +141,13 @@ def test_what_somebody_else_stored_meanwhile_counts_more(as_somebody):
         version = storage.load(KEY)[1]
         storage.save(KEY, b"kept", version)
         storage.path.chmod(0o600)
-        theirs = FileStorage(storage.path).save(KEY, b"theirs", version)
+        other_version = FileStorage(storage.path).save(KEY, b"theirs", version)
         change()
-        assert storage.load(KEY) == (b"theirs", theirs)
+        assert storage.load(KEY) == (b"theirs", other_version)
         assert storage.save(KEY, SECRET, 1) is None
 
 
-def test_what_is_to_be_removed_is_removed_or_says_that_it_is_not(as_somebody):
+def test_removal_from_a_read_only_file_raises(as_somebody):
     storage = FileStorage(as_somebody / "credentials.sqlite")
     storage.save(KEY, SECRET, 0)
     storage.path.chmod(0o400)
@@ -158,7 +158,7 @@ def test_what_is_to_be_removed_is_removed_or_says_that_it_is_not(as_somebody):
     assert storage.load(KEY) == (SECRET, 1)
 
 
-def test_a_file_that_cannot_be_read_is_as_good_as_none(as_somebody, caplog):
+def test_an_unreadable_file_counts_as_empty(as_somebody, caplog):
     storage = FileStorage(as_somebody / "credentials.sqlite")
     storage.save(KEY, SECRET, 0)
     storage.path.chmod(0o000)
@@ -172,7 +172,7 @@ def test_a_file_that_cannot_be_read_is_as_good_as_none(as_somebody, caplog):
     assert storage.load(KEY) == (SECRET, 1)
 
 
-def test_a_full_disk_leaves_what_was_there(storage, monkeypatch, caplog):
+def test_a_full_disk_leaves_the_file_unchanged(storage, monkeypatch, caplog):
     before = storage.path.read_bytes()
     full(monkeypatch)
     big = os.urandom(100_000)
@@ -185,9 +185,7 @@ def test_a_full_disk_leaves_what_was_there(storage, monkeypatch, caplog):
     assert [*storage.path.parent.iterdir()] == [storage.path]
 
 
-def test_a_disk_that_is_full_from_the_start_leaves_no_half_of_a_file(
-    tmp_path, monkeypatch
-):
+def test_a_full_disk_at_creation_leaves_an_empty_file(tmp_path, monkeypatch):
     storage = FileStorage(tmp_path / "credentials.sqlite")
     full(monkeypatch, pages=1)
     storage.save(KEY, SECRET, 0)
@@ -198,21 +196,17 @@ def test_a_disk_that_is_full_from_the_start_leaves_no_half_of_a_file(
     assert FileStorage(storage.path).load(KEY) == (SECRET, 1)
 
 
-def test_whoever_keeps_the_file_for_itself_is_not_waited_for_for_ever(
-    storage, monkeypatch, caplog
-):
+def test_a_foreign_lock_on_the_file_is_waited_for_briefly(storage, monkeypatch, caplog):
     monkeypatch.setattr(module, "BUSY_TIMEOUT_S", 0.05)
-    with contextlib.closing(sqlite3.connect(storage.path)) as theirs:
-        theirs.execute("begin exclusive")
+    with contextlib.closing(sqlite3.connect(storage.path)) as other:
+        other.execute("begin exclusive")
         assert storage.load(KEY) == (None, 0)
         assert storage.lease(KEY, "one", 30)
     assert ["database is locked" in each for each in warnings(caplog)] == [True]
     assert storage.load(KEY) == (SECRET, 1)
 
 
-def test_a_python_without_sqlite_is_no_reason_not_to_log_in(
-    storage, monkeypatch, caplog
-):
+def test_values_are_kept_in_memory_without_sqlite3(storage, monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "sqlite3", None)
     assert storage.load(KEY) == (None, 0)
     assert storage.save(KEY, SECRET, 0) == 0
@@ -221,12 +215,12 @@ def test_a_python_without_sqlite_is_no_reason_not_to_log_in(
     assert "this Python comes without sqlite3" in warning
 
 
-def test_a_name_that_is_no_text_cannot_be_stored_and_is_kept(storage):
+def test_a_key_with_a_lone_surrogate_is_kept_in_memory(storage):
     assert storage.save("profile \udcff", SECRET, 0) == 0
     assert storage.load("profile \udcff") == (SECRET, 0)
 
 
-def test_other_names_are_listed_with_what_could_not_be_stored(storage, monkeypatch):
+def test_keys_in_memory_and_in_the_file_are_listed_together(storage, monkeypatch):
     full(monkeypatch)
     storage.save("another", os.urandom(100_000), 0)
     assert storage.keys() == ["another", KEY]
@@ -252,7 +246,7 @@ def a_page_of_zeros(path):
 
 @pytest.mark.parametrize("breaks", [garbage, half, a_page_of_zeros])
 @pytest.mark.parametrize("begins", ["load", "save", "lease", "keys"])
-def test_a_broken_file_is_set_aside_and_never_lost(storage, caplog, breaks, begins):
+def test_a_broken_file_is_renamed_and_kept(storage, caplog, breaks, begins):
     breaks(storage.path)
     broken = storage.path.read_bytes()
     calls = {
@@ -271,7 +265,7 @@ def test_a_broken_file_is_set_aside_and_never_lost(storage, caplog, breaks, begi
     assert f"it is kept as {kept.name!r}" in warning
 
 
-def test_a_page_that_breaks_later_is_found_when_it_is_read(storage):
+def test_a_broken_page_is_found_when_it_is_read(storage):
     for number in range(50):
         storage.save(f"key {number}", SECRET * 50, 0)
     size = storage.path.stat().st_size
@@ -284,18 +278,18 @@ def test_a_page_that_breaks_later_is_found_when_it_is_read(storage):
     assert storage.save(KEY, b"new", 0) == 1
 
 
-def test_what_belongs_to_a_broken_file_goes_with_it(storage):
+def test_side_files_of_a_broken_file_are_renamed_with_it(storage):
     garbage(storage.path)
     for suffix in ("-journal", "-shm"):
         Path(f"{storage.path}{suffix}").write_bytes(b"left over")
     assert storage.save(KEY, SECRET, 0) == 1
-    [kept, other] = aside(storage)  # a journal that is none is removed by SQLite
+    [kept, other] = aside(storage)  # SQLite removes an invalid journal
     assert (other.name, other.read_bytes()) == (f"{kept.name}-shm", b"left over")
     left = {each.name for each in storage.path.parent.iterdir()}
     assert left == {storage.path.name, kept.name, other.name}
 
 
-def test_an_empty_file_is_a_store_with_nothing_in_it(storage, caplog):
+def test_an_empty_file_is_an_empty_store(storage, caplog):
     storage.path.write_bytes(b"")
     assert storage.load(KEY) == (None, 0)
     assert storage.save(KEY, SECRET, 0) == 1
@@ -303,16 +297,16 @@ def test_an_empty_file_is_a_store_with_nothing_in_it(storage, caplog):
 
 
 @pytest.mark.pain("P33")
-def test_of_many_who_find_it_broken_one_sets_it_aside(storage):
+def test_one_of_several_threads_renames_a_broken_file(storage):
     garbage(storage.path)
     together = threading.Barrier(8)
     outcomes = []
 
     def use(number):
-        mine = FileStorage(storage.path)
+        own = FileStorage(storage.path)
         together.wait(BOUND_S)
-        mine.load(KEY)
-        outcomes.append(mine.save(f"key {number}", SECRET, 0))
+        own.load(KEY)
+        outcomes.append(own.save(f"key {number}", SECRET, 0))
 
     threads = [threading.Thread(target=use, args=(each,)) for each in range(8)]
     for thread in threads:
@@ -324,13 +318,13 @@ def test_of_many_who_find_it_broken_one_sets_it_aside(storage):
     assert len(aside(storage)) == 1
 
 
-def test_a_file_is_not_set_aside_while_it_is_open(storage):
-    """Else SQLite would play the journal of the new file back into the old one."""
+def test_a_file_is_not_renamed_while_it_is_open(storage):
+    """Otherwise SQLite would apply the journal of the new file to the old one."""
 
     def look(database):
         with pytest.raises(TimeoutError), module.folder_lock(storage.path.parent, 0):
             pass
-        return FileStorage(storage.path).load(KEY)  # others may use it meanwhile
+        return FileStorage(storage.path).load(KEY)  # others may use the file meanwhile
 
     assert storage._run(look, missing=(None, 0)) == (SECRET, 1)
     with module.folder_lock(storage.path.parent, 0):
@@ -338,7 +332,7 @@ def test_a_file_is_not_set_aside_while_it_is_open(storage):
 
 
 @pytest.mark.parametrize("code", ["ENOLCK", "EOPNOTSUPP", "EIO"])
-def test_a_file_system_without_locks_on_folders_will_do(storage, monkeypatch, code):
+def test_a_file_system_without_folder_locks_is_supported(storage, monkeypatch, code):
     def flock(opened, how):
         raise OSError(getattr(errno, code), code)
 
@@ -347,9 +341,7 @@ def test_a_file_system_without_locks_on_folders_will_do(storage, monkeypatch, co
     assert storage.load(KEY) == expected
 
 
-def test_whoever_never_sets_it_aside_is_not_waited_for_for_ever(
-    storage, monkeypatch, caplog
-):
+def test_a_foreign_folder_lock_is_waited_for_briefly(storage, monkeypatch, caplog):
     garbage(storage.path)
     monkeypatch.setattr(module, "BUSY_TIMEOUT_S", 0.05)
     with module.folder_lock(storage.path.parent, 1.0):

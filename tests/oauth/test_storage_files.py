@@ -1,4 +1,4 @@
-"""The file of a `FileStorage`: whose it is, where it is, and who may look at it."""
+"""The file of a `FileStorage`: owner, location and permissions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def umask(request):
 
 @pytest.fixture
 def at_home(monkeypatch, tmp_path):
-    """Have the default file below the test's own folder."""
+    """Put the default file below the folder of the test."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path / "state" / "mcpwire" / "credentials.sqlite"
 
@@ -38,7 +38,7 @@ def mode_of(path: Path) -> int:
 
 
 def refused(storage: FileStorage) -> str:
-    """Return why nothing can be removed from it: that is never kept for later."""
+    """Return the error of a removal, which is never kept in memory for later."""
     with pytest.raises(StorageError) as caught:
         storage.save("key", None, 0)
     assert caught.value.path == str(storage.path)
@@ -50,7 +50,7 @@ def refused(storage: FileStorage) -> str:
 
 @pytest.mark.attack("S23")
 @pytest.mark.usefixtures("umask")
-def test_the_file_and_its_new_folders_are_the_users_alone(tmp_path):
+def test_the_file_and_new_folders_are_private(tmp_path):
     storage = FileStorage(tmp_path / "a" / "b" / "credentials.sqlite")
     storage.save("key", SECRET, 0)
     modes = [mode_of(storage.path), *map(mode_of, storage.path.parents[:2])]
@@ -61,7 +61,7 @@ def test_the_file_and_its_new_folders_are_the_users_alone(tmp_path):
 
 @pytest.mark.attack("S23")
 @pytest.mark.usefixtures("umask")
-def test_what_stands_beside_the_file_for_a_moment_is_private_too(tmp_path):
+def test_the_journal_is_private_too(tmp_path):
     storage = FileStorage(tmp_path / "credentials.sqlite")
     storage.save("key", SECRET, 0)
 
@@ -76,7 +76,7 @@ def test_what_stands_beside_the_file_for_a_moment_is_private_too(tmp_path):
 
 
 @pytest.mark.attack("S23")
-def test_a_file_that_others_may_read_is_made_private(tmp_path):
+def test_a_readable_file_is_made_private(tmp_path):
     storage = FileStorage(tmp_path / "credentials.sqlite")
     storage.save("key", SECRET, 0)
     storage.path.chmod(0o644)
@@ -85,7 +85,7 @@ def test_a_file_that_others_may_read_is_made_private(tmp_path):
 
 
 @pytest.mark.attack("S23")
-def test_what_was_replaced_or_removed_is_in_no_free_page(tmp_path):
+def test_replaced_and_removed_values_are_overwritten(tmp_path):
     storage = FileStorage(tmp_path / "credentials.sqlite")
     version = 0
     for number in range(20):
@@ -110,7 +110,7 @@ def test_the_default_folder_is_made_private_again(at_home):
 
 @pytest.mark.attack("S23")
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o707])
-def test_a_folder_that_others_may_write_in_is_refused_and_left_alone(tmp_path, mode):
+def test_a_folder_writable_by_others_is_refused_unchanged(tmp_path, mode):
     folder = tmp_path / "shared"
     folder.mkdir()
     folder.chmod(mode)
@@ -120,12 +120,12 @@ def test_a_folder_that_others_may_write_in_is_refused_and_left_alone(tmp_path, m
 
 
 @pytest.mark.parametrize(("group", "is_refused"), [(0, False), (1, True)])
-def test_a_folder_of_a_group_will_do_where_the_group_is_the_user(
+def test_a_folder_of_the_private_group_is_accepted(
     tmp_path, monkeypatch, group, is_refused
 ):
     found = tmp_path.lstat()
     tmp_path.chmod(0o770)
-    # Whoever is not root can give nothing to another group: the answer is made up.
+    # Only root can give files to another group: the result of `lstat` is made up.
     user = found.st_uid
     shown = os.stat_result(
         (found.st_mode | 0o070, 0, 0, 0, user, user + group, *[0] * 4)
@@ -138,7 +138,7 @@ def test_a_folder_of_a_group_will_do_where_the_group_is_the_user(
         assert storage.save("key", SECRET, 0) == 1
 
 
-def test_a_folder_that_others_may_look_into_stays_as_it_is(tmp_path):
+def test_a_folder_readable_by_others_is_left_unchanged(tmp_path):
     tmp_path.chmod(0o755)
     storage = FileStorage(tmp_path / "credentials.sqlite")
     assert storage.save("key", SECRET, 0) == 1
@@ -167,19 +167,19 @@ def test_a_folder_that_is_a_symbolic_link_is_refused(tmp_path):
 
 @pytest.mark.attack("S23")
 @pytest.mark.parametrize("has_file", [False, True])
-def test_what_belongs_to_another_user_is_refused(tmp_path, monkeypatch, has_file):
+def test_a_path_owned_by_another_user_is_refused(tmp_path, monkeypatch, has_file):
     storage = FileStorage(tmp_path / "credentials.sqlite")
     if has_file:
         storage.save("key", SECRET, 0)
-    mine = os.geteuid()
-    monkeypatch.setattr(module.os, "geteuid", lambda: mine + 1)
+    own_uid = os.geteuid()
+    monkeypatch.setattr(module.os, "geteuid", lambda: own_uid + 1)
     assert "belongs to another user" in refused(storage)
     assert storage.load("key") == (None, 0)
 
 
 @pytest.mark.attack("S23")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_a_file_that_another_user_put_there_is_refused(tmp_path):
+def test_a_file_with_another_owner_is_refused(tmp_path):
     storage = FileStorage(tmp_path / "credentials.sqlite")
     storage.save("key", SECRET, 0)
     os.chown(storage.path, 65_534, 65_534)
@@ -194,19 +194,19 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", [".", "folder", "pipe"])
-def test_what_is_no_file_is_refused(tmp_path, name):
+def test_a_path_that_is_not_a_regular_file_is_refused(tmp_path, name):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe", 0o600)
     assert "is not a file" in refused(FileStorage(tmp_path / name))
 
 
-def test_a_folder_that_is_no_folder_is_refused_whoever_made_it(tmp_path):
+def test_make_folder_refuses_a_file(tmp_path):
     (tmp_path / "file").write_bytes(b"text")
     with pytest.raises(PermissionError, match="is not a folder"):
         module.make_folder(tmp_path / "file", is_ours=True)
 
 
-# Where it is.
+# Location.
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_a_folder_that_is_no_folder_is_refused_whoever_made_it(tmp_path):
         ("win32", {}, "~/AppData/Local/mcpwire"),
     ],
 )
-def test_the_default_is_in_the_users_folder_for_state(
+def test_the_default_path_follows_the_platform(
     monkeypatch, tmp_path, platform, environment, expected
 ):
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -239,17 +239,17 @@ def test_the_default_is_in_the_users_folder_for_state(
     assert str(FileStorage().path) == f"{folder}/credentials.sqlite"
 
 
-def test_a_user_without_a_home_is_told_what_to_give(monkeypatch):
-    def nobody():
+def test_a_missing_home_raises_an_error_with_advice(monkeypatch):
+    def no_home():
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
-    monkeypatch.setattr(module.Path, "home", nobody)
+    monkeypatch.setattr(module.Path, "home", no_home)
     with pytest.raises(StorageError, match="give a storage, or its path"):
         FileStorage()
 
 
-def test_the_file_stays_the_same_when_the_program_goes_elsewhere(tmp_path, monkeypatch):
+def test_a_relative_path_survives_a_change_of_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     storage = FileStorage("credentials.sqlite")
     storage.save("key", SECRET, 0)
@@ -260,7 +260,7 @@ def test_the_file_stays_the_same_when_the_program_goes_elsewhere(tmp_path, monke
 @pytest.mark.parametrize(
     "name", [":memory:", "file:x?mode=memory", "a b%20#?.sqlite", "ü", "\udcff"]
 )
-def test_a_path_is_a_path_whatever_it_looks_like(tmp_path, monkeypatch, name):
+def test_special_sqlite_names_are_plain_paths(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     FileStorage(name).save("key", SECRET, 0)
     assert (tmp_path / name).is_file()
@@ -272,15 +272,13 @@ def test_a_path_may_begin_with_the_users_home(tmp_path, monkeypatch):
     assert FileStorage("~/credentials.sqlite").path == tmp_path / "credentials.sqlite"
 
 
-def test_looking_for_what_is_not_there_makes_no_file(tmp_path):
+def test_reading_a_missing_store_creates_no_file(tmp_path):
     storage = FileStorage(tmp_path / "state" / "credentials.sqlite")
     assert (storage.load("key"), storage.keys()) == ((None, 0), [])
     assert [*tmp_path.iterdir()] == []
 
 
-def test_elsewhere_than_on_posix_the_file_is_as_the_system_makes_it(
-    tmp_path, monkeypatch
-):
+def test_permissions_are_not_checked_on_other_platforms(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "IS_POSIX", False)
     storage = FileStorage(tmp_path / "state" / "credentials.sqlite")
     storage.save("key", SECRET, 0)
@@ -289,14 +287,14 @@ def test_elsewhere_than_on_posix_the_file_is_as_the_system_makes_it(
     assert storage.load("key") == (None, 0)
 
 
-# Whose database it is.
+# Foreign databases.
 
 
 @pytest.mark.fault("F40")
 @pytest.mark.parametrize(
     "statement", ["create table theirs (a)", "pragma user_version = 2"]
 )
-def test_the_database_of_another_program_is_refused_and_left_alone(tmp_path, statement):
+def test_a_foreign_database_is_refused_unchanged(tmp_path, statement):
     path = tmp_path / "theirs.sqlite"
     with contextlib.closing(sqlite3.connect(path)) as database:
         database.execute(statement)

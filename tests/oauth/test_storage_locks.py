@@ -1,4 +1,4 @@
-"""The file of a `FileStorage` while others use it, fork, die, or take it away."""
+"""The file of a `FileStorage` during concurrent use, forks, crashes and removal."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def storage(tmp_path):
     return made
 
 
-# Nothing is taken along, and no lock is lost.
+# No open files between calls, and no lost locks.
 
 
-def test_nothing_is_open_between_two_calls(storage, tmp_path):
+def test_no_file_stays_open_between_calls(storage, tmp_path):
     def opened():
         targets = []
         for link in Path("/proc/self/fd").iterdir():
@@ -46,7 +46,7 @@ def test_nothing_is_open_between_two_calls(storage, tmp_path):
 
 @pytest.mark.pain("P33")
 @pytest.mark.fault("F40")
-def test_no_other_use_in_this_process_ends_the_lock_of_a_transaction(storage):
+def test_other_uses_in_the_process_keep_the_transaction_lock(storage):
     attempt = (
         "import sqlite3, sys\n"
         "database = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)\n"
@@ -64,14 +64,14 @@ def test_no_other_use_in_this_process_ends_the_lock_of_a_transaction(storage):
     assert storage._run(meanwhile).stdout == b"database is locked\n"
 
 
-def test_a_transaction_that_is_broken_off_has_not_happened(storage):
+def test_an_interrupted_transaction_is_rolled_back(storage):
 
-    def broken_off(database):
+    def interrupted(database):
         database.execute("delete from credential")
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        storage._run(broken_off)
+        storage._run(interrupted)
     assert storage.load("key") == (SECRET, 1)
 
 
@@ -79,7 +79,7 @@ def test_a_transaction_that_is_broken_off_has_not_happened(storage):
 
 
 @pytest.mark.fault("F40", "F43")
-def test_a_forked_process_uses_the_store_as_its_parent_does(tmp_path):
+def test_a_store_works_in_parent_and_child_after_fork(tmp_path):
     program = f"""
 import os, sys, threading
 from mcpwire.transports.oauth import storage as module
@@ -120,7 +120,7 @@ print(storage.load("key"))
 
 
 @pytest.mark.fault("F40")
-def test_a_file_that_is_removed_or_replaced_is_another_store(storage, tmp_path):
+def test_a_removed_or_replaced_file_is_a_new_store(storage, tmp_path):
     other = FileStorage(tmp_path / "other.sqlite")
     other.save(KEY, b"another", 0)
     storage.path.unlink()
@@ -131,7 +131,7 @@ def test_a_file_that_is_removed_or_replaced_is_another_store(storage, tmp_path):
 
 
 @pytest.mark.fault("F40")
-def test_nothing_is_written_to_a_file_that_was_removed_meanwhile(storage, monkeypatch):
+def test_a_file_removed_during_save_is_not_written(storage, monkeypatch):
     saves = module._save
     seen = []
 
@@ -148,7 +148,7 @@ def test_nothing_is_written_to_a_file_that_was_removed_meanwhile(storage, monkey
 
 
 @pytest.mark.fault("F40")
-def test_a_file_that_always_goes_away_is_given_up(storage, monkeypatch):
+def test_a_file_that_keeps_disappearing_is_given_up(storage, monkeypatch):
     seen = []
 
     def removed(database, *given):
@@ -163,7 +163,7 @@ def test_a_file_that_always_goes_away_is_given_up(storage, monkeypatch):
 
 @pytest.mark.pain("P33")
 @pytest.mark.fault("F40")
-def test_a_process_that_is_killed_while_it_writes_has_written_nothing(storage):
+def test_a_process_killed_during_a_write_changes_nothing(storage):
     program = """
 import os, signal, sqlite3, sys
 database = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -178,13 +178,13 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert subprocess.run(child, timeout=BOUND_S, check=False).returncode == -9
     journal = storage.path.with_name(storage.path.name + "-journal")
     assert journal.stat().st_mode & 0o777 == 0o600
-    assert storage.path.stat().st_size > before  # it was in the middle of it
+    assert storage.path.stat().st_size > before  # the write had begun
     assert storage.load(KEY) == (SECRET, 1)
     assert not journal.exists()
 
 
-def test_a_lease_that_comes_when_its_operation_has_ended_is_given_back():
-    """The thread that asks for it goes on when the operation is cancelled."""
+def test_a_lease_granted_after_close_is_released():
+    """The thread that acquires it goes on when the operation is cancelled."""
 
     class Late(mcpwire.MemoryStorage):
         def lease(self, key, owner, seconds):

@@ -1,4 +1,4 @@
-"""Processes that share one login: one of them refreshes it, and all of them go on."""
+"""Processes that share one login: one of them refreshes it for all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS = ("blocking", "asyncio") * 4
 
 
 class World:
-    """An MCP server, its authorization server, and a login that is stored."""
+    """An MCP server, its authorization server, and a stored login."""
 
     def __init__(self, auth, server, folder) -> None:
         self.auth = auth
@@ -44,7 +44,7 @@ class World:
         return load(data)
 
     def end_access(self, *, is_known: bool = True) -> None:
-        """End the access token, and perhaps have everybody know it."""
+        """Expire the access token, and record that if `is_known`."""
         self.auth.expire_all()
         data, version = self.storage.load(self.key)
         record = load(data)
@@ -68,7 +68,7 @@ def world(tmp_path):
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["expired", "refused"])
-def test_of_eight_processes_one_refreshes_and_all_go_on(world, is_known):
+def test_one_of_eight_processes_refreshes_for_all(world, is_known):
     world.end_access(is_known=is_known)
     all_wait = []
 
@@ -82,14 +82,14 @@ def test_of_eight_processes_one_refreshes_and_all_go_on(world, is_known):
         all_wait.append(True)
         for conn in tuple(world.auth.raw.open):
             conn.nudge()
-        family.wait_until(lambda: all(each.said for each in processes))
-    assert [each.said for each in processes] == ["hi"] * 8
+        family.wait_until(lambda: all(each.result for each in processes))
+    assert [each.result for each in processes] == ["hi"] * 8
     assert world.auth.grants == ["authorization_code", "refresh_token"]
     assert world.auth.reuses == 0
     assert world.record().tokens.access_token in world.auth.live
 
 
-def test_one_that_is_killed_while_it_refreshes_blocks_nobody_after_its_lease(world):
+def test_a_process_killed_in_a_refresh_blocks_only_for_its_lease(world):
     world.end_access()
 
     def never(request):
@@ -105,29 +105,29 @@ def test_one_that_is_killed_while_it_refreshes_blocks_nobody_after_its_lease(wor
         family.wait_until(lambda: all(each.waits for each in others))
         family.kill(killed)
         world.auth.wait_until(lambda: not world.auth.raw.open)
-        assert (world.refreshes, [each.said for each in others]) == (1, [None] * 7)
+        assert (world.refreshes, [each.result for each in others]) == (1, [None] * 7)
         family.go_by(LEASE_S)
-        family.wait_until(lambda: all(each.said for each in others))
-    assert [each.said for each in others] == ["hi"] * 7
+        family.wait_until(lambda: all(each.result for each in others))
+    assert [each.result for each in others] == ["hi"] * 7
     assert (world.refreshes, world.auth.reuses) == (2, 0)
 
 
-def test_one_that_dies_before_it_stores_leaves_what_one_login_recovers(world):
+def test_one_login_recovers_from_a_crash_before_saving(world):
     world.end_access()
     with world.family() as family:
         dead = family.start("dies-saving")
         family.wait_until(lambda: world.refreshes == 1 and world.auth.live)
         one = family.start("asyncio")
-        family.wait_until(lambda: one.waits or one.said)
+        family.wait_until(lambda: one.waits or one.result)
         family.go_by(LEASE_S)
-        family.wait_until(lambda: one.said)
-        # The server takes it for theft, and says so by `invalid_grant`.
-        assert (dead.said, one.said) == (None, "AuthRequired")
+        family.wait_until(lambda: one.result)
+        # The server takes it for theft, and answers with `invalid_grant`.
+        assert (dead.result, one.result) == (None, "AuthRequired")
         assert (world.auth.reuses, world.record().tokens) == (1, None)
         world.log_in()
         other = family.start("blocking")
-        family.wait_until(lambda: other.said)
-    assert other.said == "hi"
+        family.wait_until(lambda: other.result)
+    assert other.result == "hi"
     assert len(world.auth.authorizations) == 2
     assert len(world.auth.registrations) == 1
 
@@ -136,13 +136,11 @@ def test_one_that_dies_before_it_stores_leaves_what_one_login_recovers(world):
 
 
 @pytest.mark.fault("F40")
-async def test_a_login_that_cannot_be_stored_is_used_and_renewed_all_the_same(
-    tmp_path, monkeypatch, caplog
-):
-    asked = []
+async def test_an_unstorable_login_is_used_and_refreshed(tmp_path, monkeypatch, caplog):
+    urls = []
 
     def ask(url):
-        asked.append(url)
+        urls.append(url)
         return browse(url)
 
     (tmp_path / "file").write_bytes(b"")
@@ -155,8 +153,8 @@ async def test_a_login_that_cannot_be_stored_is_used_and_renewed_all_the_same(
                 auth.expire_all()
         async with mcpwire.Client(target) as client:
             assert await client.list_tools()
-    assert (len(asked), auth.reuses) == (1, 0)
+    assert (len(urls), auth.reuses) == (1, 0)
     assert auth.grants == ["authorization_code", *["refresh_token"] * 3]
-    said = [each.getMessage() for each in caplog.records if each.name == "mcpwire"]
+    messages = [each.getMessage() for each in caplog.records if each.name == "mcpwire"]
     reason = "Not a directory: nothing of it is used, and logins are not kept"
-    assert said == [f"cannot use {str(storage.path)!r} for credentials: {reason}"]
+    assert messages == [f"cannot use {str(storage.path)!r} for credentials: {reason}"]

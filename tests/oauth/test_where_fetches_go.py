@@ -1,4 +1,4 @@
-"""Where documents are fetched from: never from where nobody must go."""
+"""Which hosts and addresses documents are fetched from, and which are refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from raw_server import raw_server, reply
 from mcpwire.auth.config import EnterpriseManaged, OAuth
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, UrlRefused
 
-# One of each kind; what is of which kind, `UrlPolicy` says.
+# One of each kind; `UrlPolicy` defines the kinds.
 INSIDE = (
     "127.0.0.1",
     "::ffff:127.0.0.1",
@@ -45,7 +45,7 @@ INSIDE = (
 
 @pytest.mark.attack("S05")
 @pytest.mark.rule("SEC-04")
-def test_the_connection_goes_to_the_checked_address_in_the_hosts_name(internet):
+def test_the_checked_address_is_used_with_the_host_name(internet):
     with login_server(internet) as server:
         answer = Fetches(target()).fetch(step(f"https://{LOGIN}/token", **POST))
     assert answer.status == 200
@@ -56,7 +56,7 @@ def test_the_connection_goes_to_the_checked_address_in_the_hosts_name(internet):
 
 
 @pytest.mark.attack("S05")
-def test_the_certificate_must_be_the_names(internet):
+def test_the_certificate_must_match_the_host_name(internet):
     with login_server(internet) as server:
         internet.names["other.example"] = [[LOGIN_ADDRESS]]
         error = failure(
@@ -72,7 +72,7 @@ def test_the_certificate_must_be_the_names(internet):
 @pytest.mark.case("G07")
 @pytest.mark.rule("SEC-04", "SEC-05")
 @pytest.mark.parametrize("options", [GET, POST, REGISTER], ids=["get", "form", "json"])
-def test_nobody_connects_to_what_is_inside_by_name_or_by_address(internet, options):
+def test_internal_names_and_addresses_are_refused(internet, options):
     internet.names[SERVER] = [[SERVER_ADDRESS]]
     fetches = Fetches(target())
     for number, address in enumerate(INSIDE):
@@ -84,8 +84,8 @@ def test_nobody_connects_to_what_is_inside_by_name_or_by_address(internet, optio
         assert str(error).startswith(f"the host '{host}' of the token endpoint is refu")
         literal = f"[{address}]" if ":" in address else address
         for scheme in ("https", "http"):
-            wanted = step(f"{scheme}://{literal}/x?code={HUSH}", **options)
-            failure(fetches, wanted, UrlRefused)
+            request = step(f"{scheme}://{literal}/x?code={HUSH}", **options)
+            failure(fetches, request, UrlRefused)
     assert internet.connects == []
 
 
@@ -93,22 +93,20 @@ def test_nobody_connects_to_what_is_inside_by_name_or_by_address(internet, optio
 @pytest.mark.rule("SEC-04")
 @pytest.mark.parametrize("host", [SERVER, LOGIN])
 @pytest.mark.parametrize("later", ["10.0.0.1", "127.0.0.1", "169.254.169.254"])
-def test_a_name_that_leads_inside_a_moment_later_gets_nobody_there(
-    internet, host, later
-):
+def test_dns_rebinding_to_an_internal_address_is_refused(internet, host, later):
     with login_server(internet):
         public = SERVER_ADDRESS if host == SERVER else LOGIN_ADDRESS
         internet.names[host] = [[public], [later]]
         fetches = Fetches(target())
         fetches.fetch(step(f"https://{host}/token", **POST))
         assert internet.connects == [public]
-        # The answer of before does not stand for the next question.
+        # An earlier resolution is not reused for the next request.
         failure(fetches, step(f"https://{host}/token", **POST), UrlRefused)
     assert internet.connects == [public]
 
 
 @pytest.mark.attack("S05")
-def test_a_name_that_leads_inside_too_is_refused(internet):
+def test_a_name_with_one_internal_address_is_refused(internet):
     with login_server(internet):
         internet.names[LOGIN] = [[LOGIN_ADDRESS, "10.0.0.1"]]
         failure(Fetches(target()), step(f"https://{LOGIN}/t", **POST), UrlRefused)
@@ -116,14 +114,14 @@ def test_a_name_that_leads_inside_too_is_refused(internet):
 
 
 @pytest.mark.attack("S05", "S30")
-def test_a_loopback_name_that_leads_elsewhere_is_refused(internet):
+def test_localhost_with_a_public_address_is_refused(internet):
     internet.names["localhost"] = [[SERVER_ADDRESS]]
     fetches = Fetches(target("http://localhost:8000/mcp"))
     failure(fetches, step("http://localhost:9000/token", **POST), UrlRefused)
     assert internet.connects == []
 
 
-def test_a_server_inside_may_have_its_login_there(internet):
+def test_an_internal_server_may_have_an_internal_login(internet):
     with login_server(internet) as server:
         internet.names |= {SERVER: [["10.0.0.1"]], LOGIN: [["10.0.0.2"]]}
         internet.hosts = dict.fromkeys(["10.0.0.1", "10.0.0.2"], server.port)
@@ -136,13 +134,13 @@ def test_a_server_inside_may_have_its_login_there(internet):
     assert internet.connects == ["10.0.0.2", "10.0.0.1", "10.0.0.2"]
 
 
-def test_what_a_server_without_a_name_here_is_in_is_no_network_of_ours(internet):
+def test_an_unresolvable_server_allows_no_internal_login(internet):
     internet.names[LOGIN] = [["10.0.0.2"]]
     failure(Fetches(target()), step(f"https://{LOGIN}/x"), UrlRefused)
     assert internet.connects == []
 
 
-def test_who_the_user_names_may_be_inside_and_nobody_else(internet):
+def test_only_a_configured_host_may_be_internal(internet):
     grant = EnterpriseManaged(
         client_id="a",
         issuer="https://other.example",
@@ -161,7 +159,7 @@ def test_who_the_user_names_may_be_inside_and_nobody_else(internet):
     assert internet.connects == ["10.0.0.2"]
 
 
-def test_an_issuer_of_the_users_own_may_be_this_machine(internet):
+def test_a_configured_issuer_may_be_loopback(internet):
     with local_server(internet) as server:
         grant = OAuth(client_id="a", issuer=server.origin)
         fetches = Fetches(target(auth=grant))
@@ -171,7 +169,7 @@ def test_an_issuer_of_the_users_own_may_be_this_machine(internet):
 # --- several addresses ------------------------------------------------------------
 
 
-def test_the_next_address_is_tried_and_the_good_one_remembered(internet):
+def test_the_working_address_is_remembered(internet):
     with login_server(internet) as server:
         internet.names[LOGIN] = [["151.101.1.70", "2a04:4e42::1", LOGIN_ADDRESS]]
         fetches = Fetches(target())
@@ -184,7 +182,7 @@ def test_the_next_address_is_tried_and_the_good_one_remembered(internet):
     assert len(server.requests) == 2
 
 
-def test_without_any_that_answers_the_last_failure_is_told(internet):
+def test_the_error_names_the_failure_of_the_last_address(internet):
     internet.names[LOGIN] = [["151.101.1.70", "151.101.1.71"]]
     error = failure(
         Fetches(target()),
@@ -199,7 +197,7 @@ def test_without_any_that_answers_the_last_failure_is_told(internet):
 
 
 @pytest.mark.parametrize("addresses", [None, []])
-def test_a_name_without_addresses_gives_no_answer(internet, addresses):
+def test_a_name_without_addresses_is_a_temporary_error(internet, addresses):
     if addresses is not None:
         internet.names[LOGIN] = [addresses]
     error = failure(
@@ -228,7 +226,7 @@ ELSEWHERE = {
 @pytest.mark.case("G06")
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("options", [GET, POST, REGISTER], ids=["get", "form", "json"])
-def test_no_redirect_leads_away(internet, status, options):
+def test_redirects_to_other_origins_are_not_followed(internet, status, options):
     places = iter(ELSEWHERE.values())
 
     def script(conn):
@@ -240,11 +238,11 @@ def test_no_redirect_leads_away(internet, status, options):
         internet.hosts["127.0.0.1"] = server.port
         fetches = Fetches(target(server.url))
         for place in ELSEWHERE.values():
-            wanted = step(f"{server.origin}/token?x={HUSH}", **options)
+            request = step(f"{server.origin}/token?x={HUSH}", **options)
             if options is GET:
-                assert fetches.fetch(wanted).status == status
+                assert fetches.fetch(request).status == status
                 continue
-            error = failure(fetches, wanted, UrlRefused)
+            error = failure(fetches, request, UrlRefused)
             where = place.format(other=other.port, port=server.port)
             assert where.rpartition("@")[2].partition("#")[0] in str(error)
     assert len(server.requests) == len(internet.connects) == len(ELSEWHERE)
@@ -267,9 +265,7 @@ def test_https_is_never_redirected_to_http(internet):
 @pytest.mark.attack("S02")
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("options", [POST, REGISTER], ids=["form", "json"])
-def test_what_holds_credentials_is_not_redirected_even_at_home(
-    internet, status, options
-):
+def test_requests_with_credentials_are_never_redirected(internet, status, options):
     moved = sending(reply(status, location=f"/there?x={HUSH}"))
     with local_server(internet, moved) as server:
         error = failure(
@@ -285,7 +281,7 @@ def test_what_holds_credentials_is_not_redirected_even_at_home(
 @pytest.mark.case("G06")
 @pytest.mark.rule("SEC-05")
 @pytest.mark.parametrize("status", STATUSES)
-def test_metadata_may_be_elsewhere_at_its_origin(internet, status):
+def test_metadata_redirects_within_the_origin_are_followed(internet, status):
     def script(conn):
         while (request := conn.receive(timeout=None)) is not None:
             hop = int(request.target[1:])
@@ -296,7 +292,7 @@ def test_metadata_may_be_elsewhere_at_its_origin(internet, status):
         assert fetches.fetch(step(f"{server.origin}/0", **GET)).status == 200
         assert [each.target for each in server.requests] == ["/0", "/1", "/2", "/3"]
         assert {each.verb for each in server.requests} == {"GET"}
-        # One more is too many, and whoever asked says whether any is welcome.
+        # One more is too many, and the caller decides whether any is followed.
         assert fetches.fetch(step(f"{server.origin}/-1", **GET)).status == status
         assert fetches.fetch(step(f"{server.origin}/2")).status == status
     assert len(server.requests) == 9
@@ -312,9 +308,9 @@ def test_the_addresses_are_checked_at_each_hop(internet):
     assert internet.connects == [LOGIN_ADDRESS]
 
 
-def test_a_redirect_to_nowhere_is_an_answer(internet):
+def test_a_redirect_without_location_is_returned(internet):
     with local_server(internet, sending(reply(302))) as server:
         fetches = Fetches(target(server.url))
         for options in (GET, POST):
-            wanted = step(f"{server.origin}/x", **options)
-            assert fetches.fetch(wanted).status == 302
+            request = step(f"{server.origin}/x", **options)
+            assert fetches.fetch(request).status == 302

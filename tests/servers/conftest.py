@@ -20,18 +20,17 @@ sys.path.insert(0, str(Path(__file__).parent / "warm"))
 
 from warmed import ForkServers
 
-# Each wait of these tests ends: what takes longer than this has failed. Some of them
-# start a server twice, on a machine that is busy.
-PATIENCE = 60.0
+# The bound of each wait. Some of these tests start a server twice, on a busy machine.
+TIMEOUT_S = 60.0
 GONE_S = 30.0
 VARIABLE = "MCPWIRE_TEST_PROCESS"
 PROCESSES = Path("/proc")
-HAS_PROCESSES = PROCESSES.is_dir()  # elsewhere than on Linux nothing is looked for
+HAS_PROCESSES = PROCESSES.is_dir()  # other systems are not checked
 
 
 @pytest.fixture
 def real(tmp_path):
-    """Return a function that gives a real server by name, or skips the test."""
+    """Return a function that returns a real server by name, or skips the test."""
 
     return lambda name: installed(name, tmp_path)
 
@@ -45,7 +44,7 @@ def fork_servers(tmp_path_factory):
 
 @pytest.fixture
 def warm(real, fork_servers):
-    """Return `real`, but for where the start of a server is not the point.
+    """Return `real` for tests that are not about the start of a server.
 
     Python servers are forked from a process that has imported their framework.
     """
@@ -53,7 +52,7 @@ def warm(real, fork_servers):
 
 
 class Connect:
-    """Connects a client to a real server; called, it is a context manager.
+    """Connects a client to a real server; a call of it is a context manager.
 
     Closing must leave no process: not the child, and nothing that it started.
     """
@@ -62,7 +61,7 @@ class Connect:
         self.token = uuid.uuid4().hex
 
     def target(self, server: RealServer) -> mcpwire.Stdio:
-        """Return how it is started so that its processes are found again."""
+        """Return the target with a variable that identifies its processes."""
         return mcpwire.Stdio(
             server.argv[0],
             server.argv[1:],
@@ -73,26 +72,26 @@ class Connect:
     @contextlib.asynccontextmanager
     async def __call__(self, server: RealServer, **options):
         client = mcpwire.Client(self.target(server), **options)
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT_S):
             async with client:
                 assert self.processes() or not HAS_PROCESSES
                 yield client
             await self.gone()
 
     def processes(self) -> dict[int, str]:
-        """Return the running processes that carry our token, by id."""
+        """Return the running processes with our token, by id."""
         marker = f"{VARIABLE}={self.token}".encode()
         found = {}
         for entry in PROCESSES.glob("[0-9]*"):
             try:
                 if marker in (entry / "environ").read_bytes().split(b"\0"):
                     found[int(entry.name)] = (entry / "cmdline").read_text()
-            except OSError:  # gone meanwhile, or somebody else's
+            except OSError:  # ended meanwhile, or of another user
                 continue
         return found
 
     def kill(self, by: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal to the server and whatever it started, all at once."""
+        """Send a signal to the server and to all processes that it started."""
         groups = {os.getpgid(process) for process in self.processes()}
         assert groups
         assert os.getpgid(0) not in groups
@@ -100,9 +99,9 @@ class Connect:
             os.killpg(group, by)
 
     async def gone(self) -> None:
-        """Return once no process carries the token.
+        """Return when there is no process with the token.
 
-        The child itself is waited for by `aclose`; what it started may take a moment.
+        `aclose` waits for the child itself; processes of the child may take a moment.
         """
         with anyio.move_on_after(GONE_S):
             while self.processes():  # noqa: ASYNC110 - no event tells of them
@@ -117,11 +116,11 @@ def connect():
 
 @pytest.fixture
 def repository(tmp_path):
-    """Return a git repository with one commit, made without anybody's settings."""
+    """Return a git repository with one commit, made without user settings."""
     folder = tmp_path / "repository"
     folder.mkdir()
     (folder / "poem.txt").write_text("a line\n", encoding="utf-8")
-    nobody = {
+    environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
         "GIT_CONFIG_NOSYSTEM": "1",
@@ -135,5 +134,7 @@ def repository(tmp_path):
         ("add", "."),
         ("commit", "--quiet", "-m", "The first line"),
     ):
-        subprocess.run(("git", *words), cwd=folder, env=nobody, check=True, timeout=30)
+        subprocess.run(
+            ("git", *words), cwd=folder, env=environment, check=True, timeout=30
+        )
     return folder

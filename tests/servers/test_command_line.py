@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.servers
 
-PATIENCE = 60.0
+TIMEOUT_S = 60.0
 MCPWIRE = (sys.executable, "-m", "mcpwire")
 FRAMEWORKS = ["sdk", "fastmcp"]
 
@@ -24,7 +24,7 @@ def mcpwire(server, command, *words):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_S,
         check=False,
     )
 
@@ -70,13 +70,13 @@ def test_failures_are_one_sentence_and_their_exit_code(warm, name, words, code, 
 
 
 @pytest.mark.parametrize("words", [("cat",), ("sh", "-c", "echo no such thing >&2")])
-def test_what_is_no_mcp_server_is_said_to_be_none(words):
+def test_a_program_other_than_an_mcp_server_is_an_error(words):
     done = subprocess.run(
         (*MCPWIRE, "ls", "--timeout=2", "--", *words),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_S,
         check=False,
     )
     assert done.returncode in {4, 6, 7}
@@ -88,7 +88,7 @@ def test_what_is_no_mcp_server_is_said_to_be_none(words):
 @pytest.mark.parametrize(
     ("name", "revision"), [("memory", "2025-11-25"), ("git", "2026-07-28")]
 )
-def test_info_says_what_was_agreed_on_and_why(warm, name, revision):
+def test_info_shows_the_revision_and_the_negotiation(warm, name, revision):
     done = mcpwire(warm(name), "info")
     assert done.returncode == 0
     assert revision in done.stdout
@@ -111,7 +111,7 @@ def test_an_interrupt_ends_the_call_and_leaves_no_child(real, connect):
             if "tools/call" in line:
                 break
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=PATIENCE)
+        _, errors = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 130
-    assert "Traceback" not in said
+    assert "Traceback" not in errors
     anyio.run(connect.gone)

@@ -23,7 +23,7 @@ both = pytest.mark.parametrize(
 
 
 @both
-async def test_everything_on_offer_is_listed(warm, connect, name, mode):
+async def test_all_features_are_listed(warm, connect, name, mode):
     async with connect(warm(name), mode=mode) as client:
         assert client.protocol_version == ERAS[mode]
         assert client.server_info.name == f"foreign-{name}"
@@ -111,7 +111,7 @@ async def test_progress_comes_in_order_and_belongs_to_its_call(
 
 
 async def saw_cancelled(client, name):
-    """Ask whether the server saw that call cancelled, until it did; bounded."""
+    """Poll until the server saw that call cancelled; bounded."""
     for _ in range(200):
         names = (await client.call_tool("cancelled")).structured_content["result"]
         if name in names:
@@ -139,7 +139,7 @@ async def test_timeout_and_task_cancellation_reach_the_server(
 ):
     async with connect(warm(name), mode=mode) as client:
         for give_up in (late, unwanted):
-            # A busy machine may not have begun the call when it is given up at first.
+            # On a busy machine the call may not have begun before the first timeout.
             for seconds in (0.5, 2, 8):
                 await give_up(client, seconds)
                 if await saw_cancelled(client, give_up.__name__):
@@ -157,7 +157,7 @@ async def test_timeout_and_task_cancellation_reach_the_server(
         ("fastmcp", "2024-11-05"),
     ],
 )
-async def test_older_revisions_are_spoken_too(warm, connect, name, revision):
+async def test_older_revisions_work_too(warm, connect, name, revision):
     async with connect(warm(name), mode=revision) as client:
         assert client.protocol_version == revision
         result = await client.call_tool("add", {"a": 1, "b": 2})
@@ -165,18 +165,18 @@ async def test_older_revisions_are_spoken_too(warm, connect, name, revision):
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
-async def test_many_calls_at_once_all_get_their_own_answer(warm, connect, name):
+async def test_concurrent_calls_get_their_own_results(warm, connect, name):
     answers = {}
 
     async with connect(warm(name)) as client:
 
-        async def ask(number):
+        async def call(number):
             result = await client.call_tool("add", {"a": number, "b": 1})
             answers[number] = result.text
 
         async with anyio.create_task_group() as group:
             for number in range(50):
-                group.start_soon(ask, number)
+                group.start_soon(call, number)
     assert answers == {number: str(number + 1) for number in range(50)}
 
 
@@ -190,14 +190,14 @@ async def test_calls_fail_with_the_reason_when_the_server_is_killed(
 
     async with connect(real(name)) as client:
 
-        async def wait_for_nothing():
+        async def call_hang():
             with pytest.raises(mcpwire.ConnectionClosed) as lost:
                 await client.call_tool("hang", {"name": "x"})
             errors.append(lost.value)
 
         async with anyio.create_task_group() as group:
             for _ in range(100):
-                group.start_soon(wait_for_nothing)
+                group.start_soon(call_hang)
             await client.call_tool("complain", {"message": "last words"})
             for process in connect.processes():
                 os.kill(process, signal.SIGKILL)

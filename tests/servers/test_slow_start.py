@@ -1,7 +1,7 @@
-"""Servers that start more slowly than the probe is patient.
+"""Servers that start more slowly than the probe timeout.
 
-Both requests lie in the server's pipe when it wakes. The Python frameworks let the
-first decide and refuse the other for good, so silence must not have decided.
+Both requests are in the pipe when the server starts to read. The Python frameworks
+accept the first one and refuse the other, so the timeout must not have decided.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ async def use(client, name):
 
 @pytest.fixture
 def asleep(tmp_path):
-    """Give a file that is there once a session was asked for, and what makes it."""
+    """Return a file that exists once a session was requested, and its trace hook."""
     file = tmp_path / "asked for a session"
 
-    def trace(event, what):
-        if event == "send" and b'"initialize"' in what:
+    def trace(event, data):
+        if event == "send" and b'"initialize"' in data:
             file.touch()
 
     return file, trace
@@ -76,7 +76,7 @@ async def test_a_late_initialize_result_means_a_session(warm, connect, name, asl
     ("name", "mode"),
     [("everything", "2025-06-18"), ("sdk", "session"), ("fastmcp", "session")],
 )
-async def test_who_asks_for_a_session_gets_it_however_late(warm, connect, name, mode):
+async def test_a_requested_session_waits_for_a_slow_server(warm, connect, name, mode):
     late = warm(name).after(ASLEEP)
     async with connect(late, probe_timeout=PROBE, mode=mode) as client:
         assert client.protocol_version == {"session": "2025-11-25"}.get(mode, mode)
@@ -85,7 +85,7 @@ async def test_who_asks_for_a_session_gets_it_however_late(warm, connect, name, 
 
 
 @pytest.mark.parametrize("name", ["sdk", "fastmcp"])
-async def test_who_asks_for_the_stateless_era_gets_it_however_late(warm, connect, name):
+async def test_a_requested_stateless_era_waits_for_a_slow_server(warm, connect, name):
     late = warm(name).after(ASLEEP)
     async with connect(late, probe_timeout=PROBE, mode="stateless") as client:
         assert client.protocol_version == "2026-07-28"
@@ -94,9 +94,7 @@ async def test_who_asks_for_the_stateless_era_gets_it_however_late(warm, connect
 
 
 @pytest.mark.pain("P06")
-async def test_npx_starts_the_server_and_closing_leaves_none_of_its_processes(
-    real, connect
-):
+async def test_closing_ends_all_processes_of_a_server_run_by_npx(real, connect):
     real("everything")
     async with connect(by_npx(), probe_timeout=PROBE) as client:
         assert client.protocol_version == "2025-11-25"

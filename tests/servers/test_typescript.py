@@ -15,9 +15,7 @@ SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 
 
 @pytest.mark.parametrize("mode", ["auto", "session"])
-async def test_the_everything_server_offers_all_that_it_is_known_for(
-    real, connect, mode
-):
+async def test_the_everything_server_lists_its_features(real, connect, mode):
     async with connect(real("everything"), mode=mode) as client:
         assert client.protocol_version == "2025-11-25"
         assert client.server_info.name == "mcp-servers/everything"
@@ -101,7 +99,7 @@ async def test_the_everything_server_speaks_each_session_revision(
         assert result.text == f"Echo: {revision}"
 
 
-async def test_the_everything_server_cannot_be_had_without_a_session(real, connect):
+async def test_the_everything_server_refuses_the_stateless_era(real, connect):
     with pytest.raises(mcpwire.NegotiationError) as failed:
         async with connect(real("everything"), mode="stateless"):
             raise AssertionError
@@ -133,7 +131,7 @@ async def test_the_filesystem_server_works_on_real_files(real, connect, tmp_path
 
 
 @pytest.mark.pain("P13")
-async def test_the_filesystem_server_takes_megabytes_in_one_line(
+async def test_the_filesystem_server_accepts_megabytes_in_one_line(
     real, connect, tmp_path
 ):
     big = "\u00e4" * 1_500_000
@@ -147,7 +145,7 @@ async def test_the_filesystem_server_takes_megabytes_in_one_line(
     assert poem.stat().st_size == 3_000_000
 
 
-async def test_the_memory_server_remembers_across_a_reconnect(real, connect):
+async def test_the_memory_server_keeps_data_across_a_reconnect(real, connect):
     server = real("memory")
     entity = {"name": "Ada", "entityType": "person", "observations": ["wrote notes"]}
     async with connect(server) as client:

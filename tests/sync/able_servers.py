@@ -1,4 +1,4 @@
-"""A server in memory that can do everything, for tests of groups."""
+"""An in-memory server with all capabilities, for tests of groups."""
 
 from fakes import SILENCE, FakeServer, text
 
@@ -46,6 +46,6 @@ CAPABILITIES = {
 
 
 def server(methods=None, **members):
-    """Return a server that can do everything."""
+    """Return a server with all capabilities."""
     given = {"capabilities": CAPABILITIES, **members}
     return FakeServer({**METHODS, **(methods or {})}, **given)

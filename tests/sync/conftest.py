@@ -1,4 +1,4 @@
-"""Test folders are no packages: what the tests of this one share is found by name."""
+"""Test folders are not packages: shared modules are imported by their names."""
 
 import signal
 import sys
@@ -19,26 +19,26 @@ posted_messages_are_checked = checked.posted_messages_are_checked
 
 @pytest.fixture(params=echoing.TRANSPORTS)
 def echo(request, tmp_path):
-    """Give a server of the same tools over each transport."""
+    """Yield a server of the same tools over each transport."""
     with echoing.serving(request.param, tmp_path / "seen") as server:
         yield server
 
 
 @pytest.fixture
 def threads():
-    """Give threads to call from."""
+    """Yield a thread pool to call from."""
     with ThreadPoolExecutor(12) as pool:
         yield pool
 
 
 def raise_interrupt(*_):
-    """Do what Python does with Ctrl-C."""
+    """Raise like Python does on Ctrl-C."""
     raise KeyboardInterrupt
 
 
 @pytest.fixture
 def on_signal():
-    """Give what sets the handler of the signal that `signal_main` sends."""
+    """Yield a function that sets the handler of the signal of `signal_main`."""
     before = signal.getsignal(signal.SIGUSR1)
     yield lambda handler: signal.signal(signal.SIGUSR1, handler)
     signal.signal(signal.SIGUSR1, before)
@@ -46,7 +46,7 @@ def on_signal():
 
 @pytest.fixture
 def interrupted(on_signal):
-    """Give what calls a function and interrupts it, though it would never end."""
+    """Return a function that calls another one and interrupts it."""
 
     def interrupt(function, *conditions, after=0.0):
         def work():

@@ -1,4 +1,4 @@
-"""The same two tools over each transport, and what the server has seen of calls.
+"""The same two tools over each transport, and the calls that the server received.
 
 `echo` answers its text; calls that are in flight together are answered in any order.
 `slow` is never answered.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TRANSPORTS = ("stdio", "session", "stateless", "legacy", "memory")
 
 SHUFFLED_WITHIN_S = 0.001
-"""How long an HTTP server may take for an answer, so that others overtake it."""
+"""The longest delay of a response of an HTTP server, so that others overtake it."""
 
 STDIO = r"""
 import random, select
@@ -63,8 +63,8 @@ class Echo:
     """A server over one transport.
 
     Attributes:
-        name: Which transport it is.
-        target: What a client connects to.
+        name: The name of the transport.
+        target: The target of clients.
     """
 
     def __init__(self, name: str, target: Any, raw: Any = None) -> None:
@@ -74,19 +74,19 @@ class Echo:
 
     @property
     def address(self) -> str:
-        """What `reachable` is told in another process."""
+        """The argument of `reachable` in another process."""
         return str(self._raw) if self.name == "stdio" else str(self.target)
 
     @property
     def slow(self) -> int:
-        """How many calls of `slow` have arrived."""
+        """The number of received calls of `slow`."""
         if self.name in {"session", "stateless"}:
             return sum(name == "slow" for name, *_ in tuple(self._raw.executed))
         return self._lines().count("slow")
 
     @property
     def cancelled(self) -> int:
-        """How many calls the client has given up."""
+        """The number of calls that the client has cancelled."""
         if self.name in {"session", "stateless"}:
             return len(self._raw.cancelled)
         return self._lines().count("cancelled")
@@ -98,7 +98,7 @@ class Echo:
 
 
 class MemoryEcho(FakeServer):
-    """Runs on the loop of its client."""
+    """A server that runs on the event loop of its client."""
 
     def __init__(self) -> None:
         super().__init__({"tools/call": self.call})
@@ -107,7 +107,7 @@ class MemoryEcho(FakeServer):
         self.waiting: list[tuple[int, str]] = []
 
     def open_in_memory(self, client: Any, limits: Any) -> MemoryChannel:
-        self.waiting.clear()  # a loop that was given up flushes nothing any more
+        self.waiting.clear()  # an abandoned loop does not flush them
         return super().open_in_memory(client, limits)
 
     def call(self, params: dict[str, Any], _: object) -> object:
@@ -122,8 +122,8 @@ class MemoryEcho(FakeServer):
 
     def flush(self) -> None:
         random.shuffle(self.waiting)
-        for id, said in self.waiting:
-            self.send({"jsonrpc": "2.0", "id": id, "result": text(said)})
+        for id, message in self.waiting:
+            self.send({"jsonrpc": "2.0", "id": id, "result": text(message)})
         self.waiting.clear()
 
     def receive(self, data: bytes) -> None:
@@ -133,15 +133,15 @@ class MemoryEcho(FakeServer):
             self.seen.append("cancelled")
 
 
-def overtaken(_: object, conn: Any) -> bool:
-    """Delay an answer a little."""
+def delay_response(_: object, conn: Any) -> bool:
+    """Delay a response a little."""
     conn.wait(random.random() * SHUFFLED_WITHIN_S)
     return False
 
 
 @contextlib.contextmanager
 def serving(name: str, seen: Path) -> Iterator[Echo]:
-    """Serve over one transport; a child process writes what it sees to a file."""
+    """Serve over one transport; a child process writes received calls to a file."""
     if name == "stdio":
         yield Echo(name, scripted(STDIO, str(seen)), seen)
     elif name == "memory":
@@ -152,7 +152,7 @@ def serving(name: str, seen: Path) -> Iterator[Echo]:
             yield echo
     else:
         with scripted_mcp(name, replies="sse", complains=False) as mcp:
-            mcp.on["tools/call"] = overtaken
+            mcp.on["tools/call"] = delay_response
             yield Echo(name, mcp.url, mcp)
             mcp.release()
 
@@ -164,7 +164,7 @@ def _legacy() -> Iterator[Echo]:
 
     def call(request: Any, conn: Any) -> bool:
         if request.json["params"]["name"] != "slow":
-            return overtaken(request, conn)
+            return delay_response(request, conn)
         hanging.add(request.json["id"])
         conn.send(reply(202))
         lines.append("slow")
@@ -181,7 +181,7 @@ def _legacy() -> Iterator[Echo]:
 
 @contextlib.contextmanager
 def reachable(name: str, address: str) -> Iterator[Any]:
-    """Give a target to another process that was told its address."""
+    """Yield the target for its address, in another process."""
     if name == "stdio":
         yield scripted(STDIO, address)
     elif name == "memory":

@@ -59,7 +59,7 @@ RUNTIME: Final = {
     "StreamFacade": "sync._facade",
     "UNSET": "types",
 }
-"""What is imported when the module is: name -> where from."""
+"""The imports at runtime: name -> its module."""
 
 CLASSES: Final = {
     "EventStream": ("StreamFacade", "client/streams.py"),
@@ -84,17 +84,17 @@ SKIPPED: Final = {
     *("Client.needs_loop", "Group.needs_loop"),
     *("Group.connect_in_turn", "Group.slots", "Group.deliver"),
 }
-"""What the asyncio classes have for each other."""
+"""Names that the asyncio classes use between each other."""
 
 ON_LOOP: Final = {
     *("Client.events", "Client.listen", "Client.watch"),
     *("Client.set_handlers", "Group.set_handlers", "Group.events"),
     *("Group.notify_roots_changed", "ToolSet.accept"),
 }
-"""Plain methods that touch what belongs to the loop."""
+"""Plain methods that use objects of the event loop."""
 
 POSTED: Final = {"Client.cancel", "Group.cancel"}
-"""Plain methods that wait for nothing, and work in a signal handler."""
+"""Plain methods that do not wait, and work in a signal handler."""
 
 DUNDERS: Final = {
     "__len__",

@@ -1,4 +1,4 @@
-"""A blocking client in running loops, forked processes, at exit, forgotten."""
+"""A blocking client in running loops, in forked processes, at exit, and collected."""
 
 import asyncio
 import contextlib
@@ -22,13 +22,13 @@ import mcpwire.sync
 from mcpwire.testing import leaks
 
 
-def said(client, name):
-    """Have the server say something again."""
+def echoed(client, name):
+    """Call `echo`; return the text of its result."""
     return client.call_tool("echo", {"text": name}, timeout=BOUND_S).text
 
 
-def ours():
-    """Return the names of the threads that mcpwire has started."""
+def own_threads():
+    """Return the names of the running threads of mcpwire."""
     return [t.name for t in threading.enumerate() if t.name.startswith("mcpwire")]
 
 
@@ -37,30 +37,30 @@ def ours():
 
 @pytest.mark.system("R04")
 @pytest.mark.pain("P11", "P12")
-def test_inside_a_running_loop_it_works_and_blocks_it(echo):
+def test_a_client_inside_a_running_loop_blocks_that_loop(echo):
     ticks = []
 
     async def tick():
         while True:
             ticks.append(1)
-            await asyncio.sleep(0)  # a turn of the loop
+            await asyncio.sleep(0)  # one loop iteration
 
     async def main():
         ticking = asyncio.create_task(tick())
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         with mcpwire.sync.Client(echo.target) as client:
             before = len(ticks)
-            assert said(client, "hi") == "hi"
+            assert echoed(client, "hi") == "hi"
             assert len(ticks) == before
         ticking.cancel()
 
     asyncio.run(main())
-    until(lambda: not ours())
+    until(lambda: not own_threads())
 
 
 @pytest.mark.pain("P11", "P12")
-def test_a_notebook_uses_one_client_from_cell_to_cell(echo):
-    """Each cell is a task of one loop that runs all the time; so is the last one."""
+def test_one_client_works_across_notebook_cells(echo):
+    """Each cell is a task of one event loop, also the last one."""
     loop = asyncio.new_event_loop()
 
     async def cell(work):
@@ -70,36 +70,34 @@ def test_a_notebook_uses_one_client_from_cell_to_cell(echo):
     loop.run_until_complete(cell(client.connect))
     for number in range(3):
         name = str(number)
-        assert loop.run_until_complete(cell(lambda name=name: said(client, name))) == (
-            name
-        )
-        assert said(client, "outside") == "outside"
+        assert loop.run_until_complete(
+            cell(lambda name=name: echoed(client, name))
+        ) == (name)
+        assert echoed(client, "outside") == "outside"
     loop.run_until_complete(cell(client.close))
     loop.close()
     assert client.stats.connections == 1
-    until(lambda: not ours())
+    until(lambda: not own_threads())
 
 
-def test_a_call_in_a_running_loop_and_in_a_thread_beside_it_share_a_client(
-    echo, threads
-):
+def test_a_loop_and_other_threads_share_a_client(echo, threads):
     async def main():
-        assert said(client, "in the loop") == "in the loop"
-        assert await asyncio.to_thread(said, client, "beside") == "beside"
+        assert echoed(client, "in the loop") == "in the loop"
+        assert await asyncio.to_thread(echoed, client, "beside") == "beside"
 
     with mcpwire.sync.Client(echo.target) as client:
-        beside = [threads.submit(said, client, str(n)) for n in range(4)]
+        beside = [threads.submit(echoed, client, str(n)) for n in range(4)]
         asyncio.run(main())
         assert [each.result(BOUND_S) for each in beside] == list("0123")
 
 
 @pytest.mark.pain("P11")
-def test_loops_that_come_and_go_do_not_matter_to_it(echo):
+def test_a_client_works_across_event_loops(echo):
     client = mcpwire.sync.Client(echo.target)
 
     async def use(name):
         await asyncio.to_thread(client.connect)
-        return said(client, name)
+        return echoed(client, name)
 
     assert asyncio.run(use("one")) == "one"
     assert asyncio.run(use("two")) == "two"
@@ -107,27 +105,27 @@ def test_loops_that_come_and_go_do_not_matter_to_it(echo):
     assert client.stats.connections == 1
 
 
-# Again and again...
+# Repeatedly...
 
 
 @pytest.mark.fault("F44")
 @pytest.mark.parametrize("background", [False, True])
-def test_nothing_is_left_of_connecting_and_closing_many_times(echo, background):
+def test_repeated_connecting_and_closing_leaks_no_resources(echo, background):
     client = mcpwire.sync.Client(echo.target, background=background)
     with client:
-        assert said(client, "warm") == "warm"
+        assert echoed(client, "warm") == "warm"
     watch = leaks.ResourceSnapshot(ignore=["raw_server"])
     count = 20 if echo.name == "stdio" or background else 200
     for _ in range(count):
         with client:
-            assert said(client, "hi") == "hi"
+            assert echoed(client, "hi") == "hi"
     assert [line for line in watch.settle(BOUND_S) if "thread" not in line] == []
-    assert ours() == []
+    assert own_threads() == []
     assert client.stats.connections == count + 1
 
 
 @pytest.mark.fault("F44")
-def test_what_is_used_after_closing_leaves_no_thread():
+def test_use_after_closing_leaves_no_thread():
     with mcpwire.sync.Client(
         scripted("handshake()\nrecv()"), background=True
     ) as client:
@@ -135,14 +133,14 @@ def test_what_is_used_after_closing_leaves_no_thread():
     for use in (events.close, call.result, client.ping):
         with contextlib.suppress(mcpwire.MCPError):
             use()
-        assert ours() == []
+        assert own_threads() == []
 
 
 # After a fork...
 
 
-def use_all(client):
-    """Return what may be done with a client."""
+def all_uses(client):
+    """Return all uses of a client."""
     return [
         client.connect,
         client.close,
@@ -157,7 +155,7 @@ def use_all(client):
 
 
 def refusal(use):  # pragma: no cover - runs in the forked process
-    """Say how a use ended."""
+    """Return how a use ended."""
     try:
         use()
     except mcpwire.LocalProtocolError as error:
@@ -171,14 +169,14 @@ def refusal(use):  # pragma: no cover - runs in the forked process
 @pytest.mark.fault("F43")
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 @pytest.mark.parametrize("background", [False, True])
-def test_after_a_fork_every_use_is_refused_and_the_parents_session_goes_on(
+def test_after_a_fork_the_child_refuses_use_and_the_parent_works(
     echo, background, threads
 ):
     client = mcpwire.sync.Client(echo.target, background=background)
     client.connect()
     slow = threads.submit(client.call_tool, "slow")
     until(lambda: echo.slow == 1)
-    uses = use_all(client)
+    uses = all_uses(client)
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:  # pragma: no cover - measured in its parent
@@ -190,7 +188,7 @@ def test_after_a_fork_every_use_is_refused_and_the_parents_session_goes_on(
     with os.fdopen(read) as pipe:
         assert pipe.read() == ",".join(["refused"] * len(uses))
     os.waitpid(pid, 0)
-    assert said(client, "hi") == "hi"
+    assert echoed(client, "hi") == "hi"
     client.close()
     assert type(slow.exception(BOUND_S)) is mcpwire.ConnectionClosed
 
@@ -202,13 +200,13 @@ def test_a_client_never_connected_works_after_a_fork():
         code = 1
         try:
             with client:
-                code = 0 if said(client, "a") == "a" else 2
+                code = 0 if echoed(client, "a") == "a" else 2
         finally:
             os._exit(code)
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     with client:
-        assert said(client, "b") == "b"
+        assert echoed(client, "b") == "b"
 
 
 # At the interpreter's exit...
@@ -259,7 +257,7 @@ stuck.wait()""",
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize("how", AT_EXIT)
 @pytest.mark.grounds(2, "echo", "background")
-def test_a_program_ends_whatever_its_client_is_doing(echo, how, background):
+def test_a_program_exits_in_any_state_of_its_client(echo, how, background):
     lines = "".join(f"    {line}\n" for line in AT_EXIT[how].splitlines())
     done = subprocess.run(
         command(EXIT + lines, echo.name, echo.address, str(background)),
@@ -271,52 +269,52 @@ def test_a_program_ends_whatever_its_client_is_doing(echo, how, background):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-# Forgotten...
+# Garbage-collected...
 
 
 @pytest.mark.fault("F41")
 @pytest.mark.pain("P12")
 @pytest.mark.parametrize("background", [False, True])
-def test_a_forgotten_client_lets_go_of_everything_with_a_warning(echo, background):
+def test_a_garbage_collected_client_releases_all_resources(echo, background):
     watch = leaks.ResourceSnapshot()
     client = mcpwire.sync.Client(echo.target, background=background)
     client.connect()
-    assert said(client, "hi") == "hi"
+    assert echoed(client, "hi") == "hi"
     holder = [client]
     del client
     with pytest.warns(ResourceWarning, match="unclosed <mcpwire.sync.Client"):
-        forget(holder)
-    until(lambda: not ours())
+        collect(holder)
+    until(lambda: not own_threads())
     assert [line for line in watch.settle(BOUND_S) if "thread" not in line] == []
 
 
 @pytest.mark.fault("F41")
-def test_what_connecting_met_does_not_hold_a_client(echo):
-    """Else the collector may finalise its sockets first, each with a warning."""
+def test_connecting_leaves_no_reference_cycle(echo):
+    """Otherwise the collector may finalise its sockets first, each with a warning."""
     client = mcpwire.sync.Client(echo.target)
     gc.disable()
     try:
         client.connect()
-        assert said(client, "hi") == "hi"
+        assert echoed(client, "hi") == "hi"
         with pytest.warns(ResourceWarning, match="unclosed <mcpwire.sync.Client"):
             del client
     finally:
         gc.enable()
-    until(lambda: not ours())
+    until(lambda: not own_threads())
 
 
-def nothing(_):
-    """Hear something."""
+def ignore(_):
+    """Ignore a notification."""
 
 
-def forget(holder):
-    """Collect what nobody has any more."""
+def collect(holder):
+    """Drop the last reference, and collect garbage."""
     holder.clear()
     gc.collect()
 
 
 STATES = {
-    "stream": ("session", {"on_notification": nothing}),
+    "stream": ("session", {"on_notification": ignore}),
     "keepalive": ("session", {"background": True, "keepalive": 30}),
     "subscribed": ("stateless", {}),
     "subscribed, read": ("stateless", {"background": True}),
@@ -327,7 +325,7 @@ STATES = {
 @pytest.mark.pain("P12")
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("is_closed", [True, False])
-def test_closed_or_forgotten_it_leaves_no_thread_and_no_connection(state, is_closed):
+def test_a_closed_or_collected_client_leaves_no_thread(state, is_closed):
     era, options = STATES[state]
     with scripted_mcp(era) as server:
         client = mcpwire.sync.Client(server.url, **options)
@@ -342,8 +340,8 @@ def test_closed_or_forgotten_it_leaves_no_thread_and_no_connection(state, is_clo
             holder = [client]
             del client
             with pytest.warns(ResourceWarning, match="unclosed"):
-                forget(holder)
-        until(lambda: not ours())
+                collect(holder)
+        until(lambda: not own_threads())
         server.wait_until(lambda: not server.raw.open)
 
 
@@ -355,7 +353,7 @@ def test_a_client_can_not_be_copied(use):
         assert client.is_connected
 
 
-def test_a_client_whose_construction_failed_is_forgotten_in_silence():
+def test_a_failed_construction_causes_no_warning():
     with pytest.raises(ValueError, match="timeout"):
         mcpwire.sync.Client("cat", timeout=0)
     gc.collect()
@@ -369,16 +367,16 @@ def test_a_generator_left_open_closes_from_where_it_is_finalised(echo):
 
     generator = session()
     client = next(generator)
-    assert said(client, "hi") == "hi"
+    assert echoed(client, "hi") == "hi"
     del generator
     gc.collect()
     assert not client.is_connected
 
 
-def test_a_closed_client_is_not_held_by_anything(echo):
+def test_a_closed_client_has_no_other_references(echo):
     client = mcpwire.sync.Client(echo.target)
     with client:
-        assert said(client, "hi") == "hi"
+        assert echoed(client, "hi") == "hi"
     known = weakref.ref(client)
     del client
     gc.collect()

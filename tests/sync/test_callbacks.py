@@ -1,7 +1,7 @@
-"""Users' functions beside a blocking client: which thread calls them, what they may.
+"""User functions of a blocking client: their threads, and what they may do.
 
-Progress comes in the thread of its call, which has handed the loop on; handlers and
-notifications come in threads of their own; async functions run on the loop.
+Progress callbacks run in the thread of their call, which has handed the loop on;
+handlers and notification callbacks run in other threads, async functions on the loop.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ import mcpwire
 import mcpwire.sync
 from mcpwire.types import CreateMessageResult, TextContent
 
-WHO = contextvars.ContextVar("WHO", default="nobody")
+CALLER = contextvars.ContextVar("WHO", default="nobody")
 
 TOOLS = r"""
 import itertools
@@ -64,13 +64,13 @@ def tools():
     return scripted(TOOLS)
 
 
-def sampled(said):
-    """Return what answers a request for a message."""
-    return CreateMessageResult("assistant", TextContent(said), "mine")
+def message_result(answer_text):
+    """Return the result of a sampling request."""
+    return CreateMessageResult("assistant", TextContent(answer_text), "mine")
 
 
-def asking(client, count=1, **options):
-    """Have the server ask; return what it was answered."""
+def call_ask(client, count=1, **options):
+    """Call `ask`; return the answer that the server received."""
     return client.call_tool("ask", {"count": count}, timeout=BOUND_S, **options).text
 
 
@@ -78,72 +78,74 @@ def asking(client, count=1, **options):
 
 
 @pytest.mark.fault("F17")
-def test_notifications_come_in_order_one_at_a_time_in_the_context_of_construction():
-    heard, threads, contexts = [], set(), set()
+def test_notification_callbacks_run_in_order_and_in_context():
+    received, threads, contexts = [], set(), set()
 
-    def hear(notification):
+    def callback(notification):
         threads.add(threading.current_thread())
-        contexts.add(WHO.get())
-        heard.append(notification.params.data)
+        contexts.add(CALLER.get())
+        received.append(notification.params.data)
 
-    WHO.set("maker")
-    client = mcpwire.sync.Client(tools(), on_notification=hear)
-    WHO.set("caller")
+    CALLER.set("maker")
+    client = mcpwire.sync.Client(tools(), on_notification=callback)
+    CALLER.set("caller")
     with client:
         assert client.call_tool("log", {"count": 100}).text == "done"
-        until(lambda: len(heard) == 100)
-    assert heard == list(range(100))
+        until(lambda: len(received) == 100)
+    assert received == list(range(100))
     assert contexts == {"maker"}
     assert threading.main_thread() not in threads
 
 
 @pytest.mark.fault("F17")
-def test_a_callback_that_raises_is_logged_and_nothing_else(caplog):
-    heard = []
+def test_an_exception_of_a_callback_is_only_logged(caplog):
+    received = []
 
-    def hear(notification):
-        heard.append(notification.params.data)
+    def callback(notification):
+        received.append(notification.params.data)
         if notification.params.data == 1:
             raise RuntimeError("mine")
         if notification.params.data == 2:
             sys.exit(3)
 
-    with mcpwire.sync.Client(tools(), on_notification=hear) as client:
+    with mcpwire.sync.Client(tools(), on_notification=callback) as client:
         client.call_tool("log", {"count": 5})
-        until(lambda: len(heard) == 5)
+        until(lambda: len(received) == 5)
         assert client.call_tool("log", {"count": 0}).text == "done"
     assert caplog.text.count("raised\n") == 2
     assert "mine" in caplog.text
 
 
 @pytest.mark.fault("F17")
-def test_a_callback_that_blocks_holds_up_no_call_and_costs_a_bounded_queue():
-    free, heard = threading.Event(), []
+def test_a_blocking_callback_delays_no_calls():
+    free, received = threading.Event(), []
 
-    def hear(notification):
+    def callback(notification):
         assert free.wait(BOUND_S)
-        heard.append(notification.params.data)
+        received.append(notification.params.data)
 
     limits = mcpwire.Limits(notifications=8)
-    with mcpwire.sync.Client(tools(), on_notification=hear, limits=limits) as client:
+    with mcpwire.sync.Client(
+        tools(), on_notification=callback, limits=limits
+    ) as client:
         assert client.call_tool("log", {"count": 50}).text == "done"
         assert client.call_tool("log", {"count": 50}).text == "done"
         free.set()
-        until(lambda: len(heard) + client.stats.dropped_notifications == 100)
-    assert len(heard) in {8, 9}
-    assert heard[-1] == 49
+        until(lambda: len(received) + client.stats.dropped_notifications == 100)
+    assert len(received) in {8, 9}
+    assert received[-1] == 49
 
 
 @pytest.mark.pain("P12")
-def test_a_callback_may_call_the_client_it_belongs_to_and_close_it():
+def test_a_callback_may_call_and_close_its_client():
     results = []
 
-    def hear(notification):
+    def callback(notification):
         results.append(client.call_tool("log", {"count": 0}).text)
         if len(results) == 3:
             client.close()
 
-    client = mcpwire.sync.Client(tools(), on_notification=hear)
+    client = mcpwire.sync.Client(tools(), on_notification=callback)
     client.connect()
     client.call_tool("log", {"count": 3})
     until(lambda: len(results) == 3 and not client.is_connected)
@@ -152,19 +154,19 @@ def test_a_callback_may_call_the_client_it_belongs_to_and_close_it():
 
 
 def test_an_async_callback_runs_on_the_loop():
-    heard = []
+    received = []
 
-    async def hear(notification):
-        await asyncio.sleep(0)  # a turn of the loop
-        heard.append(notification.params.data)
+    async def callback(notification):
+        await asyncio.sleep(0)  # one loop iteration
+        received.append(notification.params.data)
 
-    with mcpwire.sync.Client(tools(), on_notification=hear) as client:
+    with mcpwire.sync.Client(tools(), on_notification=callback) as client:
         client.call_tool("log", {"count": 20})
-        until(lambda: len(heard) == 20)
-    assert heard == list(range(20))
+        until(lambda: len(received) == 20)
+    assert received == list(range(20))
 
 
-UNASKED = r"""
+UNREQUESTED = r"""
 handshake()
 time.sleep(0.1)
 send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
@@ -174,17 +176,18 @@ send({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"})
 """
 
 
-def test_who_wants_notifications_hears_and_answers_while_nobody_calls():
-    heard = []
+def test_notifications_and_pings_are_handled_between_calls():
+    received = []
     with mcpwire.sync.Client(
-        scripted(UNASKED + ECHO_LOOP), on_notification=lambda n: heard.append(n.method)
+        scripted(UNREQUESTED + ECHO_LOOP),
+        on_notification=lambda n: received.append(n.method),
     ) as client:
-        until(lambda: len(heard) == 2)
+        until(lambda: len(received) == 2)
         assert client.call_tool("x", {"text": "hi"}).text == "hi"
-    assert heard[1] == "notifications/prompts/list_changed"
+    assert received[1] == "notifications/prompts/list_changed"
 
 
-def test_with_a_thread_of_its_own_it_sees_the_end_of_the_server_at_once():
+def test_a_background_thread_detects_the_end_of_the_server():
     target = scripted("handshake()\nsys.exit(4)")
     never = mcpwire.Recovery(restart=False)
     with mcpwire.sync.Client(target, background=True, recovery=never) as client:
@@ -194,7 +197,7 @@ def test_with_a_thread_of_its_own_it_sees_the_end_of_the_server_at_once():
     assert (caught.value.exit_code, caught.value.sent) == (4, False)
 
 
-def test_a_keepalive_begins_the_thread_that_it_needs():
+def test_a_keepalive_starts_the_background_thread():
     server = FakeServer()
     with mcpwire.sync.Client(server, keepalive=0.02):
         until(lambda: sum(m.get("method") == "ping" for m in server.received) > 2)
@@ -204,65 +207,63 @@ def test_a_keepalive_begins_the_thread_that_it_needs():
 
 
 @pytest.mark.parametrize("background", [False, True])
-def test_progress_is_told_in_the_thread_that_calls_before_the_result(background):
-    heard = []
+def test_progress_callbacks_run_in_the_calling_thread(background):
+    received = []
 
-    def hear(progress, total, message):
-        heard.append((threading.current_thread(), progress, total, message))
+    def callback(progress, total, message):
+        received.append((threading.current_thread(), progress, total, message))
 
     with mcpwire.sync.Client(tools(), background=background) as client:
-        call = client.call_tool("progress", {"count": 3}, on_progress=hear)
+        call = client.call_tool("progress", {"count": 3}, on_progress=callback)
         assert call.text == "done"
         here = threading.current_thread()
-        assert heard == [(here, number, None, "m") for number in range(3)]
+        assert received == [(here, number, None, "m") for number in range(3)]
 
 
 @pytest.mark.fault("F17")
 @pytest.mark.parametrize("background", [False, True])
-def test_a_progress_callback_that_raises_is_logged_and_may_call_the_client(
-    background, caplog
-):
+def test_a_progress_callback_may_call_the_client_and_raise(background, caplog):
     answers = []
 
-    def hear(progress, total, message):
+    def callback(progress, total, message):
         answers.append(client.call_tool("log", {"count": 0}).text)
         raise RuntimeError("mine")
 
     with mcpwire.sync.Client(tools(), background=background) as client:
-        call = client.call_tool("progress", {"count": 3}, on_progress=hear)
+        call = client.call_tool("progress", {"count": 3}, on_progress=callback)
         assert call.text == "done"
     assert answers == ["done"] * 3
     assert caplog.text.count("RuntimeError: mine") == 3
 
 
-def test_progress_may_come_within_progress():
+def test_progress_callbacks_may_be_nested():
     depths = []
 
-    def hear(depth):
+    def callback(depth):
         depths.append(depth)
         if depth < 4:
             client.call_tool(
-                "progress", {"count": 1}, on_progress=lambda *_: hear(depth + 1)
+                "progress", {"count": 1}, on_progress=lambda *_: callback(depth + 1)
             )
 
     with mcpwire.sync.Client(tools()) as client:
-        client.call_tool("progress", {"count": 1}, on_progress=lambda *_: hear(1))
+        client.call_tool("progress", {"count": 1}, on_progress=lambda *_: callback(1))
     assert depths == [1, 2, 3, 4]
 
 
-def test_a_progress_callback_that_raises_an_interrupt_ends_its_call_only():
-    def hear(progress, total, message):
+def test_an_interrupt_in_a_progress_callback_ends_its_call_only():
+    def callback(progress, total, message):
         raise KeyboardInterrupt
 
     with mcpwire.sync.Client(tools()) as client:
         with pytest.raises(KeyboardInterrupt):
-            client.call_tool("progress", {"count": 3}, on_progress=hear)
+            client.call_tool("progress", {"count": 3}, on_progress=callback)
         assert client.call_tool("log", {"count": 0}).text == "done"
         assert client.stats.connections == 1
 
 
 @pytest.mark.pain("P29")
-def test_progress_of_one_call_may_wait_for_that_of_another(threads):
+def test_progress_callbacks_of_two_calls_may_wait_for_each_other(threads):
     both = threading.Barrier(2)
     with mcpwire.sync.Client(tools()) as client:
         calls = [
@@ -279,31 +280,33 @@ def test_progress_of_one_call_may_wait_for_that_of_another(threads):
 
 @pytest.mark.pain("P29")
 @pytest.mark.parametrize("use", ["call", "close"])
-def test_while_a_progress_callback_waits_others_call_and_close(use, threads):
-    """Its thread ran the loop and has handed it on, also where nobody took it yet."""
+def test_others_call_and_close_during_a_progress_callback(use, threads):
+    """Its thread ran the loop and has handed it on, also without a taker yet."""
     begun, free = threading.Event(), threading.Event()
 
-    def hear(*_):
+    def callback(*_):
         begun.set()
         assert free.wait(BOUND_S)
 
     client = mcpwire.sync.Client(tools())
     client.connect()
-    slow = threads.submit(client.call_tool, "progress", {"count": 1}, on_progress=hear)
+    slow = threads.submit(
+        client.call_tool, "progress", {"count": 1}, on_progress=callback
+    )
     assert begun.wait(BOUND_S)
     assert client.call_tool("log", {"count": 0}).text == "done"
     if use == "close":
         client.close()
         assert not client.is_connected
     free.set()
-    slow.exception(BOUND_S)  # its answer may have come before
+    slow.exception(BOUND_S)  # its response may have arrived before
     client.close()
 
 
 def test_a_progress_callback_may_close_its_client():
     client = mcpwire.sync.Client(tools())
     client.connect()
-    with contextlib.suppress(mcpwire.ConnectionClosed):  # its answer may have come
+    with contextlib.suppress(mcpwire.ConnectionClosed):  # its response may have arrived
         client.call_tool(
             "progress", {"count": 1}, on_progress=lambda *_: client.close()
         )
@@ -312,25 +315,27 @@ def test_a_progress_callback_may_close_its_client():
 
 
 def test_an_async_progress_callback_runs_on_the_loop():
-    heard = []
+    received = []
 
-    async def hear(progress, total, message):
-        await asyncio.sleep(0)  # a turn of the loop
-        heard.append(progress)
+    async def callback(progress, total, message):
+        await asyncio.sleep(0)  # one loop iteration
+        received.append(progress)
 
     with mcpwire.sync.Client(tools()) as client:
-        client.call_tool("progress", {"count": 3}, on_progress=hear)
-    assert heard == [0, 1, 2]
+        client.call_tool("progress", {"count": 3}, on_progress=callback)
+    assert received == [0, 1, 2]
 
 
-def test_progress_of_a_started_call_comes_in_a_thread():
-    heard = []
+def test_a_started_call_reports_progress():
+    received = []
     with mcpwire.sync.Client(tools()) as client:
         call = client.start_call(
-            "progress", {"count": 3}, on_progress=lambda value, *_: heard.append(value)
+            "progress",
+            {"count": 3},
+            on_progress=lambda value, *_: received.append(value),
         )
         assert call.result(BOUND_S).text == "done"
-    assert heard == [0, 1, 2]
+    assert received == [0, 1, 2]
 
 
 # Requests of the server...
@@ -338,47 +343,47 @@ def test_progress_of_a_started_call_comes_in_a_thread():
 
 @pytest.mark.fault("F18")
 @pytest.mark.parametrize("background", [False, True])
-def test_a_handler_runs_in_a_thread_while_the_call_it_belongs_to_waits(background):
+def test_a_handler_runs_in_another_thread_during_its_call(background):
     threads = []
 
     def sample(params):
         threads.append(threading.current_thread())
-        return sampled("well")
+        return message_result("well")
 
     with mcpwire.sync.Client(tools(), sampling=sample, background=background) as client:
-        assert '"text": "well"' in asking(client)
+        assert '"text": "well"' in call_ask(client)
     assert threads[0] is not threading.current_thread()
     assert threads[0].daemon
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_handler_answers_in_either_era_plain_or_async(version, is_async):
+def test_plain_and_async_handlers_answer_in_both_eras(version, is_async):
     async def later(_):
-        await asyncio.sleep(0)  # a turn of the loop
-        return sampled("later")
+        await asyncio.sleep(0)  # one loop iteration
+        return message_result("later")
 
     server = Asking("sampling/createMessage", SAMPLE, version)
-    handler = later if is_async else lambda _: sampled("now")
+    handler = later if is_async else lambda _: message_result("now")
     with mcpwire.sync.Client(server, sampling=handler) as client:
         assert client.call_tool("x").text == "done"
-    said = server.answered["result"]["content"]["text"]
-    assert said == ("later" if is_async else "now")
+    answer_text = server.answered["result"]["content"]["text"]
+    assert answer_text == ("later" if is_async else "now")
 
 
 @pytest.mark.fault("F18")
 @pytest.mark.pain("P29")
-def test_a_handler_may_call_the_client_and_others_calls_go_on_meanwhile(threads):
-    asked, free = threading.Event(), threading.Event()
+def test_a_handler_and_other_threads_may_call_the_client(threads):
+    handler_called, free = threading.Event(), threading.Event()
 
     def sample(params):
-        asked.set()
+        handler_called.set()
         assert free.wait(BOUND_S)
-        return sampled(client.call_tool("count").text)
+        return message_result(client.call_tool("count").text)
 
     with mcpwire.sync.Client(tools(), sampling=sample) as client:
-        call = threads.submit(asking, client)
-        assert asked.wait(BOUND_S)
+        call = threads.submit(call_ask, client)
+        assert handler_called.wait(BOUND_S)
         assert client.call_tool("count").text == "1"
         free.set()
         assert '"text": "1"' in call.result(BOUND_S)
@@ -388,11 +393,11 @@ def test_a_handler_may_call_the_client_and_others_calls_go_on_meanwhile(threads)
 @pytest.mark.parametrize("over", ["post", "get"])
 @pytest.mark.parametrize("era", ["session", "stateless"])
 def test_a_handler_may_call_its_own_client_over_http(era, over):
-    said = []
+    texts = []
 
     def sample(_):
-        said.append(client.call_tool("echo", {"text": "in"}).text)
-        return sampled("well")
+        texts.append(client.call_tool("echo", {"text": "in"}).text)
+        return message_result("well")
 
     with (
         scripted_mcp(era, replies="sse") as server,
@@ -400,67 +405,67 @@ def test_a_handler_may_call_its_own_client_over_http(era, over):
     ):
         answer = client.call_tool("ask", {"over": over}, timeout=BOUND_S)
         assert answer.text == "well"
-    assert said == ["in"]
+    assert texts == ["in"]
 
 
 @pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt, StopIteration])
-def test_a_handler_that_wants_to_end_the_thread_ends_no_loop(raised):
+def test_a_base_exception_of_a_handler_does_not_end_the_loop(raised):
     def sample(params):
         raise raised
 
     with mcpwire.sync.Client(tools(), sampling=sample) as client:
-        assert "-32603" in asking(client)
+        assert "-32603" in call_ask(client)
         assert client.call_tool("count").text == "0"
 
 
-def test_a_handler_closes_its_own_client():
+def test_a_handler_may_close_its_own_client():
     def sample(params):
         client.close()
-        return sampled("x")
+        return message_result("x")
 
     client = mcpwire.sync.Client(tools(), sampling=sample)
     client.connect()
     with pytest.raises(mcpwire.ConnectionClosed):
-        asking(client)
+        call_ask(client)
     client.close()
     assert not client.is_connected
 
 
 def test_closing_does_not_wait_for_a_handler(threads):
-    free, asked = threading.Event(), threading.Event()
+    free, handler_called = threading.Event(), threading.Event()
 
     def sample(params):
-        asked.set()
+        handler_called.set()
         free.wait(BOUND_S)
-        return sampled("x")
+        return message_result("x")
 
     client = mcpwire.sync.Client(tools(), sampling=sample)
     client.connect()
-    call = threads.submit(asking, client)
-    assert asked.wait(BOUND_S)
+    call = threads.submit(call_ask, client)
+    assert handler_called.wait(BOUND_S)
     client.close()
     assert type(call.exception(BOUND_S)) is mcpwire.ConnectionClosed
     free.set()
 
 
-# On the loop...
+# Trace hooks...
 
 
 @pytest.mark.parametrize("background", [False, True])
-def test_a_hook_that_closes_what_it_watches_ends_the_connecting(echo, background):
+def test_a_trace_hook_may_close_a_connecting_client(echo, background):
     def hook(event, data):
         if event == "agree":
             client.close()
 
     client = mcpwire.sync.Client(echo.target, trace=hook, background=background)
-    with contextlib.suppress(mcpwire.ConnectionClosed):  # it was through already
+    with contextlib.suppress(mcpwire.ConnectionClosed):  # it was connected already
         client.connect()
     until(lambda: not client.is_connected)
     until(lambda: all(each.name != "mcpwire-sync" for each in threading.enumerate()))
     client.close()
 
 
-def test_a_hook_can_not_call_the_client_in_the_middle_of_its_loop():
+def test_a_trace_hook_cannot_call_the_client():
     refused = []
 
     def hook(event, data):

@@ -1,4 +1,4 @@
-"""The blocking client as such: its verbs, its life, streams and calls under way."""
+"""The blocking client itself: its methods, life cycle, streams and started calls."""
 
 import threading
 
@@ -14,12 +14,12 @@ from mcpwire.testing.leaks import open_descriptors
 from mcpwire.types import PromptReference
 
 
-def said(client, name):
-    """Have the server say something again."""
+def echoed(client, name):
+    """Call `echo`; return the text of its result."""
     return client.call_tool("echo", {"text": name}, timeout=BOUND_S).text
 
 
-# Verbs...
+# Methods...
 
 VERBS = [
     (lambda c: c.call_tool("x", {"n": 1}, timeout=30).text, "x"),
@@ -49,7 +49,7 @@ VERBS = [
 
 @pytest.mark.system("R13")
 @pytest.mark.parametrize("background", [False, True])
-def test_each_verb_answers_without_a_loop(background):
+def test_each_client_method_works_without_a_loop(background):
     server = able_server()
     with mcpwire.sync.Client(server, background=background) as client:
         assert [use(client) for use, _ in VERBS] == [answer for _, answer in VERBS]
@@ -58,7 +58,7 @@ def test_each_verb_answers_without_a_loop(background):
 
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize("connect", ["connect", "__enter__"])
-def test_a_connect_that_fails_leaves_no_loop(connect, background):
+def test_a_failed_connect_leaks_no_descriptors(connect, background):
     client = mcpwire.sync.Client("no-such-command", background=background)
     before = open_descriptors()
     for _ in range(2):
@@ -67,7 +67,7 @@ def test_a_connect_that_fails_leaves_no_loop(connect, background):
         until(lambda: open_descriptors() == before)
 
 
-def test_a_forgotten_iteration_needs_nobody_to_end_it():
+def test_an_unfinished_iteration_blocks_no_calls():
     with mcpwire.sync.Client(able_server()) as client:
         for tool in client.iter_tools():
             assert tool.name == "x"
@@ -75,22 +75,22 @@ def test_a_forgotten_iteration_needs_nobody_to_end_it():
         assert client.call_tool("x").text == "x"
 
 
-# Life...
+# Life cycle...
 
 
 def test_calls_before_connecting_and_after_closing_are_refused(echo):
     client = mcpwire.sync.Client(echo.target)
     for _ in range(2):
         with pytest.raises(mcpwire.LocalProtocolError, match="`with client:`"):
-            said(client, "x")
+            echoed(client, "x")
         with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
             client.notify("x")
         client.close()
         with client:
-            assert said(client, "hi") == "hi"
+            assert echoed(client, "hi") == "hi"
 
 
-MORTAL = r"""
+MORTAL_SERVER = r"""
 handshake()
 while True:
     m = recv()
@@ -103,11 +103,11 @@ while True:
 @pytest.mark.pain("P04")
 @pytest.mark.fault("F41")
 @pytest.mark.parametrize("background", [False, True])
-def test_the_same_client_connects_again_after_closing_and_after_the_child_died(
+def test_a_client_reconnects_after_close_and_child_death(
     background,
 ):
     client = mcpwire.sync.Client(
-        scripted(MORTAL),
+        scripted(MORTAL_SERVER),
         recovery=mcpwire.Recovery(restart=False),
         background=background,
     )
@@ -124,17 +124,17 @@ def test_the_same_client_connects_again_after_closing_and_after_the_child_died(
 
 
 @pytest.mark.pain("P09")
-def test_the_server_is_told_of_a_call_that_times_out_though_nobody_calls_after_it(echo):
+def test_a_timed_out_call_is_cancelled_without_further_calls(echo):
     with mcpwire.sync.Client(echo.target) as client:
         with pytest.raises(mcpwire.RequestTimeout):
             client.call_tool("slow", timeout=0.3)
         until(lambda: echo.cancelled == 1)
-        assert said(client, "hi") == "hi"
+        assert echoed(client, "hi") == "hi"
 
 
-def test_a_repr_is_one_line_that_says_target_state_and_revision():
+def test_a_repr_is_one_line_with_state_and_revision():
     client = mcpwire.sync.Client(
-        scripted(MORTAL), recovery=mcpwire.Recovery(restart=False)
+        scripted(MORTAL_SERVER), recovery=mcpwire.Recovery(restart=False)
     )
     assert repr(client).startswith("<mcpwire.sync.Client ")
     assert repr(client).endswith("not connected>")
@@ -148,15 +148,15 @@ def test_a_repr_is_one_line_that_says_target_state_and_revision():
 
 @pytest.mark.fault("F27")
 @pytest.mark.pain("P05")
-def test_threads_on_a_server_that_forgets_share_one_initialize_each_time(threads):
+def test_threads_share_one_initialize_after_a_lost_session(threads):
     with scripted_mcp(replies="sse") as server:
         with mcpwire.sync.Client(server.url) as client:
             for turn in range(3):
-                everybody = threading.Barrier(12)
+                barrier = threading.Barrier(12)
 
-                def call(name, everybody=everybody):
-                    everybody.wait(BOUND_S)
-                    return said(client, name)
+                def call(name, barrier=barrier):
+                    barrier.wait(BOUND_S)
+                    return echoed(client, name)
 
                 server.sessions.clear()
                 names = [f"{turn}-{number}" for number in range(12)]
@@ -167,7 +167,7 @@ def test_threads_on_a_server_that_forgets_share_one_initialize_each_time(threads
 
 
 @pytest.mark.parametrize("what", ["notifications/initialized", "initialize"])
-def test_connecting_over_http_takes_no_longer_than_it_may_whatever_hangs(what):
+def test_connect_timeout_covers_each_step_over_http(what):
     with scripted_mcp() as server:
         server.on[what] = lambda _, conn: conn.wait_closed(None)
         client = mcpwire.sync.Client(server.url, connect_timeout=0.5)
@@ -176,12 +176,10 @@ def test_connecting_over_http_takes_no_longer_than_it_may_whatever_hangs(what):
         assert not client.is_connected
 
 
-# Calls under way...
+# Started calls...
 
 
-def test_started_calls_run_beside_each_other_and_are_waited_for_in_any_thread(
-    echo, threads
-):
+def test_started_calls_run_concurrently(echo, threads):
     with mcpwire.sync.Client(echo.target) as client:
         names = [str(number) for number in range(8)]
         calls = [client.start_call("echo", {"text": name}) for name in names]
@@ -191,7 +189,7 @@ def test_started_calls_run_beside_each_other_and_are_waited_for_in_any_thread(
         assert all(call.done for call in calls)
 
 
-def test_a_started_call_goes_on_while_nobody_waits(echo):
+def test_a_started_call_runs_without_a_waiter(echo):
     with mcpwire.sync.Client(echo.target) as client:
         call = client.start_call("echo", {"text": "hi"})
         until(lambda: call.done)
@@ -199,7 +197,7 @@ def test_a_started_call_goes_on_while_nobody_waits(echo):
 
 
 @pytest.mark.pain("P09")
-def test_a_started_call_is_cancelled_and_waiting_for_it_may_end_before_it(echo):
+def test_a_started_call_can_be_cancelled_after_a_timeout(echo):
     with mcpwire.sync.Client(echo.target) as client:
         call = client.start_call("slow")
         until(lambda: echo.slow == 1)
@@ -211,7 +209,7 @@ def test_a_started_call_is_cancelled_and_waiting_for_it_may_end_before_it(echo):
             call.result(BOUND_S)
         until(lambda: echo.cancelled == 1)
         call.cancel()
-        assert said(client, "hi") == "hi"
+        assert echoed(client, "hi") == "hi"
 
 
 @pytest.mark.system("A31")
@@ -224,18 +222,18 @@ def test_a_call_can_be_cancelled_by_its_id_from_another_thread(echo, threads):
             call.result(BOUND_S)
         client.cancel(None)
         client.cancel(4711)
-        assert said(client, "hi") == "hi"
+        assert echoed(client, "hi") == "hi"
 
 
-def test_a_started_call_that_fails_raises_for_each_that_waits():
-    with mcpwire.sync.Client(scripted(MORTAL)) as client:
+def test_a_failed_started_call_raises_for_each_waiter():
+    with mcpwire.sync.Client(scripted(MORTAL_SERVER)) as client:
         call = client.start_call("die")
         for _ in range(2):
             with pytest.raises(mcpwire.ConnectionClosed):
                 call.result(BOUND_S)
 
 
-def test_a_started_call_does_not_keep_its_client_from_closing(echo):
+def test_closing_ends_started_calls(echo):
     client = mcpwire.sync.Client(echo.target)
     client.connect()
     call = client.start_call("slow")
@@ -247,7 +245,7 @@ def test_a_started_call_does_not_keep_its_client_from_closing(echo):
 
 # Streams...
 
-TELLING = """
+STREAMING = """
 handshake(capabilities={"tools": {"listChanged": True}, "logging": {},
                         "resources": {"subscribe": True, "listChanged": True}})
 version = 0
@@ -273,8 +271,8 @@ while True:
 
 
 @pytest.fixture(params=[False, True], ids=["", "background"])
-def telling(request):
-    with mcpwire.sync.Client(scripted(TELLING), background=request.param) as client:
+def client(request):
+    with mcpwire.sync.Client(scripted(STREAMING), background=request.param) as client:
         yield client
 
 
@@ -282,9 +280,9 @@ def data(notification):
     return notification.params.data
 
 
-def test_events_come_in_order_to_each_stream_of_its_own(telling):
-    first, second = telling.events(), telling.events()
-    telling.call_tool("x", {"logs": 3})
+def test_each_stream_gets_all_events_in_order(client):
+    first, second = client.events(), client.events()
+    client.call_tool("x", {"logs": 3})
     assert [data(next(first)) for _ in range(3)] == [0, 1, 2]
     assert [data(next(second)) for _ in range(3)] == [0, 1, 2]
     assert first.next(timeout=0.01) is None
@@ -295,26 +293,26 @@ def test_events_come_in_order_to_each_stream_of_its_own(telling):
     second.close()
 
 
-def test_one_thread_iterates_while_others_call(telling, threads):
+def test_one_thread_iterates_events_while_others_call(client, threads):
     begun = threading.Event()
 
     def listen():
-        with telling.events() as events:
+        with client.events() as events:
             begun.set()
             return [data(event) for _, event in zip(range(400), events, strict=False)]
 
-    heard = threads.submit(listen)
+    listening = threads.submit(listen)
     assert begun.wait(BOUND_S)
-    calls = [threads.submit(telling.call_tool, "x", {"logs": 20}) for _ in range(20)]
+    calls = [threads.submit(client.call_tool, "x", {"logs": 20}) for _ in range(20)]
     for call in calls:
         assert call.result(BOUND_S).text == "done"
-    assert heard.result(BOUND_S) == list(range(20)) * 20
+    assert listening.result(BOUND_S) == list(range(20)) * 20
 
 
 @pytest.mark.parametrize("closes", ["client", "stream"])
-def test_closing_ends_an_iteration_in_another_thread(telling, threads, closes):
-    events = telling.events()
-    telling.call_tool("x", {"logs": 1})
+def test_closing_ends_an_iteration_in_another_thread(client, threads, closes):
+    events = client.events()
+    client.call_tool("x", {"logs": 1})
     has_one = threading.Event()
 
     def listen():
@@ -325,15 +323,15 @@ def test_closing_ends_an_iteration_in_another_thread(telling, threads, closes):
 
     listening = threads.submit(listen)
     assert has_one.wait(BOUND_S)
-    (telling if closes == "client" else events).close()
+    (client if closes == "client" else events).close()
     assert listening.result(BOUND_S) == "ended"
 
 
-def test_a_subscription_tells_of_chosen_resources_only(telling):
-    with telling.listen(["a:1"], tools=True) as changes:
+def test_listen_yields_chosen_resources_only(client):
+    with client.listen(["a:1"], tools=True) as changes:
         assert changes.acknowledged.uris == {"a:1"}
         assert not changes.refused
-        telling.call_tool("x", {"logs": 2, "updates": ["a:2", "a:1"]})
+        client.call_tool("x", {"logs": 2, "updates": ["a:2", "a:1"]})
         change = next(changes)
         assert (change.method, change.params.uri) == (
             "notifications/resources/updated",
@@ -341,19 +339,19 @@ def test_a_subscription_tells_of_chosen_resources_only(telling):
         )
 
 
-def test_a_watch_reads_again_with_each_change(telling):
-    with telling.watch("a:1") as contents:
+def test_a_watch_reads_again_after_each_change(client):
+    with client.watch("a:1") as contents:
         assert next(contents).text == "0"
-        telling.call_tool("x", {"updates": ["a:1", "a:1"]})
+        client.call_tool("x", {"updates": ["a:1", "a:1"]})
         assert next(contents).text == "2"
 
 
 @pytest.mark.fault("F41")
-def test_an_iteration_goes_on_over_a_server_that_died(telling, threads):
+def test_a_watch_continues_after_the_server_died(client, threads):
     has_one = threading.Event()
 
     def listen():
-        with telling.watch("a:1") as contents:
+        with client.watch("a:1") as contents:
             first = next(contents).text
             has_one.set()
             return [first, next(contents).text]
@@ -361,26 +359,26 @@ def test_an_iteration_goes_on_over_a_server_that_died(telling, threads):
     watching = threads.submit(listen)
     assert has_one.wait(BOUND_S)
     with pytest.raises(mcpwire.ConnectionClosed):
-        telling.call_tool("die")
+        client.call_tool("die")
     assert watching.result(BOUND_S) == ["0", "0"]
-    assert telling.stats.connections == 2
+    assert client.stats.connections == 2
 
 
-def test_many_threads_subscribe_and_unsubscribe_and_nothing_is_left(telling, threads):
+def test_threads_subscribe_and_unsubscribe_concurrently(client, threads):
     def work(number):
         for _ in range(10):
-            telling.subscribe(f"a:{number % 3}")
-            telling.unsubscribe(f"a:{number % 3}")
+            client.subscribe(f"a:{number % 3}")
+            client.unsubscribe(f"a:{number % 3}")
 
     for done in [threads.submit(work, number) for number in range(6)]:
         done.result(BOUND_S)
     with pytest.raises(mcpwire.LocalProtocolError, match="not subscribed"):
-        telling.unsubscribe("a:1")
+        client.unsubscribe("a:1")
 
 
 @pytest.mark.pain("P12")
 @pytest.mark.parametrize("era", ["session", "stateless"])
-def test_what_is_told_unasked_over_http_is_heard_by_who_waits(era):
+def test_http_notifications_reach_a_waiting_stream(era):
     with scripted_mcp(era) as server, mcpwire.sync.Client(server.url) as client:
         changes = {"method": "notifications/tools/list_changed"}
         with client.events() as events:
@@ -389,7 +387,7 @@ def test_what_is_told_unasked_over_http_is_heard_by_who_waits(era):
 
 
 @pytest.mark.pain("P12")
-def test_threads_that_subscribe_at_once_wait_together(threads):
+def test_concurrent_subscribes_share_one_stream(threads):
     with scripted_mcp() as server, mcpwire.sync.Client(server.url) as client:
         uris = [f"memo://{number}" for number in range(8)]
         for running in [threads.submit(client.subscribe, uri) for uri in uris]:

@@ -1,4 +1,4 @@
-"""The blocking classes are what the generator makes of the asyncio ones, by name."""
+"""The blocking classes have the names and parameters of the asyncio ones."""
 
 import inspect
 import subprocess
@@ -27,16 +27,16 @@ RENAMED = {
 
 SPECIAL = {"__init__", "__getitem__", "__contains__", "__len__", "__bool__"}
 
-BETWEEN_OURSELVES = {
+INTERNAL = {
     *generate.SKIPPED,
     *("Group.slots", "Group.deliver", "Group.turned", "PendingCall.started"),
 }
-"""What the asyncio classes have for each other."""
+"""Names that the asyncio classes use between each other."""
 
-MADE_BY_USERS = {"Client", "Group"}
+CONSTRUCTIBLE = {"Client", "Group"}
 
-OURS_ALONE = {"background"}
-"""What only the blocking classes take."""
+BLOCKING_ONLY = {"background"}
+"""Parameters of the blocking classes only."""
 
 CLASSES = sorted(
     name
@@ -59,30 +59,30 @@ def public(kind):
         for name, member in inspect.getmembers_static(kind)
         if (not name.startswith("_") or name in {*RENAMED, *RENAMED.values(), *SPECIAL})
         and not (name in SPECIAL and member is getattr(object, name, None))
-        and (name != "__init__" or kind.__name__ in MADE_BY_USERS)
-        and f"{kind.__name__}.{name}" not in BETWEEN_OURSELVES
+        and (name != "__init__" or kind.__name__ in CONSTRUCTIBLE)
+        and f"{kind.__name__}.{name}" not in INTERNAL
     }
 
 
 def parameters(function):
-    """Return what a function takes, but for what only the blocking one does."""
+    """Return the parameters of a function, except for the blocking-only ones."""
     return [
         (each.name, each.kind, each.default)
         for each in inspect.signature(function).parameters.values()
-        if each.name not in OURS_ALONE
+        if each.name not in BLOCKING_ONLY
     ]
 
 
-def test_each_module_is_what_the_generator_makes_now_and_each_text_is_found():
+def test_the_generated_modules_are_up_to_date():
     assert generate.main([]) is None
 
 
-def test_a_text_that_no_docstring_contains_is_reported(monkeypatch):
+def test_an_unused_text_replacement_is_reported(monkeypatch):
     monkeypatch.setattr(generate, "TEXTS", (*generate.TEXTS, ("no such text", "")))
     assert generate.main([]) == "no docstring contains ['no such text']"
 
 
-def test_the_generator_says_what_it_would_write_and_takes_no_other_words():
+def test_the_generator_refuses_unknown_arguments():
     done = subprocess.run(
         [sys.executable, str(ROOT / "tests/sync/generate.py"), "--help"],
         capture_output=True,
@@ -120,7 +120,7 @@ def test_both_have_the_same_functions(name):
 
 
 @pytest.mark.parametrize(("_", "ours"), PAIRS, ids=lambda value: value.__name__)
-def test_each_public_name_is_explained_in_the_words_of_threads(_, ours):
+def test_each_public_name_has_a_docstring_without_async_terms(_, ours):
     assert ours.__doc__
     for name, member in public(ours).items():
         if not name.startswith("_"):
@@ -129,8 +129,8 @@ def test_each_public_name_is_explained_in_the_words_of_threads(_, ours):
             assert not generate.LEFT_OVER.search(text), name
 
 
-def test_each_name_that_belongs_to_a_loop_has_a_twin_that_does_not():
-    """Servers run on loops, whoever talks to them, and custom transports are async."""
+def test_each_async_class_has_a_blocking_counterpart():
+    """Except for servers, gateways and custom transports, which are always async."""
     without = ("mcpwire.server.", "mcpwire.gateway.", "mcpwire.transports.custom")
     belonging = {
         name
@@ -143,7 +143,7 @@ def test_each_name_that_belongs_to_a_loop_has_a_twin_that_does_not():
     assert belonging <= set(mcpwire.sync.__all__)
 
 
-def test_importing_the_package_loads_nothing_of_the_client():
+def test_importing_the_package_does_not_load_the_client():
     code = "import sys, mcpwire.sync\nprint(*(m for m in sys.modules if 'mcpw' in m))"
     done = subprocess.run(
         [sys.executable, "-I", "-c", code],
@@ -155,7 +155,7 @@ def test_importing_the_package_loads_nothing_of_the_client():
     assert set(done.stdout.split()) <= {"mcpwire", "mcpwire._package", "mcpwire.sync"}
 
 
-def test_an_unknown_name_of_the_package_is_an_attribute_error():
+def test_an_unknown_name_raises_attribute_error():
     with pytest.raises(AttributeError, match="no_such_name"):
         mcpwire.sync.no_such_name  # noqa: B018 - the access is the subject
     assert set(mcpwire.sync.__all__) <= set(dir(mcpwire.sync))

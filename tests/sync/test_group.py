@@ -1,4 +1,4 @@
-"""A group of servers and its tools without a loop, from any thread."""
+"""A blocking group of servers and its tools, used from any thread."""
 
 import asyncio
 import gc
@@ -31,7 +31,7 @@ MISSING = "/there/is/no/such/program"
 
 
 def named(name="x", **members):
-    """Return a server whose tools all say its name."""
+    """Return a server whose tools all return its name."""
     return FakeServer({"tools/call": lambda *_: text(name)}, **members)
 
 
@@ -40,8 +40,8 @@ def servers(names):
     return {name: named(name) for name in names}
 
 
-def ours():
-    """Return the names of the threads that mcpwire has started."""
+def own_threads():
+    """Return the names of the running threads of mcpwire."""
     return [t.name for t in threading.enumerate() if t.name.startswith("mcpwire")]
 
 
@@ -71,14 +71,14 @@ VERBS = [
 
 
 @pytest.mark.parametrize("background", [False, True])
-def test_everything_can_be_asked_by_a_servers_name(background):
+def test_each_group_method_takes_a_server_name(background):
     target = server(instructions="Gently.")
     with Group({"a": target}, background=background) as group:
-        assert [ask(group) for ask, _ in VERBS] == [answer for _, answer in VERBS]
-    assert not ours()
+        assert [use(group) for use, _ in VERBS] == [answer for _, answer in VERBS]
+    assert not own_threads()
 
 
-def test_servers_are_members_by_name_with_clients_of_the_blocking_kind():
+def test_members_are_blocking_clients_by_name():
     with Group(servers("ab")) as group:
         assert list(group) == ["a", "b"]
         assert len(group) == 2
@@ -99,7 +99,7 @@ def test_servers_are_members_by_name_with_clients_of_the_blocking_kind():
         assert group.call_tool("a", "x").text == "a"
 
 
-def test_servers_are_connected_at_the_same_time_in_no_thread_of_ours(tmp_path):
+def test_servers_are_connected_concurrently_without_threads(tmp_path):
     """Each child waits until the other two have begun."""
     body = f"""
 import pathlib
@@ -111,11 +111,11 @@ handshake()
     targets = {name: scripted(body + ECHO_LOOP, name) for name in "abc"}
     with Group(targets) as group:
         assert group.report.ok == ("a", "b", "c")
-        assert ours() == []
+        assert own_threads() == []
 
 
 @pytest.mark.system("V10")
-def test_one_that_fails_ends_it_all_or_can_be_left_out(caplog):
+def test_a_failed_member_ends_connecting_or_is_skipped(caplog):
     group = Group({**servers("a"), "b": MISSING})
     with pytest.raises(ConnectError) as caught:
         group.connect_all()
@@ -132,30 +132,30 @@ def test_one_that_fails_ends_it_all_or_can_be_left_out(caplog):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_function_decides_what_a_failure_means(is_async):
-    heard = []
+def test_an_on_error_function_decides_about_failures(is_async):
+    failures = []
 
-    def judge(name, error):
-        heard.append((name, type(error)))
+    def decide(name, error):
+        failures.append((name, type(error)))
         if name == "c":
             raise RuntimeError(f"not without {name}") from error
 
-    async def judge_later(name, error):
-        judge(name, error)
+    async def decide_async(name, error):
+        decide(name, error)
 
     group = Group(
         {**servers("a"), "b": MISSING, "c": MISSING},
-        on_error=judge_later if is_async else judge,
+        on_error=decide_async if is_async else decide,
         concurrency=1,
     )
     with pytest.raises(RuntimeError, match="not without c"):
         group.connect_all()
-    assert heard == [("b", ConnectError), ("c", ConnectError)]
+    assert failures == [("b", ConnectError), ("c", ConnectError)]
     assert list(group) == []
     group.close()
 
 
-def test_clients_may_be_of_the_users_own_making():
+def test_make_client_may_return_a_subclass():
     class Loud(Client):
         pass
 
@@ -172,7 +172,7 @@ def test_clients_may_be_of_the_users_own_making():
     assert made == ["a", "b"]
 
 
-def test_restart_and_idle_run_beside_the_calls():
+def test_restart_and_idle_work_between_calls():
     one = server({"tools/call": hang_up})
     with Group({"a": one}, restart=Backoff(first=0.01, maximum=0.02)) as group:
         with pytest.raises(mcpwire.TransportError):
@@ -186,20 +186,20 @@ def test_restart_and_idle_run_beside_the_calls():
 
 @pytest.mark.system("R04", "L-R2")
 @pytest.mark.parametrize("background", [False, True])
-def test_many_threads_call_and_no_thread_comes_or_goes(background, threads):
+def test_many_threads_call_without_new_threads(background, threads):
     echo = scripted(f"handshake()\n{ECHO_LOOP}")
     with Group({"a": echo, "b": echo}, mode="session", background=background) as group:
-        start, before = threading.Barrier(10), ours()
+        start, before = threading.Barrier(10), own_threads()
 
         def work(number):
             start.wait(BOUND_S)
             counts = set()
             for turn in range(10):
-                said = f"{number}-{turn}"
+                message = f"{number}-{turn}"
                 for name in ("a", "b"):
-                    answer = group.call_tool(name, "echo", {"text": said}).text
-                    assert answer == said
-                counts.add(len(ours()))
+                    answer = group.call_tool(name, "echo", {"text": message}).text
+                    assert answer == message
+                counts.add(len(own_threads()))
             return counts
 
         running = [threads.submit(work, number) for number in range(10)]
@@ -208,7 +208,7 @@ def test_many_threads_call_and_no_thread_comes_or_goes(background, threads):
 
 
 @pytest.mark.system("L-R2")
-def test_any_thread_may_close_it_while_others_call(threads):
+def test_any_thread_may_close_a_group_during_calls(threads):
     one = server({"tools/call": lambda *_: SILENCE})
     group = Group({"a": one, "b": server()})
     group.connect_all()
@@ -219,7 +219,7 @@ def test_any_thread_may_close_it_while_others_call(threads):
     assert list(group) == []
 
 
-def test_an_interrupt_undoes_a_connecting_of_all(interrupted):
+def test_an_interrupt_undoes_connect_all(interrupted):
     targets = {name: scripted("while True: recv()") for name in "ab"}
     group = Group({**targets, "c": named()})
     interrupted(group.connect_all, after=0.3)
@@ -228,7 +228,7 @@ def test_an_interrupt_undoes_a_connecting_of_all(interrupted):
     group.close()
 
 
-def test_inside_a_running_loop_it_works_and_is_forgotten_with_a_warning():
+def test_a_group_inside_a_running_loop_is_collected_with_a_warning():
     holder = [Group(servers("ab"))]
 
     async def main():
@@ -237,12 +237,12 @@ def test_inside_a_running_loop_it_works_and_is_forgotten_with_a_warning():
 
     assert asyncio.run(main()) == "a"
     with pytest.warns(ResourceWarning, match="unclosed <mcpwire.sync.Group"):
-        forget(holder)
-    until(lambda: not ours())
+        collect(holder)
+    until(lambda: not own_threads())
 
 
-def forget(holder):
-    """Collect what nobody has any more."""
+def collect(holder):
+    """Drop the last reference, and collect garbage."""
     holder.clear()
     gc.collect()
 
@@ -261,7 +261,7 @@ forgotten.connect_all()
 
 
 @pytest.mark.system("L-R2")
-def test_it_can_be_closed_or_forgotten_when_the_interpreter_exits():
+def test_a_group_may_be_open_when_the_interpreter_exits():
     lists = "while True:\n    m = recv()\n    if 'id' in m: answer(m, {'tools': []})"
     target = scripted(f"handshake()\n{lists}")
     done = subprocess.run(
@@ -275,11 +275,11 @@ def test_it_can_be_closed_or_forgotten_when_the_interpreter_exits():
     assert done.stdout == "<mcpwire.sync.Group a idle, b idle> 1\n"
 
 
-# What servers ask and tell...
+# Requests and notifications of servers...
 
 
 def log(level, data):
-    """Return what answers a call after a log message."""
+    """Return a tool handler that sends a log message first."""
 
     def call(_, fake):
         fake.notify("notifications/message", level=level, data=data)
@@ -288,40 +288,40 @@ def log(level, data):
     return call
 
 
-def test_servers_are_answered_by_handlers_that_can_be_replaced_at_any_time():
-    def answer(said):
-        return lambda _: CreateMessageResult("assistant", TextContent(said), "m")
+def test_handlers_of_a_group_can_be_replaced():
+    def answer(answer_text):
+        return lambda _: CreateMessageResult("assistant", TextContent(answer_text), "m")
 
     one, two = (Asking("sampling/createMessage", SAMPLE) for _ in range(2))
     members = {"a": one, "b": Member(two, sampling=answer("own"))}
     with Group(members, sampling=answer("all")) as group:
-        asked = []
+        answers = []
         for change in (None, answer("new")):
             if change is not None:
                 group.set_handlers("a", sampling=change)
             group.call_tool("a", "x")
             group.call_tool("b", "x")
-            asked.append(
+            answers.append(
                 [each.answered["result"]["content"]["text"] for each in (one, two)]
             )
-        assert asked == [["all", "own"], ["new", "own"]]
+        assert answers == [["all", "own"], ["new", "own"]]
 
 
-def test_each_notification_says_which_server_it_is_of():
-    heard = []
+def test_each_notification_names_its_server():
+    events = []
     targets = {name: server({"tools/call": log("info", name)}) for name in "abc"}
-    with Group(targets, on_notification=heard.append) as group:
+    with Group(targets, on_notification=events.append) as group:
         for name in "cab":
             group.call_tool(name, "x")
-        until(lambda: len(heard) == 3)
-        assert [(e.server, e.notification.params.data) for e in heard] == [
+        until(lambda: len(events) == 3)
+        assert [(e.server, e.notification.params.data) for e in events] == [
             (name, name) for name in "cab"
         ]
         assert group.dropped == 0
 
 
 @pytest.mark.parametrize("background", [False, True])
-def test_events_come_of_all_servers_and_end_with_the_group(background, threads):
+def test_events_of_all_servers_end_with_the_group(background, threads):
     targets = {name: server({"tools/call": log("info", name)}) for name in "ab"}
     with Group(targets, background=background) as group:
         with group.events() as other:
@@ -341,7 +341,7 @@ def test_events_come_of_all_servers_and_end_with_the_group(background, threads):
     assert events.is_closed
 
 
-def test_the_option_that_does_nothing_any_more_is_taken_with_a_warning():
+def test_the_deprecated_listen_option_warns():
     with pytest.warns(DeprecationWarning, match="listen= does nothing"):
         Group(servers("a"), listen=False)
 
@@ -358,7 +358,7 @@ def test_a_configuration_makes_a_group():
 # Tools...
 
 
-def test_tools_are_called_by_the_names_that_the_set_gives_them():
+def test_tools_are_called_by_their_toolset_names():
     with Group({"a": server(), "b": server()}) as group:
         tools = group.tools(deny="b/*", resources_as_tools=True)
         assert "mcp__a__x" in tools
@@ -372,7 +372,7 @@ def test_tools_are_called_by_the_names_that_the_set_gives_them():
 
 
 @pytest.mark.parametrize("background", [False, True])
-def test_tools_that_change_are_listed_again(background):
+def test_changed_tools_are_listed_again(background):
     def call(_, fake):
         fake.methods["tools/list"] = lambda *_: {"tools": [TOOL, {**TOOL, "name": "y"}]}
         fake.notify("notifications/tools/list_changed")
@@ -382,21 +382,21 @@ def test_tools_that_change_are_listed_again(background):
     with Group({"a": one}, background=background) as group:
         tools = group.tools()
         tools.call("mcp__a__x")
-        heard = lambda: background or group.ping("a")  # noqa: E731 - somebody reads
-        until(lambda: heard() and tools.names == ("mcp__a__x", "mcp__a__y"))
+        poll = lambda: background or group.ping("a")  # noqa: E731 - somebody reads
+        until(lambda: poll() and tools.names == ("mcp__a__x", "mcp__a__y"))
         group.connect("b", server())
-        until(lambda: heard() and "mcp__b__x" in tools)
+        until(lambda: poll() and "mcp__b__x" in tools)
         group.disconnect("b")
-        until(lambda: heard() and "mcp__b__x" not in tools)
+        until(lambda: poll() and "mcp__b__x" not in tools)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("answer", [True, False, {"path": "/tmp"}])
 def test_a_function_approves_calls_plain_or_async(is_async, answer):
-    asked, calls = [], []
+    approved, calls = [], []
 
     def approve(call):
-        asked.append(str(call))
+        approved.append(str(call))
         return answer
 
     async def approve_later(call):
@@ -414,7 +414,7 @@ def test_a_function_approves_calls_plain_or_async(is_async, answer):
         else:
             assert tools.call("mcp__a__x", {"path": "/"}).text == "done"
             assert calls == [{"path": "/"} if answer is True else answer]
-    assert asked == ["[MCP] a.x /"]
+    assert approved == ["[MCP] a.x /"]
 
 
 def test_many_threads_call_and_list_at_the_same_time(threads):
@@ -431,7 +431,7 @@ def test_many_threads_call_and_list_at_the_same_time(threads):
             each.result(BOUND_S)
 
 
-def test_a_call_of_the_group_in_its_own_loop_is_refused():
+def test_a_group_call_on_its_own_loop_is_refused():
     refused = []
 
     async def sampling(_):

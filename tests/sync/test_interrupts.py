@@ -1,4 +1,4 @@
-"""Ctrl-C: what ran is undone or taken back, at once, and the client goes on."""
+"""Ctrl-C: the running operation is cancelled, and the client stays usable."""
 
 import asyncio
 import json
@@ -17,18 +17,16 @@ import mcpwire
 import mcpwire.sync
 
 NEVER_S = 3_600.0
-"""What waited for this would outlast the test."""
+"""Longer than the test may take."""
 
 IN_SELECTOR_S = 0.05
-"""After so long nothing is left to do but wait: an interrupt costs no connection."""
+"""By then the thread waits in the selector: an interrupt costs no connection."""
 
 
 @pytest.mark.pain("P09")
 @pytest.mark.fault("F42")
 @pytest.mark.parametrize("background", [False, True])
-def test_an_interrupted_call_is_cancelled_at_the_server_and_the_client_goes_on(
-    echo, background, interrupted
-):
+def test_an_interrupted_call_is_cancelled_at_the_server(echo, background, interrupted):
     with mcpwire.sync.Client(echo.target, background=background) as client:
         for count in (1, 2):
             interrupted(
@@ -43,10 +41,10 @@ def test_an_interrupted_call_is_cancelled_at_the_server_and_the_client_goes_on(
 
 @pytest.mark.pain("P09", "P12")
 @pytest.mark.parametrize("runs_loop", [True, False])
-def test_an_interrupt_in_one_thread_leaves_the_calls_of_others_alone(
+def test_an_interrupt_does_not_affect_calls_of_other_threads(
     echo, runs_loop, interrupted, threads
 ):
-    """Whichever of them runs the loop."""
+    """Whichever thread runs the loop."""
 
     def slow(after):
         until(lambda: echo.slow >= after)
@@ -79,10 +77,8 @@ while True: time.sleep(9)
 
 
 @pytest.mark.parametrize("background", [False, True])
-def test_the_second_interrupt_ends_what_goes_on_after_the_first(
-    background, interrupted
-):
-    """What is cancelled may clean up for as long as it likes."""
+def test_a_second_interrupt_ends_a_hanging_cleanup(background, interrupted):
+    """The cleanup of a cancelled connect may take any time."""
     begun, cleaning = threading.Event(), threading.Event()
 
     class Stubborn:
@@ -105,21 +101,21 @@ def test_the_second_interrupt_ends_what_goes_on_after_the_first(
 @pytest.mark.pain("P10")
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize("after", [0.0, 0.01, 0.1])
-def test_an_interrupted_connect_leaves_nothing_and_can_be_tried_again(
+def test_an_interrupted_connect_can_be_retried(
     interrupted, after, background, tmp_path
 ):
     begun = tmp_path / "begun"
     silent = scripted(f"open({str(begun)!r}, 'w').close()\nwhile True: recv()")
     client = mcpwire.sync.Client(silent, background=background, connect_timeout=None)
     for _ in range(2):
-        # Not in the middle of starting it: `Popen` itself is not safe to interrupt.
+        # Not during the start of the child: `Popen` itself is not safe to interrupt.
         interrupted(client.connect, begun.exists, after=after)
         begun.unlink()
         assert not client.is_connected
     client.close()
 
 
-def test_an_interrupted_connect_goes_on_for_another_thread_that_waits(
+def test_an_interrupted_connect_continues_for_other_threads(
     tmp_path, interrupted, threads
 ):
     begun, answers = tmp_path / "begun", tmp_path / "answers"
@@ -142,9 +138,7 @@ handshake()
     client.close()
 
 
-def test_whoever_waits_for_a_started_call_is_interrupted_and_not_the_call(
-    echo, interrupted
-):
+def test_an_interrupted_wait_does_not_cancel_a_started_call(echo, interrupted):
     with mcpwire.sync.Client(echo.target) as client:
         call = client.start_call("slow")
         interrupted(call.result, lambda: echo.slow == 1, after=0.02)
@@ -156,7 +150,7 @@ def test_whoever_waits_for_a_started_call_is_interrupted_and_not_the_call(
         assert client.call_tool("echo", {"text": "hi"}).text == "hi"
 
 
-def test_an_interrupted_close_kills_the_server_at_once(interrupted):
+def test_an_interrupted_close_kills_the_server(interrupted):
     limits = mcpwire.Limits(close_grace=NEVER_S, terminate_grace=NEVER_S)
     client = mcpwire.sync.Client(scripted(DEAF), limits=limits)
     client.connect()
@@ -177,17 +171,17 @@ def test_an_iteration_over_events_is_interrupted_like_a_call(
 
 
 async def abandoned(client, use, until):
-    """Do what the second interrupt does while a call of another thread waits."""
+    """Abandon the client as a second interrupt does, while another call waits."""
     waiting = asyncio.ensure_future(use())
     while not until():  # noqa: ASYNC110 - a file may have to change
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
     client.abandon()
     with pytest.raises(mcpwire.MCPError) as ended:
         await waiting
     return type(ended.value)
 
 
-def test_what_is_abandoned_while_it_connects_ends_for_all_who_wait():
+def test_abandoning_a_connecting_client_ends_its_waiters():
     async def main():
         client = mcpwire.Client(scripted("while True: recv()"))
         ended = await abandoned(
@@ -199,7 +193,7 @@ def test_what_is_abandoned_while_it_connects_ends_for_all_who_wait():
     asyncio.run(main())
 
 
-def test_what_is_abandoned_ends_the_calls_that_wait(echo):
+def test_abandoning_a_client_ends_its_waiting_calls(echo):
     async def main():
         client = mcpwire.Client(echo.target)
         await client.connect()
@@ -214,24 +208,22 @@ def test_what_is_abandoned_ends_the_calls_that_wait(echo):
 # Closed by a signal handler...
 
 
-def call_for_ever(client):
-    """Call until that fails."""
+def call_until_error(client):
+    """Call until a call fails."""
     while True:
         client.call_tool("echo", {"text": "x"})
 
 
 @pytest.mark.pain("P12")
 @pytest.mark.parametrize("background", [False, True])
-def test_a_signal_handler_may_close_the_client_whatever_the_thread_is_doing(
-    echo, background, on_signal
-):
+def test_a_signal_handler_may_close_the_client_at_any_time(echo, background, on_signal):
     for number in range(5):
         client = mcpwire.sync.Client(echo.target, background=background)
         client.connect()
         on_signal(lambda *_, client=client: client.close())
         thread = signal_main(after=0.002 * number)
         with pytest.raises(mcpwire.MCPError) as ended:
-            call_for_ever(client)
+            call_until_error(client)
         thread.join()
         assert ended.type in {mcpwire.ConnectionClosed, mcpwire.LocalProtocolError}
         client.close()
@@ -239,7 +231,7 @@ def test_a_signal_handler_may_close_the_client_whatever_the_thread_is_doing(
 
 
 @pytest.mark.pain("P12")
-def test_a_signal_handler_ends_a_call_of_another_thread_too(echo, on_signal, threads):
+def test_a_close_in_a_signal_handler_ends_calls_of_threads(echo, on_signal, threads):
     client = mcpwire.sync.Client(echo.target)
     client.connect()
     calls = [threads.submit(client.call_tool, "slow") for _ in range(2)]
@@ -253,7 +245,7 @@ def test_a_signal_handler_ends_a_call_of_another_thread_too(echo, on_signal, thr
     assert not client.is_connected
 
 
-def test_a_signal_handler_can_not_call_the_client_that_it_interrupts(echo, on_signal):
+def test_a_signal_handler_cannot_call_the_interrupted_client(echo, on_signal):
     refused = []
 
     def call(*_):
@@ -285,9 +277,9 @@ with reachable(*sys.argv[1:]) as target, mcpwire.sync.Client(target) as client:
 
 
 @pytest.mark.pain("P12", "P09")
-def test_ctrl_c_in_a_program_ends_its_call_here_and_at_the_server(echo):
+def test_ctrl_c_in_a_program_cancels_its_call_at_the_server(echo):
     if echo.name == "memory":
-        return  # nobody outside of the process sees what such a server is told
+        return  # another process cannot inspect such a server
     process = subprocess.Popen(
         command(INTERRUPTED, echo.name, echo.address),
         stdout=subprocess.PIPE,
@@ -381,13 +373,13 @@ print(json.dumps(outcome))
 """
 
 COUNT = 40
-"""Moments over each of five transports."""
+"""Interrupts over each of five transports."""
 
 
 @pytest.mark.fault("F42")
 @pytest.mark.pain("P09", "P12")
-def test_ctrl_c_at_any_moment_of_a_call_hangs_leaks_and_mixes_up_nothing(echo):
-    # An interrupt in the middle of measuring the coverage leaves a lock of that held.
+def test_ctrl_c_at_any_moment_of_a_call_is_safe(echo):
+    # An interrupt in the coverage tracer would leave one of its locks held.
     plain = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE_")}
     done = subprocess.run(
         command(MOMENTS, echo.name, echo.address, str(COUNT)),
@@ -401,5 +393,5 @@ def test_ctrl_c_at_any_moment_of_a_call_hangs_leaks_and_mixes_up_nothing(echo):
     outcome = json.loads(done.stdout)
     assert outcome["left"] == []
     assert outcome["answers"] > 0
-    # Only an interrupt in the middle of a callback costs the connection.
+    # Only an interrupt during a callback costs the connection.
     assert outcome["lost"] <= outcome["connections"] - 1

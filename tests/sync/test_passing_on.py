@@ -1,4 +1,4 @@
-"""Threads that share a client hand its event loop on, and none is left asleep."""
+"""Threads that share a client hand its event loop on, and each one is woken."""
 
 import asyncio
 import threading
@@ -8,8 +8,8 @@ from mcpwire.sync._runner import Runner
 BOUND_S = 30.0
 
 
-def test_a_call_that_ends_in_the_leaders_last_turn_is_woken():
-    """Its result is there, but the loop has not yet said so when it stops."""
+def test_a_result_in_the_last_iteration_wakes_its_thread():
+    """The result is set, but the loop stops before its callbacks have run."""
     runner = Runner()
     answered = asyncio.Event()
     sleeps = threading.Event()
@@ -21,7 +21,7 @@ def test_a_call_that_ends_in_the_leaders_last_turn_is_woken():
     async def second():
         sleeps.set()
         await answered.wait()
-        await asyncio.sleep(0)  # one turn later than the first
+        await asyncio.sleep(0)  # one iteration later than the first
         return "second"
 
     runs = threading.Event()
@@ -39,8 +39,8 @@ def test_a_call_that_ends_in_the_leaders_last_turn_is_woken():
     runner.end()
 
 
-def test_a_loop_that_has_stopped_already_is_ended_by_a_late_request_to_stop():
-    """The request is still to be read when the thread goes on to close the loop."""
+def test_a_late_stop_request_does_not_break_closing_the_loop():
+    """The stop request is still queued when the thread closes the loop."""
     runner = Runner(wants_thread=True)
     loops = []
 
@@ -48,7 +48,7 @@ def test_a_loop_that_has_stopped_already_is_ended_by_a_late_request_to_stop():
         try:
             yield 1
         finally:
-            await asyncio.sleep(0)  # ends in a turn of its own
+            await asyncio.sleep(0)  # ends in an iteration of its own
             ended.set()
 
     async def first():

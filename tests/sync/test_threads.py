@@ -1,4 +1,4 @@
-"""Any number of threads share one client: they connect, call and close in any order."""
+"""Threads share one client: they connect, call and close in any order."""
 
 import asyncio
 import threading
@@ -17,13 +17,13 @@ MANY_CALLS = 20_000
 """With `--all-grounds`, as in `make verify`."""
 
 
-def said(client, name):
-    """Have the server say something again."""
+def echoed(client, name):
+    """Call `echo`; return the text of its result."""
     return client.call_tool("echo", {"text": name}, timeout=BOUND_S).text
 
 
-def ours():
-    """Count the threads that mcpwire has started."""
+def thread_count():
+    """Return the number of running threads of mcpwire."""
     return sum(thread.name.startswith("mcpwire") for thread in threading.enumerate())
 
 
@@ -31,7 +31,7 @@ def ours():
 @pytest.mark.pain("P12", "P29")
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.grounds(5, "echo")
-def test_eight_threads_share_one_client_and_none_gets_anothers_answer(
+def test_eight_threads_get_their_own_results_of_one_client(
     echo, background, request, threads
 ):
     count = MANY_CALLS if request.config.getoption("--all-grounds") else CALLS
@@ -41,10 +41,10 @@ def test_eight_threads_share_one_client_and_none_gets_anothers_answer(
     def work(thread):
         wrong = []
         for number in range(count // 8):
-            said = f"{thread}.{number}"
-            answer = client.call_tool("echo", {"text": said}, timeout=BOUND_S).text
-            if answer != said:
-                wrong.append((said, answer))
+            message = f"{thread}.{number}"
+            answer = client.call_tool("echo", {"text": message}, timeout=BOUND_S).text
+            if answer != message:
+                wrong.append((message, answer))
         return wrong
 
     with mcpwire.sync.Client(echo.target, background=background) as client:
@@ -57,17 +57,15 @@ def test_eight_threads_share_one_client_and_none_gets_anothers_answer(
 
 @pytest.mark.pain("P12")
 @pytest.mark.parametrize("background", [False, True])
-def test_threads_with_deadlines_of_their_own_do_not_take_each_others(
-    echo, background, threads
-):
+def test_threads_have_separate_timeouts(echo, background, threads):
     def slow():
         with pytest.raises(mcpwire.RequestTimeout) as caught:
             client.call_tool("slow", timeout=0.2)
         return caught.value.timeout
 
     def quick(number):
-        said = str(number)
-        return client.call_tool("echo", {"text": said}, timeout=30 + number).text
+        message = str(number)
+        return client.call_tool("echo", {"text": message}, timeout=30 + number).text
 
     with mcpwire.sync.Client(echo.target, background=background) as client:
         running = [
@@ -82,25 +80,25 @@ def test_threads_with_deadlines_of_their_own_do_not_take_each_others(
 def test_one_thread_connects_another_uses_and_a_third_closes(echo, threads):
     client = mcpwire.sync.Client(echo.target)
     threads.submit(client.connect).result(BOUND_S)
-    assert threads.submit(said, client, "hi").result(BOUND_S) == "hi"
+    assert threads.submit(echoed, client, "hi").result(BOUND_S) == "hi"
     threads.submit(client.close).result(BOUND_S)
     client.close()
     assert not client.is_connected
 
 
 @pytest.mark.fault("F41")
-def test_many_threads_share_one_connecting_and_one_closing(echo, threads):
+def test_concurrent_connects_and_closes_are_shared(echo, threads):
     client = mcpwire.sync.Client(echo.target)
     for done in [threads.submit(client.connect) for _ in range(8)]:
         done.result(BOUND_S)
     assert client.stats.connections == 1
-    assert said(client, "hi") == "hi"
+    assert echoed(client, "hi") == "hi"
     for done in [threads.submit(client.close) for _ in range(8)]:
         done.result(BOUND_S)
     assert not client.is_connected
 
 
-def test_all_who_wait_for_a_connection_get_its_failure(threads):
+def test_all_waiting_connects_get_the_failure(threads):
     target = scripted("recv(); time.sleep(0.2); sys.exit(3)")
     client = mcpwire.sync.Client(target, mode="session")
     failures = [
@@ -120,7 +118,7 @@ def test_closing_during_connect_ends_it_with_a_typed_error(threads, delay):
     threading.Event().wait(delay)
     client.close()
 
-    def close_again():  # for a thread that had yet to begin
+    def close_again():  # for a thread that has not started yet
         client.close()
         return all(each.done() for each in connecting)
 
@@ -134,9 +132,7 @@ def test_closing_during_connect_ends_it_with_a_typed_error(threads, delay):
 
 @pytest.mark.fault("F41")
 @pytest.mark.parametrize("background", [False, True])
-def test_connecting_while_another_thread_closes_opens_a_connection_that_stays(
-    background, threads
-):
+def test_connect_during_close_opens_a_new_connection(background, threads):
     slow_to_end = "import atexit; atexit.register(time.sleep, 0.3)\nhandshake()\n"
     client = mcpwire.sync.Client(
         scripted(slow_to_end + ECHO_LOOP), background=background
@@ -146,14 +142,14 @@ def test_connecting_while_another_thread_closes_opens_a_connection_that_stays(
     until(lambda: "closing" in str(client))
     client.connect()
     closing.result(BOUND_S)
-    assert said(client, "hi") == "hi"
-    assert ours() == background
+    assert echoed(client, "hi") == "hi"
+    assert thread_count() == background
     client.close()
-    assert ours() == 0
+    assert thread_count() == 0
 
 
 @pytest.mark.fault("F41")
-def test_connecting_again_waits_until_the_loop_of_a_failure_is_closed(threads):
+def test_reconnecting_waits_for_the_loop_of_a_failed_connect(threads):
     cancelled, may_end = threading.Event(), threading.Event()
 
     async def linger():
@@ -196,11 +192,11 @@ def test_closing_during_calls_fails_each_of_them(echo, threads):
     assert {error.sent for error in errors} == {True}
     assert not client.is_connected
     with client:
-        assert said(client, "again") == "again"
+        assert echoed(client, "again") == "again"
 
 
 @pytest.mark.pain("P05", "P29")
-def test_eight_threads_and_a_server_that_dies_now_and_then_mix_nothing_up(threads):
+def test_threads_get_their_own_results_from_a_dying_server(threads):
     dying = scripted(
         "handshake()\nfor _ in range(40):\n    m = recv()\n"
         "    text(m, m['params']['arguments']['text'])"
@@ -212,7 +208,7 @@ def test_eight_threads_and_a_server_that_dies_now_and_then_mix_nothing_up(thread
         for number in range(40):
             name = f"{thread}.{number}"
             try:
-                assert said(client, name) == name
+                assert echoed(client, name) == name
                 answers += 1
             except mcpwire.TransportError:
                 continue
@@ -226,15 +222,15 @@ def test_eight_threads_and_a_server_that_dies_now_and_then_mix_nothing_up(thread
 
 
 @pytest.mark.system("L-R2", "R04")
-def test_many_threads_call_and_no_thread_comes_or_goes(echo):
+def test_many_threads_call_without_new_threads(echo):
     with mcpwire.sync.Client(echo.target) as client, ThreadPoolExecutor(8) as threads:
         start, counts = threading.Barrier(8), set()
 
         def work(number):
             start.wait(BOUND_S)
             for turn in range(10):
-                assert said(client, f"{number}.{turn}") == f"{number}.{turn}"
-                counts.add(ours())
+                assert echoed(client, f"{number}.{turn}") == f"{number}.{turn}"
+                counts.add(thread_count())
 
         for each in [threads.submit(work, number) for number in range(8)]:
             each.result(BOUND_S)
@@ -242,21 +238,21 @@ def test_many_threads_call_and_no_thread_comes_or_goes(echo):
 
 
 @pytest.mark.parametrize("turns", range(4))
-def test_an_answer_is_given_out_in_whichever_turn_of_the_loop_it_comes(turns, threads):
-    """The loop may stop for the thread that runs it in the turn of another's answer."""
+def test_a_response_is_delivered_in_any_loop_iteration(turns, threads):
+    """The loop may stop for its thread in the iteration of another's response."""
 
     def call(params, server):
         waiting.append(server.current["id"])
         if len(waiting) == 2:
-            in_turn(0, server, waiting[0])
-            in_turn(turns, server, waiting[1])
+            send_later(0, server, waiting[0])
+            send_later(turns, server, waiting[1])
         return SILENCE
 
-    def in_turn(turns, server, id):
+    def send_later(turns, server, id):
         if turns < 0:
             server.send({"jsonrpc": "2.0", "id": id, "result": text("done")})
         else:
-            asyncio.get_running_loop().call_soon(in_turn, turns - 1, server, id)
+            asyncio.get_running_loop().call_soon(send_later, turns - 1, server, id)
 
     waiting = []
     with mcpwire.sync.Client(FakeServer({"tools/call": call})) as client:

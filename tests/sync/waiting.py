@@ -1,4 +1,4 @@
-"""Waiting in tests of threads: for a condition, never longer than a bound."""
+"""Waiting in tests of threads: for a condition, within a bound."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ POLL_S: Final = 0.002
 
 
 def until(condition: Callable[[], object]) -> None:
-    """Wait until something is true; fail where it does not become so."""
+    """Wait until the condition is true; fail after `BOUND_S`."""
     deadline = time.monotonic() + BOUND_S
     while not condition():
-        assert time.monotonic() < deadline, "it did not become true"
+        assert time.monotonic() < deadline, "the condition did not become true"
         time.sleep(POLL_S)
 
 
 def signal_main(
     *conditions: Callable[[], object], after: float = 0.0
 ) -> threading.Thread:
-    """Signal the main thread once something is so, and again for each condition."""
+    """Signal the main thread once for each condition, when it becomes true."""
 
     def run() -> None:
         for condition in conditions or (lambda: True,):

@@ -1,4 +1,4 @@
-"""Channels that users write whole: whatever they do, each call ends."""
+"""The adapter of channels that users write: each call ends, whatever they do."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ async def bounded():
 
 
 class Own:
-    """A transport whose calls are answered by a function."""
+    """A user's transport whose calls are answered by a function."""
 
     revision = None
 
@@ -37,7 +37,7 @@ class Own:
         self._has_call = asyncio.Event()
 
     async def called(self, count):
-        """Wait until there have been so many calls."""
+        """Wait until there have been `count` calls."""
         while len(self.calls) < count:
             self._has_call.clear()
             await self._has_call.wait()
@@ -60,15 +60,15 @@ class Own:
         self.closed += 1
 
 
-class Heard:
-    """An `Inbound` that keeps what it hears."""
+class RecordingInbound:
+    """An `Inbound` that records what it receives."""
 
     def __init__(self):
         self.all = []
         self.replies = {}
 
-    def notification(self, *told):
-        self.all.append(told[:2])
+    def notification(self, *args):
+        self.all.append(args[:2])
 
     def request(self, id, method, params, reply, call):
         self.replies[id] = reply
@@ -87,8 +87,8 @@ async def forever(*_):
     await asyncio.Event().wait()
 
 
-def opened(own, heard=None):
-    return ChannelAdapter(heard or Heard(), own, DEFAULT_LIMITS)
+def opened(own, inbound=None):
+    return ChannelAdapter(inbound or RecordingInbound(), own, DEFAULT_LIMITS)
 
 
 def after(seconds):
@@ -96,7 +96,7 @@ def after(seconds):
 
 
 @on_a_virtual_clock
-async def test_a_deadline_is_kept_though_the_channel_knows_none():
+async def test_the_adapter_applies_deadlines():
     own = Own(forever)
     channel = opened(own)
     with pytest.raises(mcpwire.RequestTimeout, match=r"0\.05"):
@@ -109,27 +109,27 @@ async def test_a_deadline_is_kept_though_the_channel_knows_none():
         )
     )
     await own.called(2)
-    tell = own.calls[1][1]
-    tell("notifications/progress", {"progress": 1})
+    notify = own.calls[1][1]
+    notify("notifications/progress", {"progress": 1})
     with pytest.raises(mcpwire.RequestTimeout):
         await call
-    tell("notifications/progress", {"progress": 2})  # too late: nobody is told
+    notify("notifications/progress", {"progress": 2})  # too late: not delivered
     assert seen == [("notifications/progress", {"progress": 1})]
     await channel.aclose()
     assert own.closed == 1
 
 
 @on_a_virtual_clock
-async def test_time_stands_still_while_the_server_asks():
-    own, heard = Own(forever), Heard()
-    channel = opened(own, heard)
+async def test_a_server_request_pauses_the_deadline():
+    own, inbound = Own(forever), RecordingInbound()
+    channel = opened(own, inbound)
     call = asyncio.create_task(channel.call("x", None, deadline=after(0.05)))
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     replies = []
     for id in (7, 8):
         own.inbound.request(id, "roots/list", None, replies.append, None)
-    heard.replies[7]({"roots": []})
-    heard.replies[7]({"roots": ["twice"]})
+    inbound.replies[7]({"roots": []})
+    inbound.replies[7]({"roots": ["twice"]})
     done, _ = await asyncio.wait([call], timeout=0.15)
     assert not done
     own.inbound.cancelled(8)
@@ -139,9 +139,9 @@ async def test_time_stands_still_while_the_server_asks():
     own.inbound.notification("notifications/x", None, None)
     own.inbound.missed()
     expected = [("cancelled", 8), ("notifications/x", None), ("missed", None)]
-    assert heard.all == expected
+    assert inbound.all == expected
     await channel.aclose()
-    heard.replies[8]({})  # nobody is there any more
+    inbound.replies[8]({})  # the call has ended
     assert len(replies) == 1
 
 
@@ -186,7 +186,7 @@ def raises(error):
         (lambda *_: cancels(), mcpwire.CallCancelled, "the channel cancelled it"),
     ],
 )
-async def test_whatever_a_call_comes_to_is_an_error_of_ours(answer, kind, why):
+async def test_failures_of_a_call_become_library_errors(answer, kind, why):
     channel = opened(Own(answer))
     with pytest.raises(kind, match=why):
         await channel.call("x", None, deadline=None)
@@ -194,13 +194,13 @@ async def test_whatever_a_call_comes_to_is_an_error_of_ours(answer, kind, why):
 
 
 async def test_a_loss_ends_all_calls_and_closes_the_channel_once():
-    own, heard = Own(forever), Heard()
-    channel = opened(own, heard)
+    own, inbound = Own(forever), RecordingInbound()
+    channel = opened(own, inbound)
     assert "open, 0 calls" in repr(channel)
     calls = [
         asyncio.create_task(channel.call("x", None, deadline=None)) for _ in range(2)
     ]
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     own.inbound.lost(TransportError("the line is dead"))
     own.inbound.lost(TransportError("twice"))
     for call in calls:
@@ -212,11 +212,11 @@ async def test_a_loss_ends_all_calls_and_closes_the_channel_once():
     await channel.aclose()
     await channel.aclose()
     assert own.closed == 1
-    assert heard.all == [("lost", "the line is dead")]
+    assert inbound.all == [("lost", "the line is dead")]
     assert "closed" in repr(channel)
 
 
-async def test_notifications_fail_as_calls_do():
+async def test_failures_of_notifications_become_library_errors():
     own = Own()
     channel = opened(own)
     await channel.notify("notifications/x", {"a": 1})
@@ -232,7 +232,7 @@ async def test_notifications_fail_as_calls_do():
     await channel.aclose()
 
 
-async def test_a_channel_that_does_not_close_holds_nobody_up(monkeypatch, caplog):
+async def test_closing_a_hanging_channel_times_out(monkeypatch, caplog):
     monkeypatch.setattr(module, "END_TIMEOUT_S", 0.05)
     own = Own()
     own.aclose = forever
@@ -241,7 +241,7 @@ async def test_a_channel_that_does_not_close_holds_nobody_up(monkeypatch, caplog
     assert "closing Own failed" in caplog.text
 
 
-async def test_one_that_is_let_go_is_closed_where_its_loop_runs():
+async def test_an_abandoned_channel_is_closed_on_its_loop():
     own = Own(forever)
     channel = opened(own)
     channel.abandon()
@@ -252,7 +252,7 @@ async def test_one_that_is_let_go_is_closed_where_its_loop_runs():
         await channel.call("x", None, deadline=None)
 
 
-async def test_one_whose_loop_has_ended_is_just_let_go():
+async def test_a_channel_of_an_ended_loop_can_be_abandoned():
     async def open_it():
         return opened(Own())
 
@@ -270,7 +270,7 @@ class Named(Own):
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-async def test_what_does_not_open_says_why(is_late):
+async def test_a_failed_opening_raises_connect_error_with_reason(is_late):
     class Fails(Named):
         error = OSError("no dial tone")
 
@@ -291,7 +291,7 @@ async def test_what_does_not_open_says_why(is_late):
             await mcpwire.Client(Fails()).connect()
 
 
-async def test_one_that_opens_for_ever_is_given_up_in_time():
+async def test_a_hanging_opening_times_out():
     class Slow(Named):
         def open_channel(self, inbound, limits):
             return forever()
@@ -301,14 +301,14 @@ async def test_one_that_opens_for_ever_is_given_up_in_time():
         await client.connect()
     channel = opened(Slow())
     call = asyncio.create_task(channel.call("x", None, deadline=None))
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     channel.give_up(TransportError("enough"))
     with pytest.raises(mcpwire.ConnectionClosed, match="enough"):
         await call
     await channel.aclose()
 
 
-async def test_a_client_works_over_one_and_counts(caplog):
+async def test_a_client_works_with_a_user_channel(caplog):
     def answer(method, params):
         if method == "server/discover":
             raise mcpwire.MethodNotFound("no such method")
@@ -339,35 +339,35 @@ async def test_a_client_works_over_one_and_counts(caplog):
 
 
 @pytest.mark.attack("X08")
-async def test_a_call_that_is_asked_too_much_ends_alone():
-    own, heard = Own(forever), Heard()
-    channel = ChannelAdapter(heard, own, mcpwire.Limits(questions=2))
+async def test_a_call_with_too_many_questions_ends_alone():
+    own, inbound = Own(forever), RecordingInbound()
+    channel = ChannelAdapter(inbound, own, mcpwire.Limits(questions=2))
     replies = []
 
-    def asked(id):
+    def send_request(id):
         own.inbound.request(id, "roots/list", None, replies.append, None)
 
     first = asyncio.create_task(channel.call("x", None, deadline=None))
     await own.called(1)
-    asked(1)
+    send_request(1)
     second = asyncio.create_task(channel.call("y", None, deadline=None))
     await own.called(2)
-    asked(2)
+    send_request(2)
     own.inbound.request(0, "ping", None, replies.append, None)
-    asked(3)
+    send_request(3)
     with pytest.raises(mcpwire.TooManyQuestions, match=r"^x: "):
         await first
-    assert set(heard.replies) == {0, 1, 2, 3}
-    asked(4)
+    assert set(inbound.replies) == {0, 1, 2, 3}
+    send_request(4)
     with pytest.raises(mcpwire.TooManyQuestions, match=r"^y: "):
         await second
-    assert 4 not in heard.replies
+    assert 4 not in inbound.replies
     [refused] = replies
     assert "too many questions" in refused.message
     await channel.aclose()
 
 
-async def test_after_a_fork_it_refuses_use_and_is_not_closed():
+async def test_after_a_fork_the_channel_refuses_use():
     own = Own()
     channel = opened(own)
     channel.after_fork()  # as the fork's hook does in the child

@@ -1,4 +1,4 @@
-"""Single messages, however they are carried."""
+"""The `Messages` transport: single messages over functions of the user."""
 
 import asyncio
 import json
@@ -32,11 +32,11 @@ def server():
 
 
 class Peer:
-    """A server of messages, by hand: what it gets, and what it says."""
+    """A scripted server: the messages that it received, and those to send."""
 
     def __init__(self):
-        self.got = asyncio.Queue()
-        self.says = asyncio.Queue()
+        self.received = asyncio.Queue()
+        self.to_send = asyncio.Queue()
         self.closed = 0
 
     def close(self):
@@ -44,11 +44,13 @@ class Peer:
 
     def target(self, send=None, receive=None, **options):
         options.setdefault("close", self.close)
-        return Messages(send or self.got.put, receive or self.says.get, **options)
+        return Messages(
+            send or self.received.put, receive or self.to_send.get, **options
+        )
 
     async def agree(self):
         """Take the first request and accept the latest revision."""
-        request = json.loads(await self.got.get())
+        request = json.loads(await self.received.get())
         result = {
             "resultType": "complete",
             "supportedVersions": ["2026-07-28"],
@@ -59,7 +61,7 @@ class Peer:
         self.answer(request["id"], result)
 
     def answer(self, id, result):
-        self.says.put_nowait({"jsonrpc": "2.0", "id": id, "result": result})
+        self.to_send.put_nowait({"jsonrpc": "2.0", "id": id, "result": result})
 
 
 async def connected(peer, target, **options):
@@ -74,17 +76,17 @@ async def connected(peer, target, **options):
 @pytest.mark.parametrize(
     "form", [bytes, bytearray, memoryview, str, "spread", dict], ids=str
 )
-async def test_a_message_is_taken_in_whatever_form_it_comes(form):
+async def test_received_messages_may_have_any_form(form):
     peer = Peer()
     client = await connected(peer, peer.target())
     call = asyncio.create_task(client.call_tool("echo", {}))
-    request = json.loads(await peer.got.get())
+    request = json.loads(await peer.received.get())
     content = [{"type": "text", "text": "ä\n"}]
     result = {"resultType": "complete", "content": content}
     answer = {"jsonrpc": "2.0", "id": request["id"], "result": result}
     text = json.dumps(answer, indent=4 if form == "spread" else None)
     made = {dict: answer, str: text, "spread": text}
-    peer.says.put_nowait(made.get(form) or form(text.encode()))
+    peer.to_send.put_nowait(made.get(form) or form(text.encode()))
     assert (await call).text == "ä\n"
     await client.aclose()
     assert peer.closed == 1
@@ -93,20 +95,20 @@ async def test_a_message_is_taken_in_whatever_form_it_comes(form):
 @pytest.mark.parametrize(
     ("form", "kind"), [("bytes", bytes), ("text", str), ("dict", dict)]
 )
-async def test_send_gets_one_message_in_the_form_that_it_takes(form, kind):
+async def test_send_gets_single_messages_in_the_chosen_form(form, kind):
     sent = []
     peer = Peer()
 
-    def send(message):  # a plain function does as well
+    def send(message):  # a plain function works as well
         sent.append(message)
-        peer.got.put_nowait(
+        peer.received.put_nowait(
             json.dumps(message) if isinstance(message, dict) else message
         )
 
     client = await connected(peer, peer.target(send, form=form))
     calls = [asyncio.create_task(client.call_tool("echo", {})) for _ in range(3)]
     for _ in calls:
-        request = json.loads(await peer.got.get())
+        request = json.loads(await peer.received.get())
         peer.answer(request["id"], {"resultType": "complete", "content": []})
     await asyncio.gather(*calls)
     await client.aclose()
@@ -126,19 +128,19 @@ async def test_send_gets_one_message_in_the_form_that_it_takes(form, kind):
     ],
     ids=repr,
 )
-async def test_the_end_of_what_comes_ends_the_calls_with_its_reason(ends, why):
+async def test_the_end_of_receiving_ends_the_calls_with_its_reason(ends, why):
     peer = Peer()
 
     async def receive():
-        message = await peer.says.get()
+        message = await peer.to_send.get()
         if isinstance(message, BaseException):
             raise message
         return message
 
     client = await connected(peer, peer.target(receive=receive))
     call = asyncio.create_task(client.call_tool("echo", {}, timeout=30))
-    await peer.got.get()
-    peer.says.put_nowait(ends)
+    await peer.received.get()
+    peer.to_send.put_nowait(ends)
     with pytest.raises(mcpwire.ConnectionClosed, match=why) as caught:
         await call
     assert caught.value.sent
@@ -147,14 +149,14 @@ async def test_the_end_of_what_comes_ends_the_calls_with_its_reason(ends, why):
 
 
 @pytest.mark.parametrize("ends", [OSError("full"), asyncio.CancelledError()], ids=repr)
-async def test_what_cannot_be_sent_ends_the_calls_which_may_have_run(ends):
+async def test_a_failed_send_ends_the_calls_as_sent(ends):
     peer = Peer()
     fails = False
 
     async def send(message):
         if fails:
             raise ends
-        await peer.got.put(message)
+        await peer.received.put(message)
 
     recovery = Recovery(restart=False)
     client = await connected(peer, peer.target(send), recovery=recovery)
@@ -163,21 +165,21 @@ async def test_what_cannot_be_sent_ends_the_calls_which_may_have_run(ends):
     other = asyncio.create_task(client.call_tool("echo", {}))
     with pytest.raises(mcpwire.ConnectionClosed, match="sending failed") as caught:
         await call
-    # Half of it may have left: at most once.
+    # A part of it may have been sent: the call may have run.
     assert caught.value.sent
     with pytest.raises(mcpwire.MCPError):
         await other
     await client.aclose()
 
 
-async def test_who_is_slow_to_send_holds_the_rest_back_within_the_limit():
+async def test_messages_behind_a_slow_send_are_limited():
     peer = Peer()
     free = asyncio.Event()
     free.set()
 
     async def send(message):
         await free.wait()
-        await peer.got.put(message)
+        await peer.received.put(message)
 
     limits = Limits(unwritten=5_000, close_grace=0.05)
     client = await connected(peer, peer.target(send), limits=limits)
@@ -195,7 +197,7 @@ async def test_who_is_slow_to_send_holds_the_rest_back_within_the_limit():
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-async def test_a_close_that_fails_is_logged_and_no_more(caplog, asynchronous):
+async def test_an_error_of_close_is_only_logged(caplog, asynchronous):
     peer = Peer()
 
     def fails():
@@ -210,14 +212,14 @@ async def test_a_close_that_fails_is_logged_and_no_more(caplog, asynchronous):
     assert "closing a connection failed" in caplog.text
 
 
-async def test_functions_that_never_end_do_not_hold_up_the_end(caplog):
+async def test_hanging_functions_do_not_block_closing(caplog):
     peer = Peer()
     released = asyncio.Event()
 
     async def receive():
         while True:
             try:
-                return await peer.says.get()
+                return await peer.to_send.get()
             except asyncio.CancelledError:
                 await released.wait()
 
@@ -230,18 +232,18 @@ async def test_functions_that_never_end_do_not_hold_up_the_end(caplog):
     await client.aclose()
     assert "receiving cannot be cancelled" in caplog.text
     released.set()
-    peer.says.put_nowait(None)
+    peer.to_send.put_nowait(None)
 
 
 @pytest.mark.parametrize("swallows", [False, True])
-async def test_a_send_that_hangs_does_not_keep_close_from_being_called(swallows):
+async def test_close_is_called_though_send_hangs(swallows):
     peer = Peer()
     hangs = False
     released = asyncio.Event()
 
     async def send(message):
         if not hangs:
-            await peer.got.put(message)
+            await peer.received.put(message)
             return
         try:
             await asyncio.Event().wait()
@@ -260,7 +262,7 @@ async def test_a_send_that_hangs_does_not_keep_close_from_being_called(swallows)
     released.set()
 
 
-async def test_a_connection_that_opens_too_late_is_closed_all_the_same(caplog):
+async def test_a_connection_opened_too_late_is_closed(caplog):
     peer = Peer()
     released = asyncio.Event()
 
@@ -279,10 +281,10 @@ async def test_a_connection_that_opens_too_late_is_closed_all_the_same(caplog):
     assert "cannot be cancelled" in caplog.text
     released.set()
     while not peer.closed:  # noqa: ASYNC110 - no event says it
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
 
 
-async def test_a_close_that_is_cancelled_by_itself_cancels_nobody_else(caplog):
+async def test_a_close_that_cancels_itself_cancels_no_caller(caplog):
     peer = Peer()
 
     async def close():
@@ -303,12 +305,12 @@ async def test_a_close_that_is_cancelled_by_itself_cancels_nobody_else(caplog):
         ({"open": print, "form": "yaml"}, "form must be 'bytes'"),
     ],
 )
-async def test_what_says_too_little_or_too_much_is_refused_at_once(options, why):
+async def test_incomplete_or_conflicting_options_are_refused(options, why):
     with pytest.raises(ValueError, match=why):
         Messages(**options)
 
 
-async def test_what_is_given_is_one_connection_and_open_opens_others(server):
+async def test_given_functions_are_one_connection_only(server):
     peer = Peer()
     target = peer.target()
     client = await connected(peer, target)
@@ -324,7 +326,7 @@ async def test_what_is_given_is_one_connection_and_open_opens_others(server):
 
 
 @pytest.mark.unchecked_wire("a client by hand, which names no revision")
-async def test_a_server_ends_with_what_it_receives_and_closes(server):
+async def test_serving_ends_with_the_messages_and_calls_close(server):
     there, back, closed = asyncio.Queue(), asyncio.Queue(), []
     for ends in (None, EOFError()):
 
@@ -347,6 +349,6 @@ async def test_a_server_ends_with_what_it_receives_and_closes(server):
 
 @pytest.mark.rule("TR-CUST-03")
 @pytest.mark.parametrize("part", ["Establishment", "Framing", "Cancellation"])
-async def test_the_page_says_how_connections_begin_are_framed_and_calls_given_up(part):
+async def test_the_page_explains_establishment_framing_cancellation(part):
     _, _, text = PAGE.read_text(encoding="utf-8").partition(f"**{part}.**")
     assert len(text.partition("**")[0].split()) > 40

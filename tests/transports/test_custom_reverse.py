@@ -1,4 +1,4 @@
-"""Servers that connect to us: who waits, who makes way, and how each end is told."""
+"""Servers that connect to the client: waiting, backlog, and the error of each end."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ ONCE = Recovery(restart=False)
 
 @pytest.fixture(autouse=True)
 async def bounded(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # a socket's path is short
+    monkeypatch.chdir(tmp_path)  # socket paths must be short
     async with asyncio.timeout(BOUND_S):
         yield
 
@@ -66,11 +66,11 @@ class Ends:
 
 async def until(holds):
     while not holds():  # noqa: ASYNC110 - no event says it
-        await asyncio.sleep(0)  # a turn of the loop, within `bounded`
+        await asyncio.sleep(0)  # one loop iteration, within `bounded`
 
 
 @pytest.mark.system("O35")
-async def test_a_group_uses_a_server_that_dials_in_like_any_other(server):
+async def test_a_group_uses_a_reverse_server_like_any_other(server):
     target = Reverse(name="laptop")
     ends = Ends()
     accepting = ends.accepted(target)
@@ -88,7 +88,7 @@ async def test_a_group_uses_a_server_that_dials_in_like_any_other(server):
 
 
 @pytest.mark.system("O35")
-async def test_a_gateway_passes_on_what_a_server_that_dials_in_has(server):
+async def test_a_gateway_forwards_the_tools_of_a_reverse_server(server):
     target = Reverse()
     ends = Ends()
     accepting, serving = ends.accepted(target), ends.served(server)
@@ -103,7 +103,7 @@ async def test_a_gateway_passes_on_what_a_server_that_dials_in_has(server):
 
 
 @on_a_virtual_clock
-async def test_closed_dropped_and_too_late_are_told_apart(server):
+async def test_closed_dropped_and_late_connections_raise_differently(server):
     target = Reverse(name="phone", timeout=0.05)
     with pytest.raises(mcpwire.ConnectError, match=r"nobody connected within 0\.05 s"):
         await mcpwire.Client(target).connect()
@@ -117,7 +117,7 @@ async def test_closed_dropped_and_too_late_are_told_apart(server):
 
     call = asyncio.create_task(client.call_tool("hang"))
     await client.ping()
-    ends.back.put_nowait(None)  # the line is dropped
+    ends.back.put_nowait(None)  # the connection is dropped
     ends.there.put_nowait(None)
     with pytest.raises(mcpwire.ConnectionClosed, match="the peer closed it"):
         await call
@@ -133,7 +133,7 @@ async def test_closed_dropped_and_too_late_are_told_apart(server):
     assert await ends.accepted(target) is False
 
 
-async def test_the_one_that_waits_longest_makes_way():
+async def test_the_oldest_waiting_connection_is_dropped():
     target = Reverse(backlog=2)
     waiting = [Ends() for _ in range(3)]
     tasks = [ends.accepted(target) for ends in waiting]
@@ -146,7 +146,7 @@ async def test_the_one_that_waits_longest_makes_way():
     assert [ends.closed for ends in waiting] == [1, 1, 1]
 
 
-async def test_closing_ends_the_wait_of_who_wants_a_connection():
+async def test_closing_ends_a_client_waiting_for_a_connection():
     target = Reverse(name="nobody")
     connecting = asyncio.create_task(mcpwire.Client(target).connect())
     await until(lambda: target._waiting_clients)
@@ -155,7 +155,7 @@ async def test_closing_ends_the_wait_of_who_wants_a_connection():
         await connecting
 
 
-async def test_who_left_while_it_waited_is_passed_over(server):
+async def test_a_connection_closed_while_waiting_is_skipped(server):
     target = Reverse(backlog=5)
     async with await asyncio.start_unix_server(target.accept, "r") as listener:
         _, gone = await asyncio.open_unix_connection("r")
@@ -173,7 +173,7 @@ async def test_who_left_while_it_waited_is_passed_over(server):
 
 
 @pytest.mark.parametrize("is_used", [False, True])
-async def test_an_acceptor_that_is_cancelled_drops_the_connection(server, is_used):
+async def test_a_cancelled_accept_drops_the_connection(server, is_used):
     target = Reverse()
     ends = Ends()
     accepting, serving = ends.accepted(target), ends.served(server)
@@ -195,7 +195,7 @@ async def test_an_acceptor_that_is_cancelled_drops_the_connection(server, is_use
     await serving
 
 
-async def test_what_comes_as_nobody_wants_it_any_more_is_for_the_next():
+async def test_a_connection_for_a_cancelled_client_goes_to_the_next():
     target = Reverse()
     taken = []
     for after in (0, 1):
@@ -207,7 +207,7 @@ async def test_what_comes_as_nobody_wants_it_any_more_is_for_the_next():
         ends = Ends()
         accepting = ends.accepted(target)
         await until(lambda: target.waiting)
-        opening.cancel()  # in the very turn in which one came
+        opening.cancel()  # in the loop iteration in which one arrived
         with pytest.raises(asyncio.CancelledError):
             await opening
         link = await (taken[0] if after else target.open_link())
@@ -218,6 +218,6 @@ async def test_what_comes_as_nobody_wants_it_any_more_is_for_the_next():
 
 
 @pytest.mark.parametrize("options", [{"timeout": 0}, {"backlog": 0}])
-async def test_what_makes_no_sense_is_refused(options):
+async def test_invalid_options_are_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         Reverse(**options)

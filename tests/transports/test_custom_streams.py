@@ -1,4 +1,4 @@
-"""Byte streams that users bring: how they open, fail and end."""
+"""The `Stream` transport: how byte streams of users open, fail and end."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ def server():
 
     @server.tool
     async def brief() -> str:
-        await asyncio.sleep(0)  # so that it is answered after the end of what came
+        await asyncio.sleep(0)  # so that the response follows the end of the input
         return "answered"
 
     @server.tool
@@ -36,7 +36,7 @@ def server():
 
 @pytest.fixture
 async def listening(server):
-    """Serve on a socket; give its path."""
+    """Serve on a socket; yield its path."""
     serving = []
 
     async def serve(reader, writer):
@@ -55,7 +55,7 @@ async def listening(server):
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # a socket's path is short
+    monkeypatch.chdir(tmp_path)  # socket paths must be short
 
 
 async def pair(path):
@@ -63,25 +63,25 @@ async def pair(path):
 
 
 @pytest.mark.rule("TR-CUST-02")
-async def test_the_framing_is_that_of_stdio(listening):
+async def test_streams_use_the_framing_of_stdio(listening):
     reader, writer = await pair(listening)
     meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
     meta["io.modelcontextprotocol/clientCapabilities"] = {}
     meta["io.modelcontextprotocol/clientInfo"] = {"name": "by hand", "version": "1"}
     request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     params = {"name": "brief", "arguments": {}, "_meta": meta}
-    # The end of the stream ends its last line, and what was asked is answered.
+    # The end of the stream ends its last line, and the request is answered.
     writer.write(json.dumps({**request, "params": params}).encode())
     writer.write_eof()
-    said = await reader.read()
+    output = await reader.read()
     writer.close()
     await writer.wait_closed()
-    assert said.endswith(b"\n")
-    [line] = said.splitlines()
+    assert output.endswith(b"\n")
+    [line] = output.splitlines()
     assert json.loads(line)["result"]["content"][0]["text"] == "answered"
 
 
-async def test_a_pair_that_is_open_is_one_connection_and_none_after_it(listening):
+async def test_a_given_pair_is_one_connection_only(listening):
     target = Stream(await pair(listening), name="given")
     assert str(target) == "given"
     assert repr(target) == "<Stream 'given'>"
@@ -93,12 +93,12 @@ async def test_a_pair_that_is_open_is_one_connection_and_none_after_it(listening
 
 
 @pytest.mark.parametrize("given", [None, "unix:x", (1, 2, 3)])
-async def test_what_cannot_be_opened_is_refused_at_once(given):
+async def test_an_invalid_open_argument_is_refused(given):
     with pytest.raises(ValueError, match="open must be an async function"):
         Stream(given)
 
 
-async def test_a_stream_that_does_not_open_says_why():
+async def test_a_failed_opening_raises_connect_error_with_reason():
     with pytest.raises(mcpwire.ConnectError, match="unix:nobody: opening failed") as no:
         await mcpwire.Client(Stream.unix("nobody")).connect()
     assert no.value.errno is not None
@@ -147,7 +147,7 @@ async def test_a_stream_that_does_not_open_says_why():
         await mcpwire.Client(Stream(wrong)).connect()
 
 
-async def test_a_stream_that_takes_for_ever_to_open_is_given_up_in_time():
+async def test_a_hanging_opening_times_out():
     given_up = asyncio.Event()
 
     async def never():
@@ -162,12 +162,12 @@ async def test_a_stream_that_takes_for_ever_to_open_is_given_up_in_time():
     assert given_up.is_set()
 
 
-async def test_a_target_over_tcp_is_called_by_its_address():
+async def test_the_name_of_a_tcp_target_is_its_address():
     assert str(Stream.tcp("127.0.0.1", 9)) == "tcp://127.0.0.1:9"
     assert str(Stream.tcp("::1", 9, ssl=True)) == "tls://[::1]:9"
 
 
-async def test_a_trace_sees_what_goes_over_a_stream(listening):
+async def test_a_trace_gets_the_events_of_a_stream(listening):
     events = []
     async with mcpwire.Client(
         Stream.unix(listening), trace=lambda event, _: events.append(event)
@@ -176,7 +176,7 @@ async def test_a_trace_sees_what_goes_over_a_stream(listening):
     assert {"open", "send", "written", "read", "receive", "close"} <= set(events)
 
 
-async def test_a_peer_that_does_not_read_is_an_error_and_closing_is_bounded():
+async def test_a_peer_that_does_not_read_raises_and_closing_ends():
     accepted = asyncio.Event()
 
     async def deaf(reader, writer):
@@ -187,7 +187,7 @@ async def test_a_peer_that_does_not_read_is_an_error_and_closing_is_bounded():
     gone = asyncio.Event()
     limits = Limits(unwritten=200_000, close_grace=0.05)
     async with await asyncio.start_unix_server(deaf, "deaf"):
-        channel = Stream.unix("deaf").open_channel(_Nobody(), limits)
+        channel = Stream.unix("deaf").open_channel(_IgnoringInbound(), limits)
         await accepted.wait()
 
         async def talk():
@@ -198,12 +198,12 @@ async def test_a_peer_that_does_not_read_is_an_error_and_closing_is_bounded():
             await talk()
         await channel.aclose()
         gone.set()
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
     with pytest.raises(mcpwire.ConnectionClosed, match="closed by this side"):
         await channel.notify("x")
 
 
-class _Nobody:
+class _IgnoringInbound:
     def notification(self, *_): ...
 
     def request(self, *_): ...
@@ -215,8 +215,8 @@ class _Nobody:
     def lost(self, error): ...
 
 
-async def test_a_client_that_is_let_go_lets_the_stream_go(listening):
-    channel = Stream.unix(listening).open_channel(_Nobody(), Limits())
+async def test_an_abandoned_channel_closes_its_stream(listening):
+    channel = Stream.unix(listening).open_channel(_IgnoringInbound(), Limits())
     with pytest.raises(mcpwire.RPCError):
         await channel.call("nothing", None, deadline=None)
     channel.abandon()
@@ -224,7 +224,7 @@ async def test_a_client_that_is_let_go_lets_the_stream_go(listening):
         await channel.call("nothing", None, deadline=None)
 
 
-async def test_serving_that_is_cancelled_ends_handlers_and_stream(server):
+async def test_cancelled_serving_ends_handlers_and_stream(server):
     tasks = []
 
     async def serve(reader, writer):

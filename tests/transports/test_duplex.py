@@ -1,4 +1,4 @@
-"""The duplex channel by itself: two ends in memory, and every way a call can end."""
+"""The duplex channel alone: two ends in memory, and each way a call can end."""
 
 import asyncio
 
@@ -27,29 +27,29 @@ SESSION = REVISIONS[3]
 
 
 class Recorder:
-    """An `Inbound` that keeps what it hears and answers when told."""
+    """An `Inbound` that records requests, which the test answers."""
 
     def __init__(self):
         self.requests = []
         self.notifications = []
         self.cancellations = []
         self.losses = []
-        self.asked = asyncio.Event()
+        self.requested = asyncio.Event()
         self.withdrawn = asyncio.Event()
         self.gone = asyncio.Event()
 
-    async def hears(self, count):
-        """Wait until so many requests have come."""
+    async def wait_for_requests(self, count):
+        """Wait until `count` requests have arrived."""
         while len(self.requests) < count:
-            self.asked.clear()
-            await self.asked.wait()
+            self.requested.clear()
+            await self.requested.wait()
 
     def notification(self, method, params, call):
         self.notifications.append((method, params, call))
 
     def request(self, id, method, params, reply, call):
         self.requests.append((id, method, params, reply))
-        self.asked.set()
+        self.requested.set()
 
     def cancelled(self, id):
         self.cancellations.append(id)
@@ -75,29 +75,29 @@ def after(seconds):
     return Deadline(asyncio.get_running_loop().time(), seconds)
 
 
-async def test_a_call_is_answered_and_its_handle_knows_the_id(pair):
+async def test_a_call_is_answered_and_its_handle_has_the_id(pair):
     client, _, _, far = pair
     handle = CallHandle()
     call = asyncio.create_task(
         client.call("x/y", {"a": 1}, deadline=None, handle=handle)
     )
-    await far.asked.wait()
+    await far.requested.wait()
     id, method, params, reply = far.requests[0]
     assert (id, method, params) == (1, "x/y", {"a": 1})
     assert handle.request_id == 1
     reply({"ok": True})
-    reply({"ok": "again"})  # only the first one leaves
+    reply({"ok": "again"})  # only the first reply is sent
     assert await call == {"ok": True}
     assert client.stats.unknown == 0
     assert client.requests_sent == 1
     assert repr(client) == "<MemoryChannel memory open, 0 calls>"
 
 
-async def test_a_handler_may_answer_with_an_error_and_no_json_becomes_one(pair):
+async def test_error_and_unencodable_replies_raise_in_the_call(pair):
     client, _, _, far = pair
     first = asyncio.create_task(client.call("x", None, deadline=None))
     second = asyncio.create_task(client.call("y", None, deadline=None))
-    await far.hears(2)
+    await far.wait_for_requests(2)
     far.requests[0][3](InvalidParams("wrong", data={"a": 1}))
     far.requests[1][3]({"bad": object()})
     with pytest.raises(InvalidParams) as caught:
@@ -107,12 +107,12 @@ async def test_a_handler_may_answer_with_an_error_and_no_json_becomes_one(pair):
         await second
 
 
-async def test_cancelling_by_handle_ends_the_call_and_tells_the_peer(pair):
+async def test_cancelling_by_handle_ends_the_call_and_notifies(pair):
     client, _, _, far = pair
     handle = CallHandle()
-    client.cancel(handle)  # nothing has begun
+    client.cancel(handle)  # no call has begun
     call = asyncio.create_task(client.call("x", {}, deadline=None, handle=handle))
-    await far.asked.wait()
+    await far.requested.wait()
     client.cancel(handle, "no longer wanted")
     client.cancel(handle)
     with pytest.raises(CallCancelled, match="no longer wanted"):
@@ -124,10 +124,10 @@ async def test_cancelling_by_handle_ends_the_call_and_tells_the_peer(pair):
     assert client.stats.late == 0
 
 
-async def test_what_a_withdrawn_request_answers_never_leaves(pair):
+async def test_the_reply_to_a_cancelled_request_is_not_sent(pair):
     client, _, server, far = pair
     call = asyncio.create_task(client.call("x", {}, deadline=None))
-    await far.asked.wait()
+    await far.requested.wait()
     sent = server.bytes_sent
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -138,26 +138,26 @@ async def test_what_a_withdrawn_request_answers_never_leaves(pair):
 
 
 @on_a_virtual_clock
-async def test_deadlines_stand_still_while_a_handler_of_ours_is_busy(pair):
+async def test_a_busy_handler_pauses_deadlines(pair):
     client, near, server, far = pair
     call = asyncio.create_task(client.call("x", {}, deadline=after(0.1)))
-    await far.asked.wait()
+    await far.requested.wait()
     question = asyncio.create_task(server.call("ask", {}, deadline=None))
-    await near.asked.wait()
-    begun_meanwhile = asyncio.create_task(client.call("y", {}, deadline=after(0.1)))
+    await near.requested.wait()
+    later_call = asyncio.create_task(client.call("y", {}, deadline=after(0.1)))
     assert await asyncio.wait([call], timeout=0.3) == (set(), {call})
-    # What was begun since has nothing to do with the question, and keeps its time.
-    assert begun_meanwhile.done()
+    # A later call is independent of the server's request, and keeps its deadline.
+    assert later_call.done()
     near.requests[0][3]({"answer": 42})
     assert await question == {"answer": 42}
-    for late in (call, begun_meanwhile):
+    for late in (call, later_call):
         with pytest.raises(RequestTimeout) as caught:
             await late
         assert caught.value.timeout == 0.1
 
 
 @pytest.mark.pain("P02", "P08")
-async def test_a_call_that_a_handler_begins_at_once_keeps_its_time(pair):
+async def test_a_call_made_by_a_handler_keeps_its_deadline(pair):
     client, near, server, _ = pair
     started = asyncio.get_running_loop().time()
     deadline = Deadline(started, 5.0)
@@ -169,28 +169,28 @@ async def test_a_call_that_a_handler_begins_at_once_keeps_its_time(pair):
     own = own_call()
 
     def request(*_):
-        own.send(None)  # as an eager task does
-        near.asked.set()
+        own.send(None)  # like an eager task
+        near.requested.set()
 
     near.request = request
-    asking = asyncio.create_task(server.call("roots/list", None, deadline=None))
-    await near.asked.wait()
-    await asyncio.sleep(0)  # the rest of that turn
+    server_call = asyncio.create_task(server.call("roots/list", None, deadline=None))
+    await near.requested.wait()
+    await asyncio.sleep(0)  # the rest of that iteration
     assert deadline.at == started + 5.0  # it is not paused
     await client.aclose()
     with pytest.raises(StopIteration):
         own.send(None)
     with pytest.raises(ConnectionClosed):
-        await asking
+        await server_call
 
 
 @on_a_virtual_clock
-async def test_the_clock_runs_again_when_the_peer_withdraws_its_question(pair):
+async def test_cancelling_a_peer_request_resumes_the_deadline(pair):
     client, near, server, far = pair
     call = asyncio.create_task(client.call("x", {}, deadline=after(0.05)))
-    await far.asked.wait()
+    await far.requested.wait()
     question = asyncio.create_task(server.call("ask", {}, deadline=None))
-    await near.asked.wait()
+    await near.requested.wait()
     question.cancel()
     with pytest.raises(asyncio.CancelledError):
         await question
@@ -200,16 +200,16 @@ async def test_the_clock_runs_again_when_the_peer_withdraws_its_question(pair):
 
 
 @on_a_virtual_clock
-async def test_an_answer_while_the_clock_stands_leaves_the_deadline_running(pair):
+async def test_a_response_during_a_pause_resumes_the_deadline(pair):
     client, near, server, far = pair
     deadline = after(0.2)
     calls = [
         asyncio.create_task(client.call(name, {}, deadline=deadline)) for name in "ab"
     ]
-    await far.asked.wait()
+    await far.requested.wait()
     question = asyncio.create_task(server.call("ask", {}, deadline=None))
-    await near.asked.wait()
-    await far.hears(2)
+    await near.requested.wait()
+    await far.wait_for_requests(2)
     far.requests[0][3]({})
     far.requests[1][3](RPCError("no", code=1))
     await asyncio.gather(*calls, return_exceptions=True)
@@ -238,24 +238,24 @@ async def test_the_earliest_of_many_deadlines_fires_first(pair):
 async def test_a_call_without_a_deadline_outlives_those_with_one(pair):
     client, _, _, far = pair
     endless = asyncio.create_task(client.call("x", {}, deadline=None))
-    await far.asked.wait()
+    await far.requested.wait()
     with pytest.raises(RequestTimeout):
         await client.call("y", {}, deadline=after(0.01))
     far.requests[0][3]({"fine": True})
     assert await endless == {"fine": True}
 
 
-async def test_the_other_end_closing_fails_each_call_with_its_own_error(pair):
+async def test_a_close_of_the_peer_fails_each_call_separately(pair):
     client, near, server, far = pair
     calls = [asyncio.create_task(client.call("x", {}, deadline=None)) for _ in "abc"]
-    await far.asked.wait()
+    await far.requested.wait()
     await server.aclose()
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {ConnectionClosed}
     assert len({id(outcome) for outcome in outcomes}) == 3
     assert all(outcome.sent for outcome in outcomes)
     assert len(near.losses) == 1
-    assert far.losses == []  # it closed by itself
+    assert far.losses == []  # it closed the connection itself
     assert "closed" in repr(client)
     with pytest.raises(ConnectionClosed) as caught:
         await client.call("x", {}, deadline=None)
@@ -264,12 +264,12 @@ async def test_the_other_end_closing_fails_each_call_with_its_own_error(pair):
         await client.notify("x")
 
 
-async def test_a_call_still_gathered_when_the_end_comes_was_provably_not_sent(pair):
+async def test_a_buffered_call_is_reported_as_not_sent(pair):
     client, _, _, _ = pair
     first = asyncio.create_task(client.call("x", {}, deadline=None))
     second = asyncio.create_task(client.call("y", {}, deadline=None))
     third = asyncio.create_task(client.call("z", {}, deadline=None))
-    await asyncio.sleep(0)  # each has begun, and the turn of the loop is not over
+    await asyncio.sleep(0)  # each has begun, in the same loop iteration
     assert client._gathered
     client._mark_lost(TransportError("cut", target="memory"))
     outcomes = await asyncio.gather(first, second, third, return_exceptions=True)
@@ -277,40 +277,40 @@ async def test_a_call_still_gathered_when_the_end_comes_was_provably_not_sent(pa
     assert outcomes[1].sent is False
 
 
-async def test_too_much_for_a_peer_that_does_not_read_is_refused(pair):
+async def test_a_call_over_the_unwritten_limit_is_refused(pair):
     client, _, _, _ = pair
-    client._write = lambda data: None  # nothing is ever taken
+    client._write = lambda data: None  # no data is ever written
     first = asyncio.create_task(client.call("x", {"a": "b" * 20_000}, deadline=None))
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     with pytest.raises(TransportError, match="does not read"):
         await client.call("y", {}, deadline=None)
-    # Giving up cannot be told either, and is no reason to fail.
+    # The cancellation cannot be sent either, which must not raise.
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
     assert client._peer.outstanding == {}
 
 
-async def test_what_the_peer_must_be_told_and_cannot_ends_the_connection(pair):
+async def test_a_mandatory_message_over_the_limit_ends_the_connection(pair):
     client, near, _, _ = pair
     client._queued = 20_000
     client.transmit(b"{}\n")
     await near.gone.wait()
     assert "does not read" in str(near.losses[0])
-    client.transmit(b"{}\n")  # and after the end nothing is
+    client.transmit(b"{}\n")  # ignored after the end
 
 
-async def test_a_server_asks_nothing_outside_a_session(pair):
+async def test_a_server_request_outside_a_session_is_refused(pair):
     _, _, server, _ = pair
     server.revision = None
     with pytest.raises(LocalProtocolError, match="session"):
         await server.call("roots/list", {}, deadline=None)
 
 
-async def test_an_abandoned_end_makes_no_calls(pair):
+async def test_calls_on_an_abandoned_channel_are_refused(pair):
     client, _, _, _ = pair
     call = asyncio.create_task(client.call("x", {}, deadline=after(60)))
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     client.abandon()
     with pytest.raises(ConnectionClosed):
         await client.call("y", {}, deadline=None)
@@ -319,8 +319,8 @@ async def test_an_abandoned_end_makes_no_calls(pair):
         await call
 
 
-async def test_a_deadline_that_several_requests_hold_runs_again_with_the_calls_end():
-    """It may span further requests of the same call."""
+async def test_releasing_a_call_resumes_its_paused_deadline():
+    """The deadline may span further requests of the same call."""
     now = asyncio.get_running_loop().time()
     call = Pending("tools/call", None, Deadline(now, 10.0), None, None)
     loop, limits = asyncio.get_running_loop(), Limits(question_time=600.0)
@@ -336,7 +336,7 @@ async def test_a_deadline_that_several_requests_hold_runs_again_with_the_calls_e
     timeouts.stop()
 
 
-async def test_what_the_server_will_not_read_ends_the_clients_call_at_once():
+async def test_a_message_over_the_server_limit_ends_the_call():
     server = mcpwire.Server("small", "1.0")
 
     @server.tool

@@ -1,4 +1,4 @@
-"""The stdio channel for loops that cannot watch descriptors, as on Windows."""
+"""The stdio channel for event loops that cannot watch descriptors, as on Windows."""
 
 import asyncio
 import errno
@@ -14,7 +14,7 @@ BOUND_S = 30.0
 
 
 class BlindLoop(asyncio.SelectorEventLoop):
-    """A loop that watches descriptors for itself only."""
+    """An event loop without `add_reader` and `add_writer` for its users."""
 
     add_reader = asyncio.AbstractEventLoop.add_reader
     add_writer = asyncio.AbstractEventLoop.add_writer
@@ -35,13 +35,13 @@ def echo(**options):
     return scripted("handshake()\n" + ECHO_LOOP, **options)
 
 
-def test_calls_are_performed_and_large_ones_too():
-    heard = []
+def test_small_and_large_calls_work():
+    output = []
 
     async def main():
         target = scripted(
             "print('hello', file=sys.stderr, flush=True)\nhandshake()\n" + ECHO_LOOP,
-            stderr=heard.append,
+            stderr=output.append,
         )
         async with mcpwire.Client(target) as client:
             assert type(client._connection.channel) is FallbackChannel
@@ -56,13 +56,13 @@ def test_calls_are_performed_and_large_ones_too():
         await client.aclose()
 
     run(main)
-    assert b"".join(heard).splitlines() == [b"hello", b"hello"]
+    assert b"".join(output).splitlines() == [b"hello", b"hello"]
 
 
 @pytest.mark.parametrize(
     ("end", "code"), [("sys.exit(3)", 3), ("os.close(1); time.sleep(60)", None)]
 )
-def test_the_childs_end_fails_the_call(end, code):
+def test_the_end_of_the_child_fails_the_call(end, code):
     async def main():
         target = scripted(f"handshake()\nrecv()\nos.write(2, b'bye')\n{end}")
         limits = mcpwire.Limits(close_grace=0.1)
@@ -75,7 +75,7 @@ def test_the_childs_end_fails_the_call(end, code):
     run(main)
 
 
-def test_a_command_that_cannot_start_is_a_connect_error():
+def test_a_command_that_cannot_start_raises_connect_error():
     async def main():
         with pytest.raises(mcpwire.ConnectError, match="not found") as caught:
             await mcpwire.Client("no-such-command-at-all").connect()
@@ -104,7 +104,7 @@ def test_a_child_that_ignores_everything_is_killed():
     run(main)
 
 
-def test_a_forgotten_client_kills_its_child():
+def test_a_garbage_collected_client_kills_its_child():
     async def main():
         client = mcpwire.Client(mcpwire.Stdio(sys.executable, echo().args))
         await client.connect()
@@ -117,7 +117,7 @@ def test_a_forgotten_client_kills_its_child():
     run(main)
 
 
-def test_what_waits_for_a_child_that_does_not_read_is_bounded_and_not_sent():
+def test_unwritten_data_for_a_deaf_child_is_limited():
     async def main():
         target = scripted("handshake()\ntime.sleep(60)")
         limits = mcpwire.Limits(unwritten=2**20, close_grace=0.1, terminate_grace=0.1)
@@ -125,7 +125,7 @@ def test_what_waits_for_a_child_that_does_not_read_is_bounded_and_not_sent():
             unread = asyncio.create_task(
                 client.call_tool("x", {"data": "a" * 2**20}, timeout=None)
             )
-            await asyncio.sleep(0)  # a turn of the loop
+            await asyncio.sleep(0)  # one loop iteration
             with pytest.raises(mcpwire.TransportError, match="does not read"):
                 await client.call_tool("x", {"data": "a" * 2**19}, timeout=None)
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
@@ -135,7 +135,7 @@ def test_what_waits_for_a_child_that_does_not_read_is_bounded_and_not_sent():
     run(main)
 
 
-def test_a_child_that_is_abandoned_while_it_starts_is_killed():
+def test_a_child_abandoned_while_starting_is_killed():
     async def main():
         target = echo()
         channel = FallbackChannel(Deaf(), target, mcpwire.Limits())
@@ -143,7 +143,7 @@ def test_a_child_that_is_abandoned_while_it_starts_is_killed():
         for _ in range(1_000):
             if channel.exit_code is not None:
                 break
-            await asyncio.sleep(0.01)  # a thread reaps it: no event tells
+            await asyncio.sleep(0.01)  # a thread reaps it: there is no event
         assert channel.exit_code < 0
 
     run(main)

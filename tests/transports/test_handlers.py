@@ -1,4 +1,4 @@
-"""The handlers of one connection: how many run, which wait, and what is answered."""
+"""The handlers of one connection: limits, order, cancellation and replies."""
 
 import asyncio
 import gc
@@ -14,8 +14,8 @@ from mcpwire.transports.handlers import Delivery, InboundTasks, NewestQueue
 BOUND_S = 30.0
 
 
-class Bench:
-    """Handlers of one connection, and what they answered in which order."""
+class Harness:
+    """Handlers of one connection, and their replies in order."""
 
     def __init__(self, **options):
         options = {"limit": 2, "backlog": 10, **options}
@@ -35,7 +35,7 @@ lazy = pytest.mark.skipif(
 )
 
 
-async def at_once():
+async def immediate():
     return {}
 
 
@@ -44,28 +44,28 @@ async def waiting():
 
 
 @lazy
-async def test_plain_and_async_handlers_answer_in_tasks_of_their_own():
-    bench = Bench()
-    bench.start(1, at_once)
-    bench.start(2, dict)
-    assert (bench.answers, len(bench.tasks)) == ([], 2)
-    await bench.tasks.settle(BOUND_S)
-    assert (bench.answers, len(bench.tasks)) == ([(1, {}), (2, {})], 0)
+async def test_plain_and_async_handlers_run_in_their_own_tasks():
+    harness = Harness()
+    harness.start(1, immediate)
+    harness.start(2, dict)
+    assert (harness.answers, len(harness.tasks)) == ([], 2)
+    await harness.tasks.settle(BOUND_S)
+    assert (harness.answers, len(harness.tasks)) == ([(1, {}), (2, {})], 0)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="tasks begin late there")
-async def test_a_handler_that_waits_for_nothing_is_answered_at_once():
-    bench = Bench()
-    bench.start(1, at_once)
-    bench.start(2, waiting, tag="it")
-    assert (bench.answers, len(bench.tasks)) == ([(1, {})], 1)
-    assert bench.tasks.cancel(2) == "it"
-    await bench.tasks.settle(BOUND_S)
-    assert (bench.answers, len(bench.tasks)) == ([(1, {})], 0)
+async def test_a_handler_without_await_is_answered_immediately():
+    harness = Harness()
+    harness.start(1, immediate)
+    harness.start(2, waiting, tag="it")
+    assert (harness.answers, len(harness.tasks)) == ([(1, {})], 1)
+    assert harness.tasks.cancel(2) == "it"
+    await harness.tasks.settle(BOUND_S)
+    assert (harness.answers, len(harness.tasks)) == ([(1, {})], 0)
 
 
-async def test_a_task_factory_of_the_user_makes_the_tasks_of_handlers():
-    made, loop, bench = [], asyncio.get_running_loop(), Bench()
+async def test_handler_tasks_use_the_task_factory_of_the_loop():
+    made, loop, harness = [], asyncio.get_running_loop(), Harness()
 
     def factory(loop, work, **options):
         made.append(work)
@@ -73,139 +73,141 @@ async def test_a_task_factory_of_the_user_makes_the_tasks_of_handlers():
 
     loop.set_task_factory(factory)
     try:
-        bench.start(1, at_once)
+        harness.start(1, immediate)
     finally:
         loop.set_task_factory(None)
-    await bench.tasks.settle(BOUND_S)
-    assert (bench.answers, len(made)) == ([(1, {})], 1)
+    await harness.tasks.settle(BOUND_S)
+    assert (harness.answers, len(made)) == ([(1, {})], 1)
 
 
 @lazy
-async def test_one_that_is_withdrawn_before_its_turn_never_runs():
-    bench = Bench()
-    bench.start(1, pytest.fail, tag="it")
-    assert bench.tasks.cancel(1) == "it"
-    assert bench.tasks.cancel(1) is None
-    await bench.tasks.settle(BOUND_S)
-    assert bench.answers == []
+async def test_a_handler_cancelled_before_it_starts_never_runs():
+    harness = Harness()
+    harness.start(1, pytest.fail, tag="it")
+    assert harness.tasks.cancel(1) == "it"
+    assert harness.tasks.cancel(1) is None
+    await harness.tasks.settle(BOUND_S)
+    assert harness.answers == []
 
 
 @lazy
-async def test_more_than_run_at_once_follow_in_turns_of_the_loop():
-    bench = Bench()
+async def test_handlers_over_the_limit_run_in_later_iterations():
+    harness = Harness()
     for id in range(5):
-        bench.start(id, at_once)
-    await asyncio.sleep(0)  # a turn of the loop
-    assert [id for id, _ in bench.answers] == [0, 1]
-    await bench.tasks.settle(BOUND_S)
-    assert [id for id, _ in bench.answers] == [0, 1, 2, 3, 4]
-    assert len(bench.tasks) == 0
+        harness.start(id, immediate)
+    await asyncio.sleep(0)  # one loop iteration
+    assert [id for id, _ in harness.answers] == [0, 1]
+    await harness.tasks.settle(BOUND_S)
+    assert [id for id, _ in harness.answers] == [0, 1, 2, 3, 4]
+    assert len(harness.tasks) == 0
 
 
-async def test_what_comes_later_does_not_overtake_what_waits():
-    bench = Bench()
+async def test_waiting_handlers_run_in_order():
+    harness = Harness()
     for id in range(4):
-        bench.start(id, at_once)
-    await asyncio.sleep(0)  # a turn of the loop
-    bench.start(4, at_once)
-    await bench.tasks.settle(BOUND_S)
-    assert [id for id, _ in bench.answers] == [0, 1, 2, 3, 4]
+        harness.start(id, immediate)
+    await asyncio.sleep(0)  # one loop iteration
+    harness.start(4, immediate)
+    await harness.tasks.settle(BOUND_S)
+    assert [id for id, _ in harness.answers] == [0, 1, 2, 3, 4]
 
 
 VARIABLE = ContextVar("variable", default=None)
 
 
-@pytest.mark.parametrize("first", [at_once, partial(asyncio.sleep, 0, {})])
-async def test_one_that_had_to_wait_has_the_context_that_it_came_in(first):
+@pytest.mark.parametrize("first", [immediate, partial(asyncio.sleep, 0, {})])
+async def test_a_waiting_handler_runs_in_its_original_context(first):
     async def reads():
         return VARIABLE.get()
 
-    def come(id, handler):
+    def start_in_context(id, handler):
         VARIABLE.set(id)
-        bench.start(id, handler)
+        harness.start(id, handler)
 
-    bench = Bench(limit=1)
+    harness = Harness(limit=1)
     for id, handler in ((1, first), (2, reads), (3, first), (4, reads)):
-        copy_context().run(come, id, handler)
-    await bench.tasks.settle(BOUND_S)
-    assert bench.answers == [(1, {}), (2, 2), (3, {}), (4, 4)]
+        copy_context().run(start_in_context, id, handler)
+    await harness.tasks.settle(BOUND_S)
+    assert harness.answers == [(1, {}), (2, 2), (3, {}), (4, 4)]
 
 
 class Odd(BaseException):
-    """What no handler is expected to raise."""
+    """An exception that handlers are not expected to raise."""
 
 
 @pytest.mark.parametrize("waits", [False, True])
-async def test_one_that_ends_without_an_answer_is_forgotten(waits):
+async def test_a_handler_that_ends_without_reply_is_removed(waits):
     async def cancels_itself():
         asyncio.current_task().cancel()
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
 
     async def breaks():
         if waits:
-            await asyncio.sleep(0)  # a turn of the loop
+            await asyncio.sleep(0)  # one loop iteration
         raise Odd
 
-    told = []
+    errors = []
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, context: told.append(context["exception"]))
-    bench = Bench()
-    bench.start(1, cancels_itself, tag="cancelled")
-    bench.start(2, breaks, tag="broken")
-    await bench.tasks.settle(BOUND_S)
+    loop.set_exception_handler(lambda _, context: errors.append(context["exception"]))
+    harness = Harness()
+    harness.start(1, cancels_itself, tag="cancelled")
+    harness.start(2, breaks, tag="broken")
+    await harness.tasks.settle(BOUND_S)
     gc.collect()
-    assert bench.tasks.unanswered() == []
-    assert len(bench.tasks) == 0
-    assert [type(error) for error in told] == [Odd]
+    assert harness.tasks.unanswered() == []
+    assert len(harness.tasks) == 0
+    assert [type(error) for error in errors] == [Odd]
 
 
-async def test_what_waits_goes_on_when_one_that_runs_has_ended():
-    bench = Bench(limit=1, room=10)
+async def test_a_waiting_handler_starts_when_a_running_one_ends():
+    harness = Harness(limit=1, room=10)
     release = asyncio.Event()
 
     async def until_released():
         await release.wait()
         return {}
 
-    bench.start(1, until_released)
-    bench.start(2, at_once, 10)
-    bench.start(3, at_once, 1)
-    await asyncio.sleep(0)  # a turn of the loop
-    assert [(id, type(answer)) for id, answer in bench.answers] == [(3, InternalError)]
+    harness.start(1, until_released)
+    harness.start(2, immediate, 10)
+    harness.start(3, immediate, 1)
+    await asyncio.sleep(0)  # one loop iteration
+    assert [(id, type(answer)) for id, answer in harness.answers] == [
+        (3, InternalError)
+    ]
     release.set()
-    await bench.tasks.settle(BOUND_S)
-    assert bench.answers[1:] == [(1, {}), (2, {})]
+    await harness.tasks.settle(BOUND_S)
+    assert harness.answers[1:] == [(1, {}), (2, {})]
 
 
-async def test_what_has_begun_is_given_back_and_cancelled():
-    bench = Bench()
-    bench.start(1, waiting, tag="one")
-    bench.start(2, at_once, tag="two")
-    await asyncio.sleep(0)  # a turn of the loop
-    assert bench.tasks.unanswered() == ["one"]
-    assert bench.tasks.cancel(1) == "one"
-    assert bench.tasks.unanswered() == []
-    await bench.tasks.settle(BOUND_S)
-    assert bench.answers == [(2, {})]
+async def test_cancel_returns_the_tag_of_a_running_handler():
+    harness = Harness()
+    harness.start(1, waiting, tag="one")
+    harness.start(2, immediate, tag="two")
+    await asyncio.sleep(0)  # one loop iteration
+    assert harness.tasks.unanswered() == ["one"]
+    assert harness.tasks.cancel(1) == "one"
+    assert harness.tasks.unanswered() == []
+    await harness.tasks.settle(BOUND_S)
+    assert harness.answers == [(2, {})]
 
 
-async def test_what_is_in_line_is_given_back_too():
-    bench = Bench(limit=1)
-    bench.start(1, waiting)
-    bench.start(2, pytest.fail, tag="two")
-    await asyncio.sleep(0)  # a turn of the loop
-    assert bench.tasks.cancel(2) == "two"
-    await asyncio.wait(bench.tasks.close())
-    assert bench.answers == []
+async def test_cancel_returns_the_tag_of_a_waiting_handler():
+    harness = Harness(limit=1)
+    harness.start(1, waiting)
+    harness.start(2, pytest.fail, tag="two")
+    await asyncio.sleep(0)  # one loop iteration
+    assert harness.tasks.cancel(2) == "two"
+    await asyncio.wait(harness.tasks.close())
+    assert harness.answers == []
 
 
 @pytest.mark.parametrize("goes_on", [True, False])
-async def test_one_that_withdraws_itself_in_its_first_step_answers_nobody(goes_on):
-    bench = Bench()
+async def test_a_handler_that_cancels_itself_sends_no_reply(goes_on):
+    harness = Harness()
     seen = []
 
     async def handler():
-        bench.tasks.cancel(1)
+        harness.tasks.cancel(1)
         if goes_on:
             try:
                 await asyncio.Event().wait()
@@ -214,40 +216,40 @@ async def test_one_that_withdraws_itself_in_its_first_step_answers_nobody(goes_o
                 raise
         return {}
 
-    bench.start(1, handler)
-    await bench.tasks.settle(BOUND_S)
-    assert bench.answers == []
+    harness.start(1, handler)
+    await harness.tasks.settle(BOUND_S)
+    assert harness.answers == []
     assert seen == ["cancelled"] * goes_on
 
 
-async def test_one_that_closes_its_connection_in_its_first_step_answers_nobody():
-    bench = Bench()
+async def test_a_handler_that_closes_its_connection_sends_no_reply():
+    harness = Harness()
 
     async def handler():
-        assert bench.tasks.close() == []
+        assert harness.tasks.close() == []
         return {}
 
-    bench.start(1, handler)
-    await asyncio.sleep(0)  # a turn of the loop
-    assert bench.answers == []
+    harness.start(1, handler)
+    await asyncio.sleep(0)  # one loop iteration
+    assert harness.answers == []
 
 
 @lazy
-async def test_one_that_closes_its_connection_ends_those_that_have_not_begun():
-    bench = Bench()
+async def test_closing_in_a_handler_ends_waiting_handlers():
+    harness = Harness()
 
     async def handler():
-        ended.extend(bench.tasks.close())
+        ended.extend(harness.tasks.close())
 
     ended = []
-    bench.start(1, handler)
-    bench.start(2, pytest.fail)
-    await bench.tasks.settle(BOUND_S)
-    assert (len(ended), bench.answers) == (1, [])
+    harness.start(1, handler)
+    harness.start(2, pytest.fail)
+    await harness.tasks.settle(BOUND_S)
+    assert (len(ended), harness.answers) == (1, [])
 
 
-async def test_an_id_that_is_used_again_while_the_first_one_goes_on():
-    bench = Bench()
+async def test_an_id_can_be_reused_while_its_handler_still_runs():
+    harness = Harness()
     release = asyncio.Event()
 
     async def stubborn():
@@ -258,45 +260,45 @@ async def test_an_id_that_is_used_again_while_the_first_one_goes_on():
                 continue
         return {"of": "the first"}
 
-    bench.start(1, stubborn)
-    await asyncio.sleep(0)  # a turn of the loop
-    bench.tasks.cancel(1)
-    bench.start(1, at_once)
+    harness.start(1, stubborn)
+    await asyncio.sleep(0)  # one loop iteration
+    harness.tasks.cancel(1)
+    harness.start(1, immediate)
     release.set()
-    await bench.tasks.settle(BOUND_S)
-    assert bench.answers == [(1, {})]
+    await harness.tasks.settle(BOUND_S)
+    assert harness.answers == [(1, {})]
 
 
 @pytest.mark.parametrize("waits", [True, False])
-async def test_a_failure_is_logged_and_told_as_one(waits, caplog):
-    bench = Bench()
+async def test_a_failed_handler_is_logged_and_replies_with_an_error(waits, caplog):
+    harness = Harness()
 
     async def handler():
         if waits:
-            await asyncio.sleep(0)  # a turn of the loop
+            await asyncio.sleep(0)  # one loop iteration
         raise ValueError("secret")
 
-    async def cancelled_by_somebody():
+    async def raises_cancelled():
         raise asyncio.CancelledError
 
-    bench.start(1, handler)
-    bench.start(2, cancelled_by_somebody)
-    await bench.tasks.settle(BOUND_S)
-    assert sorted((id, type(answer)) for id, answer in bench.answers) == [
+    harness.start(1, handler)
+    harness.start(2, raises_cancelled)
+    await harness.tasks.settle(BOUND_S)
+    assert sorted((id, type(answer)) for id, answer in harness.answers) == [
         (1, InternalError),
         (2, InternalError),
     ]
-    assert "secret" not in str(bench.answers)
+    assert "secret" not in str(harness.answers)
     assert len(caplog.records) == 2
 
 
-async def test_a_callback_that_is_cancelled_before_it_begins_hears_what_comes_later(
+async def test_a_delivery_closed_before_it_starts_delivers_later_items(
     recwarn,
 ):
-    heard = []
+    received = []
 
     async def callback(item):
-        heard.append(item)
+        received.append(item)
 
     delivery = Delivery(callback, NewestQueue(10, 1_000))
     delivery.put("first")
@@ -305,7 +307,7 @@ async def test_a_callback_that_is_cancelled_before_it_begins_hears_what_comes_la
     delivery.put("second")
     await delivery.settle()
     gc.collect()
-    assert (heard, recwarn.list) == (["second"], [])
+    assert (received, recwarn.list) == (["second"], [])
 
 
 async def cancel_all_others():
@@ -317,28 +319,28 @@ async def cancel_all_others():
 
 
 @lazy
-async def test_one_that_a_stranger_cancels_before_its_turn_keeps_no_place():
-    bench = Bench(limit=1)
-    bench.start(1, at_once)
-    bench.start(2, at_once)
+async def test_a_handler_task_cancelled_from_outside_frees_its_slot():
+    harness = Harness(limit=1)
+    harness.start(1, immediate)
+    harness.start(2, immediate)
     await cancel_all_others()
-    bench.start(3, at_once)
-    await bench.tasks.settle(BOUND_S)
-    assert (bench.answers, len(bench.tasks)) == ([(2, {}), (3, {})], 0)
-    assert bench.tasks.unanswered() == []
+    harness.start(3, immediate)
+    await harness.tasks.settle(BOUND_S)
+    assert (harness.answers, len(harness.tasks)) == ([(2, {}), (3, {})], 0)
+    assert harness.tasks.unanswered() == []
 
 
 @lazy
-async def test_waiting_for_one_that_a_stranger_cancels_before_its_turn_ends():
-    bench = Bench()
-    bench.start(1, at_once, tag="it")
+async def test_wait_ended_returns_after_an_outside_cancellation():
+    harness = Harness()
+    harness.start(1, immediate, tag="it")
     await cancel_all_others()
-    await bench.tasks.wait_ended(lambda tag: tag == "it")
-    await bench.tasks.settle(BOUND_S)
-    assert len(bench.tasks) == 0
+    await harness.tasks.wait_ended(lambda tag: tag == "it")
+    await harness.tasks.settle(BOUND_S)
+    assert len(harness.tasks) == 0
 
 
-# What waits is bounded in number and in bytes...
+# Waiting items are limited in number and in bytes...
 
 
 def taken(queue):
@@ -348,7 +350,7 @@ def taken(queue):
     return items
 
 
-def test_the_oldest_items_are_forgotten_when_they_are_too_many():
+def test_the_oldest_items_over_the_count_are_dropped():
     queue = NewestQueue(2, 1_000)
     for n in range(5):
         queue.put(n, None, "text")
@@ -356,7 +358,7 @@ def test_the_oldest_items_are_forgotten_when_they_are_too_many():
     assert taken(queue) == [(3, None, "text"), (4, None, "text")]
 
 
-def test_the_oldest_items_are_forgotten_when_they_are_too_long():
+def test_the_oldest_items_over_the_size_are_dropped():
     queue = NewestQueue(100, 10)
     for text in ("aaaa", "bbbb", "cccccc"):
         queue.put(1, None, text)
@@ -370,7 +372,7 @@ def test_the_oldest_items_are_forgotten_when_they_are_too_long():
 
 
 @pytest.mark.attack("S15")
-async def test_requests_that_wait_for_a_handler_are_bounded_in_bytes():
+async def test_requests_waiting_for_a_handler_are_limited_in_bytes():
     release = asyncio.Event()
     answers = {}
 

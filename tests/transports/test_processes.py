@@ -1,4 +1,4 @@
-"""Children: how their end is seen, told and enforced."""
+"""Child processes: detecting, describing and enforcing their end."""
 
 import asyncio
 import os
@@ -28,11 +28,11 @@ BOUND_S = 30.0
         (-200, "was killed by signal 200"),
     ],
 )
-def test_how_a_child_ended_is_told_in_words(code, text):
+def test_describe_exit_describes_code_or_signal(code, text):
     assert describe_exit(code) == text
 
 
-def test_the_tail_keeps_the_end_within_its_limit():
+def test_the_stderr_tail_keeps_the_end_within_its_limit():
     tail = StderrTail(10)
     for number in range(100):
         tail.feed(b"%d " % number)
@@ -47,7 +47,7 @@ def no_pidfd(monkeypatch):
 
 
 @pytest.mark.parametrize("code", [0, 5])
-async def test_without_pidfd_a_thread_sees_the_end_of_each_child(no_pidfd, code):
+async def test_without_pidfd_the_end_of_each_child_is_detected(no_pidfd, code):
     targets = [
         scripted(f"handshake()\nrecv()\nsys.exit({code})"),
         scripted("handshake()\n" + ECHO_LOOP),
@@ -61,7 +61,7 @@ async def test_without_pidfd_a_thread_sees_the_end_of_each_child(no_pidfd, code)
     await asyncio.gather(ends.aclose(), stays.aclose())
 
 
-def test_without_pidfd_a_closed_loop_is_no_trouble(no_pidfd):
+def test_without_pidfd_a_closed_loop_raises_no_error(no_pidfd):
     client = mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP))
     asyncio.run(client.connect())
     os.kill(client._connection.channel.pid, signal.SIGKILL)
@@ -69,7 +69,7 @@ def test_without_pidfd_a_closed_loop_is_no_trouble(no_pidfd):
         client.__del__()
 
 
-async def test_a_child_that_left_its_group_is_ended_all_the_same():
+async def test_a_child_that_left_its_process_group_is_killed():
     target = scripted(
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "os.setpgid(0, os.getpgid(os.getppid()))\n"
@@ -84,7 +84,7 @@ async def test_a_child_that_left_its_group_is_ended_all_the_same():
         os.kill(pid, 0)
 
 
-def test_a_forgotten_child_is_killed_by_its_owner_only():
+def test_a_leaked_child_is_killed_by_its_owner_only():
     popen = subprocess.Popen(["sleep", "60"], process_group=0)
     process.kill_leaked(popen, os.getpid() + 1)  # as after a fork
     assert popen.poll() is None
@@ -93,7 +93,7 @@ def test_a_forgotten_child_is_killed_by_its_owner_only():
     process.kill_leaked(popen, os.getpid())
 
 
-def test_a_group_is_gone_when_only_foreign_zombies_are_left(tmp_path):
+def test_a_group_with_foreign_zombies_only_is_not_running(tmp_path):
     program = (
         "import os, sys, time\n"
         "if os.fork() == 0:\n"
@@ -107,7 +107,7 @@ def test_a_group_is_gone_when_only_foreign_zombies_are_left(tmp_path):
     )
     with parent:
         zombie = int(parent.stdout.readline())
-        # It is the parent's to reap, which never does; its pidfd tells when it ended.
+        # The parent never reaps it; its pidfd shows when it has ended.
         ended = os.pidfd_open(zombie)
         assert select.select([ended], [], [], BOUND_S)[0]
         os.close(ended)
@@ -116,7 +116,7 @@ def test_a_group_is_gone_when_only_foreign_zombies_are_left(tmp_path):
     assert not process.is_group_running(zombie)
 
 
-async def test_a_spawn_that_fails_leaves_no_descriptor(monkeypatch):
+async def test_a_failed_spawn_leaks_no_descriptor(monkeypatch):
     # The leak check of every test watches the descriptors.
     def fail(*args, **kwargs):
         raise OSError(24, "Too many open files")
@@ -127,7 +127,7 @@ async def test_a_spawn_that_fails_leaves_no_descriptor(monkeypatch):
     assert caught.value.errno == 24
 
 
-async def test_large_arguments_go_out_in_slices_and_come_back_whole():
+async def test_large_arguments_round_trip():
     async with mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP)) as client:
         texts = ["a" * (3 * 2**20), "b" * 100, "c" * (2 * 2**20)]
         results = await asyncio.gather(
@@ -136,7 +136,7 @@ async def test_large_arguments_go_out_in_slices_and_come_back_whole():
         assert [len(result.text) for result in results] == [len(t) for t in texts]
 
 
-def test_a_target_reads_like_the_command_line_it_is():
+def test_a_target_is_shown_as_its_command_line():
     target = mcpwire.Stdio("run me", ["-a", "b c"], env={"SECRET": "hush"})
     assert str(target) == "'run me' -a 'b c'"
     assert "hush" not in repr(target)
@@ -145,10 +145,10 @@ def test_a_target_reads_like_the_command_line_it_is():
         mcpwire.Stdio("x", "-a -b")
 
 
-# The steps of closing, as the child sees them...
+# The steps of closing, seen from the child...
 
-# After the handshake it tells on stderr what it sees of its end, in order.
-WITNESS = """
+# After the handshake the child writes the steps that it notices to stderr, in order.
+CHILD = """
 def tell(word):
     os.write(2, word.encode() + b"\\n")
 def terminated(*_):
@@ -162,9 +162,9 @@ tell("eof")
 """
 STAY = "while True: time.sleep(60)"
 
-LADDER = [
-    # What it does at the end of its input, and at SIGTERM; what it saw; its exit code;
-    # the graces that ran out.
+CLOSING_STEPS = [
+    # Its action at the end of its input, and at SIGTERM; the steps that it noticed; its
+    # exit code; the number of grace periods that elapsed.
     ("sys.exit(3)", "pass", ["eof"], 3, 0),
     (STAY, "os._exit(43)", ["eof", "term"], 43, 1),
     (STAY, "pass", ["eof", "term"], -9, 2),
@@ -174,13 +174,13 @@ LADDER = [
 @pytest.mark.system("U38", "L-V13")
 @pytest.mark.pain("P07")
 @pytest.mark.rule("LIFE-12", "TR-STDIO-12")
-@pytest.mark.parametrize(("on_eof", "on_term", "seen", "code", "graces"), LADDER)
-async def test_closing_ends_the_input_then_asks_then_kills_and_waits_in_between(
+@pytest.mark.parametrize(("on_eof", "on_term", "seen", "code", "graces"), CLOSING_STEPS)
+async def test_closing_sends_eof_then_sigterm_then_sigkill(
     on_eof, on_term, seen, code, graces
 ):
-    heard = []
+    output = []
     target = scripted(
-        WITNESS.format(on_eof=on_eof, on_term=on_term), stderr=heard.append
+        CHILD.format(on_eof=on_eof, on_term=on_term), stderr=output.append
     )
     grace = 0.3 if graces else BOUND_S
     limits = mcpwire.Limits(close_grace=grace, terminate_grace=grace)
@@ -190,6 +190,6 @@ async def test_closing_ends_the_input_then_asks_then_kills_and_waits_in_between(
     started = time.monotonic()
     await client.aclose()
     taken = time.monotonic() - started
-    assert b"".join(heard).decode().split() == seen
+    assert b"".join(output).decode().split() == seen
     assert channel.exit_code == code
     assert taken >= graces * 0.3

@@ -1,4 +1,4 @@
-"""What both Python clients do alike: hear, tell what came, and use each place in turn.
+"""Shared code of both Python clients: recording, results, and using each server.
 
 The argument of each is JSON, `{"stdio": [program, ...], "http": url}`; they write JSON.
 """
@@ -9,14 +9,14 @@ import warnings
 
 import anyio
 
-warnings.simplefilter("ignore")  # what is deprecated at 2026-07-28 is tried too
+warnings.simplefilter("ignore")  # features deprecated at 2026-07-28 are used too
 
 NOTE = "note://today"
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 
 
-class Ears:
-    """What the server sends of its own."""
+class Recorder:
+    """Records the notifications of the server."""
 
     def __init__(self):
         self.logs = []
@@ -24,7 +24,7 @@ class Ears:
         self.changes = set()
         self.changed = anyio.Event()
 
-    def hear(self, change):
+    def add_change(self, change):
         self.changes.add(change)
         if len(self.changes) == 2:
             self.changed.set()
@@ -37,7 +37,7 @@ class Ears:
 
     async def both(self):
         """Wait for both changes, and return them."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT_S):
             await self.changed.wait()
         return sorted(self.changes)
 
@@ -51,7 +51,7 @@ def outcome(result):
 
 
 def run(use, stdio):
-    """Use each place in both eras; `stdio` makes a target of a command."""
+    """Use each server in both eras; `stdio` makes a target from a command."""
 
     async def main():
         where = json.loads(sys.argv[1])

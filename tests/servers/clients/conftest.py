@@ -1,4 +1,4 @@
-"""Our server on a port, and the clients of others, each in its own environment."""
+"""Our server on a port, and other clients, each in its own environment."""
 
 import contextlib
 import functools
@@ -19,14 +19,14 @@ from real_servers import NODE_PACKAGES, PEERS, node, require
 
 FOLDER = Path(__file__).parent
 SERVED = (sys.executable, str(FOLDER / "served.py"))
-PATIENCE = 60.0
+TIMEOUT_S = 60.0
 START = 30.0
 STOP = 30.0
 
 
 @pytest.fixture(scope="module")
 def served_http(tmp_path_factory):
-    """Serve on a port; the server has to end well, and without a traceback."""
+    """Serve on a port; the server must end with code 0, and without a traceback."""
     log = tmp_path_factory.mktemp("served") / "log.txt"
     with kept_port() as port, serving(port, log):
         yield f"http://127.0.0.1:{port}/mcp"
@@ -34,9 +34,9 @@ def served_http(tmp_path_factory):
 
 @contextlib.contextmanager
 def serving(port, log):
-    with log.open("wb") as wrote:
+    with log.open("wb") as output:
         process = subprocess.Popen(
-            [*SERVED, str(port)], stdin=subprocess.DEVNULL, stdout=wrote, stderr=wrote
+            [*SERVED, str(port)], stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
     try:
         until_listening(process, port, log)
@@ -55,7 +55,7 @@ def until_listening(process, port, log):
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
         except OSError:
-            time.sleep(0.02)  # nothing tells when a port is listened on
+            time.sleep(0.02)  # there is no event for listening
         else:
             return
     raise AssertionError(log.read_text())
@@ -63,7 +63,7 @@ def until_listening(process, port, log):
 
 @pytest.fixture(scope="module")
 def use(served_http):
-    """Return a function that runs a client, and gives what it wrote as JSON."""
+    """Return a function that runs a client, and returns its JSON output."""
 
     def use(program, script, **environment):
         require(program)
@@ -79,7 +79,7 @@ def use(served_http):
 def inspect(served_http, tmp_path_factory):
     """Return a function that runs one command of the MCP Inspector.
 
-    It gives the exit code, and the JSON that was written to either stream.
+    It returns the exit code, and the JSON that was written to either stream.
     """
     program = NODE_PACKAGES / "inspector/clients/launcher/build/index.js"
     home = str(tmp_path_factory.mktemp("inspector"))
@@ -96,7 +96,7 @@ def inspect(served_http, tmp_path_factory):
 
 
 class Mcpdo:
-    """Commands of the Inspector that share connections, which a process of it keeps."""
+    """Commands of the Inspector that share connections, kept by its daemon."""
 
     def __init__(self, program, folder, served_http):
         self.command = [node(), str(program), "--format", "json"]
@@ -114,7 +114,7 @@ class Mcpdo:
         return json.loads(done.stdout)
 
     def connect(self, transport, era):
-        """Return a function that runs commands on a connection of their own."""
+        """Return a function that runs commands on a new connection."""
         where = [self.served_http] if transport == "http" else ["--", *SERVED]
         chosen = ("--connection", f"{transport}-{era}")
         self(*chosen, "connect", "--era", era, *where)
@@ -122,7 +122,7 @@ class Mcpdo:
 
     @contextlib.contextmanager
     def reading(self, *words):
-        """Run a command that does not end, and give the objects that it writes."""
+        """Run a command that does not end, and yield the objects that it writes."""
         with subprocess.Popen(
             [*self.command, *words],
             env=os.environ | self.environment,
@@ -137,16 +137,16 @@ class Mcpdo:
                 process.terminate()
 
     def close(self):
-        """End the process that keeps the connection, and wait for its end."""
+        """Stop the daemon that keeps the connections, and wait for its end."""
         status = self("daemon", "status")
         self("daemon", "stop")
         end = time.monotonic() + STOP
         while Path(f"/proc/{status['pid']}").exists() and time.monotonic() < end:
-            time.sleep(0.02)  # it is no child of ours: nothing tells when it ends
+            time.sleep(0.02)  # it is not a child: there is no event
 
 
 def objects_in(stream):
-    """Yield the JSON objects of a stream, each as soon as its last line is there."""
+    """Yield the JSON objects of a stream, each after its last line."""
     text = ""
     for line in stream:
         text += line
@@ -159,7 +159,7 @@ def objects_in(stream):
 def mcpdo(served_http):
     program = NODE_PACKAGES / "inspector/clients/mcpdo/build/mcp-bin.js"
     require(program)
-    # A socket is made there, whose path must not be long.
+    # The daemon creates a socket there, whose path must not be long.
     with tempfile.TemporaryDirectory() as folder:
         commands = Mcpdo(program, folder, served_http)
         yield commands
@@ -173,7 +173,7 @@ def run(command, **environment):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_S,
         check=False,
     )
 

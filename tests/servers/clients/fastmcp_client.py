@@ -1,6 +1,6 @@
-"""Uses our server by FastMCP's client. See `alike`."""
+"""Uses our server with FastMCP's client. See `alike`."""
 
-from alike import NOTE, Ears, outcome, run
+from alike import NOTE, Recorder, outcome, run
 from fastmcp import Client
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import StdioTransport
@@ -8,14 +8,14 @@ from fastmcp.exceptions import ToolError
 from fastmcp.skills.client import SkillsClientExtension
 
 
-class Heard(Ears, MessageHandler):
-    """What the server sends of its own."""
+class RecordingHandler(Recorder, MessageHandler):
+    """Records the notifications of the server."""
 
     async def on_resource_updated(self, message):
-        self.hear(f"updated {message.params.uri}")
+        self.add_change(f"updated {message.params.uri}")
 
     async def on_tool_list_changed(self, message):
-        self.hear("tools")
+        self.add_change("tools")
 
 
 async def elicit(message, response_type, params, context):
@@ -34,23 +34,23 @@ async def failure(client):
     return None
 
 
-def connect(target, mode, heard):
+def connect(target, mode, handler):
     return Client(
         target,
         mode=mode,
         roots=["file:///work"],
         sampling_handler=sample,
         elicitation_handler=elicit,
-        log_handler=heard.log,
-        progress_handler=heard.progress,
-        message_handler=heard,
+        log_handler=handler.log,
+        progress_handler=handler.progress,
+        message_handler=handler,
         extensions=[SkillsClientExtension()],
     )
 
 
 async def use(target, mode):
-    heard = Heard()
-    client = connect(target, mode, heard)
+    handler = RecordingHandler()
+    client = connect(target, mode, handler)
     async with client:
         if mode == "legacy":
             await client.set_logging_level("debug")
@@ -68,7 +68,7 @@ async def use(target, mode):
             "thread": outcome(await client.call_tool("thread", {"word": "abc"})),
             "person": outcome(await client.call_tool("person")),
             "failure": await failure(client),
-            "counted": [counted.content[0].text, heard.steps, heard.logs],
+            "counted": [counted.content[0].text, handler.steps, handler.logs],
             "resources": [str(each.uri) for each in await client.list_resources()],
             "templates": [each.uri_template for each in templates],
             "note": (await client.read_resource(NOTE))[0].text,
@@ -84,10 +84,10 @@ async def use(target, mode):
         if mode == "auto":
             skills = await client.list_skills()
             results["skills"] = [skill.frontmatter.name for skill in skills]
-        else:  # FastMCP has nothing of its own to listen with later
+        else:  # FastMCP cannot listen at later revisions
             await client.session.subscribe_resource(NOTE)
             await client.call_tool("change")
-            results["changes"] = await heard.both()
+            results["changes"] = await handler.both()
         return results
 
 

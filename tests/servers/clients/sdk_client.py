@@ -2,29 +2,29 @@
 
 import anyio
 import mcp_types as types
-from alike import NOTE, PATIENCE, Ears, outcome, run
+from alike import NOTE, TIMEOUT_S, Recorder, outcome, run
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
 
-class Heard(Ears):
-    """What the server sends of its own, and answers to what it asks."""
+class RecordingHandlers(Recorder):
+    """Records the notifications of the server, and answers its requests."""
 
     async def message(self, message):
         match message:
             case types.ResourceUpdatedNotification():
-                self.hear(f"updated {message.params.uri}")
+                self.add_change(f"updated {message.params.uri}")
             case types.ToolListChangedNotification():
-                self.hear("tools")
+                self.add_change("tools")
 
     async def elicit(self, context, params):
         return types.ElicitResult(action="accept", content={"name": "Bob", "age": 7})
 
     async def sample(self, context, params):
-        said = params.messages[-1].content.text.upper()
+        text = params.messages[-1].content.text.upper()
         return types.CreateMessageResult(
             role="assistant",
-            content=types.TextContent(type="text", text=said),
+            content=types.TextContent(type="text", text=text),
             model="m",
         )
 
@@ -32,18 +32,18 @@ class Heard(Ears):
         return types.ListRootsResult(roots=[types.Root(uri="file:///work")])
 
 
-async def listen(client, heard, mode):
-    """Return what is heard of a change."""
+async def listen(client, handlers, mode):
+    """Return the notifications of a change."""
     if mode == "legacy":
         await client.subscribe_resource(NOTE)
         await client.call_tool("change")
-        return await heard.both()
+        return await handlers.both()
     changes = set()
     async with client.listen(
         tools_list_changed=True, resource_subscriptions=[NOTE]
     ) as events:
         await client.call_tool("change")
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT_S):
             async for event in events:
                 uri = getattr(event, "uri", None)
                 changes.add(f"updated {uri}" if uri else "tools")
@@ -52,27 +52,27 @@ async def listen(client, heard, mode):
     return sorted(changes)
 
 
-def connect(target, mode, heard):
+def connect(target, mode, handlers):
     return Client(
         target,
         mode=mode,
-        sampling_callback=heard.sample,
-        elicitation_callback=heard.elicit,
-        list_roots_callback=heard.roots,
-        logging_callback=heard.log,
-        message_handler=heard.message,
+        sampling_callback=handlers.sample,
+        elicitation_callback=handlers.elicit,
+        list_roots_callback=handlers.roots,
+        logging_callback=handlers.log,
+        message_handler=handlers.message,
         log_level="debug",
     )
 
 
 async def use(target, mode):
-    heard = Heard()
-    client = connect(target, mode, heard)
+    handlers = RecordingHandlers()
+    client = connect(target, mode, handlers)
     async with client:
         if mode == "legacy":
             await client.set_logging_level("debug")
         counted = await client.call_tool(
-            "count", {"to": 3}, progress_callback=heard.progress
+            "count", {"to": 3}, progress_callback=handlers.progress
         )
         tools = (await client.list_tools()).tools
         templates = (await client.list_resource_templates()).resource_templates
@@ -91,7 +91,7 @@ async def use(target, mode):
             "thread": outcome(await client.call_tool("thread", {"word": "abc"})),
             "person": outcome(await client.call_tool("person")),
             "fail": outcome(await client.call_tool("fail")),
-            "counted": [counted.content[0].text, heard.steps, heard.logs],
+            "counted": [counted.content[0].text, handlers.steps, handlers.logs],
             "resources": [
                 each.uri for each in (await client.list_resources()).resources
             ],
@@ -106,7 +106,7 @@ async def use(target, mode):
                 await client.call_tool("ask_model", {"question": "why"})
             )["text"],
             "roots": outcome(await client.call_tool("ask_roots"))["text"],
-            "changes": await listen(client, heard, mode),
+            "changes": await listen(client, handlers, mode),
         }
 
 

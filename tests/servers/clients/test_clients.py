@@ -1,4 +1,4 @@
-"""Clients of others against our server: what each of them gets is compared whole."""
+"""Other clients against our server: all results of each client are compared."""
 
 import pytest
 from real_servers import node
@@ -55,7 +55,7 @@ EVERYTHING = {
     "roots": "file:///work",
     "changes": ["tools", "updated note://today"],
 }
-"""What there is to get from `served.py`, in either era and over either transport."""
+"""All results of `served.py`, in either era and over either transport."""
 
 
 def expected(*without, **instead):
@@ -74,28 +74,28 @@ def expected(*without, **instead):
 
 
 @pytest.mark.case("H05")
-def test_the_official_python_sdk_gets_everything_in_both_eras(use, python_of):
+def test_the_python_sdk_uses_all_features_in_both_eras(use, python_of):
     assert use(python_of("python-sdk"), "sdk_client.py") == expected()
 
 
 @pytest.mark.case("H05")
-def test_fastmcp_gets_everything_it_knows_how_to_ask_for(use, python_of):
-    got = use(
+def test_fastmcp_uses_all_features_that_it_supports(use, python_of):
+    results = use(
         python_of("fastmcp"), "fastmcp_client.py", FASTMCP_CHECK_FOR_UPDATES="off"
     )
-    wanted = expected("fail", "completed", failure="no luck")
+    expected_results = expected("fail", "completed", failure="no luck")
     for place in PLACES:
-        if place.endswith("auto"):  # it has nothing to listen with at 2026-07-28
-            del wanted[place]["changes"]
-            wanted[place]["skills"] = ["polite-greeting"]
-    assert got == wanted
+        if place.endswith("auto"):  # it cannot listen at 2026-07-28
+            del expected_results[place]["changes"]
+            expected_results[place]["skills"] = ["polite-greeting"]
+    assert results == expected_results
 
 
 @pytest.mark.case("H05")
-def test_the_official_typescript_sdk_gets_everything_in_both_eras(use, node_packages):
-    got = use(node(), "typescript_client.cjs", NODE_PATH=node_packages)
-    wanted = expected()
+def test_the_typescript_sdk_uses_all_features_in_both_eras(use, node_packages):
+    results = use(node(), "typescript_client.cjs", NODE_PATH=node_packages)
+    expected_results = expected()
     skill = ["polite-greeting", "Say hello first.\n", True]
     for place in PLACES:  # there are no extensions before 2026-07-28
-        wanted[place]["skills"] = [skill] if place.endswith("auto") else []
-    assert got == wanted
+        expected_results[place]["skills"] = [skill] if place.endswith("auto") else []
+    assert results == expected_results

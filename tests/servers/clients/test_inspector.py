@@ -1,7 +1,7 @@
-"""The MCP Inspector's commands against our server, in both eras.
+"""The commands of the MCP Inspector against our server, in both eras.
 
 `mcp-inspector --cli` connects for one command; `mcpdo` keeps a connection for several,
-so it can be asked, and can subscribe. Neither answers sampling.
+so it supports elicitation and subscriptions. Neither answers sampling.
 """
 
 import json
@@ -71,11 +71,11 @@ def test_the_inspector_calls_a_tool(inspect, transport, era, meta):
         ),
     ],
 )
-def test_the_inspector_reads_and_prompts(inspect, where, method, options, result):
+def test_the_inspector_reads_and_gets_prompts(inspect, where, method, options, result):
     assert inspect(*where, method, *options) == (0, {"result": result})
 
 
-def test_the_inspector_finds_no_schema_that_other_clients_stumble_over(inspect):
+def test_the_inspector_accepts_all_tool_schemas(inspect):
     code, answer = inspect("stdio", "modern", "tools/list", "--strict")
     assert code == 0
     assert [tool["name"] for tool in answer["result"]["tools"]][:3] == TOOLS
@@ -98,7 +98,7 @@ def test_the_inspector_verifies_a_skill_and_each_file_of_it(inspect):
         ("modern", 1, {"error": {"code": "error", "message": SAYS_WHY["text"]}}),
     ],
 )
-def test_the_inspector_that_cannot_be_asked_is_told_so(inspect, era, code, says):
+def test_the_inspector_gets_an_error_for_an_elicitation(inspect, era, code, says):
     options = ("--tool-name", "ask_person")
     assert inspect("http", era, "tools/call", *options) == (code, says)
 
@@ -106,13 +106,13 @@ def test_the_inspector_that_cannot_be_asked_is_told_so(inspect, era, code, says)
 @pytest.mark.parametrize(
     ("transport", "era"), [("stdio", "modern"), ("http", "legacy")]
 )
-def test_the_inspector_answers_a_form_and_hears_of_a_change(mcpdo, transport, era):
+def test_the_inspector_answers_a_form_and_gets_an_update(mcpdo, transport, era):
     command = mcpdo.connect(transport, era)
-    asked = command("tools/call", "ask_person")["elicitationPending"]
-    assert asked["message"] == "Who are you?"
-    assert asked["requestedSchema"]["properties"]["age"]["default"] == 42
+    pending = command("tools/call", "ask_person")["elicitationPending"]
+    assert pending["message"] == "Who are you?"
+    assert pending["requestedSchema"]["properties"]["age"]["default"] == 42
     form = json.dumps({"name": "Bob", "age": 7})
-    answered = command("elicitation/respond", asked["elicitationId"], form)
+    answered = command("elicitation/respond", pending["elicitationId"], form)
     assert answered["structuredContent"] == {"result": "Bob, 7"}
     with mcpdo.reading(*command.args, "resources/subscribe", NOTE) as events:
         assert next(events) == {"type": "subscribed", "uri": NOTE}

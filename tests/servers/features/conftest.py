@@ -1,4 +1,4 @@
-"""What the tests of this folder share is found by name: it is no package."""
+"""The shared modules of this folder are imported by name: it is not a package."""
 
 import sys
 from pathlib import Path

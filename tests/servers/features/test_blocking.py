@@ -1,4 +1,4 @@
-"""The blocking client with real servers, as its users write it."""
+"""The blocking client with real servers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mcpwire.types import CreateMessageResult, TextContent
 
 pytestmark = pytest.mark.servers
 
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 FIRST = "demo://resource/dynamic/text/1"
 UPDATES = "toggle-subscriber-updates"
-# With a timer of its own still running the server does not leave by itself.
+# The server does not exit by itself while its own timer is running.
 QUICK = mcpwire.Limits(close_grace=0.2)
 
 
@@ -30,13 +30,13 @@ def blocking(warm):
         if name == "everything":
             options["limits"] = QUICK
         target = mcpwire.Stdio(server.argv[0], server.argv[1:], env=server.env)
-        return mcpwire.sync.Client(target, timeout=PATIENCE_S, **options)
+        return mcpwire.sync.Client(target, timeout=TIMEOUT_S, **options)
 
     return make
 
 
 def children():
-    """Return the processes that this one has started."""
+    """Return the child processes of this process."""
     found = set()
     for thread in Path("/proc/self/task").iterdir():
         with contextlib.suppress(FileNotFoundError):  # the thread has just ended
@@ -64,7 +64,7 @@ def test_handlers_answer_while_a_call_waits(blocking):
     assert "file:///srv/a" in roots.text
 
 
-def test_a_watch_and_a_restart(blocking):
+def test_a_watch_continues_over_a_restarted_server(blocking):
     others = children()
     with blocking("everything") as client, client.watch(FIRST) as contents:
         first = next(contents)
@@ -78,7 +78,7 @@ def test_a_watch_and_a_restart(blocking):
 
 
 @pytest.mark.parametrize("mode", ["session", "stateless"])
-def test_ctrl_c_cancels_the_call_at_the_server_and_nothing_else(blocking, mode):
+def test_ctrl_c_cancels_only_the_call_at_the_server(blocking, mode):
     def interrupt(*_):
         os.kill(os.getpid(), signal.SIGINT)
 

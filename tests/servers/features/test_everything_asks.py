@@ -1,4 +1,4 @@
-"""The everything server asks its client: sampling, elicitation, roots."""
+"""Requests of the everything server: sampling, elicitation, roots."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import pathlib
 
 import pytest
-from hearing import MESSAGE, Heard
+from hearing import MESSAGE, Recorder
 
 import mcpwire
 from mcpwire.types import (
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.servers
 FORM, URL = "trigger-elicitation-request", "trigger-url-elicitation"
 SAMPLING, ROOTS = "trigger-sampling-request", "get-roots-list"
 CONDITIONAL = {FORM, URL, SAMPLING, ROOTS}
-# Asking for the roots it does not leave by itself.
+# The server does not exit by itself while it requests the roots.
 QUICK = mcpwire.Limits(close_grace=0.2)
 PAGE = "https://example.org/consent?id=1"
 DEFAULTS = {
@@ -62,9 +62,7 @@ def json_after(marker, text):
         ({"roots": []}, {ROOTS}),
     ],
 )
-async def test_what_the_server_offers_follows_from_the_handlers_given(
-    real, connect, handlers, tools
-):
+async def test_the_offered_tools_depend_on_the_handlers(real, connect, handlers, tools):
     async with connect(real("everything"), limits=QUICK, **handlers) as client:
         offered = {tool.name for tool in await client.list_tools()}
     assert offered & CONDITIONAL == tools
@@ -79,7 +77,7 @@ async def test_what_the_server_offers_follows_from_the_handlers_given(
         ("2025-11-25", CONDITIONAL),
     ],
 )
-async def test_an_older_revision_is_offered_and_asked_what_it_knows(
+async def test_older_revisions_have_the_tools_that_they_support(
     real, connect, revision, tools
 ):
     handlers = {
@@ -99,7 +97,7 @@ async def test_an_older_revision_is_offered_and_asked_what_it_knows(
 
 
 @pytest.mark.rule("ELIC-01", "ELIC-04")
-async def test_the_server_shows_a_form_and_gets_it_with_its_defaults(real, connect):
+async def test_a_form_is_filled_in_with_its_defaults(real, connect):
     forms = []
 
     def fill(form):
@@ -142,7 +140,7 @@ async def test_the_server_shows_a_form_and_gets_it_with_its_defaults(real, conne
 
 
 @pytest.mark.rule("ELIC-08", "ELIC-20")
-async def test_an_answer_that_does_not_fit_the_form_is_not_sent(real, connect, caplog):
+async def test_content_that_does_not_fit_the_form_is_not_sent(real, connect, caplog):
     unfit = [
         {},
         {"name": "Ada", "integer": 101},
@@ -162,9 +160,7 @@ async def test_an_answer_that_does_not_fit_the_form_is_not_sent(real, connect, c
     assert caplog.text.count("LocalProtocolError: elicitation") == len(unfit)
 
 
-async def test_a_tool_that_needs_a_url_visited_first_says_so_and_then_works(
-    real, connect
-):
+async def test_a_call_succeeds_after_a_required_url_elicitation(real, connect):
     handler = mcpwire.Elicitation(url=lambda _: "accept")
     async with connect(real("everything"), elicitation=handler) as client:
         arguments = {"url": PAGE, "errorPath": True}
@@ -177,7 +173,7 @@ async def test_a_tool_that_needs_a_url_visited_first_says_so_and_then_works(
     assert json_after("Raw result: ", again.text) == {"action": "accept"}
 
 
-async def test_a_mode_without_handler_is_refused_though_the_server_asks(real, connect):
+async def test_an_elicitation_mode_without_handler_is_refused(real, connect):
     handler = mcpwire.Elicitation(url=raising(AssertionError))
     async with connect(real("everything"), elicitation=handler) as client:
         result = await client.call_tool(FORM)
@@ -187,25 +183,25 @@ async def test_a_mode_without_handler_is_refused_though_the_server_asks(real, co
 
 
 @pytest.mark.rule("ROOT-01", "ROOT-03")
-async def test_the_server_learns_our_roots_and_that_they_changed(real, connect):
+async def test_the_server_gets_the_roots_and_their_changes(real, connect):
     roots = [pathlib.Path("/srv/a b"), Root("file:///srv/c", name="See")]
-    heard = Heard()
-    options = {"roots": roots, "on_notification": heard}
+    recorder = Recorder()
+    options = {"roots": roots, "on_notification": recorder}
 
-    def told(count):
+    def log_message(count):
         return f"Roots updated: {count} root(s) received from client"
 
     def logged():
-        return [message.data for message in heard.of(MESSAGE)]
+        return [message.data for message in recorder.of(MESSAGE)]
 
     async with connect(real("everything"), **options) as client:
-        await heard.until(lambda: told(2) in logged())
+        await recorder.until(lambda: log_message(2) in logged())
         first = await client.call_tool(ROOTS)
         roots.append("file:///srv/d")
         del roots[0]
         roots.append(pathlib.Path("/srv/e"))
         await client.notify_roots_changed()
-        await heard.until(lambda: told(3) in logged())
+        await recorder.until(lambda: log_message(3) in logged())
         second = await client.call_tool(ROOTS)
     assert "1. Unnamed Root\n   URI: file:///srv/a%20b" in first.text
     assert "2. See\n   URI: file:///srv/c" in first.text

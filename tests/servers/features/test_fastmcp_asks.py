@@ -1,9 +1,9 @@
-"""A server on FastMCP 4 asks its client: in a session by requests, later by rounds."""
+"""Requests of a FastMCP 4 server: requests in a session, input rounds if stateless."""
 
 from __future__ import annotations
 
 import pytest
-from hearing import MESSAGE, Heard
+from hearing import MESSAGE, Recorder
 
 import mcpwire
 from mcpwire.types import CreateMessageResult, TextContent
@@ -16,7 +16,7 @@ def sample(request):
     return CreateMessageResult("assistant", TextContent(f"<{text}>"), "our-model")
 
 
-async def test_a_session_is_asked_by_requests(warm, connect):
+async def test_a_session_server_sends_requests(warm, connect):
     answers = iter([{"name": "Ada", "size": "small"}, "decline"])
     options = {
         "mode": "session",
@@ -33,7 +33,7 @@ async def test_a_session_is_asked_by_requests(warm, connect):
     assert (order.text, none.text) == ("3 small for Ada", "decline")
 
 
-async def test_later_a_result_asks_for_everything_at_once(warm, connect):
+async def test_a_stateless_result_requires_several_inputs(warm, connect):
     options = {
         "mode": "stateless",
         "sampling": sample,
@@ -42,21 +42,21 @@ async def test_later_a_result_asks_for_everything_at_once(warm, connect):
     }
     async with connect(warm("fastmcp_interactive"), **options) as client:
         result = await client.call_tool("everything", {"topic": "ponds"}, check=True)
-        unasked = await client.call_tool("order")
+        failed = await client.call_tool("order")
     assert result.text == "<A haiku on ponds>, Ada, 1"
-    assert unasked.is_error
+    assert failed.is_error
 
 
 @pytest.mark.parametrize("mode", ["session", "stateless"])
-async def test_logs_come_from_the_level_that_was_set(warm, connect, mode):
-    heard = Heard()
-    options = {"mode": mode, "on_notification": heard}
+async def test_logs_start_at_the_level_that_was_set(warm, connect, mode):
+    recorder = Recorder()
+    options = {"mode": mode, "on_notification": recorder}
     async with connect(warm("fastmcp_interactive"), **options) as client:
         await client.set_log_level("error")
         await client.call_tool("report", check=True)
-        await heard.until(lambda: heard.of(MESSAGE))
+        await recorder.until(lambda: recorder.of(MESSAGE))
         await client.ping()
         with pytest.raises(mcpwire.LocalProtocolError, match="did not declare"):
             await client.subscribe("note://none")
-    (told,) = heard.of(MESSAGE)
-    assert (told.level, told.data["msg"]) == ("error", "in short")
+    (params,) = recorder.of(MESSAGE)
+    assert (params.level, params.data["msg"]) == ("error", "in short")

@@ -1,9 +1,9 @@
-"""Results of real servers: held against the tools' promises, and used again."""
+"""Results of real servers: validated by their output schemas, and cached."""
 
 from __future__ import annotations
 
 import pytest
-from hearing import TOOLS_CHANGED, Heard
+from hearing import TOOLS_CHANGED, Recorder
 
 pytestmark = pytest.mark.servers
 
@@ -20,7 +20,7 @@ NOON = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Toky
         ("time", "convert_time", NOON),
     ],
 )
-async def test_structured_results_keep_what_their_tools_promise(
+async def test_structured_results_match_their_output_schemas(
     warm, connect, name, tool, arguments
 ):
     """The schemas name different dialects, or none; all of them can be used."""
@@ -30,25 +30,23 @@ async def test_structured_results_keep_what_their_tools_promise(
     assert isinstance(result.structured_content, dict)
 
 
-async def test_a_list_is_kept_as_long_as_the_server_allows_and_nothing_changes(
-    warm, connect
-):
-    heard = Heard()
-    options = {"mode": "stateless", "cache": True, "on_notification": heard}
+async def test_a_list_is_cached_until_it_changes(warm, connect):
+    recorder = Recorder()
+    options = {"mode": "stateless", "cache": True, "on_notification": recorder}
     async with connect(warm("sdk_interactive"), **options) as client:
         first = await client.list_tools()
         requests = client.stats.requests
         second = await client.list_tools()
         assert client.stats.requests == requests
         await client.call_tool("grow", {"name": "new"})
-        await heard.until(lambda: heard.of(TOOLS_CHANGED))
+        await recorder.until(lambda: recorder.of(TOOLS_CHANGED))
         third = await client.list_tools()
     assert second == first
     assert [tool.name for tool in third] == [*(t.name for t in first), "new"]
 
 
-async def test_a_session_keeps_nothing(warm, connect):
-    """Up to 2025-11-25 no server says how long a list may be kept."""
+async def test_lists_are_not_cached_in_a_session(warm, connect):
+    """Servers up to 2025-11-25 send no cache hints."""
     options = {"mode": "session", "cache": True}
     async with connect(warm("sdk_interactive"), **options) as client:
         for expected in (False, True):

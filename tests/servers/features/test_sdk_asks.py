@@ -1,8 +1,8 @@
-"""A server on the official Python SDK asks its client, in both eras.
+"""Requests of a server on the official Python SDK, in both eras.
 
-In a session it sends requests, at 2026-07-28 it answers that input is required. The
-state of such a round is sealed and bound to the request's params, so each call that
-succeeds shows that the client gave it back as it came, with the params as they were.
+In a session it sends requests, at 2026-07-28 its results require input. The state of
+such a round is sealed and bound to the params of the request, so each successful call
+shows that the client returned it unchanged, with unchanged params.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pathlib
 
 import anyio
 import pytest
-from hearing import PATIENCE_S, Heard
+from hearing import TIMEOUT_S, Recorder
 
 import mcpwire
 from mcpwire.types import (
@@ -51,11 +51,11 @@ def raising(error):
 
 @pytest.mark.rule("SAMP-01", "SAMP-09")
 @both
-async def test_a_tool_samples(warm, connect, mode):
-    asked = []
+async def test_a_sampling_request_has_all_parameters(warm, connect, mode):
+    requests = []
 
     def sample(request):
-        asked.append(request)
+        requests.append(request)
         if request.tools:
             use = ToolUseContent("use-1", request.tools[0].name, {"word": "pond"})
             return CreateMessageResult("assistant", [use], "our-model", "toolUse")
@@ -65,7 +65,7 @@ async def test_a_tool_samples(warm, connect, mode):
     async with connect(warm("sdk_interactive"), **options) as client:
         plain = await client.call_tool("haiku", {"topic": "ponds"}, check=True)
         tooled = await client.call_tool("research", {"topic": "ponds"}, check=True)
-    first, second = asked
+    first, second = requests
     assert first.messages[0].content == TextContent("A haiku on ponds")
     assert (first.max_tokens, first.temperature) == (64, 0.5)
     assert (first.system_prompt, first.stop_sequences) == ("Be brief.", ["END"])
@@ -92,9 +92,7 @@ async def test_a_tool_samples(warm, connect, mode):
 @pytest.mark.fault("F18")
 @pytest.mark.rule("MRTR-15")
 @both
-async def test_many_calls_that_sample_at_once_get_their_own_answers(
-    warm, connect, mode
-):
+async def test_concurrent_sampling_calls_get_their_own_answers(warm, connect, mode):
     texts = {}
     options = {
         "mode": mode,
@@ -114,7 +112,7 @@ async def test_many_calls_that_sample_at_once_get_their_own_answers(
 
 @pytest.mark.rule("ELIC-01", "ELIC-06", "ELIC-08")
 @both
-async def test_a_tool_asks_with_a_form(warm, connect, mode):
+async def test_a_form_elicitation_has_all_fields(warm, connect, mode):
     forms, results = [], []
     returned = [
         {"name": "Ada"},
@@ -156,7 +154,7 @@ async def test_a_tool_asks_with_a_form(warm, connect, mode):
 
 @pytest.mark.rule("MRTR-12", "MRTR-13", "MRTR-16")
 @both
-async def test_a_tool_asks_several_questions_and_one_after_another(warm, connect, mode):
+async def test_a_tool_may_elicit_several_times_in_one_call(warm, connect, mode):
     messages = []
 
     def fill(form):
@@ -173,21 +171,21 @@ async def test_a_tool_asks_several_questions_and_one_after_another(warm, connect
     async with connect(warm("sdk_interactive"), **options) as client:
         careful = await client.call_tool("order_carefully", check=True)
         arguments = {"topic": "everything"}
-        at_once = await client.call_tool("everything", arguments, check=True)
+        combined = await client.call_tool("everything", arguments, check=True)
     assert messages == ["What shall it be?", "9 for Ada?", "What shall it be?"]
     assert careful.text == "medium for Ada: True"
-    assert at_once.text == "old pond, Ada, 2"
+    assert combined.text == "old pond, Ada, 2"
 
 
 @pytest.mark.rule("ROOT-01")
 @in_a_session
-async def test_roots_are_told_in_a_session(warm, connect, mode):
+async def test_roots_are_sent_in_a_session(warm, connect, mode):
     await check_roots(warm, connect, mode)
 
 
 @pytest.mark.rule("ROOT-02")
 @stateless
-async def test_roots_are_told_when_input_is_required(warm, connect, mode):
+async def test_roots_are_sent_when_input_is_required(warm, connect, mode):
     await check_roots(warm, connect, mode)
 
 
@@ -206,8 +204,8 @@ async def check_roots(warm, connect, mode):
 
 
 @both
-async def test_a_tool_sends_the_user_to_a_url(warm, connect, mode):
-    offered, heard = [], Heard()
+async def test_a_url_elicitation_reaches_the_handler(warm, connect, mode):
+    offered, recorder = [], Recorder()
     answers = iter(["accept", "decline"])
 
     def offer(request):
@@ -217,7 +215,7 @@ async def test_a_tool_sends_the_user_to_a_url(warm, connect, mode):
     options = {
         "mode": mode,
         "elicitation": mcpwire.Elicitation(url=offer),
-        "on_notification": heard,
+        "on_notification": recorder,
     }
     async with connect(warm("sdk_interactive"), **options) as client:
         accepted = await client.call_tool("sign_in", {"url": PAGE}, check=True)
@@ -227,14 +225,14 @@ async def test_a_tool_sends_the_user_to_a_url(warm, connect, mode):
         (PAGE, "Please sign in.")
     }
     ids = [request.elicitation_id for request in offered]
-    # 2026-07-28 has no ids and tells no end.
+    # 2026-07-28 has no ids and no completion notification.
     assert [id is None for id in ids] == [mode == "stateless"] * 2
-    completed = [params.elicitation_id for params in heard.of(COMPLETE)]
+    completed = [params.elicitation_id for params in recorder.of(COMPLETE)]
     assert completed == ([ids[0]] if mode == "session" else [])
 
 
 @stateless
-async def test_prompts_and_resources_ask_too(warm, connect, mode):
+async def test_prompts_and_resources_may_require_input(warm, connect, mode):
     messages = []
 
     def fill(form):
@@ -257,7 +255,7 @@ async def test_prompts_and_resources_ask_too(warm, connect, mode):
 
 
 @both
-async def test_a_client_that_was_given_nothing_is_asked_nothing(warm, connect, mode):
+async def test_a_client_without_handlers_gets_no_requests(warm, connect, mode):
     async with connect(warm("sdk_interactive"), mode=mode) as client:
         for tool, arguments, needed in (
             ("haiku", {"topic": "x"}, {"sampling": {}}),
@@ -267,18 +265,18 @@ async def test_a_client_that_was_given_nothing_is_asked_nothing(warm, connect, m
             with pytest.raises(mcpwire.MissingCapability) as missing:
                 await client.call_tool(tool, arguments)
             assert missing.value.data == {"requiredCapabilities": needed}
-        # This tool asks whoever calls it.
-        unasked = {
+        # This tool elicits without a capability check.
+        error_types = {
             "session": mcpwire.MethodNotFound,
             "stateless": mcpwire.RemoteProtocolError,
         }
-        with pytest.raises(unasked[mode], match="elicitation/create"):
+        with pytest.raises(error_types[mode], match="elicitation/create"):
             await client.call_tool("sign_in", {"url": PAGE})
         assert await client.ping() > 0
 
 
 @both
-async def test_a_url_that_is_not_safe_reaches_no_handler(warm, connect, mode):
+async def test_an_unsafe_elicitation_url_reaches_no_handler(warm, connect, mode):
     url = "http://ada:secret@example.org/"
     handler = mcpwire.Elicitation(url=raising(AssertionError))
     options = {"mode": mode, "elicitation": handler}
@@ -297,8 +295,8 @@ REFUSED = mcpwire.RPCError("the user said no", code=-1, data={"asked": 1})
 
 
 @in_a_session
-async def test_the_server_hears_in_a_session_how_a_handler_failed(warm, connect, mode):
-    """The SDK hands on what its question was answered with, as the call's error."""
+async def test_a_session_server_gets_the_error_of_a_handler(warm, connect, mode):
+    """The SDK forwards the error response of its request as the error of the call."""
     errors = iter([REFUSED, ValueError("a secret")])
 
     def fail(_):
@@ -318,10 +316,8 @@ async def test_the_server_hears_in_a_session_how_a_handler_failed(warm, connect,
 
 @pytest.mark.rule("SAMP-08")
 @stateless
-async def test_a_handler_that_fails_ends_the_call_where_none_is_answered(
-    warm, connect, mode
-):
-    """No answer could say so: the call ends here, and the server waits for none."""
+async def test_a_handler_error_ends_a_stateless_call(warm, connect, mode):
+    """Input responses have no errors: the call ends in the client."""
     errors = iter([REFUSED, ValueError("of our own"), None])
 
     def fail(_):
@@ -346,8 +342,8 @@ async def test_a_handler_that_fails_ends_the_call_where_none_is_answered(
 
 
 @both
-async def test_a_handler_ends_with_the_call_it_runs_for(warm, connect, mode):
-    """On asyncio: a thread cannot be stopped from outside."""
+async def test_a_handler_is_cancelled_with_its_call(warm, connect, mode):
+    """Only async handlers: a thread cannot be stopped from outside."""
     begun, stopped = anyio.Event(), anyio.Event()
 
     async def think(_):
@@ -360,7 +356,7 @@ async def test_a_handler_ends_with_the_call_it_runs_for(warm, connect, mode):
     options = {"mode": mode, "sampling": think}
     async with connect(warm("sdk_interactive"), **options) as client:
         call = await client.start_call("haiku", {"topic": "x"})
-        with anyio.fail_after(PATIENCE_S):
+        with anyio.fail_after(TIMEOUT_S):
             await begun.wait()
             call.cancel("enough")
             with pytest.raises(mcpwire.CallCancelled, match="enough"):

@@ -1,14 +1,14 @@
-"""A server on the official Python SDK tells its client, in both eras.
+"""Notifications of a server on the official Python SDK, in both eras.
 
-In a session what it tells comes unasked; at 2026-07-28 it rides on a request that asks
-for it: logs on each request, lists and resources on `subscriptions/listen`.
+In a session it sends them at any time; at 2026-07-28 they belong to a request: logs to
+each request, changes of lists and resources to `subscriptions/listen`.
 """
 
 from __future__ import annotations
 
 import anyio
 import pytest
-from hearing import MESSAGE, PATIENCE_S, TOOLS_CHANGED, UPDATED, Heard, next_of
+from hearing import MESSAGE, TIMEOUT_S, TOOLS_CHANGED, UPDATED, Recorder, next_of
 
 import mcpwire
 
@@ -26,46 +26,46 @@ stateless = pytest.mark.parametrize("mode", ["stateless"])
 
 @pytest.mark.rule("LOG-05")
 @both
-async def test_logs_come_from_the_level_that_was_set(warm, connect, mode):
-    heard, progress = Heard(), Heard()
-    options = {"mode": mode, "on_notification": heard}
+async def test_logs_start_at_the_level_that_was_set(warm, connect, mode):
+    recorder, progress = Recorder(), Recorder()
+    options = {"mode": mode, "on_notification": recorder}
     async with connect(warm("sdk_interactive"), **options) as client:
         await client.call_tool("work", {"steps": 1})
-        if mode == "session":  # a handler may hear it after the result has come
-            await heard.until(
-                lambda: {"step": 1} in [one.data for one in heard.of(MESSAGE)]
+        if mode == "session":  # the callback may run after the result
+            await recorder.until(
+                lambda: {"step": 1} in [one.data for one in recorder.of(MESSAGE)]
             )
-        first = [one.data for one in heard.of(MESSAGE)]
+        first = [one.data for one in recorder.of(MESSAGE)]
         await client.set_log_level("warning")
-        heard.all.clear()
+        recorder.all.clear()
         result = await client.call_tool("work", {"steps": 2}, on_progress=progress)
-        await heard.until(lambda: len(heard.of(MESSAGE)) == len(LEVELS))
+        await recorder.until(lambda: len(recorder.of(MESSAGE)) == len(LEVELS))
         await client.set_log_level("info")
         await client.call_tool("work", {"steps": 1})
-        await heard.until(
-            lambda: {"step": 1} in [one.data for one in heard.of(MESSAGE)]
+        await recorder.until(
+            lambda: {"step": 1} in [one.data for one in recorder.of(MESSAGE)]
         )
-    # Unless told otherwise a session's server logs all, one of 2026-07-28 nothing.
+    # By default a session server logs everything, a stateless server nothing.
     assert bool(first) == (mode == "session")
     assert result.text == "2 steps"
-    told = heard.of(MESSAGE)[: len(LEVELS)]
-    assert [(one.level, one.data) for one in told] == [
+    messages = recorder.of(MESSAGE)[: len(LEVELS)]
+    assert [(one.level, one.data) for one in messages] == [
         (level, f"about {level}") for level in LEVELS
     ]
-    assert {one.logger for one in told} == {"work"}
+    assert {one.logger for one in messages} == {"work"}
     assert progress.all == [(1, 2, "step 1"), (2, 2, "step 2")]
-    assert {one.method for one in heard.all} == {MESSAGE}
+    assert {one.method for one in recorder.all} == {MESSAGE}
 
 
 @both
-async def test_updates_arrive_while_one_is_subscribed(warm, connect, mode):
-    heard = Heard()
-    options = {"mode": mode, "on_notification": heard}
+async def test_updates_arrive_while_subscribed(warm, connect, mode):
+    recorder = Recorder()
+    options = {"mode": mode, "on_notification": recorder}
     async with connect(warm("sdk_interactive"), **options) as client:
         await client.call_tool("write", {"text": "unheard"})
         await client.subscribe(NOTE)
         await client.call_tool("write", {"text": "heard"})
-        await heard.until(lambda: heard.of(UPDATED))
+        await recorder.until(lambda: recorder.of(UPDATED))
         subscribed = (await client.call_tool("subscriptions")).structured_content
         await client.unsubscribe(NOTE)
         await client.call_tool("write", {"text": "unheard again"})
@@ -73,19 +73,19 @@ async def test_updates_arrive_while_one_is_subscribed(warm, connect, mode):
         left = (await client.call_tool("subscriptions")).structured_content
         with pytest.raises(mcpwire.LocalProtocolError):
             await client.unsubscribe(NOTE)
-    assert [told.uri for told in heard.of(UPDATED)] == [NOTE]
+    assert [update.uri for update in recorder.of(UPDATED)] == [NOTE]
     assert subscribed == {"result": [NOTE] if mode == "session" else []}
     assert left == {"result": []}
 
 
 @both
-async def test_a_watch_yields_what_the_resource_holds_now(warm, connect, mode):
+async def test_a_watch_yields_the_current_contents(warm, connect, mode):
     async with (
         connect(warm("sdk_interactive"), mode=mode) as client,
         client.watch(NOTE) as contents,
     ):
         seen = []
-        with anyio.fail_after(PATIENCE_S):
+        with anyio.fail_after(TIMEOUT_S):
             seen.append((await anext(contents)).text)
             for text in ("second", "third"):
                 await client.call_tool("write", {"text": text})
@@ -95,9 +95,9 @@ async def test_a_watch_yields_what_the_resource_holds_now(warm, connect, mode):
 
 @pytest.mark.rule("SUB-01", "SUB-08")
 @both
-async def test_changed_lists_reach_each_consumer_that_asked(warm, connect, mode):
-    heard = Heard()
-    options = {"mode": mode, "on_notification": heard}
+async def test_list_changes_reach_each_consumer_that_chose_them(warm, connect, mode):
+    recorder = Recorder()
+    options = {"mode": mode, "on_notification": recorder}
     async with (
         connect(warm("sdk_interactive"), **options) as client,
         client.events() as events,
@@ -108,8 +108,8 @@ async def test_changed_lists_reach_each_consumer_that_asked(warm, connect, mode)
         await client.call_tool("grow", {"name": "new"})
         await client.call_tool("write", {"text": "changed"})
         assert "new" in [tool.name for tool in await client.list_tools()]
-        await heard.until(lambda: {one.method for one in heard.all} >= ALL_LISTS)
-        with anyio.fail_after(PATIENCE_S):
+        await recorder.until(lambda: {one.method for one in recorder.all} >= ALL_LISTS)
+        with anyio.fail_after(TIMEOUT_S):
             chosen = [(await anext(changes)).method for _ in range(2)]
             every = {(await anext(events)).method for _ in range(4)}
     assert acknowledged == mcpwire.Filter(prompts=True, uris={NOTE})
@@ -119,8 +119,8 @@ async def test_changed_lists_reach_each_consumer_that_asked(warm, connect, mode)
 
 
 @stateless
-async def test_what_nobody_asked_for_is_not_told(warm, connect, mode):
-    sent = Heard()
+async def test_unrequested_changes_are_not_sent(warm, connect, mode):
+    sent = Recorder()
     options = {"mode": mode, "trace": sent}
     async with connect(warm("sdk_interactive"), **options) as client:
         await client.call_tool("grow", {"name": "unheard"})
@@ -134,10 +134,8 @@ async def test_what_nobody_asked_for_is_not_told(warm, connect, mode):
 
 
 @stateless
-async def test_events_are_heard_from_the_moment_the_stream_is_entered(
-    warm, connect, mode
-):
-    """Regression: changed lists were asked for with the first step only."""
+async def test_events_arrive_as_soon_as_the_stream_is_entered(warm, connect, mode):
+    """Regression: list changes were subscribed to by the first iteration only."""
     async with (
         connect(warm("sdk_interactive"), mode=mode) as client,
         client.events() as events,
@@ -147,35 +145,35 @@ async def test_events_are_heard_from_the_moment_the_stream_is_entered(
 
 
 @stateless
-async def test_a_subscription_ends_where_the_server_ends_it(warm, connect, mode):
+async def test_a_subscription_ended_by_the_server_ends_its_stream(warm, connect, mode):
     async with (
         connect(warm("sdk_interactive"), mode=mode) as client,
         client.listen(tools=True) as changes,
     ):
         await client.call_tool("hush")
-        with anyio.fail_after(PATIENCE_S):
+        with anyio.fail_after(TIMEOUT_S):
             assert [notification async for notification in changes] == []
-        async with client.listen(tools=True) as anew:
+        async with client.listen(tools=True) as again:
             await client.call_tool("grow", {"name": "new"})
-            await next_of(anew, TOOLS_CHANGED)
+            await next_of(again, TOOLS_CHANGED)
 
 
-# --- calls given up
+# --- cancelled calls
 
 
 @pytest.mark.pain("P09")
 @both
-async def test_a_started_call_that_is_cancelled_is_cancelled_there(warm, connect, mode):
-    heard = Heard()
+async def test_cancelling_a_started_call_cancels_it_at_the_server(warm, connect, mode):
+    recorder = Recorder()
     async with connect(warm("sdk_interactive"), mode=mode) as client:
         calls = [
-            await client.start_call("hang", {"name": name}, on_progress=heard)
+            await client.start_call("hang", {"name": name}, on_progress=recorder)
             for name in ("first", "second")
         ]
-        await heard.until(lambda: len(heard.all) == 2)
+        await recorder.until(lambda: len(recorder.all) == 2)
         for call in calls:
             call.cancel("not needed")
-        with anyio.fail_after(PATIENCE_S):
+        with anyio.fail_after(TIMEOUT_S):
             for call in calls:
                 with pytest.raises(mcpwire.CallCancelled, match="not needed"):
                     await call
@@ -191,40 +189,38 @@ async def test_a_started_call_that_is_cancelled_is_cancelled_there(warm, connect
 
 @pytest.mark.pain("P04")
 @both
-async def test_a_killed_server_is_started_again_and_told_everything(
-    real, connect, mode
-):
-    heard = Heard()
-    options = {"mode": mode, "on_notification": heard}
+async def test_a_restarted_server_gets_log_level_and_subscriptions(real, connect, mode):
+    recorder = Recorder()
+    options = {"mode": mode, "on_notification": recorder}
     async with connect(real("sdk_interactive"), **options) as client:
         await client.set_log_level("emergency")
         await client.subscribe(NOTE)
         await client.call_tool("grow", {"name": "lost"})
-        await heard.until(lambda: len(heard.all) >= 3)
-        heard.all.clear()
+        await recorder.until(lambda: len(recorder.all) >= 3)
+        recorder.all.clear()
         connect.kill()
         assert "lost" not in [tool.name for tool in await client.list_tools()]
         await client.call_tool("write", {"text": "after"})
         await client.call_tool("grow", {"name": "new"})
         await client.call_tool("work", {"steps": 3})
-        await heard.until(lambda: len(heard.all) >= 5)
-    told = {one.method: one.params for one in heard.all}
-    assert told.keys() == {UPDATED, MESSAGE, *ALL_LISTS}
-    assert told[UPDATED].uri == NOTE
-    assert [one.data for one in heard.of(MESSAGE)] == ["about emergency"]
+        await recorder.until(lambda: len(recorder.all) >= 5)
+    params = {one.method: one.params for one in recorder.all}
+    assert params.keys() == {UPDATED, MESSAGE, *ALL_LISTS}
+    assert params[UPDATED].uri == NOTE
+    assert [one.data for one in recorder.of(MESSAGE)] == ["about emergency"]
 
 
 @pytest.mark.rule("SUB-14")
 @stateless
-async def test_a_listen_stream_goes_on_over_a_killed_server(real, connect, mode):
+async def test_a_listen_stream_continues_over_a_killed_server(real, connect, mode):
     async with (
         connect(real("sdk_interactive"), mode=mode) as client,
         client.listen([NOTE], tools=True) as changes,
     ):
         connect.kill()
-        await client.list_tools()  # may be asked again, where a tool may not be called
+        await client.list_tools()  # a list may be retried, a tool call may not
         await client.call_tool("grow", {"name": "new"})
         await client.call_tool("write", {"text": "after"})
-        with anyio.fail_after(PATIENCE_S):
-            told = [(await anext(changes)).method for _ in range(2)]
-    assert told == [TOOLS_CHANGED, UPDATED]
+        with anyio.fail_after(TIMEOUT_S):
+            methods = [(await anext(changes)).method for _ in range(2)]
+    assert methods == [TOOLS_CHANGED, UPDATED]

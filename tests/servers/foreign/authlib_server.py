@@ -1,7 +1,7 @@
 """An authorization server on Authlib and Flask, run by its own environment.
 
-It serves on a free port of this machine and prints its issuer. What stands below
-`/test/` is for the tests: nobody else is asked who may do that.
+It serves on a free port of this machine and prints its issuer. The paths below `/test/`
+are for the tests, and need no authorization.
 """
 
 import secrets
@@ -45,13 +45,13 @@ seen: list[dict[str, Any]] = []
 
 
 def secret(kind: str) -> str:
-    """Return what the tests look for wherever it must not be."""
+    """Return a text that tests search for in places where it must not be."""
     return f"SENTINEL-authlib-{kind}-{secrets.token_hex(16)}"
 
 
 @dataclass
 class Client(ClientMixin):
-    """Who may ask."""
+    """A registered client."""
 
     client_id: str
     client_secret: str
@@ -84,7 +84,7 @@ class Client(ClientMixin):
 
 @dataclass
 class Code(AuthorizationCodeMixin):
-    """What a user has agreed to, for a moment."""
+    """An authorization code and the consent behind it."""
 
     client_id: str
     redirect_uri: str
@@ -101,7 +101,7 @@ class Code(AuthorizationCodeMixin):
 
 @dataclass
 class Token(TokenMixin):
-    """What was given for it."""
+    """The tokens issued for a code."""
 
     client_id: str
     access_token: str
@@ -190,7 +190,7 @@ class Revocation(RevocationEndpoint):
 
 class Registration(ClientRegistrationEndpoint):
     def authenticate_token(self, request: Any) -> bool:
-        return True  # anybody may
+        return True  # no authorization needed
 
     def generate_client_secret(self, request: Any) -> str:
         return secret("client-secret")
@@ -347,7 +347,7 @@ if __name__ == "__main__":
     listening = make_server("127.0.0.1", 0, app, threaded=True)
     issuer = f"http://127.0.0.1:{listening.server_port}"
     server.register_client_auth_method("private_key_jwt", Assertion())
-    # Nothing that Authlib's own rules refuse is said.
+    # The metadata must pass the validation of Authlib itself.
     AuthorizationServerMetadata(metadata()).validate(metadata_classes=[IssuerMetadata])
     sys.stdout.write(f"{issuer}\n")
     sys.stdout.flush()

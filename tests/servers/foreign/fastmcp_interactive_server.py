@@ -1,7 +1,7 @@
-"""A stdio server on FastMCP 4 that asks its client, run by its own environment.
+"""A stdio server on FastMCP 4 with requests to its client, run by its own environment.
 
-FastMCP 4 has `elicit` for sessions and no `sample` at all; the rest is asked through
-the official SDK's session below it, and at 2026-07-28 by results that need input.
+FastMCP 4 has `elicit` for sessions and no `sample` at all; the rest uses the official
+SDK's session below it, and at 2026-07-28 results that require input.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What both servers on Python frameworks offer: the same, so one test is for both."""
+"""The features of both servers on Python frameworks, so that one test covers both."""
 
 import sys
 

@@ -1,9 +1,10 @@
-"""A server on the official Python SDK 2.x that asks its client and tells it.
+"""A server on the official Python SDK 2.x with requests and notifications to clients.
 
 It serves standard input and output, or HTTP on the port that PORT names.
 
-Questions are asked by `Resolve`, which serves both eras; where that does not exist, a
-tool asks by hand. What `MCPServer` lacks in a session is given to the server below it.
+Elicitations use `Resolve`, which serves both eras; where that does not exist, a tool
+sends the request itself. Features that `MCPServer` lacks in a session are added to the
+server below it.
 """
 
 import os
@@ -70,7 +71,7 @@ note = {"text": "first"}
 minimum = {"level": "debug"}
 
 
-# --- questions
+# --- requests
 
 
 class Order(BaseModel):
@@ -247,7 +248,7 @@ async def vault(box: str, ctx: Context) -> str | InputRequiredResult:
     return f"{box} for {given_name(ctx)}"
 
 
-# --- what is told
+# --- notifications
 
 
 @server.tool()
@@ -262,7 +263,7 @@ async def work(steps: int, ctx: Context) -> str:
 
 
 async def log(ctx: Context, level: str, data: object) -> None:
-    """Log what the client wants; at 2026-07-28 the SDK itself keeps back the rest."""
+    """Log from the client's level on; at 2026-07-28 the SDK itself drops the rest."""
     if ctx.protocol_version == MODERN or LEVELS.index(level) >= LEVELS.index(
         minimum["level"]
     ):
@@ -334,23 +335,23 @@ def cancelled() -> list[str]:
     return abandoned
 
 
-# --- what MCPServer lacks in a session
+# --- features that MCPServer lacks in a session
 
 
 async def set_level(_, params: SetLevelRequestParams) -> EmptyResult:
-    """Remember from which level on the client wants messages."""
+    """Store the log level of the client."""
     minimum["level"] = params.level
     return EmptyResult()
 
 
 async def subscribe(_, params: SubscribeRequestParams) -> EmptyResult:
-    """Remember that the client wants to hear of a resource."""
+    """Add the subscription of the client to a resource."""
     subscribed.append(params.uri)
     return EmptyResult()
 
 
 async def unsubscribe(_, params: UnsubscribeRequestParams) -> EmptyResult:
-    """Forget it."""
+    """Remove it."""
     subscribed.remove(params.uri)
     return EmptyResult()
 

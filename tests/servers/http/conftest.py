@@ -17,7 +17,7 @@ from serving import SERVED, Place, name_of, serving
 
 @pytest.fixture(scope="module")
 def find(fork_servers, tmp_path_factory):
-    """Return a function that gives the server of a kind; see `real` and `warm`."""
+    """Return a function that returns the server of a kind; see `real` and `warm`."""
     folder = tmp_path_factory.getbasetemp()
     return lambda kind: fork_servers.warm(
         kind.real(lambda name: installed(name, folder))
@@ -26,14 +26,14 @@ def find(fork_servers, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def running():
-    """Hold what serves, by name, until the module's tests are over."""
+    """Keep running servers, by name, until the tests of the module are over."""
     with ExitStack() as stack:
         yield stack, {}
 
 
 @pytest.fixture(scope="module", params=SERVED, ids=name_of)
 def place(request, find, running):
-    """Give where each kind of server serves, and in which era it is spoken to."""
+    """Return the URL of each kind of server, and the era to use."""
     kind, mode = request.param
     stack, servers = running
     if kind.name not in servers:

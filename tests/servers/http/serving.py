@@ -1,4 +1,4 @@
-"""Real servers that serve HTTP: each a process on a port, and what it is asked for."""
+"""Real servers over HTTP: a process on a port each, and their features."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
-from hearing import PATIENCE_S, UPDATED
+from hearing import TIMEOUT_S, UPDATED
 from ports import kept_port
 from real_servers import NODE_PACKAGES, TESTS, RealServer, node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hearing import Heard
+    from hearing import Recorder
 
 START_S: Final = 30.0
 GONE_S: Final = 30.0
@@ -30,14 +30,14 @@ NAMED: Final = "Ada"
 
 @dataclass(frozen=True)
 class Kind:
-    """One of them: how it is started, and how each feature is had from it.
+    """One of them: its start, and the use of each feature.
 
-    What is called is a tool, its arguments, and a part of its answer's text.
+    A feature is a tool, its arguments, and a part of the text of its result.
     """
 
     name: str
     says: bytes
-    """What it says on its standard output or error when it listens."""
+    """Its output to standard output or error when it listens."""
     path: str
     echo: tuple[str, dict[str, Any]]
     progress: tuple[str, dict[str, Any], list[Any]]
@@ -47,7 +47,7 @@ class Kind:
     uri: str = NOTE
 
     def real(self, real: Callable[[str], RealServer]) -> RealServer:
-        """Return how it is started, but for the port."""
+        """Return the server with its command, except for the port."""
         if self.name == "typescript":
             server = real("everything")
             program = TESTS / "servers/foreign/typescript_v2_server.cjs"
@@ -114,13 +114,13 @@ SUBSCRIBING: Final = tuple(place for place in SERVED if place[0].write is not No
 
 
 def name_of(place: tuple[Kind, str]) -> str:
-    """Return a test's id for it."""
+    """Return its test id."""
     kind, mode = place
     return f"{kind.name}-{mode}"
 
 
 class Place(NamedTuple):
-    """Where a server serves, and in which era it is spoken to."""
+    """The URL of a server, and the era to use."""
 
     kind: Kind
     mode: str
@@ -128,7 +128,7 @@ class Place(NamedTuple):
 
 
 class Served:
-    """A process that serves HTTP on one port, and may be started there again."""
+    """A process that serves HTTP on one port, and can be restarted there."""
 
     def __init__(self, server: RealServer, kind: Kind, port: int) -> None:
         self._server = server
@@ -139,7 +139,7 @@ class Served:
 
     def start(self) -> None:
         """Start it, and return when it listens."""
-        said = []
+        output = []
         self.process = subprocess.Popen(
             self._server.argv,
             stdin=subprocess.DEVNULL,
@@ -156,50 +156,52 @@ class Served:
         def read() -> None:
             assert self.process.stdout is not None
             for line in self.process.stdout:
-                said.append(line)
+                output.append(line)
                 if self._kind.says in line:
                     listens.set()
             listens.set()
 
         self._reader = threading.Thread(target=read)
         self._reader.start()
-        is_up = listens.wait(START_S) and any(self._kind.says in line for line in said)
+        is_up = listens.wait(START_S) and any(
+            self._kind.says in line for line in output
+        )
         if not is_up:
             self.stop()
-            raise AssertionError(b"".join(said).decode())
+            raise AssertionError(b"".join(output).decode())
 
     def stop(self) -> None:
-        """Kill it, and return when nothing of it is left."""
+        """Kill it, and return when all of its processes have ended."""
         self.process.kill()
         self.process.wait(GONE_S)
-        # What a launcher stands for ends a moment later; then its streams do.
+        # The program behind a launcher ends a moment later; then its streams do.
         self._reader.join(GONE_S)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
     def restart(self) -> None:
-        """Have another one in its place."""
+        """Stop it, and start it again on the same port."""
         self.stop()
         self.start()
 
 
-async def write_until_heard(client: Any, kind: Kind, heard: Heard) -> None:
-    """Change what was subscribed to, again where nobody listened yet.
+async def write_until_updated(client: Any, kind: Kind, recorder: Recorder) -> None:
+    """Change the subscribed resource, repeatedly until the update arrives.
 
-    In a session the stream on which it is told opens beside the calls.
+    In a session the stream of notifications may open after the first call.
     """
     assert kind.write is not None
     tool, arguments = kind.write
-    with anyio.fail_after(PATIENCE_S):
-        while not heard.of(UPDATED):
+    with anyio.fail_after(TIMEOUT_S):
+        while not recorder.of(UPDATED):
             await client.call_tool(tool, arguments, check=True)
             with anyio.move_on_after(AGAIN_S):
-                await heard.until(lambda: heard.of(UPDATED))
+                await recorder.until(lambda: recorder.of(UPDATED))
 
 
 @contextlib.contextmanager
 def serving(kind: Kind, server: RealServer):
-    """Serve for as long as it is needed."""
+    """Serve within the context."""
     with kept_port() as port:
         served = Served(server, kind, port)
         try:

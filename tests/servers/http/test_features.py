@@ -1,11 +1,11 @@
-"""What a session and a stateless exchange have, with servers of somebody else's."""
+"""The features of session and stateless connections, with foreign servers."""
 
 from __future__ import annotations
 
 import anyio
 import pytest
-from hearing import PATIENCE_S, UPDATED, Heard
-from serving import LATER, NAMED, SAMPLED, SUBSCRIBING, name_of, write_until_heard
+from hearing import TIMEOUT_S, UPDATED, Recorder
+from serving import LATER, NAMED, SAMPLED, SUBSCRIBING, name_of, write_until_updated
 
 import mcpwire
 from mcpwire.types import CreateMessageResult, TextContent
@@ -19,7 +19,7 @@ def sample(_):
     return CreateMessageResult("assistant", TextContent(SAMPLED), "our-model")
 
 
-ASKED = {
+HANDLERS = {
     "sampling": sample,
     "elicitation": lambda _: {"name": NAMED},
     "roots": ["file:///srv/a"],
@@ -28,7 +28,7 @@ ASKED = {
 
 @pytest.mark.pain("P26")
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
-async def test_the_era_is_found_out_and_lists_and_calls_are_answered(place, engine):
+async def test_the_era_is_detected_and_lists_and_calls_work(place, engine):
     options = {} if place.mode == LATER else {"mode": "session"}
     target = mcpwire.Http(place.url, engine=engine)
     async with mcpwire.Client(target, **options) as client:
@@ -46,23 +46,23 @@ async def test_the_era_is_found_out_and_lists_and_calls_are_answered(place, engi
             for _ in range(20):
                 group.start_soon(call)
         assert [answer.text for answer in answers] == [result.text] * 20
-        assert 0 < await client.ping() < PATIENCE_S
+        assert 0 < await client.ping() < TIMEOUT_S
 
 
-async def test_progress_comes_with_its_call(place):
-    heard = Heard()
+async def test_progress_is_delivered_to_its_call(place):
+    recorder = Recorder()
     tool, arguments, expected = place.kind.progress
     async with mcpwire.Client(mcpwire.Http(place.url), mode=place.mode) as client:
-        await client.call_tool(tool, arguments, on_progress=heard, check=True)
-        await heard.until(lambda: len(heard.all) == len(expected))
-    assert heard.all == expected
+        await client.call_tool(tool, arguments, on_progress=recorder, check=True)
+        await recorder.until(lambda: len(recorder.all) == len(expected))
+    assert recorder.all == expected
 
 
 @pytest.mark.rule("SAMP-01")
-async def test_the_server_samples_through_our_handler(place):
+async def test_the_server_uses_the_sampling_handler(place):
     tool, arguments = place.kind.sample
     async with mcpwire.Client(
-        mcpwire.Http(place.url), mode=place.mode, **ASKED
+        mcpwire.Http(place.url), mode=place.mode, **HANDLERS
     ) as client:
         results = []
 
@@ -78,22 +78,22 @@ async def test_the_server_samples_through_our_handler(place):
 
 
 @pytest.mark.rule("ELIC-01")
-async def test_the_server_asks_the_user(place):
+async def test_the_server_uses_the_elicitation_handler(place):
     tool, arguments = place.kind.elicit
     async with mcpwire.Client(
-        mcpwire.Http(place.url), mode=place.mode, **ASKED
+        mcpwire.Http(place.url), mode=place.mode, **HANDLERS
     ) as client:
         result = await client.call_tool(tool, arguments, check=True)
     assert NAMED in result.text
 
 
 @pytest.mark.parametrize("place", SUBSCRIBING, ids=name_of, indirect=True)
-async def test_updates_of_what_was_subscribed_to_arrive(place):
-    heard = Heard()
-    options = {"mode": place.mode, "on_notification": heard}
+async def test_updates_of_subscribed_resources_arrive(place):
+    recorder = Recorder()
+    options = {"mode": place.mode, "on_notification": recorder}
     async with mcpwire.Client(mcpwire.Http(place.url), **options) as client:
         await client.subscribe(place.kind.uri)
-        await write_until_heard(client, place.kind, heard)
+        await write_until_updated(client, place.kind, recorder)
         assert await client.read_text(place.kind.uri)
         await client.unsubscribe(place.kind.uri)
-    assert {told.uri for told in heard.of(UPDATED)} == {place.kind.uri}
+    assert {update.uri for update in recorder.of(UPDATED)} == {place.kind.uri}

@@ -17,6 +17,6 @@ from serving import EVERYTHING, serving
 
 @pytest.fixture
 def web(real):
-    """Serve the everything server over HTTP; what it gives can be started again."""
+    """Serve the everything server over HTTP; the `Served` can be restarted."""
     with contextlib.ExitStack() as stack:
         yield stack.enter_context(serving(EVERYTHING, EVERYTHING.real(real)))

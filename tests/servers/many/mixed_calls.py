@@ -1,4 +1,4 @@
-"""Calls of many kinds to real servers; of each it is known what must come."""
+"""Calls of many kinds to real servers, each with its expected text."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ATTEMPTS: Final = 5
 
 
 @dataclass
-class Asked:
-    """One call: whom it asks for what, what must come, and what came.
+class Call:
+    """One call: its server, method and arguments, the expected text, and its losses.
 
     Attributes:
-        again: The words for the next time, where they differ once the call was lost.
-        lost: How often the connection went down under it; the caller repeated it then.
+        again: The arguments of a retry, if they differ after the call was lost.
+        lost: How often its connection was lost; it was repeated then.
     """
 
     server: str
@@ -34,14 +34,14 @@ class Asked:
     lost: int = 0
 
     async def perform(self, group: mcpwire.Group) -> str:
-        """Return the text that comes.
+        """Return the text of the result.
 
-        Only a call of a tool may be lost, and only one that may have run.
+        Only a tool call may be lost, and only one that may have run.
         """
-        ask: Callable[..., Awaitable[Any]] = getattr(group, self.verb)
+        method: Callable[..., Awaitable[Any]] = getattr(group, self.verb)
         while True:
             try:
-                return text_of(await ask(self.server, *self.words, **self.options))
+                return text_of(await method(self.server, *self.words, **self.options))
             except mcpwire.ConnectionClosed as error:
                 self.lost += 1
                 if self.verb != CALL or not error.sent or self.lost == ATTEMPTS:
@@ -59,25 +59,25 @@ def text_of(result: Any) -> str:
     return result.text
 
 
-def everything(server: str, number: int) -> tuple[Asked, ...]:
-    """Return calls of the everything server that nobody else makes."""
+def everything(server: str, number: int) -> tuple[Call, ...]:
+    """Return calls of the everything server with unique arguments."""
     a, b = number, 1000 * number
     name = f"{server}-{number}"
     return (
-        Asked(server, CALL, ("echo", {"message": name}), f"Echo: {name}"),
-        Asked(
+        Call(server, CALL, ("echo", {"message": name}), f"Echo: {name}"),
+        Call(
             server,
             CALL,
             ("get-sum", {"a": a, "b": b}),
             f"The sum of {a} and {b} is {a + b}.",
         ),
-        Asked(
+        Call(
             server,
             "read_resource",
             (f"demo://resource/dynamic/text/{number + 1}",),
             f"Resource {number + 1}:",
         ),
-        Asked(
+        Call(
             server,
             "get_prompt",
             ("args-prompt", {"city": name}),
@@ -86,10 +86,10 @@ def everything(server: str, number: int) -> tuple[Asked, ...]:
     )
 
 
-def long(server: str, number: int, on_progress: Callable[..., Any]) -> Asked:
-    """Return a call that reports progress for long, and ends soon the next time."""
+def long(server: str, number: int, on_progress: Callable[..., Any]) -> Call:
+    """Return a call that reports progress for long, and whose retry is short."""
     seconds = number / 1000
-    return Asked(
+    return Call(
         server,
         CALL,
         (LONG, {"duration": 600, "steps": 6_000}),
@@ -99,20 +99,20 @@ def long(server: str, number: int, on_progress: Callable[..., Any]) -> Asked:
     )
 
 
-def hour(number: int) -> Asked:
-    """Return a call of the time server: what a minute of the day is nine hours east."""
+def hour(number: int) -> Call:
+    """Return a call of the time server: convert a minute of the day to UTC+9."""
     then = f"{number // 60 + 9:02}:{number % 60:02}:00+09:00"
     words = {
         "source_timezone": "UTC",
         "time": f"{number // 60:02}:{number % 60:02}",
         "target_timezone": "Asia/Tokyo",
     }
-    return Asked(TIME, CALL, ("convert_time", words), then)
+    return Call(TIME, CALL, ("convert_time", words), then)
 
 
-def commit(repository: Any, number: int) -> Asked:
-    """Return a call of the git server: the one commit, or what is not committed."""
+def commit(repository: Any, number: int) -> Call:
+    """Return a call of the git server: the log, or the status."""
     path = {"repo_path": str(repository)}
     if number % 2:
-        return Asked(GIT, CALL, ("git_log", path), "The first line")
-    return Asked(GIT, CALL, ("git_status", path), "nothing to commit")
+        return Call(GIT, CALL, ("git_log", path), "The first line")
+    return Call(GIT, CALL, ("git_status", path), "nothing to commit")

@@ -1,4 +1,4 @@
-"""Uses the gateway by the official Python SDK's client; writes what came as JSON.
+"""Uses the gateway with the official Python SDK's client; writes the results as JSON.
 
 The argument is JSON, `[[name, mode, [program, ...] or url, words], ...]`: each is
 connected to in that mode; `words` are the arguments of the tools of time and git.
@@ -13,7 +13,7 @@ import mcp_types as types
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
-warnings.simplefilter("ignore")  # what is deprecated at 2026-07-28 is tried too
+warnings.simplefilter("ignore")  # features deprecated at 2026-07-28 are used too
 
 
 async def elicit(context, params):

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 
 HERE = Path(__file__).parent
 GATEWAY = (sys.executable, "-m", "mcpwire", "gateway", "--config")
-PATIENCE_S = 90.0
+TIMEOUT_S = 90.0
 STOP_S = 30.0
 ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
 NOON = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
@@ -32,7 +32,7 @@ EXPECTED = {
     "prompt": "What's weather in Ulm?",
     "last": [ALIAS, ALIAS],
 }
-"""What comes whole, by what was asked."""
+"""Complete results, by request."""
 PARTS = {
     "time": "T21:00:00+09:00",
     "git": "nothing to commit",
@@ -40,7 +40,7 @@ PARTS = {
     "asked": "- Name: Bob",
     "read": "Resource 5:",
 }
-"""What is a part of what comes."""
+"""Parts of results, by request."""
 TOOLS = {
     "pipe_echo",
     "web_echo",
@@ -52,7 +52,7 @@ TOOLS = {
 
 @pytest.fixture
 def configuration(real, warm, web, tmp_path):
-    """Write down all five servers as desktop hosts do."""
+    """Write the configuration of all five servers as desktop hosts do."""
     servers = {
         name: {"command": server.argv[0], "args": server.argv[1:], "env": server.env}
         for name, server in {
@@ -70,7 +70,7 @@ def configuration(real, warm, web, tmp_path):
 
 @pytest.fixture
 def served(configuration):
-    """Serve the gateway on a port; in the end it has to leave by itself."""
+    """Serve the gateway on a port; at the end it must exit by itself."""
     kind = replace(EVERYTHING, name="gateway", says=b"serving")
     with kept_port() as port:
         argv = (*GATEWAY, configuration, "--http", f"127.0.0.1:{port}")
@@ -100,18 +100,18 @@ def test_an_official_client_uses_five_servers_as_one(
 ):
     words = {"time": NOON, "git": {"repo_path": str(repository)}}
     where = {"http": served, "stdio": (*GATEWAY, configuration, "--stdio")}
-    asked = [
+    jobs = [
         (name, mode, where[transport], words)
         for name in places
         for transport, mode in [name.split()]
     ]
     done = subprocess.run(
-        [*client, json.dumps(asked)],
+        [*client, json.dumps(jobs)],
         env={**os.environ, "NODE_PATH": str(NODE_PACKAGES.parent)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=TIMEOUT_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr + done.stdout

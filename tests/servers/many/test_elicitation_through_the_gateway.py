@@ -1,4 +1,4 @@
-"""A server of another SDK asks a client of the session era through the gateway."""
+"""A server of another SDK elicits from a session client through the gateway."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcpwire.gateway import Gateway
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 
 
-async def test_a_session_is_asked_in_the_middle_of_a_call(warm, connect):
+async def test_an_elicitation_reaches_a_session_client(warm, connect):
     # FastMCP's `elicit` works in a session only, and its servers have both eras.
     gateway = Gateway({"up": connect.target(warm("fastmcp_interactive"))})
     answer = {"name": "Ada", "size": "small"}

@@ -1,4 +1,4 @@
-"""Authorization servers of others, and MCP servers that want their tokens."""
+"""Foreign authorization servers, and MCP servers that require their tokens."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ FOREIGN = TESTS / "servers/foreign"
 END_S = 30
 
 
-def ask(url, verb="GET", body=None, **headers):
-    """Make one request; return status, where it leads, and what it says."""
+def send(url, verb="GET", body=None, **headers):
+    """Send one request; return status, location and body."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=30)
     try:
@@ -42,8 +42,8 @@ def ask(url, verb="GET", body=None, **headers):
         connection.close()
 
 
-class Foreign:
-    """Such a server as the tests see it, and as their MCP servers do."""
+class ForeignServer:
+    """A foreign server as the tests and their MCP servers use it."""
 
     def __init__(self, issuer):
         self.issuer = issuer
@@ -51,46 +51,48 @@ class Foreign:
         self.bound = {}
 
     def get(self, token):
-        """Return the scopes of an access token that is good, else None."""
-        status, _, text = ask(f"{self.issuer}/test/token/{token}")
+        """Return the scopes of a valid access token, else None."""
+        status, _, text = send(f"{self.issuer}/test/token/{token}")
         return tuple(json.loads(text)) if status == 200 else None
 
     def post(self, what):
-        assert ask(f"{self.issuer}/test/{what}", "POST")[0] == 200
+        assert send(f"{self.issuer}/test/{what}", "POST")[0] == 200
 
     def expire_all(self):
         self.post("expire")
 
     def add_client(self, **client):
         header = {"content-type": "application/json"}
-        answer = ask(f"{self.issuer}/test/client", "POST", json.dumps(client), **header)
+        answer = send(
+            f"{self.issuer}/test/client", "POST", json.dumps(client), **header
+        )
         assert answer[0] == 200
 
     def register(self, **client):
-        """Register a client by hand; return what it is told."""
+        """Register a client by hand; return the response."""
         header = {"content-type": "application/json"}
-        answer = ask(f"{self.issuer}/register", "POST", json.dumps(client), **header)
+        answer = send(f"{self.issuer}/register", "POST", json.dumps(client), **header)
         return json.loads(answer[2])
 
     def redirects_to(self, url):
-        return ask(url)[1]
+        return send(url)[1]
 
     def seen(self):
-        """Return what it has noted since this was last asked."""
-        return json.loads(ask(f"{self.issuer}/test/seen")[2])
+        """Return what it recorded since the last call."""
+        return json.loads(send(f"{self.issuer}/test/seen")[2])
 
 
-class Authlib(Foreign):
+class Authlib(ForeignServer):
     """Authlib as the tests see it."""
 
     def seen(self):
-        """Return the requests since this was last asked, as (path, what it said)."""
+        """Return the requests since the last call, as (path, parameters)."""
         found = super().seen()
         return [(each["path"], {**each["query"], **each["form"]}) for each in found]
 
 
 class Browser:
-    """A browser and its user, who looks at the page and says yes, or no."""
+    """A browser and its user, who answers the page with yes or no."""
 
     def __init__(self, answer="yes"):
         self.answer = answer
@@ -106,16 +108,16 @@ class Browser:
     def visit(self, url):
         asked = parse_qs(urlsplit(url).query)
         self.asked.append({name: text for name, [text] in asked.items()})
-        status, location, page = ask(url)
-        if status == 302:  # its user agrees at once
-            self.came_back.append((location, ask(location)))
+        status, location, page = send(url)
+        if status == 302:  # its user has agreed already
+            self.came_back.append((location, send(location)))
             return
         assert (status, "<button>" in page) == (200, True), page
         form = urlencode({"answer": self.answer})
         kind = {"content-type": "application/x-www-form-urlencoded"}
-        status, location, page = ask(url, "POST", form, **kind)
+        status, location, page = send(url, "POST", form, **kind)
         assert status == 302, page
-        self.came_back.append((location, ask(location)))
+        self.came_back.append((location, send(location)))
 
     def done(self):
         for thread in self.threads:
@@ -125,7 +127,7 @@ class Browser:
 
 @contextlib.contextmanager
 def serving(peer, program):
-    """Serve it; skip where it is not installed, but fail under CI. Gives its issuer."""
+    """Serve it and yield its issuer; skip if it is not installed, but fail under CI."""
     python = PEERS / peer / "bin/python"
     require(python)
     process = subprocess.Popen(
@@ -154,7 +156,7 @@ def authlib():
 @pytest.fixture(scope="module")
 def sdk():
     with serving("python-sdk", "sdk_authorized_server.py") as issuer:
-        yield Foreign(issuer)
+        yield ForeignServer(issuer)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A whole login at a real authorization server: Authlib, with all its rules."""
+"""Whole logins at a real authorization server: Authlib, with all its rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEY = ECKey.generate_key("P-256")
 
 
 def oauth(browser, **options):
-    """Return how a user logs in with that browser, by way of our own receiver."""
+    """Return a grant with that browser and the built-in callback server."""
     storage = options.pop("storage", None) or mcpwire.MemoryStorage()
     return mcpwire.OAuth(open_browser=browser, storage=storage, **options)
 
@@ -28,7 +28,7 @@ async def call(server, grant, tool="echo"):
 
 
 def grants(seen):
-    return [said["grant_type"] for path, said in seen if path == "/token"]
+    return [parameters["grant_type"] for path, parameters in seen if path == "/token"]
 
 
 @pytest.mark.rule("REG-08", "REG-13", "FLOW-02", "FLOW-05")
@@ -44,19 +44,19 @@ async def test_a_user_logs_in_once(authlib, server, browser, tmp_path):
         "/authorize",
         "/token",
     ]
-    [asked] = browser.asked
-    assert asked["resource"] == seen[-1][1]["resource"] == server.url
-    assert asked["code_challenge_method"] == "S256"
-    assert asked["redirect_uri"].startswith("http://127.0.0.1:")
-    assert set(asked["scope"].split()) == {"mcp:read", "offline_access"}
+    [query] = browser.asked
+    assert query["resource"] == seen[-1][1]["resource"] == server.url
+    assert query["code_challenge_method"] == "S256"
+    assert query["redirect_uri"].startswith("http://127.0.0.1:")
+    assert set(query["scope"].split()) == {"mcp:read", "offline_access"}
     [(location, (status, _, page))] = browser.came_back
     assert status == 200
     assert "iss=" in location
     assert "SENTINEL" not in page
-    # From then on, nobody is asked: not by the next process...
+    # From then on no user is needed: not in the next process...
     store = mcpwire.FileStorage(tmp_path / "private" / "store.sqlite")
     assert await call(server, oauth(browser, storage=store)) == "hi"
-    # ... and not when the token has ended.
+    # ... and not when the token has expired.
     authlib.expire_all()
     assert await call(server, oauth(browser, storage=store)) == "hi"
     assert await call(server, oauth(browser, storage=store)) == "hi"
@@ -65,22 +65,22 @@ async def test_a_user_logs_in_once(authlib, server, browser, tmp_path):
 
 
 @pytest.mark.rule("FLOW-18")
-async def test_more_scopes_are_asked_for_when_they_are_needed(authlib, server, browser):
+async def test_a_step_up_requests_more_scopes(authlib, server, browser):
     server.needs["tools/call"] = ("mcp:write",)
     grant = oauth(browser)
     assert await call(server, grant) == "hi"
-    first, second = (set(asked["scope"].split()) for asked in browser.asked)
+    first, second = (set(query["scope"].split()) for query in browser.asked)
     assert first == {"mcp:read", "offline_access"}
     assert second == {"mcp:read", "mcp:write", "offline_access"}
     seen = authlib.seen()
     assert grants(seen) == ["authorization_code"] * 2
-    # It registers anew: some servers refuse scopes that a client is not registered for.
+    # It registers again: some servers refuse scopes that are not registered.
     assert [path for path, _ in seen].count("/register") == 2
     status = mcpwire.login_status(mcpwire.Http(server.url, auth=grant))
     assert set(status.scopes) == second
 
 
-async def test_who_logs_out_is_known_no_more(authlib, server, browser):
+async def test_logout_revokes_and_forgets_the_tokens(authlib, server, browser):
     grant = oauth(browser)
     tokens = []
     assert await call(server, grant) == "hi"
@@ -99,7 +99,7 @@ async def test_who_logs_out_is_known_no_more(authlib, server, browser):
     assert grants(authlib.seen()) == ["authorization_code"]
 
 
-async def test_a_user_may_say_no(authlib, server, browser):
+async def test_a_denied_consent_raises(authlib, server, browser):
     browser.answer = "no"
     with pytest.raises(mcpwire.ConsentDenied) as caught:
         await call(server, oauth(browser))
@@ -109,13 +109,13 @@ async def test_a_user_may_say_no(authlib, server, browser):
     assert await call(server, oauth(browser)) == "hi"
 
 
-async def test_a_login_that_was_revoked_there_is_begun_anew(authlib, server, browser):
+async def test_a_revoked_login_leads_to_a_new_login(authlib, server, browser):
     grant, copy = oauth(browser), mcpwire.MemoryStorage()
     assert await call(server, grant) == "hi"
     stored = grant.storage.keys()
     for key in stored:
         copy.save(key, grant.storage.load(key)[0], 0)
-    # Somebody else's logout, and the tokens are still stored here.
+    # A logout elsewhere, and the tokens are still stored here.
     assert await mcpwire.logout(
         mcpwire.Http(server.url, auth=oauth(browser, storage=copy))
     )
@@ -127,7 +127,7 @@ async def test_a_login_that_was_revoked_there_is_begun_anew(authlib, server, bro
     ]
 
 
-async def test_a_program_that_is_known_has_its_secret(authlib, server):
+async def test_client_credentials_use_their_secret(authlib, server):
     known = {
         "client_id": "a known: client",
         "client_secret": "SENTINEL-authlib: it's 100% + a \N{SNOWMAN} &%20=?",
@@ -147,7 +147,7 @@ async def test_a_program_that_is_known_has_its_secret(authlib, server):
 
 
 @pytest.mark.rule("CC-01", "CC-02")
-async def test_a_program_signs_what_it_says(authlib, server):
+async def test_client_credentials_sign_with_their_key(authlib, server):
     authlib.add_client(
         client_id="signer",
         public_key=KEY.as_pem(private=False).decode(),

@@ -21,7 +21,7 @@ async def call(sdk, grant):
             return (await client.call_tool("echo", {"text": "hi"})).text
 
 
-async def test_a_login_is_used_refreshed_and_begun_anew(sdk, browser):
+async def test_a_login_is_used_refreshed_and_repeated(sdk, browser):
     grant = mcpwire.OAuth(open_browser=browser, storage=mcpwire.MemoryStorage())
     assert await call(sdk, grant) == "hi"
     assert sdk.seen() == LOGIN
@@ -30,7 +30,7 @@ async def test_a_login_is_used_refreshed_and_begun_anew(sdk, browser):
     sdk.expire_all()
     assert await call(sdk, grant) == "hi"
     assert sdk.seen() == ["refresh_token"]
-    # It was started again, and knows neither tokens nor clients.
+    # As after a restart it knows neither tokens nor clients.
     sdk.post("forget")
     assert await call(sdk, grant) == "hi"
     assert sdk.seen() == LOGIN
@@ -43,7 +43,7 @@ async def test_a_login_is_used_refreshed_and_begun_anew(sdk, browser):
     assert len(browser.asked) == 3
 
 
-async def test_a_client_that_is_given_sends_its_secret_as_it_is_registered(sdk):
+async def test_a_configured_client_sends_its_secret_in_the_form(sdk):
     redirect_uri = "http://127.0.0.1/callback"
     known = sdk.register(redirect_uris=[redirect_uri], scope="mcp:read")
     assert known["token_endpoint_auth_method"] == "client_secret_post"
@@ -60,11 +60,11 @@ async def test_a_client_that_is_given_sends_its_secret_as_it_is_registered(sdk):
     assert sdk.seen() == [*LOGIN, "revoke"]
 
 
-async def test_a_client_without_a_refresh_token_registers_anew_too(sdk, browser):
+async def test_a_client_without_refresh_token_registers_again(sdk, browser):
     sdk.post("no-refresh-tokens")
     grant = mcpwire.OAuth(open_browser=browser, storage=mcpwire.MemoryStorage())
     assert await call(sdk, grant) == "hi"
     sdk.post("forget")
     assert await call(sdk, grant) == "hi"
-    # The login page is looked at with the new client before the browser is sent there.
+    # The login page is checked with the new client before the browser opens it.
     assert sdk.seen() == [*LOGIN, "register", "authorize", *LOGIN[1:]]

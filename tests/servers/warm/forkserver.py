@@ -1,11 +1,11 @@
-"""Import a framework once; each program that asks is forked from there.
+"""Import a framework once, and fork each requested program from there.
 
     python forkserver.py DESCRIPTOR MODULE...
 
 Runs in the environment of a real server, so it needs the standard library only. It
-listens on the socket it inherits. `launch.py` sends what to run and its own standard
-streams; the fork runs the program as `python program` would, and whoever asked is told
-its exit code. Where the one who asked goes, the program is killed.
+listens on the socket that it inherits. `launch.py` sends the program to run and its own
+standard streams; the fork runs it like `python program`, and `launch.py` receives the
+exit code. If `launch.py` ends, the program is killed.
 """
 
 import gc
@@ -22,11 +22,11 @@ from pathlib import Path
 SIZE_BYTES = 4
 
 
-def receive(asker):
-    """Return what is asked for and the three descriptors that came with it."""
-    data, streams, _, _ = socket.recv_fds(asker, 65536, 3)
+def receive(requester):
+    """Return the request and the three descriptors that it contains."""
+    data, streams, _, _ = socket.recv_fds(requester, 65536, 3)
     while len(data) < SIZE_BYTES or len(data) < SIZE_BYTES + size_of(data):
-        data += asker.recv(65536)
+        data += requester.recv(65536)
     return json.loads(data[SIZE_BYTES:]), streams
 
 
@@ -34,42 +34,42 @@ def size_of(data):
     return int.from_bytes(data[:SIZE_BYTES], "big")
 
 
-def watch(program, asker):
-    """Tell the asker how the program ended, or end it where the asker has gone."""
+def watch(program, requester):
+    """Send the exit code of the program, or kill it when the requester has ended."""
     gone = os.pidfd_open(program)
-    ready, _, _ = select.select([gone, asker], [], [])
+    ready, _, _ = select.select([gone, requester], [], [])
     if gone not in ready:
         os.kill(program, signal.SIGKILL)
     _, status = os.waitpid(program, 0)
     try:
-        asker.sendall(str(os.waitstatus_to_exitcode(status)).encode())
-    except OSError:  # nobody is left to be told
+        requester.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+    except OSError:  # the requester has ended
         return
 
 
 def serve(listener):
-    """Return what is to be run, in a process forked for that alone."""
-    # Nobody waits for the forks that watch; the kernel is to forget them by itself.
+    """Return the request to run, in a process forked for it."""
+    # The watching forks are not waited for: the kernel reaps them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
-        asker, _ = listener.accept()
+        requester, _ = listener.accept()
         if os.fork():
-            asker.close()
+            requester.close()
             continue
         listener.close()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        asked, streams = receive(asker)
+        request, streams = receive(requester)
         program = os.fork()
         if program:
             for stream in streams:
                 os.close(stream)
-            watch(program, asker)
+            watch(program, requester)
             os._exit(0)
-        asker.close()
+        requester.close()
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)
-        return asked
+        return request
 
 
 def main():
@@ -77,14 +77,14 @@ def main():
     for name in sys.argv[2:]:
         importlib.import_module(name)
     gc.freeze()
-    asked = serve(listener)
-    os.chdir(asked["cwd"])
+    request = serve(listener)
+    os.chdir(request["cwd"])
     os.environ.clear()
-    os.environ.update(asked["env"])
-    words = asked["argv"]
+    os.environ.update(request["env"])
+    words = request["argv"]
     if words[0] == "-m":
         sys.argv = words[1:]
-        sys.path[0] = asked["cwd"]
+        sys.path[0] = request["cwd"]
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     else:
         sys.argv = words

@@ -102,7 +102,7 @@ class ForkServers:
 
 @contextlib.contextmanager
 def demo_command(folders: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """Give the command of the embedded server, forked where the system can."""
+    """Yield the command of the embedded server, forked where the system supports it."""
     words = ("-m", "mcpwire", "demo-server")
     if sys.platform != "linux":
         yield [sys.executable, *words]
@@ -118,7 +118,7 @@ def demo_command(folders: pytest.TempPathFactory) -> Iterator[list[str]]:
 def warm_commands(
     folders: pytest.TempPathFactory,
 ) -> Iterator[Callable[[Sequence[str]], Sequence[str]]]:
-    """Give what makes the command of a server start at once, if it is of Python."""
+    """Yield a function that makes commands of Python servers start quickly."""
     with contextlib.ExitStack() as stack:
 
         def find(argv: Sequence[str]) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""The grounds that the shared suite runs on: each transport at both eras."""
+"""The fixtures of the shared suite: each transport at both eras."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[2] / "over_http"))
 
-from facing import GROUNDS
+from facing import TRANSPORTS
 
 import mcpwire
 from mcpwire.limits import Recovery
@@ -21,29 +21,29 @@ from mcpwire.limits import Recovery
 ERAS = ("2025-11-25", "2026-07-28")
 
 
-class Happened:
-    """What the server's handlers did; it may run in a thread of its own."""
+class HandlerEvents:
+    """What the handlers of the server did; the server may run in its own thread."""
 
     def __init__(self) -> None:
         self.begun = threading.Semaphore(0)
         self.cancelled = threading.Semaphore(0)
 
-    async def seen(self, what: threading.Semaphore, count: int = 1) -> bool:
-        """Wait until something has happened so many times."""
+    async def wait_for(self, event: threading.Semaphore, count: int = 1) -> bool:
+        """Wait until the event has happened `count` times."""
 
         def take() -> bool:
-            return all(what.acquire(timeout=30) for _ in range(count))
+            return all(event.acquire(timeout=30) for _ in range(count))
 
         return await asyncio.to_thread(take)
 
 
 @pytest.fixture
-def happened() -> Happened:
-    return Happened()
+def handlers() -> HandlerEvents:
+    return HandlerEvents()
 
 
 @pytest.fixture
-def server(happened: Happened) -> mcpwire.Server:
+def server(handlers: HandlerEvents) -> mcpwire.Server:
     server = mcpwire.Server("shared", "1.0")
 
     @server.tool
@@ -62,11 +62,11 @@ def server(happened: Happened) -> mcpwire.Server:
 
     @server.tool
     async def hang() -> str:
-        happened.begun.release()
+        handlers.begun.release()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            happened.cancelled.release()
+            handlers.cancelled.release()
             raise
         return "never"
 
@@ -83,7 +83,7 @@ def server(happened: Happened) -> mcpwire.Server:
     return server
 
 
-@pytest.fixture(params=GROUNDS)
+@pytest.fixture(params=TRANSPORTS)
 def kind(request: pytest.FixtureRequest) -> str:
     return request.param
 
@@ -94,15 +94,15 @@ def era(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def ground(kind: str, server: mcpwire.Server, tmp_path: Path) -> Any:
-    async with asyncio.timeout(30), GROUNDS[kind](server, tmp_path) as ground:
-        yield ground
+async def served(kind: str, server: mcpwire.Server, tmp_path: Path) -> Any:
+    async with asyncio.timeout(30), TRANSPORTS[kind](server, tmp_path) as served:
+        yield served
 
 
 @pytest.fixture
-def client_of(ground: Any, era: str) -> Any:
+def client_of(served: Any, era: str) -> Any:
     def make(**options: Any) -> mcpwire.Client:
         options.setdefault("recovery", Recovery(backoff_initial=0.01))
-        return mcpwire.Client(ground.target, mode=era, **options)
+        return mcpwire.Client(served.target, mode=era, **options)
 
     return make

@@ -1,7 +1,7 @@
-"""One server behind every kind of transport, each with a way to cut its connection.
+"""One server behind each kind of transport, with a way to cut its connection.
 
-A `Ground` is one of them: `target` is what clients connect to, `cut` ends the
-connection in use as the other side, or the network, would.
+A `ServedTransport` is one of them: clients connect to `target`, and `cut` ends the
+connection in use like the other side, or the network, would.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from mcpwire.transports import CallHandle, Inbound
 
 
-class Ground:
-    """Where a client meets the server.
+class ServedTransport:
+    """A server behind one transport.
 
     Attributes:
-        target: What clients connect to.
-        cut: Ends the connection in use, out of the client's hands.
-        settle: Waits until what was served is over.
+        target: The target of clients.
+        cut: Ends the connection in use from outside of the client.
+        settle: Waits until all serving tasks have ended.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ async def _at_once() -> None:
     return None
 
 
-# Memory and a channel of the user's...
+# Memory and a channel written by a user...
 
 
-class _Remembered:
+class _MemoryTarget:
     """A target in memory that keeps its connections."""
 
     def __init__(self, server: Any) -> None:
@@ -70,13 +70,13 @@ class _Remembered:
 
 
 @contextlib.asynccontextmanager
-async def memory(server: Any, folder: Path) -> AsyncIterator[Ground]:
-    target = _Remembered(server)
-    yield Ground(target, target.cut)
+async def memory(server: Any, folder: Path) -> AsyncIterator[ServedTransport]:
+    target = _MemoryTarget(server)
+    yield ServedTransport(target, target.cut)
 
 
 class Own:
-    """A transport with nothing but what `open_channel` and `Channel` ask for."""
+    """A transport with the members that `open_channel` and `Channel` require."""
 
     def __init__(self, server: Any) -> None:
         self._server = server
@@ -94,7 +94,7 @@ class Own:
 
 
 class OwnChannel:
-    """The four members of a `Channel`, and none besides."""
+    """The four members of a `Channel`, and no others."""
 
     def __init__(self, near: Any) -> None:
         self.near = near
@@ -117,7 +117,7 @@ class OwnChannel:
         on_notification: Any = None,
         headers: Any = None,
     ) -> Any:
-        # Deadlines are kept above: this one is not passed on.
+        # The channel adapter applies deadlines: this one is not passed on.
         return await self.near.call(
             method,
             params,
@@ -135,21 +135,21 @@ class OwnChannel:
 
 
 @contextlib.asynccontextmanager
-async def own(server: Any, folder: Path) -> AsyncIterator[Ground]:
+async def own(server: Any, folder: Path) -> AsyncIterator[ServedTransport]:
     target = Own(server)
-    yield Ground(target, target.cut)
+    yield ServedTransport(target, target.cut)
 
 
 @contextlib.asynccontextmanager
-async def own_late(server: Any, folder: Path) -> AsyncIterator[Ground]:
+async def own_late(server: Any, folder: Path) -> AsyncIterator[ServedTransport]:
     target = Own(server)
 
     class Late:
         async def open_channel(self, inbound: Inbound, limits: Any) -> OwnChannel:
-            await asyncio.sleep(0)  # whatever takes a while
+            await asyncio.sleep(0)  # stands for a slow opening
             return target.open_channel(inbound, limits)
 
-    yield Ground(Late(), target.cut)
+    yield ServedTransport(Late(), target.cut)
 
 
 # A child process...
@@ -160,7 +160,7 @@ class _Pipes:
 
     def __init__(self, server: Any, folder: Path) -> None:
         self._server = server
-        # Each child has pipes of its own: those of the one before may still be open.
+        # Each child has its own pipes: those of the previous one may still be open.
         self._arrivals = folder / "arrivals"
         os.mkfifo(self._arrivals)
         self._folder = folder
@@ -178,7 +178,7 @@ class _Pipes:
         return [self._folder / f"{name}.{self._pid}" for name in ("into", "out_of")]
 
     def _open(self) -> list[int]:
-        """Wait for a child; nothing where there will be none."""
+        """Wait for a child; return an empty list after `stop`."""
         with self._arrivals.open(encoding="ascii") as arrivals:
             pid = arrivals.readline().strip()
         if not pid:
@@ -210,7 +210,7 @@ class _Pipes:
         await self._has_ended.wait()
 
     async def stop(self, serving: asyncio.Task[None]) -> None:
-        """End with the child that is here, or let nobody wait for another."""
+        """End with the current child, and stop waiting for another one."""
         self._is_over = True
         await self.settle()
         paths = [path for path in (self._arrivals, *self._paths()) if path.exists()]
@@ -223,16 +223,16 @@ class _Pipes:
 
 
 @contextlib.asynccontextmanager
-async def stdio(server: Any, folder: Path) -> AsyncIterator[Ground]:
-    """A child that passes its pipes on to a server in this process.
+async def stdio(server: Any, folder: Path) -> AsyncIterator[ServedTransport]:
+    """A child that forwards its pipes to a server in this process.
 
-    Child, pipes and both sides' code are real; only no interpreter is started.
+    Child, pipes and the code of both sides are real, but no interpreter is started.
     """
     pipes = _Pipes(server, folder)
     with ThreadPoolExecutor(1) as pool:
         serving = asyncio.create_task(pipes.serve(pool))
         try:
-            yield Ground(pipes.target, pipes.cut, pipes.settle)
+            yield ServedTransport(pipes.target, pipes.cut, pipes.settle)
         finally:
             await pipes.stop(serving)
 
@@ -241,7 +241,7 @@ async def stdio(server: Any, folder: Path) -> AsyncIterator[Ground]:
 
 
 class _Listener:
-    """Serves each stream that comes, and keeps the last one's writer."""
+    """Serves each accepted stream, and keeps the writer of the last one."""
 
     def __init__(self, server: Any) -> None:
         self._server = server
@@ -262,21 +262,21 @@ class _Listener:
 
 
 @contextlib.asynccontextmanager
-async def tcp(server: Any, folder: Path) -> AsyncIterator[Ground]:
+async def tcp(server: Any, folder: Path) -> AsyncIterator[ServedTransport]:
     serve = _Listener(server)
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as listener:
         port = listener.sockets[0].getsockname()[1]
-        yield Ground(Stream.tcp("127.0.0.1", port), serve.cut, serve.settle)
+        yield ServedTransport(Stream.tcp("127.0.0.1", port), serve.cut, serve.settle)
         await serve.settle()
 
 
 @contextlib.asynccontextmanager
-async def unix(server: Any, folder: Path) -> AsyncIterator[Ground]:
+async def unix(server: Any, folder: Path) -> AsyncIterator[ServedTransport]:
     serve = _Listener(server)
     # The path of a socket may be 107 bytes long, and pytest's folders have long names.
     path = os.path.relpath(folder / "s")  # noqa: ASYNC240 - it touches no file
     async with await asyncio.start_unix_server(serve, path):
-        yield Ground(Stream.unix(path), serve.cut, serve.settle)
+        yield ServedTransport(Stream.unix(path), serve.cut, serve.settle)
         await serve.settle()
 
 
@@ -284,7 +284,9 @@ async def unix(server: Any, folder: Path) -> AsyncIterator[Ground]:
 
 
 @contextlib.asynccontextmanager
-async def messages(server: Any, folder: Path, form: str) -> AsyncIterator[Ground]:
+async def messages(
+    server: Any, folder: Path, form: str
+) -> AsyncIterator[ServedTransport]:
     serving: list[asyncio.Task[None]] = []
     ends: list[asyncio.Queue[Any]] = []
 
@@ -310,16 +312,16 @@ async def messages(server: Any, folder: Path, form: str) -> AsyncIterator[Ground
     async def settle() -> None:
         await asyncio.gather(*serving)
 
-    yield Ground(Messages(open=open_pair), cut, settle)
+    yield ServedTransport(Messages(open=open_pair), cut, settle)
     await settle()
 
 
-# The other way round...
+# Reverse connections...
 
 
 @contextlib.asynccontextmanager
-async def reverse(server: Any, folder: Path) -> AsyncIterator[Ground]:
-    """The server dials in, again and again, as those behind a firewall do."""
+async def reverse(server: Any, folder: Path) -> AsyncIterator[ServedTransport]:
+    """The server connects to the client repeatedly, like one behind a firewall."""
     target = Reverse(name="dials in")
     writers: list[Any] = []
 
@@ -350,16 +352,16 @@ async def reverse(server: Any, folder: Path) -> AsyncIterator[Ground]:
         async def settle() -> None:
             dialling.cancel()
             await asyncio.wait([dialling])
-            await target.aclose()  # what was dialled again waits for a client
+            await target.aclose()  # a new connection waits for a client
             if accepting:
                 await asyncio.wait(set(accepting))
 
-        yield Ground(target, cut, settle)
+        yield ServedTransport(target, cut, settle)
         await settle()
 
 
 @contextlib.asynccontextmanager
-async def reverse_messages(server: Any, folder: Path) -> AsyncIterator[Ground]:
+async def reverse_messages(server: Any, folder: Path) -> AsyncIterator[ServedTransport]:
     target = Reverse(name="sends in")
     ends: list[Any] = []
 
@@ -396,7 +398,7 @@ async def reverse_messages(server: Any, folder: Path) -> AsyncIterator[Ground]:
             dialling.cancel()
             await asyncio.wait([dialling])
 
-        yield Ground(target, cut, settle)
+        yield ServedTransport(target, cut, settle)
         await settle()
 
 
@@ -404,24 +406,24 @@ async def reverse_messages(server: Any, folder: Path) -> AsyncIterator[Ground]:
 
 
 @contextlib.asynccontextmanager
-async def http(server: Any, folder: Path, mode: str) -> AsyncIterator[Ground]:
+async def http(server: Any, folder: Path, mode: str) -> AsyncIterator[ServedTransport]:
     from hosting import hosted
 
     with hosted(server, mode) as host:
 
         def cut() -> None:
-            """End all connections, idle ones too, before anything else is sent.
+            """End all connections, also idle ones, before another request is sent.
 
-            A request that meets the end of an idle connection on its way may have run.
+            A request that is sent while an idle connection ends may have run.
             """
             there = set(host.raw.open)
             host.raw.close_connections()
             host.raw.wait_until(lambda: there.isdisjoint(host.raw.open))
 
-        yield Ground(mcpwire.Http(host.url), cut)
+        yield ServedTransport(mcpwire.Http(host.url), cut)
 
 
-GROUNDS = {
+TRANSPORTS = {
     "memory": memory,
     "stdio": stdio,
     "json": partial(http, mode="json"),
