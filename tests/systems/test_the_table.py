@@ -108,7 +108,7 @@ def test_each_line_works_and_its_tests_carry_it_or_it_is_refused_with_a_reason()
 
 
 def test_what_is_wrong_is_seen():
-    good = "`client/test_links.py::test_a_link_to_what_is_listed_becomes_its_contents`"
+    good = "`client/test_links.py::test_a_link_to_a_listed_resource_becomes_its_contents`"
     assert wrong_row("a", "b", "O87", good) == ""
     assert "carries none" in wrong_row("a", "b", "O86", good)
     assert "no line" in wrong_row("a", "b", "O99", good)
