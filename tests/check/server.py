@@ -1,4 +1,4 @@
-"""A server with every feature, of mcpwire's public names: the cases' own subject.
+"""A server with every feature, written with mcpwire's public names, for the cases.
 
 Without arguments it serves stdio; ``--http PORT`` serves HTTP.
 """

@@ -1,4 +1,4 @@
-"""A person who types what a test says, and sees what is shown."""
+"""A fake terminal user: types the lines of a test and records the output."""
 
 from __future__ import annotations
 
