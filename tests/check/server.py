@@ -99,7 +99,7 @@ async def greet(name: str) -> str:
     return f"Say hello to {name}"
 
 
-# --- what the cases of features need --------------------------------------------------
+# --- for the cases of features ---------------------------------------------------------
 
 
 @server.tool(

@@ -101,7 +101,7 @@ FLOOD = """
 
 
 @pytest.mark.timeout(60)
-def test_server_that_floods_requests_without_reading_is_ended():
+def test_server_flooding_requests_without_reading_is_an_error():
     with pytest.raises(ConnectError, match=r"it has stopped reading|no answer"):
         asyncio.run(run(server(more=FLOOD.strip()), attrs.evolve(ONE, answer_s=1.0)))
 

@@ -84,7 +84,7 @@ async def test_response_without_an_answer_raises_at_once(response):
         ("TR-HTTP-10.b", b"null", True),
     ],
 )
-async def test_body_of_a_202_is_judged_only_if_it_is_a_message(id, body, is_broken):
+async def test_body_that_is_not_a_message_is_not_an_answer(id, body, is_broken):
     (case,) = (each for each in CASES if each.id == id)
     head = b"HTTP/1.1 202 Accepted\r\nContent-Length: %d\r\n\r\n" % len(body)
     expected = pytest.raises(Broken) if is_broken else contextlib.nullcontext()

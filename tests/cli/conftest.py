@@ -108,7 +108,7 @@ def tool_server(scripted):
 
 
 @pytest.fixture
-def asking(tool_server):
+def requesting(tool_server):
     """Return a function that makes a server whose tool sends one request first."""
 
     def make(method, params, *more):

@@ -44,7 +44,7 @@ class Input(io.TextIOWrapper):
 
 
 def answer(server):
-    """Return what the client answered to request 77."""
+    """Return the client's response to request 77."""
     (found,) = [m for m in server.messages() if m.get("id") == 77]
     return found.get("result", found.get("error"))
 
@@ -53,8 +53,8 @@ def answer(server):
 
 
 @pytest.mark.rule("ELIC-08")
-def test_form_without_a_terminal_is_declined_with_a_hint(asking, cli):
-    server = asking("elicitation/create", FORM)
+def test_form_without_a_terminal_is_declined_with_a_hint(requesting, cli):
+    server = requesting("elicitation/create", FORM)
     done = cli("call", server.line, "do")
     assert (done.code, done.out) == (0, "done\n")
     assert done.err == (
@@ -64,8 +64,8 @@ def test_form_without_a_terminal_is_declined_with_a_hint(asking, cli):
     assert answer(server) == {"action": "decline"}
 
 
-def test_form_with_json_is_declined_with_a_json_line(asking, cli):
-    server = asking("elicitation/create", FORM)
+def test_form_with_json_is_declined_with_a_json_line(requesting, cli):
+    server = requesting("elicitation/create", FORM)
     done = cli("call", server.line, "do", "--json")
     assert json.loads(done.out) == DONE["result"]
     assert json.loads(done.err) == {
@@ -94,9 +94,9 @@ def test_form_with_json_is_declined_with_a_json_line(asking, cli):
         ("-", {"action": "accept", "content": {"name": "input", "age": 7}}),
     ],
 )
-def test_answer_option_answers_a_form(asking, cli, monkeypatch, tmp_path, case):
+def test_answer_option_answers_a_form(requesting, cli, monkeypatch, tmp_path, case):
     given, result = case
-    server = asking("elicitation/create", FORM)
+    server = requesting("elicitation/create", FORM)
     (tmp_path / "answer").write_text('{"name": "file"}')
     given = given.replace("FILE", str(tmp_path / "answer"))
     monkeypatch.setattr("sys.stdin", Input('{"name": "input"}'))
@@ -115,8 +115,8 @@ def test_answer_option_answers_a_form(asking, cli, monkeypatch, tmp_path, case):
         ('{"name": "a", "x": 1}', "elicitation content.x: the form has no such field"),
     ],
 )
-def test_answer_that_violates_the_schema_is_not_sent(asking, cli, given, reason):
-    server = asking("elicitation/create", FORM)
+def test_answer_that_violates_the_schema_is_not_sent(requesting, cli, given, reason):
+    server = requesting("elicitation/create", FORM)
     done = cli("call", server.line, "do", "--answer", given)
     assert (done.code, done.out) == (2, "done\n")
     assert done.err.endswith(
@@ -178,8 +178,8 @@ def test_invalid_option_fails_before_the_server_starts(
 
 
 @pytest.mark.rule("ELIC-13")
-def test_url_consent_without_a_terminal_is_declined(asking, cli):
-    server = asking("elicitation/create", PAGE)
+def test_url_consent_without_a_terminal_is_declined(requesting, cli):
+    server = requesting("elicitation/create", PAGE)
     done = cli("call", server.line, "do")
     assert (done.code, done.out) == (0, "done\n")
     assert "declined without a terminal" in done.err
@@ -198,8 +198,8 @@ def test_call_that_requires_urls_hints_at_a_terminal(tool_server, cli):
 
 
 @pytest.mark.rule("SAMP-18")
-def test_sampling_is_refused_with_a_hint(asking, cli):
-    server = asking("sampling/createMessage", TALK)
+def test_sampling_is_refused_with_a_hint(requesting, cli):
+    server = requesting("sampling/createMessage", TALK)
     done = cli("call", server.line, "do")
     assert (done.code, done.out) == (0, "done\n")
     assert done.err == (
@@ -210,8 +210,8 @@ def test_sampling_is_refused_with_a_hint(asking, cli):
     assert answer(server)["code"] == -1
 
 
-def test_sample_option_is_the_model_response(asking, cli):
-    server = asking("sampling/createMessage", TALK)
+def test_sample_option_is_the_model_response(requesting, cli):
+    server = requesting("sampling/createMessage", TALK)
     done = cli("call", server.line, "do", "--sample", "Good day")
     assert (done.code, done.out) == (0, "done\n")
     assert "answered by --sample" in done.err
@@ -227,8 +227,8 @@ def program(code):
     return shlex.join([sys.executable, "-S", "-c", code])
 
 
-def test_sampling_program_reads_request_and_prints_response(asking, cli):
-    server = asking("sampling/createMessage", TALK)
+def test_sampling_program_reads_request_and_prints_response(requesting, cli):
+    server = requesting("sampling/createMessage", TALK)
     code = "import json,sys; p = json.load(sys.stdin); print(p['maxTokens'], p['$x'])"
     code = code.replace("$x", "systemPrompt")
     done = cli("call", server.line, "do", "--sample-with", program(code))
@@ -239,8 +239,8 @@ def test_sampling_program_reads_request_and_prints_response(asking, cli):
     assert result["model"] == sys.executable
 
 
-def test_sampling_command_runs_without_a_shell(asking, cli, tmp_path, monkeypatch):
-    server = asking("sampling/createMessage", TALK)
+def test_sampling_command_runs_without_a_shell(requesting, cli, tmp_path, monkeypatch):
+    server = requesting("sampling/createMessage", TALK)
     monkeypatch.chdir(tmp_path)
     done = cli("call", server.line, "do", "--sample-with", "echo $HOME > x; ls")
     assert done.code == 0
@@ -255,15 +255,15 @@ def test_sampling_command_runs_without_a_shell(asking, cli, tmp_path, monkeypatc
         ("/no/such/program", "the client's program cannot be run"),
     ],
 )
-def test_failing_sampling_program_is_an_error_response(asking, cli, command, reason):
-    server = asking("sampling/createMessage", TALK)
+def test_failing_sampling_program_gives_an_error(requesting, cli, command, reason):
+    server = requesting("sampling/createMessage", TALK)
     done = cli("call", server.line, "do", "--sample-with", command)
     assert done.code == 0
     assert reason in answer(server)["message"]
 
 
-def test_running_sampling_program_ends_with_the_command(asking, tmp_path):
-    server = asking("sampling/createMessage", TALK)
+def test_running_sampling_program_ends_with_the_command(requesting, tmp_path):
+    server = requesting("sampling/createMessage", TALK)
     pid = tmp_path / "pid"
     code = f"import os,time; open({str(pid)!r},'w').write(str(os.getpid()))"
     code += "; time.sleep(60)"
@@ -322,10 +322,10 @@ def test_client_capabilities_match_the_options(tool_server, cli, tmp_path):
 
 
 @pytest.mark.rule("ROOT-04")
-def test_roots_are_the_folders_of_the_command_line(asking, cli, tmp_path, monkeypatch):
+def test_roots_option_answers_a_roots_request(requesting, cli, tmp_path, monkeypatch):
     (tmp_path / "a b").mkdir()
     monkeypatch.chdir(tmp_path)
-    server = asking("roots/list", {})
+    server = requesting("roots/list", {})
     words = ("--roots", str(tmp_path), "--roots", "a b")
     assert cli("call", server.line, "do", *words).code == 0
     base = tmp_path.as_uri()

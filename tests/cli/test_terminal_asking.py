@@ -63,8 +63,8 @@ def test_accepted_url_is_opened_in_the_browser(terminal, demo_target, tmp_path):
     ],
     ids=["styles", "no styles"],
 )
-def test_host_of_a_url_is_bold_if_styles_are_supported(terminal, asking, env, shown):
-    server = asking("elicitation/create", PAGE)
+def test_url_host_is_bold_if_styles_are_supported(terminal, requesting, env, shown):
+    server = requesting("elicitation/create", PAGE)
     one = terminal().start("call", server.line, "do", env=env)
     one.answer("d")
     assert one.finish() == 0
@@ -83,9 +83,9 @@ def test_host_of_a_url_is_bold_if_styles_are_supported(terminal, asking, env, sh
 )
 @pytest.mark.rule("ELIC-11", "ELIC-21")
 def test_ctrl_c_or_ctrl_d_cancels_only_the_elicitation(
-    terminal, asking, leave, params, typed
+    terminal, requesting, leave, params, typed
 ):
-    server = asking("elicitation/create", params)
+    server = requesting("elicitation/create", params)
     one = terminal().start("call", server.line, "do", controls=True)
     one.answer(*typed)
     one.read_until("> $")
@@ -123,8 +123,8 @@ def test_repeated_elicitations_can_be_interrupted(terminal, tool_server):
     assert "no longer asks" not in one.text
 
 
-def test_sigterm_at_a_prompt_ends_the_command(terminal, asking):
-    server = asking("elicitation/create", FORM)
+def test_sigterm_at_a_prompt_ends_the_command(terminal, requesting):
+    server = requesting("elicitation/create", FORM)
     one = terminal().start("call", server.line, "do")
     one.read_until("> $")
     one.process.send_signal(signal.SIGTERM)
@@ -133,9 +133,9 @@ def test_sigterm_at_a_prompt_ends_the_command(terminal, asking):
     assert not server.is_running()
 
 
-def test_cancelled_elicitation_closes_the_prompt(terminal, asking):
+def test_cancelled_elicitation_is_not_answered(terminal, requesting):
     steps = [WITHDRAW, DONE]
-    server = asking("elicitation/create", FORM, *steps)
+    server = requesting("elicitation/create", FORM, *steps)
     one = terminal().start("call", server.line, "do")
     assert one.finish() == 0
     # The result may arrive before the message about the withdrawn request.
@@ -154,8 +154,8 @@ def test_server_exit_closes_the_prompt(terminal, tool_server, tmp_path):
 
 
 @pytest.mark.pain("P08")
-def test_timeout_is_paused_while_the_user_answers(terminal, asking):
-    server = asking("elicitation/create", FORM)
+def test_timeout_is_paused_while_the_user_answers(terminal, requesting):
+    server = requesting("elicitation/create", FORM)
     one = terminal().start("call", server.line, "do", "--timeout", "2")
     one.read_until("> $")
     with pytest.raises(subprocess.TimeoutExpired):
@@ -179,8 +179,8 @@ def test_concurrent_elicitations_are_prompted_in_sequence(terminal, tool_server)
     assert one.text.count("asks for input") == 2
 
 
-def test_sampling_needs_consent_before_and_after_the_program(terminal, asking):
-    server = asking("sampling/createMessage", TALK)
+def test_sampling_needs_consent_before_and_after_the_program(terminal, requesting):
+    server = requesting("sampling/createMessage", TALK)
     code = program("print('old\\x1b pond')")
     one = terminal().start("call", server.line, "do", "--sample-with", code)
     one.answer("", "y", "what", "y")
@@ -194,8 +194,8 @@ def test_sampling_needs_consent_before_and_after_the_program(terminal, asking):
 
 @pytest.mark.rule("SAMP-18")
 @pytest.mark.parametrize("typed", [("no",), ("y", CTRL_D)])
-def test_sampling_can_be_denied_at_either_prompt(terminal, asking, tmp_path, typed):
-    server = asking("sampling/createMessage", TALK)
+def test_sampling_can_be_denied_at_either_prompt(terminal, requesting, tmp_path, typed):
+    server = requesting("sampling/createMessage", TALK)
     ran = tmp_path / "ran"
     code = program(f"open({str(ran)!r}, 'w'); print('x')")
     one = terminal().start("call", server.line, "do", "--sample-with", code)
@@ -217,8 +217,8 @@ def test_call_is_retried_after_the_required_urls_are_visited(
     assert one.text.count("URL   https://example.com/a") == 2
 
 
-def test_line_with_control_characters_is_prompted_for_again(terminal, asking):
-    server = asking("elicitation/create", FORM)
+def test_line_with_control_characters_is_prompted_for_again(terminal, requesting):
+    server = requesting("elicitation/create", FORM)
     one = terminal().start("call", server.line, "do")
     one.answer("a\x1b[Db", "é日", "", "s")
     assert one.finish() == 0
@@ -226,8 +226,8 @@ def test_line_with_control_characters_is_prompted_for_again(terminal, asking):
     assert answer(server)["content"] == {"name": "é日", "age": 7}
 
 
-def test_line_that_is_not_utf8_is_prompted_for_again(terminal, asking):
-    server = asking("elicitation/create", FORM)
+def test_line_that_is_not_utf8_is_prompted_for_again(terminal, requesting):
+    server = requesting("elicitation/create", FORM)
     one = terminal().start("call", server.line, "do")
     one.read_until("> $")
     one.type_bytes(b"\xff\n")
@@ -236,8 +236,8 @@ def test_line_that_is_not_utf8_is_prompted_for_again(terminal, asking):
     assert "That is no UTF-8 text." in one.text
 
 
-def test_partial_line_is_kept_until_its_newline(terminal, asking):
-    server = asking("elicitation/create", FORM)
+def test_partial_line_is_kept_until_its_newline(terminal, requesting):
+    server = requesting("elicitation/create", FORM)
     one = terminal().start("call", server.line, "do")
     one.read_until("> $")
     one.type("Gra\x04ce\n")  # Ctrl-D flushes the partial line
@@ -246,8 +246,8 @@ def test_partial_line_is_kept_until_its_newline(terminal, asking):
     assert answer(server)["content"]["name"] == "Grace"
 
 
-def test_pasted_lines_fill_fields_but_do_not_send_the_form(terminal, asking):
-    server = asking("elicitation/create", FORM)
+def test_pasted_lines_fill_fields_but_do_not_send_the_form(terminal, requesting):
+    server = requesting("elicitation/create", FORM)
     one = terminal().start("call", server.line, "do")
     one.read_until("> $")
     one.type("Ada\n\ns\n")
@@ -267,10 +267,10 @@ def test_pasted_lines_fill_fields_but_do_not_send_the_form(terminal, asking):
     ],
     ids=["json", "no ask", "answer", "no terminal"],
 )
-def test_options_that_disable_prompts_are_respected(
-    terminal, asking, words, stdin, message
+def test_prompts_are_disabled_by_options_and_without_a_terminal(
+    terminal, requesting, words, stdin, message
 ):
-    server = asking("elicitation/create", FORM)
+    server = requesting("elicitation/create", FORM)
     one = terminal().start("call", server.line, "do", *words, stdin=stdin)
     assert one.finish() == 0
     assert " > " not in one.text

@@ -73,7 +73,7 @@ async def test_call_result_is_preserved_completely():
 
 @pytest.mark.system("L-V2")
 @pytest.mark.unchecked_wire("the server's question has the id of the client's call")
-async def test_server_request_with_the_id_of_a_call_is_answered():
+async def test_server_request_with_the_id_of_a_call_is_answered_separately():
     answers = []
 
     def ask(_, server):

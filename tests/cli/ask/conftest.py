@@ -45,5 +45,5 @@ def person():
 
 
 @pytest.fixture
-def asker():
+def requester():
     return Requester("drinks", "some-server --fast", REVISIONS[-2])

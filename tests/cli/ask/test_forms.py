@@ -20,9 +20,9 @@ def params(properties=PROPERTIES, required=("drink",), message="What may we brin
     return decode(ElicitRequestFormParams, raw)
 
 
-async def fill_in(asker, person, request=None):
+async def fill_in(requester, person, request=None):
     request = request or params()
-    form = Form(request.requested_schema, asker, person)
+    form = Form(request.requested_schema, requester, person)
     found = await form.fill_in(request.message)
     if isinstance(found, dict):
         found = fill_form(request.requested_schema, found, REVISIONS[-2])
@@ -31,9 +31,9 @@ async def fill_in(asker, person, request=None):
 
 
 @pytest.mark.rule("ELIC-11")
-async def test_form_names_the_server_and_how_to_decline(asker, person):
+async def test_form_names_the_server_and_how_to_decline(requester, person):
     one = person("!decline")
-    await fill_in(asker, one)
+    await fill_in(requester, one)
     assert one.shown[:4] == [
         "",
         "*drinks* asks for input",
@@ -45,17 +45,17 @@ async def test_form_names_the_server_and_how_to_decline(asker, person):
 
 
 @pytest.mark.rule("ELIC-06")
-async def test_enter_takes_the_default_or_omits_the_field(asker, person):
+async def test_enter_takes_the_default_or_omits_the_field(requester, person):
     one = person("1", "", "", "s")
-    assert await fill_in(asker, one) == {"drink": "tea", "cups": 2}
+    assert await fill_in(requester, one) == {"drink": "tea", "cups": 2}
     assert "  [2] > " in one.shown
     assert "  3  note: (left out)" in one.shown
 
 
 @pytest.mark.rule("ELIC-20")
-async def test_invalid_value_is_prompted_for_again(asker, person):
+async def test_invalid_value_is_prompted_for_again(requester, person):
     one = person("beer", "", "2", "9", "x", "3", "too long", "!!hm", "s")
-    found = await fill_in(asker, one)
+    found = await fill_in(requester, one)
     assert found == {"drink": "coffee", "cups": 3, "note": "!hm"}
     assert "  expected a number from 1 to 2, got 'beer'" in one.shown
     assert "  it is required; !empty if it is to be empty" in one.shown
@@ -65,9 +65,13 @@ async def test_invalid_value_is_prompted_for_again(asker, person):
 
 
 @pytest.mark.rule("ELIC-11")
-async def test_answers_can_be_reviewed_and_edited_before_sending(asker, person):
+async def test_answers_can_be_reviewed_and_edited_before_sending(requester, person):
     one = person("1", "", "", "7", "send it", "1", "2", "3", "cold", "S")
-    assert await fill_in(asker, one) == {"drink": "coffee", "cups": 2, "note": "cold"}
+    assert await fill_in(requester, one) == {
+        "drink": "coffee",
+        "cups": 2,
+        "note": "cold",
+    }
     assert one.shown[-5:] == [
         "Your answers:",
         "  1  drink: coffee",
@@ -88,8 +92,8 @@ async def test_answers_can_be_reviewed_and_edited_before_sending(asker, person):
         (None, "cancel"),
     ],
 )
-async def test_form_can_be_left_at_any_field(asker, person, before, typed, action):
-    assert await fill_in(asker, person(*before, typed)) == action
+async def test_form_can_be_left_at_any_field(requester, person, before, typed, action):
+    assert await fill_in(requester, person(*before, typed)) == action
 
 
 @pytest.mark.rule("ELIC-11")
@@ -103,58 +107,58 @@ async def test_form_can_be_left_at_any_field(asker, person, before, typed, actio
         (None, "cancel"),
     ],
 )
-async def test_form_can_be_left_at_the_review(asker, person, typed, action):
-    assert await fill_in(asker, person("1", "", "", typed)) == action
+async def test_form_can_be_left_at_the_review(requester, person, typed, action):
+    assert await fill_in(requester, person("1", "", "", typed)) == action
 
 
-async def test_enter_alone_does_not_send_the_form(asker, person):
-    assert await fill_in(asker, person("1", "", "", "", "", "d")) == "decline"
+async def test_enter_alone_does_not_send_the_form(requester, person):
+    assert await fill_in(requester, person("1", "", "", "", "", "d")) == "decline"
 
 
-async def test_typed_ahead_input_is_discarded_before_the_review(asker, person):
+async def test_typed_ahead_input_is_discarded_before_the_review(requester, person):
     one = person("1", "", "", "s")
-    await fill_in(asker, one)
+    await fill_in(requester, one)
     assert one.forgot_before == [4, 1]  # before the first field, and before the review
 
 
-async def test_back_skip_and_empty_commands_edit_fields(asker, person):
+async def test_back_skip_and_empty_commands_edit_fields(requester, person):
     one = person("!back", "!skip", "1", "!back", "2", "!skip", "!empty", "s")
-    assert await fill_in(asker, one) == {"drink": "coffee", "note": ""}
+    assert await fill_in(requester, one) == {"drink": "coffee", "note": ""}
     assert "  it is required; !decline refuses the whole form" in one.shown
 
 
-async def test_unknown_command_is_not_taken_as_text(asker, person):
+async def test_unknown_command_is_not_taken_as_text(requester, person):
     one = person("!what", "!empty", "1", "", "!wow", "s", "s")
-    assert await fill_in(asker, one) == {"drink": "tea", "cups": 2, "note": "s"}
+    assert await fill_in(requester, one) == {"drink": "tea", "cups": 2, "note": "s"}
     assert (
         "  that is none of !skip, !empty, !back, !decline or !cancel (a text: !!wow)"
         in one.shown
     )
 
 
-async def test_field_with_a_default_can_be_skipped(asker, person):
+async def test_field_with_a_default_can_be_skipped(requester, person):
     one = person("1", "!skip", "", "2", "", "s")
-    assert await fill_in(asker, one) == {"drink": "tea"}
+    assert await fill_in(requester, one) == {"drink": "tea"}
 
 
-async def test_form_without_fields_can_be_accepted(asker, person):
+async def test_form_without_fields_can_be_accepted(requester, person):
     one = person("s")
-    assert await fill_in(asker, one, params({}, ())) == {}
+    assert await fill_in(requester, one, params({}, ())) == {}
     assert one.shown[-2:] == [
         "It asks for no more than that.",
         "s sends, d declines, c cancels > ",
     ]
 
 
-async def test_required_field_without_a_schema_is_prompted_for(asker, person):
+async def test_required_field_without_a_schema_is_prompted_for(requester, person):
     one = person("x", "s")
-    assert await fill_in(asker, one, params({}, ("who",))) == {"who": "x"}
+    assert await fill_in(requester, one, params({}, ("who",))) == {"who": "x"}
     assert "1/1 *who*: text, or a value as JSON; required" in one.shown
     assert "s sends, 1 edits, d declines, c cancels > " in one.shown
 
 
-async def test_unsupported_field_of_old_revision_can_only_be_declined(asker, person):
-    old = asker._replace(revision=REVISIONS[2])
+async def test_unsupported_field_can_only_be_declined(requester, person):
+    old = requester._replace(revision=REVISIONS[2])
     lists = {"l": {"type": "array", "items": {"type": "string", "enum": ["a"]}}}
     one = person("1", "s", "d")
     form = Form(params(lists, ()).requested_schema, old, one)
@@ -162,7 +166,7 @@ async def test_unsupported_field_of_old_revision_can_only_be_declined(asker, per
     assert "lists exist since 2025-11-25" in one.text
 
 
-def test_required_names_are_not_compared_pairwise(asker, person):
+def test_required_names_are_not_compared_pairwise(requester, person):
     class Name(str):
         __slots__ = ()
         __hash__ = str.__hash__
@@ -173,18 +177,18 @@ def test_required_names_are_not_compared_pairwise(asker, person):
             return str.__eq__(self, other)
 
     names = [Name(number) for number in range(200)]
-    Form(RequestedSchema(properties={}, required=names), asker, person("d"))
+    Form(RequestedSchema(properties={}, required=names), requester, person("d"))
     assert Name.compared < 10 * len(names)
 
 
 @pytest.mark.attack("S32")
 @pytest.mark.rule("ELIC-15")
-async def test_server_message_cannot_imitate_our_prompt(asker, person):
+async def test_server_message_cannot_imitate_our_prompt(requester, person):
     one = person("d")
     message = (
         "Hi\n\ns sends, d declines > \x1b[2J\nsee https://evil.example" + "\nx" * 99
     )
-    await fill_in(asker, one, params({}, (), message))
+    await fill_in(requester, one, params({}, (), message))
     start = one.shown.index("*drinks* asks for input") + 1
     end = one.shown.index("  asked by the server some-server --fast")
     lines = one.shown[start:end]

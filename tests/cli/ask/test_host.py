@@ -87,7 +87,7 @@ async def test_invalid_or_unsafe_urls_are_not_shown(attended, data):
     assert handlers._terminal.shown == []
 
 
-async def test_sampling_program_output_is_limited_in_size(monkeypatch, asker):
+async def test_sampling_program_output_is_limited_in_size(monkeypatch, requester):
     import sys
 
     from mcpwire import InternalError
@@ -98,7 +98,7 @@ async def test_sampling_program_output_is_limited_in_size(monkeypatch, asker):
     params = CreateMessageRequestParams([SamplingMessage("user", TextContent("x"))], 5)
     command = [sys.executable, "-S", "-c", "print('x' * 11)"]
     with pytest.raises(InternalError, match="too much"):
-        await models.run_program(params, command, asker)
+        await models.run_program(params, command, requester)
 
 
 def test_sampling_request_text_has_the_role_of_each_message():

@@ -25,9 +25,9 @@ def opened(monkeypatch):
 
 
 @pytest.mark.rule("ELIC-11", "ELIC-13", "ELIC-15")
-async def test_full_url_is_shown_with_its_host_highlighted(asker, person, opened):
+async def test_full_url_is_shown_with_its_host_highlighted(requester, person, opened):
     one = person("d")
-    assert await request_consent(URL, "Please pay.", asker, one) == "decline"
+    assert await request_consent(URL, "Please pay.", requester, one) == "decline"
     assert one.shown == [
         "",
         "*drinks* asks you to visit a page",
@@ -62,11 +62,11 @@ async def test_full_url_is_shown_with_its_host_highlighted(asker, person, opened
     ],
 )
 async def test_browser_opens_only_after_consent_and_an_open_command(
-    asker, person, opened, dialog
+    requester, person, opened, dialog
 ):
     typed, action, opens = dialog
     one = person(*typed)
-    assert await request_consent(URL, "m", asker, one) == action
+    assert await request_consent(URL, "m", requester, one) == action
     assert one.typed == []
     assert opened == ([URL] if opens else [])
     assert one.forgot_before == [len(typed)]
@@ -84,10 +84,10 @@ async def test_browser_opens_only_after_consent_and_an_open_command(
     ],
 )
 async def test_stateless_accept_waits_until_the_user_finished(
-    asker, person, opened, typed, action
+    requester, person, opened, typed, action
 ):
     one = person(*typed)
-    stateless = asker._replace(revision=REVISIONS[-1])
+    stateless = requester._replace(revision=REVISIONS[-1])
     assert await request_consent(URL, "m", stateless, one) == action
     assert one.typed == []
 
@@ -115,15 +115,17 @@ async def test_stateless_accept_waits_until_the_user_finished(
         ("https://[2001:db8:0::1]/a", "URL   https://[2001:db8:0::1]/a"),
     ],
 )
-async def test_suspicious_url_is_shown_with_a_warning(asker, person, url, expected):
+async def test_suspicious_url_is_shown_with_a_warning(requester, person, url, expected):
     one = person("c")
-    await request_consent(url, "m", asker, one)
+    await request_consent(url, "m", requester, one)
     assert any(expected in line for line in one.shown), one.text
 
 
-async def test_missing_browser_does_not_fail_the_consent(asker, person, opened):
+async def test_missing_browser_does_not_fail_the_consent(requester, person, opened):
     one = person("y", "o")
-    assert await request_consent("https://other.example/", "m", asker, one) == "accept"
+    assert (
+        await request_consent("https://other.example/", "m", requester, one) == "accept"
+    )
     assert one.shown[-1] == "  No browser took it."
 
 
