@@ -99,7 +99,7 @@ async def greet(name: str) -> str:
     return f"Say hello to {name}"
 
 
-# --- for the cases of features ---------------------------------------------------------
+# --- for the cases of features --------------------------------------------------------
 
 
 @server.tool(
