@@ -1,4 +1,4 @@
-"""Helpers of these tests are modules of this folder."""
+"""Configuration of these tests: this folder holds their helper modules."""
 
 import os
 import sys
@@ -15,12 +15,12 @@ MEASURED = {
     "test_runs.py",
     "test_worker_ends.py",
 }
-"""Modules with children that run lines which no other module runs."""
+"""Modules whose children run lines that no other module covers."""
 
 
 @pytest.fixture(autouse=True)
 def children_are_measured_once(request, monkeypatch):
-    """Measure of the other modules this process alone: their workers run the same."""
+    """For the other modules, measure coverage in this process only."""
     if request.path.name not in MEASURED:
         for name in os.environ:
             if name.startswith("COVERAGE_"):

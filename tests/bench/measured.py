@@ -1,4 +1,4 @@
-"""Results made of numbers, as if they had been measured."""
+"""Synthetic results for the tests of statistics."""
 
 import random
 from functools import lru_cache
@@ -12,7 +12,7 @@ SLICES = 4
 
 @lru_cache
 def lag_of(lag):
-    """Return the histogram of one lag."""
+    """Return a histogram with one lag."""
     return histogram([lag]).encode().decode()
 
 
@@ -45,14 +45,14 @@ def slice_of(round, latencies, *, cpu=40_000, lag=1_000, **facts):
 def subject(name, chance, factor=1.0, start=0.015, moment=0.05):
     """Return a server that needs 100 us times `factor` for a call.
 
-    `start` is how much the starts of one program differ, `moment` how much the moments
-    of the machine do, both as standard deviations of the logarithm.
+    `start` is the spread between starts of one program, `moment` that between moments
+    of one machine, both as standard deviations of the logarithm.
     """
     slices = []
     for round in range(ROUNDS):
-        mood = factor * chance.lognormvariate(0, start)
+        level = factor * chance.lognormvariate(0, start)
         for _ in range(SLICES):
-            speed = mood * chance.lognormvariate(0, moment)
+            speed = level * chance.lognormvariate(0, moment)
             latencies = [
                 int(100_000 * speed * chance.lognormvariate(0, 0.2)) for _ in range(60)
             ]
@@ -77,7 +77,7 @@ def result(*subjects, title="ping, 1 user", **facts):
 
 @lru_cache(maxsize=200)
 def first_of(seed):
-    """Return the first server of a run, and the state of chance after it."""
+    """Return the first server of a run, and the random state after it."""
     chance = random.Random(seed)
     return subject("target", chance), chance.getstate()
 

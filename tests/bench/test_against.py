@@ -1,4 +1,4 @@
-"""The second server of a comparison has an environment and headers of its own."""
+"""The second server of a comparison has its own environment and headers."""
 
 import json
 import shlex
@@ -24,7 +24,7 @@ def against(*words):
     return make_second_target(parse(["bench", *words]), Output())
 
 
-def test_the_second_server_has_its_own_environment(cli):
+def test_second_server_has_its_own_environment(cli):
     server = [sys.executable, "-c", NAMED]
     second = ["--against", shlex.join(server), "--against-env", "B=b"]
     code, out, _ = cli("bench", *SHORT, "--env", "A=a", *second, "--", *server)
@@ -33,7 +33,7 @@ def test_the_second_server_has_its_own_environment(cli):
     assert names == ["a-None", "None-b"]
 
 
-def test_the_second_url_has_its_own_headers_and_none_of_the_first(monkeypatch):
+def test_second_url_has_its_own_headers_only(monkeypatch):
     monkeypatch.setenv("SECOND", "hush")
     first = ["-H", "X-A: first", "--header-env", "X-C=SECOND"]
     own = ["--against-header", "X-A: second", "--against-header-env", "X-B=SECOND"]
@@ -42,7 +42,7 @@ def test_the_second_url_has_its_own_headers_and_none_of_the_first(monkeypatch):
     assert against(URL, *first, "--against", OTHER) == mcpwire.Http(OTHER)
 
 
-def test_one_server_can_be_started_and_the_other_be_at_a_url():
+def test_stdio_server_can_be_compared_with_a_url():
     started = against(URL, "--against", "run it", "--against-env", "A=b")
     assert isinstance(started, mcpwire.Stdio)
     assert (started.command, started.args) == ("run", ("it",))
@@ -52,7 +52,7 @@ def test_one_server_can_be_started_and_the_other_be_at_a_url():
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         (["--against-env", "A=b"], "--against-env needs --against TARGET"),
         (
@@ -69,7 +69,7 @@ def test_one_server_can_be_started_and_the_other_be_at_a_url():
         ),
     ],
 )
-def test_what_does_not_fit_the_second_server_is_refused(words, says):
+def test_option_unsuitable_for_the_second_server_is_refused(words, message):
     with pytest.raises(UsageError) as caught:
         against("cat", *words)
-    assert str(caught.value) == says
+    assert str(caught.value) == message

@@ -1,4 +1,4 @@
-"""``mcpwire bench`` as a user runs it: its exit codes, files and sentences."""
+"""``mcpwire bench`` from the command line: exit codes, files and messages."""
 
 import json
 import shlex
@@ -15,7 +15,7 @@ COMPARED = ["--for", "0.6s", "--rounds", "3"]
 SHORT = ["--for", "0.2s", "--rounds", "1", "--warm-up", "0"]
 
 
-def test_a_run_shows_the_server_beside_the_floor(cli):
+def test_run_shows_the_server_beside_the_floor(cli):
     code, out, err = cli("bench", *SHORT, "--call", "echo", "text=hi", *NULL)
     assert (code, err) == (0, "")
     assert out.startswith(
@@ -27,7 +27,7 @@ def test_a_run_shows_the_server_beside_the_floor(cli):
     assert next(line for line in out.splitlines() if line.startswith("reads"))
 
 
-def test_a_result_is_kept_and_compared(cli, tmp_path):
+def test_saved_results_can_be_compared(cli, tmp_path):
     paths = [str(tmp_path / name) for name in ("old.json", "new.json")]
     change = f"p50 +50% vs {paths[0]}"
     words = [*SHORT, *COMPARED, "--json", "--no-floor", "--call", "echo"]
@@ -49,7 +49,7 @@ def test_a_result_is_kept_and_compared(cli, tmp_path):
     assert {each["verdict"] for each in json.loads(out)} >= {"better"}
 
 
-def test_a_second_server_is_measured_in_turns(cli):
+def test_second_server_is_measured_alternately(cli):
     against = shlex.join(null_command("--stdio", "--delay", "0.003"))
     words = [*SHORT, *COMPARED, "--call", "echo", "--no-floor"]
     code, out, _ = cli("bench", *words, "--against", against, *NULL)
@@ -62,14 +62,14 @@ def test_a_second_server_is_measured_in_turns(cli):
 @pytest.mark.parametrize(
     ("condition", "code"), [("p50 > 0us", 9), ("errors > 0%", 0), ("p99 > 1000s", 0)]
 )
-def test_a_condition_for_a_failure_is_the_exit_code(cli, condition, code):
+def test_fail_if_condition_sets_the_exit_code(cli, condition, code):
     words = [*SHORT, "--ping", "--no-floor", "--fail-if", condition]
     found, _, err = cli("bench", *words, *NULL)
     assert found == code
     assert (f"failed: {condition}: p50 is" in err) == (code == 9)
 
 
-def test_counts_alone_are_the_same_each_time_and_can_fail_a_run(cli):
+def test_counts_are_reproducible_and_can_fail_a_run(cli):
     words = [
         "bench",
         "--counts",
@@ -88,12 +88,12 @@ def test_counts_alone_are_the_same_each_time_and_can_fail_a_run(cli):
         ["reads", "1", "1"],
         ["writes", "1", "1"],
     ]
-    code, again, err = cli(*words[:-1], "messages > 1", *NULL)
-    assert (code, again) == (9, out)
+    code, second_out, err = cli(*words[:-1], "messages > 1", *NULL)
+    assert (code, second_out) == (9, out)
     assert "failed: messages > 1: messages is 2" in err
 
 
-def test_the_highest_rate_is_found(cli):
+def test_find_max_finds_the_highest_rate(cli):
     words = ["--for", "0.2s", "--rate", "50/s", "--find-max", "p99<200ms"]
     code, out, _ = cli("bench", *words, "--call", "echo", *NULL, "--delay", "0.004")
     assert code == 0
@@ -110,7 +110,7 @@ def test_percentile_distributions_are_written(cli, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         (["--rate", "3/s", "--users", "2"], "--rate and --users exclude each other"),
         (["--rate", "none"], "argument --rate"),
@@ -135,13 +135,13 @@ def test_percentile_distributions_are_written(cli, tmp_path):
         (["--hgrm", "/no/such/folder/a.hgrm"], "there is no directory"),
     ],
 )
-def test_bad_options_are_refused_in_one_sentence(cli, words, says):
+def test_invalid_options_are_usage_errors(cli, words, message):
     code, out, err = cli("bench", *words, *NULL)
     assert (code, out) == (2, "")
-    assert says in err
+    assert message in err
 
 
-def test_a_condition_on_a_search_is_about_the_highest_rate(cli):
+def test_fail_if_of_a_search_applies_to_the_highest_rate(cli):
     words = ["--for", "0.2s", "--rate", "400/s", "--find-max", "p99<100ms"]
     words += ["--call", "echo", "--warm-up", "0"]
     server = [*NULL, "--delay", "0.004"]
@@ -152,7 +152,7 @@ def test_a_condition_on_a_search_is_about_the_highest_rate(cli):
     assert line.startswith("failed: rate < 1000/s: rate is ")
 
 
-def test_a_change_that_cannot_be_shown_is_no_success(cli, tmp_path):
+def test_change_that_cannot_be_computed_is_an_error(cli, tmp_path):
     path = tmp_path / "base.json"
     path.write_text(cli("bench", *SHORT, "--no-floor", "--json", *NULL)[1])
     change = ["--no-floor", "--fail-if", f"p50 +10% vs {path}"]
@@ -164,7 +164,7 @@ def test_a_change_that_cannot_be_shown_is_no_success(cli, tmp_path):
     assert "the loads differ: sessions is 1 and 2" in err
 
 
-def test_a_file_that_cannot_be_written_does_not_cost_the_result(cli, tmp_path):
+def test_result_is_printed_if_a_file_cannot_be_written(cli, tmp_path):
     (tmp_path / "out-floor.hgrm").mkdir()
     words = [*SHORT, "--json", "--hgrm", str(tmp_path / "out.hgrm")]
     code, out, _ = cli("bench", *words, *NULL)
@@ -182,13 +182,13 @@ def test_the_protocol_revision_can_be_chosen(cli, option):
 
 
 @pytest.mark.parametrize("words", [["start", "--starts", "1"], ["size"], ["gateway"]])
-def test_a_revision_that_is_unknown_is_a_usage_error_everywhere(cli, words):
+def test_unknown_revision_is_a_usage_error_of_each_command(cli, words):
     code, out, err = cli("bench", *words, "--revision", "2025", *NULL)
     assert (code, out) == (2, "")
     assert "2026-07-28, got '2025'" in err
 
 
-def test_what_is_no_result_cannot_be_compared(cli, tmp_path):
+def test_comparing_a_file_that_is_not_a_result_is_an_error(cli, tmp_path):
     path = tmp_path / "none.json"
     path.write_text("{}")
     code, _, err = cli("bench", "compare", str(path), str(path))
@@ -196,7 +196,7 @@ def test_what_is_no_result_cannot_be_compared(cli, tmp_path):
     assert "not a result of mcpwire bench" in err
 
 
-def test_a_server_that_cannot_be_reached_is_4(cli):
+def test_unreachable_server_exits_with_4(cli):
     code, _, err = cli("bench", *SHORT, "--", "/no/such/program")
     assert code == 4
     assert "/no/such/program" in err
@@ -212,7 +212,7 @@ with Client(sys.argv[1]) as client:
 
 
 @pytest.mark.parametrize("http", [[], ["--http"]])
-def test_a_client_is_measured_against_the_null_server(cli, http):
+def test_client_is_measured_against_the_null_server(cli, http):
     words = ["bench", "client", *http, "--rounds", "1"]
     command = [sys.executable, "-c", CLIENT, "{target}"]
     code, out, err = cli(*words, "--", *command)
@@ -224,7 +224,7 @@ def test_a_client_is_measured_against_the_null_server(cli, http):
     assert run["methods"]["tools/call"] == run["calls"] == 20
 
 
-def test_a_client_that_calls_nothing_is_an_error(cli):
+def test_client_without_a_call_is_an_error(cli):
     code, out, err = cli("bench", "client", "--", sys.executable, "-c", "pass")
     assert (code, out) == (4, "")
     assert "ended with exit code 0 without a tools/call; it sent no request" in err
@@ -237,11 +237,11 @@ def test_a_client_that_calls_nothing_is_an_error(cli):
         (" ", "the client's command line is empty"),
     ],
 )
-def test_the_command_line_of_a_client_has_to_have_words(cli, line, problem):
+def test_empty_or_unparsable_client_command_is_refused(cli, line, problem):
     assert cli("bench", "client", line) == (2, "", f"mcpwire: {problem}\n")
 
 
-def test_the_floor_of_the_machine_is_shown(cli):
+def test_floor_command_shows_each_transport(cli):
     code, out, _ = cli("bench", "floor", "--for", "0.1s")
     assert code == 0
     kinds = [line.split()[0] for line in out.splitlines()[1:]]
@@ -251,10 +251,10 @@ def test_the_floor_of_the_machine_is_shown(cli):
 
 
 @pytest.mark.parametrize("words", [[], ["--find-max", "p99<1s"]])
-def test_a_missing_package_is_named(cli, monkeypatch, tmp_path, words):
+def test_missing_package_is_named(cli, monkeypatch, tmp_path, words):
     monkeypatch.setitem(sys.modules, "hdrh", None)
     monkeypatch.delitem(sys.modules, "hdrh.histogram", raising=False)
-    (tmp_path / "hdrh.py").write_text("raise ImportError")  # of children, too
+    (tmp_path / "hdrh.py").write_text("raise ImportError")  # for children, too
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     code, _, err = cli("bench", *SHORT, *words, *NULL)
     assert (code, err) == (

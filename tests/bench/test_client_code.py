@@ -1,4 +1,4 @@
-"""Client code measured from inside: real interpreters with code of their own."""
+"""Client code measured from inside, in real interpreters."""
 
 import asyncio
 import itertools
@@ -153,7 +153,7 @@ def silent(argument):
 
 @pytest.fixture
 def code(tmp_path):
-    """Return a function that gives the code of a function of `CODE`."""
+    """Return a function that makes the `ClientCode` of a function in `CODE`."""
     (tmp_path / "code_under_test.py").write_text(CODE)
 
     def give(function, argument="", **facts):
@@ -164,7 +164,7 @@ def code(tmp_path):
     return give
 
 
-async def test_so_many_calls_are_in_flight_and_each_is_counted(code):
+async def test_requested_number_of_calls_is_in_flight_and_counted(code):
     async with CodeProcess(code("tasks")) as process:
         answer = await process.request(users=3, calls=50)
         assert len(answer["latencies"]) == 50
@@ -180,7 +180,7 @@ async def test_so_many_calls_are_in_flight_and_each_is_counted(code):
 
 
 @pytest.mark.parametrize("users", [1, 4])
-async def test_blocking_code_has_a_thread_for_each_call_in_flight(code, users):
+async def test_blocking_code_uses_one_thread_per_call_in_flight(code, users):
     async with CodeProcess(code("threads", str(users))) as process:
         answer = await process.request(users=users, calls=users)
         assert len(answer["latencies"]) == users
@@ -188,18 +188,16 @@ async def test_blocking_code_has_a_thread_for_each_call_in_flight(code, users):
     assert seen == {"threads": users}
 
 
-async def test_a_result_for_each_number_of_users_with_the_figures_of_a_run(
-    code, tmp_path
-):
-    placed, progress = [], []
+async def test_each_number_of_users_has_a_result_with_all_figures(code, tmp_path):
+    placements, progress = [], []
     results = await measure_code(
         {"first": code("tasks"), "second": code("tasks", max_users=2)},
         users=(1, 4),
         **{**SHORT, "rounds": 2, "warm_up": 0.01},
-        on_users=lambda position, pids: placed.append((position, list(pids))),
+        on_users=lambda position, pids: placements.append((position, list(pids))),
         on_progress=progress.append,
     )
-    assert placed == [(0, ["first", "second"]), (1, ["first", "second"])] * 2
+    assert placements == [(0, ["first", "second"]), (1, ["first", "second"])] * 2
     assert [result.title for result in results] == [
         "client code, 1 user",
         "client code, 4 users",
@@ -225,7 +223,7 @@ async def test_a_result_for_each_number_of_users_with_the_figures_of_a_run(
     assert "mcpwire bench --" not in page
 
 
-async def test_a_slice_has_the_length_that_was_chosen(code):
+async def test_slice_seconds_sets_the_length_of_a_slice(code):
     progress = []
     await measure_code(
         {"floor": code("tasks")},
@@ -235,7 +233,7 @@ async def test_a_slice_has_the_length_that_was_chosen(code):
     assert len(progress) == 30
 
 
-async def test_the_rate_of_calls_longer_than_a_slice_is_that_of_all_calls(code):
+async def test_rate_of_calls_longer_than_a_slice_counts_all_calls(code):
     (result,) = await measure_code({"slow": code("slow")}, users=(8,), **SHORT)
     (subject,) = result.targets
     for part in subject.slices:
@@ -244,7 +242,7 @@ async def test_the_rate_of_calls_longer_than_a_slice_is_that_of_all_calls(code):
     assert subject.figures()["rate"] <= 8 / 0.04
 
 
-async def test_code_named_floor_is_the_floor_of_the_results(code):
+async def test_code_named_floor_becomes_the_floor_of_the_results(code):
     (result,) = await measure_code(
         {"floor": code("tasks"), "other": code("tasks")}, **SHORT
     )
@@ -252,7 +250,7 @@ async def test_code_named_floor_is_the_floor_of_the_results(code):
     assert [each.name for each in result.targets] == ["other"]
 
 
-async def test_no_more_calls_are_in_flight_than_the_code_supports(code):
+async def test_calls_in_flight_are_limited_to_max_users(code):
     async with CodeProcess(code("tasks", max_users=2)) as process:
         process.set_load(5, 0.01)
         await process.measure(0, 0.0, 0.01)
@@ -260,7 +258,7 @@ async def test_no_more_calls_are_in_flight_than_the_code_supports(code):
     assert most == {"value": 2}
 
 
-async def test_cpu_time_is_that_which_the_code_says(code):
+async def test_cpu_ns_of_the_code_replaces_the_measured_cpu_time(code):
     (result,) = await measure_code({"elsewhere": code("elsewhere")}, **SHORT)
     assert result.targets[0].figures()["cpu"] == 1e6
 
@@ -271,9 +269,7 @@ async def test_code_runs_in_an_environment_without_mcpwire(code):
         assert len((await process.request(users=1, calls=3))["latencies"]) == 3
 
 
-async def test_a_module_is_found_in_the_working_directory_and_on_the_path(
-    code, tmp_path
-):
+async def test_module_is_found_in_the_folder_and_on_the_python_path(code, tmp_path):
     (tmp_path / "library").mkdir()
     (tmp_path / "library/my_library.py").write_text("")
     source = (tmp_path / "code_under_test.py").read_text()
@@ -293,7 +289,7 @@ async def test_a_module_is_found_in_the_working_directory_and_on_the_path(
         ("absent", "", "ended with code 1"),
     ],
 )
-async def test_code_that_fails_is_named(code, function, argument, ending):
+async def test_failing_code_is_named_in_the_error(code, function, argument, ending):
     load = SHORT if function == "ends_badly" else LONG
     measurement = measure_code({"x": code(function, argument)}, users=(4,), **load)
     words = rf"the code 'x' \(code_under_test:{function}\)"
@@ -302,7 +298,7 @@ async def test_code_that_fails_is_named(code, function, argument, ending):
             await measurement
 
 
-async def test_other_code_is_closed_when_one_fails(code, tmp_path):
+async def test_failure_of_one_code_closes_the_others(code, tmp_path):
     both = {
         "good": code("closing", str(tmp_path / "closed")),
         "bad": code("failing"),
@@ -312,14 +308,14 @@ async def test_other_code_is_closed_when_one_fails(code, tmp_path):
     assert (tmp_path / "closed").exists()
 
 
-async def test_an_answer_that_is_not_json_is_an_error(code, tmp_path):
+async def test_answer_that_is_not_json_is_an_error(code, tmp_path):
     program = tmp_path / "program.py"
     program.write_text("print('{', flush=True)")
     with pytest.raises(GeneratorFailed, match="gave an answer that is not JSON"):
         await measure_code({"x": code("any", program=str(program))}, **SHORT)
 
 
-async def test_a_program_that_closes_its_output_and_stays_is_an_error(
+async def test_program_that_closes_stdout_and_keeps_running_fails(
     code, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(client_code, "_ANSWER_TIMEOUT_S", 0.5)
@@ -329,7 +325,7 @@ async def test_a_program_that_closes_its_output_and_stays_is_an_error(
         await measure_code({"x": code("any", program=str(program))}, **SHORT)
 
 
-async def test_a_program_that_does_not_end_is_an_error(code, tmp_path, monkeypatch):
+async def test_program_that_does_not_exit_is_an_error(code, tmp_path, monkeypatch):
     monkeypatch.setattr(client_code, "_EXIT_TIMEOUT_S", 0.1)
     program = tmp_path / "program.py"
     program.write_text("import time; print('{}', flush=True); time.sleep(600)")
@@ -338,13 +334,13 @@ async def test_a_program_that_does_not_end_is_an_error(code, tmp_path, monkeypat
             pass
 
 
-async def test_a_program_that_cannot_be_started_is_named(code):
+async def test_program_that_cannot_be_started_is_named(code):
     absent = code("tasks", interpreter=("/absent/python",))
     with pytest.raises(GeneratorFailed, match=r"cannot start the code 'x' \(code_un"):
         await measure_code({"x": absent}, **SHORT)
 
 
-async def test_numbers_that_are_not_above_zero_are_refused(code):
+async def test_options_must_be_above_zero(code):
     with pytest.raises(ValueError, match="max_users must be above zero, got 0"):
         code("tasks", max_users=0)
     for name in ("slice_seconds", "seconds", "rounds"):
@@ -352,20 +348,20 @@ async def test_numbers_that_are_not_above_zero_are_refused(code):
             await measure_code({}, **{**SHORT, name: 0})
 
 
-async def test_it_says_at_once_that_a_package_is_missing(code, monkeypatch):
+async def test_missing_package_is_reported_before_measuring(code, monkeypatch):
     monkeypatch.setitem(sys.modules, "hdrh.histogram", None)
     with pytest.raises(LocalProtocolError, match="pip install hdrhistogram"):
         await measure_code({"x": code("tasks")}, **SHORT)
 
 
-def test_an_argument_is_not_shown(code):
+def test_argument_and_environment_are_not_in_the_repr(code):
     secret = code("tasks", "--token hush", env={"TOKEN": "hush"})
     assert "hush" not in f"{secret} {secret!r}"
 
 
 @pytest.mark.skipif(not HAS_PROC, reason="looks for processes in /proc")
 @pytest.mark.parametrize("is_cancelled", [True, False])
-async def test_code_that_does_not_answer_ends_with_its_descendants(
+async def test_silent_code_is_killed_with_its_descendants(
     code, is_cancelled, monkeypatch
 ):
     monkeypatch.setattr(client_code, "_FAILED_EXIT_TIMEOUT_S", 0.1)
@@ -381,7 +377,7 @@ async def test_code_that_does_not_answer_ends_with_its_descendants(
     task = asyncio.create_task(measure())
     async with asyncio.timeout(WAIT_S):
         while not started:  # noqa: ASYNC110 - other processes
-            await asyncio.sleep(0.01)  # between two looks at the started processes
+            await asyncio.sleep(0.01)  # poll the started processes
         if is_cancelled:
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -391,10 +387,10 @@ async def test_code_that_does_not_answer_ends_with_its_descendants(
                 await task
         assert len(started) == 2
         while any(map(is_alive, started)):  # noqa: ASYNC110 - other processes
-            await asyncio.sleep(0.01)  # until the kernel has ended them
+            await asyncio.sleep(0.01)  # poll until the kernel has ended them
 
 
-def test_a_user_makes_calls_until_one_ends_after_the_time(monkeypatch):
+def test_user_makes_calls_until_one_ends_after_the_time(monkeypatch):
     times = iter([0, 0, 600, 1_200, 1_300])
     monkeypatch.setattr(code_child, "perf_counter_ns", times.__next__)
     measurement = code_child.Measurement(None, users=1, seconds=1e-6)

@@ -1,4 +1,4 @@
-"""A client is run against the null server, and what it cost is told."""
+"""Measuring a client against the null server."""
 
 import asyncio
 import errno
@@ -49,12 +49,12 @@ def program(*parts):
         (["c", "{target}"], ["http://h:1/mcp"], ["c", "http://h:1/mcp"]),
     ],
 )
-def test_the_null_server_takes_the_place_of_target(command, target, expected):
+def test_target_placeholder_is_replaced_by_the_null_server(command, target, expected):
     assert client_command(command, target) == expected
 
 
 @pytest.mark.parametrize("http", [False, True])
-async def test_it_tells_what_each_run_cost(http):
+async def test_each_run_has_its_figures(http):
     command = program(TYPED)
     options = ["--legacy", "--bytes", "1000"]
     figures = await measure_client(command, http=http, rounds=2, options=options)
@@ -75,9 +75,9 @@ async def test_it_tells_what_each_run_cost(http):
     assert figures.median("calls_per_s") == pytest.approx(both)
 
 
-async def test_calls_in_flight_have_no_turnaround_and_one_call_has_no_rate():
-    many = "for _ in range(10): ask(3)"
-    [run] = (await measure_client(program(RAW, many))).runs
+async def test_concurrent_calls_have_no_turnaround_and_one_call_no_rate():
+    several_calls = "for _ in range(10): ask(3)"
+    [run] = (await measure_client(program(RAW, several_calls))).runs
     assert (run.calls, run.turnaround_p50_us, run.exit_code) == (30, None, 0)
     assert run.octets_per_call == LINES
     figures = await measure_client(program(RAW, "ask(1)", "sys.exit(3)"))
@@ -87,22 +87,28 @@ async def test_calls_in_flight_have_no_turnaround_and_one_call_has_no_rate():
     assert figures.median("calls_per_s") is None
 
 
-async def test_a_server_that_the_client_started_to_try_it_is_counted_too():
-    trial = "ask(1); server.stdin.close(); server.wait()"
-    again = "server = subprocess.Popen(words, stdin=pipe, stdout=pipe, bufsize=0)"
-    [run] = (await measure_client(program(RAW, trial, again, "ask(2); ask(2)"))).runs
+async def test_calls_to_a_trial_server_are_counted_too():
+    first_server = "ask(1); server.stdin.close(); server.wait()"
+    second_server = (
+        "server = subprocess.Popen(words, stdin=pipe, stdout=pipe, bufsize=0)"
+    )
+    [run] = (
+        await measure_client(
+            program(RAW, first_server, second_server, "ask(2); ask(2)")
+        )
+    ).runs
     assert (run.methods, run.calls) == ({"tools/call": 5}, 4)
     assert run.octets_per_call == LINES
 
 
-async def test_a_client_that_cannot_be_started_is_told_so():
+async def test_client_that_cannot_be_started_is_a_connect_error():
     with pytest.raises(ConnectError, match="cannot start the client '/no/client'") as e:
         await measure_client(["/no/client", "{target}"])
     assert e.value.errno == errno.ENOENT
 
 
 @pytest.mark.parametrize("http", [False, True])
-async def test_a_client_that_ends_without_a_call_is_told_so(http):
+async def test_client_that_exits_without_a_call_is_an_error(http):
     command = [sys.executable, "-c", "import sys; sys.exit('no such tool')"]
     text = "ended with exit code 1 without a tools/call; it sent no request"
     with pytest.raises(ConnectError, match=text) as caught:
@@ -115,7 +121,7 @@ async def test_a_client_that_ends_without_a_call_is_told_so(http):
 
 
 @pytest.mark.parametrize("http", [False, True])
-async def test_a_client_that_does_not_end_is_stopped(http, tmp_path):
+async def test_client_that_does_not_exit_is_killed(http, tmp_path):
     hang = "import os, pathlib, signal, sys\n"
     hang += f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))\n"
     hang += "signal.pause()"
@@ -125,26 +131,26 @@ async def test_a_client_that_does_not_end_is_stopped(http, tmp_path):
     assert is_gone(tmp_path / "pid")
 
 
-async def test_a_client_that_kills_its_server_is_told_so():
+async def test_client_that_kills_its_server_is_an_error():
     killing = program(RAW, "ask(1)", "server.kill()", "server.wait()")
     with pytest.raises(ConnectError, match="it killed its server, which could not say"):
         await measure_client(killing)
 
 
-async def test_what_a_client_sent_instead_is_told():
+async def test_error_without_a_call_names_the_methods_that_were_sent():
     ping = RAW.replace("tools/call", "ping")
     with pytest.raises(ConnectError, match="without a tools/call; it sent 2 ping"):
         await measure_client(program(ping, "ask(2)"))
 
 
-async def test_a_client_ends_with_what_measures_it(tmp_path):
+async def test_cancelled_measurement_kills_the_client(tmp_path):
     pid = tmp_path / "pid"
     report = f"open({str(pid)!r}, 'w').write(str(server.pid))"
     measuring = asyncio.create_task(
         measure_client(program(RAW, "ask(1)", report, "server.wait()"))
     )
     while not (pid.exists() and pid.read_text()):  # noqa: ASYNC110
-        await asyncio.sleep(0.01)  # until the client has written its id
+        await asyncio.sleep(0.01)  # poll until the client has written the process id
     measuring.cancel()
     with pytest.raises(asyncio.CancelledError):
         await measuring
@@ -152,6 +158,6 @@ async def test_a_client_ends_with_what_measures_it(tmp_path):
 
 
 def is_gone(file: Path):
-    """Tell whether a process that wrote its id down has ended, if it came so far."""
+    """Return whether the process with the id in the file has ended or never started."""
     text = file.read_text() if file.exists() else ""
     return not text or not is_alive(int(text))

@@ -1,4 +1,4 @@
-"""Differences that are there are found, and those that are not are not."""
+"""Comparison of results: real differences are found, random ones are not."""
 
 import itertools
 import random
@@ -32,46 +32,46 @@ def by_round(one):
     return one.round
 
 
-def apart(run):
-    """Return the servers of one run as if each had a run of its own."""
+def as_separate_runs(run):
+    """Return the servers of one run as separate runs."""
     return [result(one) for one in run.subjects]
 
 
-def test_a_slowdown_of_15_percent_is_found_in_95_of_100_trials():
+def test_slowdown_of_15_percent_is_found_in_95_of_100_trials():
     found = [verdicts(differences(run, ["p50"])) for run in trials(1.15)]
     assert sum(each == ["worse"] for each in found) >= 95
-    whole = [compare(*apart(run)) for run in trials(1.15)]
+    whole = [compare(*as_separate_runs(run)) for run in trials(1.15)]
     assert sum(any(e.verdict == "worse" for e in each) for each in whole) >= 95
 
 
 @pytest.mark.parametrize("figures", [["p50"], list(COMPARED)])
-def test_of_two_equal_servers_at_most_5_of_100_have_a_figure_called_different(figures):
+def test_equal_servers_differ_in_at_most_5_of_100_trials(figures):
     for found in (
         [differences(run, figures) for run in trials(1.0)],
-        [compare(*apart(run), figures) for run in trials(1.0)],
+        [compare(*as_separate_runs(run), figures) for run in trials(1.0)],
     ):
         assert all([one.figure for one in each] == figures for each in found)
         wrong = [each for each in found if {one.verdict for one in each} != SAME]
         assert len(wrong) <= 5
 
 
-def test_an_interval_is_as_wide_as_all_figures_need_together():
+def test_interval_is_corrected_for_the_number_of_figures():
     run = pair(1, 1.0)
     (alone,) = differences(run, ["p50"])
-    among = next(each for each in differences(run) if each.figure == "p50")
-    assert among.ratio == alone.ratio
-    assert among.low < alone.low < alone.ratio < alone.high < among.high
+    jointly = next(each for each in differences(run) if each.figure == "p50")
+    assert jointly.ratio == alone.ratio
+    assert jointly.low < alone.low < alone.ratio < alone.high < jointly.high
 
 
-def test_of_many_comparisons_that_are_judged_together_each_has_a_wider_interval():
-    runs = apart(pair(1, 1.0))
+def test_interval_is_corrected_for_the_number_of_comparisons():
+    runs = as_separate_runs(pair(1, 1.0))
     (alone,) = compare(*runs, ["p50"])
-    (among,) = compare(*runs, ["p50"], comparisons=100)
-    assert among.ratio == alone.ratio
-    assert among.low < alone.low < alone.ratio < alone.high < among.high
+    (jointly,) = compare(*runs, ["p50"], comparisons=100)
+    assert jointly.ratio == alone.ratio
+    assert jointly.low < alone.low < alone.ratio < alone.high < jointly.high
 
 
-def test_medians_of_draws_have_the_probabilities_of_all_draws():
+def test_median_distribution_matches_all_possible_draws():
     groups = [[1.0, 4.0], [2.0, 2.0], [3.0, 9.0]]
     counts = Counter()
     for rounds in itertools.product(groups, repeat=3):
@@ -84,19 +84,22 @@ def test_medians_of_draws_have_the_probabilities_of_all_draws():
     assert found == {v: pytest.approx(n / whole) for v, n in counts.items()}
 
 
-def test_of_many_slices_neighbours_are_taken_together():
+def test_many_slices_are_merged_with_their_neighbours():
     slow = subject("against", random.Random(6), 2)
     many = [attrs.evolve(one, slices=one.slices * 20) for one in (slow, slow)]
     many = [attrs.evolve(o, slices=sorted(o.slices, key=by_round)) for o in many]
-    for found in (*differences(result(*many)), *compare(*apart(result(*many)))):
+    for found in (
+        *differences(result(*many)),
+        *compare(*as_separate_runs(result(*many))),
+    ):
         assert found.low <= 1 <= found.high
         assert found.verdict == "no difference shown"
 
 
-def test_two_runs_are_compared_by_their_multiples_of_the_floor():
+def test_runs_are_compared_by_their_multiples_of_the_floor():
     chance = random.Random(3)
     before = result(subject("floor", chance), subject("target", chance, 2))
-    # The machine has become half as fast, and the server has not changed.
+    # The machine is half as fast, the server is unchanged.
     after = result(subject("floor", chance, 2), subject("target", chance, 4))
     assert set(verdicts(compare(before, after))) == {"no difference shown"}
     slower = result(subject("floor", chance, 2), subject("target", chance, 5))
@@ -105,14 +108,14 @@ def test_two_runs_are_compared_by_their_multiples_of_the_floor():
     assert found.low < 1.25 < found.high
 
 
-def test_more_calls_a_second_are_better():
+def test_more_calls_per_second_are_better():
     chance = random.Random(4)
     server = subject("target", chance)
     faster = subject("against", chance, 0.5)
     assert set(verdicts(differences(result(server, faster)))) == {"better"}
 
 
-def test_fewer_than_three_rounds_show_nothing():
+def test_fewer_than_three_rounds_show_no_difference():
     chance = random.Random(5)
     few = [
         subject(name, chance, factor)
@@ -122,7 +125,7 @@ def test_fewer_than_three_rounds_show_nothing():
     assert set(verdicts(differences(run))) == {"no difference shown"}
 
 
-def test_loads_that_differ_cannot_be_compared():
+def test_different_loads_cannot_be_compared():
     one = result(subject("target", random.Random(1)))
     other = result(subject("target", random.Random(1)), title="ping, 2 users")
     with pytest.raises(
@@ -135,7 +138,7 @@ def test_loads_that_differ_cannot_be_compared():
         differences(one)
 
 
-def test_the_first_server_of_several_is_compared_with_the_one_that_is_named():
+def test_first_server_is_compared_with_the_named_one():
     chance = random.Random(4)
     named = {"target": 1, "slow": 2, "fast": 0.5}
     run = result(*(subject(name, chance, factor) for name, factor in named.items()))
@@ -147,7 +150,7 @@ def test_the_first_server_of_several_is_compared_with_the_one_that_is_named():
         differences(run, against="target")
 
 
-def test_a_result_is_read_as_it_was_written():
+def test_result_survives_a_json_round_trip():
     run = pair(1, 1.5)
     again = Result.from_json(run.to_json())
     assert again == run
@@ -155,12 +158,12 @@ def test_a_result_is_read_as_it_was_written():
 
 
 @pytest.mark.parametrize("text", [b"{", b"[]", b"{}", b'{"format": 1, "subjects": 3}'])
-def test_what_is_no_result_is_refused(text):
+def test_json_that_is_not_a_result_is_refused(text):
     with pytest.raises(ValueError, match="not a result of mcpwire bench"):
         Result.from_json(text)
 
 
-def test_a_result_of_another_format_is_refused():
+def test_result_of_another_format_is_refused():
     with pytest.raises(ValueError, match="a result of format 99, expected 1"):
         Result.from_json(b'{"format": 99}')
 
@@ -169,13 +172,13 @@ def test_a_result_of_another_format_is_refused():
 def files(tmp_path):
     """Two results in files: the second server is slower."""
     paths = []
-    for one in apart(pair(1, 2.0)):
+    for one in as_separate_runs(pair(1, 2.0)):
         paths.append(str(tmp_path / f"{one.targets[0].name}.json"))
         (tmp_path / paths[-1]).write_bytes(one.to_json())
     return paths
 
 
-def test_the_command_says_how_sure_it_is_and_exits_with_9(cli, files):
+def test_compare_command_prints_its_confidence_and_exits_with_9(cli, files):
     code, out, _ = cli("bench", "compare", *files)
     assert code == 9
     first, _, *rows = out.splitlines()
@@ -186,7 +189,7 @@ def test_the_command_says_how_sure_it_is_and_exits_with_9(cli, files):
     assert cli("bench", "compare", *files[:1] * 2)[0] == 0
 
 
-def test_the_command_can_look_at_some_figures_only(cli, files):
+def test_compare_command_can_select_figures(cli, files):
     code, out, _ = cli("bench", "compare", "--on", "p50, cpu", *files)
     assert code == 9
     assert out.startswith("In 99 of 100 cases all 2 intervals hold the ratio.\n")

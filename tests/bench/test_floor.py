@@ -1,4 +1,4 @@
-"""The floor makes one write and one read for a call, on each side; so does C."""
+"""The floor makes one write and one read per call on each side, as does the C loop."""
 
 import asyncio
 import json
@@ -19,18 +19,18 @@ from mcpwire.testing import procfs
 BUILD = Path(__file__).parents[2] / "benchmarks/null/build.py"
 CALLS = 100
 needs_proc = pytest.mark.skipif(
-    not Path("/proc/thread-self/io").exists(), reason="counts what Linux counts"
+    not Path("/proc/thread-self/io").exists(), reason="needs the counters of Linux"
 )
 
 
 def system_calls(who):
-    """Return how many reads and writes a process has made."""
+    """Return the numbers of reads and writes of a process."""
     text = Path(f"/proc/{who}/io").read_text()
     fields = dict(line.split(": ") for line in text.splitlines())
     return int(fields["syscr"]), int(fields["syscw"])
 
 
-def settled(pid):
+def settled_counts(pid):
     """Return the counts of a process that waits for input.
 
     A write has its effect before the kernel counts it.
@@ -42,11 +42,11 @@ def settled(pid):
 
 @needs_proc
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_side_reads_once_and_writes_once_for_a_call(kind):
+def test_each_side_reads_once_and_writes_once_per_call(kind):
     with floor_loop(kind) as loop:
-        before = settled(loop.pid)
+        before = settled_counts(loop.pid)
         loop.run(CALLS)
-        made = [b - a for a, b in zip(before, settled(loop.pid), strict=True)]
+        made = [b - a for a, b in zip(before, settled_counts(loop.pid), strict=True)]
         assert made == [CALLS, CALLS]
         counts = [system_calls("thread-self"), system_calls("thread-self")]
         loop.run(CALLS)
@@ -57,7 +57,7 @@ def test_each_side_reads_once_and_writes_once_for_a_call(kind):
     assert (more_reads - reads, more_writes - writes) == (CALLS, CALLS)
 
 
-async def test_it_measures_each_transport_of_this_machine():
+async def test_floor_is_measured_for_each_transport():
     floors = await measure_floor(0.01)
     assert tuple(floors) == tuple(KINDS)
     for floor in floors.values():
@@ -67,12 +67,12 @@ async def test_it_measures_each_transport_of_this_machine():
             assert all(value > 0 for value in attrs.asdict(floor).values())
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="chooses cores as Linux does")
-async def test_both_sides_run_on_one_core_and_this_thread_anywhere_afterwards():
+@pytest.mark.skipif(sys.platform != "linux", reason="needs CPU affinity of Linux")
+async def test_both_sides_share_a_core_and_affinity_is_restored():
     cores, others = os.sched_getaffinity(0), procfs.children(os.getpid())
     measuring = asyncio.create_task(measure_floor(600))
     while len(servers := procfs.children(os.getpid()) - others) < len(KINDS):  # noqa: ASYNC110 - other processes
-        await asyncio.sleep(0.01)  # between two looks: the count of servers ends it
+        await asyncio.sleep(0.01)  # poll until all servers run
     assert [os.sched_getaffinity(each) for each in servers] == [{max(cores)}] * 4
     measuring.cancel()
     await asyncio.wait([measuring])
@@ -82,7 +82,7 @@ async def test_both_sides_run_on_one_core_and_this_thread_anywhere_afterwards():
 
 
 @pytest.mark.parametrize("server", ["-", " ".join(null_command("--stdio"))])
-def test_the_loop_in_c_answers_as_a_measuring_child_does(server):
+def test_c_loop_speaks_the_protocol_of_a_measuring_child(server):
     built = subprocess.run(
         [sys.executable, BUILD, "pipe_loop"],
         capture_output=True,
@@ -105,16 +105,16 @@ def test_the_loop_in_c_answers_as_a_measuring_child_does(server):
         assert each["cpu"] > 0
 
 
-async def test_it_ends_when_it_is_cancelled():
+async def test_cancelled_floor_measurement_ends():
     running = asyncio.create_task(measure_floor(600))
-    await asyncio.sleep(0)  # lets the measuring begin
+    await asyncio.sleep(0)  # lets the measurement start
     running.cancel()
     await asyncio.wait([running])
-    async with asyncio.timeout(50):  # it waits for the thread that measures
+    async with asyncio.timeout(50):  # waits for the measuring thread
         await asyncio.get_running_loop().shutdown_default_executor()
 
 
-def test_a_server_that_has_ended_is_an_error():
+def test_exited_server_is_an_error():
     with floor_loop("pipe") as loop:
         os.kill(loop.pid, signal.SIGKILL)
         with pytest.raises(OSError, match=r"ended|Broken pipe"):

@@ -1,4 +1,4 @@
-"""What starts cost, and what a running server holds."""
+"""The cost of starting a server, and the memory and processes it uses."""
 
 import asyncio
 import json
@@ -33,11 +33,11 @@ kept = bytearray(b"x" * (64 * 2**20))
 sys.argv = ["null.py", "--stdio"]
 runpy.run_path({path!r}, run_name="__main__")
 """
-"""The null server with one thread, one child and 64 MiB more."""
+"""The null server with one more thread, one more child and 64 MiB more memory."""
 
 
 def schema(name):
-    """Return what tells whether a value fits a published schema."""
+    """Return a validator of a published schema."""
     text = (files("mcpwire.bench") / f"{name}.schema.json").read_text("utf-8")
     return jsonschema_rs.validator_for(json.loads(text))
 
@@ -46,12 +46,12 @@ STARTS, SIZES = schema("start"), schema("size")
 
 
 def without_members(validator, value):
-    """Return the members that may be left out of the first item and its figures."""
+    """Return the members that are optional in the first item and its figures."""
     found = []
     whole = value if isinstance(value, dict) else value[0]
     for place in (whole, whole["figures"]):
         for name in list(place):
-            if name == "private":  # not known on every system
+            if name == "private":  # not available on every system
                 continue
             kept = place.pop(name)
             found += [name] if validator.is_valid(value) else []
@@ -70,12 +70,12 @@ def null(*options):
     return Stdio(NULL[0], [*NULL[1:], *options])
 
 
-def test_starts_are_measured_in_turns_with_the_floor():
-    told = []
+def test_starts_are_measured_alternately_with_the_floor():
+    progress = []
     found = asyncio.run(
-        measure_start(null(), 2, on_progress=lambda *said: told.append(said))
+        measure_start(null(), 2, on_progress=lambda *update: progress.append(update))
     )
-    assert told == [(n, name) for n in range(3) for name in ("floor", "target")]
+    assert progress == [(n, name) for n in range(3) for name in ("floor", "target")]
     floor, target = found
     assert (floor.name, target.name) == ("floor", "target")
     assert target.server["name"] == "null"
@@ -88,7 +88,7 @@ def test_starts_are_measured_in_turns_with_the_floor():
     assert low <= target.figures()["handshake"] <= high
 
 
-def test_a_server_without_tools_has_no_first_list():
+def test_server_without_tools_has_no_first_list_figure():
     code = "import mcpwire; mcpwire.Server('bare', '1').run()"
     target = Stdio(sys.executable, ["-c", code])
     (found,) = asyncio.run(measure_start(target, 1, with_floor=False))
@@ -97,7 +97,7 @@ def test_a_server_without_tools_has_no_first_list():
     assert [each.when for each in sizes.sizes][-1] == "1 calls"
 
 
-def test_a_server_that_does_not_start_is_an_error():
+def test_server_that_does_not_start_is_an_error():
     with pytest.raises(ConnectError):
         asyncio.run(measure_start(Stdio("/no/such/program"), 1, with_floor=False))
 
@@ -125,7 +125,7 @@ def test_processes_threads_and_memory_of_a_server_are_counted():
     assert list(large.files.values()) == sorted(large.files.values(), reverse=True)
 
 
-def test_a_server_at_a_url_of_this_machine_is_found():
+def test_local_server_at_a_url_is_found():
     async def over_http():
         async with null_http() as server:
             found = await measure_size(Http(server.url), ECHO, 3)
@@ -139,7 +139,7 @@ def test_a_server_at_a_url_of_this_machine_is_found():
         assert found.sizes[-1].resident > 2**20
 
 
-def test_the_start_is_shown_and_limited(cli):
+def test_start_command_prints_figures_and_checks_limits(cli):
     code, out, err = cli("bench", "start", "--starts", "1", "--", *NULL)
     assert (code, err) == (0, "")
     lines = out.splitlines()
@@ -155,7 +155,7 @@ def test_the_start_is_shown_and_limited(cli):
     assert found["figures"]["first list"] == found["starts"][0]["first list"]
 
 
-def test_the_size_is_shown_and_limited(cli):
+def test_size_command_prints_figures_and_checks_limits(cli):
     words = ["--calls", "5", "--call", "echo", "text=hi"]
     limit = ["--fail-if", "resident > 1GiB", "--fail-if", "threads > 0"]
     code, out, err = cli("bench", "size", *words, *limit, "--", *NULL)
@@ -176,7 +176,7 @@ def test_the_size_is_shown_and_limited(cli):
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         (["start", "http://127.0.0.1:1/mcp"], "a server at a URL is not started here"),
         (["start", "--fail-if", "p99 > 1s", "x"], "there are handshake, first list"),
@@ -185,7 +185,7 @@ def test_the_size_is_shown_and_limited(cli):
         (["start", "--starts", "0", "x"], "must be at least 1"),
     ],
 )
-def test_bad_options_are_refused(cli, words, says):
+def test_invalid_options_are_refused(cli, words, message):
     code, out, err = cli("bench", *words)
     assert (code, out) == (2, "")
-    assert says in err
+    assert message in err

@@ -1,4 +1,4 @@
-"""A server alone and behind a gateway, and a server under load for long."""
+"""A server alone and behind a gateway, and soak runs."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ async def over_http():
 
 
 @pytest.mark.parametrize("way", [over_stdio, over_http])
-def test_a_server_is_measured_alone_and_behind_a_gateway(way):
+def test_server_is_measured_alone_and_behind_a_gateway(way):
     others = descendants(os.getpid())
     alone, behind = asyncio.run(way()).subjects
     assert (alone.name, behind.name) == ("target", "gateway")
@@ -44,7 +44,7 @@ def test_a_server_is_measured_alone_and_behind_a_gateway(way):
     assert descendants(os.getpid()) <= others
 
 
-def test_the_command_shows_the_differences(cli, tmp_path):
+def test_gateway_command_shows_the_differences(cli, tmp_path):
     page = tmp_path / "page.html"
     words = [
         "--for",
@@ -69,7 +69,7 @@ def test_the_command_shows_the_differences(cli, tmp_path):
     assert "Ratio gateway / target" in page.read_text("utf-8")
 
 
-def test_a_soak_has_one_round_and_names_drift_and_growth(cli):
+def test_soak_has_one_round_and_reports_drift_and_growth(cli):
     words = ["--for", "5s", "--rate", "50/s", "--fail-if", "p99 drift < 999999%"]
     code, out, err = cli("bench", "soak", *words, "--", *NULL)
     assert code == 9
@@ -85,12 +85,12 @@ def of_slices(*slices):
     return Subject(name="target", target="slow", server=server, slices=slices)
 
 
-def test_drift_is_from_the_first_tenth_of_one_round_to_the_last():
+def test_drift_compares_first_and_last_tenth_of_one_round():
     quick, slow = slice_of(0, [100_000] * 99), slice_of(0, [150_000] * 99)
     whole = of_slices(*[quick] * 18, slow, slow)
     assert whole.figures()["p99 drift"] == pytest.approx(50, abs=0.5)
-    in_the_middle = of_slices(*[quick] * 9, slow, slow, *[quick] * 9)
-    assert in_the_middle.figures()["p99 drift"] == 0
+    slow_in_the_middle = of_slices(*[quick] * 9, slow, slow, *[quick] * 9)
+    assert slow_in_the_middle.figures()["p99 drift"] == 0
     few = of_slices(*[quick] * 8, slow)
     rounds = of_slices(*[quick] * 10, *[slice_of(1, [150_000])] * 10)
     silent = of_slices(*[quick] * 10, *[slice_of(0, [])] * 10)

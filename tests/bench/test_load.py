@@ -1,4 +1,4 @@
-"""Which calls a load makes, and when they are due."""
+"""The calls of a load and their due times."""
 
 import itertools
 
@@ -7,7 +7,7 @@ import pytest
 from mcpwire.bench import Call, Load, read_mix
 
 
-def test_a_constant_rate_has_calls_at_equal_distances():
+def test_constant_rate_has_calls_at_equal_intervals():
     load = Load(rate=4, seconds=2)
     assert list(load.due(0, 1)) == pytest.approx([0, 0.25, 0.5, 0.75])
     assert list(load.due(1, 2)) == pytest.approx([1, 1.25, 1.5, 1.75])
@@ -28,7 +28,7 @@ def test_workers_and_slices_share_the_calls_without_loss(shape, workers):
     assert sorted(shared) == pytest.approx(alone)
 
 
-def test_a_ramp_ends_at_the_rate_and_a_spike_stands_in_the_middle():
+def test_ramp_ends_at_the_rate_and_spike_peaks_in_the_middle():
     ramp = Load(rate=100, shape="ramp")
     assert [ramp.rate_at(part) for part in (0, 0.5, 1)] == pytest.approx([5, 52.5, 100])
     spike = Load(rate=100, shape="spike")
@@ -37,7 +37,7 @@ def test_a_ramp_ends_at_the_rate_and_a_spike_stands_in_the_middle():
     )
 
 
-def test_a_mix_is_chosen_by_weight_and_seed():
+def test_mix_is_sampled_by_weight_and_seed():
     mix = read_mix(
         '[{"method": "ping", "weight": 3},'
         ' {"method": "tools/call", "params": {"name": "echo", "arguments": {"a": 1}}}]'
@@ -53,7 +53,7 @@ def test_a_mix_is_chosen_by_weight_and_seed():
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("{", "a mix must be JSON"),
         ("[]", "at least one call"),
@@ -67,13 +67,13 @@ def test_a_mix_is_chosen_by_weight_and_seed():
         ('[{"method": "a", "weight": 0}]', "weight must be above zero"),
     ],
 )
-def test_a_bad_mix_is_refused_by_name(text, says):
-    with pytest.raises(ValueError, match=says):
+def test_invalid_mix_is_refused_with_its_position(text, message):
+    with pytest.raises(ValueError, match=message):
         read_mix(text)
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"rate": 0}, "rate must be above zero and finite, got 0"),
         ({"rate": 1e9}, "rate must be at most 1,000,000 a second, got 1000000000.0"),
@@ -86,12 +86,12 @@ def test_a_bad_mix_is_refused_by_name(text, says):
         ({"warm_up": float("inf")}, "warm_up must be finite and not negative, got inf"),
     ],
 )
-def test_a_load_that_cannot_be_made_is_refused(options, says):
-    with pytest.raises(ValueError, match=says):
+def test_invalid_load_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
         Load(**options)
 
 
-def test_a_load_says_what_it_is():
+def test_load_title_describes_the_load():
     assert Load().title == "ping, 1 user"
     assert Load(users=8).title == "ping, 8 users"
     load = Load(calls=(Call.tool("echo"),), rate=2000, shape="ramp")

@@ -1,4 +1,4 @@
-"""Locust's users call MCP servers from several processes, and the counts add up."""
+"""Locust users that call MCP servers from several processes."""
 
 import json
 import shlex
@@ -10,7 +10,7 @@ import ports
 
 from mcpwire.bench.null_process import null_command, null_process
 
-PATIENCE_S = 50
+TIMEOUT_S = 50
 
 LOCUSTFILE = """
 import gevent
@@ -77,17 +77,17 @@ server.run()
 
 
 def events_of(target, *script, options=None):
-    """Run users by a script in a process of its own; return the events."""
+    """Run users by a script in a child process; return the events."""
     text = "\n".join([EVENTS, *script, "print(json.dumps(events))"])
     command = [sys.executable, "-c", text, target, json.dumps(options or {})]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def test_a_master_and_two_workers_count_what_the_server_counts(tmp_path):
+def test_master_and_two_workers_count_the_same_as_the_server(tmp_path):
     file, record = tmp_path / "locustfile.py", tmp_path / "record"
     file.write_text(LOCUSTFILE)
     locust = [sys.executable, "-m", "locust", "-f", str(file), "--headless"]
@@ -117,7 +117,7 @@ def test_a_master_and_two_workers_count_what_the_server_counts(tmp_path):
         ]
         for child in children:
             stack.callback(child.kill)
-        outputs = [child.communicate(timeout=PATIENCE_S) for child in children]
+        outputs = [child.communicate(timeout=TIMEOUT_S) for child in children]
     assert [child.returncode for child in children] == [0, 0, 0], outputs
     stats = {each["name"]: each for each in json.loads(outputs[0][0])}
     assert [each["num_failures"] for each in stats.values()] == [0] * len(stats)
@@ -149,7 +149,7 @@ assert error.args == ("this user is not connected",)
     assert events_of(target, calls) == [*expected * 2, *expected[:2]]
 
 
-def test_failures_are_part_of_the_event(tmp_path):
+def test_events_contain_failures(tmp_path):
     program = tmp_path / "server.py"
     program.write_text(SERVER)
     calls = """
@@ -158,8 +158,8 @@ assert one.call_tool("leave") is None
 assert two.call_tool("fail").is_error
 """
     target = shlex.join([sys.executable, str(program)])
-    first, fail, leave, again, fail_again = events_of(target, calls)
-    assert first == again == ["MCP", "connect", 0, None]
+    first, fail, leave, reconnect, fail_again = events_of(target, calls)
+    assert first == reconnect == ["MCP", "connect", 0, None]
     assert fail == fail_again
     assert fail[:2] == ["MCP", "tools/call fail"]
     assert fail[2] > 0
@@ -168,7 +168,7 @@ assert two.call_tool("fail").is_error
     assert leave[3].startswith("ConnectionClosed: ")
 
 
-def test_a_server_that_is_not_there_is_tried_again_by_each_call():
+def test_each_call_retries_the_connection_to_an_absent_server():
     calls = """
 assert one.call_tool("echo") is None
 assert one.list_tools() is None
@@ -178,7 +178,7 @@ assert one.list_tools() is None
     assert all(each[3].startswith("ConnectError: ") for each in events)
 
 
-def test_all_calls_fail_when_the_process_that_makes_them_has_ended():
+def test_calls_fail_after_the_child_process_has_ended():
     calls = """
 one.ping()
 os.kill(locust.McpUser._child._process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The null server in Python answers exactly, in both eras, however octets arrive."""
+"""The Python null server: exact answers in both eras, with any chunking of input."""
 
 import json
 import shlex
@@ -27,7 +27,7 @@ def request(method, params="", id="1"):
 
 
 def ask(text, *options):
-    """Send everything, end the input, and return the messages of the answer."""
+    """Send the text, close the input, and return the messages of the answer."""
     command = null_command("--stdio", *options)
     done = subprocess.run(
         command, input=text.encode(), capture_output=True, timeout=50, check=True
@@ -36,7 +36,7 @@ def ask(text, *options):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_it_answers_each_method_in_both_eras():
+def test_null_server_answers_each_method_in_both_eras():
     params = '"protocolVersion" : "2025-03-26"'
     text = request("initialize", params) + request("initialize")
     for meta in ("", META):
@@ -87,16 +87,16 @@ def test_it_answers_each_method_in_both_eras():
         (b"", None),
     ],
 )
-def test_id_and_method_are_those_of_the_message_itself(message, found):
+def test_only_top_level_id_and_method_are_parsed(message, found):
     assert parse_request(message) == found
 
 
-def test_its_versions_are_those_of_the_package():
+def test_protocol_versions_equal_those_of_the_package():
     assert LATEST_SESSION.name == LEGACY_VERSION
     assert LATEST.name == MODERN_VERSION
 
 
-def test_octets_may_arrive_one_by_one_and_lines_together():
+def test_single_bytes_and_joined_lines_are_answered():
     text = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
     with subprocess.Popen(
         null_command("--stdio"),
@@ -116,7 +116,7 @@ def test_octets_may_arrive_one_by_one_and_lines_together():
 
 @pytest.mark.parametrize("options", [(), ("--sse",)])
 @pytest.mark.parametrize("version", ["2025-06-18", "2026-07-28"])
-async def test_a_client_calls_it_over_http_in_both_eras(options, version):
+async def test_client_can_call_it_over_http_in_both_eras(options, version):
     async with (
         null_http(*options, "--bytes", "100000") as server,
         mcpwire.Client(server.url, mode=version) as client,
@@ -127,7 +127,7 @@ async def test_a_client_calls_it_over_http_in_both_eras(options, version):
         assert [tool.name for tool in await client.list_tools()] == ["echo"]
 
 
-async def test_with_legacy_a_client_falls_back_to_a_session():
+async def test_legacy_option_makes_a_client_fall_back_to_a_session():
     async with null_http("--legacy") as server, mcpwire.Client(server.url) as client:
         assert client.protocol_version == "2025-11-25"
     command = shlex.join(null_command("--stdio", "--legacy"))
@@ -135,7 +135,7 @@ async def test_with_legacy_a_client_falls_back_to_a_session():
         assert client.protocol_version == "2025-11-25"
 
 
-def test_what_is_no_post_with_a_length_is_refused():
+def test_request_other_than_post_with_a_length_is_refused():
     with null_process() as server:
         port = int(server.url.split(":")[2].split("/")[0])
         with socket.create_connection(("127.0.0.1", port)) as peer:
@@ -149,7 +149,7 @@ def test_what_is_no_post_with_a_length_is_refused():
     assert server.process.returncode == 0
 
 
-def test_it_tells_what_a_client_did(tmp_path):
+def test_record_contains_the_requests_of_a_client(tmp_path):
     file = tmp_path / "record"
     text = request("ping") + request("tools/call") * 5
     before = time.monotonic_ns()
@@ -164,7 +164,7 @@ def test_it_tells_what_a_client_did(tmp_path):
     assert second["first_ns"] == 0
 
 
-def test_a_record_is_written_at_a_signal_too_and_times_what_comes_alone(tmp_path):
+def test_record_is_written_on_sigterm_with_turnaround_times(tmp_path):
     file = tmp_path / "record"
     with null_process("--record", str(file)) as server:
         port = int(server.url.split(":")[2].split("/")[0])
@@ -184,21 +184,21 @@ def test_a_record_is_written_at_a_signal_too_and_times_what_comes_alone(tmp_path
     assert 0 < record["turnaround_ns"][0] <= record["turnaround_ns"][1]
 
 
-def test_a_stall_holds_up_one_request_and_what_is_behind_it(tmp_path):
-    began = time.monotonic()
+def test_stall_delays_a_request_and_those_behind_it(tmp_path):
+    started = time.monotonic()
     answers = ask(request("ping") * 3, "--stall", "0,0.2")
     assert len(answers) == 3
-    assert time.monotonic() - began >= 0.2
+    assert time.monotonic() - started >= 0.2
 
 
-def test_a_delay_is_work_of_each_call(tmp_path):
+def test_delay_costs_cpu_time_for_each_call(tmp_path):
     file = tmp_path / "record"
     text = request("tools/call") * 10 + request("ping") * 100
     ask(text, "--delay", "0.01", "--record", str(file))
     assert json.loads(file.read_text())["cpu_ns"] >= 10 * 0.01 * 1e9
 
 
-def test_an_unknown_option_is_refused():
+def test_unknown_option_is_refused():
     command = null_command("--stdio", "--fast")
     done = subprocess.run(command, capture_output=True, check=False, text=True)
     assert (done.returncode, done.stderr) == (1, "null.py: unknown option '--fast'\n")

@@ -1,4 +1,4 @@
-"""The page of results: whole in one file, exact, and readable in a real browser."""
+"""The results page: self-contained, exact, and readable in a real browser."""
 
 import random
 import re
@@ -67,7 +67,7 @@ def pair_of_servers():
 
 
 def search():
-    """Return a search for the highest rate: 200/s was kept, 300/s was not."""
+    """Return a search for the highest rate: 200/s met the condition, 300/s did not."""
     chance = random.Random(2)
     steps = []
     for rate, slow in ((100, 1), (200, 2), (300, 400), (400, 900)):
@@ -100,7 +100,7 @@ def charts(text):
 
 
 class Document(HTMLParser):
-    """Notes what is linked, what each element is, and whether all are closed."""
+    """Records links, ids and elements, and checks that all elements are closed."""
 
     def __init__(self, text):
         super().__init__()
@@ -124,7 +124,7 @@ class Document(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_page_and_terminal_say_the_same_of_phases_connecting_and_growth(text):
+def test_page_and_terminal_show_the_same_phases_and_growth(text):
     for what, value in (("alone", "12.5 us"), ("under load", "250 us")):
         assert f"<dt>target, {what}</dt><dd>wait {value}</dd>" in text
     shown = to_text(pair_of_servers())
@@ -138,7 +138,7 @@ def test_page_and_terminal_say_the_same_of_phases_connecting_and_growth(text):
         assert f'<th scope="row">{name}</th><td>{rows[name][1]}</td>' in text
 
 
-def test_the_page_is_well_formed_and_needs_nothing_else(text):
+def test_page_is_well_formed_and_self_contained(text):
     document = Document(text)
     assert document.open == []
     assert "script" not in document.tags
@@ -152,7 +152,7 @@ def test_the_page_is_well_formed_and_needs_nothing_else(text):
     assert "@import" not in text
 
 
-def test_what_servers_say_is_shown_as_text(text):
+def test_server_texts_are_escaped(text):
     assert "<script" not in text
     assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 4
 
@@ -189,8 +189,8 @@ def drawn(svg):
 def test_each_series_is_drawn(text):
     found = {name: drawn(svg) for name, svg in charts(text).items()}
     curves = found["r1-percentiles"]
-    begun = "target, from the begin of each call"
-    assert curves.keys() == {"floor", "target", begun, "against"}
+    from_begin = "target, from the begin of each call"
+    assert curves.keys() == {"floor", "target", from_begin, "against"}
     assert min(curves.values()) > 100
     assert found["r1-latency"] == {
         f"{name} {figure}": 20
@@ -205,7 +205,7 @@ def test_each_series_is_drawn(text):
     assert set(found["r1-ratios"]) == {"p50", "p90", "p99", "mean", "rate", "cpu"}
 
 
-def test_all_that_is_drawn_lies_in_its_frame(text):
+def test_chart_elements_lie_within_the_chart(text):
     for svg in charts(text).values():
         _, _, width, height = map(float, svg.get("viewBox").split())
         for line in svg.iter(f"{SVG}polyline"):
@@ -218,7 +218,7 @@ def test_all_that_is_drawn_lies_in_its_frame(text):
             assert 0 <= float(mark.get("y")) <= height
 
 
-def test_the_knee_stands_at_the_highest_rate_that_was_kept(text):
+def test_mark_is_at_the_highest_rate_that_met_the_condition(text):
     svg = charts(text)["r2-rates"]
     (mark,) = [e for e in svg.iter(f"{SVG}line") if e.get("class") == "mark"]
     p99 = next(g for g in svg.findall(f"{SVG}g") if g.find(f"{SVG}title").text == "p99")
@@ -227,7 +227,7 @@ def test_the_knee_stands_at_the_highest_rate_that_was_kept(text):
     assert "Highest rate that kept the condition: <b>200/s</b>" in text
 
 
-def test_figures_comparison_and_the_run_are_there(text):
+def test_page_has_figures_comparison_and_command(text):
     assert '<td class="verdict worse">worse</td>' in text
     assert '<th scope="col">against</th>' in text
     assert "wait 12.5 us" in text
@@ -237,19 +237,19 @@ def test_figures_comparison_and_the_run_are_there(text):
     assert "mcpwire bench --find-max CONDITION" in text
 
 
-def test_each_of_several_servers_is_compared_with_the_first(tmp_path):
+def test_each_server_is_compared_with_the_first(tmp_path):
     chance = random.Random(3)
-    named = {"target": 1, "slow": 2, "fast": 0.5}
-    run = result(*(subject(name, chance, factor) for name, factor in named.items()))
+    factors = {"target": 1, "slow": 2, "fast": 0.5}
+    run = result(*(subject(name, chance, factor) for name, factor in factors.items()))
     write_page(tmp_path / "page.html", [run])
     text = (tmp_path / "page.html").read_text()
     assert {"r1-ratios", "r1-ratios1"} <= charts(text).keys()
     for name in ("slow", "fast"):
         assert f"<h2>Ratio {name} / target</h2>" in text
-    assert "<dt>again</dt>" not in text  # no command measures three
+    assert "<dt>again</dt>" not in text  # no command measures three servers
 
 
-def test_one_server_stands_beside_the_floor(tmp_path):
+def test_single_server_is_compared_with_the_floor(tmp_path):
     chance = random.Random(3)
     run = result(subject("floor", chance), subject("target", chance, 2))
     write_page(tmp_path / "page.html", [run])
@@ -258,7 +258,7 @@ def test_one_server_stands_beside_the_floor(tmp_path):
     assert charts(text).keys() == {"r1-percentiles"}  # no seconds, no memory
 
 
-def test_a_server_that_answered_nothing_has_a_page(tmp_path):
+def test_server_without_answers_has_a_page(tmp_path):
     empty = attrs.evolve(slice_of(0, []), offered=9, missed=9)
     one = attrs.evolve(subject("target", random.Random(4)), slices=(empty,))
     write_page(tmp_path / "page.html", [result(one)])
@@ -269,7 +269,7 @@ def test_a_server_that_answered_nothing_has_a_page(tmp_path):
 
 
 @pytest.mark.parametrize("highest", [0.4, 1, 3.3, 99, 1_000, 123_456])
-def test_an_axis_has_some_round_steps_and_holds_its_values(highest):
+def test_linear_axis_has_round_ticks_and_covers_its_values(highest):
     axis = linear_axis("x", [highest])
     assert 4 <= len(axis.ticks) <= 8
     assert axis.ticks[0] == (0, "0")
@@ -280,7 +280,7 @@ def test_an_axis_has_some_round_steps_and_holds_its_values(highest):
 
 @pytest.mark.parametrize("low", [0.002, 1, 70, 5_000])
 @pytest.mark.parametrize("times", [1, 1.3, 4, 90, 10_000])
-def test_a_logarithmic_axis_has_some_ticks_and_holds_its_values(low, times):
+def test_logarithmic_axis_has_ticks_and_covers_its_values(low, times):
     axis = logarithmic_axis("x", [0, low, low * times])
     assert 2 <= len(axis.ticks) <= 15
     parts = [axis.position(value) for value, _ in axis.ticks]
@@ -288,7 +288,7 @@ def test_a_logarithmic_axis_has_some_ticks_and_holds_its_values(low, times):
     assert 0 < axis.position(low) <= axis.position(low * times) < 1
 
 
-def test_units_suit_what_is_shown():
+def test_axis_units_suit_the_values():
     assert linear_axis("t", [900.0], "us").label == "t (us)"
     assert linear_axis("t", [1_100.0], "us").label == "t (ms)"
     assert linear_axis("m", [3 * 2**20], "B").label == "m (MiB)"
@@ -300,7 +300,7 @@ def test_units_suit_what_is_shown():
 # --- the command ----------------------------------------------------------------------
 
 
-def test_results_become_a_page_by_a_command(tmp_path, capsys):
+def test_page_command_writes_a_page(tmp_path, capsys):
     for name, run in (("a", pair_of_servers()), ("b", search())):
         (tmp_path / f"{name}.json").write_bytes(run.to_json())
     paths = [str(tmp_path / name) for name in ("out.html", "a.json", "b.json")]
@@ -351,7 +351,9 @@ def test_a_browser_shows_all_of_it_within_the_window(text, tmp_path, width, sche
     assert found["paper"].startswith(PAPER[scheme])
 
 
-def test_the_pages_of_a_result_that_was_kept_are_the_same(tmp_path, text):
-    again = [Result.from_json(each.to_json()) for each in (pair_of_servers(), search())]
-    write_page(tmp_path / "again.html", again)
+def test_page_of_a_saved_result_is_identical(tmp_path, text):
+    restored = [
+        Result.from_json(each.to_json()) for each in (pair_of_servers(), search())
+    ]
+    write_page(tmp_path / "again.html", restored)
     assert (tmp_path / "again.html").read_text("utf-8") == text

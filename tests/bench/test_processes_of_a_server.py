@@ -1,4 +1,4 @@
-"""What a server's processes cost, those that have ended among them."""
+"""The cost of a server's processes, including those that have ended."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ sys.stdin.read()
 """
 
 
-def test_the_time_of_a_child_that_has_ended_counts():
+def test_cpu_time_includes_exited_children():
     command = [sys.executable, "-c", WAITS]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:
@@ -52,22 +52,22 @@ for line in sys.stdin.buffer:
         sys.stdout.buffer.write(null.stdout.readline())
         sys.stdout.flush()
 """
-"""A wrapper of a server; once it works for 200 ms at the third ping, and ends."""
+"""A wrapper of a server: at the third ping it burns 200 ms once, and exits."""
 
 
-def test_a_server_that_has_started_anew_is_found_again(tmp_path):
+def test_restarted_server_is_found_again(tmp_path):
     load = Load(rate=20, seconds=1.0, warm_up=0, rounds=1, timeout=5.0)
     server = Stdio(sys.executable, ["-c", CRASHES, str(tmp_path / "crashed")])
     (target,) = asyncio.run(run(server, load, with_floor=False)).subjects
     assert target.total("reconnects") == 1
     assert target.total("cpu") >= 150_000_000
     assert len(target.samples) >= len(target.slices) == 2
-    # Those of the wrapper, with two pipes, and of the server.
+    # Descriptors of the wrapper (with two pipes) and of the server.
     assert target.samples[0].descriptors == target.samples[-1].descriptors == 8
     assert target.counts["writes"] == 3
 
 
-def test_connections_for_one_call_have_the_time_of_their_servers_counted():
+def test_cpu_time_of_per_call_servers_is_counted():
     load = Load(sessions="per-call", seconds=0.2, warm_up=0, rounds=1)
     command, *arguments = null_command("--stdio")
     running = run(Stdio(command, arguments), load, with_floor=False)
@@ -75,31 +75,31 @@ def test_connections_for_one_call_have_the_time_of_their_servers_counted():
     assert target.figures()["cpu"] > 0
 
 
-def test_a_process_named_beside_its_parent_counts_once():
+def test_process_given_with_its_parent_counts_once():
     pids = os.getpid(), os.getppid()
     both = procfs.cpu_time(*pids)
     assert both < procfs.cpu_time(os.getppid()) + procfs.cpu_time(os.getpid())
 
 
-def test_several_workers_make_the_counted_calls_once():
+def test_counted_calls_are_made_by_one_worker_only():
     command, *arguments = null_command("--stdio")
     load = Load(calls=(Call("ping"),), workers=2, seconds=0.2, warm_up=0, rounds=1)
     running = run(Stdio(command, arguments), load, with_floor=False)
     (target,) = asyncio.run(running).subjects
     assert target.counts["messages"] == 2
     assert target.counts["reads"] == target.counts["writes"] == 1
-    # One of them had no user, and ended at once.
+    # One worker had no user, and ended at once.
     assert all(each.generator_share <= 1 for each in target.slices)
 
 
-def test_looking_at_many_processes_reads_the_list_of_all_once(monkeypatch):
-    looked = Counter()
-    listed = procfs._parents
+def test_memory_of_several_processes_scans_proc_once(monkeypatch):
+    counts = Counter()
+    original = procfs._parents
 
     def counted(**options):
-        looked["times"] += 1
-        return listed(**options)
+        counts["times"] += 1
+        return original(**options)
 
     monkeypatch.setattr(procfs, "_parents", counted)
     procfs.resident_memory(os.getpid(), os.getppid(), 1)
-    assert looked["times"] == 1
+    assert counts["times"] == 1

@@ -1,4 +1,4 @@
-"""What a worker notes of its calls, and what it makes of that."""
+"""The recorder of a worker: latencies, rates, memory slopes and phases."""
 
 import asyncio
 import random
@@ -18,22 +18,22 @@ SECOND = 10**9
 
 @pytest.fixture
 def record(monkeypatch):
-    """Record calls of the times when they were due, begun and answered."""
+    """Return a function that records calls, given as due, start and answer times."""
 
     def recorded(*calls):
         recorder = Recorder()
         with monkeypatch.context() as patch:
-            for due, begun, answered in calls:
+            for due, started, answered in calls:
                 patch.setattr(time, "monotonic_ns", lambda now=answered: now)
                 recorder.offered += 1
-                recorder.record_answer(due, begun, None)
+                recorder.record_answer(due, started, None)
         return recorder
 
     return recorded
 
 
 def peak(recorder):
-    """Return the bytes that summing up needs at most."""
+    """Return the peak memory of a summary in bytes."""
     tracemalloc.start()
     try:
         recorder.summary(0, 0.0, SECOND, is_open=True)
@@ -42,18 +42,18 @@ def peak(recorder):
         tracemalloc.stop()
 
 
-def test_summing_up_does_not_hold_the_calls_of_all_seconds_again(record):
+def test_summary_memory_does_not_grow_with_the_run_time(record):
     chance = random.Random(1)
 
-    def over(seconds):
+    def record_seconds(seconds):
         ends = [n * SECOND // 1_000 for n in range(1_000 * seconds)]
         return record(*((end - chance.randrange(10**7), end, end) for end in ends))
 
-    short, long = peak(over(1)), peak(over(8))
+    short, long = peak(record_seconds(1)), peak(record_seconds(8))
     assert long < 1.5 * short
 
 
-def test_times_are_counted_as_the_package_would():
+def test_histogram_equals_that_of_hdrhistogram():
     chance = random.Random(2)
     values = [int(2 ** chance.uniform(0, 42)) for _ in range(5_000)]
     values += [0, -1, 63, 64, MAX_NS - 1, MAX_NS, MAX_NS + 1]
@@ -63,7 +63,7 @@ def test_times_are_counted_as_the_package_would():
     assert histogram(values).encode() == plain.encode()
 
 
-def test_histograms_are_merged_whatever_their_lengths():
+def test_histograms_of_different_lengths_are_merged():
     values = [[5_000, MAX_NS], [], [100], [3 * SECOND] * 4]
     texts = [histogram(each).encode().decode() for each in values]
     for chosen in (texts, texts[::-1], texts[:1], texts[1:2], []):
@@ -78,15 +78,17 @@ def test_histograms_are_merged_whatever_their_lengths():
 
 @pytest.mark.parametrize("count", [0, 1, 7, 1_000])
 @pytest.mark.parametrize("bits", [6, 11, 17, 25, 41])
-def test_percentiles_are_those_of_the_package(count, bits):
+def test_percentiles_equal_those_of_hdrhistogram(count, bits):
     chance = random.Random(count)
     values = [int(2 ** chance.uniform(bits - 1, bits)) for _ in range(count)]
     found = histogram(values)
-    asked = [50.0, 90.0, 99.0, 99.9, 100.0]
-    assert percentiles(found, asked) == found.get_percentile_to_value_dict(asked)
+    wanted_percentiles = [50.0, 90.0, 99.0, 99.9, 100.0]
+    assert percentiles(found, wanted_percentiles) == found.get_percentile_to_value_dict(
+        wanted_percentiles
+    )
 
 
-def test_each_second_has_the_calls_that_were_answered_in_it(record):
+def test_windows_count_the_calls_answered_in_each_second(record):
     half = SECOND // 2
     ends = (half, half + 100, 3 * SECOND)
     recorder = record(*((end - 5_000, end, end) for end in ends))
@@ -95,25 +97,25 @@ def test_each_second_has_the_calls_that_were_answered_in_it(record):
 
 
 def in_time(recorder, *, is_open):
-    """Return how many calls of a slice of a second make its rate."""
+    """Return the number of calls that count for the rate of a one-second slice."""
     return recorder.summary(0, 0.0, SECOND, is_open=is_open)["in_time"]
 
 
-def test_a_hanging_call_of_a_closed_loop_lowers_the_rate_by_its_own_user_alone(record):
+def test_hanging_call_lowers_only_its_own_users_rate(record):
     quick = [(n * SECOND // 10,) * 2 + ((n + 1) * SECOND // 10,) for n in range(10)]
-    # A second user's only call begins after half of the slice and takes 20 times as
-    # long as is left of it.
+    # A second user's only call begins in the middle of the slice and takes 20 times
+    # the rest of it.
     hanging = (SECOND // 2, SECOND // 2, SECOND // 2 + 10 * SECOND)
     assert in_time(record(*quick), is_open=False) == 10
     assert in_time(record(*quick, hanging), is_open=False) == 10 + 1 / 20
 
 
-def test_calls_of_a_closed_loop_that_take_longer_than_a_slice_have_a_rate(record):
+def test_closed_loop_calls_longer_than_a_slice_have_a_rate(record):
     user = (0, 0, 4 * SECOND)
     assert in_time(record(user, user), is_open=False) == 2 / 4
 
 
-def test_an_open_loop_counts_answers_from_the_first_one_on(record):
+def test_open_loop_rate_window_starts_at_the_first_answer(record):
     slow = [(at, at, at + 3 * SECOND) for at in range(0, SECOND, SECOND // 10)]
     straggler = (0, 0, 5 * SECOND)
     assert in_time(record(*slow, straggler), is_open=True) == 10
@@ -135,33 +137,33 @@ def held(*memory, at=0):
         ([held(500)], None),
         ([held(500), held(900)], None),
         ([held(500, 503, 506)], 3),
-        # Each round's server holds more from the begin on, and none grows.
+        # Each round's server starts with more memory, and does not grow.
         ([held(500, 500), held(900, 900, 900), held(700)], 0),
         ([held(500, 505), held(900, 905, 910)], 5),
     ],
 )
-def test_the_slope_of_memory_is_that_within_the_rounds(rounds, slope):
+def test_memory_slope_is_computed_within_rounds(rounds, slope):
     samples = tuple(sample for each in rounds for sample in each)
     one = Subject(name="target", target="x", server={}, slices=(), samples=samples)
     assert one.memory_slope() == (slope if slope is None else pytest.approx(slope))
 
 
 def slope_of(*rounds):
-    """Return the slope of memory with the ends of its interval."""
+    """Return the slope of memory and the bounds of its interval."""
     samples = tuple(sample for each in rounds for sample in each)
     one = Subject(name="target", target="x", server={}, slices=(), samples=samples)
     ends = [FIGURES[f"memory slope {end}"].compute(one) for end in ("low", "high")]
     return one.memory_slope(), *ends
 
 
-def test_the_slope_of_memory_has_an_interval_from_six_samples_in_a_round_on():
+def test_memory_slope_interval_needs_enough_samples():
     assert slope_of(held(5, 5, 5, 5, 5)) == (0, None, None)
     assert slope_of(held(5, 5, 5, 5, 5, 5)) == (0, 0, 0)
     assert slope_of(held(1, 2, 3), held(2, 3, 4)) == (1, None, None)
     assert slope_of(*[held(1, 2, 3)] * 4) == pytest.approx((1, 1, 1))
 
 
-def test_the_interval_of_the_slope_holds_it_in_95_of_100_cases():
+def test_slope_interval_covers_95_percent_of_cases():
     chance, found = random.Random(3), 0
     for _ in range(1_000):
         levels = [[100 * at + chance.gauss(0, 500) for at in range(4)] for _ in "abcde"]
@@ -170,20 +172,20 @@ def test_the_interval_of_the_slope_holds_it_in_95_of_100_cases():
     assert 930 <= found <= 970
 
 
-def test_memory_that_grows_in_one_step_is_not_sure_to_go_on():
+def test_memory_step_has_an_interval_including_zero():
     for count in (20, 600):
         slope, low, high = slope_of(held(*[0] * (count // 3), *[5_000] * count))
         assert low < 0 < slope < high
 
 
-def test_memory_that_grows_all_the_time_is_sure_to():
+def test_steady_memory_growth_has_a_positive_interval():
     slope, low, high = slope_of(held(*(4_096 * (at // 3) for at in range(60))))
     assert 0 < low < slope < high < 2 * slope
     assert low < 4_096 / 3 < high
 
 
 class Replayed:
-    """A client that passes given events to its hook, each at its time."""
+    """A client that passes the given events to its hook, each at its time."""
 
     def __init__(self, hook, patch, events):
         self._hook, self._patch, self._events = hook, patch, events
@@ -194,8 +196,8 @@ class Replayed:
             self._hook(event, data)
 
 
-OURS = b'{"jsonrpc":"2.0","id":7,"method":"ping"}'
-OTHERS = [
+OWN_REQUEST = b'{"jsonrpc":"2.0","id":7,"method":"ping"}'
+OTHER_MESSAGES = [
     (30, "receive", b'{"jsonrpc":"2.0","id":6,"result":{"id":7}}'),
     (31, "receive", b'{"jsonrpc":"2.0","method":"note","params":{"id":7}}'),
     (32, "receive", b'[{"id":7}]'),
@@ -206,24 +208,26 @@ OTHERS = [
 @pytest.mark.parametrize(
     ("events", "phases"),
     [
-        ([(20, "written", 9), *OTHERS], [10, 20, 10]),
+        ([(20, "written", 9), *OTHER_MESSAGES], [10, 20, 10]),
         ([(20, "written", 9), (35, "written", 99)], [10, 20, 10]),
-        ([], [5, 25, 10]),  # as over HTTP: from when it is sent
+        ([], [5, 25, 10]),  # as over HTTP: from the time of sending
     ],
 )
-def test_the_phases_of_a_call_end_with_its_own_messages(monkeypatch, events, phases):
+def test_phases_of_a_call_use_only_its_own_messages(monkeypatch, events, phases):
     sampler = PhaseSampler()
     answer = [(40, "receive", b'{"jsonrpc":"2.0","id":7,"result":{}}'), (50, "", b"")]
-    told = [(15, "send", OURS), *events, *answer]
+    all_events = [(15, "send", OWN_REQUEST), *events, *answer]
     with monkeypatch.context() as patch:
         patch.setattr(time, "monotonic_ns", lambda: 10)
-        client = Replayed(sampler, patch, told)
+        client = Replayed(sampler, patch, all_events)
         asyncio.run(sampler.perform(client, Call("ping")))
     assert [list(each) for each in sampler.durations.values()] == [[n] for n in phases]
 
 
-def test_a_call_without_an_answer_has_no_phases(monkeypatch):
+def test_unanswered_call_has_no_phases(monkeypatch):
     sampler = PhaseSampler()
-    client = Replayed(sampler, monkeypatch, [(15, "send", OURS), *OTHERS])
+    client = Replayed(
+        sampler, monkeypatch, [(15, "send", OWN_REQUEST), *OTHER_MESSAGES]
+    )
     asyncio.run(sampler.perform(client, Call("ping")))
     assert all(not each for each in sampler.durations.values())

@@ -1,4 +1,4 @@
-"""The published schema of results is that of real ones, and of nothing else."""
+"""The published schema of results accepts real results only."""
 
 import asyncio
 import copy
@@ -34,38 +34,38 @@ def results():
     return asyncio.run(both())
 
 
-def test_real_results_fit(results):
+def test_real_results_are_valid(results):
     for each in results:
         VALIDATOR.validate(each)
     assert len(results[0]["subjects"]) == 3
     assert results[1]["highest"] == 0
 
 
-def described(value, schema, where="result"):
-    """Give what of a value its schema does not describe."""
+def undescribed(value, schema, where="result"):
+    """Yield the members of a value that its schema does not describe."""
     if "$ref" in schema:
         schema = SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]]
     if isinstance(value, list):
         for item in value:
-            yield from described(item, schema.get("items", {}), f"{where}[]")
+            yield from undescribed(item, schema.get("items", {}), f"{where}[]")
     elif isinstance(value, dict) and "properties" in schema:
         for name, item in value.items():
             if name in schema["properties"]:
                 inner = schema["properties"][name]
-                yield from described(item, inner, f"{where}.{name}")
+                yield from undescribed(item, inner, f"{where}.{name}")
             else:
                 yield f"{where}.{name}"
 
 
-def test_all_members_of_a_result_are_described(results):
+def test_schema_describes_all_members_of_a_result(results):
     for each in results:
-        assert list(described(each, SCHEMA)) == []
+        assert list(undescribed(each, SCHEMA)) == []
     figures = SCHEMA["$defs"]["subject"]["properties"]["figures"]["properties"]
     assert figures.keys() == FIGURES.keys()
 
 
 def places(value, path=()):
-    """Give where each member of an object stands, one of each kind of item."""
+    """Yield the path of each member, of one item per list."""
     if isinstance(value, dict):
         for name, item in value.items():
             yield (*path, name)
@@ -76,10 +76,10 @@ def places(value, path=()):
 
 FREE = {"params", "machine", "errors", "phases", "phases_under_load", "counts"}
 FREE |= {"figures"}
-"""Objects with members of any name."""
+"""Objects with arbitrary member names."""
 
 
-def test_what_lacks_a_member_or_has_another_type_there_does_not_fit(results):
+def test_missing_member_or_wrong_type_is_invalid(results):
     result = results[0]
     tried = 0
     for path in places(result):
@@ -113,7 +113,7 @@ def test_what_lacks_a_member_or_has_another_type_there_does_not_fit(results):
         (("subjects", 0, "slices", 0, "errors"), {"RPCError": "many"}),
     ],
 )
-def test_wrong_values_do_not_fit(results, path, value):
+def test_wrong_values_are_invalid(results, path, value):
     broken = copy.deepcopy(results[0])
     inner = broken
     for step in path[:-1]:

@@ -1,4 +1,4 @@
-"""Real runs, against the null server and one of our own."""
+"""Real runs against the null server."""
 
 import asyncio
 import os
@@ -28,14 +28,14 @@ def measure(target, load, **options):
     return asyncio.run(run(target, load, **options))
 
 
-def test_a_run_measures_the_server_and_the_floor_in_turns():
-    told = []
+def test_run_alternates_between_server_and_floor():
+    progress = []
     load = Load(calls=ECHO, rounds=2, seconds=2.0, warm_up=0.1)
-    result = measure(null(), load, on_progress=told.append)
+    result = measure(null(), load, on_progress=progress.append)
     floor, target = result.subjects
     assert (floor.name, target.name) == ("floor", "target")
-    assert [each.subject for each in told] == ["floor", "target"] * 4 or [
-        each.subject for each in told
+    assert [each.subject for each in progress] == ["floor", "target"] * 4 or [
+        each.subject for each in progress
     ] == ["target", "floor", "floor", "target"] * 2
     assert len(target.slices) == len(floor.slices) == 4
     assert {each.round for each in target.slices} == {0, 1}
@@ -46,13 +46,15 @@ def test_a_run_measures_the_server_and_the_floor_in_turns():
     assert figures["memory"] > 2**20
     assert target.errors == {}
     other = floor.figures()["bytes received"]
-    assert figures["bytes received"] == pytest.approx(other, abs=5)  # of ids' digits
+    assert figures["bytes received"] == pytest.approx(
+        other, abs=5
+    )  # ids have different numbers of digits
     assert set(target.phases) == {"encode and send", "wait", "decode"}
-    assert target.phases_under_load == {}  # one user: the same
+    assert target.phases_under_load == {}  # omitted for one user
     assert len(target.connects) == 2
 
 
-def test_several_servers_are_measured_in_turns_under_their_names():
+def test_several_servers_are_measured_alternately_by_name():
     others = {"delayed": null("--delay", "0.01"), "same": null()}
     load = Load(calls=ECHO, **SHORT)
     result = measure(null(), load, against=others, with_floor=False, with_details=False)
@@ -62,15 +64,15 @@ def test_several_servers_are_measured_in_turns_under_their_names():
     assert delayed.figures()["p50"] >= 10_000
 
 
-def test_one_server_is_measured_under_several_loads_in_turns():
-    async def measured():
+def test_one_server_is_measured_under_several_loads():
+    async def measure_all():
         async with null_http() as server:
             url, loads = Http(server.url), {"8": Load(users=8, sessions="per-call")}
             others = {"8": url, "same": url}
             load = Load(**SHORT)
             return await run(url, load, against=others, against_load=loads)
 
-    result = asyncio.run(measured())
+    result = asyncio.run(measure_all())
     alone, eight, same = result.targets
     assert [each.load for each in (alone, eight, same)] == ["", "ping, 8 users", ""]
     assert to_text(result).count(", ping, 8 users\n") == 1
@@ -81,32 +83,32 @@ def test_one_server_is_measured_under_several_loads_in_turns():
     assert eight.counts == {}
 
 
-def test_a_load_of_a_server_that_is_not_there_is_refused():
+def test_load_for_an_unknown_server_name_is_refused():
     with pytest.raises(ValueError, match="no server of against is called 'x'"):
         measure(null(), Load(**SHORT), against={}, against_load={"x": Load()})
 
 
 @pytest.mark.parametrize("name", ["", "floor", "target"])
-def test_a_server_to_compare_with_has_a_name_of_its_own(name):
+def test_reserved_name_for_a_compared_server_is_refused(name):
     with pytest.raises(ValueError, match=f"must not be called '{name}'"):
         measure(null(), Load(**SHORT), against={name: null()})
 
 
-def test_counts_are_the_same_each_time():
+def test_counts_are_exact():
     (target,) = measure(null(), Load(calls=ECHO, **SHORT), with_floor=False).subjects
     assert target.counts["messages"] == 2
     assert target.counts["reads"] == target.counts["writes"] == 1
 
 
-def test_an_open_loop_makes_each_call_that_is_due():
+def test_open_loop_makes_every_due_call():
     load = Load(calls=ECHO, rate=200, sessions=2, workers=2, **SHORT)
     (target,) = measure(null(), load, with_floor=False).subjects
     assert target.total("offered") == target.total("done") == 80
     assert target.figures()["offered"] == pytest.approx(200)
 
 
-def slow(subject):
-    """Return the share of calls that took more than 100 ms."""
+def slow_share(subject):
+    """Return the share of calls slower than 100 ms."""
     found = subject.latencies()
     quick = found.get_count_at_value(0)
     for item in found.get_recorded_iterator():
@@ -115,19 +117,19 @@ def slow(subject):
     return 1 - quick / found.total_count
 
 
-def test_a_stall_shows_in_an_open_loop_and_hides_in_a_closed_one():
+def test_stall_is_visible_in_an_open_loop_but_not_a_closed_one():
     stalled = null("--stall", "0.4,0.2")
     facts = {"calls": ECHO, "seconds": 1.0, "warm_up": 0.0, "rounds": 1}
     (opened,) = measure(stalled, Load(rate=200, **facts), with_floor=False).subjects
     (closed,) = measure(stalled, Load(users=1, **facts), with_floor=False).subjects
-    # Of 200 calls a second 40 were due in that time, but one user waits once.
+    # At 200 calls/s 40 calls are due during the stall, but one user waits once.
     assert opened.figures()["p99"] > 150_000
     assert closed.figures()["max"] > 150_000
-    assert slow(opened) > 0.1 > slow(closed)
+    assert slow_share(opened) > 0.1 > slow_share(closed)
 
 
 class Blocking:
-    """Connections of which each call keeps the event loop busy for 120 ms."""
+    """Fake connections whose calls block the event loop for 120 ms."""
 
     bytes_sent = bytes_received = reconnects = 0
 
@@ -135,10 +137,10 @@ class Blocking:
         until = time.monotonic_ns() + 120_000_000
         while time.monotonic_ns() < until:
             pass
-        await asyncio.sleep(0)  # the turn in which it is seen
+        await asyncio.sleep(0)  # the iteration that notices the lag
 
 
-def test_a_closed_loop_looks_every_50_ms_how_late_its_event_loop_is():
+def test_closed_loop_samples_event_loop_lag_every_50_ms():
     job = Job(null(), Load(users=1), worker=0)
 
     async def blocked():
@@ -154,7 +156,7 @@ def test_a_closed_loop_looks_every_50_ms_how_late_its_event_loop_is():
 
 
 @pytest.mark.parametrize("load", [{"users": 8}, {"rate": 400}])
-def test_phases_are_of_a_call_alone_and_of_one_under_load(load):
+def test_phases_are_measured_alone_and_under_load(load):
     load = Load(calls=ECHO, **load, sessions=2, workers=2, **SHORT)
     (target,) = measure(null(), load, with_floor=False).subjects
     assert len(target.connects) == 4
@@ -165,7 +167,7 @@ def test_phases_are_of_a_call_alone_and_of_one_under_load(load):
 
 
 def measured_over_http(users):
-    """Measure the null server over HTTP, and return what was found of it."""
+    """Measure the null server over HTTP, and return its results."""
 
     async def measured():
         load = Load(calls=ECHO, users=users, **SHORT)
@@ -176,14 +178,14 @@ def measured_over_http(users):
     return target
 
 
-def test_the_phases_over_http_are_those_of_sampled_calls():
+def test_phases_over_http_have_three_positive_parts():
     target = measured_over_http(users=4)
     for phases in (target.phases, target.phases_under_load):
         assert len(phases) == 3
         assert all(value > 0 for value in phases.values())
 
 
-def test_http_servers_of_this_machine_are_found_by_their_port():
+def test_local_http_servers_are_found_by_their_port():
     target = measured_over_http(users=2)
     assert target.figures()["cpu"] > 0
     assert target.total("done") > 2
@@ -198,7 +200,7 @@ def test_any_method_can_be_called(method):
     assert sum(target.errors.values()) == failed
 
 
-def test_each_call_can_have_a_connection_of_its_own():
+def test_each_call_can_have_its_own_connection():
     load = Load(calls=ECHO, sessions="per-call", **SHORT)
     (target,) = measure(null(), load, with_floor=False).subjects
     assert target.total("done") > 0
@@ -206,7 +208,7 @@ def test_each_call_can_have_a_connection_of_its_own():
     assert target.total("bytes_received") > 100 * target.total("done")
 
 
-def test_calls_beyond_the_most_open_ones_are_missed():
+def test_calls_beyond_the_concurrency_limit_are_missed():
     slow = null("--stall", "0.1,0.2")
     load = Load(calls=ECHO, rate=100, most_open=5, **SHORT)
     (target,) = measure(slow, load, with_floor=False).subjects
@@ -215,7 +217,7 @@ def test_calls_beyond_the_most_open_ones_are_missed():
     assert target.figures()["missed"] > 0
 
 
-def test_a_server_that_ends_is_seen_in_the_reconnects():
+def test_server_exit_is_counted_as_a_reconnect():
     program = (
         "import os, sys, threading, runpy\n"
         "threading.Timer(0.3, os._exit, [3]).start()\n"
@@ -228,18 +230,18 @@ def test_a_server_that_ends_is_seen_in_the_reconnects():
     assert found.figures()["reconnects"] >= 1
 
 
-def test_the_highest_rate_keeps_the_condition():
-    # A call costs 4 ms of CPU: more than 250 a second cannot be.
+def test_find_max_returns_the_highest_rate_within_the_condition():
+    # A call costs 4 ms of CPU: more than 250/s are impossible.
     slow = null("--delay", "0.004")
     load = Load(calls=ECHO, rate=40, **SHORT)
     result = asyncio.run(find_max(slow, load, parse_condition("p99 < 100ms")))
     assert result.highest is not None
-    assert 0 < result.highest < 320  # then the last one waits for 100 ms
+    assert 0 < result.highest < 320  # at that rate the last call waits for 100 ms
     offered = [each.figures()["offered"] for each in result.subjects]
     assert offered == sorted(offered)
 
 
-def test_the_search_needs_a_rate_to_begin_with():
+def test_find_max_needs_an_initial_rate():
     with pytest.raises(ValueError, match="needs a rate to begin with"):
         asyncio.run(find_max(null(), Load(), parse_condition("p99 < 1s")))
 
@@ -252,28 +254,28 @@ def test_the_search_needs_a_rate_to_begin_with():
         Http("http://127.0.0.1:1/mcp"),
     ],
 )
-def test_a_server_that_is_not_there_is_an_error(target):
+def test_unreachable_server_is_an_error(target):
     with pytest.raises(ConnectError):
         measure(target, Load(**SHORT), with_floor=False)
 
 
 @pytest.mark.parametrize(
-    ("target", "says"),
+    ("target", "message"),
     [("", "the command line is empty"), ("python 'x", "cannot split the command line")],
 )
-def test_a_text_that_is_no_target_is_refused(target, says):
-    with pytest.raises(ValueError, match=says):
+def test_invalid_target_text_is_refused(target, message):
+    with pytest.raises(ValueError, match=message):
         measure(target, Load(**SHORT))
 
 
-def test_cancelling_ends_all_processes():
+def test_cancelled_run_ends_all_processes():
     others = descendants(os.getpid())
 
     async def cancelled():
-        begun = asyncio.Event()
-        running = run(null(), Load(seconds=60), on_progress=lambda _: begun.set())
+        started = asyncio.Event()
+        running = run(null(), Load(seconds=60), on_progress=lambda _: started.set())
         task = asyncio.create_task(running)
-        await begun.wait()
+        await started.wait()
         children = descendants(os.getpid()) - others
         task.cancel()
         await asyncio.wait([task])
@@ -304,7 +306,7 @@ for line in sys.stdin.buffer:
 """A server that does not answer the third call."""
 
 
-def test_calls_without_an_answer_in_time_are_slow_and_take_nothing_from_the_rate():
+def test_timed_out_calls_are_slow_and_do_not_change_the_rate():
     silent = Stdio(sys.executable, ["-c", SILENT])
     load = Load(calls=ECHO, rate=100, timeout=1.0, **SHORT)
     (target,) = measure(silent, load, with_floor=False).subjects
@@ -315,13 +317,13 @@ def test_calls_without_an_answer_in_time_are_slow_and_take_nothing_from_the_rate
     assert target.seconds == SHORT["seconds"]
 
 
-def test_a_rate_at_which_calls_fail_does_not_hold():
+def test_rate_with_failing_calls_does_not_meet_the_condition():
     load = Load(calls=(Call("resources/list"),), rate=2, **SHORT)
     result = asyncio.run(find_max(null("--legacy"), load, parse_condition("p99 < 9s")))
     assert result.highest == 0
 
 
-def test_a_rate_beyond_all_machines_ends_and_is_missed():
+def test_unreachable_rate_ends_with_missed_calls():
     load = Load(calls=ECHO, rate=500_000, seconds=0.02, warm_up=0, rounds=1)
     (target,) = measure(null(), load, with_floor=False).subjects
     assert target.total("offered") == 10_000
@@ -329,7 +331,7 @@ def test_a_rate_beyond_all_machines_ends_and_is_missed():
     assert target.total("missed") == 10_000 - target.total("done")
 
 
-def test_a_rate_is_tried_in_slices_so_that_memory_is_bounded(monkeypatch):
+def test_rate_is_tried_in_bounded_slices(monkeypatch):
     monkeypatch.setattr(runs, "MAX_SLICE_S", 0.2)
     monkeypatch.setattr(runs, "MAX_SLICE_CALLS", 4)
     load = Load(calls=ECHO, rate=40, **SHORT)

@@ -1,4 +1,4 @@
-"""Conditions on figures, as they are typed."""
+"""Parsing and evaluation of conditions on figures."""
 
 import pytest
 
@@ -20,11 +20,11 @@ from mcpwire.bench import parse_condition, parse_failure
         ("cpu>250us", {"cpu": 251.0}, True),
     ],
 )
-def test_a_condition_is_read_and_held(text, figures, holds):
+def test_condition_is_parsed_and_evaluated(text, figures, holds):
     assert parse_condition(text).is_true(figures) is holds
 
 
-def test_a_figure_that_was_not_measured_is_no_answer():
+def test_condition_on_an_unmeasured_figure_is_an_error():
     with pytest.raises(ValueError, match="'cpu > 1us': cpu was not measured"):
         parse_condition("cpu > 1us").is_true({"p50": 1.0})
 
@@ -33,17 +33,17 @@ def test_a_figure_that_was_not_measured_is_no_answer():
     ("ratio", "grew", "fell"),
     [(1.2, True, False), (1.0, False, False), (0.8, False, True)],
 )
-def test_a_change_is_reached_in_its_own_direction(ratio, grew, fell):
+def test_change_condition_depends_on_its_direction(ratio, grew, fell):
     assert parse_failure("p99 +10% vs base.json").is_true(ratio) is grew
     assert parse_failure("rate -10% vs my base.json").is_true(ratio) is fell
 
 
-def test_a_change_names_its_file():
+def test_change_condition_names_its_file():
     assert parse_failure(" p99 +10% vs my base.json ").file == "my base.json"
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("p99", "a condition is FIGURE < VALUE UNIT"),
         ("p98 < 3ms", "no figure is named 'p98'; there are p50"),
@@ -54,6 +54,6 @@ def test_a_change_names_its_file():
         ("p99 < 1.2.3ms", "units of p99 are us, ms, s, got '.3ms'"),
     ],
 )
-def test_a_condition_that_says_nothing_is_refused(text, says):
-    with pytest.raises(ValueError, match=says):
+def test_invalid_condition_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
         parse_failure(text)

@@ -1,4 +1,4 @@
-"""What makes the load ends with the command, however that ends."""
+"""Workers and servers end with the command, however it ends."""
 
 import asyncio
 import os
@@ -27,12 +27,12 @@ STUBBORN = (
 )
 
 
-def until(find):
-    """Return what is found, as soon as it is something."""
+def wait_for(find):
+    """Poll a function; return its first true result."""
     end = time.monotonic() + WAIT_S
     while not (found := find()):
         assert time.monotonic() < end
-        time.sleep(0.02)  # between two looks at /proc
+        time.sleep(0.02)  # poll interval of /proc
     return found
 
 
@@ -49,11 +49,11 @@ def start(*target):
                 return worker, server
         return None
 
-    return process, *until(below)
+    return process, *wait_for(below)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_to_the_whole_group_is_one_sentence(number):
+def test_signal_to_the_process_group_prints_one_line(number):
     process, *children = start(*null_command("--stdio"))
     os.killpg(process.pid, number)
     out, err = process.communicate(timeout=WAIT_S)
@@ -62,14 +62,14 @@ def test_a_signal_to_the_whole_group_is_one_sentence(number):
     assert not any(map(is_alive, children))
 
 
-def test_worker_and_server_end_after_the_command_was_killed():
+def test_worker_and_server_end_after_the_command_is_killed():
     process, *children = start(*null_command("--stdio"))
     process.kill()
-    until(lambda: not any(map(is_alive, children)))
+    wait_for(lambda: not any(map(is_alive, children)))
     assert process.communicate()[1] == b""
 
 
-def test_a_worker_that_was_killed_leaves_no_server_behind():
+def test_killed_worker_leaves_no_server_running():
     found, others = {}, descendants(os.getpid())
 
     def kill(_):
@@ -82,7 +82,7 @@ def test_a_worker_that_was_killed_leaves_no_server_behind():
     with pytest.raises(GeneratorFailed, match="ended with code -9"):
         asyncio.run(run(target, load, with_floor=False, on_progress=kill))
     assert found["servers"]
-    until(lambda: not any(map(is_alive, found["servers"])))
+    wait_for(lambda: not any(map(is_alive, found["servers"])))
 
 
 def test_modules_of_the_working_directory_are_not_imported(tmp_path):

@@ -1,4 +1,4 @@
-"""The benchmarks' modules by name, and what needs a C compiler for its null servers."""
+"""Fixtures: the benchmarks' modules by name, and null servers built by a C compiler."""
 
 import importlib
 import os
@@ -18,8 +18,8 @@ def benchmark_module(monkeypatch):
     return importlib.import_module
 
 
-def without(reason):
-    """Skip what needs a compiler, but under CI, where one has to be there."""
+def skip_or_fail(reason):
+    """Skip a test that needs a compiler; fail under CI, which must have one."""
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)
@@ -27,12 +27,12 @@ def without(reason):
 
 @pytest.fixture
 def compiled(benchmark_module):
-    """Return the same function, where there is a compiler."""
+    """Return `benchmark_module`, or skip the test without a compiler."""
     build = benchmark_module("null.build")
     try:
         build.find_compiler()
     except build.NoCompiler as error:
-        without(str(error))
+        skip_or_fail(str(error))
     return benchmark_module
 
 
@@ -48,7 +48,7 @@ def null_program():
             check=False,
         )
         if built.returncode:
-            without(built.stderr.strip())
+            skip_or_fail(built.stderr.strip())
         assert built.stderr == "", "the compiler warned"
         return built.stdout.strip()
 

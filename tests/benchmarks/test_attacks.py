@@ -1,4 +1,4 @@
-"""Attacks are measured: small ones run against ours; the verdict and the tables."""
+"""The attack benchmark: small runs against our server, verdicts and tables."""
 
 import asyncio
 import sys
@@ -33,20 +33,20 @@ def program(benchmark_module):
 def figures(runner):
     calm = runner.Latency(1.0, 2.0, 3.0, 4.0, 0)
     state = runner.State(40.0, 10)
-    told = runner.Outcome("nothing came of it", holds=True)
-    return runner.Figures(state, state, state, (calm, calm, calm), 2.0, 0, told)
+    outcome = runner.Outcome("nothing came of it", holds=True)
+    return runner.Figures(state, state, state, (calm, calm, calm), 2.0, 0, outcome)
 
 
-# A real run of each kind: the server lives, the server is ended, the server's children.
+# One real run of each kind: the server survives, is stopped, or has child processes.
 @pytest.mark.parametrize(
     "name",
     ["upgrade to h2c", "half-sent bodies at SIGTERM", "initialize at a gateway"],
 )
-def test_an_attack_is_watched_from_a_calm_time_to_a_calm_time(runner, program, name):
+def test_attack_is_measured_before_during_and_after(runner, program, name):
     (attack,) = program.select_attacks([name])
     size = replace(runner.SMALL, before=0.3, hold=0.3, settle=2.0)
-    ours = runner.programs(attack)[runner.OURS]
-    figures = asyncio.run(runner.perform(attack, runner.OURS, ours, size))
+    target = runner.programs(attack)[runner.OURS]
+    figures = asyncio.run(runner.perform(attack, runner.OURS, target, size))
     assert figures.outcome.text
     assert figures.before.rss_mib > 5
     assert figures.peak.rss_mib >= figures.before.rss_mib
@@ -60,16 +60,16 @@ def test_an_attack_is_watched_from_a_calm_time_to_a_calm_time(runner, program, n
         assert figures.after.descriptors > 3
 
 
-def test_streams_that_nobody_reads_are_counted_at_the_server(runner, program):
+def test_unread_event_streams_are_ended_by_the_server(runner, program):
     (attack,) = program.select_attacks(["event streams unread"])
     size = replace(runner.SMALL, before=0.3, settle=0.3, timeout=0.3)
-    ours = runner.programs(attack)[runner.OURS]
-    figures = asyncio.run(runner.perform(attack, runner.OURS, ours, size))
+    target = runner.programs(attack)[runner.OURS]
+    figures = asyncio.run(runner.perform(attack, runner.OURS, target, size))
     assert figures.outcome.text == "2 of 2 connections ended by the server"
     assert figures.outcome.holds
 
 
-def test_each_attack_has_a_name_and_a_text_of_its_own(program, runner):
+def test_each_attack_has_a_unique_name_and_a_description(program, runner):
     names = [each.name for each in runner.ATTACKS]
     assert len(names) == len(set(names)) >= 20
     for each in program.select_attacks([]):
@@ -79,12 +79,12 @@ def test_each_attack_has_a_name_and_a_text_of_its_own(program, runner):
         assert runner.options_for(each, runner.SMALL)["idle"] > 0
 
 
-def test_a_name_that_no_attack_has_ends_the_program(program):
+def test_unknown_attack_name_exits_the_program(program):
     with pytest.raises(SystemExit, match="no attack is named like"):
         program.select_attacks(["nothing of that kind"])
 
 
-def test_figures_that_come_back_are_no_failure(report, figures, runner):
+def test_figures_that_recover_are_not_a_failure(report, figures, runner):
     assert report.failures(figures) == []
     ended = replace(figures, after=None)
     assert report.failures(ended) == []
@@ -92,7 +92,7 @@ def test_figures_that_come_back_are_no_failure(report, figures, runner):
     assert report.failures(a_little) == []
 
 
-def test_memory_that_stays_is_a_failure_where_a_second_attack_adds_to_it(
+def test_unreleased_memory_fails_only_if_a_second_attack_adds_more(
     report, figures, runner
 ):
     more = replace(figures, after=runner.State(50.0, 10))
@@ -129,7 +129,7 @@ def test_each_kind_of_harm_is_a_failure(report, figures, runner):
     assert report.failures(more_processes) == ["descriptors: 10 before, 10 after"]
 
 
-def test_latencies_are_those_of_the_calls_that_began_meanwhile(runner):
+def test_latencies_include_only_calls_started_in_the_window(runner):
     calls = [
         {"kind": "persistent", "at": 0.9, "ms": 100.0},
         {"kind": "persistent", "at": 1.0, "ms": 1.0},
@@ -143,7 +143,7 @@ def test_latencies_are_those_of_the_calls_that_began_meanwhile(runner):
     assert runner.latency([], 0.0, 1.0) == runner.Latency(None, None, None, None, 0)
 
 
-def test_a_table_has_the_figures_of_each_part_and_the_tests(
+def test_table_has_the_figures_of_each_phase_and_the_tests(
     report, figures, runner, tmp_path
 ):
     (tmp_path / "tests" / "server").mkdir(parents=True)
@@ -176,20 +176,20 @@ def page(program, report, monkeypatch, tmp_path):
     return file
 
 
-def test_the_program_fails_where_ours_is_harmed(
+def test_program_fails_only_if_our_server_is_harmed(
     program, runner, figures, page, monkeypatch
 ):
-    asked = []
+    performed_attacks = []
 
     async def performed(attack, name, target, size):
-        asked.append((attack.name, name, size))
+        performed_attacks.append((attack.name, name, size))
         return harmed if name == runner.OURS else figures
 
     monkeypatch.setattr(program, "perform", performed)
     harmed = figures
     words = ["--small", "--only", "h2c", "--write"]
     assert program.main(words) == 0
-    assert asked == [("upgrade to h2c", runner.OURS, runner.SMALL)]
+    assert performed_attacks == [("upgrade to h2c", runner.OURS, runner.SMALL)]
     assert "nothing came of it" in page.read_text()
     harmed = replace(figures, after=runner.State(400.0, 10))
     assert program.main(words) == 1
@@ -197,7 +197,7 @@ def test_the_program_fails_where_ours_is_harmed(
     assert program.main(["--only", "h2c", "--server", runner.SDK]) == 0
 
 
-def test_a_server_that_does_not_start_is_left_out(program, runner, monkeypatch, capsys):
+def test_server_that_does_not_start_is_skipped(program, runner, monkeypatch, capsys):
     async def performed(*_):
         raise ConnectionError("nobody listens on port 1")
 
@@ -206,7 +206,7 @@ def test_a_server_that_does_not_start_is_left_out(program, runner, monkeypatch, 
     assert "left out: nobody listens" in capsys.readouterr().err
 
 
-def test_what_is_not_installed_is_left_out(runner, program, monkeypatch, tmp_path):
+def test_peers_that_are_absent_are_skipped(runner, program, monkeypatch, tmp_path):
     monkeypatch.setattr(runner, "PEERS", tmp_path)
     (attack,) = program.select_attacks(["h2c"])
     assert list(runner.programs(attack)) == [runner.OURS]

@@ -1,4 +1,4 @@
-"""Clients of others that are measured: who is, where, and that all do the same work."""
+"""The client benchmark: measured peers, their legs and budgets."""
 
 import os
 import subprocess
@@ -19,8 +19,8 @@ def bench(compiled):
     return compiled("bench_clients")
 
 
-async def test_clients_in_other_environments_are_measured_alike(bench):
-    """Of those that tests use anyway, on one leg each: they start slowly."""
+async def test_clients_in_other_environments_have_all_figures(bench):
+    """Each peer of the test environments on one leg only: they start slowly."""
     chosen = {}
     for variant in bench.variants():
         leg, _, name = variant.name.partition(": ")
@@ -43,26 +43,28 @@ async def test_clients_in_other_environments_are_measured_alike(bench):
 
 
 @pytest.mark.parametrize("shape", ["stdio", "json", "sse"])
-def test_each_client_has_numbers_of_calls_in_flight_that_are_measured(bench, shape):
+def test_widths_of_each_client_are_measured_widths(bench, shape):
     for peer in bench.CLIENTS.values():
         assert set(peer.widths.get(shape, ())) <= set(bench.WIDTHS)
 
 
-def test_what_is_not_installed_is_left_out_and_named(bench, monkeypatch, capsys):
+def test_absent_clients_are_skipped_and_named(bench, monkeypatch, capsys):
     absent = bench.ROOT / ".peers/absent"
     for name, peer in bench.CLIENTS.items():
         changed = {**vars(peer), "needs": absent}
         monkeypatch.setitem(bench.CLIENTS, name, bench.Peer(**changed))
-    ran = []
-    monkeypatch.setattr(bench, "run", lambda _, found, *__, **___: ran.extend(found))
+    run_variants = []
+    monkeypatch.setattr(
+        bench, "run", lambda _, found, *__, **___: run_variants.extend(found)
+    )
     bench.main()
-    assert [v.name.partition(": ")[2] for v in ran] == ["floor", "mcpwire"] * 6
-    said = capsys.readouterr().out
+    assert [v.name.partition(": ")[2] for v in run_variants] == ["floor", "mcpwire"] * 6
+    output = capsys.readouterr().out
     for name in bench.CLIENTS:
-        assert f"{name}: left out: no .peers/absent" in said
+        assert f"{name}: left out: no .peers/absent" in output
 
 
-def test_what_knows_sessions_only_is_measured_in_sessions_only(bench):
+def test_session_only_clients_are_measured_on_session_legs(bench):
     for name, peer in bench.CLIENTS.items():
         legs = [
             leg
@@ -73,7 +75,7 @@ def test_what_knows_sessions_only_is_measured_in_sessions_only(bench):
         assert peer.is_modern or "2026" not in "".join(legs)
 
 
-def test_each_budget_is_about_what_is_measured(bench):
+def test_each_budget_refers_to_measured_variants(bench):
     names = {f"{leg}: {name}" for leg in bench.LEGS for name in bench.CLIENTS}
     names |= {f"{leg}: mcpwire" for leg in bench.LEGS}
     found = list(bench.budgets())
@@ -82,7 +84,7 @@ def test_each_budget_is_about_what_is_measured(bench):
     assert sorted({limit for limit in limits if limit > 1}) == [10, 15, 20, 25]
 
 
-def test_ahead_is_about_the_figure_in_which_ours_is_the_least_ahead(bench):
+def test_peer_budget_uses_the_figure_with_the_smallest_lead(bench):
     def figures(**values):
         return {name: {"value": value} for name, value in values.items()}
 
@@ -99,7 +101,7 @@ def test_ahead_is_about_the_figure_in_which_ours_is_the_least_ahead(bench):
     assert bench.PeerBudget("ours", against="absent").ratio(rounds) is None
 
 
-def test_without_a_compiler_it_ends_with_one_line(bench, monkeypatch):
+def test_missing_compiler_exits_with_one_line(bench, monkeypatch):
     def refuse(_):
         raise subprocess.CalledProcessError(1, "cc")
 

@@ -9,17 +9,17 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 
-def test_a_ratio_is_taken_slice_by_slice_and_not_from_medians(benchmark_module):
+def test_ratio_is_computed_per_slice_and_not_from_medians(benchmark_module):
     rounds = benchmark_module("harness.rounds")
     floor = rounds.Variant("floor", "m:f", "", "floor")
-    mine = rounds.Variant("mine", "m:g", "", "floor")
+    own = rounds.Variant("mine", "m:g", "", "floor")
     slices = {"floor": {"cpu_us": [10, 20, 40]}, "mine": {"cpu_us": [12, 30, 44]}}
-    reckoned = rounds.summarize_round([floor, mine], slices)
-    assert reckoned["floor"]["cpu_us"] == {"value": 20, "ratio": 1}
-    assert reckoned["mine"]["cpu_us"] == {"value": 30, "ratio": 12 / 10}
+    summary = rounds.summarize_round([floor, own], slices)
+    assert summary["floor"]["cpu_us"] == {"value": 20, "ratio": 1}
+    assert summary["mine"]["cpu_us"] == {"value": 30, "ratio": 12 / 10}
 
 
-def test_a_summary_is_the_median_and_the_spread_of_the_rounds(benchmark_module):
+def test_summary_has_the_median_and_range_of_the_rounds(benchmark_module):
     figures = benchmark_module("harness.figures")
     rounds = [{"mine": {"cpu_us": {"value": v, "ratio": v / 10}}} for v in (9, 30, 11)]
     assert figures.summarise(rounds)["mine"]["cpu_us"] == {
@@ -37,7 +37,7 @@ def test_a_summary_is_the_median_and_the_spread_of_the_rounds(benchmark_module):
         (1.0, True, 0.99, False),
     ],
 )
-def test_a_budget_holds_up_to_its_line(benchmark_module, limit, at_least, ratio, holds):
+def test_budget_holds_up_to_its_limit(benchmark_module, limit, at_least, ratio, holds):
     figures = benchmark_module("harness.figures")
     budget = figures.Budget("mine", "cpu_us", limit, at_least)
     assert budget.holds(ratio) is holds
@@ -60,7 +60,7 @@ HIGH = (1.3, 1.35, 1.35, 1.35, 1.4)
         ("import_modules", (100,), (110,), "WORSE"),
     ],
 )
-def test_a_change_counts_only_beyond_the_scatter(
+def test_change_is_reported_only_beyond_the_scatter(
     benchmark_module, figure, before, after, expected
 ):
     compare = benchmark_module("compare")
@@ -68,14 +68,14 @@ def test_a_change_counts_only_beyond_the_scatter(
     assert compare.verdict_on(figure, list(before), list(after), change) == expected
 
 
-def test_the_machine_is_described_without_its_name_or_a_path(benchmark_module):
+def test_machine_description_has_no_host_name_or_path(benchmark_module):
     described = json.dumps(benchmark_module("harness.machine").describe())
     assert str(Path.home()) not in described
     assert str(FOLDER.parent) not in described
     assert platform.node() not in json.loads(described).values()
 
 
-def test_a_file_that_is_no_result_is_refused_by_name(benchmark_module, tmp_path):
+def test_file_that_is_not_a_result_is_refused_by_name(benchmark_module, tmp_path):
     report = benchmark_module("harness.report")
     for text in ("", "[]", '{"format": 0}'):
         (tmp_path / "x.json").write_text(text)

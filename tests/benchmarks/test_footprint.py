@@ -1,4 +1,4 @@
-"""What a client weighs: what is read of installations, interpreters and strace."""
+"""The footprint benchmark: installed sizes, interpreter starts and system calls."""
 
 import asyncio
 import importlib
@@ -24,7 +24,7 @@ def null(compiled):
     return str(compiled("null.build").build("stdio_null"))
 
 
-def put(folder, name, requires=(), content=b""):
+def install_distribution(folder, name, requires=(), content=b""):
     """Install a distribution of one file, with its bytecode."""
     package = name.replace("-", "_")
     info = folder / f"{package}-1.5.dist-info"
@@ -39,14 +39,16 @@ def put(folder, name, requires=(), content=b""):
     (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
 
 
-def test_an_installation_is_what_a_distribution_needs_here_without_bytecode(
-    install, tmp_path
-):
+def test_python_install_counts_required_files_without_bytecode(install, tmp_path):
     site = tmp_path / "site"
-    put(site, "Mine", ["other.one>=1", "other-one[more]", "never; extra == 'x'"])
-    put(site, "other-one", ["deep; extra == 'more'", "mine"], b"12345")
-    put(site, "deep", ["absent", "never; python_version < '3'"], b"123")
-    put(site, "never", (), b"1234567")
+    install_distribution(
+        site, "Mine", ["other.one>=1", "other-one[more]", "never; extra == 'x'"]
+    )
+    install_distribution(site, "other-one", ["deep; extra == 'more'", "mine"], b"12345")
+    install_distribution(
+        site, "deep", ["absent", "never; python_version < '3'"], b"123"
+    )
+    install_distribution(site, "never", (), b"1234567")
     assert set(install.required_distributions("mine", site)) == {
         "mine",
         "other-one",
@@ -61,9 +63,7 @@ def test_an_installation_is_what_a_distribution_needs_here_without_bytecode(
     assert install.version("Other.One", site) == "1.5"
 
 
-def test_an_installation_of_node_counts_packages_and_not_those_inside_them_twice(
-    install, tmp_path
-):
+def test_node_install_counts_nested_packages_once(install, tmp_path):
     def package(folder, size, *needs):
         folder.mkdir(parents=True)
         manifest = json.dumps({"version": "2", "dependencies": dict.fromkeys(needs)})
@@ -78,13 +78,13 @@ def test_an_installation_of_node_counts_packages_and_not_those_inside_them_twice
     assert install.node_version("far", tmp_path) == "2"
 
 
-def test_a_program_tells_figures_and_fails_with_what_it_said(benchmark_module):
+def test_program_prints_figures_or_fails_with_its_stderr(benchmark_module):
     starts = benchmark_module("footprint.starts")
-    took, told = starts.run(
+    took, figures = starts.run(
         [sys.executable, "-c", "import os; print('a 1\\nb', os.environ['X'], '\\nc')"],
         {"X": "2.5"},
     )
-    assert told == {"a": 1, "b": 2.5}
+    assert figures == {"a": 1, "b": 2.5}
     assert took > 0
     with pytest.raises(ChildProcessError, match="sorry"):
         starts.run([sys.executable, "-c", "raise SystemExit('sorry')"], {})
@@ -101,14 +101,14 @@ LOG = """\
 """
 
 
-def test_only_what_is_asked_of_the_kernel_between_the_marks_counts(benchmark_module):
+def test_only_system_calls_between_the_marks_count(benchmark_module):
     kernel = benchmark_module("footprint.kernel")
     assert kernel.count_between_marks(LOG.splitlines()) == 2
     with pytest.raises(ChildProcessError, match="1 marks"):
         kernel.count_between_marks(LOG.splitlines()[:3])
 
 
-def test_the_calls_are_made_between_the_marks(benchmark_module, monkeypatch):
+def test_measured_calls_are_made_between_the_marks(benchmark_module, monkeypatch):
     kernel = benchmark_module("footprint.kernel")
     seen = []
 
@@ -139,8 +139,8 @@ def test_the_calls_are_made_between_the_marks(benchmark_module, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["mcpwire_client", "mcpwire_sync_client"])
-def test_the_smallest_program_tells_what_its_calls_left(null, name):
-    def told(*arguments):
+def test_minimal_program_reports_its_modules_and_memory(null, name):
+    def run_program(*arguments):
         done = subprocess.run(
             [sys.executable, PROGRAMS / f"{name}.py", *arguments],
             capture_output=True,
@@ -150,16 +150,16 @@ def test_the_smallest_program_tells_what_its_calls_left(null, name):
         )
         return dict(line.split() for line in done.stdout.splitlines())
 
-    assert set(told()) == {"import_modules"}
-    figures = told(null, "20")
+    assert set(run_program()) == {"import_modules"}
+    figures = run_program(null, "20")
     assert int(figures["call_modules"]) >= int(figures["import_modules"])
-    assert int(figures["blocks_left"]) <= 2  # nothing for each call
+    assert int(figures["blocks_left"]) <= 2  # no memory left per call
     assert 0 < int(figures["peak_bytes"]) < 10**6
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="its memory is read as Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads memory figures of Linux")
 @pytest.mark.unchecked_wire("it runs in another interpreter")
-def test_sessions_and_calls_under_way_are_weighed(null):
+def test_memory_of_sessions_and_calls_in_flight_is_measured(null):
     done = subprocess.run(
         [
             *MEMORY,
@@ -175,12 +175,12 @@ def test_sessions_and_calls_under_way_are_weighed(null):
         check=True,
         timeout=30,
     )
-    told = dict(line.split() for line in done.stdout.splitlines())
-    assert set(told) == {"stdio_session_kib", "stdio_in_flight_kib"}
-    assert 0 < float(told["stdio_in_flight_kib"]) < 100
+    figures = dict(line.split() for line in done.stdout.splitlines())
+    assert set(figures) == {"stdio_session_kib", "stdio_in_flight_kib"}
+    assert 0 < float(figures["stdio_in_flight_kib"]) < 100
 
 
-def test_ours_divides_and_what_is_nothing_does_not(benchmark_module):
+def test_ratios_are_to_our_figure_unless_it_is_zero(benchmark_module):
     bench = benchmark_module("bench_footprint")
     times = [
         {"mcpwire": [{"import_ms": 4}, {"import_ms": 6}], "x": [{"import_ms": 50}]}
@@ -195,7 +195,7 @@ def test_ours_divides_and_what_is_nothing_does_not(benchmark_module):
     assert found["p"] == {"k": {"value": 2, "ratio": 2}}
 
 
-def test_who_is_not_installed_or_not_wanted_is_left_out(
+def test_absent_or_unselected_clients_are_skipped(
     benchmark_module, monkeypatch, tmp_path, capsys
 ):
     bench = benchmark_module("bench_footprint")
@@ -206,7 +206,7 @@ def test_who_is_not_installed_or_not_wanted_is_left_out(
     assert list(bench.installed_clients(["sync"])) == ["mcpwire.sync"]
 
 
-def test_a_peer_that_fails_is_named_and_left_out_but_not_ours(
+def test_failing_peer_is_skipped_but_our_failure_is_raised(
     benchmark_module, monkeypatch, capsys
 ):
     bench = benchmark_module("bench_footprint")
@@ -223,7 +223,7 @@ def test_a_peer_that_fails_is_named_and_left_out_but_not_ours(
         bench.count_all({"mcpwire": bench.Client(("x", "y"))}, "s", 1)
 
 
-def test_the_peak_of_a_call_is_what_it_holds_at_once(monkeypatch):
+def test_peak_of_a_call_is_its_maximum_live_memory(monkeypatch):
     monkeypatch.syspath_prepend(str(PROGRAMS))
     measurements = importlib.import_module("measurements")
 

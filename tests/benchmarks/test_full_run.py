@@ -1,4 +1,4 @@
-"""The whole run: a part that fails loses no others; tables say what was measured."""
+"""The full run: isolated failures of parts, and tables that match the results."""
 
 import sys
 import time
@@ -35,14 +35,14 @@ def run(benchmark_module):
 
 
 def is_gone(pid):
-    """Tell whether a process ends, or is about to be buried."""
+    """Return whether a process ends within 30 s."""
     deadline = time.monotonic() + 30
     while is_alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.01)  # whoever buries orphans tells nobody
+        time.sleep(0.01)  # the reaper of orphans sends no event
     return not is_alive(pid)
 
 
-def test_a_part_that_fails_is_named_and_loses_no_others(run, parts, tmp_path, capfd):
+def test_failing_part_is_named_and_others_still_run(run, parts, tmp_path, capfd):
     (tmp_path / "bench_bad.py").write_text("raise SystemExit(3)")
     (tmp_path / "bench_good.py").write_text(WRITES)
     two = [parts.Part("bad", "", 1), parts.Part("good", "--rounds 2 --only 'a b'", 1)]
@@ -57,7 +57,7 @@ def test_a_part_that_fails_is_named_and_loses_no_others(run, parts, tmp_path, ca
     assert "== bench_bad.py" in capfd.readouterr().out
 
 
-def test_a_short_run_is_told_so_and_is_quiet_unless_it_fails(
+def test_short_run_passes_its_options_and_prints_only_failures(
     run, parts, tmp_path, capfd
 ):
     (tmp_path / "bench_quiet.py").write_text(WRITES + "print('not to be seen')")
@@ -72,10 +72,10 @@ def test_a_short_run_is_told_so_and_is_quiet_unless_it_fails(
 
 
 @pytest.mark.parametrize("then", ["time.sleep(600)", "sys.exit(1)"])
-def test_nothing_that_a_part_started_outlives_it(parts, tmp_path, then):
+def test_child_processes_of_a_part_are_killed_at_its_end(parts, tmp_path, then):
     pid = tmp_path / "pid"
     script = HANGS.format(pid=str(pid), then=then)
-    # What hangs may not have got there in one second, on a busy machine.
+    # On a busy machine the child may need more than one second to start.
     for seconds in (1.0, 5.0, 10.0) if then.startswith("time") else (30.0,):
         failure = parts.run([sys.executable, "-c", script], seconds, tmp_path / "log")
         if pid.exists() and pid.read_text():
@@ -86,19 +86,19 @@ def test_nothing_that_a_part_started_outlives_it(parts, tmp_path, then):
     assert is_gone(int(pid.read_text()))
 
 
-def test_every_script_has_a_row_and_all_of_them_end_within_twenty_minutes(run):
+def test_every_script_has_a_row_and_all_take_below_20_minutes(run):
     scripts = {path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py")}
     assert {part.name for part in run.parts_of_folder(FOLDER)} == scripts
     assert scripts <= {part.name for part in run.PARTS}
     assert sum(part.seconds for part in run.PARTS) < 20 * 60
 
 
-def test_a_part_that_is_not_there_is_refused_and_those_that_are_named(run):
+def test_unknown_part_is_refused_and_known_parts_are_named(run):
     with pytest.raises(SystemExit, match=r"no part is called stdioo; there are stdio,"):
         run.main(["--only", "stdioo"])
 
 
-def test_a_script_without_a_row_is_run_as_well(run, tmp_path):
+def test_script_without_a_row_is_run_too(run, tmp_path):
     (tmp_path / "bench_new.py").touch()
     assert [part.name for part in run.parts_of_folder(tmp_path)] == ["new"]
 
@@ -157,22 +157,24 @@ def result(name="clients", **figures):
     }
 
 
-def test_a_summary_has_every_budget_and_peer(benchmark_module):
+def test_summary_lists_every_budget_and_peer(benchmark_module):
     report = benchmark_module("harness.report")
     one = result(cpu_us=10, **{"calls_per_s@32": 100})
     lines = [
         " ".join(each.split()) for each in report.summary_tables([one]).splitlines()
     ]
-    kept = "| stdio: mcpwire, CPU/call | stdio: floor | <= 1.5 | 2.0 | **over** |"
-    assert kept in lines
+    budget_line = (
+        "| stdio: mcpwire, CPU/call | stdio: floor | <= 1.5 | 2.0 | **over** |"
+    )
+    assert budget_line in lines
     (peer,) = [line for line in lines if "stdio: other" in line]
-    # Three times the CPU is three times worse, three times the calls is better.
+    # Three times the CPU is worse, three times the calls are better.
     assert "| 3.0 " in peer
     assert "not repeated: 0.33, calls/s, 32 in flight" in peer
     assert not report.are_budgets_met(one)
 
 
-def test_what_is_printed_has_the_figures_that_are_not_published(benchmark_module):
+def test_printed_section_has_unpublished_figures_too(benchmark_module):
     report = benchmark_module("harness.report")
     one = result(cpu_us=1, **{"cpu_us@64": 1})
     head = "CPU/call, 64 in flight"
@@ -180,7 +182,7 @@ def test_what_is_printed_has_the_figures_that_are_not_published(benchmark_module
     assert head in report.section(one, in_full=True)
 
 
-def test_a_peer_that_is_not_there_is_named_and_no_budget_of_it_is_kept(
+def test_absent_peer_is_reported_and_its_budgets_are_dropped(
     benchmark_module, tmp_path
 ):
     command, figures, report = (
@@ -194,10 +196,10 @@ def test_a_peer_that_is_not_there_is_named_and_no_budget_of_it_is_kept(
     plan = benchmark_module("harness.rounds").Plan(1, 1, 1, ())
     budget = figures.Budget(OTHER, "cpu_us", 10, at_least=True, against=OURS)
     own = figures.Budget(OURS, "cpu_us", 1.3)
-    told = command.save_and_print(
+    code = command.save_and_print(
         options, plan, MACHINE, rounds, {OURS: OURS}, [budget, own]
     )
-    assert told == 0
+    assert code == 0
     written = report.load(file)
     assert [one["variant"] for one in written["budgets"]] == [OURS]
     line = f"not measured: clients: {OTHER}, CPU/call, beside {OURS}"
@@ -205,25 +207,27 @@ def test_a_peer_that_is_not_there_is_named_and_no_budget_of_it_is_kept(
 
 
 @pytest.mark.parametrize(("words", "code"), [([], 0), (["--check"], 1)])
-def test_a_check_fails_where_a_budget_is_over(benchmark_module, tmp_path, words, code):
+def test_check_fails_if_a_budget_is_exceeded(benchmark_module, tmp_path, words, code):
     command = benchmark_module("harness.command")
     file = str(tmp_path / "clients.json")
     options = command.create_parser("clients").parse_args(["--output", file, *words])
     rounds = [{OURS: {"cpu_us": {"value": 1.0, "ratio": 1.31}}}]
     plan = benchmark_module("harness.rounds").Plan(1, 1, 1, ())
     over = benchmark_module("harness.figures").Budget(OURS, "cpu_us", 1.3)
-    told = command.save_and_print(options, plan, MACHINE, rounds, {OURS: OURS}, [over])
-    assert told == code
+    exit_code = command.save_and_print(
+        options, plan, MACHINE, rounds, {OURS: OURS}, [over]
+    )
+    assert exit_code == code
 
 
-def test_who_is_divided_by_a_floor_is_no_peer_of_it(benchmark_module):
+def test_variant_compared_with_a_floor_is_not_a_peer_pair(benchmark_module):
     figures = benchmark_module("harness.figures")
     one = result(cpu_us=10)
     one["compared"] = [{"variant": OURS, "against": FLOOR, "figures": {}}]
     assert figures.peer_pairs(one) == []
 
 
-def test_what_stands_between_the_marks_is_what_the_results_say(
+def test_text_between_the_marks_is_generated_from_the_results(
     benchmark_module, tmp_path
 ):
     report, tables = (
@@ -254,13 +258,13 @@ def test_what_stands_between_the_marks_is_what_the_results_say(
     assert "\n<!-- figures: none -->\n\nNot measured yet.\n\n<!--" in written
 
 
-def test_the_tables_of_the_texts_are_those_of_the_published_results(benchmark_module):
+def test_tables_in_the_documents_match_the_published_results(benchmark_module):
     tables = benchmark_module("full_run.tables")
     stale = [str(path) for path in tables.outdated_texts(ROOT, FOLDER / "results")]
     assert stale == [], "python benchmarks/run.py --tables writes them"
 
 
-def test_a_figure_of_few_slices_has_no_third_digit(benchmark_module):
+def test_figure_of_few_slices_has_two_digits(benchmark_module):
     figures = benchmark_module("harness.figures")
     few, many = ({"rounds": 5, "slices": slices} for slices in (5, 6))
     assert figures.digits("cpu_us@32", few) == 2
@@ -268,9 +272,9 @@ def test_a_figure_of_few_slices_has_no_third_digit(benchmark_module):
     assert figures.digits("import_modules", few) is None
 
 
-def test_where_no_line_is_missed_that_is_said(benchmark_module):
-    told = benchmark_module("full_run.headline").missed_budgets([])
-    assert told == "Every line is kept in the median."
+def test_text_without_missed_budgets_says_so(benchmark_module):
+    text = benchmark_module("full_run.headline").missed_budgets([])
+    assert text == "Every line is kept in the median."
 
 
 @pytest.mark.parametrize(
@@ -282,7 +286,7 @@ def test_where_no_line_is_missed_that_is_said(benchmark_module):
         (1.1, 1.3, 1, "not repeated"),
     ],
 )
-def test_only_what_the_spread_carries_is_claimed(
+def test_verdict_depends_on_the_spread_and_the_rounds(
     benchmark_module, low, high, rounds, expected
 ):
     report = benchmark_module("harness.report")
@@ -301,7 +305,7 @@ def test_only_what_the_spread_carries_is_claimed(
         (True, 3.0, "**missed**"),
     ],
 )
-def test_a_line_is_kept_in_every_round_or_in_the_median(
+def test_budget_is_kept_in_every_round_or_in_the_median(
     benchmark_module, at_least, limit, expected
 ):
     headline = benchmark_module("full_run.headline")
@@ -310,19 +314,17 @@ def test_a_line_is_kept_in_every_round_or_in_the_median(
     assert headline.verdict_text(budget, spread) == expected
 
 
-def test_every_line_for_people_is_a_budget_of_its_question(benchmark_module):
+def test_every_headline_is_a_budget_of_its_benchmark(benchmark_module):
     headline = benchmark_module("full_run.headline")
     for question in {line.question for line in headline.LINES}:
         script = benchmark_module(f"bench_{question}")
         budgets = getattr(script, "BUDGETS", None) or script.budgets()
-        kept = {(one.variant, one.figure, one.against) for one in budgets}
-        wanted = [line for line in headline.LINES if line.question == question]
-        assert {(one.variant, one.figure, one.against) for one in wanted} <= kept
+        budget_keys = {(one.variant, one.figure, one.against) for one in budgets}
+        lines = [line for line in headline.LINES if line.question == question]
+        assert {(one.variant, one.figure, one.against) for one in lines} <= budget_keys
 
 
-def test_the_plots_that_are_shown_are_those_of_the_published_results(
-    benchmark_module, tmp_path, monkeypatch
-):
+def test_plots_match_the_published_results(benchmark_module, tmp_path, monkeypatch):
     plot = benchmark_module("plot")
     text = (FOLDER / "README.md").read_text(encoding="utf-8")
     shown = {path.name: path.read_text("utf-8") for path in plot.PLOTS.glob("*.svg")}
@@ -335,13 +337,13 @@ def test_the_plots_that_are_shown_are_those_of_the_published_results(
     assert drawn == shown, "python benchmarks/plot.py draws them"
 
 
-def test_what_was_not_measured_is_not_drawn(benchmark_module, tmp_path, capsys):
+def test_missing_results_are_not_plotted(benchmark_module, tmp_path, capsys):
     plot = benchmark_module("plot")
     assert plot.main(tmp_path) == 0
     assert capsys.readouterr().out.count("is not drawn") == len(plot.PLOT_FUNCTIONS)
 
 
-def test_results_of_every_kind_can_be_compared(benchmark_module):
+def test_footprint_results_can_be_compared(benchmark_module):
     compare = benchmark_module("compare")
     before = result("footprint", import_ms=10, import_modules=100, blocks_left=0)
     after = result("footprint", import_ms=20, import_modules=110, blocks_left=3)
@@ -349,12 +351,15 @@ def test_results_of_every_kind_can_be_compared(benchmark_module):
         one["baselines"]["stdio: mcpwire"] = "stdio: mcpwire"
     rows = compare.compare(before, after)[1:]
     found = {(row[0], row[1]): row[2:] for row in rows}
-    mine = OURS
+    variant = OURS
     assert not any(name == "stdio: floor" for name, _ in found)
-    assert found[mine, "import modules"][2:] == ["+10%", "WORSE"]
-    assert found[mine, "blocks left"][2:] == ["+600%", "WORSE"]
-    assert found[mine, "import (ms)"][2:] == ["+100%", "?"]  # one round says nothing
-    # A ratio to something else is compared as one.
+    assert found[variant, "import modules"][2:] == ["+10%", "WORSE"]
+    assert found[variant, "blocks left"][2:] == ["+600%", "WORSE"]
+    assert found[variant, "import (ms)"][2:] == [
+        "+100%",
+        "?",
+    ]  # one round is not enough
+    # A ratio to another baseline is compared as a ratio.
     assert found["stdio: other", "import modules"] == [
         "6",
         "6",

@@ -1,4 +1,4 @@
-"""Gateways that are measured: who goes which way; a call goes through ours."""
+"""The gateway benchmark: measured programs, their legs, and calls through ours."""
 
 import asyncio
 import os
@@ -13,8 +13,8 @@ def bench(compiled):
     return compiled("bench_gateway")
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="as Linux counts")
-def test_calls_go_through_ours_on_each_way(bench):
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs CPU affinity")
+def test_calls_pass_through_our_gateway_on_each_leg(bench):
     async def call(variant):
         with variant.open_target() as target:
             async with mcpwire.Client(target, mode=variant.revision) as client:
@@ -29,21 +29,21 @@ def test_calls_go_through_ours_on_each_way(bench):
     }
     os.sched_setaffinity(0, before)
     for leg in bench.LEGS:
-        direct, through = found[f"{leg}: direct"], found[f"{leg}: mcpwire"]
-        assert (direct[1], through[1]) == ("hello", "hello")
-        assert direct[0] != through[0]
+        direct, proxied = found[f"{leg}: direct"], found[f"{leg}: mcpwire"]
+        assert (direct[1], proxied[1]) == ("hello", "hello")
+        assert direct[0] != proxied[0]
 
 
-def test_who_has_sessions_only_is_measured_in_sessions_only(bench):
-    ways = {leg for leg in bench.LEGS if bench.supports("mcp-proxy", leg)}
-    assert ways == {"HTTP to stdio", "stdio to HTTP"}
+def test_session_only_gateway_is_measured_on_session_legs(bench):
+    legs = {leg for leg in bench.LEGS if bench.supports("mcp-proxy", leg)}
+    assert legs == {"HTTP to stdio", "stdio to HTTP"}
     assert len(bench.PAIRS) == 5
     names = {f"{leg}: {name}" for leg in bench.LEGS for name in bench.PROGRAMS}
     for budget in bench.BUDGETS:
         assert {budget.variant, budget.against} <= names
 
 
-def test_what_is_added_is_what_a_call_takes_longer_than_a_direct_one(bench):
+def test_added_latency_is_the_difference_to_a_direct_call(bench):
     def figures(p50):
         return {"p50_us": {"value": p50, "ratio": p50 / 100}}
 
@@ -53,17 +53,17 @@ def test_what_is_added_is_what_a_call_takes_longer_than_a_direct_one(bench):
     assert "added_us" not in measured["A: direct"]
 
 
-def test_what_is_not_installed_is_left_out_and_named(bench, monkeypatch):
+def test_gateways_that_are_not_installed_are_skipped_and_named(bench, monkeypatch):
     monkeypatch.setattr(bench, "peer_python", (bench.ROOT / ".peers/absent").joinpath)
     absent = bench.python_gateway("mcp-proxy", "mcp_proxy_gateway.py")
     monkeypatch.setitem(bench.PROGRAMS, "mcp-proxy", absent)
-    ran = {}
+    call = {}
 
     def run(name, found, *_, notes, **__):
-        ran.update(name=name, found=found, remarks=notes["remarks"])
+        call.update(name=name, found=found, remarks=notes["remarks"])
         return 0
 
     monkeypatch.setattr(bench, "run", run)
     assert bench.main() == 0
-    assert not any("mcp-proxy" in each.name for each in ran["found"])
-    assert ran["remarks"]["mcp-proxy"].startswith("left out: no .peers/absent")
+    assert not any("mcp-proxy" in each.name for each in call["found"])
+    assert call["remarks"]["mcp-proxy"].startswith("left out: no .peers/absent")

@@ -1,4 +1,4 @@
-"""Growth: which points there are, and that a ratio is one to the first of them."""
+"""The growth benchmark: its points, and ratios to the first point."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ def axes(benchmark_module):
 
 
 class FakeChild:
-    """A call costs what its sessions and its past make it cost, times the machine."""
+    """A fake whose cost of a call grows with its calls, sessions and machine factor."""
 
     machine = 1.0
     opened = 0
@@ -32,7 +32,7 @@ class FakeChild:
             name = {"grow": "sessions", "take_turns": "turns"}[method]
             setattr(self, name, argument)
             return {}
-        FakeChild.machine *= 1.03  # it gets slower all the time
+        FakeChild.machine *= 1.03  # the machine gets slower with each request
         cost = 10 if self.is_floor else 20 + self.done // 1000 + self.turns
         self.done += calls
         return {"cpu": 1_000 * calls * cost * FakeChild.machine / users}
@@ -49,22 +49,20 @@ def path(benchmark_module, axes, monkeypatch):
 
     monkeypatch.setattr(axes, "CodeProcess", fake_process)
     monkeypatch.setattr(FakeChild, "opened", 0)
-    mine, floor = (
+    variant, floor = (
         rounds.Variant(name, "m:f", name, name) for name in ("mine", "floor")
     )
-    return axes.MeasuredPath("mine", mine, floor, max_calls=10_000, max_sessions=100)
+    return axes.MeasuredPath("mine", variant, floor, max_calls=10_000, max_sessions=100)
 
 
-def test_the_points_of_an_axis_are_powers(axes):
+def test_points_of_an_axis_are_powers(axes):
     assert axes.decades(1_000_000) == [100, 1_000, 10_000, 100_000, 1_000_000]
     assert axes.decades(99) == [100]
     assert axes.decades(1_000, first=1) == [1, 10, 100, 1_000]
     assert axes.powers_of_two(512) == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
 
 
-async def test_a_session_that_costs_more_with_each_call_is_seen_on_any_machine(
-    axes, path
-):
+async def test_growing_cost_per_call_is_found_on_a_slowing_machine(axes, path):
     effort = axes.Effort(rounds=3, slices=2, calls=50)
     rounds = await axes.measure_calls_made(path, effort, 1_000_000)
     assert len(rounds) == 3
@@ -73,11 +71,11 @@ async def test_a_session_that_costs_more_with_each_call_is_seen_on_any_machine(
         assert each["cpu_us@calls=1000"]["ratio"] == pytest.approx(22 / 21, rel=0.1)
         assert each["cpu_us@calls=10000"]["ratio"] == pytest.approx(31 / 21, rel=0.1)
         assert each["rss_kib@calls=10000"] == {"value": 1000, "ratio": 1}
-    # A floor, and a young process for each round's first point.
+    # A floor, and a new process for each round's first point.
     assert FakeChild.opened == 1 + 3
 
 
-async def test_sessions_are_opened_one_is_called_and_then_all_in_turn(axes, path):
+async def test_sessions_are_measured_by_one_and_by_alternating_calls(axes, path):
     effort = axes.Effort(rounds=2, slices=2, calls=50)
     first, _ = await axes.measure_sessions(path.variant, path, effort, 1_000)
     assert first["cpu_us@sessions=100"]["ratio"] == pytest.approx(1, rel=0.15)
@@ -86,7 +84,7 @@ async def test_sessions_are_opened_one_is_called_and_then_all_in_turn(axes, path
     assert "cpu_us@sessions=1000" not in first
 
 
-async def test_calls_in_flight_are_divided_by_those_of_the_same_moment(axes, path):
+async def test_calls_in_flight_are_compared_within_the_same_round(axes, path):
     effort = axes.Effort(rounds=2, slices=1, calls=5)
     rounds = await axes.measure_in_flight(path.floor, effort, 8)
     assert list(rounds[0]) == ["cpu_us@1", "cpu_us@2", "cpu_us@4", "cpu_us@8"]
@@ -95,16 +93,16 @@ async def test_calls_in_flight_are_divided_by_those_of_the_same_moment(axes, pat
         assert each["cpu_us@8"]["ratio"] == pytest.approx(1 / 8, rel=0.3)
 
 
-def test_sessions_are_called_in_turn_and_grow_when_told(benchmark_module):
+def test_sessions_grow_and_take_turns_on_request(benchmark_module):
     sessions = benchmark_module("growth.sessions")
     called = []
 
-    async def everything():
-        many = 0
+    async def call_sessions():
+        count = 0
 
         async def open_one():
-            nonlocal many
-            number = many = many + 1
+            nonlocal count
+            number = count = count + 1
 
             async def call():
                 called.append(number)
@@ -123,11 +121,11 @@ def test_sessions_are_called_in_turn_and_grow_when_told(benchmark_module):
         for _ in range(6):
             await one()
 
-    asyncio.run(everything())
+    asyncio.run(call_sessions())
     assert sorted(called) == [1, 1, 2, 2, 3, 3]
 
 
-def test_every_path_has_a_line_for_the_end_of_each_axis(benchmark_module, monkeypatch):
+def test_every_path_has_a_budget_at_the_end_of_its_axes(benchmark_module, monkeypatch):
     bench = benchmark_module("bench_growth")
     monkeypatch.setattr(bench.build, "build", lambda name: name)
     lines = {(line.variant, line.figure) for line in bench.budgets(10**6, 1_000, 512)}

@@ -1,4 +1,4 @@
-"""The C null server of the HTTP benchmarks answers exactly, however bytes arrive."""
+"""The C null server for HTTP: exact answers with any chunking of input."""
 
 import socket
 import subprocess
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 HELLO = b'"result":{"content":[{"type":"text","text":"hello"}]}}'
 INITIALIZED = (
     b'"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},'
@@ -28,7 +28,7 @@ def program(null_program):
 
 @contextmanager
 def served(program, *options):
-    """Start it and give its port; in the end it must leave by itself, in silence."""
+    """Start the server and yield its port; it must exit by itself, without output."""
     process = subprocess.Popen(
         [program, *options],
         stdin=subprocess.PIPE,
@@ -37,7 +37,7 @@ def served(program, *options):
     )
     try:
         yield int(process.stdout.readline())
-        assert process.communicate(timeout=PATIENCE) == (b"", b"")
+        assert process.communicate(timeout=TIMEOUT_S) == (b"", b"")
         assert process.returncode == 0
     finally:
         process.kill()
@@ -46,12 +46,12 @@ def served(program, *options):
 
 @pytest.fixture
 def ask(program):
-    """Return a function that sends pieces on one connection and returns all answers."""
+    """Return a function that sends pieces on a connection and returns all responses."""
 
     def send(options, *pieces):
         with (
             served(program, *options) as port,
-            socket.create_connection(("127.0.0.1", port), PATIENCE) as connection,
+            socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as connection,
         ):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for piece in pieces:
@@ -94,12 +94,12 @@ def as_event(body, fields=b""):
     ("options", "shape"),
     [((), as_json), (("--json",), as_json), (("--sse",), as_event)],
 )
-def test_a_session_is_answered_byte_for_byte(ask, options, shape):
+def test_session_responses_match_byte_for_byte(ask, options, shape):
     refusal = (
         b'{"jsonrpc":"2.0","error":{"code":-32000,'
         b'"message":"Bad Request: No valid session"},"id":null}'
     )
-    said = ask(
+    response = ask(
         options,
         post(request(b"server/discover")),
         post(request(b"initialize", b'"a"')),
@@ -109,7 +109,7 @@ def test_a_session_is_answered_byte_for_byte(ask, options, shape):
         post(request(b"nope")),
         b"DELETE /mcp HTTP/1.1\r\nhost: localhost\r\n\r\n",
     )
-    assert said == b"".join(
+    assert response == b"".join(
         (
             as_json(refusal, status=b"400 Bad Request"),
             shape(message(INITIALIZED, b'"a"'), fields=SESSION),
@@ -122,11 +122,11 @@ def test_a_session_is_answered_byte_for_byte(ask, options, shape):
     )
 
 
-def test_later_discover_is_answered_and_a_method_that_is_unknown_is_not_found(ask):
+def test_modern_mode_answers_discover_and_rejects_unknown_methods(ask):
     stamp = (
         b'"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"null","version":"1"}}'
     )
-    said = ask(
+    response = ask(
         ("--modern", "--sse"),
         post(request(b"server/discover")),
         post(request(b"tools/call")),
@@ -141,7 +141,7 @@ def test_later_discover_is_answered_and_a_method_that_is_unknown_is_not_found(as
         + stamp
         + b"}}"
     )
-    assert said == b"".join(
+    assert response == b"".join(
         (
             as_event(message(discovered)),
             as_event(message(called)),
@@ -150,7 +150,7 @@ def test_later_discover_is_answered_and_a_method_that_is_unknown_is_not_found(as
     )
 
 
-def test_requests_are_found_however_they_are_cut_and_joined(ask):
+def test_split_and_joined_requests_are_parsed(ask):
     sent = post(request(b"tools/call", b"1")) + post(request(b"tools/call", b"2"))
     expected = as_json(message(HELLO, b"1")) + as_json(message(HELLO, b"2"))
     pieces = [sent[at : at + 1] for at in range(len(sent))]
@@ -159,7 +159,7 @@ def test_requests_are_found_however_they_are_cut_and_joined(ask):
         assert ask((), sent[:cut], sent[cut:]) == expected
 
 
-def test_the_length_is_found_however_it_is_written(ask):
+def test_content_length_is_case_insensitive(ask):
     sent = (
         post(request(b"tools/call"), name)
         for name in (b"Content-Length", b"CONTENT-LENGTH")
@@ -167,7 +167,7 @@ def test_the_length_is_found_however_it_is_written(ask):
     assert ask((), *sent) == as_json(message(HELLO)) * 2
 
 
-def test_a_body_without_length_is_refused_and_the_connection_closed(ask):
+def test_body_without_length_is_refused_with_411_and_close(ask):
     head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
     assert ask((), head + b"0\r\n\r\n" + post(request(b"tools/call"))) == (
         b"HTTP/1.1 411 Length Required\r\n"
@@ -175,17 +175,17 @@ def test_a_body_without_length_is_refused_and_the_connection_closed(ask):
     )
 
 
-def test_the_text_is_as_long_as_was_asked_for(ask):
+def test_bytes_option_sets_the_length_of_the_text(ask):
     size = 300_000
-    said = ask(("--bytes", str(size)), post(request(b"tools/call")))
-    assert said.endswith(b'"text":"' + b"x" * size + b'"}]}}')
+    response = ask(("--bytes", str(size)), post(request(b"tools/call")))
+    assert response.endswith(b'"text":"' + b"x" * size + b'"}]}}')
 
 
-def test_connections_come_and_go_and_each_gets_its_own_answers(program):
+def test_concurrent_connections_get_their_own_responses(program):
     with served(program) as port:
         for _ in range(3):
             connections = [
-                socket.create_connection(("127.0.0.1", port), PATIENCE)
+                socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
                 for _ in range(40)
             ]
             for number, connection in enumerate(connections):

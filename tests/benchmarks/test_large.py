@@ -1,4 +1,4 @@
-"""Large results: what is asked for, how often, and what growth is."""
+"""The large-result benchmark: its points, call counts and growth."""
 
 import asyncio
 import json
@@ -18,9 +18,7 @@ def points(benchmark_module):
     return benchmark_module("large.points")
 
 
-def test_a_slice_has_fewer_calls_where_results_are_larger_and_one_at_least(
-    bench, points
-):
+def test_slice_has_fewer_calls_for_larger_results(bench, points):
     calls_by_point = bench.calls_by_point(
         "stdio: mcpwire", [*points.TEXTS, *points.LISTS], 100
     )
@@ -33,15 +31,24 @@ def test_a_slice_has_fewer_calls_where_results_are_larger_and_one_at_least(
     assert list(peers.values()) == [10, 10, 1, 1, 1]
 
 
-def test_who_cannot_do_the_largest_is_not_asked_for_them(bench):
-    ways = {way.name: way for way in bench.TRANSPORTS}
-    most = {
-        name: max(point.kib for point in bench.points_of(f"{name}: {who}", ways[name]))
-        for name, who in (("stdio", bench.PEER), ("SSE", bench.PEER), ("SSE", "floor"))
-        if who == bench.PEER or name == "SSE"
+def test_peer_is_measured_only_up_to_its_size_limit(bench):
+    transports = {transport.name: transport for transport in bench.TRANSPORTS}
+    largest = {
+        name: max(
+            point.kib
+            for point in bench.points_of(f"{name}: {program}", transports[name])
+        )
+        for name, program in (
+            ("stdio", bench.PEER),
+            ("SSE", bench.PEER),
+            ("SSE", "floor"),
+        )
+        if program == bench.PEER or name == "SSE"
     }
-    assert most == {"stdio": 1210, "SSE": 32768}
-    assert [p.kib for p in bench.points_of(f"SSE: {bench.PEER}", ways["SSE"])] == [
+    assert largest == {"stdio": 1210, "SSE": 32768}
+    assert [
+        p.kib for p in bench.points_of(f"SSE: {bench.PEER}", transports["SSE"])
+    ] == [
         1,
         64,
     ]
@@ -52,40 +59,40 @@ def figures(small, large):
     return {name: {"value": value, "ratio": 1.0} for name, value in names.items()}
 
 
-def test_growth_is_what_a_byte_costs_more_and_that_beside_the_floor(bench):
+def test_growth_is_the_cost_per_byte_relative_to_the_floor(bench):
     variant = bench.Variant
-    those = [
+    variants = [
         variant("floor", "", "", "floor"),
         variant("ours", "", "", "floor"),
         variant("peer", "", "", "floor"),
     ]
     peers = {"cpu_us@kib=1024": {"value": 9.0, "ratio": 9.0}}
     found = {"floor": figures(10, 640), "ours": figures(20, 1920), "peer": peers}
-    grown = bench.with_growth(those, found)
-    assert grown["floor"]["growth"] == {"value": 2.0, "ratio": 1.0}
-    assert grown["ours"]["growth"] == {"value": 3.0, "ratio": 1.5}
-    assert "growth" not in grown["peer"]
+    with_growth = bench.with_growth(variants, found)
+    assert with_growth["floor"]["growth"] == {"value": 2.0, "ratio": 1.0}
+    assert with_growth["ours"]["growth"] == {"value": 3.0, "ratio": 1.5}
+    assert "growth" not in with_growth["peer"]
 
 
-def test_each_way_has_a_budget_for_its_growth_and_for_the_largest(bench):
+def test_each_transport_has_budgets_for_growth_and_largest_result(bench):
     lines = {(budget.variant, budget.figure) for budget in bench.budgets()}
     assert len(lines) == 2 * len(bench.TRANSPORTS)
     assert ("memory: mcpwire", "growth") in lines
 
 
-def test_each_way_has_a_floor_and_ours_and_none_is_named_twice(bench):
+def test_each_transport_has_a_floor_and_ours_with_unique_names(bench):
     names = [variant.name for variant in bench.variants()]
     assert len(set(names)) == len(names)
-    for way in bench.TRANSPORTS:
-        assert {f"{way.name}: floor", f"{way.name}: mcpwire"} <= set(names)
+    for transport in bench.TRANSPORTS:
+        assert {f"{transport.name}: floor", f"{transport.name}: mcpwire"} <= set(names)
 
 
-def test_what_a_variant_is_told_comes_back(points):
-    told = points.parse_argument(points.format_argument("null", points.TEXTS[:2]))
-    assert told == ("null", points.TEXTS[:2])
+def test_variant_argument_survives_a_round_trip(points):
+    parsed = points.parse_argument(points.format_argument("null", points.TEXTS[:2]))
+    assert parsed == ("null", points.TEXTS[:2])
 
 
-def test_a_call_is_measured_at_each_point_as_often_as_wanted(points, monkeypatch):
+def test_each_point_is_measured_with_its_number_of_calls(points, monkeypatch):
     calls = dict.fromkeys(("kib=1", "kib=64"), 0)
 
     def counting(name):
@@ -98,14 +105,14 @@ def test_a_call_is_measured_at_each_point_as_often_as_wanted(points, monkeypatch
     monkeypatch.setattr(points, "process_time_ns", clock)
     measured = points.PointCalls({name: counting(name) for name in calls})
     found = asyncio.run(measured.measure({"kib=1": 4, "kib=64": 1}))
-    assert calls == {"kib=1": 5, "kib=64": 2}  # one goes before
+    assert calls == {"kib=1": 5, "kib=64": 2}  # one warm-up call each
     assert (found["cpu_us@kib=1"], found["cpu_us@kib=64"]) == (250.0, 1000.0)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the most memory")
-def test_the_peak_of_a_call_is_told_in_sizes_of_its_result(points):
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read on Linux only")
+def test_peak_memory_is_a_multiple_of_the_result_size(points):
     async def call():
-        # Memory of its own, which nothing that was freed before can serve.
+        # New memory, which cannot come from memory freed before.
         with mmap.mmap(-1, 32 * 1024 * 1024) as pages:
             pages.write(b"x" * len(pages))
 
@@ -114,16 +121,14 @@ def test_the_peak_of_a_call_is_told_in_sizes_of_its_result(points):
 
 
 @pytest.mark.parametrize("pages", [1, 3])
-def test_a_null_server_lists_as_many_tools_on_as_many_pages_as_it_is_told(
-    compiled, pages
-):
+def test_null_server_lists_the_requested_tools_and_pages(compiled, pages):
     floors = compiled("large.floors")
     server = str(compiled("null.build").build("stdio_null"))
 
-    async def listed():
+    async def list_tools_twice():
         with floors.bare_pipe(server, "--tools", "10", "--pages", str(pages)) as ask:
             return [await floors.list_all_tools(ask) for _ in range(2)]
 
-    for tools in asyncio.run(listed()):
+    for tools in asyncio.run(list_tools_twice()):
         assert [tool["name"] for tool in tools] == [f"tool_{n}" for n in range(10)]
         assert json.dumps(tools)

@@ -1,4 +1,4 @@
-"""Benchmarks in memory and of loops: that floors and ours do the same work."""
+"""Benchmarks in memory and of event loops: floors and ours do the same work."""
 
 import asyncio
 import sys
@@ -16,7 +16,7 @@ def bench(benchmark_module):
 
 
 def text_of(result):
-    """Return the text of a result, as whoever was called gives it."""
+    """Return the text of a result in any of its representations."""
     if isinstance(result, str):
         return result
     return result["content"][0]["text"] if isinstance(result, dict) else result.text
@@ -33,7 +33,7 @@ def text_of(result):
         "memory.mcpwire_client:asgi",
     ],
 )
-def test_every_way_in_memory_does_the_same_work(benchmark_module, target, era):
+def test_every_in_memory_variant_does_the_same_work(benchmark_module, target, era):
     module, _, name = target.partition(":")
     make = getattr(benchmark_module(module), name)
 
@@ -44,7 +44,7 @@ def test_every_way_in_memory_does_the_same_work(benchmark_module, target, era):
     assert {text_of(result) for result in asyncio.run(results())} == {"hi"}
 
 
-def test_the_floor_shares_no_object_between_its_ends(benchmark_module):
+def test_floor_shares_no_object_between_its_ends(benchmark_module):
     floor = benchmark_module("memory.floor")
 
     async def results():
@@ -57,28 +57,30 @@ def test_the_floor_shares_no_object_between_its_ends(benchmark_module):
     assert first["_meta"] is not second["_meta"]
 
 
-def test_what_is_not_installed_is_left_out_and_named(bench, monkeypatch, capsys):
+def test_peers_that_are_not_installed_are_skipped_and_named(bench, monkeypatch, capsys):
     absent = bench.ROOT / ".absent"
     monkeypatch.setattr(bench, "peer_python", lambda _: absent)
-    ran = []
-    monkeypatch.setattr(bench, "run", lambda _, found, *__, **___: ran.extend(found))
+    run_variants = []
+    monkeypatch.setattr(
+        bench, "run", lambda _, found, *__, **___: run_variants.extend(found)
+    )
     bench.main()
-    names = {variant.name for variant in ran}
+    names = {variant.name for variant in run_variants}
     assert {"floor", "call_tool", "call_tool, 2026-07-28"} <= names
     assert not any(peer in name for peer in bench.FOREIGN_PEERS for name in names)
-    said = capsys.readouterr().err
+    output = capsys.readouterr().err
     for peer in bench.FOREIGN_PEERS:
-        assert f"{peer} is left out" in said
+        assert f"{peer} is left out" in output
 
 
-def test_every_variant_in_memory_has_its_floor_and_every_line_its_variants(bench):
+def test_every_baseline_and_budget_refers_to_a_variant(bench):
     found = {variant.name: variant for variant in bench.variants()}
     assert all(variant.baseline in found for variant in found.values())
-    ours = {f"call_tool{suffix}" for suffix in bench.ERAS.values()}
-    assert {budget.against for budget in bench.BUDGETS} == ours <= found.keys()
+    own = {f"call_tool{suffix}" for suffix in bench.ERAS.values()}
+    assert {budget.against for budget in bench.BUDGETS} == own <= found.keys()
 
 
-def test_loops_are_compared_with_the_same_thing_on_the_other_loop(benchmark_module):
+def test_uvloop_variants_are_compared_with_the_same_on_asyncio(benchmark_module):
     loops = benchmark_module("bench_loops")
     found = {variant.name: variant for variant in loops.server_variants()}
     for name, variant in found.items():
@@ -87,7 +89,7 @@ def test_loops_are_compared_with_the_same_thing_on_the_other_loop(benchmark_modu
     assert {one for pair in loops.PAIRS for one in pair} >= found.keys()
 
 
-def test_a_program_is_run_on_uvloop_with_the_words_it_was_given(benchmark_module):
+def test_program_runs_on_uvloop_with_its_arguments(benchmark_module):
     loops = benchmark_module("bench_loops")
     python, under, *words = loops.on_uvloop("floor, HTTP by h11").command
     assert python == sys.executable
@@ -95,7 +97,7 @@ def test_a_program_is_run_on_uvloop_with_the_words_it_was_given(benchmark_module
     assert words == list(loops.bench_server.PROGRAMS["floor, HTTP by h11"].command[1:])
 
 
-def test_without_uvloop_loops_are_left_out(benchmark_module, monkeypatch, capsys):
+def test_missing_uvloop_skips_the_loop_benchmark(benchmark_module, monkeypatch, capsys):
     loops = benchmark_module("bench_loops")
     monkeypatch.setattr(loops.importlib.util, "find_spec", lambda _: None)
     assert loops.main() == 0

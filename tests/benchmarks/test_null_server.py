@@ -1,4 +1,4 @@
-"""The C null server of the stdio benchmarks answers exactly, however bytes arrive."""
+"""The C null server for stdio: exact answers with any chunking of input."""
 
 import subprocess
 
@@ -21,7 +21,7 @@ def null_server(null_program):
 
 @pytest.fixture
 def ask(null_server):
-    """Return a function that sends everything, closes stdin, and returns the answer."""
+    """Return a function that sends the input, closes stdin, and returns the output."""
 
     def send(sent, *options):
         done = subprocess.run(
@@ -106,7 +106,7 @@ def test_modern_mode_answers_each_method_byte_for_byte(ask, method, rest):
         "\N{LINE SEPARATOR}é".encode().join([b'"', b'"']),
     ],
 )
-def test_an_id_comes_back_as_the_bytes_that_were_sent(ask, request_id):
+def test_id_is_echoed_byte_for_byte(ask, request_id):
     request = b'{"jsonrpc":"2.0","id":' + request_id + b',"method":"ping"}\n'
     assert ask(request) == answer(request_id, b'"result":{}}\n')
 
@@ -135,12 +135,10 @@ def test_only_the_top_level_id_and_method_count(ask, request_line):
         (b"{}", b"2025-11-25"),
     ],
 )
-def test_a_session_has_the_revision_that_is_asked_for_if_there_is_such(
-    ask, params, expected
-):
+def test_initialize_negotiates_a_supported_revision(ask, params, expected):
     request = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":' + params + b"}"
-    said = ask(request + b"\n")
-    assert said.startswith(answer(b"1", b'"result":{"protocolVersion":"' + expected))
+    output = ask(request + b"\n")
+    assert output.startswith(answer(b"1", b'"result":{"protocolVersion":"' + expected))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +154,7 @@ def test_a_session_has_the_revision_that_is_asked_for_if_there_is_such(
         b'{"jsonrpc":"2.0","id":1,"method":"ping',
     ],
 )
-def test_what_is_no_request_gets_no_answer_and_does_no_harm(ask, line):
+def test_line_that_is_not_a_request_is_ignored(ask, line):
     request = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
     assert ask(line + b"\n" + request) == answer(b"1", b'"result":{}}\n')
 
@@ -181,7 +179,7 @@ def test_many_requests_in_one_write_are_answered_in_order(ask):
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 3_000_000])
-def test_the_text_of_a_call_has_the_size_that_was_asked_for(ask, size):
+def test_bytes_option_sets_the_size_of_the_text(ask, size):
     request = b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}\n'
     text = b'"result":{"content":[{"type":"text","text":"' + b"x" * size + b'"}]}}\n'
     assert ask(request, "--bytes", str(size)) == answer(b"1", text)
@@ -204,7 +202,7 @@ def test_two_requests_in_one_write_are_answered_by_one_write(child):
     assert child.stdout.read(65536) == expected
 
 
-def test_a_request_is_answered_wherever_the_input_was_split(child):
+def test_request_split_at_any_byte_is_answered(child):
     first = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
     second = b'{"jsonrpc":"2.0","params":{"id":1},"id":"a\\"","method":"ping"}\n'
     for cut in range(1, len(second)):

@@ -1,4 +1,4 @@
-"""Rounds of clients: what is opened, on which cores, and which figures come of it."""
+"""Rounds of clients: opened variants, their cores and figures."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ def rounds(benchmark_module):
     return benchmark_module("harness.rounds")
 
 
-async def test_a_variant_has_the_command_and_the_environment_of_its_program(rounds):
+async def test_variant_runs_with_its_command_and_environment(rounds):
     variant = rounds.Variant(
         "foreign",
         "module:function",
@@ -47,7 +47,7 @@ async def test_a_variant_has_the_command_and_the_environment_of_its_program(roun
     }
 
 
-def test_a_variant_is_measured_by_this_interpreter_by_default(rounds):
+def test_variant_uses_this_interpreter_by_default(rounds):
     variant = rounds.Variant("floor", "no_such_module:f", "", "floor")
     assert variant.code().interpreter == (sys.executable,)
     assert variant.code(("pinned",)).interpreter == ("pinned", sys.executable)
@@ -61,9 +61,7 @@ def test_a_variant_is_measured_by_this_interpreter_by_default(rounds):
     ("fields", "expected"),
     [({}, None), ({"widths": (1, 8)}, 8), ({"max_users": 1}, 1)],
 )
-def test_a_variant_gets_no_more_calls_in_flight_than_it_supports(
-    rounds, fields, expected
-):
+def test_variant_limits_the_calls_in_flight(rounds, fields, expected):
     variant = rounds.Variant("narrow", "m:f", "", "floor", **fields)
     assert variant.code().max_users == expected
 
@@ -78,7 +76,7 @@ def subject(figures):
 
 
 @pytest.mark.parametrize("pinned", [True, False])
-def test_one_call_at_a_time_is_pinned_and_each_variant_has_its_own_widths(
+def test_single_calls_are_pinned_and_variants_have_own_widths(
     rounds, monkeypatch, pinned
 ):
     figures = {"p50": 1.0, "p99": 2.0, "p99.9": 3.0, "cpu": 4.0, "rate": 5.0}
@@ -113,13 +111,13 @@ def test_one_call_at_a_time_is_pinned_and_each_variant_has_its_own_widths(
     assert slices == {"floor": single | at_8 | at_32, "narrow": single | at_8}
 
 
-def test_a_variant_that_fails_ends_the_run_with_one_line(rounds):
+def test_failing_variant_exits_the_run_with_one_line(rounds):
     variant = rounds.Variant("x", "m:f", "", "x", interpreter=("/absent/program",))
     with pytest.raises(SystemExit, match="cannot start the code 'x'"):
         rounds.measure_leg([variant], rounds.Plan(1, 1, 0, ()), {"x": {}})
 
 
-def test_only_the_variants_of_a_leg_are_open_at_once(rounds, monkeypatch):
+def test_only_the_variants_of_one_leg_are_open_at_once(rounds, monkeypatch):
     opened = []
     monkeypatch.setattr(
         rounds, "measure_leg", lambda leg, *_: opened.append([v.name for v in leg])
@@ -130,8 +128,8 @@ def test_only_the_variants_of_a_leg_are_open_at_once(rounds, monkeypatch):
     assert opened == [["a", "c"], ["b"]] * 2
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="cores are Linux's here")
-def test_a_process_moves_with_its_threads_and_with_what_it_started(rounds):
+@pytest.mark.skipif(sys.platform != "linux", reason="needs CPU affinity of Linux")
+def test_pinning_includes_threads_and_child_processes(rounds):
     code = f"""
 import subprocess, sys, threading
 threading.Thread(target=sys.stdin.read, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Benchmarks of servers: what is measured of them, and that all do the same work."""
+"""The server benchmark: its measurements, and that all servers do the same work."""
 
 import asyncio
 import importlib
@@ -27,13 +27,13 @@ sys.stdout.write("done\\n")
 sys.stdout.flush()
 sys.stdin.read()
 """
-PATIENCE_S = 30
+TIMEOUT_S = 30
 ADDED = 0.005
-"""What adding up two million numbers takes at the very least, in seconds."""
+"""A lower bound of the time to sum two million numbers, in seconds."""
 
 
 on_linux = pytest.mark.skipif(
-    sys.platform != "linux", reason="CPU time and cores are Linux's here"
+    sys.platform != "linux", reason="needs CPU times and affinity of Linux"
 )
 
 
@@ -50,7 +50,7 @@ def bench(benchmark_module, monkeypatch):
 
 
 @on_linux
-def test_cpu_time_is_that_of_the_process_and_of_what_it_started(benchmark_module):
+def test_cpu_time_includes_child_processes(benchmark_module):
     servers = benchmark_module("harness.servers")
     command = [sys.executable, "-c", BUSY, "-c", BUSY]
     with subprocess.Popen(
@@ -59,13 +59,13 @@ def test_cpu_time_is_that_of_the_process_and_of_what_it_started(benchmark_module
         assert parent.stdout.readline() + parent.stdout.readline() == b"done\n" * 2
         own_program, child = servers.process_tree(parent.pid)
         assert own_program == parent.pid
-        of_child = servers.cpu_ns(child)
-        assert of_child > ADDED * 1e9
-        assert servers.cpu_ns(own_program) > of_child + ADDED * 1e9
+        child_ns = servers.cpu_ns(child)
+        assert child_ns > ADDED * 1e9
+        assert servers.cpu_ns(own_program) > child_ns + ADDED * 1e9
 
 
 @on_linux
-def test_server_and_load_have_a_core_each_where_there_are_two(benchmark_module):
+def test_server_and_load_run_on_separate_cores(benchmark_module):
     servers = benchmark_module("harness.servers")
     usable = os.sched_getaffinity(0)
     server, load = servers.server_and_load_cores()
@@ -81,19 +81,19 @@ def test_server_and_load_have_a_core_each_where_there_are_two(benchmark_module):
 
 
 @on_linux
-def test_a_server_that_ends_before_it_listens_is_an_error_at_once(bench):
+def test_server_that_exits_before_listening_is_an_error(bench):
     starting = bench.Program((sys.executable, "-c", "")).run_http()
     with pytest.raises(ConnectionError, match="nothing listens"):
         starting.__enter__()
 
 
-def test_a_program_that_is_not_installed_names_what_is_missing(bench, tmp_path):
+def test_missing_requirement_of_a_program_is_returned(bench, tmp_path):
     there, absent = tmp_path, tmp_path / "python"
     assert bench.Program(("x",), (there,)).missing() is None
     assert bench.Program(("x",), (there, absent)).missing() == absent
 
 
-def test_what_is_not_installed_is_left_out_of_every_leg(bench, monkeypatch):
+def test_programs_that_are_not_installed_are_skipped_on_each_leg(bench, monkeypatch):
     gone = (Path("/nowhere"),)
     for name, program in bench.PROGRAMS.items():
         if program.needs:
@@ -108,7 +108,7 @@ OURS = ("floor", "floor, tasks", "mcpwire", "mcpwire, bare")
 
 
 @on_linux
-def test_floors_and_ours_answer_the_same_and_write_nothing_on_each_leg(bench, capfd):
+def test_floors_and_ours_give_equal_results_without_stderr(bench, capfd):
     async def call(variant):
         with variant.open_target() as target:
             async with mcpwire.Client(target, mode=variant.revision) as client:
@@ -138,9 +138,7 @@ def null(*options):
 
 
 @on_linux
-def test_programs_of_a_leg_are_measured_in_turns_with_each_number_in_flight(
-    benchmark_module, monkeypatch
-):
+def test_programs_of_a_leg_are_measured_at_each_width(benchmark_module, monkeypatch):
     programs = benchmark_module("harness.programs")
     rounds = benchmark_module("harness.rounds")
     served = [
@@ -163,23 +161,23 @@ def test_programs_of_a_leg_are_measured_in_turns_with_each_number_in_flight(
 
 
 @pytest.mark.parametrize("question", ["server", "gateway"])
-def test_where_only_programs_are_measured_no_calls_are_counted(
+def test_calls_option_is_rejected_for_program_benchmarks(
     benchmark_module, question, capsys, monkeypatch
 ):
     monkeypatch.setattr(sys, "argv", ["bench", "--calls", "5"])
     module = benchmark_module(f"bench_{question}")
     with pytest.raises(SystemExit):
-        module.run("x", [programs_of_nobody(benchmark_module)])
+        module.run("x", [unstarted_program(benchmark_module)])
     assert "unrecognized arguments: --calls 5" in capsys.readouterr().err
 
 
-def programs_of_nobody(benchmark_module):
+def unstarted_program(benchmark_module):
     return benchmark_module("harness.programs").ServedProgram("a", "a", "leg", "", null)
 
 
 @on_linux
 @pytest.mark.parametrize("leg", ["stdio", "HTTP"])
-def test_a_floor_is_measured_over_each_transport(bench, leg):
+def test_floor_is_measured_over_each_transport(bench, leg):
     rounds = importlib.import_module("harness.rounds")
     (floor,) = [each for each in bench.variants() if each.name == f"{leg}: floor"]
     (measured,) = rounds.run_rounds([floor], rounds.Plan(1, 1, 0, ()), len)
@@ -195,37 +193,35 @@ server.run()
 
 @on_linux
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("raise SystemExit(3)", "one: .*exited with code 3"),
         ("mcpwire.Server('x', '1').run()", "one: the server did not declare"),
         (WRONG, "one: a call was answered with 'wrong'"),
     ],
 )
-def test_a_program_that_does_not_do_its_work_is_not_measured(
-    benchmark_module, code, said
-):
+def test_program_with_a_wrong_result_is_not_measured(benchmark_module, code, message):
     programs = benchmark_module("harness.programs")
     rounds = benchmark_module("harness.rounds")
     target = mcpwire.Stdio(sys.executable, ["-c", f"import mcpwire\n{code}"])
     opened = partial(nullcontext, target)
     one = programs.ServedProgram("one", "one", "leg", "2025-11-25", opened)
-    with pytest.raises(SystemExit, match=said):
+    with pytest.raises(SystemExit, match=message):
         rounds.run_rounds([one], rounds.Plan(1, 1, 0, ()), len)
 
 
 @on_linux
-def test_a_program_over_stdio_has_the_servers_core(bench):
+def test_stdio_program_runs_on_the_server_core(bench):
     code = "import os; print(os.sched_getaffinity(0))"
     program = bench.Program((sys.executable, "-c", code)).target()
     command = [program.command, *program.args]
-    told = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     server, _ = importlib.import_module("harness.servers").server_and_load_cores()
-    assert told.stdout.strip() == str(server)
+    assert done.stdout.strip() == str(server)
 
 
 @on_linux
-def test_servers_end_with_a_benchmark_that_is_ended(tmp_path):
+def test_servers_end_with_a_terminated_benchmark(tmp_path):
     words = ["--rounds", "9", "--only", "HTTP: floor", "--output", tmp_path / "x"]
     command = [sys.executable, FOLDER / "bench_server.py", *words]
 
@@ -233,13 +229,13 @@ def test_servers_end_with_a_benchmark_that_is_ended(tmp_path):
         try:
             return b"floor_server" in Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
-            return False  # it has just ended
+            return False  # the process has just ended
 
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + TIMEOUT_S
         while not (started := [*filter(is_server, procfs.descendants(process.pid))]):
             assert time.monotonic() < until
-            time.sleep(0.01)  # the system has no event for a process that started
+            time.sleep(0.01)  # there is no event for a started process
         process.terminate()
     assert process.returncode == 128 + signal.SIGTERM
     assert not any(map(procfs.is_alive, started))
@@ -249,7 +245,7 @@ def test_servers_end_with_a_benchmark_that_is_ended(tmp_path):
 
 
 def rounds_of(**values):
-    """Return rounds with one figure, whose ratios are not what is asked for."""
+    """Return rounds with one figure, and ratios that must not be used."""
     return [
         {
             name: {"cpu_us": {"value": each[at], "ratio": 77}}
@@ -259,7 +255,7 @@ def rounds_of(**values):
     ]
 
 
-def test_variants_are_compared_with_each_other_round_by_round(benchmark_module):
+def test_variants_are_compared_round_by_round(benchmark_module):
     figures = benchmark_module("harness.figures")
     rounds = rounds_of(mine=[1, 2, 4], theirs=[8, 24, 36])
     assert figures.compare_variants(rounds, "theirs", "mine") == {
@@ -268,7 +264,7 @@ def test_variants_are_compared_with_each_other_round_by_round(benchmark_module):
     assert figures.compare_variants(rounds, "theirs", "absent") is None
 
 
-def test_a_budget_is_against_the_baseline_or_against_another_variant(benchmark_module):
+def test_budget_refers_to_the_baseline_or_another_variant(benchmark_module):
     figures = benchmark_module("harness.figures")
     rounds = rounds_of(mine=[1, 2, 4], theirs=[8, 24, 36])
     assert figures.Budget("mine", "cpu_us", 1.6).ratio(rounds) == 77
@@ -278,5 +274,5 @@ def test_a_budget_is_against_the_baseline_or_against_another_variant(benchmark_m
     absent = figures.Budget("mine", "cpu_us", 8, against="absent")
     assert absent.ratio(rounds) is None
     assert absent.verdict(rounds) is None
-    told = against.verdict(rounds)
-    assert (told["ratio"], told["holds"]) == (9, True)
+    verdict = against.verdict(rounds)
+    assert (verdict["ratio"], verdict["holds"]) == (9, True)

@@ -1,8 +1,8 @@
-"""The ceilings: read from `ceilings.toml`, compared, and written anew.
+"""The ceilings: reading, comparing and rewriting `ceilings.toml`.
 
     python tests/budgets/ceilings.py
 
-writes what is measured now where that is less. No ceiling is ever raised by it.
+lowers each ceiling to the measured value if that is less. It raises no ceiling.
 """
 
 import sys
@@ -13,14 +13,14 @@ TABLE = Path(__file__).with_name("ceilings.toml")
 MEASURED_ON = (3, 11)
 
 SLACK = {"python": 3, "own": 3, "c": 3, "modules": 3}
-"""By how much what is measured may be below its ceiling; all else is exact."""
+"""By how much a measured value may be below its ceiling; all others are exact."""
 
 VARYING = {"python", "c", "soon", "turns"}
-"""What asyncio itself decides in part, which is another one in each Python."""
+"""Figures that depend on asyncio, and so on the version of Python."""
 
 LEFT = {"objects_left": 0, "blocks_left": 100}
-"""What 1,000 calls may leave behind: no object; a tenth of a block of memory per call
-is what counting itself leaves."""
+"""What 1,000 calls may leave behind: no object; the counting itself leaves a tenth of
+a block of memory per call."""
 
 HEAD = """\
 # What one `tools/call` may cost on each path, counted in CPython 3.11 on Linux.
@@ -43,7 +43,7 @@ def load():
 
 
 def above(measured, ceilings):
-    """Return what is over its ceiling, as sentences."""
+    """Return messages about values over their ceilings."""
     return [
         f"{name}: {measured[name]} is over the ceiling of {ceiling}"
         for name, ceiling in {**ceilings, **LEFT}.items()
@@ -52,7 +52,7 @@ def above(measured, ceilings):
 
 
 def below(measured, ceilings):
-    """Return the ceilings that have become too high, as sentences."""
+    """Return messages about ceilings that have become too high."""
     return [
         f"{name}: lower the ceiling of {ceiling}, {measured[name]} is measured"
         for name, ceiling in ceilings.items()
@@ -61,7 +61,7 @@ def below(measured, ceilings):
 
 
 def render(table):
-    """Return the file: one row for a path and an era, figures under each other."""
+    """Return the text of the file: one row per path and era, with aligned columns."""
     rows = [
         {"": f'"{cell}" =', **{k: f"{k} = {v}" for k, v in row.items()}}
         for cell, row in table.items()
@@ -75,7 +75,7 @@ def render(table):
 
 
 def lowered(table, measured):
-    """Return the table with what is less now; a path that is new comes as measured."""
+    """Return the table with lowered ceilings; a new path gets its measured values."""
     new = {}
     for cell, figures in measured.items():
         old = table.get(cell, {})

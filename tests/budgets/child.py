@@ -1,10 +1,10 @@
-"""Counts what one `tools/call` costs on one path, alone in an interpreter of its own.
+"""Counts the cost of one `tools/call` on one path, in its own interpreter.
 
     python child.py PATH ERA ARGUMENT
 
-It prints one JSON object: the figures of the cheapest of some calls, what a call leaves
-behind, and the modules that were loaded when the first one had been answered. What it
-imports itself is imported as late as possible, so that it is not counted.
+It prints one JSON object: the figures of the cheapest of some calls, the memory a call
+leaves behind, and the modules loaded when the first call had been answered. Its own
+imports happen as late as possible, so that they are not counted.
 """
 
 import os
@@ -29,13 +29,13 @@ INITIALIZE = {
     "capabilities": {},
     "clientInfo": {"name": "counted", "version": "1"},
 }
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 TURNS_AFTER = 3
-"""Turns of the loop after which nothing is left to do for a call that was answered."""
+"""Iterations of the loop after which an answered call is completely finished."""
 
 
 def sizes():
-    """Return how much each container holds that a module of ours keeps."""
+    """Return the sizes of the containers in our modules."""
     return {
         f"{name}.{key}": len(value)
         for name, module in sys.modules.items()
@@ -46,8 +46,8 @@ def sizes():
     }
 
 
-def tell(modules, left, laps, before):
-    """Print what was counted."""
+def print_figures(modules, left, laps, before):
+    """Print the counted figures."""
     import json
 
     from counting import WINDOW_CALLS, cheapest
@@ -58,8 +58,8 @@ def tell(modules, left, laps, before):
     figures["modules"] = sum(name.startswith("mcpwire") for name in modules)
     figures |= {"objects_left": objects, "blocks_left": blocks}
     grown = [name for name, size in sizes().items() if size != before.get(name)]
-    told = {"figures": figures, "names": names, "modules": modules, "grown": grown}
-    sys.stdout.write(json.dumps(told))
+    document = {"figures": figures, "names": names, "modules": modules, "grown": grown}
+    sys.stdout.write(json.dumps(document))
 
 
 # The client...
@@ -92,13 +92,13 @@ async def counted(modules, call):
 
     async def call_and_turn():
         await call()
-        await asyncio.sleep(0)  # in which the loop drops timers that are cancelled
+        await asyncio.sleep(0)  # an iteration in which the loop drops cancelled timers
 
     for _ in range(counting.WARM_UP_CALLS):
         await call()
     before = sizes()
     left = await counting.growth(call_and_turn)
-    tell(modules, left, await counting.laps(call), before)
+    print_figures(modules, left, await counting.laps(call), before)
 
 
 def blocking_client(target, era):
@@ -119,7 +119,7 @@ def blocking_client(target, era):
             call()
         before = sizes()
         left = counting.blocking_growth(call)
-        tell(modules, left, counting.blocking_laps(call), before)
+        print_figures(modules, left, counting.blocking_laps(call), before)
 
 
 def stdio(era, program):
@@ -165,7 +165,7 @@ def server(era):
 
 
 def gateway(era):
-    """Return a gateway before a server in the same process, whose names stay."""
+    """Return a gateway to a server in this process; tool names are unchanged."""
     import mcpwire
     from mcpwire.gateway import Gateway
 
@@ -177,7 +177,7 @@ def gateway(era):
 
 
 def messages(era):
-    """Give the bytes of one call after the other."""
+    """Yield the bytes of successive calls."""
     import itertools
     import json
 
@@ -207,7 +207,7 @@ def gateway_stdio(era, _):
 
 
 def over_stdio(era, served):
-    """Serve on two pipes; who calls is another thread, of which nothing is counted."""
+    """Serve on two pipes; the caller is another thread, which is not counted."""
     import asyncio
     import threading
 
@@ -219,18 +219,18 @@ def over_stdio(era, served):
         loop = asyncio.get_running_loop()
 
         def drive():
-            done.append(driven(era, loop, to_server, from_server))
+            done.append(drive_client(era, loop, to_server, from_server))
             os.close(to_server)
 
         caller = threading.Thread(target=drive)
-        # Before the caller begins: another thread's imports would be counted.
+        # Before the caller starts: imports of another thread would be counted.
         serving = loop.create_task(serve(served, requests_out, answers_in))
         caller.start()
         await serving
-        caller.join(PATIENCE_S)
+        caller.join(TIMEOUT_S)
 
     asyncio.run(main())
-    tell(*done[0])
+    print_figures(*done[0])
 
 
 async def serve(served, requests_out, answers_in):
@@ -240,12 +240,12 @@ async def serve(served, requests_out, answers_in):
 
 
 def in_the_loop(loop, function):
-    """Call a function there, from another thread, and wait for its end."""
+    """Call a function in the loop, from another thread, and wait for its end."""
     import threading
 
     is_done = threading.Event()
     loop.call_soon_threadsafe(lambda: (function(), is_done.set()))
-    assert is_done.wait(PATIENCE_S)
+    assert is_done.wait(TIMEOUT_S)
 
 
 def settle(loop):
@@ -253,8 +253,8 @@ def settle(loop):
         in_the_loop(loop, int)
 
 
-def driven(era, loop, to_server, from_server):
-    """Call as a client does that waits for each answer; return what was counted."""
+def drive_client(era, loop, to_server, from_server):
+    """Call as a sequential client; return the counts."""
     import counting
 
     def send(message):
@@ -289,15 +289,15 @@ def driven(era, loop, to_server, from_server):
     for _ in range(counting.LAPS + 2):
         call()
     in_the_loop(loop, profile.stop)
-    return modules, left, between_reads(profile.heard), before
+    return modules, left, between_reads(profile.recorded), before
 
 
-def between_reads(heard):
-    """Return what was done from each read to the next one: one call each."""
+def between_reads(recorded):
+    """Return the recorded calls between consecutive reads: one request each."""
     import itertools
 
-    places = [i for i, each in enumerate(heard) if each is os.read]
-    return [heard[a:b] for a, b in itertools.pairwise(places)]
+    places = [i for i, each in enumerate(recorded) if each is os.read]
+    return [recorded[a:b] for a, b in itertools.pairwise(places)]
 
 
 def server_http(era, _):
@@ -309,19 +309,19 @@ def gateway_http(era, _):
 
 
 def over_asgi(era, served):
-    """Call the ASGI application as a web server does that costs nothing."""
+    """Call the ASGI application like a web server without costs."""
     import asyncio
 
     async def main():
-        # On a slow machine, too, no call takes so long that it becomes a stream.
-        app = served.asgi(stream_after=PATIENCE_S)
+        # Even on a slow machine no call takes so long that it becomes a stream.
+        app = served.asgi(stream_after=TIMEOUT_S)
         await app.start()
         headers = {**HEADERS, "mcp-protocol-version": VERSIONS[era]}
         if era == "session":
             first, second = opening()
             events = await post(app, HEADERS, first)
-            told = dict(events[0]["headers"])
-            headers["mcp-session-id"] = told[b"mcp-session-id"].decode()
+            response_headers = dict(events[0]["headers"])
+            headers["mcp-session-id"] = response_headers[b"mcp-session-id"].decode()
             await post(app, headers, second)
         else:
             headers |= {"mcp-method": "tools/call", "mcp-name": "echo"}
@@ -347,7 +347,7 @@ async def post(app, headers, body):
 
     async def receive():
         nonlocal is_read
-        if is_read:  # whoever asks again wants to know when the client leaves
+        if is_read:  # a second receive waits for the client to disconnect
             await asyncio.get_running_loop().create_future()
         is_read = True
         return {"type": "http.request", "body": body, "more_body": False}

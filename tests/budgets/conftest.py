@@ -1,4 +1,4 @@
-"""Lets the budgets find the helpers beside them, and the servers of HTTP's tests."""
+"""Adds the helpers of this folder and of `over_http` to the import path."""
 
 import sys
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""What one call costs, read off a profile of it: nothing here looks at a clock.
+"""The cost of one call, counted by a profile function: no clock is read here.
 
-A profile function hears of each Python function that is entered (or gone on with, where
-it is a coroutine) and of each C function that is called from Python. That is enough to
-count all that a call costs, wherever it is imported from and however it is bound: a
+A profile function receives each Python function that is entered (or resumed, if it is a
+coroutine) and each C function that is called from Python. That is enough to count all
+costs of a call, however its functions are imported or bound: a
 decoded message is a call of orjson's `loads`, a system call one of the few functions
 that make one, a turn of the loop an entry of `_run_once`.
 """
@@ -39,36 +39,36 @@ FIGURES = (
 
 
 class Profile:
-    """Hears what the current thread does.
+    """Records the function calls of the current thread.
 
     Attributes:
-        heard: The code of each Python function entered, and each C function called.
+        recorded: The code of each Python function entered, and each C function called.
     """
 
     def __init__(self):
-        self.heard = []
+        self.recorded = []
 
     def start(self):
-        heard = self.heard
+        recorded = self.recorded
 
-        def hear(frame, event, arg):
+        def record(frame, event, arg):
             if event == "call":
-                heard.append(frame.f_code)
+                recorded.append(frame.f_code)
             elif event == "c_call":
-                heard.append(arg)
+                recorded.append(arg)
 
-        sys.setprofile(hear)
+        sys.setprofile(record)
 
     def stop(self):
         sys.setprofile(None)
 
 
-def is_python(heard):
-    return hasattr(heard, "co_qualname")
+def is_python(function):
+    return hasattr(function, "co_qualname")
 
 
 def origins(function):
-    """Return the modules that a C function may come from, also where it is a method."""
+    """Return the modules that a C function or method may come from."""
     module = getattr(function, "__module__", None)
     if module is not None:
         return {module}
@@ -93,13 +93,13 @@ def kind_of(function):
     return "other"
 
 
-def reckon(heard, mine):
-    """Return the figures of one lap; what the files `mine` do is not counted."""
+def count_figures(recorded, own_files):
+    """Return the figures of one lap; functions of `own_files` are not counted."""
     figures = dict.fromkeys(FIGURES, 0)
     names = []
-    for each in heard:
+    for each in recorded:
         if is_python(each):
-            if each.co_filename in mine:
+            if each.co_filename in own_files:
                 continue
             figures["python"] += 1
             figures["own"] += "/mcpwire/" in each.co_filename.replace("\\", "/")
@@ -116,23 +116,23 @@ def reckon(heard, mine):
     return {**figures, "names": names}
 
 
-def cheapest(laps, mine=()):
-    """Return the figures of the lap that cost least: what is counted is no accident."""
-    reckoned = [reckon(lap, {__file__, *mine}) for lap in laps]
-    return min(reckoned, key=lambda each: each["python"] + each["c"])
+def cheapest(laps, own_files=()):
+    """Return the figures of the cheapest lap, so that accidental costs do not count."""
+    counted = [count_figures(lap, {__file__, *own_files}) for lap in laps]
+    return min(counted, key=lambda each: each["python"] + each["c"])
 
 
-# What stays behind...
+# What is left behind...
 
 
 def live():
-    """Return how many objects and blocks of memory there are."""
+    """Return the numbers of objects and of allocated blocks."""
     gc.collect()
     return len(gc.get_objects()), sys.getallocatedblocks()
 
 
 def least_growth(windows):
-    """Return how much the quietest window has left behind."""
+    """Return the least growth of all windows."""
     return [
         min(later[kind] - before[kind] for before, later in windows) for kind in (0, 1)
     ]
@@ -149,19 +149,19 @@ async def growth(call):
 
 
 async def laps(call):
-    """Return what each of some calls did, one after the other."""
+    """Return the recorded functions of some successive calls."""
     taken = []
     for _ in range(LAPS):
         profile = Profile()
         profile.start()
         await call()
         profile.stop()
-        taken.append(profile.heard)
+        taken.append(profile.recorded)
     return taken
 
 
 def blocking_growth(call, settle=lambda: None):
-    """Return the same; `settle` waits until whoever was called has done the rest."""
+    """Like `growth`; `settle` waits until the called side has finished."""
     windows = []
     for _ in range(WINDOWS):
         settle()
@@ -180,5 +180,5 @@ def blocking_laps(call):
         profile.start()
         call()
         profile.stop()
-        taken.append(profile.heard)
+        taken.append(profile.recorded)
     return taken

@@ -1,11 +1,11 @@
-"""Tells how much memory one large message takes on a path, in sizes of its text.
+"""Measures the memory that one large message takes on a path, in sizes of its text.
 
     python large_child.py PATH WAY ARGUMENT
 
-WAY is "gets" or "sends". The first figure is the most memory that the kernel has given
-this process while one call was made, less what it had before: buffers, copies and the
-value itself, but not what is asked for and never touched. The second is all that it has
-given meanwhile, by page faults, so that a copy counts that is gone again at the height.
+WAY is "gets" or "sends". The first figure is the growth of this process's peak resident
+memory during one call: buffers, copies and the value itself, but not memory that is
+allocated and never touched. The second is all memory touched meanwhile, by page faults,
+so that it includes copies that were freed before the peak.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ def memory(field):
     return int(re.search(rf"{field}:\s+(\d+) kB", status)[1]) * 1024
 
 
-def given():
-    """Return the memory that was given so far, page by page."""
+def touched_bytes():
+    """Return the memory touched so far, from the number of page faults."""
     faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     return faults * resource.getpagesize()
 
@@ -37,17 +37,17 @@ def given():
 def begin():
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    return memory("VmRSS"), given()
+    return memory("VmRSS"), touched_bytes()
 
 
-def tell(before):
+def print_figures(before):
     held, taken = before
-    told = [(memory("VmHWM") - held) / SIZE, (given() - taken) / SIZE]
-    sys.stdout.write(str(told))
+    figures = [(memory("VmHWM") - held) / SIZE, (touched_bytes() - taken) / SIZE]
+    sys.stdout.write(str(figures))
 
 
 def arguments(way):
-    """Return what a call says, of which a client holds the text already."""
+    """Return the arguments of a call; the client holds their text already."""
     return {"text": "x" * SIZE} if way == "sends" else {"text": "", "size": SIZE}
 
 
@@ -56,11 +56,11 @@ async def client(target, way):
 
     async with mcpwire.Client(target) as connected:
         await connected.call_tool("echo", {"text": SMALL})
-        wanted = arguments(way)
+        call_arguments = arguments(way)
         before = begin()
-        result = await connected.call_tool("echo", wanted)
+        result = await connected.call_tool("echo", call_arguments)
         assert len(result.text) == (SIZE if way == "gets" else 0)
-        tell(before)
+        print_figures(before)
 
 
 def blocking_client(target, way):
@@ -68,11 +68,11 @@ def blocking_client(target, way):
 
     with mcpwire.sync.Client(target) as connected:
         connected.call_tool("echo", {"text": SMALL})
-        wanted = arguments(way)
+        call_arguments = arguments(way)
         before = begin()
-        result = connected.call_tool("echo", wanted)
+        result = connected.call_tool("echo", call_arguments)
         assert len(result.text) == (SIZE if way == "gets" else 0)
-        tell(before)
+        print_figures(before)
 
 
 def server():
@@ -84,7 +84,7 @@ def server():
 
     @made.tool(structured=False)
     async def echo(text: str, size: int = 0) -> str:
-        """Answer with so much text."""
+        """Answer with a text of this size."""
         return texts[size]
 
     return made
@@ -94,8 +94,10 @@ def request(way):
     """Return the bytes of a request; a server that gets much sends little."""
     import json
 
-    said = {"text": "x" * SIZE} if way == "gets" else {"text": "", "size": SIZE}
-    params = {"name": "echo", "arguments": said, "_meta": child.META}
+    call_arguments = (
+        {"text": "x" * SIZE} if way == "gets" else {"text": "", "size": SIZE}
+    )
+    params = {"name": "echo", "arguments": call_arguments, "_meta": child.META}
     return json.dumps(
         {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     ).encode()
@@ -119,13 +121,13 @@ async def server_stdio(way):
             write(memoryview(message))
             while not os.read(from_server, 65_536).endswith(b"\n"):
                 pass
-        tell(before)
+        print_figures(before)
         os.close(to_server)
 
     caller = threading.Thread(target=drive)
     caller.start()
     await child.serve(served, requests_out, answers_in)
-    caller.join(child.PATIENCE_S)
+    caller.join(child.TIMEOUT_S)
 
 
 async def server_http(way):
@@ -142,7 +144,7 @@ async def server_http(way):
         before = begin()
         events = await child.post(app, headers, message)
         assert events[0]["status"] == 200
-    tell(before)
+    print_figures(before)
     await app.aclose()
 
 

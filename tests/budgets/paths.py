@@ -1,4 +1,4 @@
-"""The paths that a call can take, and what counts them, each in a child of its own."""
+"""The paths that a call can take; each is counted in its own child process."""
 
 import contextlib
 import functools
@@ -40,7 +40,7 @@ while True:
 
 
 def run(script, *arguments):
-    """Run one of our scripts, and return the JSON that it prints."""
+    """Run a script of this folder, and return the JSON that it prints."""
     done = subprocess.run(
         [sys.executable, str(HERE / script), *arguments],
         capture_output=True,
@@ -55,14 +55,14 @@ def run(script, *arguments):
 
 
 def echoing_target(era):
-    """Return a server of a few lines."""
+    """Return a small scripted server."""
     begin = "handshake()\n" if era == "session" else "discover()\n"
     return scripted(begin + ECHO_LOOP)
 
 
 @functools.cache
 def counted(cell):
-    """Return what a call costs on a path in an era: "http json, session"."""
+    """Return the cost of a call on a path in an era: "http json, session"."""
     path, _, era = cell.partition(", ")
     with contextlib.ExitStack() as stack:
         argument = ""
@@ -76,7 +76,7 @@ def counted(cell):
 
 
 def sized(replies):
-    """Return what answers a call of a tool as `large_child` asks for it."""
+    """Return a handler of tool calls that answers with the requested size."""
 
     def answer(request, conn):
         size = request.json["params"]["arguments"].get("size", 0)
@@ -93,7 +93,7 @@ def sized(replies):
 
 
 def memory_taken(path, way):
-    """Return what a message of 8 MiB holds and touches, in sizes of its text."""
+    """Return the memory held and touched for an 8 MiB message, in sizes of its text."""
     with contextlib.ExitStack() as stack:
         argument = ""
         if path in CLIENT_PATHS:

@@ -1,8 +1,8 @@
-"""What one `call_tool` costs on each path, counted instead of timed.
+"""The cost of one `call_tool` on each path, counted instead of timed.
 
-Budgets of time are `benchmarks/`' business. What is counted here does not depend on the
-machine: calls, encodings, decodings, tasks, timers, turns of the loop, system calls,
-and what is left behind.
+Budgets of time belong to `benchmarks/`. The counts here do not depend on the machine:
+calls, encodings, decodings, tasks, timers, loop iterations, system calls, and memory
+left behind.
 """
 
 import sys
@@ -19,7 +19,7 @@ TABLE = ceilings.load()
 
 
 def held(cell):
-    """Return the ceilings that hold in this interpreter."""
+    """Return the ceilings that apply in this interpreter."""
     row = TABLE[cell]
     if IS_WHERE_MEASURED:
         return row
@@ -27,15 +27,17 @@ def held(cell):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_a_call_costs_no_more_than_its_ceilings(cell):
-    told = counted(cell)
-    over = above(told["figures"], held(cell))
+def test_call_costs_stay_below_the_ceilings(cell):
+    costs = counted(cell)
+    exceeded = above(costs["figures"], held(cell))
     where = f"the ceilings of {cell!r} stand in tests/budgets/{ceilings.TABLE.name}"
-    assert not over, "\n".join([*over, where, "it did: " + " ".join(told["names"])])
+    assert not exceeded, "\n".join(
+        [*exceeded, where, "it did: " + " ".join(costs["names"])]
+    )
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_no_ceiling_is_higher_than_what_is_measured(cell):
+def test_ceilings_are_not_above_the_measured_costs(cell):
     if not IS_WHERE_MEASURED:
         pytest.skip(f"the ceilings were measured on {ceilings.MEASURED_ON} on Linux")
     too_high = below(counted(cell)["figures"], TABLE[cell])
@@ -43,17 +45,17 @@ def test_no_ceiling_is_higher_than_what_is_measured(cell):
     assert not too_high, "\n".join([*too_high, "this writes them:", command])
 
 
-def test_each_path_has_its_ceilings_and_there_are_no_others():
+def test_ceilings_exist_for_exactly_the_paths():
     assert sorted(TABLE) == sorted(CELLS)
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_a_call_starts_no_thread_and_no_task_or_timer_but_its_own(cell):
-    """The blocking client's call is itself a task, on the loop that its thread runs.
+def test_call_starts_no_extra_thread_task_or_timer(cell):
+    """A call of the blocking client is itself a task, on the loop that its thread runs.
 
-    A gateway's client has a handler at the server behind it as well. A server over HTTP
-    limits the time of a body, and answers by a stream after a while, by timers that all
-    requests share.
+    Behind a gateway, the upstream server has a handler task too. An HTTP server limits
+    the time of a body, and switches to a stream after a while, with timers shared by
+    all requests.
     """
     row = TABLE[cell]
     most = {"blocking": 1, "memory": 1, "server": 1, "gateway": 2}
@@ -62,23 +64,23 @@ def test_a_call_starts_no_thread_and_no_task_or_timer_but_its_own(cell):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_a_message_is_encoded_once_and_decoded_once(cell):
-    # Behind the gateway is a server in memory, which encodes and decodes, too.
+def test_message_is_encoded_once_and_decoded_once(cell):
+    # Behind the gateway is an in-memory server, which encodes and decodes too.
     sides = {"memory": 2, "gateway": 3}.get(cell.partition(",")[0].split()[0], 1)
     assert (TABLE[cell]["encodes"], TABLE[cell]["decodes"]) == (sides, sides)
 
 
-# That the counting would notice...
+# Tests of the counting itself...
 
 
-def test_what_is_over_a_ceiling_is_named():
+def test_value_over_its_ceiling_is_named():
     measured = {"python": 43, "tasks": 0, "objects_left": 0, "blocks_left": 5}
     assert above(measured, {"python": 42, "tasks": 0}) == [
         "python: 43 is over the ceiling of 42"
     ]
 
 
-def test_an_object_left_behind_is_over_the_ceiling():
+def test_object_left_behind_exceeds_the_ceiling():
     assert above({"objects_left": 1_000, "blocks_left": 5}, {})
 
 
@@ -96,7 +98,7 @@ def test_ceilings_are_lowered_and_never_raised():
     assert ceilings.lowered(table, measured) == {"stdio": {"python": 40, "c": 50}}
 
 
-def test_counting_tells_calls_system_calls_and_json_apart():
+def test_counting_separates_calls_system_calls_and_json():
     import os
 
     import counting
@@ -113,7 +115,7 @@ def test_counting_tells_calls_system_calls_and_json_apart():
     profile.start()
     work()
     profile.stop()
-    found = counting.cheapest([profile.heard])
+    found = counting.cheapest([profile.recorded])
     expected = {"python": 1, "c": 7, "reads": 1, "writes": 1, "other": 3}
     expected |= {"encodes": 1, "decodes": 1}
     assert {name: found[name] for name in counting.FIGURES if found[name]} == expected

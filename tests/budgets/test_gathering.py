@@ -1,4 +1,4 @@
-"""Calls of one turn of the loop leave together: few system calls, however many."""
+"""Calls of one loop iteration are written together, in few system calls."""
 
 import asyncio
 import os
@@ -10,19 +10,19 @@ import mcpwire
 BOUND_S = 30.0
 
 
-async def test_thirty_calls_of_one_turn_are_two_writes(monkeypatch):
+async def test_thirty_calls_of_one_loop_iteration_are_two_writes(monkeypatch):
     target = echoing_target("session")
     async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         await client.call_tool("x", {"text": "a"})
         writes = []
         write = os.write
 
-        def counted(fd, data):
+        def counting_write(fd, data):
             writes.append(len(data))
             return write(fd, data)
 
-        monkeypatch.setattr(os, "write", counted)
+        monkeypatch.setattr(os, "write", counting_write)
         await asyncio.gather(*(client.call_tool("x", {"text": "a"}) for _ in range(30)))
         monkeypatch.undo()
-    # The first leaves at once, for nothing else was under way; the rest together.
+    # The first is written at once, since no call is in flight; the rest together.
     assert len(writes) == 2

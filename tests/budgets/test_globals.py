@@ -1,7 +1,7 @@
-"""No state of the process is on a call's path: whatever changes belongs to a value.
+"""Calls change no global state: mutable state belongs to instances.
 
-Modules hold tables, which nobody changes. What is kept in a module and does change is
-listed here with its reason, and no call touches it once it is warm.
+Modules hold constant tables. Mutable state of a module is listed here with its reason,
+and no call changes it after the warm-up.
 """
 
 import ast
@@ -33,7 +33,7 @@ ALLOWED = {
     "transports/base.py: _forkables": "what a fork must let go of: connections, weakly",
     "transports/http/httpx_engine.py: _current": "a context variable",
 }
-"""What is kept in modules and changes."""
+"""Mutable state in modules, with its reason."""
 
 CONTAINERS = {
     *("dict", "list", "set", "bytearray", "deque", "defaultdict", "OrderedDict"),
@@ -49,7 +49,7 @@ CHANGING = {
 
 
 def called(node):
-    """Return the last name of what is called, subscripts aside."""
+    """Return the last name of the called expression, without subscripts."""
     function = node.func
     while isinstance(function, ast.Subscript):
         function = function.value
@@ -57,14 +57,14 @@ def called(node):
 
 
 def is_empty(node):
-    """Tell whether that is a container that only somebody later can fill."""
+    """Return whether that is an empty container display."""
     if isinstance(node, ast.Dict):
         return not node.keys
     return isinstance(node, (ast.List, ast.Set)) and not node.elts
 
 
 def bound(tree):
-    """Return the names that a module binds to values, with the values."""
+    """Yield the names that a module binds at the top level, with the values."""
     for node in tree.body:
         if isinstance(node, ast.Assign):
             for target in node.targets:
@@ -75,7 +75,7 @@ def bound(tree):
 
 
 def cached(tree):
-    """Return the functions, wherever they stand, that remember their results."""
+    """Yield the names of cached functions at any depth."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             for decorator in node.decorator_list:
@@ -85,7 +85,7 @@ def cached(tree):
 
 
 def inside_functions(tree):
-    """Return all that stands within functions, each node once."""
+    """Return all nodes inside functions, each once."""
     found, waiting = [], [tree]
     while waiting:
         node = waiting.pop()
@@ -97,7 +97,7 @@ def inside_functions(tree):
 
 
 def changed(inside, names):
-    """Return which of these names functions change, or bind anew."""
+    """Yield the names among these that functions change or rebind."""
     for node in inside:
         if isinstance(node, ast.Global):
             yield from node.names
@@ -111,7 +111,7 @@ def changed(inside, names):
 
 
 def state_of(source):
-    """Return what of a module may change, by name."""
+    """Return the names of a module's mutable state."""
     tree = ast.parse(source)
     values = dict(bound(tree))
     found = {
@@ -130,7 +130,7 @@ def state_of(source):
 
 
 def state():
-    """Return the same of the package."""
+    """Return the mutable state of the whole package."""
     with uncollected():
         return {
             f"{path.relative_to(PACKAGE).as_posix()}: {name}"
@@ -140,12 +140,12 @@ def state():
 
 
 @pytest.mark.timeout(180)
-def test_what_modules_keep_and_change_is_listed_with_its_reason():
+def test_mutable_state_of_modules_is_listed_with_its_reason():
     assert state() == ALLOWED.keys()
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_no_call_changes_what_modules_keep(cell):
+def test_calls_do_not_change_the_state_of_modules(cell):
     assert counted(cell)["grown"] == []
 
 
@@ -164,5 +164,5 @@ def test_no_call_changes_what_modules_keep(cell):
         "somebody else's": ("A = [1]\ndef f(a):\n    a.append(2)", set()),
     }.values(),
 )
-def test_state_is_told_from_tables(source, names):
+def test_mutable_state_is_distinguished_from_tables(source, names):
     assert state_of(source) == names

@@ -1,8 +1,8 @@
-"""What a message of 8 MiB takes of memory on each path, in sizes of its text.
+"""The memory that an 8 MiB message takes on each path, in sizes of its text.
 
-Whoever gets one holds what came, the copy that orjson works on, and the value; whoever
-sends one holds its text beside the value. Each further copy would be one more, of what
-is held at once or, where it is gone by then, of what is touched in all.
+A receiver holds the input, the copy that orjson works on, and the value; a sender holds
+its text beside the value. Each further copy would add one, to the memory held at the
+peak or, if it is freed before, to the memory touched.
 """
 
 import sys
@@ -11,7 +11,7 @@ import pytest
 from paths import memory_taken
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="only Linux tells the most memory of a moment"
+    sys.platform != "linux", reason="the peak of memory is read on Linux only"
 )
 
 GETS = {
@@ -22,8 +22,8 @@ GETS = {
     "blocking http json": 3,
     "blocking http sse": 3,
     "server stdio": 3,
-    "server http": 2,  # the web server holds what came
-    "memory": 4,  # what the server sends is held as well
+    "server http": 2,  # the web server holds the input
+    "memory": 4,  # the server's output is held as well
 }
 SENDS = {
     "stdio": 1,
@@ -33,29 +33,31 @@ SENDS = {
     "server stdio": 1,
     "server http": 1,
 }
-"""Ceilings that only go down; an event stream sends what JSON sends."""
+"""Ceilings that only go down; an event stream sends the same as JSON."""
 
 TOUCHED = {"http sse": 4, "blocking http sse": 4}
-"""Where more is touched than held: an event's data is cut out of its line."""
+"""Paths that touch more than they hold: the data of an event is cut from its line."""
 
 ALLOWANCE = 0.2
-"""For what grows in steps, and for what the interpreter takes by the way."""
+"""For memory that grows in steps, and for other memory of the interpreter."""
 
 
-def hold(path, way, ceiling):
+def check_memory(path, way, ceiling):
     held, touched = memory_taken(path, way)
     assert held <= ceiling + ALLOWANCE, "there is a copy too many"
     assert held >= ceiling - 1 + ALLOWANCE, "lower the ceiling"
-    # Only from above: where the kernel gives huge pages of its own accord it gives few.
-    most = max(ceiling, TOUCHED.get(path, 0) if way == "gets" else 0)
-    assert touched <= most + ALLOWANCE, "there is a copy too many, gone by the height"
+    # An upper bound only: with transparent huge pages there are few page faults.
+    limit = max(ceiling, TOUCHED.get(path, 0) if way == "gets" else 0)
+    assert touched <= limit + ALLOWANCE, (
+        "there is a copy too many, freed before the peak"
+    )
 
 
 @pytest.mark.parametrize("path", GETS)
-def test_a_large_message_that_comes_is_copied_no_more_than_that(path):
-    hold(path, "gets", GETS[path])
+def test_received_large_message_is_not_copied_more_often(path):
+    check_memory(path, "gets", GETS[path])
 
 
 @pytest.mark.parametrize("path", SENDS)
-def test_a_large_message_that_leaves_is_copied_no_more_than_that(path):
-    hold(path, "sends", SENDS[path])
+def test_sent_large_message_is_not_copied_more_often(path):
+    check_memory(path, "sends", SENDS[path])

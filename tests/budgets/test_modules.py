@@ -1,4 +1,4 @@
-"""What is loaded by importing, by connecting and by one call, on each path."""
+"""The modules loaded by importing, connecting and one call, on each path."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ NEVER = (
     *("cryptography", "opentelemetry", "redis", "mcp", "email", "http.client"),
     *("mcpwire.cli", "mcpwire.testing"),
 )
-"""What no call loads on any path."""
+"""Modules that no call loads on any path."""
 
 NEVER_BY_CLIENTS = (
     *("anyio", "msgspec", "uvicorn", "mcpwire.server"),
@@ -51,7 +51,7 @@ def loaded(path):
 
 
 @pytest.mark.parametrize("path", FORBIDDEN)
-def test_connecting_and_calling_load_only_what_they_use(path):
+def test_connecting_and_calling_load_only_used_modules(path):
     found = loaded(path)
     assert "mcpwire.errors" in found
     assert not found.intersection(NEVER)
@@ -70,7 +70,7 @@ def python(program):
     return done.stdout.split()
 
 
-def test_importing_the_package_loads_next_to_nothing():
+def test_importing_the_package_loads_two_modules():
     found = python("import mcpwire, sys; print(*sys.modules)")
     assert sorted(name for name in found if name.startswith("mcpwire")) == [
         "mcpwire",
@@ -78,22 +78,22 @@ def test_importing_the_package_loads_next_to_nothing():
     ]
 
 
-def test_creating_a_client_loads_nothing_that_spawns_or_speaks_http():
+def test_creating_a_client_loads_no_process_or_http_module():
     found = python("import sys, mcpwire; mcpwire.Client('cat'); print(*sys.modules)")
     assert not {"httpx", "anyio", "mcpwire.transports.process"}.intersection(found)
 
 
 CLIENT_MODULES = 34
-"""How many modules of ours `mcpwire.Client` loads: it only goes down."""
+"""The number of our modules that `mcpwire.Client` loads: it only goes down."""
 
 
-def test_naming_the_client_loads_no_more_modules_than_it_did():
+def test_accessing_the_client_loads_no_more_modules_than_before():
     found = python("import sys, mcpwire; mcpwire.Client; print(*sys.modules)")
-    ours = [name for name in found if name.partition(".")[0] == "mcpwire"]
-    assert CLIENT_MODULES - 3 <= len(ours) <= CLIENT_MODULES, ours
+    own = [name for name in found if name.partition(".")[0] == "mcpwire"]
+    assert CLIENT_MODULES - 3 <= len(own) <= CLIENT_MODULES, own
 
 
-def test_naming_the_client_loads_nothing_that_only_some_programs_use():
+def test_accessing_the_client_loads_no_optional_modules():
     found = python("import sys, mcpwire; mcpwire.Client; print(*sys.modules)")
     assert "mcpwire.client.subscriptions" in found
     assert not {

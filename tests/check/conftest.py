@@ -1,4 +1,4 @@
-"""The server under test and the mutants are modules of this folder."""
+"""Fixtures: the commands of the server under test, of its mutants and of peers."""
 
 import sys
 from pathlib import Path
@@ -18,14 +18,14 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(autouse=True)
 def servers_are_unmeasured(monkeypatch):
-    """Measure the checker alone: other tests measure our server."""
+    """Measure coverage of the checker only: other tests cover our server."""
     kept = [name for name in targets.INHERITED if not name.startswith("COVERAGE_")]
     monkeypatch.setattr(targets, "INHERITED", tuple(kept))
 
 
 @pytest.fixture(scope="session")
 def mutated(tmp_path_factory):
-    """Return the command of our server with mutants, which starts at once."""
+    """Return a function: the command of our server with mutants (pre-started)."""
     if sys.platform != "linux":
         yield lambda *names: [sys.executable, str(HERE / "mutated.py"), *names]
         return
@@ -38,7 +38,7 @@ def mutated(tmp_path_factory):
 
 @pytest.fixture
 def forked(tmp_path):
-    """Return the command of our server, which starts at once where the system forks."""
+    """Return the command of our server, pre-started by a fork server on Linux."""
     server = str(HERE / "server.py")
     if sys.platform != "linux":
         yield [sys.executable, server]
@@ -51,6 +51,6 @@ def forked(tmp_path):
 
 @pytest.fixture
 def warm(tmp_path_factory):
-    """Return what makes the command of a server start at once, if it is of Python."""
+    """Return a function that turns a Python server's command into a pre-started one."""
     with warm_commands(tmp_path_factory) as find:
         yield find

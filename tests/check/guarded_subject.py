@@ -1,6 +1,6 @@
-"""A server that wants access tokens, of mcpwire's public names.
+"""A server that requires access tokens, written with mcpwire's public names.
 
-``--http PORT`` serves it; it prints its tokens as JSON, by their kinds.
+``--http PORT`` serves it; it prints its tokens as JSON, by kind.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def make(url: str) -> mcpwire.Server:
     @server.tool(**READS)
     async def slow(seconds: float = 0.2) -> str:
         """Take a while."""
-        await asyncio.sleep(seconds)  # a tool that takes as long as it is asked to
+        await asyncio.sleep(seconds)  # the tool takes the requested time
         return "done"
 
     @server.tool(**READS)
@@ -65,7 +65,7 @@ def make(url: str) -> mcpwire.Server:
 
 
 def token(url: str, **claims: object) -> str:
-    """Return an access token; `claims` differ from those of a good one."""
+    """Return an access token; `claims` replace those of a good one."""
     common = {
         "iss": ISSUER,
         "sub": "ada",
@@ -79,7 +79,7 @@ def token(url: str, **claims: object) -> str:
 
 
 def tokens(url: str) -> dict[str, str]:
-    """Return the tokens by their kinds."""
+    """Return the tokens by kind."""
     return {
         "good": token(url),
         "other": token(url, sub="bob"),

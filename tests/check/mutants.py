@@ -24,7 +24,7 @@ Change = Callable[[dict[str, Any], "State"], Any]
 
 @attrs.define
 class State:
-    """What a mutant may keep between messages of one connection."""
+    """State of a mutant for one connection."""
 
     methods: dict[Any, str] = attrs.field(factory=dict)
     """Request id (as JSON text) -> method."""
@@ -32,11 +32,11 @@ class State:
     kept: dict[str, Any] = attrs.field(factory=dict)
 
     def method_of(self, message: dict[str, Any]) -> str | None:
-        """Return the method that an answer of the server belongs to."""
+        """Return the method of the request that a response answers."""
         return self.methods.get(json.dumps(message.get("id")))
 
     def params_of(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Return the params of the request that an answer belongs to."""
+        """Return the params of the request that a response answers."""
         return self.params.get(json.dumps(message.get("id")), {})
 
     def requests(self, method: str) -> list[dict[str, Any]]:
@@ -44,7 +44,7 @@ class State:
         return [self.params[id] for id, each in self.methods.items() if each == method]
 
     def note(self, message: Any) -> None:
-        """Remember a request of the client."""
+        """Record a request of the client."""
         if isinstance(message, dict) and "method" in message and "id" in message:
             self.methods[json.dumps(message["id"])] = str(message["method"])
             params = message.get("params")
@@ -66,7 +66,7 @@ class Mutant:
     from_client: Change | None = None
     """Changes a message before the server gets it, in the same way."""
     raw_from_client: Callable[[bytes, State], bytes | None] | None = None
-    """Changes a line before it is decoded, also one that is no JSON."""
+    """Changes a line before it is decoded, even if it is not JSON."""
     revision: str = "2025-11-25"
     transport: str = "stdio"
     response: Callable[[dict[str, Any]], None] | None = None
@@ -75,30 +75,30 @@ class Mutant:
     stream it changes the head alone."""
     request: Callable[[dict[str, Any]], Any] | None = None
     """Over HTTP: changes the head of a request in place: ``method``, ``path``,
-    ``query``, ``headers`` (lower-case names; of fields with one name the last),
-    ``given`` (the same, never changed), ``names`` (all that came) and ``open`` (how
-    many requests run). What it returns is awaited."""
+    ``query``, ``headers`` (lower-case names; the last of equal names),
+    ``given`` (an unchanged copy), ``names`` (all received names) and ``open`` (the
+    number of running requests). Its result is awaited."""
     message: Callable[[Any, dict[str, Any]], Any] | None = None
     """Over HTTP: changes a JSON body; gets the message and the head of the request,
-    returns the message, or what gives it when it is awaited."""
+    returns the message, or an awaitable of it."""
     is_hasty: bool = False
-    """Over HTTP: whether a body counts as whole once it is JSON."""
+    """Over HTTP: whether a body is complete as soon as it is valid JSON."""
     octets: Callable[[bytes], bytes | None] | None = None
-    """Over HTTP: changes what a client sends at once, before it is parsed; ``None``
+    """Over HTTP: changes a chunk from the client, before it is parsed; ``None``
     closes the connection."""
     chunk: Callable[[bytes, dict[str, Any]], bytes | None] | None = None
-    """Over HTTP: changes a part of an event stream; gets what `response` does; ``None``
-    ends the stream."""
+    """Over HTTP: changes a chunk of an event stream; gets the dict of `response`;
+    ``None`` ends the stream."""
     ending: Callable[[dict[str, Any]], Any] | None = None
-    """Over HTTP: gets what `response` does before a response ends; what it returns is
+    """Over HTTP: gets the dict of `response` before a response ends; its result is
     awaited."""
     below: str = ""
-    """Over HTTP: what follows the server's URL; ``/sse`` is HTTP+SSE."""
+    """Over HTTP: the path below the server's URL; ``/sse`` is HTTP+SSE."""
     is_guarded: bool = False
-    """Over HTTP: whether the server wants tokens; see `guarded_subject.py`."""
+    """Over HTTP: whether the server requires tokens; see `guarded_subject.py`."""
     server_args: tuple[str, ...] = ()
     chunk_from_client: Callable[[bytes, State], bytes] | None = None
-    """Changes what is read at once, before it is cut into lines."""
+    """Changes a chunk of input, before it is split into lines."""
     at_end: Callable[[State], int | None] | None = None
     """Called when the server has ended; may return another exit code."""
 
@@ -125,9 +125,9 @@ def register(each: Mutant) -> None:
 def http_mutant(
     name: str, *cases: str, **facts: Any
 ) -> Callable[[Callable[[Any, dict[str, Any]], object]], object]:
-    """Register a change of what our server answers to one HTTP request.
+    """Register a change of our server's response to one HTTP request.
 
-    The function gets the decoded message of the client (its octets where it is no
+    The function gets the decoded message of the client (its octets if it is not
     JSON) and the response as of `Mutant.response`. It returns ``None`` to leave the
     response as it is, a value for the body, with the status 200, or a status alone.
     """
@@ -154,7 +154,7 @@ def http_mutant(
 
 
 def in_responses(change: Change) -> Callable[[dict[str, Any]], None]:
-    """Make a change of a message one of HTTP responses with one message."""
+    """Turn a change of a message into a change of HTTP responses with one message."""
     state = State()
 
     def response(held: dict[str, Any]) -> None:
@@ -185,7 +185,7 @@ def command(*names: str) -> list[str]:
 
 
 def joined(several: list[Mutant]) -> Mutant:
-    """Return one mutant that changes what the server sends as several do in turn."""
+    """Return one mutant that applies the changes of several in turn."""
 
     def change(message: dict[str, Any], state: State) -> Any:
         found: list[Any] = [message]
@@ -201,7 +201,7 @@ def joined(several: list[Mutant]) -> Mutant:
 
 @attrs.frozen
 class Child:
-    """Our server in a process of its own, forked from this one."""
+    """Our server in a child process, forked from this one."""
 
     pid: int
     stdin: int
@@ -209,7 +209,7 @@ class Child:
 
     @classmethod
     def start(cls, arguments: tuple[str, ...]) -> Child:
-        """Fork; only before there is a loop or a thread."""
+        """Fork; must run before there is a loop or a thread."""
         import server
 
         (read, stdin), (stdout, written) = os.pipe(), os.pipe()
@@ -240,11 +240,11 @@ async def reading(file: Any) -> asyncio.StreamReader:
 
 
 async def stdio(each: Mutant, child: Child) -> int:  # noqa: C901 - two directions
-    """Be the server with a mutant, on stdin and stdout."""
+    """Relay stdin and stdout to the server, with a mutant."""
     state = State()
     loop = asyncio.get_running_loop()
-    ours = await reading(sys.stdin.buffer)
-    theirs = await reading(os.fdopen(child.stdout, "rb", 0))
+    client_lines = await reading(sys.stdin.buffer)
+    server_lines = await reading(os.fdopen(child.stdout, "rb", 0))
     stdin = asyncio.StreamWriter(
         *await loop.connect_write_pipe(
             lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()),
@@ -255,9 +255,9 @@ async def stdio(each: Mutant, child: Child) -> int:  # noqa: C901 - two directio
     )
 
     async def to_server() -> None:
-        while each.chunk_from_client and (data := await ours.read(1 << 20)):
+        while each.chunk_from_client and (data := await client_lines.read(1 << 20)):
             stdin.write(each.chunk_from_client(data, state))
-        while line := await ours.readline():
+        while line := await client_lines.readline():
             if each.raw_from_client is not None:
                 line = each.raw_from_client(line, state)
                 if line is None:
@@ -275,7 +275,7 @@ async def stdio(each: Mutant, child: Child) -> int:  # noqa: C901 - two directio
         stdin.close()
 
     async def to_client() -> None:
-        while line := await theirs.readline():
+        while line := await server_lines.readline():
             if each.from_server is not None:
                 message = json.loads(line)
                 if isinstance(message, dict):
@@ -314,7 +314,7 @@ _WHOLE: Final = 1024 * 1024  # bytes of a body that a mutant may change
 
 
 def app(inner: Any, current: Callable[[], Mutant | None]) -> Any:
-    """Wrap an ASGI application: applies the current mutant to what passes."""
+    """Wrap an ASGI application: applies the current mutant to its messages."""
 
     running: set[object] = set()
 
@@ -366,7 +366,7 @@ def app(inner: Any, current: Callable[[], Mutant | None]) -> Any:
 async def _changed_body(
     each: Mutant, scope: dict[str, Any], receive: Any, request: dict[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """Read a whole body and change it; return what gives it, and the new scope."""
+    """Read a body and change it; return a receive function and the new scope."""
     body, more = b"", True
     while more:
         event = await receive()
@@ -429,7 +429,7 @@ def _sending(each: Mutant, request: dict[str, Any], send: Any) -> Any:  # noqa: 
             }
             kind = held["headers"].get("content-type", "")
             if is_stream := kind.startswith("text/event-stream"):
-                change()  # the head only: the body is still to come
+                change()  # the head only: the body follows
                 await send(_start(held))
             return
         if is_over:
@@ -485,7 +485,7 @@ async def relay(port: int, current: Callable[[], Mutant | None]) -> asyncio.Serv
 
 
 def _change(each: Mutant, held: dict[str, Any]) -> None:
-    # A mutant that cannot read a request on purpose broken leaves its response alone.
+    # A mutant that cannot parse a deliberately broken request changes nothing.
     with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
         each.response(held)
 
@@ -496,7 +496,7 @@ def _start(held: dict[str, Any]) -> dict[str, Any]:
 
 
 async def serve(*, is_guarded: bool) -> None:
-    """Serve over HTTP; says the port, then takes names of mutants, each confirmed."""
+    """Serve over HTTP; prints the port, then reads and confirms names of mutants."""
     import guarded_subject
     import server
     import uvicorn
@@ -526,7 +526,7 @@ async def serve(*, is_guarded: bool) -> None:
 
 
 def main() -> None:
-    """Be a server with the mutants that the arguments name."""
+    """Run a server with the mutants named in the arguments."""
     load()
     if sys.argv[1:2] == ["--http"]:
         with contextlib.suppress(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""Faults of a server that wants access tokens."""
+"""Faults of a server that requires access tokens."""
 
 import json
 import re
@@ -28,8 +28,8 @@ def good(head):
     return "Bearer " + guarded_subject.token(f"http://{head['given']['host']}/mcp")
 
 
-def lets_in(condition):
-    """Return a change of requests: those that a condition holds for get a token."""
+def authorizes_if(condition):
+    """Return a change of requests: requests that meet a condition get a token."""
 
     def request(head):
         is_there = head["path"] == "/mcp"
@@ -41,7 +41,7 @@ def lets_in(condition):
 
 
 def signed(text):
-    """Return the claims of a token with a good signature; ``None``: it has none."""
+    """Return the claims of a token with a valid signature, else ``None``."""
     try:
         return jwt.decode(
             text.removeprefix("Bearer "), KEY, algorithms=["HS256"]
@@ -51,7 +51,7 @@ def signed(text):
 
 
 def parts_of(text):
-    """Return head and claims of what looks like a token."""
+    """Return header and claims of a text in the form of a token."""
     try:
         head, claims, _ = text.removeprefix("Bearer ").split(".")
         pad = "=" * 3
@@ -80,26 +80,28 @@ for letter, verb in (("b", "GET"), ("c", "DELETE")):
     fault(
         f"a {verb} needs no token",
         f"AUTH-13.{letter}",
-        request=lets_in(lambda head, auth, v=verb: head["method"] == v and not auth),
+        request=authorizes_if(
+            lambda head, auth, v=verb: head["method"] == v and not auth
+        ),
     )
 fault(
     "later requests need no token",
     "SEC-06.a",
-    request=lets_in(
+    request=authorizes_if(
         lambda head, auth: head["method"] == "POST" and ID in head["given"] and not auth
     ),
 )
 fault(
     "later requests may have any token",
     "SEC-06.b",
-    request=lets_in(
+    request=authorizes_if(
         lambda head, auth: ID in head["given"] and (auth or "").endswith(GARBAGE)
     ),
 )
 
 
 def without(name, status=401):
-    """Return a change: the challenge lacks a parameter."""
+    """Return a change of responses: a parameter is removed from the challenge."""
 
     def response(held):
         if held["status"] == status and FIELD in held["headers"]:
@@ -124,7 +126,7 @@ fault(
     "FLOW-22.a",
     "G01.a",
     "G01.g",
-    request=lets_in(
+    request=authorizes_if(
         lambda head, auth: ID not in head["given"] and GARBAGE in (auth or "")
     ),
 )
@@ -139,18 +141,23 @@ def is_altered(_, auth):
     )
 
 
-fault("signatures are not checked", "FLOW-22.b", "G13.a", request=lets_in(is_altered))
+fault(
+    "signatures are not checked",
+    "FLOW-22.b",
+    "G13.a",
+    request=authorizes_if(is_altered),
+)
 fault(
     "claims are not checked against the signature",
     "FLOW-22.c",
-    request=lets_in(
+    request=authorizes_if(
         lambda _, auth: parts_of(auth or "")[1].get("sub") == "mcpwire-other"
     ),
 )
 fault(
     "alg none is good enough",
     "FLOW-22.d",
-    request=lets_in(lambda _, auth: parts_of(auth or "")[0].get("alg") == "none"),
+    request=authorizes_if(lambda _, auth: parts_of(auth or "")[0].get("alg") == "none"),
 )
 
 
@@ -161,17 +168,17 @@ def claims(auth):
 fault(
     "tokens are good for ever",
     "FLOW-22.e",
-    request=lets_in(lambda _, auth: claims(auth).get("exp", inf) < time.time()),
+    request=authorizes_if(lambda _, auth: claims(auth).get("exp", inf) < time.time()),
 )
 fault(
     "tokens of all issuers are good",
     "FLOW-22.f",
-    request=lets_in(lambda _, auth: "elsewhere" in claims(auth).get("iss", "")),
+    request=authorizes_if(lambda _, auth: "elsewhere" in claims(auth).get("iss", "")),
 )
 fault(
     "tokens for all servers are good",
     "FLOW-23.a",
-    request=lets_in(lambda _, auth: "elsewhere" in claims(auth).get("aud", "")),
+    request=authorizes_if(lambda _, auth: "elsewhere" in claims(auth).get("aud", "")),
 )
 
 
@@ -302,22 +309,22 @@ fault(
 fault(
     "a token in the query is good",
     "G01.f",
-    request=lets_in(lambda head, _: "access_token=" in head["query"]),
+    request=authorizes_if(lambda head, _: "access_token=" in head["query"]),
 )
 fault(
     "the first of two tokens is good",
     "G01.g",
-    request=lets_in(lambda head, _: head["names"].count("authorization") > 1),
+    request=authorizes_if(lambda head, _: head["names"].count("authorization") > 1),
 )
 fault(
     "an empty token is good",
     "G01.h",
-    request=lets_in(lambda _, auth: (auth or "").strip() == "Bearer"),
+    request=authorizes_if(lambda _, auth: (auth or "").strip() == "Bearer"),
 )
 fault(
     "every scheme is good",
     "G01.i",
-    request=lets_in(lambda _, auth: (auth or "").startswith("Basic")),
+    request=authorizes_if(lambda _, auth: (auth or "").startswith("Basic")),
 )
 fault(
     "a long token is a failure of the server",
@@ -340,7 +347,7 @@ fault("the scheme counts in one case", "G01.k", response=only_upper)
 fault(
     "sessions belong to everybody",
     "D05.a",
-    request=lets_in(
+    request=authorizes_if(
         lambda head, auth: ID in head["given"] and claims(auth).get("sub") == "bob"
     ),
 )

@@ -10,7 +10,7 @@ MODERN = "2026-07-28"
 def fault(name, *cases, revision="2025-11-25"):
     """Register the decorated function as a change of answers over HTTP.
 
-    It gets the message, the method and params of its request, and a dict that lasts.
+    It gets the message, the method and params of its request, and a persistent dict.
     """
 
     def add(function):
@@ -48,7 +48,7 @@ def result(name, *cases, of, when=lambda params: True, revision="2025-11-25"):
 
 
 def error(name, *cases, of, code, when=lambda params: True, revision="2025-11-25"):
-    """Let a method that would have failed or not fail with a code."""
+    """Let a method fail with a code."""
 
     @fault(name, *cases, revision=revision)
     def change(message, method, params, kept):
@@ -68,7 +68,7 @@ def success(name, *cases, of, value, when=lambda params: True, revision="2025-11
 
 
 def without_capability(name, word, *cases, revision="2025-11-25"):
-    """Do not declare a capability."""
+    """Remove a capability from the declaration."""
 
     @fault(name, *cases, revision=revision)
     def change(message, method, params, kept):
@@ -97,7 +97,7 @@ def has_value(value):
 
 
 def lacks(params):
-    """Tell whether a call lacks an argument that the tool requires."""
+    """Return whether a call lacks a required argument of the tool."""
     required = {"echo": {"message"}, "add": {"a", "b"}, "search": {"query"}}
     given = params.get("arguments")
     return isinstance(given, dict) and bool(
@@ -133,7 +133,7 @@ def varying(name, key, *cases, of, change, revision=MODERN):
                 change(message["result"][key])
 
 
-for _list, _key, _case, _told in (
+for _list, _key, _case, _changed_case in (
     ("tools/list", "tools", "TOOL-03.a", "TOOL-05.a"),
     ("resources/list", "resources", "RES-02.b", "RES-03.a"),
     ("prompts/list", "prompts", "PROMPT-02.b", "PROMPT-03.a"),
@@ -142,7 +142,7 @@ for _list, _key, _case, _told in (
         f"{_list} differs each time",
         _key,
         _case,
-        _told,
+        _changed_case,
         of=_list,
         change=lambda items: items.pop(0),
     )
@@ -587,7 +587,7 @@ NEXT = {"a": "e", "b": "f", "c": "g", "d": "h"}
 
 
 def lists_on(name, case, of, when):
-    """Answer a list that should be refused with its first page."""
+    """Answer a list request that should be refused with the first page."""
 
     @fault(name, case)
     def change(message, method, params, kept):
@@ -599,7 +599,7 @@ def lists_on(name, case, of, when):
 
 
 def unstable(of, key, case):
-    """Turn every second further page around."""
+    """Reverse every second further page."""
 
     @fault(f"cursors of {of} are not stable", case)
     def change(message, method, params, kept):
@@ -612,8 +612,8 @@ def unstable(of, key, case):
                     message["result"][key] *= 2
 
 
-def again(of, key, *cases):
-    """Let an item come on the second page too."""
+def repeat_item(of, key, *cases):
+    """Repeat an item on the second page."""
 
     @fault(f"pages of {of} overlap", *cases)
     def change(message, method, params, kept):
@@ -638,7 +638,9 @@ for _list, _key, _letter in LISTS:
         lambda cursor: not isinstance(cursor, str),
     )
     unstable(_list, _key, f"PAGE-06.{NEXT[_letter]}")
-    again(_list, _key, f"F05.{_letter}", *(["TOOL-08.b"] if _letter == "a" else []))
+    repeat_item(
+        _list, _key, f"F05.{_letter}", *(["TOOL-08.b"] if _letter == "a" else [])
+    )
 
 # --- caching --------------------------------------------------------------------------
 

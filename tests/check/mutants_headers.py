@@ -20,7 +20,7 @@ def keep(held):
 
 
 def serve(held):
-    """Make a result of a refusal."""
+    """Replace a refusal by a result."""
     message = body_of(held)
     if held["status"] == 400 and message.get("method") in KEPT:
         found = {
@@ -32,7 +32,7 @@ def serve(held):
 
 
 def mismatch(held):
-    """Make a refusal of a result."""
+    """Replace a result by a refusal."""
     if held["status"] == 200:
         error = {"code": -32020, "message": "mismatch"}
         found = {"jsonrpc": "2.0", "id": body_of(held).get("id"), "error": error}
@@ -41,7 +41,7 @@ def mismatch(held):
 
 
 def fault(name, *cases, when, change=serve, more=()):
-    """Register a fault in the requests that a condition holds for."""
+    """Register a fault in the requests that meet a condition."""
 
     def response(held):
         keep(held)
@@ -199,7 +199,7 @@ fault(
 )
 
 
-def tells_nothing(held):
+def drops_error_data(held):
     found = json.loads(held["body"])
     found["error"].pop("data", None)
     held["body"] = json.dumps(found).encode()
@@ -212,7 +212,7 @@ fault(
     "VER-02.b",
     "VER-07.a",
     when=lambda held: b"-32022" in held["body"],
-    change=tells_nothing,
+    change=drops_error_data,
 )
 
 

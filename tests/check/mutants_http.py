@@ -16,7 +16,7 @@ def fault(name, *cases, **facts):
 
 
 def body_of(held):
-    """Return the message of a request; a dict in any case."""
+    """Return the message of a request, or an empty dict."""
     try:
         found = json.loads(held["request"]["body"])
     except (ValueError, RecursionError):
@@ -30,14 +30,14 @@ def given(held, name):
 
 
 def refuse(held, status=400):
-    """Make a refusal of a response."""
+    """Replace a response by a refusal."""
     held["status"] = status
     held["headers"] = {"content-type": "application/json"}
     held["body"] = b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"refused"}}'
 
 
 def refuses_if(condition, status=400):
-    """Return a change of responses: those that a condition holds for are refusals."""
+    """Return a change of responses: responses that meet a condition become refusals."""
 
     def response(held):
         if condition(held):
@@ -47,7 +47,7 @@ def refuses_if(condition, status=400):
 
 
 def reads_as(name, value, becomes):
-    """Return a change of requests: a field with a value is read as another one."""
+    """Return a change of requests: the value of a field is replaced by another."""
 
     def request(head):
         if head["given"].get(name) == value:
@@ -231,12 +231,12 @@ fault(
 )
 
 
-def broken_is_ours(held):
+def parse_error_is_500(held):
     if b"-32700" in held["body"]:
         held["status"] = 500
 
 
-fault("broken JSON is a failure of the server", "D14.a", response=broken_is_ours)
+fault("broken JSON is a failure of the server", "D14.a", response=parse_error_is_500)
 
 
 # --- statuses of 2026-07-28
@@ -351,7 +351,7 @@ fault("100 Continue comes late", "D14.f", request=delays_continue)
 
 
 def without(line):
-    """Return a change of octets: a line of the head is not there."""
+    """Return a change of octets: a line of the head is removed."""
     return lambda data: data.replace(line, b"")
 
 

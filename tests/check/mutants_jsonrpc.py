@@ -1,4 +1,4 @@
-"""Faults in ids, errors, batches and what is no request."""
+"""Faults in ids, errors, batches and invalid requests."""
 
 from mutants import http_mutant, mutant
 
@@ -7,18 +7,18 @@ BATCHES = "2025-03-26"
 
 
 def result(id, **members):
-    """Return the answer of a server that took what it must not."""
+    """Return the result of a server that accepts an invalid request."""
     return {"jsonrpc": "2.0", "id": id, "result": members}
 
 
 def error(id, code):
-    """Return an error; without an id where it is ``None``."""
+    """Return an error, without an id if it is ``None``."""
     found = {"jsonrpc": "2.0", "error": {"code": code, "message": "no"}}
     return found if id is None else {**found, "id": id}
 
 
 def get(message, name):
-    """Return a member of what may be no object."""
+    """Return a member of a value, or ``None`` if that is not an object."""
     return message.get(name) if isinstance(message, dict) else None
 
 
@@ -30,7 +30,7 @@ def meta(message):
 
 
 def fault(name, *cases, when, then, **facts):
-    """Register a fault over HTTP: what the server answers to some messages."""
+    """Register a fault over HTTP: other responses to some messages."""
     http_mutant(name, *cases, **facts)(
         lambda message, _: then(message) if when(message) else None
     )
@@ -91,7 +91,7 @@ fault("unknown members are refused", "B09.a",
       then=lambda m: error(m["id"], -32600))  # fmt: skip
 
 
-# --- what is no request
+# --- invalid requests
 
 
 @mutant("broken JSON is ignored", "B01.a", "A08.c", "A08.h", "B13.a", "B13.d")
@@ -123,7 +123,7 @@ fault("a `_meta` that is a text is ignored", "B02.g",
 
 
 def is_batch(message):
-    """Tell whether a message is an array of objects."""
+    """Return whether a message is an array of objects."""
     return isinstance(message, list) and len(message) > 1 and message[0] != 5
 
 

@@ -1,4 +1,4 @@
-"""Faults in the handshake, in discovery, and of ping, cancellation and progress."""
+"""Faults in handshake, discovery, ping, cancellation, progress and logging."""
 
 import json
 
@@ -6,9 +6,9 @@ from mutants import Mutant, http_mutant, mutant, register
 from mutants_jsonrpc import error, fault, get, meta, result
 
 NEW = "2026-07-28"
-OURS = "io.modelcontextprotocol/"
-VERSION, CAPABILITIES = OURS + "protocolVersion", OURS + "clientCapabilities"
-LOG_LEVEL = OURS + "logLevel"
+PREFIX = "io.modelcontextprotocol/"
+VERSION, CAPABILITIES = PREFIX + "protocolVersion", PREFIX + "clientCapabilities"
+LOG_LEVEL = PREFIX + "logLevel"
 
 
 def params(message):
@@ -18,7 +18,7 @@ def params(message):
 
 
 def is_hello(message):
-    """Tell whether a message is an `initialize` of a session."""
+    """Return whether a message is an `initialize` of a session."""
     return get(message, "method") == "initialize" and VERSION not in meta(message)
 
 
@@ -29,14 +29,14 @@ def hello(version="2025-11-25"):
 
 
 def complete(id, **members):
-    """Return an answer as the stateless revision has it."""
-    about = {OURS + "serverInfo": {"name": "s", "version": "1"}}
+    """Return a result in the form of the stateless revision."""
+    about = {PREFIX + "serverInfo": {"name": "s", "version": "1"}}
     shared = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
     return result(id, _meta=about, **shared, **members)
 
 
 def discovered(id):
-    """Return an answer to `server/discover`."""
+    """Return a result of `server/discover`."""
     return complete(id, supportedVersions=[NEW], capabilities={})
 
 
@@ -220,7 +220,7 @@ def no_handshake(message, state):
 
 
 def removed(method, letter):
-    """Register a server that still has a method that was removed."""
+    """Register a server that still has a removed method."""
 
     @mutant(f"{method} is still there", f"VER-10.{letter}", revision=NEW)
     def change(message, state):
@@ -238,13 +238,13 @@ for letter, method in zip(
 
 
 def unmarked(name, *cases, when, **facts):
-    """Register a server that serves a request that lacks what it must have."""
+    """Register a server that serves a request without its required metadata."""
     fault(name, *cases, when=when, revision=NEW, **facts,
           then=lambda m: discovered(m["id"]))  # fmt: skip
 
 
 def is_call(message):
-    """Tell whether a message is a request."""
+    """Return whether a message is a request."""
     return isinstance(message, dict) and "method" in message and "id" in message
 
 
@@ -260,7 +260,7 @@ unmarked("capabilities may be a text", "META-08.e",
          when=lambda m: meta(m).get(CAPABILITIES) == "all")  # fmt: skip
 fault("a client must say its name", "META-07.a", revision=NEW,
       when=lambda m: CAPABILITIES in meta(m) and VERSION in meta(m)
-      and OURS + "clientInfo" not in meta(m),
+      and PREFIX + "clientInfo" not in meta(m),
       then=lambda m: error(m["id"], -32602))  # fmt: skip
 fault("unknown metadata is refused", "META-04.a", "F13.f", revision=NEW,
       when=lambda m: "com.example/mcpwire" in meta(m),
@@ -369,8 +369,9 @@ def blocked(message, state):
         return [message, *held]
     runs = {
         id
-        for id, asked in state.params.items()
-        if asked.get("name") == "slow" and asked["arguments"].get("seconds") == 1.0
+        for id, request_params in state.params.items()
+        if request_params.get("name") == "slow"
+        and request_params["arguments"].get("seconds") == 1.0
     } - state.kept.get("done", set())
     if method == "ping" and runs:
         held.append(message)
@@ -382,7 +383,7 @@ def blocked(message, state):
 
 
 def cancels(message):
-    """Tell whether a message is a cancellation."""
+    """Return whether a message is a cancellation."""
     return get(message, "method") == "notifications/cancelled"
 
 
@@ -443,7 +444,7 @@ def all_along(message, state):
 
 
 def is_progress(message):
-    """Tell whether a message is one of progress."""
+    """Return whether a message is a progress notification."""
     return message.get("method") == "notifications/progress"
 
 
@@ -468,21 +469,21 @@ def constant(message, _):
 
 
 def progress(token):
-    """Return a message of progress."""
+    """Return a progress notification."""
     about = {"progressToken": token, "progress": 1000}
     return {"jsonrpc": "2.0", "method": "notifications/progress", "params": about}
 
 
 def is_notify(message, state):
-    """Tell whether a message is the answer of the tool that notifies."""
+    """Return whether a message is the result of the tool `notify`."""
     is_call = state.method_of(message) == "tools/call"
     return is_call and state.params_of(message).get("name") == "notify"
 
 
 @mutant("progress comes without a token", "PROG-03.a")
 def unasked(message, state):
-    asked = state.params_of(message).get("_meta", {})
-    if is_notify(message, state) and "progressToken" not in asked:
+    request_params = state.params_of(message).get("_meta", {})
+    if is_notify(message, state) and "progressToken" not in request_params:
         return [progress("none"), message]
     return message
 
@@ -496,9 +497,9 @@ def mixed(message, _):
 
 @mutant("progress comes behind the answer", "PROG-04.a")
 def behind(message, state):
-    asked = state.params_of(message).get("_meta", {})
-    if is_notify(message, state) and "progressToken" in asked:
-        return [message, progress(asked["progressToken"])]
+    request_params = state.params_of(message).get("_meta", {})
+    if is_notify(message, state) and "progressToken" in request_params:
+        return [message, progress(request_params["progressToken"])]
     return message
 
 

@@ -1,4 +1,4 @@
-"""Faults in what a server tells and asks by itself, in input rounds and in tasks."""
+"""Faults in notifications and requests of a server, in input rounds and in tasks."""
 
 import itertools
 
@@ -22,8 +22,8 @@ TASKS = "io.modelcontextprotocol/tasks"
 def line(name, *cases, revision=SESSION):
     """Register the decorated function as a change of lines over stdio.
 
-    It gets the message, the method and params of its request, and a dict that lasts;
-    it returns what is sent instead, or ``None`` where the message goes as it is.
+    It gets the message, the method and params of its request, and a persistent dict;
+    it returns a replacement, or ``None`` to send the message unchanged.
     """
 
     def add(function):
@@ -42,15 +42,15 @@ def line(name, *cases, revision=SESSION):
 # --- changes --------------------------------------------------------------------------
 
 
-def not_told(of, *cases):
+def not_sent(of, *cases):
     @line(f"{of} are not told", *cases)
     def change(message, method, params, kept):
         return [] if message.get("method") == f"notifications/{of}" else None
 
 
-not_told("tools/list_changed", "TOOL-05.a")
-not_told("resources/list_changed", "RES-03.a")
-not_told("prompts/list_changed", "PROMPT-03.a")
+not_sent("tools/list_changed", "TOOL-05.a")
+not_sent("resources/list_changed", "RES-03.a")
+not_sent("prompts/list_changed", "PROMPT-03.a")
 
 UPDATED = {
     "jsonrpc": "2.0",
@@ -79,7 +79,7 @@ ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 def acknowledgement(name, *cases):
     """Register a function that changes acknowledgements.
 
-    It gets the message, what was asked for, and the id of the subscription.
+    It gets the message, the requested filter, and the id of the subscription.
     """
 
     def add(function):
@@ -89,8 +89,8 @@ def acknowledgement(name, *cases):
                 return None
             id = message["params"]["_meta"][SUBSCRIPTION]
             requests = {key.strip('"'): each for key, each in kept["params"].items()}
-            wanted = requests[str(id)]["notifications"]
-            return function(message, wanted, id)
+            requested = requests[str(id)]["notifications"]
+            return function(message, requested, id)
 
         return function
 
@@ -98,8 +98,8 @@ def acknowledgement(name, *cases):
 
 
 @acknowledgement("a change comes before the acknowledgement", "SUB-03.a", "D18.c")
-def too_early(message, wanted, id):
-    if len(wanted) != 3:
+def too_early(message, requested, id):
+    if len(requested) != 3:
         return None
     early = {
         "jsonrpc": "2.0",
@@ -110,7 +110,7 @@ def too_early(message, wanted, id):
 
 
 @acknowledgement("ids of subscriptions become texts", "SUB-06.a", "D18.d")
-def as_text(message, wanted, id):
+def as_text(message, requested, id):
     message["params"]["_meta"][SUBSCRIPTION] = str(id)
 
 
@@ -121,28 +121,28 @@ def no_id(message, method, params, kept):
 
 
 @acknowledgement("more is granted than was asked for", "D18.a", "D18.d")
-def more(message, wanted, id):
+def more(message, requested, id):
     message["params"]["notifications"]["promptsListChanged"] = True
 
 
 @acknowledgement("what is unknown is granted", "D18.b")
-def unknown(message, wanted, id):
-    message["params"]["notifications"].update(wanted)
+def unknown(message, requested, id):
+    message["params"]["notifications"].update(requested)
 
 
 @acknowledgement("what is declared is not granted", "D18.c")
-def less(message, wanted, id):
+def less(message, requested, id):
     message["params"]["notifications"].pop("toolsListChanged", None)
 
 
 @acknowledgement("two subscriptions are one", "D18.d")
-def mixed(message, wanted, id):
-    if wanted == {"promptsListChanged": True}:
+def mixed(message, requested, id):
+    if requested == {"promptsListChanged": True}:
         message["params"]["notifications"]["toolsListChanged"] = True
 
 
 def copied(name, *cases, of, to):
-    """Send what is told to one subscription to all that are like `to`, too."""
+    """Send the notifications of one subscription to all that match `to`, too."""
 
     @line(name, *cases, revision=MODERN)
     def change(message, method, params, kept):
@@ -169,7 +169,7 @@ copied(
     "SUB-02.a",
     "SUB-06.b",
     of="/list_changed",
-    to=lambda wanted: wanted == {},
+    to=lambda requested: requested == {},
 )
 copied(
     "updates are told for other URIs",
@@ -177,8 +177,8 @@ copied(
     "SUB-02.a",
     "SUB-06.b",
     of="/updated",
-    to=lambda wanted: (
-        (wanted or {}).get("resourceSubscriptions", ["subject"])[0][:7] == "mcpwire"
+    to=lambda requested: (
+        (requested or {}).get("resourceSubscriptions", ["subject"])[0][:7] == "mcpwire"
     ),
 )
 copied(
@@ -186,7 +186,7 @@ copied(
     "TR-STDIO-11.l",
     "SUB-06.b",
     of="tools/list_changed",
-    to=lambda wanted: len(wanted or {}) == 3,
+    to=lambda requested: len(requested or {}) == 3,
 )
 error(
     "no filter is an internal error",
@@ -218,33 +218,33 @@ SAMPLE = {
 }
 
 
-def asks_before(name, *cases, question, revision=SESSION):
-    """Send a request to the client before the answer of the tool that asks."""
+def asks_before(name, *cases, server_request, revision=SESSION):
+    """Send a request to the client before the result of the tool `ask`."""
 
     @line(name, *cases, revision=revision)
     def change(message, method, params, kept):
-        asked = {"jsonrpc": "2.0", "id": f"q{next(IDS)}", **question}
-        return [asked, message] if is_ask(method, params) else None
+        sent = {"jsonrpc": "2.0", "id": f"q{next(IDS)}", **server_request}
+        return [sent, message] if is_ask(method, params) else None
 
 
-asks_before("a client without capabilities is asked", "LIFE-11.b", question=FORM)
+asks_before("a client without capabilities is asked", "LIFE-11.b", server_request=FORM)
 asks_before(
     "a client without capabilities is asked for roots",
     "LIFE-11.c",
-    question=ROOTS,
+    server_request=ROOTS,
     revision="2025-03-26",
 )
 asks_before(
     "a client without forms is asked by one",
     "ELIC-02.b",
     "LIFE-11.b",
-    question=FORM,
+    server_request=FORM,
 )
 asks_before(
     "tools come with a question",
     "SAMP-02.a",
     "LIFE-11.b",
-    question=SAMPLE,
+    server_request=SAMPLE,
 )
 
 
@@ -298,7 +298,7 @@ def capabilities(params):
 
 
 def asking(name, *cases):
-    """Register a function that changes results that ask for input."""
+    """Register a function that changes `input_required` results."""
 
     def add(function):
         @result(name, *cases, of="tools/call", revision=MODERN)
@@ -323,7 +323,7 @@ def no_message(found):
         each["params"].pop("message", None)
 
 
-QUESTION = {
+INPUT_REQUIRED = {
     "resultType": "input_required",
     "inputRequests": {"a": {**FORM, "params": {**FORM["params"], "mode": "form"}}},
     "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "a", "version": "1"}},
@@ -335,7 +335,7 @@ success(
     "MRTR-06.a",
     "META-09.a",
     of="tools/call",
-    value=QUESTION,
+    value=INPUT_REQUIRED,
     when=lambda params: is_call("ask")(params) and capabilities(params) == {},
     revision=MODERN,
 )
@@ -343,7 +343,7 @@ success(
     "a client is asked for what it declared before",
     "MRTR-06.b",
     of="tools/call",
-    value=QUESTION,
+    value=INPUT_REQUIRED,
     when=lambda params: (
         is_call("ask")(params) and capabilities(params) == {"sampling": {}}
     ),
@@ -485,9 +485,9 @@ def no_result(found):
 
 @fault("a result comes before the end", "T11-09.b")
 def before_the_end(message, method, params, kept):
-    # The result may come on an event stream, where the task takes a while.
-    asked = kept["state"].requests("tasks/result")
-    if method == "tasks/get" and params in asked:
+    # The result of a slow task may arrive on an event stream.
+    result_requests = kept["state"].requests("tasks/result")
+    if method == "tasks/get" and params in result_requests:
         message["result"]["status"] = "working"
 
 
@@ -497,7 +497,7 @@ def nameless(found):
 
 
 def listing(name, *cases, items, refuses=True):
-    """Declare tasks.list, and answer it."""
+    """Declare tasks.list, and answer the request."""
 
     @fault(name, *cases)
     def change(message, method, params, kept):
@@ -662,7 +662,7 @@ error(
 
 
 @line("what is told of a task has no result", "TX-20.a", revision=MODERN)
-def told_less(message, method, params, kept):
+def without_result(message, method, params, kept):
     if message.get("method") == "notifications/tasks":
         message["params"].pop("result", None)
 

@@ -1,4 +1,4 @@
-"""Faults in sessions over HTTP, and in what keeps web pages away."""
+"""Faults in sessions over HTTP, and in the protection against web pages."""
 
 import asyncio
 import itertools
@@ -208,8 +208,8 @@ fault(
 # --- Origin and Host
 
 
-def lets_in(field, *values, when=lambda _: True):
-    """Return a change of requests: a field with a value is not looked at."""
+def ignores_field(field, *values, when=lambda _: True):
+    """Return a change of requests: a field with one of these values is ignored."""
 
     def request(head):
         if head["given"].get(field) in values and when(head):
@@ -237,19 +237,19 @@ for letter, name, origin in (
             f"a {name} of {origin} is let in at {revision}",
             f"TR-HTTP-{rule}.{letter}",
             *(("TR-HTTP-03.f", "D06.c") if letter == "a" else ()),
-            request=lets_in("origin", origin, when=is_verb(name)),
+            request=ignores_field("origin", origin, when=is_verb(name)),
             revision=revision,
         )
 fault(
     "a foreign page may begin a session",
     "TR-HTTP-03.f",
-    request=lets_in("origin", EVIL, when=lambda head: ID not in head["given"]),
+    request=ignores_field("origin", EVIL, when=lambda head: ID not in head["given"]),
 )
-fault("a page of no origin is let in", "D06.a", request=lets_in("origin", "null"))
+fault("a page of no origin is let in", "D06.a", request=ignores_field("origin", "null"))
 fault(
     "what is no origin is let in",
     "D06.b",
-    request=lets_in("origin", "mcpwire, no origin"),
+    request=ignores_field("origin", "mcpwire, no origin"),
 )
 
 
@@ -267,7 +267,7 @@ for letter, name, host in (
     fault(
         f"a {name} for {host} is served",
         f"D06.{letter}",
-        request=lets_in("host", host, when=is_verb(name)),
+        request=ignores_field("host", host, when=is_verb(name)),
     )
 
 

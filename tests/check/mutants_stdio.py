@@ -29,12 +29,12 @@ def dropped(name, *cases, when, **facts):
 
 
 def deadly(name, *cases, when, **facts):
-    """Register a server that some lines end."""
+    """Register a server that exits on some lines."""
     raw(name, *cases, **facts)(lambda line: os._exit(3) if when(line) else line)
 
 
 def chunks(name, *cases, **facts):
-    """Register a change of what is read at once."""
+    """Register a change of a chunk of input."""
 
     def add(change):
         register(Mutant(name, cases, chunk_from_client=change, **facts))
@@ -56,9 +56,9 @@ def no_octet(data, state):
     return b"" if len(data) == 1 else data
 
 
-def only_first(most):
-    """Return what passes so many lines of a buffer on."""
-    return lambda data, _: b"".join(data.splitlines(keepends=True)[:most])
+def only_first(count):
+    """Return a change that passes on the first lines of a buffer only."""
+    return lambda data, _: b"".join(data.splitlines(keepends=True)[:count])
 
 
 chunks("of a buffer 64 lines are read", "A11.c", "A11.d")(only_first(64))
@@ -144,7 +144,7 @@ RANDOM = re.compile(r"mcpwire (mcpwire-)?\d+ 0\.\d+")
 
 
 def crossing(name, *cases, after):
-    """Register a server that exchanges two texts once."""
+    """Register a server that swaps two texts once."""
 
     @mutant(name, *cases)
     def change(message, state):
@@ -203,7 +203,7 @@ def banner(message, state):
 
 
 def is_counted(message, state):
-    """Tell whether a message answers one of the calls whose use is measured."""
+    """Return whether a message answers one of the measured calls."""
     content = message.get("result", {}).get("content") or [{}]
     return re.fullmatch(r"mcpwire \d+", content[0].get("text", "")) is not None
 
@@ -234,7 +234,7 @@ def leaks_memory(message, state):
 
 
 def lingers(_):
-    """Go on for longer than clients wait."""
+    """Keep running for longer than clients wait."""
     time.sleep(7)  # the fault: longer than a server may take to end
 
 

@@ -51,7 +51,7 @@ fault("a stream by GET carries answers", "LHTTP-16.a", chunk=answers_on_get)
 
 
 def only_once(status):
-    """Return a change: a session may open a stream by GET once."""
+    """Return a change: a session may open only one stream by GET."""
     opened = set()
 
     def response(held):
@@ -73,8 +73,8 @@ fault("a stream opens once in a session", "D07.b", response=only_once(409))
 def reports_twice(data, _):
     found = b""
     for event in events_of(data):
-        again = re.sub(rb"id: ([^\n]*)", rb"id: \1-again", event)
-        found += event + (again if b"notifications/progress" in event else b"")
+        repeated = re.sub(rb"id: ([^\n]*)", rb"id: \1-again", event)
+        found += event + (repeated if b"notifications/progress" in event else b"")
     return found
 
 
@@ -105,7 +105,7 @@ def other_token(data, held):
 
 
 for ids, revision in (
-    # What is sent again has the right token.
+    # Replayed events have the right token.
     (("LHTTP-11.a", "D09.a", "LHTTP-22.a"), "2025-11-25"),
     (("TR-HTTP-14.a",), MODERN),
 ):
@@ -124,7 +124,7 @@ SWAPPED = []
 async def note_running(message, head):
     if tool_of(message) == "notify":
         RUNNING.append(message["id"])
-        for _ in range(30):  # until three run at once
+        for _ in range(30):  # poll until three run at once
             if len(RUNNING) >= 3:
                 break
             await asyncio.sleep(0.01)
@@ -362,7 +362,7 @@ fault("answers are kept by their ids alone", "D15.c", response=by_id)
 
 
 SESSIONS = []
-"""The sessions with reports of the token that is equal in all of them."""
+"""The sessions with progress for the token that they share."""
 
 
 def to_both(data, held):

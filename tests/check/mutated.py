@@ -1,4 +1,4 @@
-"""What a fork server imports so that servers with mutants start at once, and runs."""
+"""The module of a fork server from which servers with mutants are forked."""
 
 import mutants
 import server

@@ -1,4 +1,4 @@
-"""A server with every feature, of mcpwire's public names: the cases' own subject.
+"""A server with every feature, written with mcpwire's public names, for the cases.
 
 Without arguments it serves stdio; ``--http PORT`` serves HTTP.
 """
@@ -99,7 +99,7 @@ async def greet(name: str) -> str:
     return f"Say hello to {name}"
 
 
-# --- what the cases of features need --------------------------------------------------
+# --- for the cases of features --------------------------------------------------------
 
 
 @server.tool(

@@ -1,4 +1,4 @@
-"""Answers are judged by the request they belong to, whenever they come."""
+"""Responses are matched with their requests, whenever they arrive."""
 
 import asyncio
 import sys
@@ -76,7 +76,7 @@ for line in sys.stdin:
         ("fills its heap", "H03.a", "pass"),
     ],
 )
-def test_an_answer_counts_for_its_own_request(kind, case, verdict):
+def test_response_is_judged_for_its_own_request(kind, case, verdict):
     options = Options(revisions=("2025-11-25",), only=(case,))
     report = asyncio.run(run(Stdio(sys.executable, ["-c", SERVER, kind]), options))
     assert [r.verdict.value for r in report.results] == [verdict]
@@ -102,7 +102,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize("slow", ["each process", "all but the first"])
-def test_a_list_may_take_as_long_as_a_process_may_take_to_start(tmp_path, slow):
+def test_list_may_take_as_long_as_a_process_start(tmp_path, slow):
     started = tmp_path / "started"
     if slow == "each process":
         started.touch()
@@ -112,7 +112,7 @@ def test_a_list_may_take_as_long_as_a_process_may_take_to_start(tmp_path, slow):
     assert [r.verdict.value for r in report.results] == ["pass"]
 
 
-def test_a_list_that_stands_for_a_ping_may_take_as_long_too():
+def test_list_used_as_a_barrier_may_take_as_long_as_a_start():
     target = Stdio(sys.executable, ["-c", SERVER, "slow list, no ping"])
     options = Options(revisions=("2025-11-25",), only=("B09.a",), answer_s=0.6)
     report = asyncio.run(run(target, options))
@@ -140,7 +140,7 @@ for line in sys.stdin:
 @pytest.mark.parametrize(
     ("kind", "verdict"), [("declared", "fail"), ("not declared", "absent")]
 )
-def test_a_server_without_changes_may_refuse_subscriptions(kind, verdict):
+def test_server_without_list_changed_may_refuse_subscriptions(kind, verdict):
     command = Stdio(sys.executable, ["-c", STATELESS, kind])
     options = Options(revisions=("2026-07-28",), only=("SUB-03.a",))
     report = asyncio.run(run(command, options))
@@ -163,7 +163,7 @@ for line in sys.stdin:
 """
 
 
-def test_a_server_may_answer_one_call_after_another():
+def test_server_may_answer_calls_sequentially():
     options = Options(revisions=("2025-11-25",), only=("A15.a",), answer_s=0.4)
     report = asyncio.run(run(Stdio(sys.executable, ["-c", SERIAL]), options))
     assert [r.verdict.value for r in report.results] == ["pass"]

@@ -1,4 +1,4 @@
-"""A server whose backend is slow or out of reach breaks no rule by that."""
+"""A slow or unreachable backend is not a finding."""
 
 import asyncio
 import sys
@@ -63,9 +63,7 @@ for line in sys.stdin:
         ("out of reach", "F13.l", "absent"),
     ],
 )
-def test_what_takes_long_or_fails_with_plain_arguments_is_no_finding(
-    kind, case, verdict
-):
+def test_failure_with_valid_arguments_is_not_a_finding(kind, case, verdict):
     options = Options(
         revisions=("2025-11-25",), only=(case,), speed="full", answer_s=0.3
     )

@@ -1,4 +1,4 @@
-"""What runs `mcpwire check` in CI: the composite action, the hook of pre-commit."""
+"""`mcpwire check` in CI: the composite action and the pre-commit hook."""
 
 import os
 import shlex
@@ -19,7 +19,7 @@ BAD = shlex.join([sys.executable, str(HERE / "mutants.py"), FAULT])
 ONE = "--only RPC-31.a --revision 2025-11-25"
 
 
-def step(folder, target, baseline=""):
+def run_action_step(folder, target, baseline=""):
     """Run the last step of the action as a workflow does."""
     _, last = ACTION["runs"]["steps"]
     assert last["shell"] == "bash"
@@ -43,8 +43,8 @@ def step(folder, target, baseline=""):
     )
 
 
-def test_the_action_fails_by_what_is_found_and_writes_its_files(tmp_path):
-    done = step(tmp_path, BAD)
+def test_action_fails_on_findings_and_writes_its_files(tmp_path):
+    done = run_action_step(tmp_path, BAD)
     assert (done.returncode, "RPC-31.a" in done.stdout) == (6, True)
     assert "RPC-31.a" in (tmp_path / "summary").read_text()
     (line,) = (tmp_path / "output").read_text().splitlines()
@@ -53,21 +53,21 @@ def test_the_action_fails_by_what_is_found_and_writes_its_files(tmp_path):
     assert "RPC-31.a" in Path(path).read_text()
 
 
-def test_the_action_takes_a_baseline(tmp_path):
+def test_action_accepts_a_baseline(tmp_path):
     known = tmp_path / "known findings"
     known.write_text("RPC-31.a stdio 2025-11-25 fail\n")
-    assert step(tmp_path, BAD, str(known)).returncode == 0
+    assert run_action_step(tmp_path, BAD, str(known)).returncode == 0
 
 
-def test_the_action_says_that_there_is_no_server(tmp_path):
-    done = step(tmp_path, "/no/such/program")
+def test_action_reports_a_server_that_cannot_be_started(tmp_path):
+    done = run_action_step(tmp_path, "/no/such/program")
     assert done.returncode == 4
     (line,) = done.stderr.splitlines()
     assert "command not found" in line
 
 
 @pytest.mark.parametrize(("target", "code"), [(BAD, 6), ("/no/such/program", 4)])
-def test_the_hook_runs_what_its_arguments_say(target, code):
+def test_hook_runs_check_with_its_arguments(target, code):
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
     program, *words = shlex.split(hook["entry"])
     assert (program, hook["pass_filenames"]) == ("mcpwire", False)

@@ -1,4 +1,4 @@
-"""``mcpwire check`` as a user runs it: its exit codes, files and sentences."""
+"""``mcpwire check`` from the command line: exit codes, files and messages."""
 
 import json
 import os
@@ -27,7 +27,7 @@ BAD = [
 ONE = ["--only", "RPC-31.a", "--revision", "2025-11-25"]
 
 
-def test_a_good_server_is_0_and_a_broken_must_is_6(cli):
+def test_passing_server_exits_with_0_and_a_broken_must_with_6(cli):
     code, out, _ = cli("check", *ONE, *GOOD)
     assert code == 0
     assert "mcpwire-subject 1.0: 1 pass" in out
@@ -38,16 +38,16 @@ def test_a_good_server_is_0_and_a_broken_must_is_6(cli):
     assert "again     mcpwire check --only RPC-31.a --revision 2025-11-25" in out
 
 
-def test_a_failure_is_repeated_by_the_line_it_prints(cli):
+def test_printed_command_repeats_a_failure(cli):
     _, out, _ = cli("check", *ONE, *BAD)
     (line,) = [each for each in out.splitlines() if "again" in each]
-    again = shlex.split(line.split(None, 1)[1])[1:]
-    code, repeated, _ = cli(*again)
+    repeat_words = shlex.split(line.split(None, 1)[1])[1:]
+    code, repeated, _ = cli(*repeat_words)
     assert code == 6
     assert line in repeated
 
 
-def test_the_line_that_repeats_a_failure_has_all_that_is_needed(cli, monkeypatch):
+def test_repeat_command_has_all_options_without_secrets(cli, monkeypatch):
     monkeypatch.setenv("TOKEN_OF_OURS", "a-secret-token")
     monkeypatch.setenv("COLOUR", "blue")
     given = ["--env", "COLOUR", "--env", "SIZE=4", "--env", "API_KEY=a-secret-key"]
@@ -65,7 +65,7 @@ def test_the_line_that_repeats_a_failure_has_all_that_is_needed(cli, monkeypatch
     assert "a-secret" not in out
 
 
-def test_a_server_of_a_configuration_is_named_in_the_line_that_repeats(cli, tmp_path):
+def test_repeat_command_names_a_configured_server(cli, tmp_path):
     word, *words = BAD[1:]
     start = f"import os, sys; os.environ['SECRET'] and os.execv({word!r}, sys.argv[1:])"
     entry = {
@@ -79,12 +79,12 @@ def test_a_server_of_a_configuration_is_named_in_the_line_that_repeats(cli, tmp_
     (line,) = [each for each in out.splitlines() if "again" in each]
     assert line.endswith(f" --seed 1 --config {file} @bad")
     assert "a-secret" not in out
-    again, repeated, _ = cli(*shlex.split(line)[2:])
-    assert (code, again, line in repeated) == (6, 6, True)
+    repeat_code, repeated, _ = cli(*shlex.split(line)[2:])
+    assert (code, repeat_code, line in repeated) == (6, 6, True)
 
 
 class OneTeam(BaseHTTPRequestHandler):
-    """A server for one team, which takes an unknown method for invalid params."""
+    """A server that requires team headers, and fails unknown methods with -32602."""
 
     given = "team: blue", "licence-key: a-secret-key"
 
@@ -117,16 +117,14 @@ class OneTeam(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def team_url():
-    """Serve one team; returns the URL."""
+    """Run that server; yield its URL."""
     with ThreadingHTTPServer(("127.0.0.1", 0), OneTeam) as serving:
         threading.Thread(target=serving.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{serving.server_port}/mcp;v=(1)"
         serving.shutdown()
 
 
-def test_the_line_that_repeats_a_failure_over_http_has_its_headers(
-    cli, monkeypatch, tmp_path, team_url
-):
+def test_repeat_command_over_http_has_the_headers(cli, monkeypatch, tmp_path, team_url):
     team, key = OneTeam.given
     (tmp_path / "headers").write_text(f"{key}\n")
     monkeypatch.chdir(tmp_path)
@@ -149,7 +147,7 @@ def test_the_line_that_repeats_a_failure_over_http_has_its_headers(
 
 
 class Refusing(BaseHTTPRequestHandler):
-    """Answers with the status that its path begins with."""
+    """Responds with the status at the start of the path."""
 
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -164,7 +162,7 @@ class Refusing(BaseHTTPRequestHandler):
         pass
 
 
-def test_a_server_that_lets_nobody_in_is_said_in_one_sentence(cli):
+def test_rejected_connection_is_a_one_line_error_with_advice(cli):
     with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as serving:
         threading.Thread(target=serving.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{serving.server_port}"
@@ -193,12 +191,12 @@ FAULTS = (
 
 
 @pytest.mark.timeout(180)
-def test_each_failure_of_a_run_is_found_again_by_its_line(cli, mutated):
+def test_repeat_commands_find_each_failure_of_a_run(cli, mutated):
     def failures(*words):
         report = Report.from_json(cli(*words)[1].encode())
-        kept = ("case", "cell", "verdict")
+        fields = ("case", "cell", "verdict")
         return {
-            tuple(getattr(each, name) for name in kept): each.again
+            tuple(getattr(each, name) for name in fields): each.again
             for each in report.failures()
         }
 
@@ -239,27 +237,27 @@ def test_each_failure_of_a_run_is_found_again_by_its_line(cli, mutated):
         ),
     ],
 )
-def test_what_cannot_be_is_one_sentence(cli, words, code, problem):
+def test_usage_and_connection_errors_are_one_line(cli, words, code, problem):
     found, out, err = cli("check", *words)
     assert (found, out) == (code, "")
     assert problem in err
     assert err.count("\n") == 1
 
 
-def test_what_tls_refuses_is_told_as_it_says(cli, team_url):
+def test_tls_error_is_reported_with_its_own_text(cli, team_url):
     code, _, err = cli("check", team_url.replace("http:", "https:"))
     assert code == 4
     assert ": cannot connect to '127.0.0.1:" in err
     assert "[SSL" in err
 
 
-def test_the_budget_is_7(cli):
+def test_exceeded_budget_exits_with_7(cli):
     code, _, err = cli("check", "--budget", "0.000001s", *ONE, *GOOD)
     assert code == 7
     assert "the budget ran out" in err
 
 
-def test_a_baseline_is_kept_to(cli, tmp_path):
+def test_baseline_accepts_known_findings_only(cli, tmp_path):
     known = str(tmp_path / "known")
     assert cli("check", *ONE, "--write-baseline", known, *BAD)[0] == 6
     assert Path(known).read_text() == "RPC-31.a stdio 2025-11-25 fail\n"
@@ -273,7 +271,7 @@ def test_a_baseline_is_kept_to(cli, tmp_path):
     assert "not in the baseline: fail" in err
 
 
-def test_all_reports_are_written_and_two_are_compared(cli, tmp_path):
+def test_all_report_formats_are_written_and_compared(cli, tmp_path):
     files = {name: str(tmp_path / name) for name in ("junit", "sarif", "md", "badge")}
     words = [word for name, path in files.items() for word in (f"--{name}", path)]
     folders = ["--html", str(tmp_path / "site"), "--tap", str(tmp_path / "tapes")]
@@ -317,7 +315,7 @@ def test_cases_are_listed_and_explained(cli):
     assert cli("check", "list", "--only", "NOPE")[0] == 2
 
 
-def test_each_case_is_explained_in_full():
+def test_each_case_has_complete_texts():
     for case in CASES:
         for text in (case.title, case.sends, case.expects, case.why):
             assert text, case.id
@@ -336,7 +334,7 @@ def test_each_case_is_explained_in_full():
     ],
     ids=["INT", "TERM", "HUP", "INT twice"],
 )
-def test_a_signal_leaves_no_process(tmp_path, numbers):
+def test_signal_leaves_no_process_running(tmp_path, numbers):
     text = f"""
 import os, time
 open(os.path.join({str(tmp_path)!r}, str(os.getpid())), 'w').close()
@@ -374,19 +372,17 @@ asyncio.run(main())
     ("caller", "server"),
     [("plain", "for _ in sys.stdin: pass"), ("cancels", "time.sleep(600)")],
 )
-def test_a_caller_that_sigterm_ends_leaves_no_well_behaved_server(
-    caller, server, tmp_path
-):
+def test_caller_ended_by_sigterm_leaves_no_server_running(caller, server, tmp_path):
     fifo = tmp_path / "held"
     os.mkfifo(fifo)
     text = f"import os, sys, time\nheld = open({str(fifo)!r}, 'w')\n{server}"
     words = [sys.executable, "-c", CALLER, caller, sys.executable, "-c", text]
     with (
         subprocess.Popen(words, stderr=subprocess.DEVNULL) as running,
-        fifo.open() as held,  # once the server has opened it, too
+        fifo.open() as held,  # blocks until the server has opened it
     ):
         running.terminate()
-        assert held.read() == ""  # once it is gone
+        assert held.read() == ""  # at the end of the server
     assert running.returncode != 0
 
 
@@ -416,9 +412,7 @@ def test_pytest_has_an_item_for_each_case(check_with_pytest, mutated):
     assert "1 passed, 1 skipped" in out
 
 
-def test_the_item_of_a_case_that_fails_says_what_was_expected(
-    check_with_pytest, mutated
-):
+def test_pytest_item_of_a_failed_case_shows_the_expectation(check_with_pytest, mutated):
     server = shlex.join(mutated("an unknown method is invalid params"))
     code, out = check_with_pytest(server, "RPC-31")
     assert code == 1
@@ -427,7 +421,7 @@ def test_the_item_of_a_case_that_fails_says_what_was_expected(
     assert "Traceback" not in out
 
 
-def test_pytest_refuses_a_name_that_no_case_has(check_with_pytest):
+def test_pytest_refuses_an_unknown_case_name(check_with_pytest):
     code, out = check_with_pytest("true", "NOPE")
     assert code == 4
     assert "no case matches 'NOPE'" in out
@@ -460,7 +454,7 @@ def suite(tmp_path, plays):
 
 
 @pytest.mark.parametrize(
-    ("plays", "code", "said"),
+    ("plays", "code", "expected"),
     [
         ("write('tools', 'SUCCESS', 'INFO')", 0, "1 pass"),
         ("write('tools', 'SUCCESS', 'FAILURE')", 6, "OFFICIAL.tools.check-1"),
@@ -469,13 +463,13 @@ def suite(tmp_path, plays):
         ("write('tools', 'SUCCESS', 'SKIPPED')", 6, "OFFICIAL.tools.check-1"),
     ],
 )
-def test_the_official_suite_is_held_strictly(cli, tmp_path, plays, code, said):
+def test_official_suite_is_judged_strictly(cli, tmp_path, plays, code, expected):
     found, out, _ = cli("check", *suite(tmp_path, plays), "http://127.0.0.1:9/mcp")
     assert found == code
-    assert said in out
+    assert expected in out
 
 
-def test_a_suite_without_a_result_and_one_that_is_not_there(cli, tmp_path):
+def test_suite_without_results_or_not_installed_is_an_error(cli, tmp_path):
     words = suite(tmp_path, "print('no such scenario')")
     code, _, err = cli("check", *words, "http://127.0.0.1:9/mcp")
     assert code == 6

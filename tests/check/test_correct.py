@@ -1,4 +1,4 @@
-"""Servers that are right in their own way are not found wrong, and not praised."""
+"""Correct servers with unusual behaviour get neither a failure nor a pass."""
 
 import asyncio
 import sys
@@ -47,15 +47,15 @@ for line in sys.stdin:
 @pytest.mark.parametrize(
     ("case", "revision", "verdict"),
     [
-        # The tool gives the text back within JSON of its own, all of it in ASCII.
+        # The tool returns the text inside its own JSON, in ASCII only.
         ("TR-STDIO-01.a", "2025-11-25", Verdict.ABSENT),
-        # A tool with "ask" in its name need not ask: nothing is observed.
+        # A tool with "ask" in its name need not send a request: nothing is observed.
         ("LIFE-11.b", "2025-11-25", Verdict.ABSENT),
         ("ELIC-02.b", "2025-11-25", Verdict.ABSENT),
         ("MRTR-06.a", "2026-07-28", Verdict.ABSENT),
     ],
 )
-def test_the_verdict_of_a_correct_server(case, revision, verdict):
+def test_unusual_correct_behaviour_is_judged_absent(case, revision, verdict):
     options = Options(revisions=(revision,), only=(case,), answer_s=5.0)
     target = Stdio(sys.executable, ["-c", SERVER])
     (result,) = asyncio.run(run(target, options)).results

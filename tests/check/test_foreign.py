@@ -1,4 +1,4 @@
-"""What servers of other libraries break, exactly: their pins do not move."""
+"""The known findings of servers of other libraries, pinned exactly."""
 
 import asyncio
 import subprocess
@@ -20,7 +20,7 @@ EVERYTHING = str(NODE_PACKAGES / "server-everything/dist/index.js")
 
 
 def found(target, **options):
-    """Return the MUST that are broken, and all crashes and hangs."""
+    """Return the broken MUST cases, and all crashes and hangs."""
     report = asyncio.run(run(target, Options(**options)))
     return {
         (r.case, r.verdict.value)
@@ -30,7 +30,7 @@ def found(target, **options):
 
 
 SERVERS = {
-    # It logs what is no message of its revision, an array too.
+    # It logs lines that are not messages of its revision, arrays too.
     "python-sdk": (PEERS / "python-sdk/bin/python", [SERVERS / "python_sdk.py"], set()),
     "fastmcp": (PEERS / "fastmcp/bin/python", [SERVERS / "fast.py"], set()),
     "time": (PEERS / "servers/bin/python", ["-m", "mcp_server_time"], set()),
@@ -44,7 +44,7 @@ SERVERS = {
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_its_known_findings_and_no_others_come_out(name, warm):
+def test_check_finds_the_known_findings_and_no_others(name, warm):
     program, arguments, known = SERVERS[name]
     missing = next(
         (
@@ -61,7 +61,7 @@ def test_its_known_findings_and_no_others_come_out(name, warm):
     assert found(Stdio(program, words, env=env)) == known | NO_BATCHES
 
 
-def test_git_answers_what_is_asked(tmp_path, warm):
+def test_git_server_has_no_finding_but_batches(tmp_path, warm):
     program = PEERS / "servers/bin/python"
     if not program.exists():
         pytest.skip(f"make peers has not installed {program}")

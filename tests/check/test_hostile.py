@@ -1,4 +1,4 @@
-"""What a hostile server can do to the checker: it ends in time, whole, and discreet."""
+"""Hostile servers: the checker ends in time, does not crash and leaks no secret."""
 
 import asyncio
 import contextlib
@@ -79,12 +79,12 @@ def deep(levels):
     ],
     ids=["no length", "1 GB", "deep", "annotations", "enum"],
 )
-def test_what_a_tool_says_of_itself_does_not_end_the_run(tool):
+def test_hostile_tool_definition_does_not_end_the_run(tool):
     report = asyncio.run(run(server(**tool), ONE))
     assert any(each.verdict is Verdict.PASS for each in report.results)
 
 
-def test_no_argument_is_made_that_fills_the_memory():
+def test_huge_argument_is_not_generated():
     bomb = {"inputSchema": schema(type="string", minLength=10**9)}
     assert arguments_for(bomb) is None
     assert callable_tools([TOOL | {"annotations": ["readOnlyHint"]}]) == []
@@ -101,12 +101,12 @@ FLOOD = """
 
 
 @pytest.mark.timeout(60)
-def test_a_server_that_asks_and_does_not_read_holds_nothing_up():
+def test_server_flooding_requests_without_reading_is_an_error():
     with pytest.raises(ConnectError, match=r"it has stopped reading|no answer"):
         asyncio.run(run(server(more=FLOOD.strip()), attrs.evolve(ONE, answer_s=1.0)))
 
 
-def test_a_long_name_has_a_page(tmp_path):
+def test_long_server_name_gets_a_short_file_name(tmp_path):
     report = asyncio.run(run(server(name="n" * 5_000), ONE))
     write_pages(tmp_path, [report])
     (page,) = (tmp_path / "subjects").iterdir()
@@ -120,7 +120,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: "
 
 @contextlib.asynccontextmanager
 async def serving(answer):
-    """Yield the URL of a server; `answer`: from head and body to what it writes."""
+    """Yield the URL of a server; `answer` maps head and body to the output parts."""
 
     async def talk(reader, writer):
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
@@ -144,7 +144,7 @@ async def serving(answer):
         await listening.wait_closed()
 
 
-def checked(answer, options=ONE, **headers):
+def run_check(answer, options=ONE, **headers):
     async def main():
         async with serving(answer) as url:
             return await run(Http(url, headers=headers), options)
@@ -154,7 +154,7 @@ def checked(answer, options=ONE, **headers):
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("retry", [b"999999999", b"60"])
-def test_a_stream_that_never_has_the_answer_is_given_up(retry, monkeypatch):
+def test_stream_without_the_answer_is_abandoned(retry, monkeypatch):
     monkeypatch.setattr(subjects, "_MAX_RESUME_PAUSES_S", 0.3)
     monkeypatch.setattr(runner, "_START_TIMEOUT_S", 0.2)
 
@@ -162,7 +162,7 @@ def test_a_stream_that_never_has_the_answer_is_given_up(retry, monkeypatch):
         yield HEAD + b"text/event-stream\r\n\r\nid: 1\nretry: " + retry + b"\ndata:\n\n"
 
     with pytest.raises(ConnectError, match="HTTP 200, and no answer"):
-        checked(later, attrs.evolve(ONE, answer_s=0.2))
+        run_check(later, attrs.evolve(ONE, answer_s=0.2))
 
 
 @pytest.mark.timeout(60)
@@ -175,7 +175,7 @@ def test_a_stream_that_never_has_the_answer_is_given_up(retry, monkeypatch):
     ],
     ids=["body", "messages", "events"],
 )
-def test_a_response_without_an_end_is_cut(kind, part, monkeypatch):
+def test_endless_response_is_cut(kind, part, monkeypatch):
     monkeypatch.setattr(peers, "MAX_MESSAGE_BYTES", 1_000_000)
     monkeypatch.setattr(peers, "_MAX_STREAM_BYTES", 4_000_000)
     monkeypatch.setattr(peers, "MAX_EVENTS", 10_000)
@@ -188,11 +188,11 @@ def test_a_response_without_an_end_is_cut(kind, part, monkeypatch):
             yield part
 
     with pytest.raises(ConnectError, match="no revision could be used"):
-        checked(endless)
+        run_check(endless)
     assert sum(sent) < 400_000_000
 
 
-def test_messages_without_an_end_are_a_flood(monkeypatch):
+def test_endless_messages_are_a_connect_error(monkeypatch):
     monkeypatch.setattr(subjects, "MAX_OCTETS", 1 << 20)
     more = """
     if method == "ping":
@@ -209,7 +209,7 @@ TOKEN = "c2VjcmV0+dG9rZW4/for=this.server-and-no-other"
 
 
 def chatty(head, body):
-    """Answer the handshake; give back the head of everything else, as debuggers do."""
+    """Answer the handshake; echo the head of any other request, as debuggers do."""
     try:
         message = json.loads(body)
     except ValueError:
@@ -232,14 +232,14 @@ def chatty(head, body):
         yield b"HTTP/1.1 500 Oh\r\nConnection: close\r\n\r\n" + b"." * 330 + head
 
 
-def test_no_secret_is_in_a_report_even_where_the_server_gives_it_back():
+def test_echoed_secrets_are_not_in_the_report():
     options = Options(
         revisions=("2025-11-25",),
         answer_s=2.0,
         only=("http", "authorization", "jsonrpc", "sessions"),
         tokens={"good": TOKEN},
     )
-    report = checked(chatty, options, **{"X-Api-Key": "k-7f3a9b1c5d"})
+    report = run_check(chatty, options, **{"X-Api-Key": "k-7f3a9b1c5d"})
     assert len(report.failures()) > 20
     for each in report.results:
         texts = f"{each.sent} {each.expected} {each.actual} {each.again}"
@@ -248,7 +248,7 @@ def test_no_secret_is_in_a_report_even_where_the_server_gives_it_back():
             assert part.encode() not in whole, each.case
 
 
-def test_of_the_fields_of_a_request_those_that_its_case_chose_are_shown():
+def test_report_shows_only_header_fields_set_by_the_case():
     def forbidding(head, body):
         if b"Bearer " in head:
             yield from chatty(head, body)
@@ -258,11 +258,11 @@ def test_of_the_fields_of_a_request_those_that_its_case_chose_are_shown():
     options = attrs.evolve(
         ONE, revisions=("2025-11-25",), only=("AUTH-13.a",), tokens={"good": TOKEN}
     )
-    (result,) = checked(forbidding, options).failures()
+    (result,) = run_check(forbidding, options).failures()
     assert result.sent.startswith('POST, without Authorization, {"jsonrpc":"2.0",')
 
 
-def test_tokens_made_of_a_secret_one_are_no_more_shown_than_it():
+def test_tokens_derived_from_a_secret_are_masked():
     tape = peers.Transcript()
     tape.secrets = (b"head.claims.signature",)
     for token in (b"head.claims.", b"head.other.signature"):
@@ -272,13 +272,13 @@ def test_tokens_made_of_a_secret_one_are_no_more_shown_than_it():
     assert b"signature" not in kept
 
 
-def test_a_challenge_of_one_long_word_is_read_at_once():
+def test_long_challenge_is_parsed_in_linear_time():
     response = peers.Response(1, lambda _: None, lambda: None)
     response.fields["www-authenticate"] = "Bearer realm=x, " + "a" * 60_000
     assert _parse_challenge(response) == {"realm": "x"}
 
 
-def test_a_place_to_post_to_that_is_no_uri_is_a_finding():
+def test_invalid_endpoint_uri_is_a_connect_error():
     def odd(head, body):
         if head.startswith(b"POST"):
             yield b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"
@@ -287,4 +287,4 @@ def test_a_place_to_post_to_that_is_no_uri_is_a_finding():
         yield b": more\n\n"
 
     with pytest.raises(ConnectError):
-        checked(odd)
+        run_check(odd)

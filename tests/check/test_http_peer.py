@@ -1,4 +1,4 @@
-"""The peer over HTTP: streams that end early, secrets, header fields, leftovers."""
+"""The HTTP peer: streams that end early, secrets, header fields and cleanup."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ TOKEN = "a-secret-token"
 
 @contextlib.asynccontextmanager
 async def serving(*responses, is_sse=False, has_end=True):
-    """Yield a subject of a server that gives these responses, and what it was sent."""
+    """Yield a subject for a server with these responses, and the received heads."""
     left, heads = list(responses), []
 
     async def answer(reader, writer):
@@ -53,7 +53,7 @@ async def serving(*responses, is_sse=False, has_end=True):
         await server.wait_closed()
 
 
-async def test_a_stream_that_ends_before_the_answer_is_resumed():
+async def test_stream_that_ends_before_the_answer_is_resumed():
     early = STREAM + b"id: e1\nretry: 10\ndata:\n\n"
     async with serving(early, STREAM + ANSWER) as (subject, heads):
         answer = await subject.request("ping", id=7)
@@ -67,7 +67,7 @@ async def test_a_stream_that_ends_before_the_answer_is_resumed():
     [OK + b"Content-Length: 0\r\n\r\n", STREAM, b"HTTP/1.1 400 Bad Request\r\n\r\n"],
     ids=["empty", "a stream without ids", "an error"],
 )
-async def test_a_response_without_the_answer_is_no_hang(response):
+async def test_response_without_an_answer_raises_at_once(response):
     async with serving(response) as (subject, _):
         with pytest.raises(EndedWithoutAnswer):
             await subject.request("ping", id=7)
@@ -84,7 +84,7 @@ async def test_a_response_without_the_answer_is_no_hang(response):
         ("TR-HTTP-10.b", b"null", True),
     ],
 )
-async def test_a_body_that_is_no_message_is_no_answer(id, body, is_broken):
+async def test_body_that_is_not_a_message_is_not_an_answer(id, body, is_broken):
     (case,) = (each for each in CASES if each.id == id)
     head = b"HTTP/1.1 202 Accepted\r\nContent-Length: %d\r\n\r\n" % len(body)
     expected = pytest.raises(Broken) if is_broken else contextlib.nullcontext()
@@ -93,7 +93,7 @@ async def test_a_body_that_is_no_message_is_no_answer(id, body, is_broken):
             await case.run(subject)
 
 
-async def test_a_body_without_an_end_is_judged_by_its_status():
+async def test_unfinished_body_is_judged_by_its_status():
     (case,) = (each for each in CASES if each.id == "LHTTP-31.b")
     head = OK + b"Content-Type: application/json\r\n\r\n"
     async with serving(head, has_end=False) as (subject, _):
@@ -103,18 +103,18 @@ async def test_a_body_without_an_end_is_judged_by_its_status():
 
 
 @on_a_clock_by_hand
-async def test_what_holds_this_process_up_is_no_hang_of_the_server(anyio_backend):
+async def test_delay_of_this_process_is_not_a_hang_of_the_server(anyio_backend):
     loop = asyncio.get_running_loop()
     async with serving(STREAM + ANSWER, STREAM) as (subject, heads):
-        asking = asyncio.create_task(subject.request("ping", id=7))
+        pinging = asyncio.create_task(subject.request("ping", id=7))
         while not heads:  # noqa: ASYNC110 - what follows is of this very turn
-            await asyncio.sleep(0)  # one turn of the loop; a clock by hand
-        loop.jump(60.0)  # the answer is there, and nothing has read it yet
-        assert (await asking).result == {}
+            await asyncio.sleep(0)  # one loop iteration; the clock is manual
+        loop.jump(60.0)  # the answer has arrived, but is not read yet
+        assert (await pinging).result == {}
 
 
 @on_a_clock_by_hand
-async def test_an_answer_that_does_not_come_is_a_hang_after_its_bound(anyio_backend):
+async def test_missing_answer_is_a_hang_after_the_timeout(anyio_backend):
     loop = asyncio.get_running_loop()
     async with serving(b"") as (subject, _):
         waiting = asyncio.create_task(subject.wait_answer(7, timeout=2.0))
@@ -125,7 +125,7 @@ async def test_an_answer_that_does_not_come_is_a_hang_after_its_bound(anyio_back
             await waiting
 
 
-async def test_secrets_are_sent_and_not_kept():
+async def test_secrets_are_sent_but_masked_in_the_transcript():
     async with serving(STREAM + ANSWER) as (subject, heads):
         subject.transcript.secrets = (TOKEN.encode(),)
         await subject.request("ping", id=7)
@@ -134,11 +134,11 @@ async def test_secrets_are_sent_and_not_kept():
         assert b"Authorization: Bearer ***" in kept
         assert TOKEN.encode() not in kept
         for name in (b"Authorization: Bearer ", b"Authorization: ", b"Cookie: "):
-            said = b"X: y\r\n" + name + b"changed.token; b=c"
-            assert subject.transcript.masked(said) == b"X: y\r\n" + name + b"***"
+            sent = b"X: y\r\n" + name + b"changed.token; b=c"
+            assert subject.transcript.masked(sent) == b"X: y\r\n" + name + b"***"
 
 
-async def test_what_was_sent_is_shown_with_its_body_and_without_what_authorizes():
+async def test_last_request_is_shown_with_masked_credentials():
     async with serving(STREAM) as (subject, _):
         subject.transcript.secrets = (TOKEN.encode(),)
         fields = {"Authorization": "changed", "Cookie": "a=b; c=d", "X-Key": TOKEN}
@@ -151,7 +151,7 @@ async def test_what_was_sent_is_shown_with_its_body_and_without_what_authorizes(
         assert subject.transcript.masked(subject.last_sent) == shown
 
 
-async def test_over_stdio_no_fields_are_shown():
+async def test_header_fields_are_not_shown_over_stdio():
     server = Path(__file__).with_name("server.py")
     subject = Subject(
         Stdio(sys.executable, [str(server)]),
@@ -167,7 +167,7 @@ async def test_over_stdio_no_fields_are_shown():
         await subject.close()
 
 
-async def test_header_fields_replace_each_other_in_any_case_and_may_be_several():
+async def test_header_fields_are_case_insensitive_and_repeatable():
     async with serving(STREAM + ANSWER, STREAM) as (subject, heads):
         fields = {"authorization": None, "X-Two": ("a", "b")}
         await subject.request("ping", id=7, headers=fields)
@@ -180,7 +180,7 @@ async def test_header_fields_replace_each_other_in_any_case_and_may_be_several()
         assert subject.last_sent == b"GET, Origin: http://x"
 
 
-async def test_an_exchange_that_is_abandoned_at_once_leaves_no_connection():
+async def test_abandoned_exchange_closes_its_connection():
     async with serving() as (subject, _):
         http = subject.need_http()
         response = await http.send_raw(b"")
@@ -189,7 +189,7 @@ async def test_an_exchange_that_is_abandoned_at_once_leaves_no_connection():
         assert response.writer.transport.is_closing()
 
 
-async def test_over_http_and_events_messages_go_where_the_first_event_says():
+async def test_legacy_sse_posts_to_the_endpoint_of_the_first_event():
     place = STREAM + b"event: endpoint\ndata: messages?id=1\n\n"
     accepted = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
     async with serving(place, accepted, is_sse=True) as (subject, heads):
@@ -197,7 +197,7 @@ async def test_over_http_and_events_messages_go_where_the_first_event_says():
         assert heads[1].startswith("POST /messages?id=1 HTTP/1.1\r\n")
 
 
-async def test_over_http_and_events_the_response_to_a_post_is_no_message():
+async def test_legacy_sse_post_response_is_not_a_message():
     place = STREAM + b"event: endpoint\ndata: messages?id=1\n\n"
     head = b"HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\n"
     accepted = head + b'Content-Length: 22\r\n\r\n{"message":"Accepted"}'
@@ -215,7 +215,7 @@ async def test_over_http_and_events_the_response_to_a_post_is_no_message():
         (b'{"id":1,"error":{}}', 1),
     ],
 )
-async def test_a_refusal_in_a_form_of_its_own_is_no_message(body, count):
+async def test_non_jsonrpc_error_body_is_not_a_message(body, count):
     head = b"HTTP/1.1 405 Method Not Allowed\r\nContent-Type: application/json\r\n"
     refusal = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
     async with serving(refusal) as (subject, _):

@@ -1,4 +1,4 @@
-"""What a run keeps of its cases: all octets and messages, in few bytes.
+"""The memory of a run: all octets and messages of its cases, compressed.
 
 tracemalloc counts the bytes.
 """
@@ -28,7 +28,7 @@ def traced():
     return tracemalloc.get_traced_memory()[0]
 
 
-def test_the_messages_of_earlier_cases_take_little():
+def test_messages_of_earlier_cases_are_compressed():
     sizes, seen = [], []
 
     async def ask(subject):
@@ -36,14 +36,14 @@ def test_the_messages_of_earlier_cases_take_little():
         for _ in range(MANY):
             await subject.request("tools/list")
 
-    async def look(subject):
+    async def collect(subject):
         seen.extend(each.case for each in subject.received)
 
     family = Family("made")
     facts = {"source": "basic", "sends": "s", "expects": "e", "why": "w"}
     for id in ("OWN.a", "OWN.b", "OWN.c"):
         family.case(id, Level.MUST, id, **facts)(ask)
-    family.case("OWN.d", Level.MUST, "d", **facts, start=Start.LAST)(look)
+    family.case("OWN.d", Level.MUST, "d", **facts, start=Start.LAST)(collect)
     tracemalloc.start()
     try:
         report = asyncio.run(run(SERVER, FEW, cases=family.cases))
@@ -51,11 +51,11 @@ def test_the_messages_of_earlier_cases_take_little():
         tracemalloc.stop()
     assert {each.verdict for each in report.results} == {Verdict.PASS}
     assert [seen.count(f"OWN.{id}") for id in "abc"] == [MANY + 1] * 3  # and a barrier
-    # A list of tools, decoded, takes some thousand bytes.
+    # A decoded list of tools takes some thousand bytes.
     assert (sizes[2] - sizes[1]) / MANY < 600
 
 
-def test_the_octets_of_results_take_little():
+def test_octets_of_results_are_compressed():
     line = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text"}]}}\n'
 
     def octets(number):
@@ -70,14 +70,14 @@ def test_the_octets_of_results_take_little():
             Result(case="OWN.a", cell=CELL, octets=octets(number), **facts)
             for number in range(100)
         ]
-        kept = traced() - before
+        size = traced() - before
     finally:
         tracemalloc.stop()
-    assert kept < 100 * len(line) * len(results) / 4
+    assert size < 100 * len(line) * len(results) / 4
     assert [each.octets for each in results] == [octets(n) for n in range(100)]
 
 
-def test_messages_are_the_same_after_their_case():
+def test_messages_are_equal_after_compression():
     batch = b'[{"jsonrpc":"2.0","id":1,"result":{}},{"method":"a"}]'
     found = [
         Message(b'{"id":1}', {"id": 1}, "", 0, ""),

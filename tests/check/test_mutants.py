@@ -1,4 +1,4 @@
-"""Each seeded fault is found by its own case and by no unrelated one."""
+"""Each seeded fault is found by its own case and by no unrelated case."""
 
 import asyncio
 import subprocess
@@ -24,12 +24,12 @@ SHARED = [
     if case.start in {Start.SHARED, Start.LAST}
     and case.is_quick
     and not case.is_hostile
-    and case.family != "concurrency"  # they take long, and no other fault is theirs
+    and case.family != "concurrency"  # they are slow, and find no other fault
 ]
 
 
 PROCESS = {c.id for c in hygiene.FAMILY.cases if not c.id.startswith("TR-STDIO-02")}
-"""Cases that look at the process: it is started from its file."""
+"""Cases that examine the process: it is started from its file."""
 
 
 LAST = {
@@ -37,7 +37,7 @@ LAST = {
     for case in CASES
     if case.start is Start.LAST and case.family != "schema" and case.id not in PROCESS
 }
-"""Cases that look at what all others have left."""
+"""Cases that examine the messages of all others."""
 
 
 SILENT = {
@@ -71,9 +71,9 @@ SILENT = {
     "the rest of a buffer is lost",
     "tools/list_changed are not told",
 }
-"""Faults that are something that never comes: it is not waited for as long as usual."""
+"""Faults by which something never arrives: the timeout for them is short."""
 SHORT_S = 1.0
-LONG_ENOUGH_S = 0.3  # for a call that another fault does not concern
+LONG_ENOUGH_S = 0.3  # for a call that is unaffected by the fault
 BOUNDS = (
     (cancellation, "TWELVE_CALLS_TIMEOUT_S"),
     (framing, "LARGE_TIMEOUT_S"),
@@ -85,8 +85,8 @@ BOUNDS = (
 def options(pytestconfig, monkeypatch):
     """Make the options that run a mutant's cases, and the schemas of all messages.
 
-    On all grounds, each case that shares a connection runs too, which takes a second or
-    two for each mutant; a fault over HTTP stands against those of HTTP alone.
+    With `--all-grounds`, each case that shares a connection runs too, which takes a
+    second or two per mutant; a fault over HTTP is checked against HTTP cases only.
     """
     runs_all = pytestconfig.getoption("--all-grounds")
     schemas = {case.id for case in CASES if case.family == "schema"}
@@ -114,9 +114,9 @@ def options(pytestconfig, monkeypatch):
 
 
 def answer_s(is_silent, *, runs_shared, runs_all):
-    """Return how long one answer may take: what is a fault of others must not be late.
+    """Return the timeout of one answer: unaffected cases must not time out.
 
-    On all grounds a hundred cases run for each fault, beside whatever else runs.
+    With `--all-grounds` a hundred cases run per fault, on a possibly busy machine.
     """
     if is_silent:
         return 2.0 if runs_shared else SHORT_S
@@ -124,7 +124,7 @@ def answer_s(is_silent, *, runs_shared, runs_all):
 
 
 def shared_with(mutant):
-    """Return the cases that a fault may not trouble."""
+    """Return the cases that a fault must not affect."""
     is_http = mutant.transport == "http"
     return {
         case.id
@@ -147,7 +147,7 @@ GUARDED = [each for each in OVER_HTTP if each.is_guarded]
 
 
 @pytest.mark.parametrize("mutant", STDIO, ids=lambda each: each.name)
-def test_a_fault_over_stdio_is_found_by_its_case(mutant, options, mutated):
+def test_stdio_fault_is_found_by_its_case(mutant, options, mutated):
     is_of_process = mutant.cases[0] in PROCESS
     words = (command if is_of_process else mutated)(mutant.name)
     report = asyncio.run(run(Stdio(words[0], words[1:]), options(mutant)))
@@ -155,7 +155,7 @@ def test_a_fault_over_stdio_is_found_by_its_case(mutant, options, mutated):
 
 
 class Served:
-    """A process that serves over HTTP with one mutant after another."""
+    """A child process that serves over HTTP with one mutant after another."""
 
     def __init__(self, *words):
         self.words = words
@@ -193,20 +193,18 @@ def served():
 
 @pytest.fixture(scope="module")
 def guarded_server():
-    """Serve one that wants tokens."""
+    """Serve a server that requires tokens."""
     with Served("--guarded") as serving:
         yield serving
 
 
 @pytest.mark.parametrize("mutant", HTTP, ids=lambda each: each.name)
-def test_a_fault_over_http_is_found_by_its_case(mutant, served, options):
+def test_http_fault_is_found_by_its_case(mutant, served, options):
     assert_found(served.check(mutant, options(mutant)), mutant)
 
 
 @pytest.mark.parametrize("mutant", GUARDED, ids=lambda each: each.name)
-def test_a_fault_of_a_server_with_tokens_is_found_by_its_case(
-    mutant, guarded_server, options
-):
+def test_authorization_fault_is_found_by_its_case(mutant, guarded_server, options):
     tokens = guarded_subject.tokens(guarded_server.url)
     assert_found(
         guarded_server.check(mutant, attrs.evolve(options(mutant), tokens=tokens)),
@@ -214,11 +212,11 @@ def test_a_fault_of_a_server_with_tokens_is_found_by_its_case(
     )
 
 
-def test_the_silent_faults_are_there():
+def test_silent_faults_exist():
     assert SILENT - MUTANTS.keys() == set()
 
 
-def test_each_case_has_an_id_of_its_own_and_says_what_it_sends():
+def test_each_case_has_a_unique_id_and_complete_texts():
     assert len({case.id for case in CASES}) == len(CASES) >= 300
     assert len(MUTANTS) >= 150
     assert [c.id for c in CASES if not (c.sends and c.expects and c.why)] == []
@@ -226,7 +224,7 @@ def test_each_case_has_an_id_of_its_own_and_says_what_it_sends():
     assert levels == set()
 
 
-def test_that_unknown_methods_get_no_message_counts_once(served):
+def test_unknown_method_refused_in_plain_text_counts_once(served):
     mutant = MUTANTS["an unknown method is refused in plain text"]
     cases = ("RPC-07.e", "RPC-08.a", "RPC-31.a")
     report = served.check(mutant, Options(revisions=(mutant.revision,), only=cases))

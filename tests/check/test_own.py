@@ -1,4 +1,4 @@
-"""mcpwire's own server has 100 points in every cell, over both transports and loops."""
+"""mcpwire's own server scores 100 in every cell, on both transports and loops."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ def words(request):
 
 @pytest.fixture(autouse=True)
 def measured_once(request):
-    """Measure the checker with one of the loops: it runs the same lines."""
+    """Measure coverage with one of the loops: both run the same lines."""
     with pause() if "[uvloop]" in request.node.name else contextlib.nullcontext():
         yield
 
@@ -40,22 +40,22 @@ def assert_perfect(report):
 
 
 @pytest.mark.timeout(300)
-def test_over_stdio_our_server_breaks_nothing(words):
+def test_our_server_passes_over_stdio(words):
     assert_perfect(asyncio.run(run(Stdio(words[0], words[1:]), QUICK)))
 
 
 @pytest.mark.timeout(300)
-def test_over_stdio_our_server_breaks_nothing_in_slow_and_hostile_cases(forked):
+def test_our_server_passes_slow_and_hostile_cases_over_stdio(forked):
     options = attrs.evolve(QUICK, speed="full", hostile=True)
     report = asyncio.run(run(Stdio(forked[0], forked[1:]), options))
     assert_perfect(report)
-    # That a client without forms gets none counts only where another client gets one.
+    # That a client without forms gets none counts only if another client gets one.
     found = [r.verdict for r in report.results if r.case == "ELIC-02.b"]
     assert found == [Verdict.PASS]
 
 
 @pytest.mark.timeout(300)
-def test_over_http_our_server_breaks_nothing(words, tmp_path):
+def test_our_server_passes_over_http(words, tmp_path):
     log = tmp_path / "log"
     with (
         log.open("w") as written,

@@ -1,4 +1,4 @@
-"""Scores, the report as JSON and in all other forms, baselines, and the pages."""
+"""Scores, reports in JSON and the other formats, baselines, and pages."""
 
 import asyncio
 import json
@@ -96,12 +96,12 @@ MIXED = report(
         ([("fail", "MUST")], 5),
     ],
 )
-def test_the_score_of_a_cell(verdicts, points):
+def test_score_of_a_cell(verdicts, points):
     results = [result(Verdict(each), Level(level)) for each, level in verdicts]
     assert score(results).points == points
 
 
-def test_a_report_survives_json():
+def test_report_survives_a_json_round_trip():
     assert Report.from_json(MIXED.to_json()) == MIXED
     value = json.loads(MIXED.to_json())
     assert value["scores"][0] == {
@@ -118,7 +118,7 @@ def test_a_report_survives_json():
 NOTHING = report(result(Verdict.ABSENT), result(Verdict.ABSENT, case="RPC-31.a"))
 
 
-def test_a_cell_in_which_nothing_applied_is_not_praised():
+def test_cell_without_applicable_cases_has_no_score():
     (score,) = NOTHING.scores().values()
     assert (score.applied, NOTHING.lowest()) == (0, None)
     assert "-  stdio  2025-11-25  no case applied" in to_text(NOTHING)
@@ -127,13 +127,13 @@ def test_a_cell_in_which_nothing_applied_is_not_praised():
     assert MIXED.lowest() == 5
 
 
-def test_the_command_that_repeats_a_finding_is_shown_whole():
+def test_repeat_command_is_not_truncated():
     again = "mcpwire check " + " ".join(f"--map echo=tool_{n}" for n in range(50))
     found = to_text(report(attrs.evolve(BROKEN, again=again)))
     assert f"again     {again}\n" in found
 
 
-def test_the_report_fits_its_published_schema():
+def test_report_conforms_to_its_published_schema():
     from importlib.resources import files
 
     import jsonschema_rs
@@ -148,19 +148,19 @@ def test_the_report_fits_its_published_schema():
 
 
 @pytest.mark.parametrize("text", [b"{", b"[]", b"{}", b'{"format":1}'])
-def test_what_is_no_report_is_refused(text):
+def test_json_that_is_not_a_report_is_refused(text):
     with pytest.raises(ValueError, match="not a report of mcpwire check"):
         Report.from_json(text)
 
 
-def test_a_report_of_another_format_is_refused():
+def test_report_of_another_format_is_refused():
     value = json.loads(MIXED.to_json())
     value["format"] = 2
     with pytest.raises(ValueError, match="a report of format 2, expected 1"):
         Report.from_json(json.dumps(value).encode())
 
 
-def test_junit_counts_and_says_what_was_found():
+def test_junit_has_counts_and_findings():
     root = ET.fromstring(to_junit(MIXED))
     suites = {suite.get("name"): suite for suite in root}
     suite = suites["server stdio 2025-11-25"]
@@ -188,7 +188,7 @@ def test_the_badge_has_the_lowest_score():
     assert (good["message"], good["color"]) == ("100 of 100", "brightgreen")
 
 
-def test_text_and_markdown_have_the_worst_first_and_cells_together():
+def test_text_and_markdown_sort_by_severity_and_merge_cells():
     for text in (to_text(MIXED), to_markdown(MIXED)):
         assert text.index("SCHEMA.Error") < text.index("RPC-07.a")
         assert text.index("RPC-07.a") < text.index("B01.a")
@@ -200,7 +200,7 @@ def test_text_and_markdown_have_the_worst_first_and_cells_together():
     assert "\x1b[33m" in to_text(report(result(Verdict.WARN)), colour=True)
 
 
-def test_a_run_fails_by_what_it_is_told_to():
+def test_failure_depends_on_verdict_level_and_options():
     assert has_failures([result(Verdict.FAIL)])
     assert has_failures([result(Verdict.HANG, Level.ROBUST)])
     assert has_failures([result(Verdict.UNRUN)])
@@ -212,7 +212,7 @@ def test_a_run_fails_by_what_it_is_told_to():
     assert not has_failures([result(Verdict.WARN, Level.ROBUST)], with_should=True)
 
 
-def test_tapes_have_the_octets(tmp_path):
+def test_transcripts_contain_the_octets(tmp_path):
     write_transcripts(tmp_path, MIXED)
     path = tmp_path / "stdio-2025-11-25" / "RPC-07.a.jsonl"
     first = json.loads(path.read_text().splitlines()[0])
@@ -227,7 +227,7 @@ def test_tapes_have_the_octets(tmp_path):
 # --- comparing ------------------------------------------------------------------------
 
 
-def test_a_baseline_accepts_what_it_names_and_nothing_else():
+def test_baseline_accepts_named_findings_only():
     baseline = read_baseline(write_baseline(MIXED))
     assert compare(MIXED, baseline) == attrs.evolve(
         compare(MIXED, baseline), new=(), stale=()
@@ -242,19 +242,19 @@ def test_a_baseline_accepts_what_it_names_and_nothing_else():
     assert compare(report(*late), {}).new == (late[1], late[0])
 
 
-def test_what_did_not_run_is_worse_than_any_baseline():
+def test_unrun_case_is_worse_than_any_baseline():
     (new,) = compare(report(result(Verdict.UNRUN)), {}).new
     assert has_failures([new])
     assert write_baseline(report(new)) == ""
 
 
-def test_a_name_is_no_markdown():
+def test_server_name_is_escaped_in_markdown():
     named = attrs.evolve(MIXED, server={"name": "![a](http://b) <b>`c`"})
     head = to_markdown(named).splitlines()[0]
     assert head == r"# \!\[a\](http://b) \<b\>\`c\`"
 
 
-def test_a_baseline_may_have_comments_and_nothing_odd():
+def test_baseline_allows_comments_and_rejects_invalid_lines():
     text = "# all known\n\nRPC-07.a stdio 2025-11-25 fail # since 2.0\n"
     assert read_baseline(text) == {("RPC-07.a", "stdio", "2025-11-25"): Verdict.FAIL}
     with pytest.raises(ValueError, match="line 2 of the baseline: expected CASE"):
@@ -265,7 +265,7 @@ def test_a_baseline_may_have_comments_and_nothing_odd():
         read_baseline("NOPE stdio 2025-11-25 fail")
 
 
-def test_worse_is_what_ranks_higher_than_before():
+def test_worse_returns_results_with_a_more_severe_verdict():
     before = report(result(Verdict.WARN), result(Verdict.PASS, case="RPC-31.a"))
     after = report(
         result(Verdict.FAIL),
@@ -316,7 +316,7 @@ def test_each_link_of_the_pages_leads_to_a_file_of_the_site(site):
             assert target.is_relative_to(site)
 
 
-def test_the_pages_read_without_a_script_and_show_texts_as_texts(site):
+def test_pages_have_no_script_and_escape_texts(site):
     for page in site.rglob("*.html"):
         text = page.read_text("utf-8")
         assert "script" not in Page(text).tags
@@ -343,5 +343,5 @@ def test_a_browser_shows_the_pages_within_the_window(site, width, scheme):
         assert found["paper"].startswith(PAPER[scheme])
 
 
-def test_subjects_of_one_name_have_pages_of_their_own(site):
+def test_subjects_with_equal_names_have_separate_pages(site):
     assert len(list((site / "subjects").iterdir())) == 3

@@ -1,4 +1,4 @@
-"""The runner: what each verdict comes from, which cases run, what is left behind."""
+"""The runner: origins of verdicts, selection of cases, and cleanup."""
 
 import asyncio
 import contextlib
@@ -21,8 +21,8 @@ SERVER = Stdio(sys.executable, [str(Path(__file__).with_name("server.py"))])
 ONE = Options(revisions=("2025-11-25",), speed="full")
 HANGS = Options(revisions=("2025-11-25",), speed="full", answer_s=1.0)
 
-# A server of few lines: it answers the handshake, then obeys methods called after what
-# they do.
+# A small server: it answers the handshake, then obeys methods named after their
+# effects.
 OBEDIENT = """
 import json, os, sys, time
 for line in sys.stdin:
@@ -63,8 +63,8 @@ def target():
     return python(OBEDIENT)
 
 
-def made(**runs):
-    """Return cases of functions, with levels by their names' first letter."""
+def make_cases(**runs):
+    """Return cases of functions; the first letter of a name is its level."""
     family = Family("made")
     for name, function in runs.items():
         level, _, id = name.partition("_")
@@ -119,9 +119,9 @@ async def crashing_later(subject):
     await subject.request("exit later")
 
 
-def test_each_verdict_comes_from_what_the_case_saw():
+def test_verdict_follows_from_the_observations_of_the_case():
     found = verdicts(
-        made(
+        make_cases(
             m_fine=fine,
             m_broken=broken,
             s_broken2=broken,
@@ -150,39 +150,39 @@ def test_each_verdict_comes_from_what_the_case_saw():
     assert {each[1] for each in found["broken"].octets} == {"sent", "received"}
 
 
-def test_a_server_that_closes_its_input_and_lives_hangs_and_did_not_crash():
+def test_server_that_closes_stdin_but_runs_is_a_hang():
     async def deafening(subject):
         await subject.request("deafen")
         await subject.request("ping")
 
     patient = Options(revisions=ONE.revisions, answer_s=3.0, speed="full")
-    found = verdicts(made(m_deaf=deafening, m_after=fine), patient)
+    found = verdicts(make_cases(m_deaf=deafening, m_after=fine), patient)
     assert found["deaf"].verdict is Verdict.HANG
     assert found["deaf"].actual == "it closed its input but still runs"
     assert found["after"].verdict is Verdict.PASS
 
 
 @pytest.mark.parametrize("crash", [crashing, crashing_later])
-def test_a_crash_is_of_the_case_that_caused_it_and_the_next_one_runs(crash):
-    found = verdicts(made(m_before=fine, m_crash=crash, m_after=fine))
+def test_crash_is_attributed_to_its_case_and_the_next_one_runs(crash):
+    found = verdicts(make_cases(m_before=fine, m_crash=crash, m_after=fine))
     assert found["before"].verdict is Verdict.PASS
     assert found["crash"].verdict is Verdict.CRASH
     assert "exited with code" in found["crash"].actual
     assert found["after"].verdict is Verdict.PASS
 
 
-def test_a_hang_is_of_the_case_that_waited_and_the_next_one_runs():
-    found = verdicts(made(m_hang=hanging, m_after=fine), HANGS)
+def test_hang_is_attributed_to_its_case_and_the_next_one_runs():
+    found = verdicts(make_cases(m_hang=hanging, m_after=fine), HANGS)
     assert found["hang"].verdict is Verdict.HANG
     assert found["hang"].expected.startswith("an answer with the id")
     assert found["after"].verdict is Verdict.PASS
 
 
-def test_a_case_ends_at_its_bound():
+def test_case_ends_at_its_time_limit():
     async def endless(subject):
         await asyncio.Event().wait()
 
-    (case,) = made(m_endless=endless)
+    (case,) = make_cases(m_endless=endless)
     found = verdicts([_with(case, bound_s=0.1)])
     assert found["endless"].verdict is Verdict.HANG
     assert found["endless"].expected == "the case takes at most 0.1 s"
@@ -196,24 +196,24 @@ async def greets(subject):
     await subject.handshake()
 
 
-def test_what_a_second_connection_of_a_case_sent_is_shown():
+def test_message_sent_on_a_second_connection_is_shown():
     async def ask_on_another(subject):
         other = await subject.open_another()
         answer = await other.request("other")
         subject.raise_broken("an error", answer)
 
-    found = verdicts(made(m_it=ask_on_another))
+    found = verdicts(make_cases(m_it=ask_on_another))
     assert '"method":"other"' in found["it"].sent
 
 
 @pytest.mark.parametrize(
     ("case", "start"), [(greets_another, Start.SHARED), (greets, Start.RAW)]
 )
-def test_the_start_of_a_process_is_no_part_of_the_bound_of_a_case(case, start):
-    # The subject starts for longer than the bound of the case.
+def test_process_start_does_not_count_for_the_time_limit(case, start):
+    # The subject takes longer to start than the bound of the case.
     where = python("import time; time.sleep(0.5)" + OBEDIENT)
-    (made_of_it,) = made(m_it=case)
-    found = verdicts([_with(made_of_it, bound_s=0.3, start=start)], where=where)
+    (base_case,) = make_cases(m_it=case)
+    found = verdicts([_with(base_case, bound_s=0.3, start=start)], where=where)
     assert found["it"].verdict is Verdict.PASS
 
 
@@ -223,14 +223,14 @@ def _with(case, **changes):
     return attrs.evolve(case, **changes)
 
 
-def test_a_case_with_a_connection_of_its_own_gets_one():
+def test_case_with_its_own_start_gets_its_own_process():
     pids = []
 
     async def note(subject):
         pids.append(subject.stdio.pid)
         await subject.request("ping")
 
-    first, second, third = made(m_a=note, m_b=note, m_c=note)
+    first, second, third = make_cases(m_a=note, m_b=note, m_c=note)
     found = verdicts([first, second, _with(third, start=Start.OWN)])
     assert all(each.verdict is Verdict.PASS for each in found.values())
     assert len(pids) == 3
@@ -238,7 +238,7 @@ def test_a_case_with_a_connection_of_its_own_gets_one():
 
 
 @pytest.mark.parametrize(
-    ("need", "said"),
+    ("need", "message"),
     [
         ("tools", "no tools"),
         ("role:echo", r"no callable tool for the role 'echo' .*--map echo=TOOL"),
@@ -246,16 +246,16 @@ def test_a_case_with_a_connection_of_its_own_gets_one():
         ("token:scope", r"no token 'scope' \(--auth scope=VARIABLE\)"),
     ],
 )
-def test_without_what_it_needs_a_case_is_absent(need, said):
-    (case,) = made(m_a=fine)
+def test_case_with_an_unmet_need_is_absent(need, message):
+    (case,) = make_cases(m_a=fine)
     found = verdicts([_with(case, needs=(need,))])
     assert found["a"].verdict is Verdict.ABSENT
-    assert re.match(said, found["a"].actual)
+    assert re.match(message, found["a"].actual)
 
 
-def test_when_the_budget_is_used_up_nothing_more_runs():
+def test_used_up_budget_leaves_cases_unrun():
     report = asyncio.run(
-        run(target(), _with(ONE, budget_s=0.0), cases=made(m_a=fine, m_b=fine))
+        run(target(), _with(ONE, budget_s=0.0), cases=make_cases(m_a=fine, m_b=fine))
     )
     assert report.out_of_budget
     assert {each.verdict for each in report.results} == {Verdict.UNRUN}
@@ -263,7 +263,7 @@ def test_when_the_budget_is_used_up_nothing_more_runs():
     assert score.points == 5
 
 
-def test_a_server_that_ends_for_good_leaves_the_rest_unrun(tmp_path):
+def test_server_that_cannot_restart_leaves_the_rest_unrun(tmp_path):
     once = tmp_path / "once"
     text = f"""
 import os, sys
@@ -274,14 +274,16 @@ if os.path.exists({str(once)!r}):
     once_only = text.replace(
         "os._exit(3)", f"open({str(once)!r}, 'w').close(); os._exit(3)"
     )
-    found = verdicts(made(m_crash=crashing, m_next=fine), where=python(once_only))
+    found = verdicts(make_cases(m_crash=crashing, m_next=fine), where=python(once_only))
     assert found["crash"].verdict is Verdict.CRASH
     assert found["next"].verdict is Verdict.UNRUN
     assert "the connection failed" in found["next"].actual
 
 
-def test_revisions_that_the_server_does_not_speak_are_named():
-    report = asyncio.run(run(target(), _with(ONE, revisions=()), cases=made(m_a=fine)))
+def test_unsupported_revisions_are_named_in_the_notes():
+    report = asyncio.run(
+        run(target(), _with(ONE, revisions=()), cases=make_cases(m_a=fine))
+    )
     assert [cell.revision for cell in report.cells()] == [
         *("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"),
     ]
@@ -320,13 +322,13 @@ class OverEvents:
         writer.close()
 
 
-def test_revisions_that_are_spoken_over_events_are_not_named():
+def test_revisions_supported_over_sse_are_not_in_the_notes():
     async def check():
         server = await asyncio.start_server(OverEvents(), "127.0.0.1", 0)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/sse"
         async with server:
             options = _with(ONE, revisions=("2025-11-25", "2026-07-28"))
-            return await run(url, options, cases=made(m_a=fine))
+            return await run(url, options, cases=make_cases(m_a=fine))
 
     report = asyncio.run(check())
     assert [str(cell) for cell in report.cells()] == ["server sse 2025-11-25"]
@@ -341,20 +343,20 @@ def test_revisions_that_are_spoken_over_events_are_not_named():
         ("while True: print('noise')", "100,000 lines, such as noise"),
     ],
 )
-def test_what_is_no_server_is_said_in_one_sentence(text, problem):
+def test_program_that_is_not_a_server_is_a_connect_error(text, problem):
     with pytest.raises(ConnectError, match=r"no revision could be used: .*" + problem):
         asyncio.run(run(python(text), ONE))
 
 
-def test_what_cannot_be_reached_is_said_in_one_sentence():
+def test_unreachable_url_is_a_connect_error():
     with pytest.raises(ConnectError, match=r"no revision could be used: .* refused"):
         asyncio.run(run("http://127.0.0.1:9/mcp", ONE))
 
 
-def test_a_server_that_does_not_listen_yet_is_waited_for(monkeypatch):
+def test_server_that_does_not_listen_yet_is_retried(monkeypatch):
     connect, refused = asyncio.open_connection, asyncio.Event()
 
-    async def noting(*where, **options):
+    async def connect_and_record(*where, **options):
         try:
             return await connect(*where, **options)
         except ConnectionRefusedError:
@@ -364,25 +366,25 @@ def test_a_server_that_does_not_listen_yet_is_waited_for(monkeypatch):
     async def check(port):
         options = _with(ONE, wait_s=60.0)
         url = f"http://127.0.0.1:{port}/"
-        running = asyncio.create_task(run(url, options, cases=made(m_a=fine)))
+        running = asyncio.create_task(run(url, options, cases=make_cases(m_a=fine)))
         await refused.wait()
         assert not running.done()
         async with await asyncio.start_server(SilentAfter(None), "127.0.0.1", port):
             return await running
 
-    monkeypatch.setattr(asyncio, "open_connection", noting)
+    monkeypatch.setattr(asyncio, "open_connection", connect_and_record)
     with kept_port() as port:
         (result,) = asyncio.run(check(port)).results
     assert result.verdict is Verdict.PASS
 
 
-def test_a_name_with_two_addresses_that_refuse_is_waited_for(monkeypatch):
+def test_host_with_two_refusing_addresses_is_retried(monkeypatch):
     connect, tries = asyncio.open_connection, 0
 
     async def refused_first(*where, **options):
         nonlocal tries
         tries += 1
-        if tries <= 5:  # as asyncio says that there are several reasons
+        if tries <= 5:  # the form in which asyncio reports several errors
             raise OSError("Multiple exceptions: [Errno 111], [Errno 111]")
         return await connect(*where, **options)
 
@@ -390,31 +392,31 @@ def test_a_name_with_two_addresses_that_refuse_is_waited_for(monkeypatch):
         server = await asyncio.start_server(SilentAfter(None), "127.0.0.1", 0)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
         async with server:
-            return await run(url, _with(ONE, wait_s=60.0), cases=made(m_a=fine))
+            return await run(url, _with(ONE, wait_s=60.0), cases=make_cases(m_a=fine))
 
     monkeypatch.setattr(asyncio, "open_connection", refused_first)
     (result,) = asyncio.run(check()).results
     assert result.verdict is Verdict.PASS
 
 
-def test_a_server_that_never_listens_is_waited_for_so_long_alone():
+def test_retries_end_after_wait_s():
     with pytest.raises(ConnectError, match=r"no revision could be used: .* refused"):
         asyncio.run(run("http://127.0.0.1:9/mcp", _with(ONE, wait_s=0.1)))
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"headers": dict}, "headers must be a mapping here"),
         ({"proxy": "http://127.0.0.1:8/"}, "it takes no proxy"),
     ],
 )
-def test_what_a_check_cannot_use_is_refused(options, said):
-    with pytest.raises(ValueError, match=said):
+def test_unsupported_http_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
         asyncio.run(run(Http("http://127.0.0.1:9/", **options), ONE))
 
 
-def test_a_cancelled_run_leaves_no_process():
+def test_cancelled_run_leaves_no_process_running():
     pids = []
 
     async def hang(subject):
@@ -424,7 +426,7 @@ def test_a_cancelled_run_leaves_no_process():
 
     async def main():
         global running  # noqa: PLW0603 - the case reaches it so
-        running = asyncio.create_task(run(target(), ONE, cases=made(m_a=hang)))
+        running = asyncio.create_task(run(target(), ONE, cases=make_cases(m_a=hang)))
         with pytest.raises(asyncio.CancelledError):
             await running
 
@@ -444,14 +446,14 @@ def test_the_same_seed_sends_the_same_octets():
             for result in report.results
         }
 
-    first, again, other = sent(7), sent(7), sent(8)
-    assert first == again
+    first, repeated, other = sent(7), sent(7), sent(8)
+    assert first == repeated
     assert first != other
     assert first.keys() == other.keys()
 
 
 def test_cases_are_chosen_by_id_family_and_level():
-    usual, slow, hostile = made(m_a=fine, s_b=fine, r_c=fine)
+    usual, slow, hostile = make_cases(m_a=fine, s_b=fine, r_c=fine)
     cases = [usual, _with(slow, is_quick=False), _with(hostile, is_hostile=True)]
 
     def ids(**options):
@@ -471,7 +473,7 @@ def test_cases_are_chosen_by_id_family_and_level():
         ids(revisions=("2020",))
 
 
-def test_a_server_that_is_fetched_first_may_take_longer_to_start(monkeypatch, tmp_path):
+def test_first_start_may_take_longer_than_the_timeout(monkeypatch, tmp_path):
     monkeypatch.setattr(runner, "_START_TIMEOUT_S", 0.2)
     fetched = f"""
 import pathlib, time
@@ -481,17 +483,17 @@ if not marker.exists():
     time.sleep(1)  # the subject: a first start that takes long
 """
     options = _with(ONE, answer_s=0.3)
-    found = verdicts(made(m_it=fine), options, python(fetched + OBEDIENT))
+    found = verdicts(make_cases(m_it=fine), options, python(fetched + OBEDIENT))
     assert found["it"].verdict is Verdict.PASS
 
 
-def test_a_case_without_a_subject_is_data():
-    (case,) = made(m_a=fine)
+def test_case_is_inspectable_without_a_subject():
+    (case,) = make_cases(m_a=fine)
     assert isinstance(case, Case)
     assert (case.level, case.family, case.title) == (Level.MUST, "made", "title of a")
 
 
-def test_a_server_that_never_ends_its_list_is_given_up_without_a_budget(monkeypatch):
+def test_server_that_does_not_list_its_tools_is_abandoned(monkeypatch):
     for name in ("_SURVEY_TIMEOUT_S", "_START_TIMEOUT_S"):
         monkeypatch.setattr(runner, name, 0.5)
     text = OBEDIENT.replace('"capabilities": {}', '"capabilities": {"tools": {}}')
@@ -500,21 +502,23 @@ def test_a_server_that_never_ends_its_list_is_given_up_without_a_budget(monkeypa
         asyncio.run(run(silent, _with(ONE, answer_s=3_600.0)))
 
 
-def test_a_case_that_runs_as_the_budget_ends_is_ended():
+def test_running_case_is_ended_when_the_budget_ends():
     async def endless(subject):
         await asyncio.Event().wait()
 
     options = _with(ONE, budget_s=2.0)
-    report = asyncio.run(run(target(), options, cases=made(m_a=endless, m_b=fine)))
+    report = asyncio.run(
+        run(target(), options, cases=make_cases(m_a=endless, m_b=fine))
+    )
     assert report.out_of_budget
     assert {(r.verdict, r.actual) for r in report.results} == {
         (Verdict.UNRUN, "the budget ran out")
     }
 
 
-def test_after_five_hangs_answers_are_waited_for_less_long():
+def test_timeout_is_shorter_after_five_hangs():
     hangs = dict.fromkeys((f"m_{n}" for n in range(6)), hanging)
-    found = verdicts(made(**hangs, m_fine=fine, m_last=hanging), HANGS)
+    found = verdicts(make_cases(**hangs, m_fine=fine, m_last=hanging), HANGS)
     ends = {id: each.expected.rpartition(" within ")[2] for id, each in found.items()}
     assert [ends[id] for id in ("0", "4", "5", "last")] == [
         *("1 s", "1 s", "0.2 s", "1 s")
@@ -522,8 +526,8 @@ def test_after_five_hangs_answers_are_waited_for_less_long():
     assert found["fine"].verdict is Verdict.PASS
 
 
-def test_cases_that_look_back_see_all_connections_and_name_the_cause():
-    async def look(subject):
+def test_last_cases_see_all_connections_and_name_the_cause():
+    async def find_early(subject):
         for each in subject.received:
             if each.case == "OWN.early":
                 subject.raise_broken("no answer", each.raw)
@@ -531,8 +535,8 @@ def test_cases_that_look_back_see_all_connections_and_name_the_cause():
     async def complain(subject):
         subject.raise_broken("anything", "else")
 
-    early, crash, seen, other = made(
-        m_early=fine, m_crash=crashing, m_seen=look, m_other=complain
+    early, crash, seen, other = make_cases(
+        m_early=fine, m_crash=crashing, m_seen=find_early, m_other=complain
     )
     last = [_with(each, start=Start.LAST) for each in (seen, other)]
     found = verdicts([early, crash, *last])
@@ -543,7 +547,7 @@ def test_cases_that_look_back_see_all_connections_and_name_the_cause():
 
 
 class SilentAfter:
-    """A server over HTTP that says no more once it has got a method."""
+    """A server over HTTP that falls silent after a given method."""
 
     def __init__(self, method):
         self.method = method
@@ -589,7 +593,7 @@ READS = {"annotations": {"readOnlyHint": True}}
 def in_each_revision(cases, **options):
     """Run cases against a server over HTTP that speaks all revisions with sessions.
 
-    Its tool says that it only reads in the newest revision alone.
+    Its tool declares readOnlyHint in the newest revision only.
     """
 
     async def serve(reader, writer):
@@ -597,9 +601,9 @@ def in_each_revision(cases, **options):
             head = await reader.readuntil(b"\r\n\r\n")
             length = int(re.search(rb"(?i)content-length: (\d+)", head)[1])
             message = json.loads(await reader.readexactly(length))
-            asked = message.get("params", {}).get("protocolVersion")
+            requested = message.get("params", {}).get("protocolVersion")
             heads.append(head.decode().lower())
-            more = {"protocolVersion": asked} if asked in SESSIONS else {}
+            more = {"protocolVersion": requested} if requested in SESSIONS else {}
             is_new = b"2025-11-25" in head
             more |= {"capabilities": {"tools": {}}}
             more |= {"tools": [TOOL | READS if is_new else TOOL]}
@@ -617,7 +621,7 @@ def in_each_revision(cases, **options):
     return asyncio.run(check()).results, heads
 
 
-def test_a_tool_that_only_reads_in_one_revision_does_so_in_the_oldest():
+def test_read_only_hint_of_one_revision_applies_to_the_others():
     def names(subject):
         return [tool["name"] for tool in subject.facts.callable_tools]
 
@@ -625,7 +629,7 @@ def test_a_tool_that_only_reads_in_one_revision_does_so_in_the_oldest():
         await subject.request("ping")
         subject.raise_broken("a tool", names(subject))
 
-    (case,) = made(m_called=called)
+    (case,) = make_cases(m_called=called)
     results, _ = in_each_revision([case], revisions=(SESSIONS[0], SESSIONS[-1]))
     assert [each.actual for each in results] == ['["t"]', '["t"]']
     ends = [each.again.partition("--only OWN.called ")[2] for each in results]
@@ -636,29 +640,29 @@ def test_a_tool_that_only_reads_in_one_revision_does_so_in_the_oldest():
     assert [each.actual for each in results] == ["[]", "[]"]
 
 
-def test_what_one_revision_shows_runs_in_the_newest_that_is_spoken():
-    (case,) = made(m_a=fine)
+def test_is_once_case_runs_in_its_newest_supported_revision():
+    (case,) = make_cases(m_a=fine)
     once = _with(case, is_once=True, revisions=SESSIONS[:3])
     results, _ = in_each_revision([once], revisions=SESSIONS)
     assert [each.cell.revision for each in results] == [SESSIONS[2]]
 
 
-def test_a_quick_run_needs_one_revision_for_what_no_specification_asks():
+def test_quick_run_checks_robustness_in_one_revision():
     for speed, revisions in (("quick", SESSIONS[-1:]), ("full", SESSIONS)):
-        cases = made(m_must=fine, s_should=fine, r_robust=fine)
+        cases = make_cases(m_must=fine, s_should=fine, r_robust=fine)
         results, _ = in_each_revision(cases, revisions=SESSIONS, speed=speed)
         ran = [each.cell.revision for each in results if each.case == "OWN.robust"]
         assert (ran, len(results)) == ([*revisions], 8 + len(revisions))
 
 
-def test_over_http_nothing_is_waited_for_as_if_it_started():
+def test_http_subject_has_no_start_time():
     waits = []
 
     async def note(subject):
         waits.append(subject.start_s)
         await subject.request("ping")
 
-    (case,) = made(m_note=note)
+    (case,) = make_cases(m_note=note)
     in_each_revision([_with(case, start=Start.OWN)], revisions=SESSIONS)
     assert waits == [0.0] * 4
 
@@ -667,15 +671,15 @@ def test_over_http_nothing_is_waited_for_as_if_it_started():
     ("headers", "sent"),
     [({}, "bearer a-good-token"), ({"authorization": "Basic abc"}, "basic abc")],
 )
-def test_a_header_that_authorizes_goes_before_a_token(headers, sent):
+def test_authorization_header_takes_precedence_over_a_token(headers, sent):
     tokens = {"good": "a-good-token"}
     options = {"tokens": tokens, "headers": headers}
-    _, heads = in_each_revision(made(m_a=fine), **options)
+    _, heads = in_each_revision(make_cases(m_a=fine), **options)
     fields = [re.findall(r"\r\nauthorization: (.*)\r", head) for head in heads]
     assert {tuple(each) for each in fields} == {(sent,)}
 
 
-def test_a_server_that_lets_no_case_in_is_tried_three_times(monkeypatch):
+def test_server_that_refuses_each_case_is_tried_three_times(monkeypatch):
     count, handshake = 0, Subject.handshake
 
     async def for_the_survey_alone(subject):
@@ -686,13 +690,13 @@ def test_a_server_that_lets_no_case_in_is_tried_three_times(monkeypatch):
         return await handshake(subject)
 
     monkeypatch.setattr(Subject, "handshake", for_the_survey_alone)
-    cases = made(m_a=fine, m_b=fine, m_c=fine, m_d=fine, m_e=fine)
+    cases = make_cases(m_a=fine, m_b=fine, m_c=fine, m_d=fine, m_e=fine)
     results, _ = in_each_revision([_with(c, start=Start.OWN) for c in cases])
     assert {each.verdict for each in results} == {Verdict.UNRUN}
     assert (len(results), count) == (5, 1 + 3)
 
 
-def test_what_fails_is_not_tried_again():
+def test_failed_case_is_not_retried():
     tries = []
 
     async def better_next_time(subject):
@@ -704,15 +708,15 @@ def test_what_fails_is_not_tried_again():
         server = await asyncio.start_server(SilentAfter("x"), "127.0.0.1", 0)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
         async with server:
-            return await run(url, ONE, cases=made(m_better=better_next_time))
+            return await run(url, ONE, cases=make_cases(m_better=better_next_time))
 
     (result,) = asyncio.run(check()).results
     assert (result.verdict, len(tries)) == (Verdict.FAIL, 1)
 
 
-def test_a_server_that_says_no_more_is_waited_for_once():
+def test_silent_http_server_is_waited_for_once():
     silent = SilentAfter("hang")
-    hang, *others = made(m_hang=hanging, m_a=fine, m_b=fine, m_c=fine)
+    hang, *others = make_cases(m_hang=hanging, m_a=fine, m_b=fine, m_c=fine)
     others[2] = _with(others[2], start=Start.OWN)
 
     async def check():
@@ -730,7 +734,7 @@ def test_a_server_that_says_no_more_is_waited_for_once():
 
 
 @pytest.mark.parametrize(("first", "count"), [(fine, 1), (broken, 2)])
-def test_a_case_goes_on_with_the_process_of_one_that_passed(first, count):
+def test_case_reuses_the_process_of_a_passed_predecessor(first, count):
     pids = []
 
     def noting(function):
@@ -740,7 +744,7 @@ def test_a_case_goes_on_with_the_process_of_one_that_passed(first, count):
 
         return case
 
-    before, after = made(m_before=noting(first), m_after=noting(fine))
+    before, after = make_cases(m_before=noting(first), m_after=noting(fine))
     before = _with(before, start=Start.RAW)
     after = _with(after, start=Start.OWN, follows="OWN.before")
     found = verdicts([before, after])

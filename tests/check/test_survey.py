@@ -1,4 +1,4 @@
-"""What a run finds out first, from servers that start slowly or know little."""
+"""The survey at the start of a run, with servers that start slowly."""
 
 import asyncio
 import sys
@@ -34,17 +34,17 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize(
-    ("era", "asked", "found"),
+    ("era", "revisions", "found"),
     [
         ("modern", ("2026-07-28",), {"2026-07-28"}),
         ("legacy", ("2025-11-25", "2026-07-28"), {"2025-11-25"}),
     ],
 )
-def test_silence_after_discover_is_read_once_the_server_has_started(
-    monkeypatch, tmp_path, era, asked, found
+def test_silence_after_discover_counts_from_the_server_start(
+    monkeypatch, tmp_path, era, revisions, found
 ):
     monkeypatch.setattr(module, "_PROBE_TIMEOUT_S", 0.5)
     command = Stdio(sys.executable, ["-c", SERVER, era, str(tmp_path / "x")])
-    options = Options(revisions=asked, only=("schema",))
+    options = Options(revisions=revisions, only=("schema",))
     report = asyncio.run(run(command, options))
     assert {cell.revision for cell in report.cells()} == found

@@ -1,4 +1,4 @@
-"""How the command line is started, and servers that answer as a test wrote down."""
+"""Starting the command line, and servers that answer from a script."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 MCPWIRE = (sys.executable, "-m", "mcpwire")
 
 
 class Scripted:
-    """A scripted server: the words that start it, and what it has seen."""
+    """A scripted server: the command that starts it, and a log of its input."""
 
     def __init__(self, folder: Path, script: dict) -> None:
         self.log = folder / "log"
@@ -32,25 +32,25 @@ class Scripted:
         self.line = shlex.join(self.argv)
 
     def messages(self) -> list[dict]:
-        """Return what it was sent."""
+        """Return the messages that it received."""
         lines = map(json.loads, self.log.read_text(encoding="utf-8").splitlines())
         return [message for message in lines if isinstance(message, dict)]
 
     def requests(self, method: str) -> list[dict]:
-        """Return the params it was sent with that method."""
+        """Return the params of the requests with that method."""
         return [m["params"] for m in self.messages() if m.get("method") == method]
 
     def wait_for(self, method: str) -> None:
-        """Return once a message of that method has come."""
-        deadline = time.monotonic() + PATIENCE
+        """Wait until a message with that method was received."""
+        deadline = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline:
             if self.log.exists() and f'"{method}"' in self.log.read_text():
                 return
             time.sleep(0.01)
-        pytest.fail(f"{method} did not come")
+        pytest.fail(f"{method} was not received")
 
     def is_running(self) -> bool:
-        """Tell whether its process is there, a zombie not counted."""
+        """Return whether its process runs (a zombie does not)."""
         pid = int(self.log.read_text(encoding="utf-8").split(maxsplit=1)[0])
         try:
             stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
@@ -63,17 +63,17 @@ DONE = {"result": {"content": [{"type": "text", "text": "done"}]}}
 
 
 def request(method, params, id=77):
-    """Return the step that asks the client something."""
+    """Return the step that sends a request to the client."""
     return {"method": method, "params": params, "id": id}
 
 
 def listing(**members):
-    """Return the steps that answer a list with these members."""
+    """Return the steps that answer a list request with these members."""
     return [{"result": members}]
 
 
 def progress(*steps):
-    """Return the steps that tell so much progress each."""
+    """Return one progress notification for each step."""
     return [
         {
             "method": "notifications/progress",
@@ -84,18 +84,18 @@ def progress(*steps):
 
 
 def entry(server):
-    """Return what a configuration says of a server, so that it is started."""
+    """Return the configuration entry that starts a server."""
     return {"command": server.argv[0], "args": list(server.argv[1:])}
 
 
-def ran(*argv, **options):
-    """Run a program to its end; return what came of it."""
+def run_program(*argv, **options):
+    """Run a program to its end; return its exit code and output."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    return subprocess.run(argv, text=True, timeout=PATIENCE, check=False, **options)
+    return subprocess.run(argv, text=True, timeout=TIMEOUT_S, check=False, **options)
 
 
 class Serving:
-    """A command that serves until it is ended, and says things on stderr."""
+    """A command that serves until it is terminated, and logs to stderr."""
 
     def __init__(self, *words, **env):
         self.process = subprocess.Popen(
@@ -107,17 +107,17 @@ class Serving:
         )
 
     def line(self, pattern):
-        """Return the match of the next line of stderr that has one."""
+        """Return the match in the next stderr line that contains the pattern."""
         for line in self.process.stderr:
             found = re.search(pattern, line)
             if found is not None:
                 return found
-        raise AssertionError(f"no line like {pattern!r} came")
+        raise AssertionError(f"stderr ended without a line like {pattern!r}")
 
 
 @contextlib.contextmanager
 def serving(*words, **env):
-    """Run such a command; whatever happens, it is gone afterwards."""
+    """Run such a command, and terminate it at the end."""
     it = Serving(*words, **env)
     try:
         yield it
@@ -125,6 +125,6 @@ def serving(*words, **env):
         it.process.terminate()
         with it.process.stderr:
             try:
-                it.process.wait(PATIENCE)
+                it.process.wait(TIMEOUT_S)
             finally:
                 it.process.kill()

@@ -1,4 +1,4 @@
-"""Fixtures: the command line in this process and in another, and servers for it."""
+"""Fixtures: the command line in this process and in a child, and servers for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "oauth"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "servers/warm"))
 
-from cli_servers import DONE, MCPWIRE, PATIENCE, Scripted, request
+from cli_servers import DONE, MCPWIRE, TIMEOUT_S, Scripted, request
 from command_line import Done
 from terminals import Terminal
 from warmed import demo_command
@@ -25,7 +25,7 @@ DISCOVER = [{"error": {"code": -32601, "message": "Method not found"}}]
 
 @pytest.fixture(autouse=True)
 def state_folder(tmp_path, monkeypatch):
-    """Keep logins where nobody else's are."""
+    """Store logins and caches in a folder of this test."""
     folder = tmp_path / "state"
     folder.mkdir()
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
@@ -35,19 +35,19 @@ def state_folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def patient(monkeypatch):
-    """Let connecting have its time whatever `--timeout` says, in this process."""
+    """Give connecting a long timeout whatever `--timeout` is, in this process."""
     import mcpwire
 
     class Patient(mcpwire.Client):
         def __init__(self, target, **options):
-            super().__init__(target, **{**options, "connect_timeout": PATIENCE})
+            super().__init__(target, **{**options, "connect_timeout": TIMEOUT_S})
 
     monkeypatch.setattr(mcpwire, "Client", Patient)
 
 
 @pytest.fixture
 def child():
-    """Run a command line as a user does: in a process of its own."""
+    """Run a command line in a child process, as a user does."""
 
     def run(*words, given=b"", env=None, **options) -> Done:
         done = subprocess.run(
@@ -55,11 +55,11 @@ def child():
             input=given,
             capture_output=True,
             env={**os.environ, **(env or {})},
-            timeout=PATIENCE,
+            timeout=TIMEOUT_S,
             check=False,
             **options,
         )
-        # A byte that is no UTF-8 shows as the lone surrogate Python has for it.
+        # A byte that is not UTF-8 becomes a lone surrogate.
         texts = (
             b.decode("utf-8", "surrogateescape") for b in (done.stdout, done.stderr)
         )
@@ -70,7 +70,7 @@ def child():
 
 @pytest.fixture
 def scripted(tmp_path):
-    """Make a server of the answers a test writes down."""
+    """Return a function that makes a server from the given answers."""
 
     def make(capabilities=None, *, info=None, instructions=None, **script) -> Scripted:
         script = {name.replace("__", "/"): steps for name, steps in script.items()}
@@ -93,7 +93,7 @@ def scripted(tmp_path):
 
 @pytest.fixture
 def tool_server(scripted):
-    """Make a server with one tool `do`, whose call is answered as the test says."""
+    """Return a function that makes a server with the tool `do` and these answers."""
 
     def make(*steps, schema=None, **script) -> Scripted:
         tool = {"name": "do", "inputSchema": schema or {"type": "object"}}
@@ -108,8 +108,8 @@ def tool_server(scripted):
 
 
 @pytest.fixture
-def asking(tool_server):
-    """Make a server with a tool that asks the client and ends at any answer."""
+def requesting(tool_server):
+    """Return a function that makes a server whose tool sends one request first."""
 
     def make(method, params, *more):
         return tool_server(request(method, params), *more, answer=[DONE])
@@ -128,7 +128,7 @@ def auth():
 
 @pytest.fixture
 def server(auth):
-    """Run a server that wants tokens of it."""
+    """Run a server that requires its tokens."""
     from authorization_server import protected_server
 
     with protected_server(auth, era="stateless") as made:
@@ -150,6 +150,6 @@ def terminal():
 
 @pytest.fixture(scope="session")
 def demo_target(tmp_path_factory):
-    """Return the command line of the embedded server, which starts at once."""
+    """Return the command line of the embedded server (a pre-started process)."""
     with demo_command(tmp_path_factory) as command:
         yield shlex.join(command)

@@ -1,4 +1,4 @@
-"""Values that look like schemas, more or less."""
+"""A hypothesis strategy for JSON values that resemble schemas."""
 
 from hypothesis import strategies as st
 

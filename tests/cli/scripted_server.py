@@ -1,15 +1,15 @@
-"""A server that answers as its test wrote down; it uses nothing but Python's own.
+"""A server that answers from a script; it imports the standard library only.
 
 ``scripted_server.py SCRIPT LOG``: SCRIPT maps methods to the steps of their answer,
-LOG gets each line that came, and the process id first.
+LOG gets the process id and then each line received.
 
 A step is ``{"result": ...}`` or ``{"error": ...}``, which gets the request's id,
 ``{"method": ...}``, which is sent as it is (``"$token"`` becomes the progress token,
-``"$next"`` another number each time), ``{"stderr": text}``, ``{"line": text}``,
-``{"environ": true}`` (a result that tells the environment), ``{"until": path}`` (the
-rest follows once there is such a file) or ``{"exit": code}``. No step is silence. What
-the client answers to a request of this server leads to the steps of ``answer``; they go
-on with the last request of the client.
+``"$next"`` a new number each time), ``{"stderr": text}``, ``{"line": text}``,
+``{"environ": true}`` (a result with the environment), ``{"until": path}`` (the
+rest follows once that file exists) or ``{"exit": code}``. Without steps
+there is no response. A client's response to a request of this server runs the steps of
+``answer``, which apply to the client's last request.
 """
 
 import itertools

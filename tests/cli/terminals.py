@@ -1,4 +1,4 @@
-"""A terminal for commands: what is written to it is kept, lines can be typed."""
+"""A terminal for commands: records the output and types lines."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ import subprocess
 import termios
 import time
 
-from cli_servers import MCPWIRE, PATIENCE
+from cli_servers import MCPWIRE, TIMEOUT_S
 
 
 class Terminal:
-    """A terminal of some width, and all that was written to it."""
+    """A terminal of a given width with a record of its output."""
 
     def __init__(self, columns: int) -> None:
-        self._ours, self._theirs = pty.openpty()
+        self._parent_fd, self._child_fd = pty.openpty()
         fcntl.ioctl(
-            self._theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0)
+            self._child_fd, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0)
         )
-        # What is written is to be seen as it is: no carriage return before newlines.
-        settings = termios.tcgetattr(self._theirs)
+        # Output is recorded unchanged: no carriage return before newlines.
+        settings = termios.tcgetattr(self._child_fd)
         settings[1] &= ~termios.OPOST
-        termios.tcsetattr(self._theirs, termios.TCSANOW, settings)
+        termios.tcsetattr(self._child_fd, termios.TCSANOW, settings)
         self.written = b""
         self._seen = 0
         self.process = None
 
     def start(self, *words, env=None, stdin=None, stdout=None, controls=False):
-        """Start a command with this as its terminal, if wanted its controlling one."""
+        """Start a command on this terminal; `controls` makes it the controlling one."""
         self.process = subprocess.Popen(
             [*MCPWIRE, *words],
-            stdin=self._theirs if stdin is None else stdin,
-            stdout=self._theirs if stdout is None else stdout,
-            stderr=self._theirs,
+            stdin=self._child_fd if stdin is None else stdin,
+            stdout=self._child_fd if stdout is None else stdout,
+            stderr=self._child_fd,
             env={**os.environ, "TERM": "xterm", "NO_COLOR": "", **(env or {})},
             preexec_fn=self._take_control if controls else None,  # noqa: PLW1509 - there are no threads here
         )
@@ -45,11 +45,11 @@ class Terminal:
 
     def _take_control(self) -> None:
         os.setsid()
-        fcntl.ioctl(self._theirs, termios.TIOCSCTTY, 0)
+        fcntl.ioctl(self._child_fd, termios.TIOCSCTTY, 0)
 
     def read_until(self, pattern: str) -> None:
-        """Read until that was written after what was read before."""
-        deadline = time.monotonic() + PATIENCE
+        """Read until the pattern appears after the last match."""
+        deadline = time.monotonic() + TIMEOUT_S
         while True:
             found = re.search(pattern.encode(), self.written[self._seen :])
             if found:
@@ -58,29 +58,29 @@ class Terminal:
             assert self._read(deadline), self.written.decode("utf-8", "replace")
 
     def type(self, text: str) -> None:
-        """Type something."""
+        """Type text."""
         self.type_bytes(text.encode())
 
     def type_bytes(self, data: bytes) -> None:
-        """Type what may be no text."""
-        os.write(self._ours, data)
+        """Type bytes that need not be UTF-8."""
+        os.write(self._parent_fd, data)
 
     def answer(self, *lines: str, prompt: str = "> $") -> None:
-        """Type each line once it is asked for."""
+        """Type each line at the next prompt."""
         for line in lines:
             self.read_until(prompt)
             self.type(line if line == "\x04" else f"{line}\n")
 
     @property
     def text(self) -> str:
-        """All that was written, without carriage returns and styles."""
+        """The output without carriage returns and styles."""
         return re.sub(
             "\r|\x1b\\[[0-9;]*[mK]", "", self.written.decode("utf-8", "replace")
         )
 
     def finish(self) -> int:
-        """Read to the end of the process; return its exit code."""
-        deadline = time.monotonic() + PATIENCE
+        """Read until the process ends; return its exit code."""
+        deadline = time.monotonic() + TIMEOUT_S
         while self.process.poll() is None:
             self._read(min(deadline, time.monotonic() + 0.05))
             assert time.monotonic() < deadline
@@ -90,26 +90,26 @@ class Terminal:
 
     def _read(self, deadline: float) -> bool:
         left = max(0.0, deadline - time.monotonic())
-        if not select.select([self._ours], [], [], left)[0]:
+        if not select.select([self._parent_fd], [], [], left)[0]:
             return False
         try:
-            data = os.read(self._ours, 65_536)
-        except OSError:  # so Linux tells the end
+            data = os.read(self._parent_fd, 65_536)
+        except OSError:  # Linux reports the end like this
             return False
         self.written += data
         return bool(data)
 
     def close(self) -> None:
-        """End the command if it still runs, and the terminal."""
+        """Kill the command if it still runs, and close the terminal."""
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        os.close(self._ours)
-        os.close(self._theirs)
+        os.close(self._parent_fd)
+        os.close(self._child_fd)
 
 
 def run(terminal, *words, **options):
-    """Return exit code and text of a command on a terminal."""
+    """Run a command on a terminal; return its exit code and output."""
     code, text = terminal.start(*words, **options).finish(), terminal.written.decode()
-    # A busy machine may need longer to start a server than nothing is said of.
+    # A busy machine may start a server slowly enough for a "connecting" line.
     return code, re.sub("\r\x1b\\[Kconnecting[^\r]*\r\x1b\\[K", "", text)

@@ -1,4 +1,4 @@
-"""Words become arguments by the schema; what cannot be right costs no call."""
+"""Conversion of words to arguments by the schema, checked before the call."""
 
 import io
 import math
@@ -26,7 +26,7 @@ FILES = {"text": "from a file", "data.json": '{"a": [1]}', "bad.json": "{", "at"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path_factory, monkeypatch):
-    """Run where the files are."""
+    """Run in a folder with the files."""
     folder = tmp_path_factory.mktemp("files")
     for name, text in FILES.items():
         (folder / name).write_text(text)
@@ -35,11 +35,11 @@ def folder(tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def typed(monkeypatch):
-    """Give standard input."""
+    """Return a function that sets standard input."""
 
     def give(text):
-        given = io.TextIOWrapper(io.BytesIO(text.encode()))
-        monkeypatch.setattr(sys, "stdin", given)
+        stream = io.TextIOWrapper(io.BytesIO(text.encode()))
+        monkeypatch.setattr(sys, "stdin", stream)
 
     return give
 
@@ -65,7 +65,7 @@ def parse(*words):
         ('a:="@text"', Argument("a", "@text", is_json=True)),
     ],
 )
-def test_a_word_is_an_argument(word, argument):
+def test_word_is_parsed_to_an_argument(word, argument):
     assert parse(word) == ParsedWords({}, (argument,))
 
 
@@ -90,13 +90,13 @@ def test_a_word_is_an_argument(word, argument):
         ),
     ],
 )
-def test_a_word_that_is_none_says_what_to_write(words, sentence):
+def test_invalid_word_error_shows_the_syntax(words, sentence):
     with pytest.raises(UsageError) as caught:
         parse(*words)
     assert str(caught.value).startswith(sentence)
 
 
-def test_a_dash_reads_one_object_from_standard_input_and_words_add_to_it(typed):
+def test_dash_reads_an_object_from_stdin_and_words_extend_it(typed):
     typed('{"a": 1, "b": 1}')
     given = parse("-", "b=2")
     assert given == ParsedWords({"a": 1, "b": 1}, (Argument("b", "2", is_json=False),))
@@ -132,7 +132,7 @@ def test_a_dash_reads_one_object_from_standard_input_and_words_add_to_it(typed):
         ("5", {"$ref": "#/$defs/count"}, 5),
     ],
 )
-def test_a_text_becomes_what_the_schema_asks_for(text, schema, value):
+def test_text_is_coerced_to_the_schema_type(text, schema, value):
     found = coerce(
         text, schema, SchemaReader({"$defs": {"count": {"type": "integer"}}})
     )
@@ -169,19 +169,19 @@ def test_a_text_becomes_what_the_schema_asks_for(text, schema, value):
         ("x", {"enum": ["\x1b[31m"]}, """must be "\\u001b[31m", got 'x'"""),
     ],
 )
-def test_a_text_that_cannot_be_it_is_refused(text, schema, sentence):
+def test_text_of_the_wrong_type_is_refused(text, schema, sentence):
     with pytest.raises(ValueError) as caught:
         coerce(text, schema, SchemaReader({}))
     assert str(caught.value) == sentence
 
 
 @given(st.text())
-def test_a_text_for_a_string_is_that_text(text):
+def test_text_for_a_string_is_unchanged(text):
     assert coerce(text, {"type": "string"}, SchemaReader({})) == text
 
 
 @given(st.floats() | st.integers())
-def test_a_number_is_never_more_than_json_can_say(number):
+def test_coerced_number_is_finite_and_exact(number):
     try:
         found = coerce(str(number), {"type": "number"}, SchemaReader({}))
     except ValueError:
@@ -233,7 +233,7 @@ TWO = Tool("add", {"required": ["a", "b"]})
         ),
     ],
 )
-def test_an_argument_that_cannot_be_right_is_refused(
+def test_unknown_missing_or_invalid_argument_is_refused(
     tool, words, sentence, suggestions
 ):
     with pytest.raises(UsageError) as caught:
@@ -242,12 +242,12 @@ def test_an_argument_that_cannot_be_right_is_refused(
     assert caught.value.suggestions == suggestions
 
 
-def test_an_open_schema_takes_any_argument():
+def test_schema_without_properties_accepts_any_argument():
     assert bind_tool(Tool("x", {"type": "object"}), parse("a=1")) == {"a": "1"}
 
 
 @pytest.mark.attack("S32")
-def test_names_from_the_server_are_escaped_in_the_sentence():
+def test_server_names_are_escaped_in_error_messages():
     tool = Tool("x", {"properties": {"\x1b[31m": {}}})
     with pytest.raises(UsageError) as caught:
         bind_tool(tool, parse("a=1"))
@@ -259,7 +259,7 @@ ASK = Prompt(
 )
 
 
-def test_the_arguments_of_a_prompt_are_texts():
+def test_prompt_arguments_are_strings():
     assert bind_prompt(ASK, parse("city=5")) == {"city": "5"}
     assert bind_prompt(Prompt("ask"), parse()) == {}
 
@@ -272,7 +272,7 @@ def test_the_arguments_of_a_prompt_are_texts():
         (["city:=5"], "argument 'city' of prompt 'ask' must be a string, got 5"),
     ],
 )
-def test_an_argument_of_a_prompt_that_cannot_be_right_is_refused(words, sentence):
+def test_invalid_prompt_argument_is_refused(words, sentence):
     with pytest.raises(UsageError) as caught:
         bind_prompt(ASK, parse(*words))
     assert str(caught.value) == sentence

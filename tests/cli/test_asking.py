@@ -1,4 +1,4 @@
-"""What a server asks, answered without a person: by options, or refused with a hint."""
+"""Server requests without a terminal: answered by options, or refused with a hint."""
 
 import io
 import json
@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from cli_servers import DONE, MCPWIRE, PATIENCE, request
+from cli_servers import DONE, MCPWIRE, TIMEOUT_S, request
 
 FORM = {
     "message": "Who are\nyou?",
@@ -37,14 +37,14 @@ TALK = {
 
 
 class Input(io.TextIOWrapper):
-    """Standard input that is no terminal."""
+    """Standard input that is not a terminal."""
 
     def __init__(self, text):
         super().__init__(io.BytesIO(text.encode()))
 
 
 def answer(server):
-    """Return what the client answered to request 77."""
+    """Return the client's response to request 77."""
     (found,) = [m for m in server.messages() if m.get("id") == 77]
     return found.get("result", found.get("error"))
 
@@ -53,10 +53,8 @@ def answer(server):
 
 
 @pytest.mark.rule("ELIC-08")
-def test_without_a_terminal_a_form_is_declined_and_it_is_said_how_to_answer(
-    asking, cli
-):
-    server = asking("elicitation/create", FORM)
+def test_form_without_a_terminal_is_declined_with_a_hint(requesting, cli):
+    server = requesting("elicitation/create", FORM)
     done = cli("call", server.line, "do")
     assert (done.code, done.out) == (0, "done\n")
     assert done.err == (
@@ -66,8 +64,8 @@ def test_without_a_terminal_a_form_is_declined_and_it_is_said_how_to_answer(
     assert answer(server) == {"action": "decline"}
 
 
-def test_with_json_a_form_is_declined_and_that_is_a_line_of_json(asking, cli):
-    server = asking("elicitation/create", FORM)
+def test_form_with_json_is_declined_with_a_json_line(requesting, cli):
+    server = requesting("elicitation/create", FORM)
     done = cli("call", server.line, "do", "--json")
     assert json.loads(done.out) == DONE["result"]
     assert json.loads(done.err) == {
@@ -96,9 +94,9 @@ def test_with_json_a_form_is_declined_and_that_is_a_line_of_json(asking, cli):
         ("-", {"action": "accept", "content": {"name": "input", "age": 7}}),
     ],
 )
-def test_a_form_is_answered_by_an_option(asking, cli, monkeypatch, tmp_path, case):
+def test_answer_option_answers_a_form(requesting, cli, monkeypatch, tmp_path, case):
     given, result = case
-    server = asking("elicitation/create", FORM)
+    server = requesting("elicitation/create", FORM)
     (tmp_path / "answer").write_text('{"name": "file"}')
     given = given.replace("FILE", str(tmp_path / "answer"))
     monkeypatch.setattr("sys.stdin", Input('{"name": "input"}'))
@@ -110,24 +108,24 @@ def test_a_form_is_answered_by_an_option(asking, cli, monkeypatch, tmp_path, cas
 
 @pytest.mark.rule("ELIC-20")
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("given", "reason"),
     [
         ('{"name": 1}', "elicitation content.name: expected text, got 1"),
         ("{}", "elicitation content.name: it is required"),
         ('{"name": "a", "x": 1}', "elicitation content.x: the form has no such field"),
     ],
 )
-def test_an_answer_that_does_not_fit_is_not_sent(asking, cli, given, why):
-    server = asking("elicitation/create", FORM)
+def test_answer_that_violates_the_schema_is_not_sent(requesting, cli, given, reason):
+    server = requesting("elicitation/create", FORM)
     done = cli("call", server.line, "do", "--answer", given)
     assert (done.code, done.out) == (2, "done\n")
     assert done.err.endswith(
-        f"mcpwire: --answer does not fit what the server asks: {why}\n"
+        f"mcpwire: --answer does not fit what the server asks: {reason}\n"
     )
     assert answer(server) == {"action": "cancel"}
 
 
-def test_an_answer_that_does_not_fit_explains_the_failure_it_leads_to(tool_server, cli):
+def test_invalid_answer_explains_the_failed_call(tool_server, cli):
     server = tool_server(
         request("elicitation/create", FORM),
         answer=[{"error": {"code": -1, "message": "no answer"}}],
@@ -137,7 +135,7 @@ def test_an_answer_that_does_not_fit_explains_the_failure_it_leads_to(tool_serve
     assert "content.name: it is required" in done.err
 
 
-def test_each_form_takes_the_next_answer_and_one_too_many_is_told(tool_server, cli):
+def test_answers_are_used_in_order_and_a_surplus_is_reported(tool_server, cli):
     one, two = (request("elicitation/create", FORM, id) for id in (77, 78))
     server = tool_server(one, two, answer=[DONE])
     words = [word for name in "abc" for word in ("--answer", f'{{"name": "{name}"}}')]
@@ -149,7 +147,7 @@ def test_each_form_takes_the_next_answer_and_one_too_many_is_told(tool_server, c
 
 
 @pytest.mark.parametrize(
-    ("words", "why"),
+    ("words", "reason"),
     [
         (["--answer", "x"], "--answer is no JSON"),
         (["--answer", "[1]"], "--answer must be one JSON object, got [1]"),
@@ -165,14 +163,14 @@ def test_each_form_takes_the_next_answer_and_one_too_many_is_told(tool_server, c
         (["--roots", "/no/folder"], "--roots: there is no folder '/no/folder'"),
     ],
 )
-def test_an_option_that_makes_no_sense_starts_no_server(
-    tool_server, cli, monkeypatch, words, why
+def test_invalid_option_fails_before_the_server_starts(
+    tool_server, cli, monkeypatch, words, reason
 ):
     monkeypatch.setattr("sys.stdin", Input("{}"))
     server = tool_server(DONE)
     done = cli("call", server.line, "do", *words)
     assert done.code == 2
-    assert why in done.err
+    assert reason in done.err
     assert not server.log.exists()
 
 
@@ -180,8 +178,8 @@ def test_an_option_that_makes_no_sense_starts_no_server(
 
 
 @pytest.mark.rule("ELIC-13")
-def test_without_a_terminal_no_page_is_agreed_to(asking, cli):
-    server = asking("elicitation/create", PAGE)
+def test_url_consent_without_a_terminal_is_declined(requesting, cli):
+    server = requesting("elicitation/create", PAGE)
     done = cli("call", server.line, "do")
     assert (done.code, done.out) == (0, "done\n")
     assert "declined without a terminal" in done.err
@@ -189,7 +187,7 @@ def test_without_a_terminal_no_page_is_agreed_to(asking, cli):
     assert answer(server) == {"action": "decline"}
 
 
-def test_a_call_that_needs_pages_says_what_that_takes(tool_server, cli):
+def test_call_that_requires_urls_hints_at_a_terminal(tool_server, cli):
     error = {"code": -32042, "message": "sign in", "data": {"elicitations": [PAGE]}}
     done = cli("call", tool_server({"error": error}).line, "do")
     assert done.code == 8
@@ -200,8 +198,8 @@ def test_a_call_that_needs_pages_says_what_that_takes(tool_server, cli):
 
 
 @pytest.mark.rule("SAMP-18")
-def test_a_model_is_refused_and_it_is_said_how_to_allow_it(asking, cli):
-    server = asking("sampling/createMessage", TALK)
+def test_sampling_is_refused_with_a_hint(requesting, cli):
+    server = requesting("sampling/createMessage", TALK)
     done = cli("call", server.line, "do")
     assert (done.code, done.out) == (0, "done\n")
     assert done.err == (
@@ -212,8 +210,8 @@ def test_a_model_is_refused_and_it_is_said_how_to_allow_it(asking, cli):
     assert answer(server)["code"] == -1
 
 
-def test_a_text_is_what_the_model_says(asking, cli):
-    server = asking("sampling/createMessage", TALK)
+def test_sample_option_is_the_model_response(requesting, cli):
+    server = requesting("sampling/createMessage", TALK)
     done = cli("call", server.line, "do", "--sample", "Good day")
     assert (done.code, done.out) == (0, "done\n")
     assert "answered by --sample" in done.err
@@ -229,20 +227,20 @@ def program(code):
     return shlex.join([sys.executable, "-S", "-c", code])
 
 
-def test_a_program_reads_the_request_and_prints_what_the_model_says(asking, cli):
-    server = asking("sampling/createMessage", TALK)
+def test_sampling_program_reads_request_and_prints_response(requesting, cli):
+    server = requesting("sampling/createMessage", TALK)
     code = "import json,sys; p = json.load(sys.stdin); print(p['maxTokens'], p['$x'])"
     code = code.replace("$x", "systemPrompt")
     done = cli("call", server.line, "do", "--sample-with", program(code))
     assert (done.code, done.out) == (0, "done\n")
     assert f"answered by {sys.executable}" in done.err
-    said = answer(server)
-    assert said["content"] == {"type": "text", "text": "5 Be brief"}
-    assert said["model"] == sys.executable
+    result = answer(server)
+    assert result["content"] == {"type": "text", "text": "5 Be brief"}
+    assert result["model"] == sys.executable
 
 
-def test_what_a_shell_would_do_is_not_done(asking, cli, tmp_path, monkeypatch):
-    server = asking("sampling/createMessage", TALK)
+def test_sampling_command_runs_without_a_shell(requesting, cli, tmp_path, monkeypatch):
+    server = requesting("sampling/createMessage", TALK)
     monkeypatch.chdir(tmp_path)
     done = cli("call", server.line, "do", "--sample-with", "echo $HOME > x; ls")
     assert done.code == 0
@@ -251,23 +249,21 @@ def test_what_a_shell_would_do_is_not_done(asking, cli, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("command", "why"),
+    ("command", "reason"),
     [
         (program("raise SystemExit(3)"), "the client's program ended with 3"),
         ("/no/such/program", "the client's program cannot be run"),
     ],
 )
-def test_a_program_that_fails_is_an_error_the_server_hears_of(
-    asking, cli, command, why
-):
-    server = asking("sampling/createMessage", TALK)
+def test_failing_sampling_program_gives_an_error(requesting, cli, command, reason):
+    server = requesting("sampling/createMessage", TALK)
     done = cli("call", server.line, "do", "--sample-with", command)
     assert done.code == 0
-    assert why in answer(server)["message"]
+    assert reason in answer(server)["message"]
 
 
-def test_a_program_that_is_still_at_it_ends_with_the_command(asking, tmp_path):
-    server = asking("sampling/createMessage", TALK)
+def test_running_sampling_program_ends_with_the_command(requesting, tmp_path):
+    server = requesting("sampling/createMessage", TALK)
     pid = tmp_path / "pid"
     code = f"import os,time; open({str(pid)!r},'w').write(str(os.getpid()))"
     code += "; time.sleep(60)"
@@ -277,20 +273,20 @@ def test_a_program_that_is_still_at_it_ends_with_the_command(asking, tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_S
     while not (pid.exists() and pid.read_text()) and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=PATIENCE)
+    process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 143
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
 
 
-# Where a server asks by its result; the others here are of the session era...
+# Requests inside results (stateless); the tests above are of the session era...
 
 
-def test_the_demo_is_answered_in_the_stateless_era(cli, demo_target):
+def test_options_answer_the_demo_server_in_stateless_mode(cli, demo_target):
     words = ("call", demo_target, "--mode", "stateless")
     order = '{"drink": "tea", "cups": 3}'
     assert cli(*words, "order", "--answer", order)[:2] == (
@@ -303,19 +299,19 @@ def test_the_demo_is_answered_in_the_stateless_era(cli, demo_target):
     assert sampled[:2] == (0, "old pond\n")
 
 
-def test_a_tool_that_needs_what_is_refused_has_failed(cli, demo_target):
+def test_tool_that_requires_refused_sampling_fails(cli, demo_target):
     done = cli("call", demo_target, "--mode", "stateless", "haiku", "topic=x")
     assert done.code == 5
     assert "the user has not allowed sampling" in done.out + done.err
 
 
-def test_nothing_is_declared_where_nothing_is_to_be_asked(tool_server, cli):
+def test_no_ask_declares_no_client_capabilities(tool_server, cli):
     server = tool_server(DONE)
     assert cli("call", server.line, "do", "--no-ask").code == 0
     assert server.requests("initialize")[0]["capabilities"] == {}
 
 
-def test_what_can_be_asked_is_declared(tool_server, cli, tmp_path):
+def test_client_capabilities_match_the_options(tool_server, cli, tmp_path):
     server = tool_server(DONE)
     assert cli("call", server.line, "do", "--roots", str(tmp_path)).code == 0
     assert server.requests("initialize")[0]["capabilities"] == {
@@ -326,17 +322,17 @@ def test_what_can_be_asked_is_declared(tool_server, cli, tmp_path):
 
 
 @pytest.mark.rule("ROOT-04")
-def test_roots_are_the_folders_of_the_command_line(asking, cli, tmp_path, monkeypatch):
+def test_roots_option_answers_a_roots_request(requesting, cli, tmp_path, monkeypatch):
     (tmp_path / "a b").mkdir()
     monkeypatch.chdir(tmp_path)
-    server = asking("roots/list", {})
+    server = requesting("roots/list", {})
     words = ("--roots", str(tmp_path), "--roots", "a b")
     assert cli("call", server.line, "do", *words).code == 0
     base = tmp_path.as_uri()
     assert answer(server) == {"roots": [{"uri": base}, {"uri": f"{base}/a%20b"}]}
 
 
-def test_a_server_may_ask_as_soon_as_there_is_a_session(tool_server, cli):
+def test_server_request_right_after_initialized_is_answered(tool_server, cli):
     server = tool_server(
         DONE, **{"notifications/initialized": [request("elicitation/create", FORM)]}
     )
@@ -346,7 +342,7 @@ def test_a_server_may_ask_as_soon_as_there_is_a_session(tool_server, cli):
 
 
 @pytest.mark.parametrize(
-    ("words", "needed", "why"),
+    ("words", "needed", "reason"),
     [
         ((), {"roots": {}}, "; --roots DIR declares folders"),
         (
@@ -357,11 +353,11 @@ def test_a_server_may_ask_as_soon_as_there_is_a_session(tool_server, cli):
         ((), {"sampling": {"tools": {}}}, ""),
     ],
 )
-def test_what_a_server_misses_is_said_with_its_option(
-    tool_server, cli, words, needed, why
+def test_missing_capability_error_names_the_option(
+    tool_server, cli, words, needed, reason
 ):
     data = {"requiredCapabilities": needed}
     error = {"code": -32021, "message": "missing", "data": data}
     done = cli("call", tool_server({"error": error}).line, "do", *words)
     assert done.code == 8
-    assert done.err == f"mcpwire: tools/call: missing (JSON-RPC error -32021){why}\n"
+    assert done.err == f"mcpwire: tools/call: missing (JSON-RPC error -32021){reason}\n"

@@ -1,4 +1,4 @@
-"""Commands against servers at a URL: the same words, over HTTP."""
+"""Commands against servers at a URL: the same arguments, over HTTP."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def url(request):
 
 @pytest.fixture
 def answering():
-    """Serve the same bytes to every request."""
+    """Return a function that serves the same bytes to every request."""
     opened = []
 
     def make(answer, **options):
@@ -46,7 +46,7 @@ def answering():
         one.__exit__(None, None, None)
 
 
-def test_each_command_works_at_a_url(cli, url):
+def test_each_command_works_over_http(cli, url):
     assert "add(a: int, b: int = 0) -> {sum: int}" in cli("ls", url).out
     assert cli("call", url, "add", "a=2", "b=3") == (0, '{"sum":5}\n', "")
     assert cli("call", "add", "a=2", "--", url).out == '{"sum":2}\n'
@@ -56,19 +56,19 @@ def test_each_command_works_at_a_url(cli, url):
     assert cli("ping", url).out.startswith("answered after ")
 
 
-def test_the_limit_of_a_message_holds_over_http(cli, url):
+def test_message_limit_applies_over_http(cli, url):
     done = cli("call", url, "echo", f"message={'x' * 20_000}", "--max-message", "10000")
     assert (done.code, done.out) == (6, "")
     assert "(Limits.message); --max-message BYTES gives it another limit" in done.err
 
 
-def test_what_was_agreed_is_shown_with_the_url(cli, url):
+def test_info_shows_the_url_and_the_negotiated_version(cli, url):
     out = cli("info", url).out
     assert f"\nurl           {url}\n" in out
     assert json.loads(cli("info", url, "--json").out)["protocolVersion"]
 
 
-def test_progress_logs_and_questions_come_over_http(cli, url):
+def test_progress_logs_and_elicitation_work_over_http(cli, url):
     words = ("slow", "steps=2", "seconds=0.02", "--progress", "--log-level", "debug")
     done = cli("call", url, *words)
     assert done.out == "2 steps in 0.02 seconds\n"
@@ -79,7 +79,7 @@ def test_progress_logs_and_questions_come_over_http(cli, url):
 
 
 @pytest.mark.parametrize("mode", ["session", "stateless", "2025-06-18"])
-def test_an_era_may_be_insisted_on(cli, mode):
+def test_mode_option_selects_the_era(cli, mode):
     with hosted(demo_dispatcher()) as host:
         done = cli("call", host.url, "echo", "message=hi", "--mode", mode)
     assert (done.code, done.out) == (0, "hi\n")
@@ -90,9 +90,7 @@ def test_an_era_may_be_insisted_on(cli, mode):
 
 @pytest.mark.attack("S23")
 @pytest.mark.parametrize("mode", ["session", "stateless"])
-def test_headers_go_with_each_request_and_their_values_are_told_to_nobody(
-    cli, monkeypatch, mode
-):
+def test_headers_go_with_each_request_and_are_not_logged(cli, monkeypatch, mode):
     monkeypatch.setenv("TOKEN", HUSH)
     words = ("--header-env", "Authorization=Bearer TOKEN", "-H", "X-Tenant: blue")
     with hosted(demo_dispatcher()) as host:
@@ -108,7 +106,7 @@ def test_headers_go_with_each_request_and_their_values_are_told_to_nobody(
     assert HUSH not in done.err
 
 
-def test_verbose_shows_the_heads_in_their_order(cli):
+def test_verbose_shows_request_and_response_heads_in_order(cli):
     with hosted(demo_dispatcher()) as host:
         done = cli("call", host.url, "echo", "message=hi", "-v", "--no-check")
     lines = [line[11:] for line in done.err.splitlines()]
@@ -120,7 +118,7 @@ def test_verbose_shows_the_heads_in_their_order(cli):
 
 
 @pytest.mark.attack("S32")
-def test_a_response_drives_no_terminal(cli, answering):
+def test_response_header_is_escaped_for_the_terminal(cli, answering):
     server = answering(reply(500, b"no", server="\x1b[2J\x9b31m"))
     done = cli("ping", server.url, "-v")
     assert done.code in {4, 6}
@@ -128,7 +126,7 @@ def test_a_response_drives_no_terminal(cli, answering):
     assert "\x9b" not in done.err
 
 
-def test_timing_is_measured_over_http(cli):
+def test_timing_works_over_http(cli):
     with hosted(demo_dispatcher(), "sse") as host:
         words = ("slow", "steps=1", "seconds=0.01")
         done = cli("call", host.url, *words, "--timing", "--json")
@@ -172,9 +170,7 @@ def test_timing_is_measured_over_http(cli):
     ],
     ids=["401", "403-challenge", "403", "404", "405", "500", "307", "307-here", "page"],
 )
-def test_an_answer_that_is_none_has_its_code_and_a_hint(
-    cli, answering, answer, code, note
-):
+def test_http_failure_has_its_exit_code_and_a_hint(cli, answering, answer, code, note):
     done = cli("ls", answering(answer).url)
     assert (done.code, done.out) == (code, "")
     assert done.err.count("\n") == 1
@@ -184,20 +180,20 @@ def test_an_answer_that_is_none_has_its_code_and_a_hint(
         assert done.err.endswith(f"; {note}\n")
 
 
-def test_nobody_there_is_no_connection(cli):
+def test_refused_connection_is_a_connect_error(cli):
     done = cli("ls", "http://127.0.0.1:1/mcp")
     assert done.code == 4
     assert done.err.startswith("mcpwire: cannot connect to '127.0.0.1:1'")
 
 
 @pytest.mark.parametrize("word", ["127.0.0.1:1/mcp", "localhost:1", "a.example/mcp"])
-def test_a_url_without_its_scheme_is_told_what_it_lacks(cli, word):
+def test_target_without_a_url_scheme_gets_a_hint(cli, word):
     done = cli("ls", word)
     assert done.code == 4
     assert done.err.endswith("? A URL begins with http:// or https://\n")
 
 
-def test_an_error_of_http_is_one_object(cli, answering):
+def test_http_error_with_json_is_one_object(cli, answering):
     done = cli("ls", answering(reply(401, www_authenticate="Bearer")).url, "--json")
     error = json.loads(done.err)["error"]
     assert error["exit"] == 3
@@ -211,17 +207,17 @@ def authority(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tls")
     authority = trustme.CA()
     authority.cert_pem.write_to_path(folder / "ca.pem")
-    ours = authority.issue_cert("me@host.example")
-    ours.cert_chain_pems[0].write_to_path(folder / "cert.pem")
-    ours.private_key_pem.write_to_path(folder / "key.pem")
-    ours.private_key_and_cert_chain_pem.write_to_path(folder / "both.pem")
+    certificate = authority.issue_cert("me@host.example")
+    certificate.cert_chain_pems[0].write_to_path(folder / "cert.pem")
+    certificate.private_key_pem.write_to_path(folder / "key.pem")
+    certificate.private_key_and_cert_chain_pem.write_to_path(folder / "both.pem")
     return authority, folder
 
 
-def over_tls(authority, *, asks=False):
+def over_tls(authority, *, wants_certificate=False):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
-    if asks:
+    if wants_certificate:
         authority.configure_trust(context)
         context.verify_mode = ssl.CERT_REQUIRED
     return context
@@ -235,7 +231,7 @@ def answer_calls(conn):
 
 
 @pytest.mark.pain("P28")
-def test_a_private_authority_is_trusted_where_it_is_named(cli, authority):
+def test_ca_option_trusts_a_private_authority(cli, authority):
     authority, folder = authority
     with raw_server(answer_calls, ssl_context=over_tls(authority)) as server:
         words = ("call", server.url, "x", "--no-check")
@@ -246,9 +242,11 @@ def test_a_private_authority_is_trusted_where_it_is_named(cli, authority):
 
 
 @pytest.mark.pain("P28")
-def test_our_certificate_is_shown_where_it_is_asked_for(cli, authority):
+def test_cert_option_sends_the_client_certificate(cli, authority):
     authority, folder = authority
-    with raw_server(answer_calls, ssl_context=over_tls(authority, asks=True)) as server:
+    with raw_server(
+        answer_calls, ssl_context=over_tls(authority, wants_certificate=True)
+    ) as server:
         words = ("call", server.url, "x", "--no-check", "--ca", f"{folder}/ca.pem")
         for files in (f"{folder}/cert.pem,{folder}/key.pem", f"{folder}/both.pem"):
             assert cli(*words, "--cert", files).out == "fine\n"
@@ -257,7 +255,7 @@ def test_our_certificate_is_shown_where_it_is_asked_for(cli, authority):
 
 @pytest.mark.pain("P28")
 @pytest.mark.parametrize("by", ["option", "environment"])
-def test_a_proxy_gets_the_requests(cli, monkeypatch, by):
+def test_requests_go_through_the_proxy(cli, monkeypatch, by):
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
     with raw_server(answer_calls) as proxy:

@@ -1,6 +1,6 @@
-"""Logging in from the command line: `mcpwire auth`, and what other commands make of it.
+"""Logging in from the command line: `mcpwire auth`, and its effect on other commands.
 
-Whoever has a terminal and a browser is in test_auth_terminal.py.
+Logins at a terminal with a browser are in test_auth_terminal.py.
 """
 
 import io
@@ -22,13 +22,13 @@ from authorization_server import (
     protected_server,
 )
 
-TOLD = re.compile(r"the URL that this leads to: (http://\S+)$")
-HOW = "`mcpwire auth login URL` logs in; --auth-env VARIABLE sends a token"
+LOGIN_URL = re.compile(r"the URL that this leads to: (http://\S+)$")
+HINT = "`mcpwire auth login URL` logs in; --auth-env VARIABLE sends a token"
 
 
 @pytest.fixture
 def cli(cli):
-    """Run a command line, which shows nobody a secret."""
+    """Run a command line, and assert that it prints no secret."""
 
     def run(*words):
         done = cli(*words)
@@ -40,7 +40,7 @@ def cli(cli):
 
 @pytest.fixture
 def given(monkeypatch):
-    """Give something on standard input."""
+    """Return a function that sets standard input."""
 
     def give(text):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
@@ -50,12 +50,12 @@ def given(monkeypatch):
 
 @pytest.fixture
 def log_in(cli, given):
-    """Log in as who has no browser here does, with two commands."""
+    """Return a function that logs in without a local browser, by two commands."""
 
     def run(url, *words):
-        begun = cli("auth", "login", url, *words)
-        assert begun.code == 3, begun
-        given(browse(TOLD.search(begun.err)[1]))
+        started = cli("auth", "login", url, *words)
+        assert started.code == 3, started
+        given(browse(LOGIN_URL.search(started.err)[1]))
         return cli("auth", "login", url, "--callback-url", "-", *words)
 
     return run
@@ -63,7 +63,7 @@ def log_in(cli, given):
 
 @pytest.fixture
 def seen(monkeypatch):
-    """Sit at the terminal, with a browser that consents; give what it was shown."""
+    """Fake a terminal and a browser that consents; yield the URLs it opened."""
     from mcpwire.cli.output import Output
     from mcpwire.transports.oauth import interactive_login
 
@@ -89,7 +89,7 @@ def seen(monkeypatch):
 # Logging in and out...
 
 
-def test_a_login_counts_for_every_command_until_its_logout(cli, log_in, auth, server):
+def test_login_is_used_by_every_command_until_logout(cli, log_in, auth, server):
     url = server.url
     assert cli("auth", "status", url) == (3, "not logged in\n", "")
     done = log_in(url)
@@ -108,10 +108,10 @@ def test_a_login_counts_for_every_command_until_its_logout(cli, log_in, auth, se
     assert cli("auth", "status", url).code == 3
     done = cli("call", url, "echo", "text=hi")
     assert (done.code, done.out) == (3, "")
-    assert done.err.endswith(f"; {HOW}\n")
+    assert done.err.endswith(f"; {HINT}\n")
 
 
-def test_at_a_terminal_the_browser_is_sent_to_log_in(cli, seen, auth, server):
+def test_login_at_a_terminal_opens_the_browser_once(cli, seen, auth, server):
     done = cli("auth", "login", server.url)
     assert (done.code, done.err) == (0, f"log in at {seen[0]}\n")
     assert re.search(
@@ -125,7 +125,7 @@ def test_at_a_terminal_the_browser_is_sent_to_log_in(cli, seen, auth, server):
     assert len(seen) == 1
 
 
-def test_auth_logs_in_with_any_command(cli, seen, server):
+def test_auth_option_logs_in_with_any_command(cli, seen, server):
     done = cli("call", server.url, "echo", "text=hi", "--auth")
     assert (done.code, done.out) == (0, "hi\n")
     assert cli("call", server.url, "echo", "text=hi") == (0, "hi\n", "")
@@ -133,32 +133,32 @@ def test_auth_logs_in_with_any_command(cli, seen, server):
 
 
 @pytest.mark.parametrize("words", [("--auth",), ("--profile", "work")])
-def test_without_a_terminal_nobody_is_asked(cli, server, auth, words):
+def test_login_without_a_terminal_fails_with_its_url(cli, server, auth, words):
     done = cli("call", server.url, "echo", "text=hi", *words)
     assert (done.code, done.out) == (3, "")
-    url = TOLD.search(done.err)[1]
+    url = LOGIN_URL.search(done.err)[1]
     assert url.startswith(f"{auth.issuer}/authorize?")
     assert "a login is needed" in done.err
 
 
-def test_what_is_told_to_finish_a_login_finishes_it(cli, given, server):
-    """In the words of the message, and none but those."""
-    begun = cli("auth", "login", server.url, "--profile", "my work")
-    [words] = re.findall("`mcpwire (auth login [^`]+)`", begun.err)
-    given(browse(TOLD.search(begun.err)[1]))
+def test_command_in_the_login_message_finishes_the_login(cli, given, server):
+    """The message contains the complete command."""
+    started = cli("auth", "login", server.url, "--profile", "my work")
+    [words] = re.findall("`mcpwire (auth login [^`]+)`", started.err)
+    given(browse(LOGIN_URL.search(started.err)[1]))
     done = cli(*(server.url if word == "URL" else word for word in shlex.split(words)))
     assert done.code == 0, done
     assert "profile  my work\n" in done.out
 
 
-def test_no_ask_asks_nobody_at_a_terminal_either(cli, seen, server):
+def test_no_ask_does_not_open_a_browser_at_a_terminal(cli, seen, server):
     done = cli("call", server.url, "echo", "text=hi", "--auth", "--no-ask")
     assert done.code == 3
-    assert TOLD.search(done.err)
+    assert LOGIN_URL.search(done.err)
     assert not seen
 
 
-def test_with_json_each_command_prints_an_object(cli, given, auth, server):
+def test_auth_commands_with_json_print_one_object(cli, given, auth, server):
     done = cli("auth", "login", server.url, "--json")
     assert (done.code, done.out) == (3, "")
     error = json.loads(done.err)["error"]
@@ -176,12 +176,12 @@ def test_with_json_each_command_prints_an_object(cli, given, auth, server):
     assert cli("auth", "status", server.url, "--json") == (3, "null\n", "")
 
 
-def test_with_json_the_url_to_log_in_at_is_an_object_too(cli, seen, server):
+def test_login_url_with_json_is_an_object(cli, seen, server):
     done = cli("auth", "login", server.url, "--json")
     assert json.loads(done.err) == {"login": {"url": seen[0]}}
 
 
-def test_profiles_tell_accounts_apart(cli, log_in, server):
+def test_profiles_separate_accounts(cli, log_in, server):
     assert log_in(server.url, "--profile", "work").code == 0
     assert cli("auth", "status", server.url).code == 3
     done = cli("auth", "status", server.url, "--profile", "work")
@@ -190,13 +190,13 @@ def test_profiles_tell_accounts_apart(cli, log_in, server):
     assert cli("ls", server.url, "--profile", "work").code == 0
 
 
-def test_scopes_are_asked_for_as_they_are_given(cli, log_in, auth, server):
+def test_scope_options_are_requested_in_order(cli, log_in, auth, server):
     done = log_in(server.url, "--scope", "a:b", "--scope", "c")
     assert "scopes   a:b c\n" in done.out
     assert auth.authorizations[0].query["scope"] == "a:b c"
 
 
-def test_a_server_that_wants_no_login_is_said_to_want_none(cli, server):
+def test_login_to_an_open_server_reports_that_none_is_needed(cli, server):
     server.is_open = True
     done = cli("auth", "login", server.url)
     assert done == (0, "not logged in\n", f"{server.url} wants no login\n")
@@ -205,7 +205,7 @@ def test_a_server_that_wants_no_login_is_said_to_want_none(cli, server):
 
 
 @pytest.mark.parametrize(("refresh", "code"), [(True, 0), (False, 3)])
-def test_a_token_that_has_ended_is_no_login_unless_it_is_renewed(
+def test_expired_token_counts_only_with_a_refresh_token(
     cli, log_in, monkeypatch, refresh, code
 ):
     from mcpwire.cli import login
@@ -223,7 +223,7 @@ def test_a_token_that_has_ended_is_no_login_unless_it_is_renewed(
     assert re.search(rf"^token    ended .* UTC, {renewed}$", done.out, re.MULTILINE)
 
 
-def test_what_is_said_of_a_token_without_an_end(cli, log_in):
+def test_token_without_expiry_is_good_until_refused(cli, log_in):
     with (
         authorization_server(expires_in=None) as auth,
         protected_server(auth) as server,
@@ -232,14 +232,14 @@ def test_what_is_said_of_a_token_without_an_end(cli, log_in):
     assert "good until the server says otherwise, renewed by itself" in done.out
 
 
-def test_a_logout_works_without_the_authorization_server(cli, log_in, auth, server):
+def test_logout_works_if_revocation_fails(cli, log_in, auth, server):
     log_in(server.url)
     auth.on["revoke"] = lambda request: (500, {}, b"")
     assert cli("auth", "logout", server.url).out == f"logged out of {server.url}\n"
     assert cli("auth", "status", server.url).code == 3
 
 
-# Finishing what was begun...
+# Finishing a login that was started...
 
 
 @pytest.mark.parametrize(
@@ -252,23 +252,23 @@ def test_a_logout_works_without_the_authorization_server(cli, log_in, auth, serv
         ("http://127.0.0.1/callback?" + "a=1&" * 99, 3),
     ],
 )
-def test_what_is_no_way_back_is_told_at_once(cli, given, server, line, code):
+def test_invalid_callback_url_fails_before_any_request(cli, given, server, line, code):
     given(line)
     done = cli("auth", "login", server.url, "--callback-url", "-")
     assert (done.code, done.out) == (code, "")
     assert not server.requests
 
 
-def test_the_way_back_is_refused_in_the_command_line(cli, server):
+def test_callback_url_in_the_command_line_is_refused(cli, server):
     done = cli("auth", "login", server.url, "--callback-url", f"http://h/?{SENTINEL}")
     assert done.code == 2
     assert "- takes it from standard input, @FILE from a file" in done.err
 
 
 @pytest.mark.attack("S22")
-def test_the_way_back_of_another_login_leaves_this_one_alone(cli, given, server, auth):
-    begun = cli("auth", "login", server.url)
-    back = browse(TOLD.search(begun.err)[1])
+def test_callback_of_another_login_does_not_end_this_login(cli, given, server, auth):
+    started = cli("auth", "login", server.url)
+    back = browse(LOGIN_URL.search(started.err)[1])
     given(re.sub("state=[^&]+", "state=other", back))
     done = cli("auth", "login", server.url, "--callback-url", "-")
     assert done.code == 3
@@ -277,32 +277,32 @@ def test_the_way_back_of_another_login_leaves_this_one_alone(cli, given, server,
     assert cli("auth", "login", server.url, "--callback-url", "-").code == 0
 
 
-def test_nothing_is_finished_that_was_not_begun(cli, given, server):
+def test_callback_without_a_started_login_is_refused(cli, given, server):
     given("http://127.0.0.1/callback?state=1&code=2")
     done = cli("auth", "login", server.url, "--callback-url", "-")
     assert done.code == 3
     assert "no login was begun within the last hour" in done.err
 
 
-def test_begun_twice_it_is_the_same_login(cli, server):
+def test_second_login_command_resumes_the_same_login(cli, server):
     first, second = (cli("auth", "login", server.url) for _ in range(2))
-    assert TOLD.search(first.err)[1] == TOLD.search(second.err)[1]
+    assert LOGIN_URL.search(first.err)[1] == LOGIN_URL.search(second.err)[1]
 
 
-def test_a_user_who_refuses_is_told_of(cli, given, server):
-    begun = cli("auth", "login", server.url)
-    back = browse(TOLD.search(begun.err)[1])
+def test_denied_consent_is_reported(cli, given, server):
+    started = cli("auth", "login", server.url)
+    back = browse(LOGIN_URL.search(started.err)[1])
     given(re.sub("code=[^&]+", "error=access_denied", back))
     done = cli("auth", "login", server.url, "--callback-url", "-")
     assert done.code == 3
     assert "access_denied" in done.err
 
 
-# A client that is registered...
+# Registered clients...
 
 
 @pytest.mark.parametrize("issuer", [None, "discovered"])
-def test_a_registered_client_logs_in_with_its_secret(
+def test_preregistered_client_logs_in_with_its_secret(
     cli, log_in, auth, server, *, monkeypatch, issuer
 ):
     monkeypatch.setenv("SECRET", f"{SENTINEL}-own")
@@ -317,7 +317,7 @@ def test_a_registered_client_logs_in_with_its_secret(
     assert f"{SENTINEL}-own".encode() not in server.bodies
 
 
-def test_a_secret_goes_to_no_issuer_that_was_not_named(cli, auth, server, monkeypatch):
+def test_client_secret_is_sent_only_to_the_named_issuer(cli, auth, server, monkeypatch):
     monkeypatch.setenv("SECRET", f"{SENTINEL}-own")
     words = "--client-id", "me", "--client-secret-env", "SECRET"
     done = cli("auth", "login", server.url, *words)
@@ -336,7 +336,7 @@ def test_a_secret_goes_to_no_issuer_that_was_not_named(cli, auth, server, monkey
 
 
 @pytest.mark.attack("S23")
-def test_a_token_comes_from_a_variable(cli, auth, server, monkeypatch):
+def test_auth_env_takes_the_token_from_a_variable(cli, auth, server, monkeypatch):
     token = auth.give(())["access_token"]
     monkeypatch.setenv("TOKEN", token)
     assert cli("ls", server.url, "--auth-env", "TOKEN").code == 0
@@ -346,7 +346,7 @@ def test_a_token_comes_from_a_variable(cli, auth, server, monkeypatch):
     assert done.err.endswith("; it does not take the token of TOKEN\n")
 
 
-def test_a_token_that_lacks_a_scope_is_not_blamed(cli, auth, server, monkeypatch):
+def test_missing_scope_error_does_not_blame_the_token(cli, auth, server, monkeypatch):
     monkeypatch.setenv("TOKEN", auth.give(("mcp:read",))["access_token"])
     server.needs["tools/list"] = ("mcp:admin",)
     done = cli("ls", server.url, "--auth-env", "TOKEN")
@@ -356,7 +356,7 @@ def test_a_token_that_lacks_a_scope_is_not_blamed(cli, auth, server, monkeypatch
 
 @pytest.mark.attack("S23")
 @pytest.mark.parametrize(
-    ("value", "words", "said"),
+    ("value", "words", "message"),
     [
         (None, ["--auth-env", "TOKEN"], "--auth-env TOKEN: TOKEN is not set"),
         (" ", ["--auth-env", "TOKEN"], "--auth-env TOKEN: TOKEN is not set"),
@@ -388,18 +388,18 @@ def test_a_token_that_lacks_a_scope_is_not_blamed(cli, auth, server, monkeypatch
         (None, ["--scope", 'a"b'], "scope"),
     ],
 )
-def test_options_that_make_no_sense_are_told(cli, monkeypatch, value, words, said):
+def test_invalid_auth_options_are_usage_errors(cli, monkeypatch, value, words, message):
     monkeypatch.delenv("TOKEN", raising=False)
     if value is not None:
         monkeypatch.setenv("TOKEN", value)
     done = cli("ls", "https://mcp.example.com/mcp", *words)
     assert (done.code, done.out) == (2, "")
-    assert said in done.err
+    assert message in done.err
     assert SENTINEL.lower() not in done.err
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("auth",), "auth is followed by one of login, status, logout\n"),
         (("auth", "logni"), "login, status, logout; did you mean 'auth login'?"),
@@ -416,42 +416,42 @@ def test_options_that_make_no_sense_are_told(cli, monkeypatch, value, words, sai
         ),
     ],
 )
-def test_commands_that_make_no_sense_are_told(cli, monkeypatch, words, said):
+def test_invalid_auth_commands_are_usage_errors(cli, monkeypatch, words, message):
     monkeypatch.setenv("A", "a")
     done = cli(*words)
     assert (done.code, done.out) == (2, "")
-    assert said in done.err
+    assert message in done.err
 
 
 @pytest.mark.parametrize("words", [("auth", "-h"), ("auth", "--help")])
-def test_the_help_of_auth_lists_its_commands(cli, words):
+def test_auth_help_lists_its_commands(cli, words):
     done = cli(*words)
     assert (done.code, done.err) == (0, "")
     assert "usage: mcpwire auth COMMAND [options] URL\n" in done.out
     assert "  login   log in to a server at a URL" in done.out
 
 
-def test_the_help_of_login_says_what_it_takes(cli):
+def test_login_help_lists_its_options_only(cli):
     done = cli("auth", "login", "--help")
     assert done.out.startswith("usage: mcpwire auth login [options] URL\n")
     assert "--no-browser" in done.out
     assert "--mode" not in done.out
 
 
-# What is told...
+# Messages...
 
 
 @pytest.mark.attack("S29")
-def test_more_scopes_in_the_middle_of_a_command_are_asked_for(cli, log_in, server):
+def test_scope_challenge_during_a_command_needs_a_new_login(cli, log_in, server):
     log_in(server.url)
     server.needs["tools/call"] = ("mcp:write",)
     done = cli("call", server.url, "echo", "text=hi")
     assert done.code == 3
     assert "wants more scopes: mcp:write" in done.err
-    assert TOLD.search(done.err)
+    assert LOGIN_URL.search(done.err)
 
 
-def test_who_is_let_in_and_then_turned_away_is_told_what_helps(cli, seen, server):
+def test_challenge_after_connecting_gets_a_login_hint(cli, seen, server):
     server.free = {"server/discover", "tools/list"}
     done = cli("call", server.url, "echo", "text=hi")
     assert done.code == 3
@@ -472,7 +472,7 @@ def test_verbose_shows_each_step_without_its_query(cli, seen, auth, server):
     assert SENTINEL not in done.err
 
 
-def test_who_has_no_home_can_use_servers_that_want_no_login(cli, server, monkeypatch):
+def test_open_server_works_without_a_home_folder(cli, server, monkeypatch):
     def nowhere():
         raise RuntimeError("no home")
 
@@ -485,7 +485,7 @@ def test_who_has_no_home_can_use_servers_that_want_no_login(cli, server, monkeyp
     assert "cannot tell where credentials are to be kept" in done.err
 
 
-def test_a_broken_store_keeps_nobody_from_a_server(cli, server, state_folder):
+def test_broken_credential_store_does_not_block_open_servers(cli, server, state_folder):
     server.is_open = True
     path = state_folder / "mcpwire" / "credentials.sqlite"
     path.parent.mkdir(mode=0o700)
@@ -495,21 +495,21 @@ def test_a_broken_store_keeps_nobody_from_a_server(cli, server, state_folder):
     assert (done.code, done.out) == (0, "hi\n")
 
 
-def test_a_login_that_cannot_be_kept_is_no_login(cli, seen, server, state_folder):
+def test_login_that_cannot_be_stored_fails(cli, seen, server, state_folder):
     (state_folder / "mcpwire").write_text("no folder")
     done = cli("auth", "login", server.url)
     assert (done.code, done.out) == (3, "")
     assert "the login worked, and cannot be kept; -v shows why" in done.err
 
 
-def test_a_url_that_is_no_endpoint_is_said_to_be_none(cli, auth):
+def test_login_at_a_non_mcp_url_gets_a_hint(cli, auth):
     done = cli("auth", "login", auth.origin)
     assert done.code == 4
     assert done.err.endswith("; is it the URL of an MCP endpoint, with its path?\n")
 
 
 @pytest.mark.parametrize("is_open", [True, False])
-def test_time_that_a_user_may_take_is_bounded(cli, monkeypatch, seen, server, is_open):
+def test_login_has_a_timeout(cli, monkeypatch, seen, server, is_open):
     from mcpwire.transports.oauth import interactive_login
 
     monkeypatch.setattr(interactive_login, "open_browser", lambda url, server: is_open)
@@ -519,7 +519,7 @@ def test_time_that_a_user_may_take_is_bounded(cli, monkeypatch, seen, server, is
     assert "the login was not finished within 0.1 s" in done.err
 
 
-def test_a_header_of_ones_own_takes_the_place_of_a_login(
+def test_authorization_header_option_replaces_the_login(
     cli, log_in, auth, server, monkeypatch
 ):
     log_in(server.url)

@@ -1,4 +1,4 @@
-"""Logging in at a real terminal: with a browser here, or elsewhere."""
+"""Logging in at a real terminal, with a local or a remote browser."""
 
 import re
 import sys
@@ -17,13 +17,13 @@ with urllib.request.urlopen(sys.argv[1]) as page:
 CTRL_C = "\x03"
 
 
-def told(one):
-    """Return the URL that a terminal was shown."""
+def shown_url(one):
+    """Return the login URL that a terminal shows."""
     one.read_until(r"log in at \S+\n")
     return re.search(r"log in at (\S+)\n", one.text)[1]
 
 
-def test_a_login_goes_through_the_browser_and_back(
+def test_login_through_a_local_browser_succeeds(
     terminal, child, tmp_path, auth, server
 ):
     browser = tmp_path / "browser"
@@ -31,7 +31,7 @@ def test_a_login_goes_through_the_browser_and_back(
     browser.chmod(0o755)
     one = terminal().start("auth", "login", server.url, env={"BROWSER": str(browser)})
     assert one.finish() == 0, one.text
-    assert told(one).startswith(f"{auth.issuer}/authorize?")
+    assert shown_url(one).startswith(f"{auth.issuer}/authorize?")
     assert f"\nissuer   {auth.issuer}\n" in one.text
     assert SENTINEL not in one.text
     done = child("call", server.url, "echo", "text=hi")
@@ -39,11 +39,9 @@ def test_a_login_goes_through_the_browser_and_back(
     assert len(auth.token_requests) == 1
 
 
-def test_the_url_is_carried_by_hand_where_the_browser_is_elsewhere(
-    terminal, auth, server
-):
+def test_callback_url_can_be_pasted_without_a_local_browser(terminal, auth, server):
     one = terminal().start("auth", "login", server.url, "--no-browser")
-    url = told(one)
+    url = shown_url(one)
     one.answer("http://127.0.0.1/callback", url, browse(url))
     assert one.finish() == 0, one.text
     assert one.text.count("that is not where the browser is sent to") == 2
@@ -51,7 +49,7 @@ def test_the_url_is_carried_by_hand_where_the_browser_is_elsewhere(
 
 
 @pytest.mark.parametrize(("typed", "code"), [("\n", 2), ("\x04", 2), (CTRL_C, 130)])
-def test_a_login_can_be_left(terminal, server, typed, code):
+def test_login_prompt_can_be_cancelled(terminal, server, typed, code):
     words = "auth", "login", server.url, "--no-browser"
     one = terminal().start(*words, controls=True)
     one.read_until("> $")
@@ -60,18 +58,18 @@ def test_a_login_can_be_left(terminal, server, typed, code):
     assert "Traceback" not in one.text
 
 
-def test_ctrl_c_ends_a_login_that_waits_for_the_browser(terminal, auth, server):
+def test_ctrl_c_ends_a_login_waiting_for_the_browser(terminal, auth, server):
     env = {"BROWSER": "true"}
     one = terminal().start("auth", "login", server.url, env=env, controls=True)
-    told(one)
+    shown_url(one)
     one.type(CTRL_C)
     assert one.finish() == 130, one.text
     assert not auth.token_requests
 
 
-def test_a_line_that_the_terminal_has_cut_is_told_of(terminal, server):
+def test_line_truncated_by_the_terminal_is_reported(terminal, server):
     one = terminal().start("auth", "login", server.url, "--no-browser")
-    back = told(one).partition("?")[0] + "?state=1&code="
+    back = shown_url(one).partition("?")[0] + "?state=1&code="
     one.read_until("> $")
     one.type(back + "x" * 5000 + "\n")
     assert one.finish() == 2, one.text

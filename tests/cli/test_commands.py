@@ -1,4 +1,4 @@
-"""Each command against servers whose answers stand in the test."""
+"""Each command against scripted servers."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ ALL = {"tools": {}, "resources": {}, "prompts": {}}
 
 @pytest.fixture
 def full(scripted):
-    """Make a server that has one of everything."""
+    """Make a server with tools, a resource, a template and a prompt."""
     tool = {
         "name": "remove",
         "description": "\n  Remove a file.\nMore about it.",
@@ -70,14 +70,14 @@ def test_ls_as_json_is_one_document_of_the_objects_of_the_protocol(cli, full):
     assert found["resourceTemplates"][0]["uriTemplate"] == "file:///{name}"
 
 
-def test_ls_asks_for_nothing_that_was_not_declared(cli, scripted):
+def test_ls_requests_only_declared_lists(cli, scripted):
     server = scripted({"tools": {}}, tools__list=listing(tools=[]))
     assert cli("ls", server.line) == (0, "Tools (0)\n", "")
     methods = [message["method"] for message in server.messages()]
     assert [m for m in methods if m.endswith("/list")] == ["tools/list"]
 
 
-def test_ls_says_so_where_nothing_is_declared(cli, scripted):
+def test_ls_reports_a_server_without_list_capabilities(cli, scripted):
     out = "The server declares no tools, resources or prompts.\n"
     assert cli("ls", scripted({"logging": {}}).line) == (0, out, "")
 
@@ -99,7 +99,7 @@ def test_a_server_with_resources_need_not_have_templates(cli, scripted, answer):
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]])
-def test_ls_shows_what_it_got_before_it_says_what_failed(cli, scripted, flags):
+def test_ls_prints_partial_results_before_the_error(cli, scripted, flags):
     server = scripted(
         {"tools": {}, "prompts": {}},
         tools__list=[{"error": {"code": -32603, "message": "no luck"}}],
@@ -112,7 +112,7 @@ def test_ls_shows_what_it_got_before_it_says_what_failed(cli, scripted, flags):
     assert err.count("\n") == 1
 
 
-def test_ls_is_not_silent_where_everything_failed(cli, scripted):
+def test_ls_reports_the_error_if_every_list_fails(cli, scripted):
     refusal = [{"error": {"code": -32603, "message": "no luck"}}]
     code, out, err = cli("ls", scripted({"tools": {}}, tools__list=refusal).line)
     assert (code, out) == (8, "")
@@ -120,7 +120,7 @@ def test_ls_is_not_silent_where_everything_failed(cli, scripted):
 
 
 @pytest.mark.attack("S32")
-def test_a_listing_is_harmless_even_where_it_is_piped(cli, scripted):
+def test_listing_is_escaped_even_when_piped(cli, scripted):
     evil = "\x1b]0;x\x07\u202e\n"
     tool = {"name": evil, "description": evil, "title": evil, "inputSchema": {}}
     server = scripted(
@@ -159,7 +159,7 @@ def test_call_coerces_arguments_by_the_schema(cli, tool_server):
     ]
 
 
-def test_call_without_checking_sends_what_was_given(cli, tool_server):
+def test_call_with_no_check_sends_arguments_unchecked(cli, tool_server):
     server = tool_server({"result": {"content": [TEXT]}})
     assert cli("call", "--no-check", "x", "n=5", "m:=5", "--", *server.argv).code == 0
     (params,) = server.requests("tools/call")
@@ -167,7 +167,7 @@ def test_call_without_checking_sends_what_was_given(cli, tool_server):
     assert server.requests("tools/list") == []
 
 
-SHOWN = """\
+PRINTED = """\
 fine
 [image: image/png, 2 bytes]
 [audio: audio/wav, 3 bytes]
@@ -191,10 +191,10 @@ def test_call_prints_every_kind_of_content(cli, tool_server):
         {"type": "hologram", "depth": 3},
     ]
     server = tool_server({"result": {"content": content}})
-    assert cli("call", server.line, "do") == (0, SHOWN, "")
+    assert cli("call", server.line, "do") == (0, PRINTED, "")
 
 
-def test_call_prints_data_where_there_is_no_text(cli, tool_server):
+def test_call_prints_structured_content_if_there_is_no_text(cli, tool_server):
     server = tool_server({"result": {"content": [], "structuredContent": {"é": 1}}})
     assert cli("call", server.line, "do").out == '{\n  "é": 1\n}\n'
     server = tool_server({"result": {"content": []}})
@@ -210,7 +210,7 @@ def test_call_as_json_is_the_result_object_in_ascii(cli, tool_server):
     assert json.loads(out) == result
 
 
-def test_a_result_as_deep_as_can_be_received_can_be_printed(cli, tool_server):
+def test_deeply_nested_result_can_be_printed(cli, tool_server):
     deep = []
     for _ in range(900):
         deep = [deep]
@@ -220,7 +220,7 @@ def test_a_result_as_deep_as_can_be_received_can_be_printed(cli, tool_server):
     assert out.count("[") == 902
 
 
-def test_a_tool_that_reports_failure_prints_its_text_and_exits_with_5(cli, tool_server):
+def test_failed_tool_call_prints_its_text_and_exits_with_5(cli, tool_server):
     result = {"content": [TEXT], "isError": True}
     server = tool_server({"result": result})
     assert cli("call", server.line, "do") == (
@@ -233,13 +233,13 @@ def test_a_tool_that_reports_failure_prints_its_text_and_exits_with_5(cli, tool_
     assert json.loads(err)["error"]["type"] == "ToolError"
 
 
-def test_text_that_is_piped_is_passed_on_as_it_is(cli, tool_server):
+def test_piped_text_is_not_escaped(cli, tool_server):
     content = [{"type": "text", "text": "\x1b[31mred\n"}]
     server = tool_server({"result": {"content": content}})
     assert cli("call", server.line, "do").out == "\x1b[31mred\n"
 
 
-def test_progress_is_asked_for_only_where_somebody_sees_it(cli, tool_server):
+def test_progress_token_is_sent_only_if_progress_is_shown(cli, tool_server):
     server = tool_server({"result": {"content": []}})
     assert cli("call", server.line, "do").code == 0
     assert "_meta" not in server.requests("tools/call")[0]
@@ -258,7 +258,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("step", "code", "sentence"), ANSWERS)
-def test_what_goes_wrong_is_one_line_and_one_code(
+def test_call_failure_is_one_line_and_one_exit_code(
     cli, tool_server, step, code, sentence
 ):
     server = tool_server(step)
@@ -274,7 +274,7 @@ def test_what_goes_wrong_is_one_line_and_one_code(
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_call_that_takes_too_long_exits_with_7(cli, tool_server):
+def test_call_timeout_exits_with_7(cli, tool_server):
     server = tool_server()
     code, out, err = cli("call", server.line, "do", "--timeout", "1")
     assert (code, out) == (7, "")
@@ -283,7 +283,7 @@ def test_a_call_that_takes_too_long_exits_with_7(cli, tool_server):
     server.wait_for("notifications/cancelled")
 
 
-def test_the_limit_of_a_message_can_be_set(cli, tool_server):
+def test_max_message_option_sets_the_message_limit(cli, tool_server):
     text = {"type": "text", "text": "x" * 2_000}
     server = tool_server({"result": {"content": [text]}})
     done = cli("call", server.line, "do", "--max-message", "1000")
@@ -307,19 +307,19 @@ def test_the_limit_of_a_message_can_be_set(cli, tool_server):
         ),
     ],
 )
-def test_what_the_server_does_not_have_is_not_asked_for(cli, scripted, words, sentence):
+def test_undeclared_capability_is_not_requested(cli, scripted, words, sentence):
     code, out, err = cli(*words, "--", *scripted({"logging": {}}).argv)
     assert (code, out) == (2, "")
     assert err.startswith(f"mcpwire: {sentence}")
     assert "client." not in err
 
 
-def test_a_server_that_declares_nothing_is_described_as_such(cli, scripted):
+def test_server_without_capabilities_is_reported(cli, scripted):
     err = cli("call", scripted().line, "do").err
     assert err == "mcpwire: the server has no tools; it declares nothing\n"
 
 
-def test_an_unknown_tool_is_answered_with_what_may_be_meant(cli, tool_server):
+def test_unknown_tool_gets_a_suggestion(cli, tool_server):
     server = tool_server()
     code, _, err = cli("call", server.line, "doo")
     assert (code, err) == (
@@ -332,7 +332,7 @@ def test_an_unknown_tool_is_answered_with_what_may_be_meant(cli, tool_server):
     )
 
 
-def test_a_server_without_a_single_tool_has_nothing_to_suggest(cli, scripted):
+def test_unknown_tool_without_any_tools_gets_no_suggestion(cli, scripted):
     server = scripted({"tools": {}}, tools__list=listing(tools=[]))
     assert cli("call", server.line, "x").err == "mcpwire: the server has no tool 'x'\n"
 
@@ -352,7 +352,7 @@ def reading(scripted):
     return make
 
 
-def test_read_passes_bytes_on_as_they_are(child, reading):
+def test_read_writes_contents_unchanged(child, reading):
     server = reading({"uri": "x:1", "text": "é\r\n"}, {"uri": "x:2", "blob": "/w=="})
     assert child("read", server.line, "x:1") == (0, "é\r\n\udcff", "")
     assert server.requests("resources/read") == [{"uri": "x:1"}]
@@ -377,7 +377,7 @@ def test_read_as_json_is_the_result_object(cli, reading):
     ("path", "sentence"),
     [("", "it is a directory"), ("no/where", "there is no directory")],
 )
-def test_a_place_that_cannot_be_written_is_told_before_anything_runs(
+def test_invalid_output_path_fails_before_the_server_starts(
     cli, reading, tmp_path, path, sentence
 ):
     server = reading()
@@ -388,7 +388,7 @@ def test_a_place_that_cannot_be_written_is_told_before_anything_runs(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_a_file_that_cannot_be_written_after_all_is_one_sentence(cli, reading):
+def test_write_error_of_the_output_file_is_one_line(cli, reading):
     server = reading({"uri": "x:1", "text": "hello"})
     code, _, err = cli("read", server.line, "x:1", "-o", "/dev/full")
     assert (code, err) == (
@@ -397,7 +397,7 @@ def test_a_file_that_cannot_be_written_after_all_is_one_sentence(cli, reading):
     )
 
 
-def test_bytes_that_are_none_are_the_servers_fault(cli, reading):
+def test_invalid_base64_blob_is_a_protocol_error(cli, reading):
     server = reading({"uri": "x:1", "blob": "!"})
     assert cli("read", server.line, "x:1").code == 6
 
@@ -439,7 +439,7 @@ def test_prompt_as_json_is_the_result_object(cli, prompting):
     assert prompting.requests("prompts/get") == [{"name": "other"}]
 
 
-def test_a_prompt_that_lacks_an_argument_is_not_asked_for(cli, prompting):
+def test_prompt_without_required_argument_is_not_requested(cli, prompting):
     code, _, err = cli("prompt", prompting.line, "ask")
     assert (code, err) == (2, "mcpwire: prompt 'ask' needs the argument 'city'\n")
 
@@ -468,7 +468,7 @@ def test_complete_prints_a_value_per_line(cli, completing):
     ]
 
 
-def test_complete_knows_templates_and_totals(cli, completing):
+def test_complete_supports_templates_and_totals(cli, completing):
     server = completing(values=["a"], total=7)
     assert cli("complete", server.line, "file:///{x}", "x") == (0, "a\n", "1 of 7\n")
     (params,) = server.requests("completion/complete")
@@ -480,7 +480,7 @@ def test_complete_knows_templates_and_totals(cli, completing):
     assert json.loads(out) == {"completion": {"values": ["a"], "total": 1}}
 
 
-def test_what_cannot_be_completed_is_refused(cli, completing):
+def test_complete_refuses_a_ref_that_is_not_prompt_or_template(cli, completing):
     server = completing(values=[])
     code, _, err = cli("complete", server.line, "ask", "city")
     assert (code, err) == (
@@ -493,7 +493,7 @@ def test_what_cannot_be_completed_is_refused(cli, completing):
 # The connection...
 
 
-def test_ping_measures(cli, scripted):
+def test_ping_prints_round_trip_times(cli, scripted):
     server = scripted(ping=[{"result": {}}])
     code, out, _ = cli("ping", server.line)
     assert code == 0
@@ -505,7 +505,7 @@ def test_ping_measures(cli, scripted):
     assert [type(seconds) for seconds in found["seconds"]] == [float, float]
 
 
-def test_info_tells_what_was_agreed_on_and_why(cli, scripted):
+def test_info_shows_the_negotiation_and_its_reason(cli, scripted):
     server = scripted(
         {
             "tools": {"listChanged": True},
@@ -528,7 +528,7 @@ def test_info_tells_what_was_agreed_on_and_why(cli, scripted):
     assert lines[-3:] == ["instructions", "  First.", "  Second\\x1b."]
 
 
-def test_info_as_json_has_it_all(cli, scripted):
+def test_info_as_json_contains_all_fields(cli, scripted):
     found = json.loads(cli("info", scripted({"tools": {}}).line, "--json").out)
     record = found.pop("negotiation")
     assert found == {
@@ -542,7 +542,7 @@ def test_info_as_json_has_it_all(cli, scripted):
     assert record[0]["event"] == "sent server/discover"
 
 
-def test_info_of_a_server_that_says_little(cli, scripted):
+def test_info_of_a_server_without_name_and_capabilities(cli, scripted):
     result = {"protocolVersion": "2025-06-18", "capabilities": None}
     server = scripted(initialize=[{"result": result}])
     out = cli("info", server.line).out
@@ -551,7 +551,7 @@ def test_info_of_a_server_that_says_little(cli, scripted):
     assert "instructions" not in out
 
 
-def test_the_mode_decides_what_is_tried(cli, scripted):
+def test_mode_selects_the_handshake_that_is_tried(cli, scripted):
     server = scripted()
     assert (
         "protocol      2025-11-25" in cli("info", server.line, "--mode", "session").out

@@ -1,4 +1,4 @@
-"""Servers by the names that a configuration gives them."""
+"""Servers addressed by their names in a configuration."""
 
 import json
 
@@ -18,7 +18,7 @@ URL = "https://host.example/mcp"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """Run in a folder of its own, with no configuration but those of the test."""
+    """Run in an empty folder, without the user's configuration."""
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
@@ -45,7 +45,7 @@ def target(*words):
 # Targets...
 
 
-def test_a_name_stands_for_a_server_that_is_started(configure, monkeypatch):
+def test_name_resolves_to_a_stdio_target(configure, monkeypatch):
     monkeypatch.setenv("GIVEN", "ours")
     configure(
         a={
@@ -71,12 +71,12 @@ def test_a_name_stands_for_a_server_that_is_started(configure, monkeypatch):
     assert target("@a", "--inherit-env").inherit_env is True
 
 
-def test_a_server_that_inherits_everything_goes_on_to(configure):
+def test_inherit_env_of_an_entry_is_kept(configure):
     configure(a={"command": "c", "inherit_env": True})
     assert target("@a").inherit_env is True
 
 
-def test_a_name_stands_for_a_server_at_a_url(configure, monkeypatch):
+def test_name_resolves_to_an_http_target(configure, monkeypatch):
     monkeypatch.setenv("TOKEN", SENTINEL)
     configure(a={"url": URL, "headers": {"X-A": "1", "X-B": "2"}, "auth": "${TOKEN}"})
     found = target("@a", "-H", "x-b: 3")
@@ -89,14 +89,14 @@ def test_a_name_stands_for_a_server_at_a_url(configure, monkeypatch):
     assert target("@a", "--proxy", "http://p.example").proxy == "http://p.example"
 
 
-def test_secrets_may_go_to_http_where_the_configuration_says_so(configure):
+def test_allow_insecure_of_an_entry_permits_secrets_over_http(configure):
     url = "http://host.example/mcp"
     configure(a={"url": url, "auth": "token", "allow_insecure": True}, b={"url": url})
     assert target("@a").allow_insecure
     assert not target("@b").allow_insecure
 
 
-def test_a_configured_login_is_made_by_whoever_sits_there(configure):
+def test_configured_oauth_becomes_a_user_login_grant(configure):
     configure(
         a={"url": URL, "auth": {"type": "oauth", "client_id": "me", "profile": "p"}},
         b={"url": URL, "auth": {"type": "oauth", "open_browser": False}},
@@ -110,7 +110,7 @@ def test_a_configured_login_is_made_by_whoever_sits_there(configure):
     assert target("@a", "--client-id", "other").grant.profile == "default"
 
 
-def test_a_configured_program_logs_in_as_it_says(configure):
+def test_configured_client_credentials_become_the_grant(configure):
     auth = {
         "type": "client_credentials",
         "client_id": "me",
@@ -137,7 +137,7 @@ def test_a_configured_program_logs_in_as_it_says(configure):
         (["-H", "X: y"], "-H is for one server, and this lists all"),
     ],
 )
-def test_what_a_name_cannot_be_is_said(configure, words, problem):
+def test_invalid_name_or_option_is_a_usage_error(configure, words, problem):
     configure(
         a={"command": "c"}, u={"url": URL}, off={"command": "c", "disabled": True}
     )
@@ -146,7 +146,7 @@ def test_what_a_name_cannot_be_is_said(configure, words, problem):
     assert str(caught.value).startswith(problem)
 
 
-def test_other_servers_need_not_make_sense(configure):
+def test_invalid_entry_of_another_server_is_ignored(configure):
     configure(a={"command": "c"}, b={"command": "${NOT_SET_ANYWHERE}"})
     assert target("@a").command == "c"
     with pytest.raises(GroupError) as caught:
@@ -160,7 +160,7 @@ def test_other_servers_need_not_make_sense(configure):
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]])
-def test_a_command_talks_to_a_server_by_its_name(cli, configure, tool_server, flags):
+def test_command_connects_to_a_server_by_its_name(cli, configure, tool_server, flags):
     server = tool_server({"result": {"content": [{"type": "text", "text": "fine"}]}})
     configure(a=entry(server))
     code, out, err = cli("call", "--config", "x.json", "@a", "do", *flags)
@@ -168,7 +168,7 @@ def test_a_command_talks_to_a_server_by_its_name(cli, configure, tool_server, fl
     assert "fine" in out
 
 
-def test_what_is_odd_is_said_before_the_answer(cli, configure, tool_server):
+def test_configuration_warning_precedes_the_result(cli, configure, tool_server):
     server = tool_server()
     configure(a={**entry(server), "commnd": 1})
     code, out, err = cli("ls", "--config", "x.json", "@a")
@@ -181,7 +181,7 @@ def test_what_is_odd_is_said_before_the_answer(cli, configure, tool_server):
 
 
 @pytest.mark.attack("S21")
-def test_what_a_file_of_the_folder_starts_is_shown(cli, configure, tool_server):
+def test_command_of_a_config_in_the_folder_is_printed(cli, configure, tool_server):
     server = tool_server()
     configure("mcp.json", a=entry(server))
     code, out, err = cli("ls", "@a")
@@ -190,7 +190,7 @@ def test_what_a_file_of_the_folder_starts_is_shown(cli, configure, tool_server):
     assert cli("ls", "--config", "mcp.json", "@a").err == ""
 
 
-def test_what_the_user_configured_is_not_shown(
+def test_command_of_the_users_config_is_not_printed(
     cli, configure, tool_server, tmp_path, monkeypatch
 ):
     server = tool_server()
@@ -199,7 +199,7 @@ def test_what_the_user_configured_is_not_shown(
     assert cli("ls", "@a").err == ""
 
 
-def test_where_nothing_is_configured_it_is_said_where_it_could_be(cli):
+def test_missing_configuration_error_lists_the_locations(cli):
     code, out, err = cli("ls", "@a")
     assert (code, out) == (2, "")
     assert err == (
@@ -209,7 +209,7 @@ def test_where_nothing_is_configured_it_is_said_where_it_could_be(cli):
     )
 
 
-def test_a_configuration_that_makes_no_sense_is_a_usage_error(cli, configure):
+def test_invalid_configuration_is_a_usage_error(cli, configure):
     configure(a={"command": 7})
     for words in (["@a"], []):
         code, out, err = cli("ls", "--config", "x.json", *words, "--json")
@@ -227,7 +227,7 @@ def test_a_configuration_that_makes_no_sense_is_a_usage_error(cli, configure):
         }
 
 
-def test_the_times_and_folders_of_an_entry_are_those_of_the_client(
+def test_timeout_and_roots_of_an_entry_apply_to_the_client(
     cli, configure, scripted, folder
 ):
     server = scripted({"tools": {}}, tools__list=[])
@@ -239,10 +239,12 @@ def test_the_times_and_folders_of_an_entry_are_those_of_the_client(
     assert "roots" in declared
 
 
-@pytest.mark.parametrize("said", [{"mode": "session"}, {"revision": "2025-11-25"}])
-def test_the_mode_of_an_entry_is_that_of_the_client(cli, configure, tool_server, said):
+@pytest.mark.parametrize(
+    "entry_mode", [{"mode": "session"}, {"revision": "2025-11-25"}]
+)
+def test_mode_of_an_entry_is_used(cli, configure, tool_server, entry_mode):
     server = tool_server()
-    configure(a={**entry(server), **said})
+    configure(a={**entry(server), **entry_mode})
     assert cli("ls", "--config", "x.json", "@a").code == 0
     assert server.requests("server/discover") == []
     assert cli("ls", "--config", "x.json", "@a", "--mode", "stateless").code == 4
@@ -251,7 +253,7 @@ def test_the_mode_of_an_entry_is_that_of_the_client(cli, configure, tool_server,
     assert server.requests("server/discover") != before
 
 
-def test_a_configured_server_is_one_to_log_in_to(cli, configure):
+def test_auth_commands_accept_a_configured_name(cli, configure):
     configure(a={"url": URL, "auth": "oauth"}, b={"command": "c"})
     done = cli("auth", "status", "@a", "--config", "x.json")
     assert (done.code, done.out) == (3, "not logged in\n")
@@ -264,9 +266,7 @@ def test_a_configured_server_is_one_to_log_in_to(cli, configure):
 
 
 @pytest.mark.system("A18", "V02")
-def test_all_servers_are_listed_and_what_failed_stands_at_the_end(
-    cli, configure, tool_server
-):
+def test_ls_lists_all_servers_and_failures_at_the_end(cli, configure, tool_server):
     server = tool_server()
     line = server.line
     configure(
@@ -285,9 +285,7 @@ def test_all_servers_are_listed_and_what_failed_stands_at_the_end(
     assert err == "mcpwire: 2 of 3 servers failed: 'bad', 'odd'\n"
 
 
-def test_options_stand_in_the_place_of_what_the_entries_say(
-    cli, configure, scripted, tool_server
-):
+def test_options_override_the_entries(cli, configure, scripted, tool_server):
     server = tool_server()
     configure(a={**entry(server), "mode": "stateless"})
     assert cli("ls", "--config", "x.json", "--mode", "session").code == 0
@@ -297,7 +295,7 @@ def test_options_stand_in_the_place_of_what_the_entries_say(
     assert (done.code, "no answer within 0.5 s" in done.out) == (4, True)
 
 
-def test_a_message_of_one_of_all_servers_that_is_too_large_names_the_option(
+def test_too_large_message_of_a_listed_server_names_the_option(
     cli, configure, tool_server
 ):
     configure(a=entry(tool_server()))
@@ -307,7 +305,7 @@ def test_a_message_of_one_of_all_servers_that_is_too_large_names_the_option(
     assert "; --max-message BYTES gives it another limit" in done.out
 
 
-def test_all_servers_as_json_are_one_document_by_name(cli, configure, tool_server):
+def test_ls_of_all_servers_as_json_is_one_object_by_name(cli, configure, tool_server):
     configure(a=entry(tool_server()), bad={"command": "no-such-program"})
     code, out, err = cli("ls", "--config", "x.json", "--json")
     found = json.loads(out)
@@ -322,7 +320,7 @@ def test_all_servers_as_json_are_one_document_by_name(cli, configure, tool_serve
 
 
 @pytest.mark.parametrize("has_more", [True, False])
-def test_what_a_server_refuses_to_list_has_failed_too(
+def test_server_that_refuses_a_list_counts_as_failed(
     cli, configure, scripted, has_more
 ):
     server = scripted(
@@ -340,7 +338,7 @@ def test_what_a_server_refuses_to_list_has_failed_too(
     assert err == "mcpwire: 1 of 1 server failed: 'a'\n"
 
 
-def test_a_server_that_is_lost_while_it_lists_has_failed(cli, configure, scripted):
+def test_server_that_exits_during_a_list_counts_as_failed(cli, configure, scripted):
     server = scripted({"tools": {}}, tools__list=[{"exit": 3}])
     configure(a=entry(server))
     code, out, _ = cli("ls", "--config", "x.json")
@@ -354,15 +352,15 @@ FORM = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
 
 SAMPLING = {"messages": [MESSAGE], "maxTokens": 1}
 REFUSED = {"error": {"code": -1, "message": "the user only wanted a list"}}
-QUESTIONS = {
+REQUESTS = {
     "sampling/createMessage": (SAMPLING, REFUSED),
     "elicitation/create": (FORM, {"result": {"action": "decline"}}),
 }
 
 
-@pytest.mark.parametrize("method", QUESTIONS)
-def test_a_server_may_ask_and_nobody_answers(cli, configure, scripted, method):
-    params, answer = QUESTIONS[method]
+@pytest.mark.parametrize("method", REQUESTS)
+def test_server_requests_during_ls_are_declined(cli, configure, scripted, method):
+    params, answer = REQUESTS[method]
     server = scripted(
         {"tools": {}},
         tools__list=[{"method": method, "id": "$next", "params": params}],
@@ -372,18 +370,18 @@ def test_a_server_may_ask_and_nobody_answers(cli, configure, scripted, method):
     assert cli("ls", "--config", "x.json", "--roots", ".").code == 0
     capabilities = server.requests("initialize")[0]["capabilities"]
     assert {"sampling", "elicitation", "roots"} <= set(capabilities)
-    (said,) = (m for m in server.messages() if "method" not in m)
-    assert {name: said[name] for name in answer} == answer
+    (response,) = (m for m in server.messages() if "method" not in m)
+    assert {name: response[name] for name in answer} == answer
 
 
-def test_servers_are_told_that_nobody_can_be_asked(cli, configure, tool_server):
+def test_no_ask_declares_no_capabilities_during_ls(cli, configure, tool_server):
     server = tool_server()
     configure(a=entry(server))
     assert cli("ls", "--config", "x.json", "--no-ask").code == 0
     assert server.requests("initialize")[0]["capabilities"] == {}
 
 
-def test_no_servers_are_said_to_be_none(cli, configure):
+def test_configuration_without_servers_is_reported(cli, configure):
     configure()
     assert cli("ls", "--config", "x.json") == (
         0,
@@ -393,14 +391,14 @@ def test_no_servers_are_said_to_be_none(cli, configure):
     assert cli("ls", "--config", "x.json", "--json") == (0, "{}\n", "")
 
 
-def test_a_mode_that_is_none_is_a_usage_error_for_all(cli, configure):
+def test_unknown_mode_is_a_usage_error_for_ls_of_all(cli, configure):
     configure(a={"command": "x"})
     code, out, err = cli("ls", "--config", "x.json", "--mode", "none")
     assert (code, out) == (2, "")
     assert "mode" in err
 
 
-def test_what_is_odd_about_servers_is_said_before_they_are_listed(cli, configure):
+def test_ls_of_all_servers_prints_configuration_warnings(cli, configure):
     configure(a={"command": "x", "disabled": True, "qqqq": 1})
     code, _, err = cli("ls", "--config", "x.json")
     assert (code, err) == (0, "mcpwire: x.json: a: qqqq: is unknown\n")

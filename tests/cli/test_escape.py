@@ -1,4 +1,4 @@
-"""What a server sends reaches a terminal as something to read, never to obey."""
+"""Text of a server is escaped before it reaches a terminal."""
 
 import unicodedata
 
@@ -30,14 +30,14 @@ DANGEROUS = [
 
 @pytest.mark.attack("S32")
 @pytest.mark.parametrize(("text", "shown"), DANGEROUS)
-def test_what_a_terminal_would_obey_is_written_out(text, shown):
+def test_terminal_escape_sequences_are_escaped(text, shown):
     assert one_line(text) == shown
     assert printable(text) == shown
 
 
 @pytest.mark.attack("S32")
 @pytest.mark.parametrize("number", [*range(0x20), *range(0x7F, 0xA0)])
-def test_no_control_character_of_either_set_is_passed_on(number):
+def test_c0_and_c1_control_characters_are_escaped(number):
     assert chr(number) not in one_line(chr(number))
     assert printable(chr(number)).isprintable() or chr(number) in "\n\t"
 
@@ -46,19 +46,19 @@ def test_no_control_character_of_either_set_is_passed_on(number):
     "text",
     ["plain", "Grüße", "日本語\u3000空白", "👩\u200d🚀", "a\u00a0b", "میخواهم\u200c"],
 )
-def test_text_of_any_language_stays_as_it_is(text):
+def test_text_of_any_language_is_unchanged(text):
     assert one_line(text) == text
     assert printable(text) == text
 
 
-def test_lines_and_tabs_stay_in_a_text_and_are_written_out_in_a_line():
+def test_newlines_and_tabs_are_escaped_only_in_one_line_text():
     assert printable("a\tb\nc\x1b\n") == "a\tb\nc\\x1b\n"
     assert one_line("a\tb\nc\x1b\n") == "a\\tb\\nc\\x1b\\n"
 
 
 @pytest.mark.attack("S32")
 @given(st.text())
-def test_no_control_nor_format_character_survives(text):
+def test_control_and_format_characters_are_escaped(text):
     joiners = {"\u200c", "\u200d"}
     for shown, kept in ((one_line(text), set()), (printable(text), {"\n", "\t"})):
         kinds = {unicodedata.category(c) for c in set(shown) - kept - joiners}
@@ -80,5 +80,5 @@ def test_escaping_again_changes_nothing(text):
         ("abcdef", 1, "..."),
     ],
 )
-def test_a_cut_shows(text, limit, cut):
+def test_shortened_text_ends_with_dots(text, limit, cut):
     assert shorten(text, limit) == cut

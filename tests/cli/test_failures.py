@@ -1,4 +1,4 @@
-"""Each failure has its code, one sentence, and one JSON object."""
+"""Each failure has an exit code, a one-line message and a JSON object."""
 
 import json
 
@@ -73,7 +73,7 @@ CODES = [
 
 
 @pytest.mark.parametrize(("error", "code"), CODES)
-def test_each_error_has_its_code_and_is_one_json_object(error, code):
+def test_each_error_has_an_exit_code_and_a_json_object(error, code):
     assert exit_code(error) == code
     found = json.loads(json.dumps(error_document(error)))
     assert found["type"] == type(error).__name__
@@ -81,7 +81,7 @@ def test_each_error_has_its_code_and_is_one_json_object(error, code):
     assert found["message"]
 
 
-def test_the_documented_codes_are_the_codes():
+def test_exit_codes_have_the_documented_values():
     assert {code.name: int(code) for code in Exit} == {
         "OK": 0,
         "INTERNAL": 1,
@@ -124,11 +124,11 @@ def noted(error, note):
         (mcpwire.MCPError("ours"), "ours"),
     ],
 )
-def test_each_error_is_one_sentence(error, text):
+def test_each_error_has_a_one_line_message(error, text):
     assert sentence(error) == text
 
 
-def test_the_json_object_carries_what_the_error_knows():
+def test_json_details_contain_the_attributes_of_the_error():
     error = mcpwire.ConnectError(
         "gone", target="x", exit_code=3, stderr_tail="boom", noise=["hi"]
     )
@@ -158,7 +158,7 @@ def test_the_json_object_carries_what_the_error_knows():
     assert "details" not in error_document(KeyError("x"))
 
 
-def test_what_is_no_json_becomes_text():
+def test_values_that_are_not_json_become_text():
     error = mcpwire.InvalidMessage("x", expected="y", got="z", raw=b"\xff{")
     assert error_document(error)["details"]["raw"] == "\\xff{"
     result = mcpwire.types.CallToolResult(raw={"isError": True})
@@ -180,7 +180,7 @@ def test_close_names_are_found(name, matches):
     assert close_matches(name, ["get-sum", "get_env", "other"]) == matches
 
 
-def test_suggestions_are_a_question():
+def test_suggestions_are_phrased_as_a_question():
     assert did_you_mean([]) == ""
     assert did_you_mean(["a"]) == "; did you mean 'a'?"
     assert did_you_mean(["a", "b"]) == "; did you mean 'a' or 'b'?"

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a command at once: the server is told, and nothing stays behind."""
+"""Ctrl-C ends a command at once, notifies the server and leaves no process."""
 
 import asyncio
 import fcntl
@@ -10,7 +10,7 @@ import termios
 import time
 
 import pytest
-from cli_servers import MCPWIRE, PATIENCE
+from cli_servers import MCPWIRE, TIMEOUT_S
 from hosting import hosted
 
 from mcpwire.cli.session import Signals
@@ -18,20 +18,20 @@ from mcpwire.server.demo import demo_dispatcher
 
 
 @pytest.fixture(autouse=True)
-def heard():
-    """Let children hear signals, also where whoever started pytest ignores them."""
-    kept = {
+def default_signal_handlers():
+    """Let children receive signals, even if the parent of pytest ignores them."""
+    saved = {
         number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)
     }
-    for number in kept:
+    for number in saved:
         signal.signal(number, signal.default_int_handler)
     yield
-    for number, handler in kept.items():
+    for number, handler in saved.items():
         signal.signal(number, handler)
 
 
 class Running:
-    """A command that is under way."""
+    """A running command."""
 
     def __init__(self, *words):
         self.process = subprocess.Popen(
@@ -48,7 +48,7 @@ class Running:
     def end(self):
         """Return exit code, stdout and stderr."""
         try:
-            out, err = self.process.communicate(timeout=PATIENCE)
+            out, err = self.process.communicate(timeout=TIMEOUT_S)
         finally:
             self.process.kill()
         return self.process.returncode, out, err
@@ -75,22 +75,22 @@ def test_an_interrupted_call_is_cancelled_on_the_server(tool_server, number, cod
 @pytest.mark.parametrize(
     ("mode", "end"), [("session", "DELETE"), ("stateless", "tools/call")]
 )
-def test_an_interrupted_call_at_a_url_ends_with_its_stream_and_session(mode, end):
+def test_interrupted_http_call_ends_its_stream_and_session(mode, end):
     with hosted(demo_dispatcher()) as host:
         running = Running("call", host.url, "slow", "seconds=60", "--mode", mode)
-        host.wait_until(lambda: is_called(host), PATIENCE)
+        host.wait_until(lambda: is_called(host), TIMEOUT_S)
         running.signal(signal.SIGINT)
         assert running.end() == (130, "", "mcpwire: interrupted\n")
-        # At 2026-07-28 the end of its stream tells the server.
-        said = [request.method or request.verb for request in host.requests]
-        assert said[-1] == end
+        # At 2026-07-28 the closed stream cancels the call.
+        methods = [request.method or request.verb for request in host.requests]
+        assert methods[-1] == end
 
 
 def is_called(host):
     return any(request.method == "tools/call" for request in host.requests)
 
 
-def test_an_interrupted_call_is_one_line_of_json_where_that_was_asked_for(tool_server):
+def test_interrupted_call_with_json_prints_one_error_object(tool_server):
     server = tool_server()
     running = Running("call", "--json", server.line, "do")
     server.wait_for("tools/call")
@@ -105,7 +105,7 @@ def test_an_interrupted_call_is_one_line_of_json_where_that_was_asked_for(tool_s
     }
 
 
-def test_a_server_that_will_not_leave_is_killed(tool_server):
+def test_interrupt_kills_a_server_that_ignores_sigterm(tool_server):
     server = tool_server(stubborn=True, stays=True)
     running = Running("call", server.line, "do")
     server.wait_for("tools/call")
@@ -115,7 +115,7 @@ def test_a_server_that_will_not_leave_is_killed(tool_server):
     assert not server.is_running()
 
 
-def test_a_second_interrupt_waits_for_nothing(tool_server):
+def test_second_interrupt_does_not_wait_for_the_server(tool_server):
     server = tool_server(stubborn=True, stays=True)
     running = Running("call", server.line, "do")
     server.wait_for("tools/call")
@@ -153,14 +153,14 @@ def test_a_signal_that_is_ignored_stays_ignored(tool_server, tmp_path):
     assert running.end()[:2] == (0, "done\n")
 
 
-def test_a_signal_that_comes_before_the_work_is_remembered():
+def test_signal_before_the_command_starts_is_recorded():
     with asyncio.Runner() as runner:
         signals = Signals(runner.get_loop())
         signals.receive(signal.SIGINT)
         assert (signals.number, signals.is_forced) == (signal.SIGINT, False)
 
 
-def test_interrupting_what_reads_standard_input_is_clean():
+def test_interrupt_while_reading_stdin_exits_cleanly():
     read, write = os.pipe()
     process = subprocess.Popen(
         [*MCPWIRE, "call", "true", "x", "-"],
@@ -173,7 +173,7 @@ def test_interrupting_what_reads_standard_input_is_clean():
     try:
         _wait_until_empty(read)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=PATIENCE)
+        _, err = process.communicate(timeout=TIMEOUT_S)
     finally:
         os.close(read)
         os.close(write)
@@ -182,10 +182,10 @@ def test_interrupting_what_reads_standard_input_is_clean():
 
 
 def _wait_until_empty(pipe):
-    """Return once somebody has read what is in a pipe."""
-    deadline = time.monotonic() + PATIENCE
+    """Wait until the content of a pipe was read."""
+    deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         if not any(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))):
             return
         time.sleep(0.01)
-    pytest.fail("nobody reads it")
+    pytest.fail("the pipe was not read")

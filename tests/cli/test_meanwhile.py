@@ -1,4 +1,4 @@
-"""What is told while a call runs: progress, log messages, and how long what took."""
+"""Output during a call: progress, log messages and timing."""
 
 import json
 import pickle
@@ -16,12 +16,12 @@ STEPS = progress({"progress": 1, "total": 4, "message": "one\x1b[31m"}, {"progre
 
 
 @pytest.mark.attack("S32")
-def test_progress_is_a_line_each_where_that_is_wanted(tool_server, cli):
+def test_progress_option_prints_one_line_per_notification(tool_server, cli):
     done = cli("call", tool_server(*STEPS, DONE).line, "do", "--progress")
     assert done == (0, "done\n", "25%  1/4  one\\x1b[31m\n2\n")
 
 
-def test_progress_is_a_json_object_each_where_results_are(tool_server, cli):
+def test_progress_with_json_is_one_object_per_notification(tool_server, cli):
     done = cli("call", tool_server(*STEPS, DONE).line, "do", "--progress", "--json")
     assert [json.loads(line) for line in done.err.splitlines()] == [
         {"progress": {"progress": 1, "total": 4, "message": "one\x1b[31m"}},
@@ -31,7 +31,7 @@ def test_progress_is_a_json_object_each_where_results_are(tool_server, cli):
 
 
 @pytest.mark.parametrize("words", [(), ("--no-progress",)])
-def test_progress_is_not_told_to_who_did_not_want_it(tool_server, cli, words):
+def test_progress_is_not_printed_without_the_option(tool_server, cli, words):
     assert cli("call", tool_server(*STEPS, DONE).line, "do", *words).err == ""
 
 
@@ -56,7 +56,7 @@ def test_progress_is_not_told_to_who_did_not_want_it(tool_server, cli, words):
         ),
     ],
 )
-def test_reading_and_prompts_have_progress_too(scripted, cli, words, script, out):
+def test_read_and_prompt_print_progress(scripted, cli, words, script, out):
     ((name, result),) = script.items()
     server = scripted(
         {"resources": {}, "prompts": {}}, **{name: [*STEPS, {"result": result}]}
@@ -68,7 +68,7 @@ def test_reading_and_prompts_have_progress_too(scripted, cli, words, script, out
 # Log messages...
 
 
-def said(level, data, **more):
+def log_message(level, data, **more):
     params = {"level": level, "data": data, **more}
     return {"method": "notifications/message", "params": params}
 
@@ -83,15 +83,15 @@ def logging(scripted, *steps, level=({"result": {}},)):
     )
 
 
-SAID = [
-    said("warning", "low\x1b[2J\ndisk", logger="db"),
-    said("mcpwire: error", {"a": [1]}),
+LOG_MESSAGES = [
+    log_message("warning", "low\x1b[2J\ndisk", logger="db"),
+    log_message("mcpwire: error", {"a": [1]}),
 ]
 
 
 @pytest.mark.attack("S32")
-def test_log_messages_are_lines_that_cannot_pass_for_ours(scripted, cli):
-    server = logging(scripted, *SAID)
+def test_log_messages_are_escaped_and_marked_with_their_level(scripted, cli):
+    server = logging(scripted, *LOG_MESSAGES)
     done = cli("call", server.line, "do", "--log-level", "debug")
     assert done == (
         0,
@@ -101,29 +101,34 @@ def test_log_messages_are_lines_that_cannot_pass_for_ours(scripted, cli):
     assert server.requests("logging/setLevel") == [{"level": "debug"}]
 
 
-def test_log_messages_are_json_objects_where_results_are(scripted, cli):
+def test_log_messages_with_json_are_objects(scripted, cli):
     done = cli(
-        "call", logging(scripted, *SAID).line, "do", "--log-level", "info", "--json"
+        "call",
+        logging(scripted, *LOG_MESSAGES).line,
+        "do",
+        "--log-level",
+        "info",
+        "--json",
     )
     assert [json.loads(line) for line in done.err.splitlines()] == [
-        {"log": step["params"]} for step in SAID
+        {"log": step["params"]} for step in LOG_MESSAGES
     ]
 
 
-def test_log_messages_are_not_shown_unasked(scripted, cli):
-    server = logging(scripted, *SAID)
+def test_log_messages_are_not_printed_without_the_option(scripted, cli):
+    server = logging(scripted, *LOG_MESSAGES)
     assert cli("call", server.line, "do").err == ""
     assert server.requests("logging/setLevel") == []
 
 
-def test_a_server_that_does_not_log_cannot_be_told_to(tool_server, cli):
+def test_log_level_for_a_server_without_logging_is_an_error(tool_server, cli):
     done = cli("call", tool_server(DONE).line, "do", "--log-level", "info")
     assert done.code == 2
     assert "the server did not declare 'logging'" in done.err
     assert "client.request" not in done.err
 
 
-def test_the_demo_logs_and_reports_in_the_stateless_era(cli, demo_target):
+def test_demo_server_logs_and_reports_progress_when_stateless(cli, demo_target):
     words = ("slow", "steps=1", "seconds=0", "--log-level", "debug", "--progress")
     done = cli("call", demo_target, "--mode", "stateless", *words)
     assert done.code == 0
@@ -133,7 +138,7 @@ def test_the_demo_logs_and_reports_in_the_stateless_era(cli, demo_target):
 # Timing...
 
 
-def test_timing_tells_each_point_in_their_order(tool_server, cli):
+def test_timing_contains_each_point_in_order(tool_server, cli):
     done = cli("call", tool_server(DONE).line, "do", "--timing", "--json")
     timing = json.loads(done.err)["timing"]
     assert timing["method"] == "tools/call"
@@ -144,14 +149,14 @@ def test_timing_tells_each_point_in_their_order(tool_server, cli):
     assert json.loads(done.out) == DONE["result"]
 
 
-def test_timing_is_one_line_for_people(tool_server, cli):
+def test_timing_without_json_is_one_line(tool_server, cli):
     done = cli("call", tool_server(DONE).line, "do", "--timing")
     assert done.err.startswith("timing: queued ")
     assert [point for point in POINTS if f" {point} " in done.err] == POINTS
 
 
 @pytest.mark.usefixtures("patient")
-def test_timing_tells_what_is_known_of_a_call_that_got_no_answer(tool_server, cli):
+def test_timing_of_a_timed_out_call_has_the_points_it_reached(tool_server, cli):
     done = cli("call", tool_server().line, "do", "--timing", "--timeout", "0.5")
     assert done.code == 7
     line = done.err.splitlines()[0]
@@ -159,7 +164,7 @@ def test_timing_tells_what_is_known_of_a_call_that_got_no_answer(tool_server, cl
     assert "first byte" not in line
 
 
-def test_timing_tells_each_round_of_a_call_that_asks(cli, demo_target):
+def test_timing_has_a_line_for_each_input_round(cli, demo_target):
     order = '{"drink": "tea", "cups": 3}'
     words = ("order", "--answer", order, "--timing", "--mode", "stateless")
     done = cli("call", demo_target, *words)
@@ -181,7 +186,7 @@ NOTICE = message(method="notifications/message", params={"data": "result"})
 
 
 class Clock:
-    """Seconds that pass one at a time."""
+    """A clock that advances one second per reading."""
 
     def __init__(self, monkeypatch):
         self.now = 0.0
@@ -193,7 +198,7 @@ class Clock:
 
 
 def measured(monkeypatch, *events):
-    """Return what a timing says of events that are one second apart, in seconds."""
+    """Return the timing of events one second apart, in seconds."""
     Clock(monkeypatch)
     timing = Timing()
     timing.trace("open", "target")  # 1
@@ -211,7 +216,7 @@ BEFORE = len(message(id=1, method="initialize")) + 1
 END = BEFORE + len(CALL) + 1
 
 
-def test_a_message_is_written_when_its_last_byte_was_taken(monkeypatch):
+def test_written_is_the_time_of_the_last_byte(monkeypatch):
     found = measured(
         monkeypatch,
         ("written", BEFORE),  # 1 s after the start: the rest of the message before
@@ -223,7 +228,7 @@ def test_a_message_is_written_when_its_last_byte_was_taken(monkeypatch):
     assert found == [{"queued": 2, "written": 4}]
 
 
-def test_the_first_byte_is_that_of_the_answer_itself(monkeypatch):
+def test_first_byte_is_that_of_the_response(monkeypatch):
     found = measured(
         monkeypatch,
         ("send", CALL),  # 1
@@ -238,7 +243,7 @@ def test_the_first_byte_is_that_of_the_answer_itself(monkeypatch):
     assert found == [expected]
 
 
-def test_an_answer_that_comes_after_other_lines_has_its_own_first_byte(monkeypatch):
+def test_first_byte_of_a_response_behind_other_lines(monkeypatch):
     found = measured(
         monkeypatch,
         ("send", CALL),
@@ -255,7 +260,7 @@ def test_an_answer_that_comes_after_other_lines_has_its_own_first_byte(monkeypat
     "strange",
     [b"", b"nonsense", b"[]", message(id=[], result={}), message(id="7", result={})],
 )
-def test_lines_that_answer_nothing_are_passed_over(monkeypatch, strange):
+def test_unrelated_lines_are_ignored(monkeypatch, strange):
     found = measured(
         monkeypatch,
         ("send", strange),
@@ -267,14 +272,14 @@ def test_lines_that_answer_nothing_are_passed_over(monkeypatch, strange):
     assert found == [{"queued": 2}]
 
 
-def test_a_connection_opened_anew_counts_its_bytes_anew(monkeypatch):
+def test_reopened_connection_restarts_the_byte_count(monkeypatch):
     found = measured(
         monkeypatch, ("open", "target"), ("send", CALL), ("written", len(CALL) + 1)
     )
     assert found == [{"queued": 2, "written": 3}]
 
 
-def test_timing_keeps_no_bytes_but_those_of_answers():
+def test_timing_does_not_keep_bytes_of_notifications():
     timing = Timing()
     timing.start()
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""One grammar: a target as one word, or the server's command behind ``--``."""
+"""The grammar: a target as one argument, or the server's command after ``--``."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from mcpwire.cli.options import Group, Options, option
         (["demo-server"], (), []),
     ],
 )
-def test_target_and_words_are_told_apart(argv, command, words):
+def test_target_and_words_are_separated(argv, command, words):
     options = parse(argv)
     assert (options.command, options.words) == (command, words)
     assert options.verb == argv[0]
 
 
-def test_options_stand_anywhere_before_the_two_dashes():
+def test_options_are_accepted_anywhere_before_the_double_dash():
     options = parse(
         ["read", "--json", "T", "-v", "file:///x", "--timeout", "0.5", "-o", "out"]
     )
@@ -60,7 +60,7 @@ def test_options_stand_anywhere_before_the_two_dashes():
     assert parse(["call", "T", "t", "--no-check"]).check is False
 
 
-def test_what_is_not_given_has_its_default():
+def test_omitted_options_have_their_defaults():
     options = parse(["ls", "T"])
     entries = [entry for group in options.groups for entry in group.options()]
     assert len(entries) > 20
@@ -70,9 +70,9 @@ def test_what_is_not_given_has_its_default():
     assert (options.env, options.timeout, options.may_ask) == ([], None, True)
 
 
-def test_a_variable_gives_the_default_of_an_option(monkeypatch):
+def test_environment_variable_sets_the_default_of_an_option(monkeypatch):
     class Sizes(Group):
-        """Options of a test."""
+        """Options of this test."""
 
         size: int = option("--size N", type=int, default=3, variable="TEST_SIZE")
         fast: bool = option("--fast", variable="TEST_FAST")
@@ -87,7 +87,7 @@ def test_a_variable_gives_the_default_of_an_option(monkeypatch):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_is_a_function(name):
+def test_each_command_refers_to_a_function(name):
     module, _, function = COMMANDS[name].run.partition(":")
     assert callable(getattr(importlib.import_module(f"mcpwire.cli.{module}"), function))
 
@@ -95,7 +95,7 @@ def test_each_command_is_a_function(name):
 def test_each_option_is_declared_once():
     groups = [base for base in Options.__mro__ if issubclass(base, Group)]
     names = [entry.name for group in groups for entry in group.options()]
-    # What --timeout limits is another thing with each of these.
+    # --timeout has another meaning in each of these groups.
     repeated = {name: count for name, count in Counter(names).items() if count > 1}
     assert repeated == {"timeout": 4}
 
@@ -108,7 +108,7 @@ def test_several_values_of_an_option_are_collected():
 
 
 @pytest.mark.attack("S20")
-def test_variables_are_set_by_value_or_passed_on_by_name(monkeypatch):
+def test_env_option_sets_a_value_or_passes_a_variable(monkeypatch):
     monkeypatch.setenv("GIVEN", "ours")
     options = parse(["ls", "T", "--env", "A=1=2", "--env", "GIVEN", "--env", "B="])
     assert options.env == [("A", "1=2"), ("GIVEN", "ours"), ("B", "")]
@@ -179,7 +179,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("words", "verb", "sentence"), BAD)
-def test_a_command_line_that_makes_no_sense_is_refused(words, verb, sentence):
+def test_invalid_command_line_is_refused(words, verb, sentence):
     with pytest.raises(UsageError) as caught:
         parse([verb, *words])
     assert str(caught.value).startswith(sentence)
@@ -194,9 +194,7 @@ def test_a_command_line_that_makes_no_sense_is_refused(words, verb, sentence):
         ("--json", "the command comes before its options, got '--json' first", ()),
     ],
 )
-def test_an_unknown_command_is_answered_with_what_may_be_meant(
-    word, sentence, suggestions
-):
+def test_unknown_command_gets_a_suggestion(word, sentence, suggestions):
     with pytest.raises(UsageError) as caught:
         parse([word, "T"])
     assert str(caught.value) == sentence
@@ -204,7 +202,7 @@ def test_an_unknown_command_is_answered_with_what_may_be_meant(
 
 
 @pytest.mark.parametrize("verb", COMMANDS)
-def test_each_command_explains_itself(verb, monkeypatch):
+def test_each_command_has_help(verb, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     text = parse([*verb.split(), "--help"]).help
     assert text is not None
@@ -213,7 +211,7 @@ def test_each_command_explains_itself(verb, monkeypatch):
     assert max(map(len, text.splitlines())) <= 88
 
 
-def test_help_needs_no_target_and_beats_what_else_is_wrong():
+def test_help_takes_precedence_over_other_errors():
     assert parse(["call", "-h"]).help is not None
     assert parse(["ls", "a", "b", "-h"]).help is not None
 

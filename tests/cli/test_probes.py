@@ -1,4 +1,4 @@
-"""A server that does not answer the probe costs its wait once a day."""
+"""The cache of servers that do not answer the probe: one timeout a day."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SERVER = mcpwire.Stdio("server", ("--token", "s3cret"))
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Let silence be noticed at once, in this process."""
+    """Give the probe a short timeout, in this process."""
 
     class Impatient(mcpwire.Client):
         def __init__(self, target, **options):
@@ -36,18 +36,18 @@ def probe_cache(server):
     return ProbeCache(mcpwire.Stdio(server.argv[0], server.argv[1:]))
 
 
-def kept(server):
-    """Have it that the server was silent before."""
+def record_silence(server):
+    """Record in the cache that the server was silent."""
     probe_cache(server).add()
 
 
 def methods(server):
-    """Return the requests that it was sent."""
+    """Return the methods of the requests it received."""
     return [m["method"] for m in server.messages() if "id" in m]
 
 
 @pytest.mark.usefixtures("impatient")
-def test_the_second_command_does_not_probe_a_server_that_was_silent(cli, scripted):
+def test_second_command_does_not_probe_a_silent_server(cli, scripted):
     silent = scripted(server__discover=[], ping=[{"result": {}}])
     assert cli("ping", silent.line).code == 0
     assert methods(silent) == ["server/discover", "initialize", "ping"]
@@ -56,9 +56,9 @@ def test_the_second_command_does_not_probe_a_server_that_was_silent(cli, scripte
     assert methods(silent) == ["initialize", "ping"]
 
 
-def test_who_names_a_mode_is_not_answered_from_the_cache(cli, scripted):
+def test_mode_option_bypasses_the_cache(cli, scripted):
     newer = scripted(server__discover=[{"result": DISCOVERED}])
-    kept(newer)
+    record_silence(newer)
     assert cli("info", "--mode", "stateless", newer.line).code == 0
     assert methods(newer) == ["server/discover"]
 
@@ -74,7 +74,7 @@ def test_the_cache_can_be_turned_off(cli, scripted, folder, monkeypatch):
     assert not folder.exists()
 
 
-def test_a_server_that_answers_the_probe_is_not_kept(cli, scripted, folder):
+def test_server_that_answers_the_probe_is_not_cached(cli, scripted, folder):
     answering = scripted(ping=[{"result": {}}])
     assert cli("ping", answering.line).code == 0
     assert not folder.exists()
@@ -88,20 +88,18 @@ DISCOVERED = {
 }
 
 
-def test_a_server_of_a_newer_era_in_its_place_is_probed_again(cli, scripted):
+def test_cached_server_that_refuses_initialize_is_probed(cli, scripted):
     refused = {"error": {"code": -32601, "message": "Method not found"}}
     newer = scripted(initialize=[refused], server__discover=[{"result": DISCOVERED}])
-    kept(newer)
+    record_silence(newer)
     assert cli("info", newer.line).code == 0
     assert methods(newer) == ["initialize", "server/discover"]
     assert not probe_cache(newer).is_silent
 
 
-def test_a_server_that_fails_in_another_way_is_probed_by_the_next_command(
-    cli, scripted
-):
+def test_failed_handshake_removes_the_cache_entry(cli, scripted):
     broken = scripted(initialize=[{"exit": 3}])
-    kept(broken)
+    record_silence(broken)
     assert cli("ping", broken.line).code == 4
     assert methods(broken) == ["initialize"]
     assert not probe_cache(broken).is_silent
@@ -110,7 +108,7 @@ def test_a_server_that_fails_in_another_way_is_probed_by_the_next_command(
 # What is in the folder...
 
 
-def test_the_folder_has_no_secret_and_is_for_its_user_alone(folder):
+def test_cache_contains_no_secret_and_is_private_to_the_user(folder):
     ProbeCache(SERVER).add()
     (file,) = folder.iterdir()
     assert "s3cret" not in file.name + file.read_text()
@@ -118,7 +116,7 @@ def test_the_folder_has_no_secret_and_is_for_its_user_alone(folder):
     assert modes == [0o700, 0o600]
 
 
-def test_each_server_is_kept_by_how_it_is_reached(tmp_path):
+def test_cache_key_is_the_target_with_its_arguments(tmp_path):
     ProbeCache(SERVER).add()
     url = mcpwire.Http("http://127.0.0.1:1/mcp")
     assert ProbeCache(SERVER).is_silent
@@ -140,7 +138,7 @@ def test_each_server_is_kept_by_how_it_is_reached(tmp_path):
     [(DAY_S - 60, True), (DAY_S + 60, False), (-60, False)],
     ids=["a day", "more", "a clock that was set back"],
 )
-def test_what_is_kept_is_forgotten_after_a_day(folder, age, is_silent):
+def test_cache_entry_expires_after_a_day(folder, age, is_silent):
     ProbeCache(SERVER).add()
     (file,) = folder.iterdir()
     os.utime(file, (time.time() - age,) * 2)
@@ -149,7 +147,7 @@ def test_what_is_kept_is_forgotten_after_a_day(folder, age, is_silent):
     assert file.exists() is is_silent
 
 
-def test_without_a_folder_to_write_in_nothing_is_kept(folder):
+def test_unwritable_folder_disables_the_cache(folder):
     folder.parent.parent.write_text("a file where the folder should be")
     ProbeCache(SERVER).add()
     ProbeCache(SERVER).remove()
@@ -157,7 +155,7 @@ def test_without_a_folder_to_write_in_nothing_is_kept(folder):
 
 
 @pytest.mark.parametrize("variable", [None, "relative"])
-def test_it_is_below_the_home_folder_by_default(variable, tmp_path, monkeypatch):
+def test_cache_is_below_the_home_folder_by_default(variable, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CACHE_HOME")
     if variable is not None:

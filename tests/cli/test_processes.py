@@ -1,4 +1,4 @@
-"""The command line as a process: codes, streams, environment, the embedded server."""
+"""The command line as a process: exit codes, streams, environment, demo server."""
 
 import io
 import json
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_servers import MCPWIRE, ran
+from cli_servers import MCPWIRE, run_program
 
 import mcpwire
 from mcpwire.cli import commands, demo
@@ -23,7 +23,7 @@ needs_full_device = pytest.mark.skipif(
     not Path("/dev/full").exists(), reason="there is no /dev/full on this system"
 )
 
-# A command line, its exit code, and what the sentence on stderr holds.
+# A command line, its exit code, and a part of its line on stderr.
 BAD_INPUT = [
     ("lst x", 2, "mcpwire: unknown command 'lst'; did you mean 'ls'?\n"),
     (
@@ -47,7 +47,7 @@ BAD_INPUT = [
 
 
 @pytest.mark.parametrize(("line", "code", "sentence"), BAD_INPUT)
-def test_bad_input_is_one_sentence_and_one_code(cli, line, code, sentence):
+def test_bad_input_is_one_line_and_one_exit_code(cli, line, code, sentence):
     done = cli(*shlex.split(line))
     assert (done.code, done.out) == (code, "")
     assert done.err.count("\n") == 1
@@ -56,28 +56,28 @@ def test_bad_input_is_one_sentence_and_one_code(cli, line, code, sentence):
 
 
 @pytest.mark.parametrize("line", ["lst x", "ls /no/such/server", "ls cat"])
-def test_a_process_says_and_returns_the_same(cli, child, line):
+def test_child_process_has_the_same_output_and_exit_code(cli, child, line):
     words = shlex.split(line)
     assert child(*words) == cli(*words)
 
 
-def test_a_server_that_never_answers_is_given_up_in_time(cli):
+def test_silent_server_ends_in_a_timeout(cli):
     code, out, err = cli("ls", "sleep 100", "--timeout", "0.5")
     assert (code, out) == (7, "")
-    said = re.search(r": no answer within 0\.5 s \(after (\S+) s\); ", err)
-    assert 0.5 <= float(said[1]) < 10
+    match = re.search(r": no answer within 0\.5 s \(after (\S+) s\); ", err)
+    assert 0.5 <= float(match[1]) < 10
     assert "; --timeout SECONDS gives it another limit; is it an MCP server " in err
     assert err.count("\n") == 1
 
 
-def test_what_a_program_says_as_it_dies_is_quoted(cli):
+def test_last_stderr_line_of_a_dead_server_is_quoted(cli):
     code, _, err = cli("ls", "sh -c 'echo starting >&2; echo no key >&2; exit 3'")
     assert code == 4
     assert "exited with code 3" in err
     assert "last line of stderr: 'no key'" in err
 
 
-def test_errors_are_json_where_results_are(cli):
+def test_error_with_json_is_one_object(cli):
     code, out, err = cli("ls", "--json", "/no/such/server")
     assert (code, out) == (4, "")
     assert json.loads(err) == {
@@ -93,7 +93,7 @@ def test_errors_are_json_where_results_are(cli):
 # Arguments, and the embedded server...
 
 
-def test_arguments_come_from_standard_input(child, tool_server):
+def test_arguments_are_read_from_standard_input(child, tool_server):
     server = tool_server({"result": {"content": [TEXT]}})
     done = child("call", server.line, "do", "-", given=b'{"message": "from stdin"}')
     assert done == (0, "fine\n", "")
@@ -111,7 +111,7 @@ def test_arguments_come_from_standard_input(child, tool_server):
         (b"[]", "standard input must be one JSON object, got []\n"),
     ],
 )
-def test_standard_input_that_is_no_object_is_one_sentence(
+def test_stdin_that_is_not_an_object_is_a_one_line_error(
     cli, monkeypatch, given, sentence
 ):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
@@ -120,7 +120,7 @@ def test_standard_input_that_is_no_object_is_one_sentence(
     assert err.startswith(f"mcpwire: {sentence}")
 
 
-def test_a_file_that_is_no_text_is_one_sentence(cli, tmp_path):
+def test_file_that_is_not_utf8_is_a_one_line_error(cli, tmp_path):
     path = tmp_path / "binary"
     path.write_bytes(b"ok\xff")
     code, _, err = cli("call", "true", "x", f"a=@{path}")
@@ -128,8 +128,8 @@ def test_a_file_that_is_no_text_is_one_sentence(cli, tmp_path):
     assert "it is no UTF-8 text (byte 2)" in err
 
 
-def test_words_that_are_no_text_are_refused(tool_server):
-    done = ran(*MCPWIRE, "call", tool_server().line, "do", b"message=\xff")
+def test_arguments_that_are_not_utf8_are_refused(tool_server):
+    done = run_program(*MCPWIRE, "call", tool_server().line, "do", b"message=\xff")
     assert done.returncode == 2
     assert done.stderr.startswith("mcpwire: cannot send $.params.arguments.message")
     assert done.stderr.count("\n") == 1
@@ -162,7 +162,7 @@ def test_the_demo_as_json_is_one_document(cli):
 
 
 @pytest.mark.parametrize("path", [None, "/somewhere"])
-def test_the_demos_server_is_found_where_we_were_found(monkeypatch, path):
+def test_demo_server_inherits_our_python_path(monkeypatch, path):
     monkeypatch.delenv("PYTHONPATH", raising=False)
     if path is not None:
         monkeypatch.setenv("PYTHONPATH", path)
@@ -172,7 +172,7 @@ def test_the_demos_server_is_found_where_we_were_found(monkeypatch, path):
     assert options.env == ([("PYTHONPATH", path)] if path else [])
 
 
-def test_the_embedded_server_is_a_command_that_ends_with_its_input(child):
+def test_demo_server_ends_at_the_end_of_its_input(child):
     request = {"jsonrpc": "2.0", "id": 1, "method": "nonsense"}
     code, out, _ = child("demo-server", given=json.dumps(request).encode() + b"\n")
     assert code == 0
@@ -183,20 +183,22 @@ def test_the_embedded_server_is_a_command_that_ends_with_its_input(child):
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_reader_that_leaves_is_no_failure(scripted, unbuffered):
+def test_broken_pipe_exits_quietly_with_141(scripted, unbuffered):
     tools = [{"name": "x" * 60_000, "inputSchema": {}}] * 10
     server = scripted({"tools": {}}, tools__list=[{"result": {"tools": tools}}])
     command = shlex.join([*MCPWIRE, "ls", server.line])
     line = f"{command} | head -c 5; echo ${{PIPESTATUS[0]}}"
-    done = ran("bash", "-c", line, env={**os.environ, "PYTHONUNBUFFERED": unbuffered})
+    done = run_program(
+        "bash", "-c", line, env={**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    )
     assert (done.stdout, done.stderr) == ("Tools141\n", "")
 
 
 @needs_full_device
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["ls", "--help"]])
-def test_a_full_disk_is_one_sentence(words):
+def test_full_disk_is_a_one_line_error(words):
     with Path("/dev/full").open("w", encoding="utf-8") as full:
-        done = ran(*MCPWIRE, *words, stdout=full)
+        done = run_program(*MCPWIRE, *words, stdout=full)
     assert done.returncode == 1
     assert done.stderr == (
         "mcpwire: cannot write to standard output: no space left on device\n"
@@ -204,10 +206,10 @@ def test_a_full_disk_is_one_sentence(words):
 
 
 @needs_full_device
-def test_a_result_that_cannot_be_written_leaves_no_server(tool_server):
+def test_failed_write_of_the_result_leaves_no_server_running(tool_server):
     server = tool_server({"result": {"content": [TEXT]}}, stays=True)
     with Path("/dev/full").open("w", encoding="utf-8") as full:
-        done = ran(*MCPWIRE, "call", server.line, "do", stdout=full)
+        done = run_program(*MCPWIRE, "call", server.line, "do", stdout=full)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert not server.is_running()
 
@@ -220,23 +222,23 @@ def test_a_result_that_cannot_be_written_leaves_no_server(tool_server):
         ("lst", "2>&-", 2),
     ],
 )
-def test_closed_streams_do_no_harm(words, closed, code):
-    done = ran("sh", "-c", f"exec {shlex.join(MCPWIRE)} {words} {closed}")
+def test_closed_standard_streams_cause_no_traceback(words, closed, code):
+    done = run_program("sh", "-c", f"exec {shlex.join(MCPWIRE)} {words} {closed}")
     assert done.returncode == code
     assert done.stderr.count("\n") <= 1
     assert "Traceback" not in done.stderr
 
 
-def test_output_survives_an_encoding_that_cannot_say_it(child, tool_server):
+def test_unencodable_characters_are_escaped_in_the_output(child, tool_server):
     server = tool_server({"result": {"content": [{"type": "text", "text": "é€"}]}})
     done = child("call", server.line, "do", env={"PYTHONIOENCODING": "ascii"})
     assert done == (0, "\\xe9\\u20ac\n", "")
 
 
-# What -v tells...
+# Output of -v...
 
 
-def test_verbose_shows_messages_the_handshake_and_the_servers_stderr(cli, tool_server):
+def test_verbose_shows_messages_handshake_and_server_stderr(cli, tool_server):
     long = {"type": "text", "text": "x" * 2000}
     server = tool_server(
         {"stderr": "first\nsecond \x1b[31m\xff"},
@@ -260,7 +262,7 @@ def test_verbose_shows_messages_the_handshake_and_the_servers_stderr(cli, tool_s
     assert "x" * 2000 in cli("call", "-vv", server.line, "do").err
 
 
-def test_a_bug_of_ours_is_one_sentence_and_with_verbose_a_traceback(tmp_path):
+def test_internal_error_is_one_line_and_verbose_a_traceback(tmp_path):
     broken = tmp_path / "broken.py"
     broken.write_text(
         "import sys\n"
@@ -273,16 +275,16 @@ def test_a_bug_of_ours_is_one_sentence_and_with_verbose_a_traceback(tmp_path):
     )
     target = shlex.join((*MCPWIRE, "demo-server"))
     argv = [sys.executable, str(broken), "ls", target]
-    done = ran(*argv)
+    done = run_program(*argv)
     sentence = "mcpwire: internal error: ZeroDivisionError: a bug; -v shows where\n"
     assert (done.returncode, done.stderr) == (1, sentence)
-    done = ran(*argv, "-v")
+    done = run_program(*argv, "-v")
     assert done.returncode == 1
     assert "Traceback" in done.stderr
     assert done.stderr.endswith(sentence)
 
 
-def test_the_librarys_log_is_told_with_verbose_only(cli, scripted, monkeypatch):
+def test_library_log_is_shown_only_with_verbose(cli, scripted, monkeypatch):
     async def work(_):
         logging.getLogger("mcpwire.part").warning("look %s", "here\x1b")
         return 0
@@ -307,7 +309,7 @@ def test_the_librarys_log_is_told_with_verbose_only(cli, scripted, monkeypatch):
         (["--inherit-env"], "ours"),
     ],
 )
-def test_a_server_gets_no_variable_it_was_not_given(
+def test_server_gets_only_the_given_environment_variables(
     child, tool_server, options, secret
 ):
     server = tool_server({"environ": True})
@@ -317,7 +319,7 @@ def test_a_server_gets_no_variable_it_was_not_given(
     assert found["PATH"] == os.environ["PATH"]
 
 
-def test_a_server_runs_where_it_is_told_to(cli, tmp_path):
+def test_cwd_option_sets_the_working_directory_of_the_server(cli, tmp_path):
     (tmp_path / "here").write_text("x", encoding="utf-8")
     err = cli("ls", "--cwd", str(tmp_path), "--", "ls").err
     assert "first: 'here'" in err
@@ -353,14 +355,14 @@ HEAVY = [
         (["ls", "--help"], [name for name in HEAVY if name != "argparse"]),
     ],
 )
-def test_help_imports_nothing_of_the_client(words, heavy):
+def test_help_does_not_import_the_client(words, heavy):
     code = QUIET_START.format(words=words, heavy=heavy)
-    done = ran(sys.executable, "-I", "-c", code)
+    done = run_program(sys.executable, "-I", "-c", code)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
 
 
-def test_help_and_version_say_what_they_should(child):
+def test_help_and_version_print_the_documented_text(child):
     assert child("--help") == (0, OVERVIEW, "")
     assert child("-h").out == child("help").out == OVERVIEW
     assert child("help", "ls") == child("ls", "--help")

@@ -1,4 +1,4 @@
-"""A server of somebody else's asks, and is answered at a terminal and by options."""
+"""Requests of a third-party server, answered at a terminal and by options."""
 
 import json
 import shlex
@@ -17,7 +17,7 @@ def everything(tmp_path):
 
 
 @pytest.mark.rule("ELIC-06", "ELIC-11")
-def test_its_form_is_filled_in_at_a_terminal(terminal, everything):
+def test_form_of_everything_server_is_filled_in_at_a_terminal(terminal, everything):
     one = terminal(100).start("call", everything, "trigger-elicitation-request")
     one.answer("Ada", "y", "", "nope", "a@b.example", "", "2000-02-28", "", "!skip")
     one.answer("2", "1,3", "", "1 2", "Cats", "1", "Grace", "s")
@@ -43,7 +43,7 @@ def test_its_form_is_filled_in_at_a_terminal(terminal, everything):
 
 
 @pytest.mark.rule("ELIC-11", "ELIC-13")
-def test_its_pages_are_agreed_to_before_and_during_a_call(terminal, everything):
+def test_urls_are_accepted_before_and_during_a_call(terminal, everything):
     words = ("trigger-url-elicitation", "url=https://example.com/a", "errorPath=true")
     one = terminal(100).start("call", everything, *words)
     one.answer("y", "", "r", "y", "")
@@ -53,14 +53,14 @@ def test_its_pages_are_agreed_to_before_and_during_a_call(terminal, everything):
     assert '"action": "accept"' in one.text
 
 
-def test_its_model_is_a_text_of_the_command_line(cli, everything):
+def test_sample_option_answers_a_sampling_request(cli, everything):
     words = ("trigger-sampling-request", "prompt=hi", "--sample", "hello")
     done = cli("call", everything, *words)
     assert done.code == 0
     assert '"text": "hello"' in done.out
 
 
-def test_its_roots_are_folders_of_the_command_line(cli, everything, tmp_path):
+def test_roots_option_answers_a_roots_request(cli, everything, tmp_path):
     done = cli("call", everything, "get-roots-list", "--roots", str(tmp_path))
     assert done.code == 0
     assert tmp_path.as_uri() in done.out

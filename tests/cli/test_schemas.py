@@ -1,4 +1,4 @@
-"""Schemas are read as far as they say something, however strange they are."""
+"""Reading JSON Schemas for display: types, choices, properties, odd input."""
 
 import pytest
 from hypothesis import given
@@ -47,7 +47,7 @@ ROOT = {
         ([], []),
     ],
 )
-def test_the_types_of_a_schema(schema, kinds):
+def test_kinds_of_a_schema(schema, kinds):
     assert SchemaReader(ROOT).kinds(schema) == kinds
 
 
@@ -65,11 +65,11 @@ def test_the_types_of_a_schema(schema, kinds):
         ({}, None),
     ],
 )
-def test_the_listed_values_of_a_schema(schema, choices):
+def test_choices_of_a_schema(schema, choices):
     assert SchemaReader(ROOT).choices(schema) == choices
 
 
-def test_the_properties_of_an_object_include_those_of_its_parts():
+def test_properties_include_those_of_subschemas():
     schema = {
         "properties": {"a": 1},
         "allOf": [{"properties": {"b": 2}}, {"$ref": "#/$defs/c"}],
@@ -88,7 +88,7 @@ def test_the_properties_of_an_object_include_those_of_its_parts():
         (True, []),
     ],
 )
-def test_the_required_names(schema, names):
+def test_required_names_of_a_schema(schema, names):
     assert SchemaReader(schema).required() == names
 
 
@@ -105,12 +105,12 @@ def test_the_required_names(schema, names):
         ({}, True),
     ],
 )
-def test_whether_an_object_may_have_other_members(schema, is_open):
+def test_schema_is_open_if_other_members_are_allowed(schema, is_open):
     assert SchemaReader(schema).is_open() is is_open
 
 
 @given(JSON)
-def test_no_schema_stops_the_reader(schema):
+def test_reader_accepts_any_json_as_a_schema(schema):
     reader = SchemaReader(schema)
     assert set(reader.kinds(schema)) <= set(KINDS)
     assert isinstance(reader.choices(schema), list | None)
@@ -119,27 +119,27 @@ def test_no_schema_stops_the_reader(schema):
     assert isinstance(reader.is_open(), bool)
 
 
-def test_a_schema_of_circles_is_read_in_bounded_time(monkeypatch):
+def test_recursive_schema_is_read_in_bounded_time(monkeypatch):
     steps = []
     resolve = SchemaReader.resolve
 
-    def noted(self, schema):
+    def counted(self, schema):
         steps.append(1)
         return resolve(self, schema)
 
-    monkeypatch.setattr(SchemaReader, "resolve", noted)
+    monkeypatch.setattr(SchemaReader, "resolve", counted)
     schema = {"anyOf": [{"$ref": "#"}] * 300, "properties": {"a": {"$ref": "#"}}}
     reader = SchemaReader(schema)
     reader.kinds(schema)
     reader.choices(schema)
     reader.properties()
-    assert len(steps) < 4 * MAX_STEPS  # of 300 ** MAX_DEPTH
+    assert len(steps) < 4 * MAX_STEPS  # instead of 300 ** MAX_DEPTH
 
 
-def test_a_value_too_deep_to_write_is_left_out():
+def test_too_deep_value_is_written_as_dots():
     value = []
     for _ in range(100_000):
         value = [value]
     assert json_text(value) == "..."
-    while value:  # taken apart here: its own end would recurse
+    while value:  # taken apart here: its deallocation would recurse
         (value,) = value

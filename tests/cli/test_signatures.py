@@ -1,4 +1,4 @@
-"""Tools as signatures: one glance says what to type."""
+"""Tools and prompts displayed as signatures."""
 
 import pytest
 from hypothesis import given
@@ -47,7 +47,7 @@ ROOT = {"$defs": {"deep": DEEP, "user": {"type": "object", "properties": {}}}}
         ),
     ],
 )
-def test_a_schema_has_a_short_name(schema, name):
+def test_schema_has_a_short_type_name(schema, name):
     assert type_name(schema, SchemaReader(ROOT)) == name
 
 
@@ -56,7 +56,7 @@ def tool(schema, name="do", **more):
 
 
 @pytest.mark.parametrize(
-    ("schema", "shown"),
+    ("schema", "expected"),
     [
         (
             {
@@ -77,12 +77,12 @@ def tool(schema, name="do", **more):
         ({}, "do()"),
     ],
 )
-def test_a_tool_is_shown_with_its_parameters(schema, shown):
-    assert tool_signature(tool(schema)) == [shown]
+def test_tool_signature_has_its_parameters(schema, expected):
+    assert tool_signature(tool(schema)) == [expected]
 
 
 @pytest.mark.parametrize(
-    ("schema", "shown"),
+    ("schema", "expected"),
     [
         ({"properties": {"sum": {"type": "integer"}}}, "do() -> {sum: int}"),
         ({"type": "array", "items": {"type": "string"}}, "do() -> list[str]"),
@@ -92,11 +92,11 @@ def test_a_tool_is_shown_with_its_parameters(schema, shown):
         ),
     ],
 )
-def test_a_tool_is_shown_with_what_it_returns(schema, shown):
-    assert tool_signature(tool({}, output_schema=schema)) == [shown]
+def test_tool_signature_has_its_output_type(schema, expected):
+    assert tool_signature(tool({}, output_schema=schema)) == [expected]
 
 
-def test_a_signature_wider_than_the_terminal_takes_a_line_per_parameter():
+def test_wide_signature_has_one_line_per_parameter():
     schema = {"properties": {"first": {"type": "string"}, "second": {"type": "string"}}}
     assert tool_signature(tool(schema), 20) == [
         "do(",
@@ -110,7 +110,7 @@ def test_a_signature_wider_than_the_terminal_takes_a_line_per_parameter():
 
 
 @pytest.mark.attack("S32")
-def test_nothing_of_a_signature_can_drive_the_terminal():
+def test_signature_is_escaped_for_the_terminal():
     evil = "\x1b]0;x\x07\n"
     schema = {"properties": {evil: {"enum": [evil], "default": evil}}}
     lines = tool_signature(
@@ -121,7 +121,7 @@ def test_nothing_of_a_signature_can_drive_the_terminal():
     assert all(line.isprintable() for line in prompt_signature(prompt))
 
 
-def test_a_prompt_is_shown_with_its_arguments():
+def test_prompt_signature_has_its_arguments():
     arguments = [PromptArgument("city", required=True), PromptArgument("state")]
     assert prompt_signature(Prompt("ask", arguments=arguments)) == ["ask(city, state?)"]
     assert prompt_signature(Prompt("ask")) == ["ask()"]
@@ -144,12 +144,12 @@ def test_a_prompt_is_shown_with_its_arguments():
         ),
     ],
 )
-def test_what_a_server_says_of_a_tool_becomes_badges(hints, words):
+def test_tool_annotations_become_badges(hints, words):
     assert badges(hints) == words
 
 
 @given(JSON)
-def test_every_schema_has_parameters_and_a_name(schema):
+def test_any_json_has_parameters_and_a_type_name(schema):
     assert all(isinstance(part, str) for part in parameters(schema))
     assert type_name(schema, SchemaReader(schema))
 
@@ -169,6 +169,6 @@ def test_every_schema_has_parameters_and_a_name(schema):
         ("a\x1b\rb", "a\\x1b\\rb"),
     ],
 )
-def test_the_first_line_of_a_description(text, line):
+def test_first_line_of_a_description_is_shortened(text, line):
     assert first_line(text) == line
     assert len(line) <= MAX_DESCRIPTION

@@ -1,4 +1,4 @@
-"""What a command talks to: the options that say so, and what they become."""
+"""Targets of commands: the options that define them, and the resulting objects."""
 
 import io
 import sys
@@ -30,18 +30,18 @@ def refusal(*words):
 
 
 @pytest.mark.parametrize("words", [[URL], ["--", URL], [f" {URL} "]])
-def test_a_url_is_where_to_go(words):
+def test_url_becomes_an_http_target(words):
     found = target(*words)
     assert type(found) is mcpwire.Http
     assert found == mcpwire.Http(URL)
 
 
 @pytest.mark.parametrize("word", ["proxy https://host.example", "./http:/x"])
-def test_a_url_among_the_arguments_of_a_command_is_none_of_ours(word):
+def test_url_inside_a_command_line_stays_an_argument(word):
     assert type(target(word)) is mcpwire.Stdio
 
 
-def test_a_url_has_no_arguments():
+def test_arguments_after_a_url_are_refused():
     assert refusal("--", URL, "x") == ("a URL stands alone, 'x' behind it has no place")
 
 
@@ -57,7 +57,7 @@ def test_a_url_has_no_arguments():
         (["--allow-insecure"], "--allow-insecure"),
     ],
 )
-def test_options_of_http_are_refused_for_a_command(words, option):
+def test_http_options_are_refused_for_a_command(words, option):
     assert refusal("cat", *words) == (
         f"{option} is for servers at a URL, and this one is started"
     )
@@ -71,7 +71,7 @@ def test_options_of_http_are_refused_for_a_command(words, option):
         (["--cwd", "/"], "--cwd"),
     ],
 )
-def test_options_of_a_process_are_refused_for_a_url(words, option):
+def test_process_options_are_refused_for_a_url(words, option):
     assert refusal(URL, *words) == (
         f"{option} is for servers that are started, and this one is at a URL"
     )
@@ -80,7 +80,7 @@ def test_options_of_a_process_are_refused_for_a_url(words, option):
 # Headers...
 
 
-def test_headers_are_collected(monkeypatch):
+def test_header_options_are_combined(monkeypatch):
     monkeypatch.setenv("TOKEN", "abc")
     found = target(
         *(URL, "-H", "X-Tenant: a: b", "--header", "x-empty:"),
@@ -97,7 +97,7 @@ def test_headers_are_collected(monkeypatch):
 
 @pytest.mark.attack("S23")
 @pytest.mark.parametrize("name", ["Authorization", "cookie", "X-API-Key", "x-token"])
-def test_a_secret_in_the_command_line_is_refused(name):
+def test_secret_header_in_the_command_line_is_refused(name):
     message = refusal(URL, "-H", f"{name}: {HUSH}")
     assert message.startswith(f"-H {name}: every process of the machine can read")
     assert f"--header-env {name}=VARIABLE" in message
@@ -123,11 +123,11 @@ def test_a_secret_in_the_command_line_is_refused(name):
         (["--header-env", "X-A=Bearer NOT_SET"], "--header-env X-A: NOT_SET is not"),
     ],
 )
-def test_headers_that_cannot_be_are_refused(words, message):
+def test_invalid_headers_are_refused(words, message):
     assert message in refusal(URL, *words)
 
 
-def test_headers_of_a_file_may_be_secrets(tmp_path):
+def test_headers_of_a_file_may_contain_secrets(tmp_path):
     path = tmp_path / "headers.txt"
     path.write_text(f"Authorization: Bearer {HUSH}\n\nX-Tenant: a\n")
     assert target(URL, "-H", f"@{path}").headers == {
@@ -136,20 +136,20 @@ def test_headers_of_a_file_may_be_secrets(tmp_path):
     }
 
 
-def test_headers_may_come_by_standard_input(monkeypatch):
+def test_headers_are_read_from_standard_input(monkeypatch):
     given = io.TextIOWrapper(io.BytesIO(f"cookie: {HUSH}\r\n".encode()))
     monkeypatch.setattr(sys, "stdin", given)
     assert target(URL, "-H", "@-").headers == {"cookie": HUSH}
 
 
-def test_a_line_of_a_file_that_is_no_header_is_refused_unseen(tmp_path):
+def test_invalid_header_line_of_a_file_is_not_quoted(tmp_path):
     path = tmp_path / "headers.txt"
     path.write_text(HUSH)
     assert refusal(URL, "-H", f"@{path}").endswith("a header is written 'NAME: VALUE'")
 
 
 @pytest.mark.attack("S30")
-def test_secrets_do_not_travel_unencrypted_unless_one_insists(monkeypatch):
+def test_secret_over_http_needs_allow_insecure(monkeypatch):
     monkeypatch.setenv("TOKEN", HUSH)
     words = ["http://host.example/mcp", "--header-env", "Authorization=Bearer TOKEN"]
     message = refusal(*words)
@@ -176,5 +176,5 @@ def test_secrets_do_not_travel_unencrypted_unless_one_insists(monkeypatch):
         ),
     ],
 )
-def test_what_cannot_be_used_is_named_as_the_option_is(words, message):
+def test_unusable_file_or_proxy_error_names_the_option(words, message):
     assert message in refusal(URL, *words)

@@ -1,4 +1,4 @@
-"""On a terminal: progress while a call runs, and nothing that drives the terminal."""
+"""On a terminal: progress while a call runs, and escaped text of servers."""
 
 import asyncio
 import io
@@ -19,7 +19,7 @@ CONTENT = [{"type": "text", "text": "a\x1b]0;evil\x07\u202eb\tc\r\nd"}]
 
 
 @pytest.mark.attack("S32")
-def test_text_of_a_server_is_escaped_on_a_terminal(terminal, tool_server):
+def test_server_text_is_escaped_on_a_terminal(terminal, tool_server):
     server = tool_server({"result": {"content": CONTENT}})
     assert run(terminal(), "call", server.line, "do") == (
         0,
@@ -28,7 +28,7 @@ def test_text_of_a_server_is_escaped_on_a_terminal(terminal, tool_server):
 
 
 @pytest.mark.attack("S32")
-def test_an_error_of_a_server_is_escaped_on_a_terminal(terminal, tool_server):
+def test_server_error_is_escaped_on_a_terminal(terminal, tool_server):
     server = tool_server({"error": {"code": -1, "message": "no\x1b[2J\nway"}})
     code, text = run(terminal(), "call", server.line, "do")
     assert (code, text) == (
@@ -37,7 +37,7 @@ def test_an_error_of_a_server_is_escaped_on_a_terminal(terminal, tool_server):
     )
 
 
-def test_progress_is_one_line_that_is_rewritten_and_taken_away(terminal, tool_server):
+def test_progress_line_is_rewritten_and_then_cleared(terminal, tool_server):
     server = tool_server(
         *progress(
             {"progress": 1, "total": 4, "message": "one\x1b[31m"},
@@ -65,7 +65,7 @@ def test_progress_is_shown_while_the_result_is_piped(terminal, demo_target):
     assert one.written.endswith(b"\r\x1b[K")
 
 
-def test_no_progress_is_drawn_where_results_are_json(terminal, demo_target):
+def test_progress_line_is_not_drawn_with_json(terminal, demo_target):
     words = ["call", demo_target, "slow", "steps=2", "seconds=0.1", "--json"]
     code, text = run(terminal(), *words)
     assert code == 0
@@ -73,7 +73,7 @@ def test_no_progress_is_drawn_where_results_are_json(terminal, demo_target):
     assert text.startswith("{")
 
 
-def test_an_interrupt_takes_the_progress_line_away(terminal, demo_target):
+def test_interrupt_clears_the_progress_line(terminal, demo_target):
     one = terminal().start("call", demo_target, "slow", "steps=200", "seconds=20")
     one.read_until(r"2/200")
     one.process.send_signal(signal.SIGINT)
@@ -81,7 +81,7 @@ def test_an_interrupt_takes_the_progress_line_away(terminal, demo_target):
     assert one.written.endswith(b"\r\x1b[Kmcpwire: interrupted\n")
 
 
-def test_a_slow_connect_is_shown_until_the_server_answers(
+def test_connecting_line_is_shown_until_the_server_answers(
     terminal, tool_server, tmp_path
 ):
     done = {"result": {"content": [{"type": "text", "text": "done"}]}}
@@ -101,7 +101,7 @@ def test_a_slow_connect_is_shown_until_the_server_answers(
     assert one.written.endswith(b"\r\x1b[Kdone\n")
 
 
-def test_a_slow_official_suite_is_shown_until_it_ends(terminal, tmp_path):
+def test_official_suite_line_is_shown_until_it_ends(terminal, tmp_path):
     go = tmp_path / "go"
     os.mkfifo(go)
     suite = tmp_path / "suite"
@@ -115,7 +115,7 @@ def test_a_slow_official_suite_is_shown_until_it_ends(terminal, tmp_path):
     assert b"no such scenario" in one.written
 
 
-def test_what_is_said_takes_the_place_of_the_line_for_a_slow_connect(monkeypatch):
+def test_note_suppresses_the_connecting_line(monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
     stream.isatty = lambda: True
 
@@ -161,7 +161,7 @@ def listing(scripted):
     return scripted({"tools": {}}, tools__list=[{"result": {"tools": [tool]}}])
 
 
-def test_a_listing_fits_the_terminal_and_has_headings(terminal, scripted):
+def test_listing_fits_the_terminal_width_and_has_headings(terminal, scripted):
     assert run(terminal(30), "ls", listing(scripted).line) == (
         0,
         (
@@ -178,13 +178,13 @@ def test_a_listing_fits_the_terminal_and_has_headings(terminal, scripted):
 
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_a_terminal_without_styles_gets_none(terminal, scripted, env):
+def test_terminal_without_styles_gets_plain_text(terminal, scripted, env):
     code, text = run(terminal(), "ls", listing(scripted).line, env=env)
     assert code == 0
     assert "\x1b" not in text
 
 
-def test_the_demo_shows_progress_as_it_comes(terminal):
+def test_demo_shows_a_live_progress_line(terminal):
     code, text = run(terminal(), "demo")
     assert code == 0
     assert "\r\x1b[K[#####...............]  25%  1/4" in text
@@ -204,11 +204,11 @@ def test_the_demo_shows_progress_as_it_comes(terminal):
         ((2, None, "a\nb"), "2  a\\nb"),
     ],
 )
-def test_progress_is_said_in_one_line(values, text):
+def test_progress_text_is_one_line(values, text):
     assert progress_text(*values) == text
 
 
-def test_a_progress_line_is_rewritten_no_more_often_than_it_can_be_read():
+def test_progress_line_redraws_are_rate_limited():
     stream = io.StringIO()
     line = ProgressLine(stream)
     for step in range(1000):
@@ -225,14 +225,14 @@ def test_a_progress_line_is_rewritten_no_more_often_than_it_can_be_read():
     ("message", "shown"),
     [("x" * 200, "x" * 76), ("日" * 60, "日" * 38), ("日本", "日本")],
 )
-def test_a_progress_line_never_wraps(message, shown):
+def test_progress_line_does_not_wrap(message, shown):
     stream = io.StringIO()
     ProgressLine(stream).show(0, None, message)
     assert stream.getvalue().removeprefix("\r\x1b[K0  ")[: len(shown)] == shown
     assert len(stream.getvalue().removeprefix("\r\x1b[K0  ")) <= len(shown) + 1
 
 
-def test_streams_that_are_not_there_are_no_terminals(monkeypatch):
+def test_missing_standard_streams_are_not_terminals(monkeypatch):
     monkeypatch.setattr("sys.stdout", None)
     monkeypatch.setattr("sys.stderr", None)
     output = Output()
@@ -241,7 +241,7 @@ def test_streams_that_are_not_there_are_no_terminals(monkeypatch):
     assert output.width is None
 
 
-def test_what_is_told_meanwhile_stands_above_a_question(monkeypatch):
+def test_note_during_a_prompt_is_printed_above_it(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
     output = Output()

@@ -1,4 +1,4 @@
-"""A person at a real terminal: forms, pages, models, and every way to leave them."""
+"""Server requests at a real terminal: forms, URLs, sampling, and cancelling them."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 @pytest.mark.rule("ELIC-11")
-def test_an_order_is_placed_at_the_terminal(terminal, demo_target):
+def test_form_is_filled_in_at_a_terminal(terminal, demo_target):
     one = terminal().start("call", demo_target, "order", "--mode", "stateless")
     one.answer("4", "2", "", "", "!skip", "2", "3", "s")
     assert one.finish() == 0
@@ -29,7 +29,7 @@ def test_an_order_is_placed_at_the_terminal(terminal, demo_target):
 
 
 @pytest.mark.rule("ELIC-11", "ELIC-13")
-def test_a_page_is_agreed_to_and_opened_by_the_browser(terminal, demo_target, tmp_path):
+def test_accepted_url_is_opened_in_the_browser(terminal, demo_target, tmp_path):
     log = tmp_path / "log"
     browser = tmp_path / "browser"
     browser.write_text(
@@ -63,8 +63,8 @@ def test_a_page_is_agreed_to_and_opened_by_the_browser(terminal, demo_target, tm
     ],
     ids=["styles", "no styles"],
 )
-def test_the_host_of_a_url_is_bold_where_there_are_styles(terminal, asking, env, shown):
-    server = asking("elicitation/create", PAGE)
+def test_url_host_is_bold_if_styles_are_supported(terminal, requesting, env, shown):
+    server = requesting("elicitation/create", PAGE)
     one = terminal().start("call", server.line, "do", env=env)
     one.answer("d")
     assert one.finish() == 0
@@ -82,10 +82,10 @@ def test_the_host_of_a_url_is_bold_where_there_are_styles(terminal, asking, env,
     ],
 )
 @pytest.mark.rule("ELIC-11", "ELIC-21")
-def test_keys_leave_a_question_open_and_the_call_goes_on(
-    terminal, asking, leave, params, typed
+def test_ctrl_c_or_ctrl_d_cancels_only_the_elicitation(
+    terminal, requesting, leave, params, typed
 ):
-    server = asking("elicitation/create", params)
+    server = requesting("elicitation/create", params)
     one = terminal().start("call", server.line, "do", controls=True)
     one.answer(*typed)
     one.read_until("> $")
@@ -108,7 +108,7 @@ def test_a_second_interrupt_ends_the_call(terminal, tool_server):
     assert not server.is_running()
 
 
-def test_a_server_that_asks_and_asks_cannot_keep_a_person(terminal, tool_server):
+def test_repeated_elicitations_can_be_interrupted(terminal, tool_server):
     again = request("elicitation/create", FORM, "$next")
     server = tool_server(request("elicitation/create", FORM), answer=[again])
     one = terminal().start("call", server.line, "do", controls=True)
@@ -123,8 +123,8 @@ def test_a_server_that_asks_and_asks_cannot_keep_a_person(terminal, tool_server)
     assert "no longer asks" not in one.text
 
 
-def test_another_signal_ends_the_command_at_a_question(terminal, asking):
-    server = asking("elicitation/create", FORM)
+def test_sigterm_at_a_prompt_ends_the_command(terminal, requesting):
+    server = requesting("elicitation/create", FORM)
     one = terminal().start("call", server.line, "do")
     one.read_until("> $")
     one.process.send_signal(signal.SIGTERM)
@@ -133,17 +133,17 @@ def test_another_signal_ends_the_command_at_a_question(terminal, asking):
     assert not server.is_running()
 
 
-def test_a_question_that_is_withdrawn_is_no_longer_asked(terminal, asking):
+def test_cancelled_elicitation_is_not_answered(terminal, requesting):
     steps = [WITHDRAW, DONE]
-    server = asking("elicitation/create", FORM, *steps)
+    server = requesting("elicitation/create", FORM, *steps)
     one = terminal().start("call", server.line, "do")
     assert one.finish() == 0
-    # The answer may come before the line that the server no longer asks.
+    # The result may arrive before the message about the withdrawn request.
     assert "done\n" in one.text
     assert [m for m in server.messages() if m.get("id") == 77] == []
 
 
-def test_a_server_that_dies_ends_the_question(terminal, tool_server, tmp_path):
+def test_server_exit_closes_the_prompt(terminal, tool_server, tmp_path):
     server = tool_server(request("elicitation/create", FORM))
     one = terminal().start("call", server.line, "do")
     one.read_until("> $")
@@ -154,18 +154,18 @@ def test_a_server_that_dies_ends_the_question(terminal, tool_server, tmp_path):
 
 
 @pytest.mark.pain("P08")
-def test_the_clock_stands_still_while_a_person_thinks(terminal, asking):
-    server = asking("elicitation/create", FORM)
+def test_timeout_is_paused_while_the_user_answers(terminal, requesting):
+    server = requesting("elicitation/create", FORM)
     one = terminal().start("call", server.line, "do", "--timeout", "2")
     one.read_until("> $")
     with pytest.raises(subprocess.TimeoutExpired):
-        one.process.wait(2.2)  # the time a person takes is what is tested
+        one.process.wait(2.2)  # the user's time is what is tested
     one.type("!decline\n")
     assert one.finish() == 0
     assert one.text.endswith("done\n")
 
 
-def test_two_questions_are_asked_one_after_the_other(terminal, tool_server):
+def test_concurrent_elicitations_are_prompted_in_sequence(terminal, tool_server):
     both = [request("elicitation/create", FORM, id) for id in (77, 78)]
     server = tool_server(*both)
     one = terminal().start("call", server.line, "do", controls=True)
@@ -179,8 +179,8 @@ def test_two_questions_are_asked_one_after_the_other(terminal, tool_server):
     assert one.text.count("asks for input") == 2
 
 
-def test_a_model_is_asked_only_after_the_person_has_seen_what(terminal, asking):
-    server = asking("sampling/createMessage", TALK)
+def test_sampling_needs_consent_before_and_after_the_program(terminal, requesting):
+    server = requesting("sampling/createMessage", TALK)
     code = program("print('old\\x1b pond')")
     one = terminal().start("call", server.line, "do", "--sample-with", code)
     one.answer("", "y", "what", "y")
@@ -194,8 +194,8 @@ def test_a_model_is_asked_only_after_the_person_has_seen_what(terminal, asking):
 
 @pytest.mark.rule("SAMP-18")
 @pytest.mark.parametrize("typed", [("no",), ("y", CTRL_D)])
-def test_a_person_can_deny_a_model_before_and_after(terminal, asking, tmp_path, typed):
-    server = asking("sampling/createMessage", TALK)
+def test_sampling_can_be_denied_at_either_prompt(terminal, requesting, tmp_path, typed):
+    server = requesting("sampling/createMessage", TALK)
     ran = tmp_path / "ran"
     code = program(f"open({str(ran)!r}, 'w'); print('x')")
     one = terminal().start("call", server.line, "do", "--sample-with", code)
@@ -205,7 +205,7 @@ def test_a_person_can_deny_a_model_before_and_after(terminal, asking, tmp_path, 
     assert ran.exists() == (len(typed) > 1)
 
 
-def test_pages_that_a_call_needs_are_visited_and_it_is_made_again(
+def test_call_is_retried_after_the_required_urls_are_visited(
     terminal, tool_server, tmp_path
 ):
     error = {"code": -32042, "message": "x", "data": {"elicitations": [PAGE]}}
@@ -217,8 +217,8 @@ def test_pages_that_a_call_needs_are_visited_and_it_is_made_again(
     assert one.text.count("URL   https://example.com/a") == 2
 
 
-def test_keys_that_are_no_letters_are_asked_again(terminal, asking):
-    server = asking("elicitation/create", FORM)
+def test_line_with_control_characters_is_prompted_for_again(terminal, requesting):
+    server = requesting("elicitation/create", FORM)
     one = terminal().start("call", server.line, "do")
     one.answer("a\x1b[Db", "é日", "", "s")
     assert one.finish() == 0
@@ -226,8 +226,8 @@ def test_keys_that_are_no_letters_are_asked_again(terminal, asking):
     assert answer(server)["content"] == {"name": "é日", "age": 7}
 
 
-def test_a_line_that_is_no_text_is_asked_again(terminal, asking):
-    server = asking("elicitation/create", FORM)
+def test_line_that_is_not_utf8_is_prompted_for_again(terminal, requesting):
+    server = requesting("elicitation/create", FORM)
     one = terminal().start("call", server.line, "do")
     one.read_until("> $")
     one.type_bytes(b"\xff\n")
@@ -236,18 +236,18 @@ def test_a_line_that_is_no_text_is_asked_again(terminal, asking):
     assert "That is no UTF-8 text." in one.text
 
 
-def test_a_line_sent_in_the_middle_waits_for_its_end(terminal, asking):
-    server = asking("elicitation/create", FORM)
+def test_partial_line_is_kept_until_its_newline(terminal, requesting):
+    server = requesting("elicitation/create", FORM)
     one = terminal().start("call", server.line, "do")
     one.read_until("> $")
-    one.type("Gra\x04ce\n")  # Ctrl-D hands over what there is
+    one.type("Gra\x04ce\n")  # Ctrl-D flushes the partial line
     one.answer("", "s")
     assert one.finish() == 0
     assert answer(server)["content"]["name"] == "Grace"
 
 
-def test_several_lines_at_once_answer_several_fields_but_send_nothing(terminal, asking):
-    server = asking("elicitation/create", FORM)
+def test_pasted_lines_fill_fields_but_do_not_send_the_form(terminal, requesting):
+    server = requesting("elicitation/create", FORM)
     one = terminal().start("call", server.line, "do")
     one.read_until("> $")
     one.type("Ada\n\ns\n")
@@ -258,7 +258,7 @@ def test_several_lines_at_once_answer_several_fields_but_send_nothing(terminal, 
 
 
 @pytest.mark.parametrize(
-    ("words", "stdin", "said"),
+    ("words", "stdin", "message"),
     [
         (("--json",), None, "declined with --json"),
         (("--no-ask",), None, ""),
@@ -267,18 +267,18 @@ def test_several_lines_at_once_answer_several_fields_but_send_nothing(terminal, 
     ],
     ids=["json", "no ask", "answer", "no terminal"],
 )
-def test_a_person_is_not_asked_where_that_was_not_wanted(
-    terminal, asking, words, stdin, said
+def test_prompts_are_disabled_by_options_and_without_a_terminal(
+    terminal, requesting, words, stdin, message
 ):
-    server = asking("elicitation/create", FORM)
+    server = requesting("elicitation/create", FORM)
     one = terminal().start("call", server.line, "do", *words, stdin=stdin)
     assert one.finish() == 0
     assert " > " not in one.text
-    assert said in one.text
+    assert message in one.text
 
 
 @pytest.mark.parametrize("verb", ["read", "prompt"])
-def test_reading_and_prompts_may_ask_too(terminal, scripted, verb):
+def test_elicitation_during_read_and_prompt_is_prompted(terminal, scripted, verb):
     results = {
         "read": {"contents": [{"uri": "x:1", "text": "done"}]},
         "prompt": {

@@ -1,4 +1,4 @@
-"""Makes the driver's modules importable, as `conformance/run.py` has them."""
+"""Makes the driver's modules importable, as in `conformance/run.py`."""
 
 import importlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The legs of the official suite: how many scenarios, with which pins and options."""
+"""The legs of the official suite: their scenarios, pins and options."""
 
 import ast
 import json
@@ -63,15 +63,15 @@ def legs(driver):
     return driver("legs")
 
 
-def test_every_scenario_of_every_leg_has_its_place_in_the_pins(legs):
+def test_every_leg_pins_its_number_of_scenarios(legs):
     assert {leg.name: len(leg.pinned()) for leg in legs.LEGS} == SIZES
 
 
-def test_there_is_a_file_of_pins_for_each_leg_and_no_other(legs):
+def test_pin_files_exist_for_exactly_the_legs(legs):
     assert set(legs.EXPECTED.glob("*")) == {leg.pins for leg in legs.LEGS}
 
 
-def test_pins_belong_to_the_versions_that_are_installed(legs):
+def test_pinned_suite_versions_are_those_of_the_lock_file(legs):
     pinned = json.loads((FOLDER / "package.json").read_text())["dependencies"]
     lock = json.loads((FOLDER / "package-lock.json").read_text())["packages"]
     for suite in {leg.suite for leg in legs.LEGS}:
@@ -97,24 +97,27 @@ def leg(legs):
         ("R3", REQUIREMENTS, ["ping"]),
     ],
 )
-def test_of_a_listing_only_what_a_leg_is_about_is_read(
+def test_only_scenarios_of_the_leg_are_read_from_a_listing(
     legs, leg, name, listing, scenarios
 ):
     assert legs.parse_scenarios(listing, leg(name)) == scenarios
 
 
-def test_what_a_leg_shares_has_the_same_pins_where_it_is_run(legs, leg):
+def test_shared_scenarios_have_equal_pins(legs, leg):
     shared = set()
     for one in legs.LEGS:
         for other in map(leg, one.shares):
             for scenario in other.pinned().keys() & one.pinned().keys():
-                if (one.name, scenario) not in shared:  # the first that has it counts
+                if (
+                    one.name,
+                    scenario,
+                ) not in shared:  # the first leg that has it counts
                     assert one.pinned()[scenario] == other.pinned()[scenario]
                     shared.add((one.name, scenario))
     assert {name for name, _ in shared} == {"C5", "R1", "R2", "O2"}
 
 
-def test_a_leg_shares_only_with_legs_before_it_of_its_suite_and_side(legs, leg):
+def test_leg_shares_only_with_earlier_legs_of_its_suite_and_side(legs, leg):
     names = [one.name for one in legs.LEGS]
     for one in legs.LEGS:
         for other in map(leg, one.shares):
@@ -122,20 +125,20 @@ def test_a_leg_shares_only_with_legs_before_it_of_its_suite_and_side(legs, leg):
             assert (other.suite, other.side) == (one.suite, one.side)
 
 
-def test_a_server_is_put_to_everything_whatever_is_no_success(legs):
+def test_server_legs_run_all_scenarios(legs):
     for leg in legs.SERVER_LEGS + legs.GATEWAY_LEGS:
         assert leg.side == "server"
         assert "all" in leg.suite_options or "--requirements" in leg.suite_options
 
 
-def test_the_client_plays_every_scenario_of_every_leg(legs):
+def test_client_implements_every_scenario_of_every_leg(legs):
     source = (FOLDER / "client.py").read_text()
     for leg in legs.CLIENT_LEGS:
         for scenario in leg.pinned():
             assert f'"{scenario}"' in source, scenario
 
 
-def test_the_table_in_the_readme_counts_the_scenarios_of_each_leg(driver, legs):
+def test_readme_table_counts_the_scenarios_of_each_leg(driver, legs):
     report = driver("report")
     text = report.README.read_text()
     rows = text.partition(report.BEGIN)[2].partition(report.END)[0].splitlines()
@@ -145,7 +148,7 @@ def test_the_table_in_the_readme_counts_the_scenarios_of_each_leg(driver, legs):
         assert f" of {len(leg.pinned())} |" in row
 
 
-def test_the_server_is_small_and_knows_nothing_that_users_do_not():
+def test_server_is_small_and_imports_public_modules_only():
     sources = [FOLDER / "server.py", *(FOLDER / "fixture").glob("*.py")]
     texts = [path.read_text("utf-8") for path in sources]
     assert sum(text.count("\n") for text in texts) < 700

@@ -1,4 +1,4 @@
-"""How the driver runs the suite: within bounds, and without leaving anything behind."""
+"""Running the suite: time limits, and no processes or results left behind."""
 
 import asyncio
 import importlib.util
@@ -11,7 +11,7 @@ from turns import until
 
 from mcpwire.testing.procfs import is_alive
 
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 FOLDER = Path(__file__).parents[2] / "conformance"
 
 ACTOR = """
@@ -54,7 +54,7 @@ def actor(driver, tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "BUILD", tmp_path)
     monkeypatch.setattr(processes, "ROOT", tmp_path)
 
-    def play(source, scenario="auth/some", timeout=PATIENCE):
+    def play(source, scenario="auth/some", timeout=TIMEOUT_S):
         program = tmp_path / "suite.py"
         program.write_text(source)
         suite = SimpleNamespace(program=program)
@@ -64,27 +64,27 @@ def actor(driver, tmp_path, monkeypatch):
     return play
 
 
-async def test_what_the_suite_wrote_is_read_whatever_folders_it_made(actor):
+async def test_results_are_read_from_the_folder_of_the_scenario(actor):
     run = await actor(GOOD)
     assert [check["id"] for check in run.checks] == ["one"]
     assert (run.suite_exit, run.client_exit, run.client_ended) == (0, 0, True)
     assert run.output == "from the client"
 
 
-async def test_the_clients_exit_code_is_recorded_beside_the_suites(actor):
+async def test_exit_codes_of_client_and_suite_are_recorded(actor):
     run = await actor(BAD)
     assert (run.suite_exit, run.client_exit, run.client_ended) == (1, 7, False)
 
 
-async def test_results_of_an_earlier_run_are_never_read_again(actor):
+async def test_results_of_an_earlier_run_are_not_read_again(actor):
     assert (await actor(GOOD)).checks
     assert (await actor("raise SystemExit(1)")).checks is None
 
 
-async def test_what_does_not_end_is_killed_with_everything_it_started(actor, tmp_path):
+async def test_timeout_kills_the_suite_with_its_child_processes(actor, tmp_path):
     child = tmp_path / "C9" / "child"
-    for seconds in (3.0, 9.0, 27.0):  # a busy machine may not get there at first
-        run = await asyncio.wait_for(actor(HANGING, timeout=seconds), PATIENCE)
+    for seconds in (3.0, 9.0, 27.0):  # a busy machine may need a longer time
+        run = await asyncio.wait_for(actor(HANGING, timeout=seconds), TIMEOUT_S)
         assert run.suite_exit is None
         if child.exists() and child.read_text():
             break
@@ -92,7 +92,7 @@ async def test_what_does_not_end_is_killed_with_everything_it_started(actor, tmp
 
 
 @pytest.mark.parametrize("is_handed_over", [True, False])
-async def test_an_interrupted_run_kills_what_it_started(
+async def test_cancelled_run_kills_its_child_processes(
     actor, tmp_path, monkeypatch, is_handed_over
 ):
     start = asyncio.create_subprocess_exec
@@ -108,12 +108,12 @@ async def test_an_interrupted_run_kills_what_it_started(
     monkeypatch.setattr(asyncio, "create_subprocess_exec", started)
     running = asyncio.create_task(actor(HANGING))
     child = tmp_path / "C9" / "child"
-    await asyncio.wait_for(has_started.wait(), PATIENCE)
+    await asyncio.wait_for(has_started.wait(), TIMEOUT_S)
     await asyncio.wait_for(
-        until(lambda: child.exists() and child.read_text(), 0.01), PATIENCE
+        until(lambda: child.exists() and child.read_text(), 0.01), TIMEOUT_S
     )
     running.cancel()
-    await asyncio.sleep(0)  # the interrupt arrives
+    await asyncio.sleep(0)  # lets the cancellation arrive
     may_go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -121,46 +121,42 @@ async def test_an_interrupted_run_kills_what_it_started(
 
 
 async def is_gone(pid):
-    """Wait for a process to end; one that nobody has reaped yet has ended."""
-    await asyncio.wait_for(until(lambda: not is_alive(pid), 0.01), PATIENCE)
+    """Wait for a process to end; a zombie counts as ended."""
+    await asyncio.wait_for(until(lambda: not is_alive(pid), 0.01), TIMEOUT_S)
     return True
 
 
-def named(name, path):
-    """Return the module of a file under a name that no other has."""
+def import_file(name, path):
+    """Return the module of a file, imported under a unique name."""
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-async def test_two_run_at_a_time_and_those_with_a_stopwatch_by_themselves(
-    driver, monkeypatch
-):
+async def test_two_scenarios_run_at_a_time_and_timed_ones_alone(driver, monkeypatch):
     legs = driver("legs")
-    run = named("conformance_run", FOLDER / "run.py")
+    run = import_file("conformance_run", FOLDER / "run.py")
     running, seen = set(), []
 
     async def play(leg, scenario, program):
         assert program.name == "client.py"
         running.add(scenario)
-        await asyncio.sleep(0)  # lets others begin, if they may
+        await asyncio.sleep(0)  # lets others start, if they are allowed to
         await asyncio.sleep(0)
         seen.append(set(running))
         running.discard(scenario)
         return scenario
 
     monkeypatch.setattr(run, "run_scenario", play)
-    wanted = ["a", *legs.SEQUENTIAL, "b", "c"]
-    assert await run.run_clients(None, wanted) == wanted
+    scenarios = ["a", *legs.SEQUENTIAL, "b", "c"]
+    assert await run.run_clients(None, scenarios) == scenarios
     assert max(map(len, seen)) == 2
     assert {"sse-retry"} in seen
     assert all(others == {"sse-retry"} for others in seen if "sse-retry" in others)
 
 
-def test_a_suite_that_is_missing_or_of_another_version_is_named(
-    driver, tmp_path, monkeypatch
-):
+def test_missing_or_outdated_suite_is_named(driver, tmp_path, monkeypatch):
     legs, processes = driver("legs"), driver("processes")
     monkeypatch.setattr(legs, "INSTALLED", tmp_path)
     assert "is missing: `make conformance` installs it" in (

@@ -1,4 +1,4 @@
-"""What the driver prints and keeps: scores, reasons, JSON and the table."""
+"""The output of the driver: scores, reasons, JSON and the table."""
 
 import json
 
@@ -48,7 +48,7 @@ def done(driver, report, leg):
         ([("a", []), ("b", ["why"])], False, "1/2"),
     ],
 )
-def test_a_leg_is_green_if_there_is_something_and_nothing_of_it_is_red(
+def test_leg_is_green_if_it_has_scenarios_and_all_are_green(
     report, done, outcomes, is_green, score
 ):
     leg = done(*outcomes)
@@ -57,18 +57,18 @@ def test_a_leg_is_green_if_there_is_something_and_nothing_of_it_is_red(
     assert line.split()[:4] == ["C1", score, "3", "s"]
 
 
-def test_what_is_red_is_told_with_its_reasons_and_what_was_written(report, done):
+def test_red_scenario_is_printed_with_reasons_and_output(report, done):
     text = report.leg_text(done(("a", ["why"])), verbose=False)
     assert text.splitlines()[1:] == ["    C1 a (1.2 s)", "      why", "      | said"]
 
 
-def test_what_is_green_is_told_on_request_only(report, done):
+def test_green_scenario_is_printed_only_if_verbose(report, done):
     leg = done(("a", []))
     assert len(report.leg_text(leg, verbose=False).splitlines()) == 1
     assert "C1 a (1.2 s)" in report.leg_text(leg, verbose=True)
 
 
-def test_a_leg_is_red_for_what_its_server_did_whatever_its_scenarios_are(report, done):
+def test_server_failure_makes_the_leg_red(report, done):
     leg = done(
         ("a", []),
         failures=["the server wrote a traceback"],
@@ -81,13 +81,13 @@ def test_a_leg_is_red_for_what_its_server_did_whatever_its_scenarios_are(report,
     ]
 
 
-def test_what_a_server_wrote_is_told_on_request_only(report, done):
+def test_server_output_is_printed_only_if_verbose(report, done):
     leg = done(("a", []), server_output="bound")
     assert "bound" not in report.leg_text(leg, verbose=False)
     assert "      | bound" in report.leg_text(leg, verbose=True)
 
 
-def test_a_scenario_of_a_server_has_no_time_of_its_own(driver, report, leg):
+def test_server_scenario_has_no_duration(driver, report, leg):
     run = driver("verdict").Run(scenario="a", checks=[])
     assert report.format_failures(leg, run, ["why"]).splitlines() == [
         "    C1 a",
@@ -95,20 +95,18 @@ def test_a_scenario_of_a_server_has_no_time_of_its_own(driver, report, leg):
     ]
 
 
-def test_how_many_scenarios_another_leg_has_run_is_told_and_counted(report, done):
+def test_shared_scenarios_are_reported_and_counted(report, done):
     leg = done(("a", []), ("b", []), shared=2)
     assert report.leg_text(leg, verbose=False).endswith("(2 run before)")
     assert "| 2 of 2 | 2 | 2 of 2 | 3 |" in report.table([leg])
 
 
-def test_what_doing_nothing_is_worth_is_told_by_the_suites_verdict_and_ours(
-    report, done
-):
+def test_control_text_compares_the_suite_verdict_with_ours(report, done):
     text = report.control_text([done(("a", ["why"]), ("b", []))])
     assert text == "C1: 2 of 2 pass by the suite's own verdict, 1 by ours"
 
 
-def test_the_json_holds_every_check_of_every_run(report, done, tmp_path, monkeypatch):
+def test_json_contains_every_check_of_every_run(report, done, tmp_path, monkeypatch):
     monkeypatch.setattr(report, "JSON", tmp_path / "build" / "all.json")
     report.write_json([done(("a", ["why"]))])
     (leg,) = json.loads(report.JSON.read_text())
@@ -118,9 +116,7 @@ def test_the_json_holds_every_check_of_every_run(report, done, tmp_path, monkeyp
     assert scenario["checks"] == [{"id": "one", "name": "One", "status": "SUCCESS"}]
 
 
-def test_the_table_replaces_the_one_that_stood_between_its_marks(
-    report, done, tmp_path, monkeypatch
-):
+def test_table_replaces_the_text_between_its_marks(report, done, tmp_path, monkeypatch):
     readme = tmp_path / "README.md"
     readme.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
     monkeypatch.setattr(report, "README", readme)

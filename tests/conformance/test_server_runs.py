@@ -1,4 +1,4 @@
-"""How a server is put to a leg: one process, its end demanded, nothing left behind."""
+"""Server legs: one process, a clean exit required, and nothing left behind."""
 
 import asyncio
 import sys
@@ -9,9 +9,9 @@ from turns import until
 
 from mcpwire.testing.procfs import is_alive
 
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 
-# Listens until it is told to end.
+# Listens until SIGTERM.
 SERVER = """
 import signal, socket, sys
 port = int(sys.argv[sys.argv.index("--port") + 1])
@@ -25,7 +25,7 @@ while True:
 """
 GOOD = SERVER.format(last="sys.exit(0)")
 
-# Stands in for node and the suite: plays two scenarios, or the one it is told to.
+# Stands in for node and the suite: plays two scenarios, or the requested one.
 SUITE = """
 import json, pathlib, sys, urllib.parse
 def option(name, other=None):
@@ -43,14 +43,14 @@ for scenario in [only] if only else ["zebra", "ape-2"]:
 
 
 @pytest.fixture
-def put(driver, tmp_path, monkeypatch):
+def run_leg(driver, tmp_path, monkeypatch):
     """Return `run_server_leg` with Python code in place of server and suite."""
     server_runs = driver("server_runs")
     monkeypatch.setattr(server_runs, "NODE", sys.executable)
     monkeypatch.setattr(server_runs, "BUILD", tmp_path)
-    monkeypatch.setattr(server_runs, "STOP_TIMEOUT_S", PATIENCE)
+    monkeypatch.setattr(server_runs, "STOP_TIMEOUT_S", TIMEOUT_S)
 
-    async def put(server, suite=SUITE, wanted=None):
+    async def run_leg(server, suite=SUITE, scenarios=None):
         (tmp_path / "server.py").write_text(server)
         (tmp_path / "suite.py").write_text(suite)
         leg = SimpleNamespace(
@@ -59,52 +59,56 @@ def put(driver, tmp_path, monkeypatch):
             suite_options=("--suite", "all"),
             options=("--force",),
         )
-        standing_it = server_runs.run_server_leg(leg, wanted, tmp_path / "server.py")
-        return await asyncio.wait_for(standing_it, PATIENCE)
+        running = server_runs.run_server_leg(leg, scenarios, tmp_path / "server.py")
+        return await asyncio.wait_for(running, TIMEOUT_S)
 
-    return put
-
-
-def ended(stand):
-    return stand.is_up, stand.suite_exit, stand.server_exit
+    return run_leg
 
 
-async def test_all_scenarios_are_played_against_one_server_that_ends_as_told(put):
-    runs, stand = await put(GOOD)
-    assert ended(stand) == (True, 0, 0)
-    assert stand.server_output == "bound\n"
+def outcome(server_run):
+    return server_run.is_up, server_run.suite_exit, server_run.server_exit
+
+
+async def test_all_scenarios_run_against_one_server_that_exits_cleanly(run_leg):
+    runs, server_run = await run_leg(GOOD)
+    assert outcome(server_run) == (True, 0, 0)
+    assert server_run.server_output == "bound\n"
     assert [run.scenario for run in runs] == ["zebra", "ape-2"]
     assert [run.checks[0]["id"] for run in runs] == ["--suite all"] * 2
 
 
-async def test_some_scenarios_are_played_one_by_one_against_one_server(put):
-    runs, stand = await put(GOOD, wanted=["b", "a"])
-    assert ended(stand) == (True, 0, 0)
+async def test_selected_scenarios_run_one_by_one_on_one_server(run_leg):
+    runs, server_run = await run_leg(GOOD, scenarios=["b", "a"])
+    assert outcome(server_run) == (True, 0, 0)
     assert [run.checks[0]["id"] for run in runs] == [
         "--scenario b --force",
         "--scenario a --force",
     ]
-    assert stand.server_output.count("bound") == 1
+    assert server_run.server_output.count("bound") == 1
 
 
-async def test_a_server_that_does_not_start_is_told_with_what_it_wrote(put):
-    runs, stand = await put("raise SystemExit('no')")
-    assert (runs, ended(stand), stand.server_output) == ([], (False, 0, 1), "no\n")
+async def test_server_that_does_not_start_is_reported_with_its_output(run_leg):
+    runs, server_run = await run_leg("raise SystemExit('no')")
+    assert (runs, outcome(server_run), server_run.server_output) == (
+        [],
+        (False, 0, 1),
+        "no\n",
+    )
 
 
-async def test_the_suites_exit_code_is_kept(put):
-    _, stand = await put(GOOD, suite=SUITE + "sys.exit(1)")
-    assert ended(stand) == (True, 1, 0)
+async def test_exit_code_of_the_suite_is_recorded(run_leg):
+    _, server_run = await run_leg(GOOD, suite=SUITE + "sys.exit(1)")
+    assert outcome(server_run) == (True, 1, 0)
 
 
-async def test_a_suite_that_does_not_end_is_killed(put, driver, monkeypatch):
+async def test_suite_that_does_not_end_is_killed(run_leg, driver, monkeypatch):
     monkeypatch.setattr(driver("server_runs"), "LEG_TIMEOUT_S", 0.5)
-    _, stand = await put(GOOD, suite="import signal; signal.pause()")
-    assert ended(stand) == (True, None, 0)
+    _, server_run = await run_leg(GOOD, suite="import signal; signal.pause()")
+    assert outcome(server_run) == (True, None, 0)
 
 
-async def test_a_server_that_does_not_end_is_killed_with_what_it_started(
-    put, tmp_path, driver, monkeypatch
+async def test_server_that_does_not_end_is_killed_with_its_children(
+    run_leg, tmp_path, driver, monkeypatch
 ):
     monkeypatch.setattr(driver("server_runs"), "STOP_TIMEOUT_S", 1.0)
     server = SERVER.format(last="print('no')")
@@ -114,13 +118,13 @@ async def test_a_server_that_does_not_end_is_killed_with_what_it_started(
         "child = subprocess.Popen([sys.executable, '-c', hangs])"
         f"\npathlib.Path({str(tmp_path)!r}, 'child').write_text(str(child.pid))\n"
     )
-    _, stand = await put(child + server)
-    assert ended(stand) == (True, 0, None)
+    _, server_run = await run_leg(child + server)
+    assert outcome(server_run) == (True, 0, None)
     pid = int((tmp_path / "child").read_text())
-    await asyncio.wait_for(until(lambda: not is_alive(pid), 0.01), PATIENCE)
+    await asyncio.wait_for(until(lambda: not is_alive(pid), 0.01), TIMEOUT_S)
 
 
-async def test_what_an_earlier_leg_left_is_never_read_again(put):
-    await put(GOOD)
-    runs, _ = await put(GOOD, suite="")
+async def test_results_of_an_earlier_leg_are_not_read_again(run_leg):
+    await run_leg(GOOD)
+    runs, _ = await run_leg(GOOD, suite="")
     assert runs == []

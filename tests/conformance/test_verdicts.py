@@ -1,4 +1,4 @@
-"""When the conformance driver calls a scenario green, and why it does not."""
+"""The verdicts of the conformance driver, with the reasons for red."""
 
 import pytest
 
@@ -18,8 +18,8 @@ def verdict(driver):
 
 
 @pytest.fixture
-def judged(verdict):
-    def judged(checks=GREEN, pins=PINS, scenario="some", **more):
+def judge(verdict):
+    def judge(checks=GREEN, pins=PINS, scenario="some", **more):
         facts = {
             "seconds": 1.0,
             "suite_exit": 0,
@@ -29,11 +29,11 @@ def judged(verdict):
         run = verdict.Run(scenario=scenario, checks=checks, **(facts | more))
         return verdict.judge(run, pins)
 
-    return judged
+    return judge
 
 
-def test_a_run_whose_pinned_checks_succeed_is_green(judged):
-    assert judged() == []
+def test_run_whose_pinned_checks_succeed_is_green(judge):
+    assert judge() == []
 
 
 @pytest.mark.parametrize(
@@ -49,97 +49,91 @@ def test_a_run_whose_pinned_checks_succeed_is_green(judged):
         ),
     ],
 )
-def test_a_process_that_went_wrong_is_red_whatever_the_checks_say(
-    judged, facts, reason
-):
-    assert judged(**facts) == [reason]
+def test_process_failure_is_red_whatever_the_checks_are(judge, facts, reason):
+    assert judge(**facts) == [reason]
 
 
-def test_an_exit_code_that_the_suite_allows_a_client_is_red(judged):
-    red = judged(suite_exit=0, client_exit=1, client_ended=False)
+def test_client_exit_code_is_red_even_if_the_suite_allows_it(judge):
+    red = judge(suite_exit=0, client_exit=1, client_ended=False)
     assert red == ["the client ended early, with exit code 1"]
 
 
 @pytest.mark.parametrize("checks", [None, [], [check("a-request", "INFO")]])
-def test_a_scenario_with_no_checks_is_red_even_where_none_are_pinned(judged, checks):
-    assert judged(checks, pins=[]) == ["nothing was checked"]
+def test_scenario_without_checks_is_red_even_without_pins(judge, checks):
+    assert judge(checks, pins=[]) == ["nothing was checked"]
 
 
 @pytest.mark.parametrize("status", ["FAILURE", "WARNING", "SKIPPED", "NEW"])
-def test_whatever_is_no_success_is_red_beside_those_that_succeed(judged, status):
+def test_any_unsuccessful_check_makes_the_scenario_red(judge, status):
     bad = check("three", status, errorMessage="why" * 1000)
-    (reason,) = judged([*GREEN, bad])
+    (reason,) = judge([*GREEN, bad])
     assert reason.startswith(f"{status} three (Three): whywhy")
     assert len(reason) < 400
 
 
-def test_a_check_without_a_message_is_told_by_its_description(judged):
+def test_check_without_a_message_is_reported_by_its_description(judge):
     warned = check("three", "WARNING", description="should not")
-    assert judged([*GREEN, warned]) == ["WARNING three (Three): should not"]
+    assert judge([*GREEN, warned]) == ["WARNING three (Three): should not"]
 
 
-def test_only_what_is_listed_may_be_skipped_and_only_in_its_scenario(judged, verdict):
+def test_only_listed_checks_may_be_skipped_in_their_scenario(judge, verdict):
     assert verdict.MAY_BE_SKIPPED
     for scenario, name in verdict.MAY_BE_SKIPPED:
         skipped = [*GREEN, check("three", "SKIPPED", name)]
-        assert judged(skipped, scenario=scenario) == []
-        (reason,) = judged(skipped, scenario="another")
+        assert judge(skipped, scenario=scenario) == []
+        (reason,) = judge(skipped, scenario="another")
         assert reason.startswith("SKIPPED three")
 
 
-def test_skipped_checks_alone_are_no_success(judged, verdict):
+def test_skipped_checks_alone_are_red(judge, verdict):
     scenario, name = next(iter(verdict.MAY_BE_SKIPPED))
-    red = judged([check("one", "SKIPPED", name)], scenario=scenario)
+    red = judge([check("one", "SKIPPED", name)], scenario=scenario)
     assert red == ["no check succeeded", "pinned, but no success: one, two"]
 
 
-def test_nothing_but_what_the_suite_never_makes_is_green_without_a_success(
-    judged, verdict
-):
+def test_only_listed_scenarios_are_green_without_a_success(judge, verdict):
     for scenario in verdict.WITHOUT_CHECKS:
         (name,) = (name for where, name in verdict.MAY_BE_SKIPPED if where == scenario)
         skipped = [check("one", "SKIPPED", name)]
-        assert judged(skipped, pins=[], scenario=scenario) == []
-        assert judged([*skipped, check("two")], pins=[], scenario=scenario) == [
+        assert judge(skipped, pins=[], scenario=scenario) == []
+        assert judge([*skipped, check("two")], pins=[], scenario=scenario) == [
             "a success, but not pinned: two"
         ]
 
 
-def test_a_pinned_check_that_is_no_longer_made_is_red(judged):
-    assert judged([check("one")]) == ["pinned, but no success: two"]
+def test_missing_pinned_check_is_red(judge):
+    assert judge([check("one")]) == ["pinned, but no success: two"]
 
 
-def test_a_check_that_is_not_pinned_yet_is_red(judged):
-    assert judged([*GREEN, check("new")]) == ["a success, but not pinned: new"]
+def test_unpinned_check_is_red(judge):
+    assert judge([*GREEN, check("new")]) == ["a success, but not pinned: new"]
 
 
-def test_a_scenario_without_pins_is_red(judged):
-    assert judged(pins=None) == ["no checks are pinned for it"]
+def test_scenario_without_pins_is_red(judge):
+    assert judge(pins=None) == ["no checks are pinned for it"]
 
 
-def test_checks_that_share_an_id_are_pinned_by_name_and_so_missed_one_by_one(
-    judged, verdict
-):
+def test_checks_with_a_shared_id_are_pinned_by_name(judge, verdict):
     checks = [check("head", name="Post"), check("head", name="Get"), check("one")]
     pins = verdict.successful_checks(checks)
     assert pins == ["head Get", "head Post", "one"]
-    assert judged(checks, pins) == []
-    assert judged(checks[1:], pins) == [
+    assert judge(checks, pins) == []
+    assert judge(checks[1:], pins) == [
         "pinned, but no success: head Get, head Post",
         "a success, but not pinned: head",
     ]
 
 
-def test_how_often_a_check_succeeds_does_not_matter(judged):
-    assert judged([*GREEN, check("one"), check("one")]) == []
+def test_repeated_successes_of_a_check_do_not_matter(judge):
+    assert judge([*GREEN, check("one"), check("one")]) == []
 
 
 # --- servers -------------------------------------------------------------------------
 
 
 @pytest.fixture
-def stood(verdict):
-    def stood(played=("a",), pinned=("a", "b"), **more):
+def judge_server(verdict):
+    def judge_server(played=("a",), pinned=("a", "b"), **more):
         facts = {
             "is_up": True,
             "suite_exit": 0,
@@ -150,11 +144,11 @@ def stood(verdict):
             verdict.ServerRun(**(facts | more)), played, pinned
         )
 
-    return stood
+    return judge_server
 
 
-def test_a_server_that_stood_its_leg_and_ended_as_told_is_green(stood):
-    assert stood() == []
+def test_server_run_with_a_clean_exit_is_green(judge_server):
+    assert judge_server() == []
 
 
 @pytest.mark.parametrize(
@@ -172,8 +166,8 @@ def test_a_server_that_stood_its_leg_and_ended_as_told_is_green(stood):
         ({"played": ["a", "c"]}, "run, but no checks are pinned for it: c"),
     ],
 )
-def test_a_server_that_did_not_is_red_whatever_its_scenarios_say(stood, facts, reason):
-    assert stood(**facts) == [reason]
+def test_failed_server_run_is_red_with_its_reason(judge_server, facts, reason):
+    assert judge_server(**facts) == [reason]
 
 
 @pytest.mark.parametrize(
@@ -186,6 +180,6 @@ def test_a_server_that_did_not_is_red_whatever_its_scenarios_say(stood, facts, r
         ([check("one", "FAILURE")], False),
     ],
 )
-def test_the_suite_itself_calls_nothing_but_a_failure_red(verdict, checks, passes):
+def test_only_a_failure_is_red_for_the_suite_itself(verdict, checks, passes):
     run = verdict.Run(scenario="some", checks=checks)
     assert verdict.suite_passes(run) is passes

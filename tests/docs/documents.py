@@ -1,6 +1,6 @@
-"""Runs what the documents show, and compares it with what they say comes of it.
+"""Runs the code blocks of the documents, and compares the output with the shown one.
 
-``python tests/docs/documents.py --write`` puts what really comes into the documents.
+``python tests/docs/documents.py --write`` writes the real output into the documents.
 
 ===========  ==============================================================
 ``python``   a program; without ``asyncio.run`` it gets a `client` of the
@@ -64,11 +64,11 @@ IN_PROCESS = frozenset(
     }
 )
 MEASURED_DOCUMENTS = frozenset({"docs/bench.md"})
-"""Pages of figures that differ each time; what their many calls send is not kept."""
+"""Pages with figures that differ in each run; their traffic is not recorded."""
 
 LANGUAGES = frozenset({"python", "console", "text", "sh"})
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-PATIENCE = 60.0
+PROGRAM_TIMEOUT_S = 60.0
 EVERYTHING = "@modelcontextprotocol/server-everything"
 
 FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -136,7 +136,7 @@ def blocks(document: str) -> list[Block]:
 
 
 def pairs(document: str) -> list[tuple[Block, Block | None]]:
-    """Return what is to be run, each with the block that shows its output."""
+    """Return the blocks to run, each with the block that shows its output."""
     text = (ROOT / document).read_text(encoding="utf-8")
     found = blocks(document)
     result: list[tuple[Block, Block | None]] = []
@@ -152,7 +152,7 @@ def pairs(document: str) -> list[tuple[Block, Block | None]]:
 
 
 def record_name(block: Block) -> str:
-    """Name a block by its heading, so that lines elsewhere do not change it."""
+    """Return a name from the block's heading, stable when other lines change."""
     text = (ROOT / block.document).read_text(encoding="utf-8")
     above = FENCE.sub("\0", text[: block.span[0]])
     heading = list(HEADING.finditer(above))[-1]
@@ -161,7 +161,7 @@ def record_name(block: Block) -> str:
 
 
 def file_name(block: Block) -> str | None:
-    """Return the name of the file that a block is; ``None``: it is none."""
+    """Return the file name of a block, or ``None`` if the block is not a file."""
     found = FILE.match(block.text) if block.language == "python" else None
     return None if found is None else found[1]
 
@@ -185,16 +185,16 @@ def needs_everything(block: Block) -> bool:
 
 
 def normal(text: str) -> str:
-    """Return the text without what differs from run to run."""
+    """Return the text without the parts that differ from run to run."""
     text = QUERY.sub("...", DATE.sub("DATE", text))
     return VERSION.sub("VERSION", MEASURED.sub("N", text))
 
 
 def without_figures(text: str) -> str:
-    """Return the text of a measurement without what the machine decides.
+    """Return the text of a measurement without the parts that depend on the machine.
 
-    Those are numbers with their units, the room that they take, verdicts, and the notes
-    that it was too busy.
+    Those are numbers with their units, their padding, verdicts, and notes about a busy
+    machine.
     """
     lines = [line for line in text.splitlines() if not line.startswith("note: ")]
     shown = VERSION.sub("VERSION", "\n".join(VERDICT.sub("V", line) for line in lines))
@@ -203,9 +203,9 @@ def without_figures(text: str) -> str:
 
 
 class Runner:
-    """Runs blocks in a folder of their own, with shims for the programs they name.
+    """Runs blocks in a separate folder, with shims for the programs they name.
 
-    With a fork server, they are forked from it.
+    With a fork server, the programs are forked from it.
     """
 
     def __init__(self, folder: Path, forking: ForkServer | None = None) -> None:
@@ -222,7 +222,7 @@ class Runner:
         else:
             launched = shlex.join(forking.command("-m", "forked"))
             self._programs(f"{watched_by} exec {launched}")
-            # pytest rewrites only what was not imported before.
+            # pytest rewrites only modules that were not imported before.
             either = f'test "$1" != -m || {python} "$@"\n{watched_by} exec {launched}'
             self.python = self._shim("python", f'{either} "$@"')
         (folder / "browser.py").write_text(BROWSER, encoding="utf-8")
@@ -250,7 +250,7 @@ class Runner:
             return printed(block)
 
     def output(self, block: Block) -> str:
-        """Return what the block should show: its output, commands included."""
+        """Return the output that the block should show, commands included."""
         if block.document in IN_PROCESS and block.language == "python":
             return self._printed(block)
         if block.document in MEASURED_DOCUMENTS:
@@ -260,14 +260,14 @@ class Runner:
         if block.language == "python":
             code = program(block)
             with served(code) as place:
-                said = self._run([self.python, "-c", place.put(code)])
-            return place.show(said)
+                raw = self._run([self.python, "-c", place.put(code)])
+            return place.show(raw)
         parts = []
         with served(block.text) as place:
             for command in commands(block):
                 run = self._type if " auth login " in command else self._run
-                said = run(["/bin/sh", "-c", place.put(command)])
-                parts.append(f"$ {command}\n{place.show(said)}")
+                raw = run(["/bin/sh", "-c", place.put(command)])
+                parts.append(f"$ {command}\n{place.show(raw)}")
         return "".join(parts)
 
     def _run(self, argv: list[str]) -> str:
@@ -278,7 +278,7 @@ class Runner:
             stderr=subprocess.STDOUT,
             cwd=self.folder,
             env=self.environment,
-            timeout=PATIENCE,
+            timeout=PROGRAM_TIMEOUT_S,
             check=False,
         )
         text = done.stdout.decode()
@@ -286,7 +286,7 @@ class Runner:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What is run finds there."""
+        """The environment of the programs."""
         return unmeasured(
             PATH=f"{self.shims}:{os.environ['PATH']}",
             XDG_STATE_HOME=str(self.state),
@@ -294,25 +294,25 @@ class Runner:
         )
 
     def _type(self, argv: list[str]) -> str:
-        """Run something at a terminal, where nobody types."""
-        ours, theirs = pty.openpty()
+        """Run a command at a terminal without input."""
+        parent_fd, child_fd = pty.openpty()
         process = subprocess.Popen(
             argv,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
+            stdin=child_fd,
+            stdout=child_fd,
+            stderr=child_fd,
             cwd=self.folder,
             env={**self.environment, "TERM": "dumb"},
         )
-        os.close(theirs)
-        said = b""
-        # So Linux tells the end, which the login's own time limit sees to.
+        os.close(child_fd)
+        received = b""
+        # Linux reports the end as an error; the login's own timeout bounds the loop.
         with contextlib.suppress(OSError):
-            while data := os.read(ours, 65_536):
-                said += data
-        os.close(ours)
-        process.wait(PATIENCE)
-        return said.decode().replace("\r\n", "\n")
+            while data := os.read(parent_fd, 65_536):
+                received += data
+        os.close(parent_fd)
+        process.wait(PROGRAM_TIMEOUT_S)
+        return received.decode().replace("\r\n", "\n")
 
 
 def program(block: Block) -> str:
@@ -326,7 +326,7 @@ def program(block: Block) -> str:
 
 
 def printed(block: Block) -> str:
-    """Run a snippet here, on a loop of its own; return what it prints."""
+    """Run a snippet in this process, on a new loop; return its output."""
     code = compile(
         block.text,
         "server.py",
@@ -339,22 +339,22 @@ def printed(block: Block) -> str:
         "mcpwire": mcpwire,
         "server": mcpwire.Server("demo", "1.0"),
     }
-    with contextlib.redirect_stdout(io.StringIO()) as said:
+    with contextlib.redirect_stdout(io.StringIO()) as stdout:
         outcome = eval(code, names)
         if inspect.iscoroutine(outcome):
-            asyncio.run(asyncio.wait_for(outcome, PATIENCE))
-    return said.getvalue()
+            asyncio.run(asyncio.wait_for(outcome, PROGRAM_TIMEOUT_S))
+    return stdout.getvalue()
 
 
 def is_same(block: Block, output: str, shown: str) -> bool:
-    """Tell whether a document shows what has come of a block."""
+    """Return whether a document shows the output of a block."""
     if block.document in MEASURED_DOCUMENTS:
         return without_figures(output) == without_figures(shown)
     return normal(output) == normal(shown)
 
 
 def write() -> None:
-    """Put what really comes of each block into its document."""
+    """Write the real output of each block into its document."""
     for document in DOCUMENTS:
         path = ROOT / document
         text = path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Runs a program as `python` would, watched, where all that it imports is there.
+"""Runs a program like `python`, watched, with its imports already loaded.
 
     python -m forked FILE|-c CODE|-m MODULE [ARGUMENT]...
 
@@ -27,7 +27,7 @@ assert all((asyncio, attrs, httptools, httpx, msgspec, orjson, uvicorn))
 
 
 def main(words: list[str]) -> None:
-    """Install the watch, then run what the words name."""
+    """Install the watcher, then run the program that the arguments name."""
     watched.install(Path(os.environ[watched.VARIABLE]))
     if words[0] == "-m":
         sys.argv = words[1:]

@@ -1,6 +1,6 @@
-"""Runs ``mcpwire demo-server`` for whatever shows the address of such a server.
+"""Runs ``mcpwire demo-server`` for blocks that show the address of such a server.
 
-At `PROTECTED` it wants tokens, which it gives out itself.
+At `PROTECTED` it requires tokens, which it issues itself.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ADDRESS = "localhost:8000"
-"""What the documents show; the port that is really used is any that is free."""
+"""The address in the documents; the real port is any free one."""
 
 PROTECTED = "localhost:9000"
 
 
 class Place(NamedTuple):
-    """Where the servers are, by where the documents say they are."""
+    """The real addresses of the servers, by the addresses in the documents."""
 
     real: Mapping[str, str]
 
     def put(self, text: str) -> str:
-        """Return a program or command that goes to the real server."""
+        """Return the program or command with the real addresses."""
         for shown, real in self.real.items():
             text = text.replace(shown, real)
         return text
 
     def show(self, text: str) -> str:
-        """Return what came of it as the documents show it."""
+        """Return the output with the addresses of the documents."""
         for shown, real in self.real.items():
             text = text.replace(real, shown)
         return text
@@ -63,7 +63,7 @@ def demo_server(*words: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def served(text: str) -> Iterator[Place]:
-    """Serve where the text names an address; it may name it more than once."""
+    """Run a server for each address that the text contains."""
     real: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
         if ADDRESS in text:

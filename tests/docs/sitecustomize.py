@@ -1,4 +1,4 @@
-"""Installs `watched` in each Python that has this folder in its path at the start."""
+"""Installs `watched` in each Python that starts with this folder in its path."""
 
 import os
 from pathlib import Path

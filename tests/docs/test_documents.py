@@ -1,4 +1,4 @@
-"""Every program and command that the documents show does what they say."""
+"""Programs and commands in the documents produce the output shown there."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ from documents import (
     EXAMPLES,
     LANGUAGES,
     MEASURED_DOCUMENTS,
-    PATIENCE,
+    PROGRAM_TIMEOUT_S,
     ROOT,
     Runner,
     blocks,
@@ -42,7 +42,7 @@ HARMLESS = re.compile(
 
 @pytest.fixture(scope="session")
 def forking(tmp_path_factory):
-    """Start what the programs of the documents are forked from, where it can be."""
+    """Start a fork server for the programs of the documents, on Linux."""
     if sys.platform != "linux":
         yield None
         return
@@ -59,21 +59,21 @@ def runner(tmp_path, forking):
 
 
 def compare(case, runner):
-    """What the example's clients have sent and got is as it is in the record."""
+    """Assert that the traffic of the example's clients equals the record."""
     differences = list(make.compare(docs.AREA, {case: docs.seen(case, runner.seen)}))
     assert not differences, "\n\n".join(differences)
 
 
-def demand(runner):
-    """Skip where the real server is not installed; under CI that is a failure."""
+def require_everything(runner):
+    """Skip if the real server is not installed; fail under CI."""
     require(runner.everything.missing())
 
 
 @pytest.mark.servers
 @pytest.mark.parametrize(("block", "shown"), SHOWN, ids=str)
-def test_what_a_document_shows_is_what_comes_of_it(runner, block, shown):
+def test_document_shows_the_real_output(runner, block, shown):
     if needs_everything(block):
-        demand(runner)
+        require_everything(runner)
     output = runner.output(block)
     if block.document in MEASURED_DOCUMENTS:
         expected = without_figures(output if shown is None else shown.text)
@@ -88,7 +88,7 @@ def test_what_a_document_shows_is_what_comes_of_it(runner, block, shown):
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_each_block_of_a_document_is_run_or_harmless(document):
+def test_each_block_of_a_document_is_executed_or_harmless(document):
     for block in blocks(document):
         assert block.language in LANGUAGES, str(block)
         if block.language == "sh":
@@ -99,7 +99,7 @@ def test_each_block_of_a_document_is_run_or_harmless(document):
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_each_file_of_a_document_is_used_by_a_command_or_another_file(document):
+def test_each_file_of_a_document_is_used(document):
     used = ""
     for block in reversed(blocks(document)):
         name = file_name(block)
@@ -107,34 +107,34 @@ def test_each_file_of_a_document_is_used_by_a_command_or_another_file(document):
         used += block.text if name or block.language == "console" else ""
 
 
-def test_the_documents_show_something():
+def test_documents_contain_executed_blocks():
     assert len(SHOWN) > 15
     assert sum(shown is not None for _, shown in SHOWN) > 15
 
 
-def test_the_readmes_program_takes_six_lines():
+def test_readme_program_has_six_lines():
     programs = [b for b in blocks("README.md") if b.language == "python"]
     first = next(b for b in programs if file_name(b) is None)
     assert len([line for line in first.text.splitlines() if line]) == 6
 
 
-def test_the_readme_is_short():
+def test_readme_has_at_most_200_lines():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 200
 
 
-def test_the_readmes_server_takes_ten_lines():
+def test_readme_server_has_ten_lines():
     server = next(b for b in blocks("README.md") if file_name(b) == "server.py")
     lines = [line for line in server.text.splitlines() if line]
     assert len(lines[1:]) == 10
 
 
-def test_the_readme_has_the_two_commands_for_developers():
+def test_readme_has_the_two_commands_for_developers():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "make demo\nmake test\n" in text
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_each_link_within_the_repository_leads_somewhere(document):
+def test_each_link_within_the_repository_has_a_target(document):
     path = ROOT / document
     text = path.read_text(encoding="utf-8")
     anchors = {
@@ -167,15 +167,15 @@ PRINTED = {
 }
 
 
-def test_each_example_has_its_expectation():
+def test_each_example_has_an_expected_output():
     assert {path.name for path in EXAMPLES} == set(PRINTED)
 
 
 @pytest.mark.servers
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_runs(runner, path):
+def test_example_prints_its_expected_output(runner, path):
     if "npx" in path.read_text(encoding="utf-8"):
-        demand(runner)
+        require_everything(runner)
     argument = ARGUMENTS.get(path.name, "")
     runs_as = ["-m", "pytest", "-q"] if path.name.startswith("test_") else []
     with served(argument) as place:
@@ -186,7 +186,7 @@ def test_an_example_runs(runner, path):
             capture_output=True,
             text=True,
             env=runner.environment,
-            timeout=PATIENCE,
+            timeout=PROGRAM_TIMEOUT_S,
             check=False,
         )
         assert (done.returncode, done.stderr) == (0, "")
@@ -194,11 +194,11 @@ def test_an_example_runs(runner, path):
     compare(path.name, runner)
 
 
-def test_the_record_has_each_example_and_no_other():
+def test_record_contains_exactly_the_examples():
     assert make.load(docs.AREA).keys() == docs.names()
 
 
-def test_measured_numbers_and_versions_do_not_count():
+def test_comparison_ignores_measured_numbers_and_versions():
     assert normal("   1.30 ms  a 0.1.0.dev0") == normal(" 1,030 ms  a 10.2.3")
     assert normal("5 µs each, 1,000/s") == normal("50 µs each, 9/s")
     assert normal("2 things") != normal("3 things")
@@ -206,10 +206,10 @@ def test_measured_numbers_and_versions_do_not_count():
     assert normal("2026-11-22 10:36 UTC") == normal("2027-01-01 00:00 UTC")
 
 
-def test_figures_do_not_count_and_words_do():
+def test_comparison_of_measurements_ignores_figures_only():
     shown = "p50   1.30 ms   12 us   no difference shown\nnote: busy\nrate  9,000/s  -"
-    again = "p50  900 us  1.00 s  no difference shown\nrate   10.5/s  0.9"
-    assert without_figures(shown) == without_figures(again)
+    measured_again = "p50  900 us  1.00 s  no difference shown\nrate   10.5/s  0.9"
+    assert without_figures(shown) == without_figures(measured_again)
     assert without_figures("p50 1 ms worse") == without_figures("p50 1 ms better")
     assert without_figures("p50 1 ms") != without_figures("p90 1 ms")
     assert without_figures("memory  3 MiB  -2 KiB/s") == "memory N N"

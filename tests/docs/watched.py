@@ -1,4 +1,4 @@
-"""Sees what clients send and get while an example runs, and shows it for the record.
+"""Records the traffic of clients while an example runs.
 
 `sitecustomize` installs it in each Python that the examples start.
 """
@@ -24,8 +24,8 @@ KEPT = frozenset({"send", "receive", "status"})
 
 
 def install(folder: Path, set_attribute: Any = setattr) -> None:
-    """Let each client of this process write what it sends and gets to a folder."""
-    make, heard = Connection.__init__, HttpChannel.trace_head
+    """Let each client of this process write its traffic to a folder."""
+    make, original_trace_head = Connection.__init__, HttpChannel.trace_head
     numbers = itertools.count()
 
     def watched_make(self, opener, settings):
@@ -41,12 +41,12 @@ def install(folder: Path, set_attribute: Any = setattr) -> None:
 
         make(self, opener, attrs.evolve(settings, trace=trace))
 
-    @functools.wraps(heard)
+    @functools.wraps(original_trace_head)
     def watched_head(self, reply):
-        # Where nobody waits for the server's own stream, it may not be opened in time.
+        # The server's own stream may not be opened in time: nothing waits for it.
         if reply.what != "GET":
             self._trace("status", f"{reply.what} {reply.status}")
-        heard(self, reply)
+        original_trace_head(self, reply)
 
     set_attribute(Connection, "__init__", watched_make)
     set_attribute(HttpChannel, "trace_head", watched_head)

@@ -1,4 +1,4 @@
-"""Makes the scoreboard's modules importable, as `make scoreboard` has them."""
+"""Makes the scoreboard's modules importable, as in `make scoreboard`."""
 
 import importlib
 import sys
@@ -22,6 +22,6 @@ def board(monkeypatch):
 
 @pytest.fixture
 def warm(tmp_path_factory):
-    """Return what makes the command of a server start at once, if it is of Python."""
+    """Return a function that turns a Python server's command into a pre-started one."""
     with warm_commands(tmp_path_factory) as find:
         yield find

@@ -31,7 +31,7 @@ STARTS = 2
 
 @pytest.fixture
 def subjects(board, tmp_path, monkeypatch, warm):
-    """Describe both; they are installed already, and started few times."""
+    """Write the descriptions of both, as already installed."""
     if not PYTHON.exists():
         pytest.skip(f"make peers has not installed {PYTHON}")
     folder = tmp_path / "subjects"
@@ -56,7 +56,7 @@ def subjects(board, tmp_path, monkeypatch, warm):
         yield folder
 
 
-def test_a_site_is_made_of_two_servers_and_again_with_the_same_verdicts(
+def test_second_site_of_the_same_servers_has_equal_verdicts(
     board, subjects, tmp_path, capsys
 ):
     main = board("__main__").main
@@ -65,14 +65,14 @@ def test_a_site_is_made_of_two_servers_and_again_with_the_same_verdicts(
     words.append("--no-speed")
     assert main([*words, "--site", str(first)]) == 0
     table = json.loads((first / "scoreboard.json").read_text())["subjects"]
-    ours, theirs, missing = table
-    assert set(ours["scores"]) == {"stdio", "http"}
-    assert {p for each in ours["scores"].values() for p in each.values()} == {100}
-    assert theirs["scores"]["stdio"]["2025-03-26"] < 95
-    assert theirs["findings"]["stdio"]["MUST"] == 1
-    assert len(ours["start"]) == len(theirs["start"]) == STARTS
+    own, peer, missing = table
+    assert set(own["scores"]) == {"stdio", "http"}
+    assert {p for each in own["scores"].values() for p in each.values()} == {100}
+    assert peer["scores"]["stdio"]["2025-03-26"] < 95
+    assert peer["findings"]["stdio"]["MUST"] == 1
+    assert len(own["start"]) == len(peer["start"]) == STARTS
     assert missing["problem"] == "not installed: no such package"
-    again = [
+    second_words = [
         "--no-speed",
         "--only",
         "theirs",
@@ -81,24 +81,24 @@ def test_a_site_is_made_of_two_servers_and_again_with_the_same_verdicts(
         "--against",
         str(first),
     ]
-    # What is not run again is not compared.
-    assert main([*words, *again, "--site", str(second)]) == 0
+    # Subjects that are not run again are not compared.
+    assert main([*words, *second_words, "--site", str(second)]) == 0
     assert "no verdict differs" in capsys.readouterr().out
     assert not (second / "data/ours.stdio.json").exists()
 
 
-def test_a_line_of_a_finding_over_http_starts_the_server(board, subjects):
+def test_repeat_command_over_http_starts_the_server(board, subjects):
     subject = board("subjects").read_subjects(subjects)[0]
     measure = board("measure")
     report = asyncio.run(measure.check_subject(subject, "http", only=("C01.a",)))
-    again = {each.again for each in report.results}
+    lines = {each.again for each in report.results}
     command = measure.command_line(subject, subject.http.command)
-    assert all(line.startswith(f"{command} & mcpwire check") for line in again)
-    assert all(" --wait 60s http://" in line for line in again)
-    assert all(line.endswith("/mcp; kill $!") for line in again)
+    assert all(line.startswith(f"{command} & mcpwire check") for line in lines)
+    assert all(" --wait 60s http://" in line for line in lines)
+    assert all(line.endswith("/mcp; kill $!") for line in lines)
 
 
-def test_a_server_that_ends_at_once_is_a_problem_of_its_row(
+def test_server_that_exits_at_once_is_a_problem_in_its_row(
     board, subjects, tmp_path, monkeypatch
 ):
     path = subjects / "missing.toml"
@@ -118,12 +118,12 @@ def test_a_server_that_ends_at_once_is_a_problem_of_its_row(
     assert row["start"] == []
 
 
-def test_a_server_at_the_port_of_a_subject_is_not_taken_for_it(board, subjects):
+def test_another_server_at_the_port_of_a_subject_is_an_error(board, subjects):
     subject = board("subjects").read_subjects(subjects)[0]
     measure = board("measure")
     port = int(re.search(r":(\d+)/", subject.http.url)[1])
 
-    async def both():
+    async def check_with_a_server():
         async def answer(_, writer):
             writer.close()
 
@@ -131,10 +131,10 @@ def test_a_server_at_the_port_of_a_subject_is_not_taken_for_it(board, subjects):
             await measure.check_subject(subject, "http", only=("C01.a",))
 
     with pytest.raises(ConnectionError, match="another server is at"):
-        asyncio.run(both())
+        asyncio.run(check_with_a_server())
 
 
-def test_an_unknown_name_is_a_usage_error(board, subjects, tmp_path, capsys):
+def test_unknown_subject_name_is_a_usage_error(board, subjects, tmp_path, capsys):
     words = ["--subjects", str(subjects), "--site", str(tmp_path), "--only", "nobody"]
     with pytest.raises(SystemExit) as raised:
         board("__main__").main(words)
@@ -166,8 +166,8 @@ def test_speed_is_measured_beside_the_floor(
     text = FILE.format(name="caller", order=1, command=command)
     path.write_text(f'kind = "client"\n{text}')
     tool = 'speed = { tool = "echo", arguments = { message = "hi" } }\n'
-    ours = subjects / "ours.toml"
-    ours.write_text(tool + ours.read_text())
+    own = subjects / "ours.toml"
+    own.write_text(tool + own.read_text())
     main, speed = board("__main__"), board("speed")
     monkeypatch.setattr(main, "install", lambda subject: "")
     short = attrs.evolve(speed._LOAD, seconds=0.1, warm_up=0)
@@ -177,9 +177,9 @@ def test_speed_is_measured_beside_the_floor(
     words = ["--subjects", str(subjects), "--no-check", "--site", str(site)]
     assert main.main(words) == 0
     page = (site / "speed.html").read_text()
-    ours, _ = board("subjects").read_subjects(subjects)
+    own, _ = board("subjects").read_subjects(subjects)
     for transport in ("stdio", "http"):
-        found = speed.load_stored(site, ours, transport)
+        found = speed.load_stored(site, own, transport)
         assert list(found) == [
             "ping",
             "tools/list",
@@ -196,13 +196,13 @@ def test_speed_is_measured_beside_the_floor(
     assert "speed: pass 1 of 1" in capsys.readouterr().out
     assert "tools/call echo, 32 users" in page
     assert page.count("not measured") == 0
-    tables = [(ours, speed.rows(site, ours))]
+    tables = [(own, speed.rows(site, own))]
     assert speed.better_servers(tables) == []
-    slower = [(ours, [{**row, "figures": TWICE} for row in tables[0][1]])]
+    slower = [(own, [{**row, "figures": TWICE} for row in tables[0][1]])]
     lines = speed.better_servers([*slower, *tables])
     assert len(lines) == 6
     assert lines[0].startswith("stdio, ping, p50: ours 1000.00; ours ")
-    # A site beside itself: nothing has changed.
+    # A site compared with itself: nothing has changed.
     monkeypatch.setattr(speed, "PASSES", 8)
     assert main.main([*words, "--pages", "--against", str(site)]) == 0
     out = capsys.readouterr().out
@@ -210,9 +210,7 @@ def test_speed_is_measured_beside_the_floor(
     assert "24 figures of speed have too few passes to be compared" in out
 
 
-def test_a_package_that_is_not_there_is_a_reason_and_no_error(
-    board, subjects, tmp_path, monkeypatch
-):
+def test_missing_package_returns_a_reason(board, subjects, tmp_path, monkeypatch):
     module, install = board("subjects"), board("install").install
     monkeypatch.setattr(module, "INSTALLED", tmp_path / "installed")
     path = subjects / "missing.toml"

@@ -1,4 +1,4 @@
-"""The site of two small reports that are stored, and the comparison with another."""
+"""The site of two small stored reports, and its comparison with another site."""
 
 import json
 from html.parser import HTMLParser
@@ -62,7 +62,7 @@ def report(*results):
 
 @pytest.fixture
 def made(board, tmp_path):
-    """Return a folder with the site, the subjects, and a way to make another."""
+    """Return a folder with a site, the subjects, and a function that writes sites."""
     folder = tmp_path / "subjects"
     folder.mkdir()
     for order, (name, language) in enumerate(NAMES.items()):
@@ -99,7 +99,7 @@ def made(board, tmp_path):
     return write(tmp_path / "site", Verdict.PASS, Verdict.FAIL), subjects, write
 
 
-def test_each_link_leads_to_a_file_of_the_site_and_no_script_runs(made):
+def test_each_link_leads_to_a_file_and_pages_have_no_script(made):
     folder, _, _ = made
     pages = list(folder.rglob("*.html"))
     assert len(pages) > 8
@@ -112,7 +112,7 @@ def test_each_link_leads_to_a_file_of_the_site_and_no_script_runs(made):
             assert target.is_relative_to(folder)
 
 
-def test_the_table_has_a_row_a_subject_with_its_figures(made):
+def test_table_has_one_row_per_subject_with_its_figures(made):
     folder, _, _ = made
     table = json.loads((folder / "scoreboard.json").read_text())["subjects"]
     assert [row["name"] for row in table] == list(NAMES)
@@ -129,7 +129,7 @@ def test_the_table_has_a_row_a_subject_with_its_figures(made):
     assert "2026-07-28: no" in made_page
 
 
-def test_a_dispute_stands_beside_the_findings_that_it_is_about(made):
+def test_dispute_is_shown_beside_its_findings(made):
     folder, _, _ = made
     matrix = folder / "matrix"
     disputed = (matrix / "results/two-1/RPC-13.a.html").read_text()
@@ -143,20 +143,20 @@ def test_a_dispute_stands_beside_the_findings_that_it_is_about(made):
     assert "Nobody" in (matrix / "cases/RPC-13.a.html").read_text()
 
 
-def test_the_pages_of_the_matrix_lead_back(made):
+def test_matrix_pages_link_back_to_the_index(made):
     folder, _, _ = made
     text = (folder / "matrix/results/two-1/RPC-13.a.html").read_text()
     assert 'href="../../../index.html"' in text
 
 
-def test_what_two_servers_of_an_sdk_break_is_listed_with_both(made, tmp_path):
+def test_finding_shared_by_two_servers_of_an_sdk_lists_both(made, tmp_path):
     folder, _, write = made
     assert "What servers of one SDK share" not in (folder / "index.html").read_text()
     both = write(tmp_path / "both", Verdict.FAIL, Verdict.CRASH)
     assert "<td>one, two</td>" in (both / "index.html").read_text()
 
 
-def test_verdicts_that_differ_between_two_sites_are_named(board, made, tmp_path):
+def test_verdict_differences_between_two_sites_are_named(board, made, tmp_path):
     folder, subjects, write = made
     other = write(tmp_path / "other", Verdict.PASS, Verdict.HANG)
     site = board("site")

@@ -1,4 +1,4 @@
-"""The speed of two sites is compared figure by figure, and all are judged together."""
+"""Comparison of the speed of two sites, figure by figure."""
 
 import random
 import sys
@@ -25,7 +25,7 @@ PASSES = 8
 
 @pytest.fixture
 def subjects(board, tmp_path):
-    """Describe a server and two clients."""
+    """Write the descriptions of a server and two clients."""
     folder = tmp_path / "subjects"
     folder.mkdir()
     kinds = {"server": "server", "first": "client", "second": "client"}
@@ -37,7 +37,7 @@ def subjects(board, tmp_path):
 
 @pytest.fixture
 def measured(board, tmp_path):
-    """Return a way to store a site: how slow machine, server and second client are."""
+    """Return a function that stores a site, with factors of slowness."""
     speed = board("speed")
 
     def store(name, chance, *, machine=1.0, server=1.0, client=1.0, count=PASSES):
@@ -49,12 +49,12 @@ def measured(board, tmp_path):
             for _ in range(count)
         ]
         speed.store(tmp_path / name, "server.stdio", "ping", speed.join_passes(found))
-        moods = [machine * chance.lognormvariate(0, 0.1) for _ in range(count)]
+        levels = [machine * chance.lognormvariate(0, 0.1) for _ in range(count)]
         passes = {
-            "first": [{"cpu_us": mood} for mood in moods],
+            "first": [{"cpu_us": level} for level in levels],
             "second": [
-                {"cpu_us": client * mood * chance.lognormvariate(0, 0.02)}
-                for mood in moods
+                {"cpu_us": client * level * chance.lognormvariate(0, 0.02)}
+                for level in levels
             ],
         }
         facts = {name: {"caller": {"http": of}} for name, of in passes.items()}
@@ -63,7 +63,7 @@ def measured(board, tmp_path):
     return store
 
 
-def test_passes_become_the_rounds_of_one_result(board):
+def test_passes_are_joined_as_rounds_of_one_result(board):
     chance = random.Random(1)
     of = [result(subject("floor", chance), subject("target", chance), notes=("busy",))]
     joined = board("speed").join_passes([*of, *of, *of])
@@ -78,8 +78,8 @@ def test_passes_become_the_rounds_of_one_result(board):
     assert target.latency_count == 3 * before.latency_count
 
 
-def test_two_sites_of_the_same_subjects_do_not_differ(board, subjects, measured):
-    # The machine has become half as fast.
+def test_sites_of_the_same_subjects_do_not_differ(board, subjects, measured):
+    # The machine is half as fast.
     chance = random.Random(2)
     sites = measured("old", chance), measured("new", chance, machine=2.0)
     (line,) = board("speed").differences(*sites, subjects)
@@ -93,9 +93,7 @@ def test_two_sites_of_the_same_subjects_do_not_differ(board, subjects, measured)
         ({"client": 2.0}, "second http: "),
     ],
 )
-def test_a_server_or_client_that_became_slower_is_named(
-    board, subjects, measured, change, line
-):
+def test_slower_server_or_client_is_named(board, subjects, measured, change, line):
     chance = random.Random(3)
     sites = measured("old", chance), measured("new", chance, **change)
     found = board("speed").differences(*sites, subjects)
@@ -103,14 +101,14 @@ def test_a_server_or_client_that_became_slower_is_named(
     assert not found[-1].startswith("0 of")
 
 
-def test_a_figure_of_few_passes_is_not_compared(board, subjects, measured):
+def test_figure_with_few_passes_is_not_compared(board, subjects, measured):
     chance = random.Random(4)
     sites = measured("old", chance), measured("new", chance, server=9.0, count=7)
     (line,) = board("speed").differences(*sites, subjects)
     assert line == "4 figures of speed have too few passes to be compared"
 
 
-def test_a_pass_without_a_figure_does_not_shift_those_behind_it(
+def test_missing_figure_of_a_pass_does_not_shift_later_passes(
     board, subjects, measured
 ):
     sites = [measured(name, random.Random(5)) for name in ("old", "new")]
@@ -129,6 +127,6 @@ def test_a_pass_without_a_figure_does_not_shift_those_behind_it(
     }
 
 
-def test_sites_without_speed_have_no_line(board, subjects, tmp_path):
+def test_sites_without_speed_have_no_differences(board, subjects, tmp_path):
     nothing = tmp_path / "nothing", {}
     assert board("speed").differences(nothing, nothing, subjects) == []

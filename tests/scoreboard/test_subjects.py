@@ -31,7 +31,7 @@ def read(board, tmp_path):
     return of
 
 
-def test_places_are_filled_in_and_commands_are_short(board, read):
+def test_placeholders_are_filled_and_commands_are_relative(board, read):
     subject = read(PLAIN)
     assert subject.filled(subject.command) == [".peers/subjects/one/bin/one"]
     assert subject.variables() == {"HOME": str(subject.scratch)}
@@ -56,13 +56,13 @@ def test_places_are_filled_in_and_commands_are_short(board, read):
         (("language =", "language"), "line 3"),
     ],
 )
-def test_a_bad_file_is_named_with_the_key_and_the_rule(read, tmp_path, change, problem):
+def test_invalid_file_error_names_file_key_and_rule(read, tmp_path, change, problem):
     with pytest.raises(ValueError, match=re.escape(problem)) as raised:
         read(PLAIN.replace(*change))
     assert str(raised.value).startswith(f"{tmp_path / 'one.toml'}: ")
 
 
-def test_a_server_of_the_command_is_there_for_each_transport(read):
+def test_subject_with_command_and_http_has_both_transports(read):
     text = PLAIN + 'http = { url = "http://127.0.0.1:1/mcp", command = ["{bin}/one"] }'
     assert read(text).transports() == ["stdio", "http"]
 
@@ -70,7 +70,7 @@ def test_a_server_of_the_command_is_there_for_each_transport(read):
 # --- ours -----------------------------------------------------------------------------
 
 
-def test_our_subjects_are_at_least_twelve_and_mcpwire_is_the_first(board):
+def test_at_least_twelve_subjects_and_mcpwire_is_first(board):
     subjects = board("subjects").read_subjects()
     assert subjects[0].name == "mcpwire"
     servers = [each for each in subjects if each.kind == "server"]
@@ -78,7 +78,7 @@ def test_our_subjects_are_at_least_twelve_and_mcpwire_is_the_first(board):
     assert {"Python", "TypeScript", "Go", "Rust", "C#"} <= {s.language for s in servers}
 
 
-def test_each_subject_has_exact_versions_and_a_port_of_its_own(board):
+def test_each_subject_has_exact_versions_and_its_own_port(board):
     ports = []
     for subject in board("subjects").read_subjects():
         for pin in subject.install.pypi:
@@ -93,7 +93,7 @@ def test_each_subject_has_exact_versions_and_a_port_of_its_own(board):
     assert len(set(ports)) == len(ports)
 
 
-def test_each_dispute_is_about_cases_and_subjects_that_there_are(board):
+def test_disputes_refer_to_existing_cases_and_subjects(board):
     module = board("subjects")
     disputes = module.read_disputes(ROOT / "conformance/disputes.toml")
     known = {"*"}
@@ -106,22 +106,24 @@ def test_each_dispute_is_about_cases_and_subjects_that_there_are(board):
             assert any(f"{case.id}.".startswith(prefix) for case in CASES), prefix
 
 
-def test_a_dispute_without_the_sentence_is_refused(board, tmp_path):
+def test_dispute_without_required_fields_is_refused(board, tmp_path):
     path = tmp_path / "disputes.toml"
     path.write_text('[[dispute]]\ncases = ["RPC-13"]\nsubjects = ["*"]\n')
     with pytest.raises(ValueError, match=r"disputes.toml: .* missing .*`objection`"):
         board("subjects").read_disputes(path)
 
 
-def test_the_program_node_is_that_of_the_environment(board):
+def test_node_is_taken_from_the_environment(board):
     node = board("subjects").node()
     assert node.name == "node"
     _, environment = board("subjects").npm()
     assert environment["PATH"].startswith(str(Path(sys.executable).parent))
 
 
-def test_our_version_is_that_of_the_package(board):
+def test_mcpwire_subject_has_the_version_of_the_package(board):
     from mcpwire import __version__
 
-    ours = tomllib.loads((ROOT / "conformance/subjects/mcpwire.toml").read_text())
-    assert ours["version"] == __version__
+    description = tomllib.loads(
+        (ROOT / "conformance/subjects/mcpwire.toml").read_text()
+    )
+    assert description["version"] == __version__

@@ -1,4 +1,4 @@
-"""What agent-block's manager promises of one connection, held by the client."""
+"""Promises of agent-block's manager for one connection, kept by the client."""
 
 import asyncio
 import functools
@@ -25,9 +25,7 @@ LEVELS = (
 @NO_OBJECTS
 @pytest.mark.system("A21", "R03")
 @pytest.mark.parametrize("verb", ["call_tool", "start_call", "start_task"])
-async def test_arguments_that_are_no_object_are_refused_by_their_kind(
-    verb, value, kind
-):
+async def test_arguments_that_are_not_an_object_are_refused(verb, value, kind):
     server = FakeServer({"tools/call": lambda *_: text("ran")})
     async with mcpwire.Client(server) as client:
         call = getattr(client, verb, functools.partial(start_task, client))
@@ -40,7 +38,7 @@ async def test_arguments_that_are_no_object_are_refused_by_their_kind(
 
 @NO_OBJECTS
 @pytest.mark.system("A27")
-async def test_arguments_of_a_prompt_that_are_no_object_are_refused(value, kind):
+async def test_prompt_arguments_that_are_not_an_object_are_refused(value, kind):
     server = FakeServer({"prompts/get": lambda *_: {"messages": []}})
     async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.LocalProtocolError, match=f"got {kind}"):
@@ -50,7 +48,7 @@ async def test_arguments_of_a_prompt_that_are_no_object_are_refused(value, kind)
 
 
 @pytest.mark.system("A21")
-async def test_any_mapping_is_an_object():
+async def test_any_mapping_is_accepted_as_an_object():
     server = FakeServer({"tools/call": lambda *_: text("ran")})
     async with mcpwire.Client(server) as client:
         await client.call_tool("x", builtin_types.MappingProxyType({"a": 1}))
@@ -58,7 +56,7 @@ async def test_any_mapping_is_an_object():
 
 
 @pytest.mark.system("A22", "A23")
-async def test_a_result_has_all_that_a_tool_said_and_the_defaults_of_the_rest():
+async def test_result_has_the_fields_of_the_tool_and_defaults():
     full = {
         **text("no"),
         "structuredContent": {"a": [1, None]},
@@ -82,7 +80,7 @@ async def test_a_result_has_all_that_a_tool_said_and_the_defaults_of_the_rest():
     ("ref", "kind"),
     [({"type": "ref/tool", "name": "x"}, "dict"), ("x", "str"), (None, "NoneType")],
 )
-async def test_only_a_prompt_or_a_template_is_completed(ref, kind):
+async def test_complete_accepts_only_prompt_or_template_references(ref, kind):
     server = FakeServer()
     async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.LocalProtocolError) as caught:
@@ -97,29 +95,29 @@ async def test_only_a_prompt_or_a_template_is_completed(ref, kind):
 
 
 @pytest.mark.system("A41", "L-A9")
-async def test_what_a_server_logs_keeps_its_level_its_logger_and_its_data():
+async def test_log_message_keeps_its_level_logger_and_data():
     data = [1, "a", None, True, [1], {"a": {"b": 1.5}}, "", 0]
 
-    def say(_, server):
+    def notify_and_answer(_, server):
         for level, value in zip(LEVELS, data, strict=True):
             server.notify("notifications/message", level=level, data=value)
         server.notify("notifications/message", level="info", data=1, logger="db")
         return text("")
 
-    heard = []
-    server = FakeServer({"tools/call": say})
+    received = []
+    server = FakeServer({"tools/call": notify_and_answer})
     async with mcpwire.Client(
-        server, on_notification=lambda n: heard.append(n.params)
+        server, on_notification=lambda n: received.append(n.params)
     ) as c:
         await c.call_tool("x")
-    assert [params.level for params in heard[:-1]] == list(LEVELS)
-    assert [params.data for params in heard[:-1]] == data
-    assert [params.logger for params in heard] == [None] * len(LEVELS) + ["db"]
+    assert [params.level for params in received[:-1]] == list(LEVELS)
+    assert [params.data for params in received[:-1]] == data
+    assert [params.logger for params in received] == [None] * len(LEVELS) + ["db"]
 
 
 @pytest.mark.system("A46", "A47")
-async def test_what_nobody_listens_to_is_written_nowhere(caplog):
-    def say(params, server):
+async def test_notifications_without_a_handler_are_not_logged(caplog):
+    def notify_and_answer(params, server):
         server.notify("notifications/message", level="emergency", data="fire")
         server.notify("notifications/tools/list_changed")
         token = params.get("_meta", {}).get("progressToken", 0)
@@ -127,7 +125,7 @@ async def test_what_nobody_listens_to_is_written_nowhere(caplog):
         return text("done")
 
     seen = []
-    server = FakeServer({"tools/call": say})
+    server = FakeServer({"tools/call": notify_and_answer})
     with caplog.at_level(logging.DEBUG):
         async with mcpwire.Client(server) as client:
             assert (await client.call_tool("x")).text == "done"
@@ -138,7 +136,7 @@ async def test_what_nobody_listens_to_is_written_nowhere(caplog):
 
 
 @pytest.mark.system("A43")
-async def test_each_change_of_a_list_is_told_by_its_name():
+async def test_list_changed_notifications_are_delivered_by_name():
     names = [f"notifications/{kind}/list_changed" for kind in ("tools", "resources")]
     names.append("notifications/prompts/list_changed")
 
@@ -147,13 +145,13 @@ async def test_each_change_of_a_list_is_told_by_its_name():
             server.send({"jsonrpc": "2.0", "method": name})
         return text("")
 
-    heard = []
+    received = []
     server = FakeServer({"tools/call": change})
     async with mcpwire.Client(
-        server, on_notification=lambda n: heard.append(n.method)
+        server, on_notification=lambda n: received.append(n.method)
     ) as c:
         await c.call_tool("x")
-    assert heard == names
+    assert received == names
 
 
 HANDLERS = {
@@ -166,9 +164,7 @@ HANDLERS = {
 @pytest.mark.system("A54", "L-A7")
 @pytest.mark.parametrize("given", [(), ("sampling",), ("elicitation", "roots")])
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-async def test_a_capability_is_declared_exactly_where_there_is_a_handler(
-    given, version
-):
+async def test_declared_capabilities_match_the_handlers(given, version):
     options = {key: value for name in given for key, value in HANDLERS[name].items()}
     server = FakeServer({"tools/call": lambda *_: text("")}, version=version)
     async with mcpwire.Client(server, **options) as client:
@@ -182,7 +178,7 @@ async def test_a_capability_is_declared_exactly_where_there_is_a_handler(
 
 
 @pytest.mark.system("A05", "A06")
-async def test_calls_of_one_connection_run_beside_each_other():
+async def test_calls_of_one_connection_run_concurrently():
     waiting = []
     server = FakeServer({"tools/call": lambda *_: SILENCE})
 
@@ -200,7 +196,7 @@ async def test_calls_of_one_connection_run_beside_each_other():
 
 
 def named(name, **methods):
-    def say(params, server):
+    def notify_and_answer(params, server):
         server.notify("notifications/resources/updated", uri=f"a:{name}")
         server.send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         token = params.get("_meta", {}).get("progressToken")
@@ -208,16 +204,18 @@ def named(name, **methods):
             server.notify("notifications/progress", progressToken=token, progress=1)
         return text(f"{name} answers")
 
-    return FakeServer({"tools/call": say, **methods}, instructions=f"I am {name}")
+    return FakeServer(
+        {"tools/call": notify_and_answer, **methods}, instructions=f"I am {name}"
+    )
 
 
 NAMES = ("a", "b", "c")
 
 
 @pytest.mark.system("A17", "A22", "A40", "A42", "A43")
-async def test_of_three_servers_each_is_heard_under_its_own_name():
+async def test_events_of_three_servers_carry_their_server_name():
     servers = {name: named(name) for name in NAMES}
-    heard, progress = [], []
+    received, progress = [], []
     async with Group(servers) as group:
         events = group.events()
         results = await asyncio.gather(
@@ -231,7 +229,7 @@ async def test_of_three_servers_each_is_heard_under_its_own_name():
         for _ in range(2 * len(NAMES)):
             event = await anext(events)
             uri = getattr(event.notification.params, "uri", None)
-            heard.append((event.server, event.notification.method, uri))
+            received.append((event.server, event.notification.method, uri))
         await events.aclose()
     assert [result.text for result in results] == [f"{name} answers" for name in NAMES]
     assert sorted(progress) == list(NAMES)
@@ -239,7 +237,7 @@ async def test_of_three_servers_each_is_heard_under_its_own_name():
         "notifications/resources/updated",
         "notifications/tools/list_changed",
     )
-    assert sorted(heard, key=str) == sorted(
+    assert sorted(received, key=str) == sorted(
         [
             *((name, updated, f"a:{name}") for name in NAMES),
             *((name, changed, None) for name in NAMES),
@@ -249,10 +247,10 @@ async def test_of_three_servers_each_is_heard_under_its_own_name():
 
 
 @pytest.mark.system("A17", "A45", "A50", "A53")
-async def test_each_server_has_its_own_handler_given_at_any_time():
-    def asking(name):
+async def test_each_server_can_get_its_own_handler_at_any_time():
+    def asking_server(name):
         def ask(_, server):
-            server.asked = server.current["id"]
+            server.call_id = server.current["id"]
             server.send(
                 {
                     "jsonrpc": "2.0",
@@ -273,9 +271,9 @@ async def test_each_server_has_its_own_handler_given_at_any_time():
                 super().receive(data)
                 last = self.received[-1]
                 if last.get("id") == "q":
-                    said = last.get("result", {}).get("model") or last["error"]["code"]
-                    reply = {"jsonrpc": "2.0", "id": self.asked}
-                    self.send({**reply, "result": text(str(said))})
+                    model = last.get("result", {}).get("model") or last["error"]["code"]
+                    reply = {"jsonrpc": "2.0", "id": self.call_id}
+                    self.send({**reply, "result": text(str(model))})
 
         return Asking({"tools/call": ask})
 
@@ -284,12 +282,12 @@ async def test_each_server_has_its_own_handler_given_at_any_time():
             role="assistant", content=types.TextContent("hm"), model=name
         )
 
-    servers = {name: asking(name) for name in NAMES}
+    servers = {name: asking_server(name) for name in NAMES}
     async with Group(sampling=model("all")) as group:
         group.set_handlers("a", sampling=model("of a, before"))
         await group.connect_all(servers)
-        said = [(await group.call_tool(name, "x")).text for name in NAMES]
-        assert said == ["of a, before", "all", "all"]
+        answers = [(await group.call_tool(name, "x")).text for name in NAMES]
+        assert answers == ["of a, before", "all", "all"]
         group.set_handlers("b", sampling=model("of b, meanwhile"))
-        said = [(await group.call_tool(name, "x")).text for name in NAMES]
-        assert said == ["of a, before", "of b, meanwhile", "all"]
+        answers = [(await group.call_tool(name, "x")).text for name in NAMES]
+        assert answers == ["of a, before", "of b, meanwhile", "all"]

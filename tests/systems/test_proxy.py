@@ -1,4 +1,4 @@
-"""What objectiveai-mcp-proxy does for a client, done by the gateway in both eras."""
+"""Features of objectiveai-mcp-proxy, provided by the gateway in both eras."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ CANCELLED = "notifications/cancelled"
 
 
 def serving(version, names=("b", "a"), uris=(), **methods):
-    """Return a server of those tools and resources; who lists reads them anew."""
+    """Return a server with these tools and resources, read anew for each list."""
 
     def answer(**members):
         hints = {"ttlMs": 0, "cacheScope": "private"}
@@ -51,18 +51,16 @@ def serving(version, names=("b", "a"), uris=(), **methods):
     )
 
 
-async def until(told):
-    """Wait until that is so, while others are at work."""
-    while not told():  # noqa: ASYNC110 - what it waits for is another end of the wire
-        await asyncio.sleep(0)  # a turn of the loop
+async def until(condition):
+    """Wait until the condition is true, while other tasks run."""
+    while not condition():  # noqa: ASYNC110 - what it waits for is another end of the wire
+        await asyncio.sleep(0)  # one loop iteration
 
 
 @MODES
 @UPSTREAMS
 @pytest.mark.system("O40", "O41", "O42", "O43", "O48", "L-O9")
-async def test_two_servers_are_one_with_names_in_order_and_their_own_uris(
-    mode, upstream
-):
+async def test_gateway_merges_tools_and_resources_of_two_servers(mode, upstream):
     servers = {
         "s-two": serving(upstream, uris=("x:2", "x:both")),
         "one": serving(STATELESS, uris=("x:1", "x:both")),
@@ -80,8 +78,8 @@ async def test_two_servers_are_one_with_names_in_order_and_their_own_uris(
         assert {"x:1", "x:2", "x:both"} < set(uris)
         assert len(uris) == 4
         assert uris == sorted(uris)
-        said = [await client.read_text(uri) for uri in uris]
-        assert sorted(said) == ["x:1 has it"] * 2 + ["x:2 has it"] * 2
+        texts = [await client.read_text(uri) for uri in uris]
+        assert sorted(texts) == ["x:1 has it"] * 2 + ["x:2 has it"] * 2
         assert await client.read_text("x:both") == "x:2 has it"  # the first in order
         for unknown in ("one_c", "a", "nobody_a"):
             with pytest.raises(mcpwire.InvalidParams, match="unknown tool"):
@@ -94,7 +92,7 @@ async def test_two_servers_are_one_with_names_in_order_and_their_own_uris(
 
 @pytest.mark.system("O33", "O34", "O46", "L-O5", "L-O16")
 @on_a_virtual_clock
-async def test_a_server_that_fails_is_left_out_or_fails_the_session_at_once():
+async def test_failed_server_is_skipped_or_fails_the_session():
     def refuse(*_):
         return mcpwire.RPCError("not today", code=-32600)
 
@@ -118,11 +116,11 @@ async def test_a_server_that_fails_is_left_out_or_fails_the_session_at_once():
             await mcpwire.Client(strict, mode=SESSION).connect()
         assert "'broken'" in str(caught.value)
         await strict.aclose()
-    assert asyncio.get_running_loop().time() == started  # nothing was waited for
+    assert asyncio.get_running_loop().time() == started  # no timeout passed
 
 
 def subscribable(names):
-    """Return a server of both eras' ways to tell of a change, and how to tell it."""
+    """Return factories of a server with list changes in both eras, and of a change."""
     listening = []
 
     def listen(_, server):
@@ -149,24 +147,24 @@ def subscribable(names):
 @MODES
 @UPSTREAMS
 @pytest.mark.system("O70", "O71", "L-O2")
-async def test_after_a_changed_list_nobody_reads_the_old_one(mode, upstream):
-    names, heard = ["one"], []
+async def test_list_changed_invalidates_the_cached_list(mode, upstream):
+    names, received = ["one"], []
     make, change = subscribable(names)
     server = make(upstream)
     gateway = Gateway({"u": server})
 
     async with mcpwire.Client(
-        gateway, mode=mode, on_notification=lambda n: heard.append(n.method)
+        gateway, mode=mode, on_notification=lambda n: received.append(n.method)
     ) as client:
         for _ in range(3):
             assert [tool.name for tool in await client.list_tools()] == ["u_one"]
         assert len(server.requests("tools/list")) == 1
         names.append("two")
         change(server)
-        await until(lambda: heard)
+        await until(lambda: received)
         listed = [tool.name for tool in await client.list_tools()]
         assert listed == ["u_one", "u_two"]
-        assert heard == [CHANGED]
+        assert received == [CHANGED]
         assert len(server.requests("tools/list")) == 2
     await gateway.aclose()
 
@@ -174,7 +172,7 @@ async def test_after_a_changed_list_nobody_reads_the_old_one(mode, upstream):
 @MODES
 @UPSTREAMS
 @pytest.mark.system("O60", "O62", "L-O4")
-async def test_a_cancelled_call_ends_here_and_upstream(mode, upstream):
+async def test_cancelled_call_is_cancelled_upstream(mode, upstream):
     server = serving(upstream, **{"tools/call": lambda *_: SILENCE})
     gateway = Gateway({"u": server})
 
@@ -199,10 +197,10 @@ class Pending:
 
     def __init__(self, *batches):
         self.batches = list(batches)
-        self.asked = 0
+        self.reads = 0
 
     async def read_pending(self, headers, session_id):
-        self.asked += 1
+        self.reads += 1
         batch = self.batches.pop(0) if self.batches else None
         if isinstance(batch, Exception):
             raise batch
@@ -215,7 +213,7 @@ ROWS = [[text("first")["content"][0]], [text("second")["content"][0]]]
 
 @MODES
 @pytest.mark.system("O01", "O02", "O03", "O04", "O05")
-async def test_a_delegate_is_asked_once_for_each_call_that_succeeded(mode):
+async def test_delegate_is_read_once_per_successful_call(mode):
     delegate = Pending(
         PendingBatch(TOKEN, ROWS), None, PendingBatch(TOKEN, [[]]), OSError("gone")
     )
@@ -224,10 +222,10 @@ async def test_a_delegate_is_asked_once_for_each_call_that_succeeded(mode):
     async with mcpwire.Client(gateway, mode=mode) as client:
         with pytest.raises(mcpwire.InvalidParams):
             await client.call_tool("u_none")
-        assert delegate.asked == 0
-        said = [(await client.call_tool("u_a")).content for _ in range(4)]
-        assert delegate.asked == 4
-    texts = [[block.text for block in content] for content in said]
+        assert delegate.reads == 0
+        contents = [(await client.call_tool("u_a")).content for _ in range(4)]
+        assert delegate.reads == 4
+    texts = [[block.text for block in content] for content in contents]
     opening, *rows, closing, own = texts[0]
     assert (rows, own) == (["first", "second"], "a")
     assert TOKEN in opening
@@ -243,28 +241,28 @@ async def test_a_delegate_is_asked_once_for_each_call_that_succeeded(mode):
 
 
 class Laptop(FakeServer):
-    """A server that dials out to who uses it, one message at a time."""
+    """A server that dials out to its client, one message at a time."""
 
     def __init__(self, plain):
         super().__init__(plain.methods, version=plain.version)
         self.members = plain.members
-        self.said = asyncio.Queue()
+        self.outgoing = asyncio.Queue()
 
     def send(self, message):
-        self.said.put_nowait(message)
+        self.outgoing.put_nowait(message)
 
-    async def hear(self, message):
+    async def handle(self, message):
         self.receive(json.dumps(message).encode())
 
     async def dial(self, reverse):
-        self.said = asyncio.Queue()
-        await reverse.accept_messages(self.hear, self.said.get, form="dict")
+        self.outgoing = asyncio.Queue()
+        await reverse.accept_messages(self.handle, self.outgoing.get, form="dict")
 
 
 @MODES
 @UPSTREAMS
 @pytest.mark.system("O35", "O95")
-async def test_a_server_that_dials_out_is_an_upstream_like_any_other(mode, upstream):
+async def test_dialing_server_works_as_an_upstream(mode, upstream):
     laptop, reverse = Laptop(serving(upstream)), Reverse(name="laptop")
     gateway = Gateway({"here": serving(SESSION), "laptop": reverse})
     async with asyncio.TaskGroup() as tasks:
@@ -279,7 +277,7 @@ async def test_a_server_that_dials_out_is_an_upstream_like_any_other(mode, upstr
             laptop.methods["tools/call"] = lambda *_: SILENCE
             running = asyncio.ensure_future(client.call_tool("laptop_a"))
             await until(lambda: len(laptop.requests("tools/call")) == 3)
-            laptop.said.put_nowait(None)  # it hangs up
+            laptop.outgoing.put_nowait(None)  # the server disconnects
             with pytest.raises(mcpwire.RPCError):
                 await running
             assert (await client.call_tool("here_a")).text == "a"
@@ -287,4 +285,4 @@ async def test_a_server_that_dials_out_is_an_upstream_like_any_other(mode, upstr
             tasks.create_task(laptop.dial(reverse))
             assert (await client.call_tool("laptop_b")).text == "b"
         await gateway.aclose()
-        laptop.said.put_nowait(None)
+        laptop.outgoing.put_nowait(None)

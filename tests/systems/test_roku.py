@@ -1,4 +1,4 @@
-"""What roku-plugin-mcp promises of calls that block, held by the blocking client."""
+"""Promises of roku-plugin-mcp for blocking calls, kept by the blocking client."""
 
 import asyncio
 import json
@@ -17,14 +17,14 @@ THREADS, CALLS = 5, 20
 
 
 @pytest.mark.system("R04", "L-R2")
-def test_a_hundred_calls_of_many_threads_need_no_thread_of_ours():
+def test_calls_of_many_threads_start_no_extra_thread():
     before, seen, wrong = set(threading.enumerate()), set(), []
 
     def work(client, thread):
         for number in range(CALLS):
-            said = f"{thread}.{number}"
-            if client.call_tool("x", {"text": said}).text != said:
-                wrong.append(said)
+            message = f"{thread}.{number}"
+            if client.call_tool("x", {"text": message}).text != message:
+                wrong.append(message)
             seen.update(threading.enumerate())
 
     target = scripted("handshake()\n" + ECHO_LOOP)
@@ -45,7 +45,7 @@ def test_a_hundred_calls_of_many_threads_need_no_thread_of_ours():
 
 
 @pytest.mark.system("R02", "R05")
-def test_a_failure_is_told_by_its_class_and_its_attributes():
+def test_connect_failures_have_a_class_and_attributes():
     with pytest.raises(mcpwire.ConnectError) as spawn:
         mcpwire.sync.Client("no-such-command-at-all").connect()
     assert spawn.value.errno is not None
@@ -77,7 +77,7 @@ while True:
 
 
 @pytest.mark.system("R01", "R06", "R07", "R09", "R10", "R11", "R12")
-def test_a_host_has_its_tools_out_of_a_file_inside_a_running_loop(tmp_path):
+def test_blocking_group_from_a_file_works_inside_a_running_loop(tmp_path):
     program = scripted(FILES)
     file = tmp_path / "mcp.toml"
     file.write_text(

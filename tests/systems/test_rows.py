@@ -1,6 +1,6 @@
 """Each row of the five systems has a change that breaks it, or is listed as open.
 
-`make rows` applies them and runs the tests; here it is seen only that it can.
+`make rows` applies the changes and runs the tests; here only their form is tested.
 """
 
 import re
@@ -15,12 +15,12 @@ CHANGES = changes()
 ATTRIBUTE = re.compile(r"\.(\w+)")
 
 
-def test_each_change_is_of_a_row_and_can_be_applied():
+def test_each_change_belongs_to_a_row_and_can_be_applied():
     assert set(CHANGES) <= set(table())
     assert [each.problem() for each in CHANGES.values() if each.problem()] == []
 
 
-def test_each_change_breaks_a_promise_and_not_the_syntax_or_a_name(tmp_path):
+def test_each_change_has_valid_syntax_and_known_names(tmp_path):
     for row, each in CHANGES.items():
         if each.file.endswith(".py"):
             source = (ROOT / each.file).read_text(encoding="utf-8")
@@ -50,7 +50,7 @@ def test_each_change_breaks_a_promise_and_not_the_syntax_or_a_name(tmp_path):
     assert {row: names for row, names in unknown.items() if names} == {}
 
 
-def test_rows_without_a_change_are_listed_and_only_become_fewer():
+def test_rows_without_a_change_are_listed():
     assert unproven() == OPEN.read_text(encoding="utf-8").split()
 
 
@@ -63,11 +63,11 @@ def test_rows_without_a_change_are_listed_and_only_become_fewer():
         (("mcpwire/versions.py", "class Era", "class Era"), "it changes nothing"),
     ],
 )
-def test_a_change_that_cannot_be_applied_is_seen(change, problem):
+def test_change_that_cannot_be_applied_is_reported(change, problem):
     assert problem in Change("A01", *change).problem()
 
 
-def test_a_row_that_is_not_there_is_an_error(capsys):
+def test_unknown_row_is_an_error(capsys):
     with pytest.raises(SystemExit):
         main(["Z99"])
     assert "no such row: Z99" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What the Ruby SDK's HTTP client promises; its OAuth is in `tests/oauth`."""
+"""Promises of the Ruby SDK's HTTP client; its OAuth is in `tests/oauth`."""
 
 import pytest
 from fakes import SILENCE, FakeServer, text
@@ -13,47 +13,47 @@ ERA = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 
 @ERA
 @pytest.mark.system("U04", "U14")
-async def test_it_is_connected_between_the_whole_handshake_and_its_close(version):
+async def test_is_connected_is_true_from_handshake_end_to_close(version):
     server = FakeServer(version=version)
     client = mcpwire.Client(server)
-    opening = "initialize" if version == "2025-11-25" else "server/discover"
+    first_method = "initialize" if version == "2025-11-25" else "server/discover"
     twin = FakeServer(version=version)
     seen = []
 
-    def opened(params, _):
+    def answer_first(params, _):
         seen.append(client.is_connected)
-        return twin.outcome(opening, params)
+        return twin.outcome(first_method, params)
 
-    server.methods[opening] = opened
+    server.methods[first_method] = answer_first
     assert not client.is_connected
     await client.connect()
     assert client.is_connected
-    heard = len(server.received)
+    received_count = len(server.received)
     await client.connect()
-    assert len(server.received) == heard  # it sent nothing
+    assert len(server.received) == received_count  # nothing was sent
     await client.aclose()
     assert not client.is_connected
     await client.connect()
-    assert len(server.received) == 2 * heard
+    assert len(server.received) == 2 * received_count
     await client.aclose()
     assert seen == [False, False]
 
 
 @ERA
 @pytest.mark.system("U29", "A30")
-async def test_what_a_server_is_reads_alike_in_both_eras(version):
+async def test_server_attributes_are_the_same_in_both_eras(version):
     server = FakeServer(version=version, instructions="be kind")
     async with mcpwire.Client(server) as client:
-        heard = len(server.received)
+        received_count = len(server.received)
         assert client.protocol_version == version
         assert client.server_info == types.Implementation("fake", "1")
         assert client.capabilities.tools is not None
         assert client.instructions == "be kind"
-        assert len(server.received) == heard  # it was known already
+        assert len(server.received) == received_count  # no request was needed
 
 
 @pytest.mark.system("U30")
-async def test_discover_tells_all_that_a_server_says_of_itself():
+async def test_discover_returns_all_fields_of_the_server():
     server = FakeServer(
         version="2026-07-28", instructions="be kind", ttlMs=50, cacheScope="public"
     )
@@ -68,7 +68,7 @@ async def test_discover_tells_all_that_a_server_says_of_itself():
 
 
 @pytest.mark.system("U32")
-async def test_a_page_says_how_long_it_may_be_kept_and_by_whom():
+async def test_list_page_has_its_ttl_and_cache_scope():
     page = {
         "resultType": "complete",
         "tools": [],
@@ -85,7 +85,7 @@ async def test_a_page_says_how_long_it_may_be_kept_and_by_whom():
 
 
 @pytest.mark.system("U32", "U37")
-async def test_metadata_of_a_call_is_sent_and_left_as_it_is():
+async def test_call_metadata_is_sent_and_not_modified():
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     server = FakeServer({"tools/call": lambda *_: text("")})
     given = {"traceparent": trace, "baggage": "a=1", "k": "v", "progressToken": "mine"}
@@ -108,7 +108,7 @@ FAILURES = {
 
 @pytest.mark.system("U06", "L-V5")
 @pytest.mark.parametrize("case", FAILURES)
-async def test_a_handshake_that_fails_leaves_nothing_and_can_be_tried_again(case):
+async def test_failed_handshake_leaves_no_state_and_can_be_retried(case):
     server = FakeServer({"initialize": FAILURES[case]})
     client = mcpwire.Client(server, mode="session")
     with pytest.raises(mcpwire.MCPError):
@@ -124,7 +124,7 @@ async def test_a_handshake_that_fails_leaves_nothing_and_can_be_tried_again(case
 
 @pytest.mark.system("U06", "V31")
 @pytest.mark.parametrize("status", [400, 401, 404, 500])
-async def test_a_server_that_refuses_to_hear_of_the_end_of_the_handshake(status):
+async def test_refused_initialized_notification_fails_the_connect(status):
     def refuse(request, conn):
         conn.send(reply(status))
         return True
@@ -142,7 +142,7 @@ async def test_a_server_that_refuses_to_hear_of_the_end_of_the_handshake(status)
 
 
 @pytest.mark.system("U34")
-async def test_who_cancels_waits_for_nobody_and_late_answers_reach_nobody():
+async def test_cancelled_call_returns_at_once_and_late_answer_is_dropped():
     server = FakeServer({"tools/call": lambda *_: SILENCE})
     async with mcpwire.Client(server) as client:
         call = await client.start_call("x")
@@ -155,5 +155,7 @@ async def test_who_cancels_waits_for_nobody_and_late_answers_reach_nobody():
         assert client.stats.late_answers == 1
         call.cancel("again")
         await client.ping()
-    told = [m for m in server.received if m["method"] == "notifications/cancelled"]
-    assert [m["params"]["requestId"] for m in told] == [id]
+    cancellations = [
+        m for m in server.received if m["method"] == "notifications/cancelled"
+    ]
+    assert [m["params"]["requestId"] for m in cancellations] == [id]

@@ -1,4 +1,4 @@
-"""`docs/contributing/systems.md` has every line of the systems, each with its tests."""
+"""`docs/contributing/systems.md` lists every line of the systems with its tests."""
 
 import re
 from collections import defaultdict
@@ -10,7 +10,7 @@ from markers import RANGES
 from rows import PAGE, ROOT, TEST, named_in, table
 
 ROWS = 126
-"""What the five have together, in the first table."""
+"""The number of common capabilities, in the first table."""
 
 LINES = {
     "A": [(1, 7), (10, 18), (20, 35), (40, 47), (50, 54), (60, 63), (70, 74)],
@@ -22,16 +22,16 @@ LINES = {
     "R": [(1, 16)],
     "U": [(1, 16), (20, 38), (40, 58)],
 }
-"""System -> the numbers of its capabilities, from and to."""
+"""System -> the ranges of its capability numbers."""
 
 LIMITS = {"A": 17, "V": 14, "O": 16, "R": 14, "U": 16}
-"""System -> how many limits of it are gone."""
+"""System -> the number of its removed limits."""
 
 REFUSED = {
     *("V22", "V23", "V31", "V32", "O25", "O28", "O43", "O54", "O56", "O81", "O82"),
     *("U10", "U13", "U36"),
 }
-"""What specification or design have otherwise; everything else works."""
+"""Lines that specification or design decide otherwise; all others work."""
 
 
 def every_id():
@@ -49,7 +49,7 @@ def every_id():
 
 @cache
 def carried_in(path):
-    """Return the ids that each test of a file carries; of no file: none."""
+    """Return the ids that each test of a file carries; empty if the file is missing."""
     found = defaultdict(set)
     if (ROOT / path).is_file():
         source = (ROOT / path).read_text(encoding="utf-8")
@@ -60,19 +60,19 @@ def carried_in(path):
 
 
 def carried(test):
-    """Return the ids that a test carries, itself or with its whole file."""
+    """Return the ids that a test carries by its own marker or its file's."""
     path = test.partition("::")[0]
     return carried_in(path).get(test, set()) | carried_in(path).get(path, set())
 
 
-def test_every_row_and_every_line_stands_there_once_and_in_order():
+def test_every_row_and_line_is_listed_once_and_in_order():
     expected = [*(str(number) for number in range(1, ROWS + 1)), *every_id()]
     assert list(table()) == expected
     assert [name for name, rows in table().items() if len(rows) != 1] == []
 
 
 def wrong_row(capability, what, lines, proof):
-    """Say what a row of the first table lacks."""
+    """Return the problem of a row of the first table, or an empty text."""
     ids, named = set(lines.split()), named_in(proof)
     if not capability or not what:
         return "says nothing"
@@ -84,7 +84,7 @@ def wrong_row(capability, what, lines, proof):
 
 
 def wrong_line(name, what, proof):
-    """Say what a line lacks: tests that carry it, or a reason."""
+    """Return the problem of a line: missing tests or a missing reason."""
     named, rest = named_in(proof), TEST.sub("", proof)
     if not what:
         return "says nothing"
@@ -96,18 +96,18 @@ def wrong_line(name, what, proof):
     return "" if named and not rest.strip(", ") else f"no proof: {proof!r}"
 
 
-def test_each_row_has_a_test_that_carries_one_of_its_lines():
+def test_each_row_names_a_test_that_carries_one_of_its_lines():
     rows = {number: table()[str(number)][0] for number in range(1, ROWS + 1)}
     wrong = {number: wrong_row(*row) for number, row in rows.items()}
     assert [f"{number}: {why}" for number, why in wrong.items() if why] == []
 
 
-def test_each_line_works_and_its_tests_carry_it_or_it_is_refused_with_a_reason():
+def test_each_line_has_tests_or_is_refused_with_a_reason():
     wrong = {name: wrong_line(name, *table()[name][0]) for name in every_id()}
     assert [f"{name}: {why}" for name, why in wrong.items() if why] == []
 
 
-def test_what_is_wrong_is_seen():
+def test_wrong_rows_and_lines_are_reported():
     good = "`client/test_links.py::test_a_link_to_a_listed_resource_becomes_its_contents`"
     assert wrong_row("a", "b", "O87", good) == ""
     assert "carries none" in wrong_row("a", "b", "O86", good)
@@ -129,12 +129,12 @@ def test_what_is_wrong_is_seen():
     assert "says nothing" in wrong_line("O87", "", good)
 
 
-def test_the_page_leaves_nothing_for_later():
+def test_page_has_no_pending_entries():
     text = PAGE.read_text(encoding="utf-8")
     assert re.findall(r"(?i)\b(?:pending|todo)\b.*", text) == []
 
 
-def test_the_numbers_are_those_that_markers_may_have():
+def test_numbers_match_the_ranges_of_the_markers():
     highest = {system: ranges[-1][1] for system, ranges in LINES.items()}
     limits = {f"L-{system}": count for system, count in LIMITS.items()}
     assert highest | limits == RANGES["system"]

@@ -1,4 +1,4 @@
-"""What vix's pool loses of its servers, and the client does not."""
+"""Data and calls that vix's pool loses, and the client does not."""
 
 import json
 
@@ -31,7 +31,7 @@ CONTENT = [
 
 
 @pytest.mark.system("A20", "L-R11", "L-V10")
-async def test_nothing_of_a_definition_is_lost():
+async def test_tool_definition_is_preserved_completely():
     tool = {
         "name": "x",
         "title": "X",
@@ -56,20 +56,24 @@ async def test_nothing_of_a_definition_is_lost():
 
 
 @pytest.mark.system("L-V10", "L-R10")
-async def test_nothing_of_a_result_is_lost():
-    said = {"content": CONTENT, "structuredContent": {"a": 1}, "_meta": {"k": "v"}}
-    server = FakeServer({"tools/call": lambda *_: said})
+async def test_call_result_is_preserved_completely():
+    sent_result = {
+        "content": CONTENT,
+        "structuredContent": {"a": 1},
+        "_meta": {"k": "v"},
+    }
+    server = FakeServer({"tools/call": lambda *_: sent_result})
     async with mcpwire.Client(server) as client:
         result = await client.call_tool("x")
     assert [block.type for block in result.content] == [b["type"] for b in CONTENT]
     assert [types.encode(block) for block in result.content] == CONTENT
-    assert result.raw == said
+    assert result.raw == sent_result
     assert result.structured_content == {"a": 1}
 
 
 @pytest.mark.system("L-V2")
 @pytest.mark.unchecked_wire("the server's question has the id of the client's call")
-async def test_a_question_with_the_id_of_a_call_is_answered_and_completes_nothing():
+async def test_server_request_with_the_id_of_a_call_is_answered_separately():
     answers = []
 
     def ask(_, server):
@@ -90,7 +94,7 @@ async def test_a_question_with_the_id_of_a_call_is_answered_and_completes_nothin
 
 
 @pytest.mark.system("V20", "V23")
-async def test_what_has_no_id_and_no_method_is_passed_over():
+async def test_messages_without_id_and_method_are_ignored():
     def mumble(_, server):
         server.send({"jsonrpc": "2.0", "result": {}})
         server.send({"jsonrpc": "2.0"})
@@ -118,7 +122,7 @@ while True:
 
 @pytest.mark.system("V01", "V03", "V10", "V11", "V12", "V13", "V14", "V16")
 @pytest.mark.system("L-V7", "L-V8", "L-V9")
-async def test_a_pool_out_of_settings_calls_what_is_allowed_and_confirmed():
+async def test_pool_from_settings_calls_allowed_and_confirmed_tools():
     program = scripted(POOL)
     command = {"command": program.command, "args": list(program.args)}
     project = [{"name": "broken", "command": "no-such-command-at-all"}]

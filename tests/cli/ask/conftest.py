@@ -1,4 +1,4 @@
-"""A person who types what a test says, and sees what is shown."""
+"""A fake terminal user: types the lines of a test and records the output."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def person():
 
 
 @pytest.fixture
-def asker():
+def requester():
     return Requester("drinks", "some-server --fast", REVISIONS[-2])

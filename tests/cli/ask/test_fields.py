@@ -1,4 +1,4 @@
-"""What is said of a form's field, and what a typed line means for it."""
+"""Descriptions of form fields, and parsing of the lines typed for them."""
 
 import pytest
 
@@ -57,7 +57,7 @@ STRANGE = {"type": "vector"}
         (STRANGE, "text, or a value as JSON"),
     ],
 )
-def test_it_is_said_what_a_field_takes(schema, kind):
+def test_field_kind_describes_the_expected_input(schema, kind):
     assert field(schema).kind == kind
 
 
@@ -88,13 +88,13 @@ def test_it_is_said_what_a_field_takes(schema, kind):
         (STRANGE, "what", "what"),
     ],
 )
-def test_a_typed_line_is_a_value(schema, typed, value):
+def test_typed_line_is_parsed_to_a_value(schema, typed, value):
     found = field(schema).parse(typed)
     assert (found, type(found)) == (value, type(value))
 
 
 @pytest.mark.parametrize(
-    ("schema", "typed", "why"),
+    ("schema", "typed", "reason"),
     [
         ({**TEXT, "minLength": 3}, "ab", "2 characters, the minimum is 3"),
         ({**TEXT, "format": "email"}, "x", "'x' is not an email address"),
@@ -113,13 +113,13 @@ def test_a_typed_line_is_a_value(schema, typed, value):
         (STRANGE, "[" * 100_000, None),
     ],
 )
-def test_what_does_not_fit_is_refused_with_the_reason(schema, typed, why):
-    if why is None:
-        assert field(schema).parse(typed) == typed  # a text all the same
+def test_invalid_line_is_refused_with_the_reason(schema, typed, reason):
+    if reason is None:
+        assert field(schema).parse(typed) == typed  # the line stays text
         return
     with pytest.raises(ValueError) as caught:
         field(schema).parse(typed)
-    assert why in str(caught.value)
+    assert reason in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -139,11 +139,11 @@ def test_what_does_not_fit_is_refused_with_the_reason(schema, typed, why):
         (STRANGE, ["u"], "u"),
     ],
 )
-def test_a_value_is_shown_as_people_read_it(schema, value, shown):
+def test_value_is_formatted_for_reading(schema, value, shown):
     assert field(schema).format(value) == shown
 
 
-def test_what_is_empty_is_so_by_its_kind():
+def test_empty_value_depends_on_the_field_type():
     assert field(TEXT).empty_value() == ""
     assert field(LIST).empty_value() == []
     with pytest.raises(ValueError, match="expected a number"):
@@ -152,7 +152,7 @@ def test_what_is_empty_is_so_by_its_kind():
 
 @pytest.mark.attack("S32")
 @pytest.mark.rule("ELIC-15")
-def test_nothing_of_a_field_drives_the_terminal_or_is_a_link():
+def test_field_text_is_escaped_and_contains_no_link():
     schema = {
         "type": "string",
         "title": EVIL,
@@ -161,7 +161,7 @@ def test_nothing_of_a_field_drives_the_terminal_or_is_a_link():
     }
     one = field(schema, EVIL)
     assert one.title == f"{SAFE} ({SAFE})"
-    # A line of the description is a line, and each is marked as the server's.
+    # Lines of the description stay lines, each marked as the server's.
     assert one.lines(200) == [
         "    | a\\x1b]0;x\\x07\\u202eb",
         "    | https[://]evil.example",
@@ -170,7 +170,7 @@ def test_nothing_of_a_field_drives_the_terminal_or_is_a_link():
     ]
 
 
-def test_long_words_of_a_server_are_cut():
+def test_long_titles_and_descriptions_are_truncated():
     schema = {"type": "string", "title": "t" * 500, "description": "d" * 100_000}
     one = field(schema, "n" * 500)
     assert len(one.title) < 130

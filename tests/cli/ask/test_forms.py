@@ -1,4 +1,4 @@
-"""Filling a form in: field by field, reviewed before it is sent, left at any time."""
+"""Filling in a form: field by field, with a review and ways to leave it."""
 
 import pytest
 
@@ -20,20 +20,20 @@ def params(properties=PROPERTIES, required=("drink",), message="What may we brin
     return decode(ElicitRequestFormParams, raw)
 
 
-async def answered(asker, person, asked=None):
-    asked = asked or params()
-    form = Form(asked.requested_schema, asker, person)
-    found = await form.fill_in(asked.message)
+async def fill_in(requester, person, request=None):
+    request = request or params()
+    form = Form(request.requested_schema, requester, person)
+    found = await form.fill_in(request.message)
     if isinstance(found, dict):
-        found = fill_form(asked.requested_schema, found, REVISIONS[-2])
+        found = fill_form(request.requested_schema, found, REVISIONS[-2])
     assert person.typed == []
     return found
 
 
 @pytest.mark.rule("ELIC-11")
-async def test_it_is_said_who_asks_and_how_to_refuse(asker, person):
+async def test_form_names_the_server_and_how_to_decline(requester, person):
     one = person("!decline")
-    await answered(asker, one)
+    await fill_in(requester, one)
     assert one.shown[:4] == [
         "",
         "*drinks* asks for input",
@@ -45,17 +45,17 @@ async def test_it_is_said_who_asks_and_how_to_refuse(asker, person):
 
 
 @pytest.mark.rule("ELIC-06")
-async def test_enter_takes_the_default_and_leaves_out_what_has_none(asker, person):
+async def test_enter_takes_the_default_or_omits_the_field(requester, person):
     one = person("1", "", "", "s")
-    assert await answered(asker, one) == {"drink": "tea", "cups": 2}
+    assert await fill_in(requester, one) == {"drink": "tea", "cups": 2}
     assert "  [2] > " in one.shown
     assert "  3  note: (left out)" in one.shown
 
 
 @pytest.mark.rule("ELIC-20")
-async def test_what_does_not_fit_is_asked_again_at_once(asker, person):
+async def test_invalid_value_is_prompted_for_again(requester, person):
     one = person("beer", "", "2", "9", "x", "3", "too long", "!!hm", "s")
-    found = await answered(asker, one)
+    found = await fill_in(requester, one)
     assert found == {"drink": "coffee", "cups": 3, "note": "!hm"}
     assert "  expected a number from 1 to 2, got 'beer'" in one.shown
     assert "  it is required; !empty if it is to be empty" in one.shown
@@ -65,9 +65,13 @@ async def test_what_does_not_fit_is_asked_again_at_once(asker, person):
 
 
 @pytest.mark.rule("ELIC-11")
-async def test_all_answers_are_seen_and_may_be_changed_before_they_go(asker, person):
+async def test_answers_can_be_reviewed_and_edited_before_sending(requester, person):
     one = person("1", "", "", "7", "send it", "1", "2", "3", "cold", "S")
-    assert await answered(asker, one) == {"drink": "coffee", "cups": 2, "note": "cold"}
+    assert await fill_in(requester, one) == {
+        "drink": "coffee",
+        "cups": 2,
+        "note": "cold",
+    }
     assert one.shown[-5:] == [
         "Your answers:",
         "  1  drink: coffee",
@@ -88,8 +92,8 @@ async def test_all_answers_are_seen_and_may_be_changed_before_they_go(asker, per
         (None, "cancel"),
     ],
 )
-async def test_it_is_declined_or_left_at_any_time(asker, person, before, typed, action):
-    assert await answered(asker, person(*before, typed)) == action
+async def test_form_can_be_left_at_any_field(requester, person, before, typed, action):
+    assert await fill_in(requester, person(*before, typed)) == action
 
 
 @pytest.mark.rule("ELIC-11")
@@ -103,58 +107,58 @@ async def test_it_is_declined_or_left_at_any_time(asker, person, before, typed, 
         (None, "cancel"),
     ],
 )
-async def test_it_is_declined_or_left_at_the_review(asker, person, typed, action):
-    assert await answered(asker, person("1", "", "", typed)) == action
+async def test_form_can_be_left_at_the_review(requester, person, typed, action):
+    assert await fill_in(requester, person("1", "", "", typed)) == action
 
 
-async def test_enter_alone_sends_nothing(asker, person):
-    assert await answered(asker, person("1", "", "", "", "", "d")) == "decline"
+async def test_enter_alone_does_not_send_the_form(requester, person):
+    assert await fill_in(requester, person("1", "", "", "", "", "d")) == "decline"
 
 
-async def test_what_was_typed_ahead_sends_nothing(asker, person):
+async def test_typed_ahead_input_is_discarded_before_the_review(requester, person):
     one = person("1", "", "", "s")
-    await answered(asker, one)
+    await fill_in(requester, one)
     assert one.forgot_before == [4, 1]  # before the first field, and before the review
 
 
-async def test_fields_are_gone_back_to_skipped_and_made_empty(asker, person):
+async def test_back_skip_and_empty_commands_edit_fields(requester, person):
     one = person("!back", "!skip", "1", "!back", "2", "!skip", "!empty", "s")
-    assert await answered(asker, one) == {"drink": "coffee", "note": ""}
+    assert await fill_in(requester, one) == {"drink": "coffee", "note": ""}
     assert "  it is required; !decline refuses the whole form" in one.shown
 
 
-async def test_a_command_that_there_is_not_is_no_text(asker, person):
+async def test_unknown_command_is_not_taken_as_text(requester, person):
     one = person("!what", "!empty", "1", "", "!wow", "s", "s")
-    assert await answered(asker, one) == {"drink": "tea", "cups": 2, "note": "s"}
+    assert await fill_in(requester, one) == {"drink": "tea", "cups": 2, "note": "s"}
     assert (
         "  that is none of !skip, !empty, !back, !decline or !cancel (a text: !!wow)"
         in one.shown
     )
 
 
-async def test_a_default_can_be_left_out(asker, person):
+async def test_field_with_a_default_can_be_skipped(requester, person):
     one = person("1", "!skip", "", "2", "", "s")
-    assert await answered(asker, one) == {"drink": "tea"}
+    assert await fill_in(requester, one) == {"drink": "tea"}
 
 
-async def test_a_form_without_fields_is_agreed_to(asker, person):
+async def test_form_without_fields_can_be_accepted(requester, person):
     one = person("s")
-    assert await answered(asker, one, params({}, ())) == {}
+    assert await fill_in(requester, one, params({}, ())) == {}
     assert one.shown[-2:] == [
         "It asks for no more than that.",
         "s sends, d declines, c cancels > ",
     ]
 
 
-async def test_what_a_form_must_have_and_does_not_describe_is_asked_for(asker, person):
+async def test_required_field_without_a_schema_is_prompted_for(requester, person):
     one = person("x", "s")
-    assert await answered(asker, one, params({}, ("who",))) == {"who": "x"}
+    assert await fill_in(requester, one, params({}, ("who",))) == {"who": "x"}
     assert "1/1 *who*: text, or a value as JSON; required" in one.shown
     assert "s sends, 1 edits, d declines, c cancels > " in one.shown
 
 
-async def test_what_an_old_revision_has_not_cannot_be_sent_but_declined(asker, person):
-    old = asker._replace(revision=REVISIONS[2])
+async def test_unsupported_field_can_only_be_declined(requester, person):
+    old = requester._replace(revision=REVISIONS[2])
     lists = {"l": {"type": "array", "items": {"type": "string", "enum": ["a"]}}}
     one = person("1", "s", "d")
     form = Form(params(lists, ()).requested_schema, old, one)
@@ -162,7 +166,7 @@ async def test_what_an_old_revision_has_not_cannot_be_sent_but_declined(asker, p
     assert "lists exist since 2025-11-25" in one.text
 
 
-def test_each_required_name_is_compared_with_few_others(asker, person):
+def test_required_names_are_not_compared_pairwise(requester, person):
     class Name(str):
         __slots__ = ()
         __hash__ = str.__hash__
@@ -173,18 +177,18 @@ def test_each_required_name_is_compared_with_few_others(asker, person):
             return str.__eq__(self, other)
 
     names = [Name(number) for number in range(200)]
-    Form(RequestedSchema(properties={}, required=names), asker, person("d"))
+    Form(RequestedSchema(properties={}, required=names), requester, person("d"))
     assert Name.compared < 10 * len(names)
 
 
 @pytest.mark.attack("S32")
 @pytest.mark.rule("ELIC-15")
-async def test_the_message_cannot_pass_for_a_question_of_ours(asker, person):
+async def test_server_message_cannot_imitate_our_prompt(requester, person):
     one = person("d")
     message = (
         "Hi\n\ns sends, d declines > \x1b[2J\nsee https://evil.example" + "\nx" * 99
     )
-    await answered(asker, one, params({}, (), message))
+    await fill_in(requester, one, params({}, (), message))
     start = one.shown.index("*drinks* asks for input") + 1
     end = one.shown.index("  asked by the server some-server --fast")
     lines = one.shown[start:end]

@@ -1,4 +1,4 @@
-"""Who answers a server: pages that a call needs, and what is never shown."""
+"""Handlers of a server's requests: required URLs, samples and unsafe data."""
 
 from types import SimpleNamespace
 
@@ -14,7 +14,7 @@ PAGE = {"mode": "url", "message": "m", "url": "https://example.com/a"}
 
 @pytest.fixture
 def attended(person, monkeypatch):
-    """Make handlers with a person who types what a test says."""
+    """Return a function that makes handlers with a fake user at the terminal."""
 
     def make(*typed):
         monkeypatch.setattr(RequestHandlers, "_can_prompt", True)
@@ -38,7 +38,7 @@ def required(data):
 
 
 @pytest.mark.parametrize(
-    ("typed", "again"),
+    ("typed", "retries"),
     [
         (("y", "", "r"), True),
         (("y", "", "what", "R"), True),
@@ -49,16 +49,17 @@ def required(data):
         ((None,), False),
     ],
 )
-async def test_a_call_is_made_again_only_where_that_is_wanted(attended, typed, again):
+async def test_call_is_retried_only_if_the_user_agrees(attended, typed, retries):
     handlers = attended(*typed)
     assert (
-        await handlers.visit_required_urls(required({"elicitations": [PAGE]})) == again
+        await handlers.visit_required_urls(required({"elicitations": [PAGE]}))
+        == retries
     )
     assert handlers._terminal.typed == []
     assert "The server* asks you to visit" in handlers._terminal.text
 
 
-async def test_all_pages_are_agreed_to_one_by_one(attended):
+async def test_each_url_needs_its_own_consent(attended):
     handlers = attended("y", "", "d")
     assert not await handlers.visit_required_urls(
         required({"elicitations": [PAGE, PAGE, PAGE]})
@@ -80,13 +81,13 @@ async def test_all_pages_are_agreed_to_one_by_one(attended):
         {"elicitations": [{**PAGE, "url": "javascript:alert(1)"}]},
     ],
 )
-async def test_pages_that_must_not_be_shown_are_not(attended, data):
+async def test_invalid_or_unsafe_urls_are_not_shown(attended, data):
     handlers = attended()
     assert not await handlers.visit_required_urls(required(data))
     assert handlers._terminal.shown == []
 
 
-async def test_a_program_answers_no_more_than_it_may(monkeypatch, asker):
+async def test_sampling_program_output_is_limited_in_size(monkeypatch, requester):
     import sys
 
     from mcpwire import InternalError
@@ -97,10 +98,10 @@ async def test_a_program_answers_no_more_than_it_may(monkeypatch, asker):
     params = CreateMessageRequestParams([SamplingMessage("user", TextContent("x"))], 5)
     command = [sys.executable, "-S", "-c", "print('x' * 11)"]
     with pytest.raises(InternalError, match="too much"):
-        await models.run_program(params, command, asker)
+        await models.run_program(params, command, requester)
 
 
-def test_what_a_model_is_asked_is_written_with_who_says_it():
+def test_sampling_request_text_has_the_role_of_each_message():
     from mcpwire.cli.interactive import request_text
     from mcpwire.types import CreateMessageRequestParams, decode
 

@@ -1,4 +1,4 @@
-"""Agreeing to visit a page: shown whole, opened only where that was said."""
+"""Consent to visit a URL: shown in full, opened only on request."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ URL = "https://pay.example.com/order?x=1"
 
 @pytest.fixture
 def opened(monkeypatch):
-    """Collect what would have been opened."""
+    """Collect the URLs that a browser would have opened."""
     found = []
     monkeypatch.setattr(
         pages, "open_in_browser", lambda url: found.append(url) or url == URL
@@ -25,9 +25,9 @@ def opened(monkeypatch):
 
 
 @pytest.mark.rule("ELIC-11", "ELIC-13", "ELIC-15")
-async def test_the_whole_url_is_shown_and_its_host_stands_out(asker, person, opened):
+async def test_full_url_is_shown_with_its_host_highlighted(requester, person, opened):
     one = person("d")
-    assert await request_consent(URL, "Please pay.", asker, one) == "decline"
+    assert await request_consent(URL, "Please pay.", requester, one) == "decline"
     assert one.shown == [
         "",
         "*drinks* asks you to visit a page",
@@ -61,12 +61,12 @@ async def test_the_whole_url_is_shown_and_its_host_stands_out(asker, person, ope
         (["Y", "Open"], "accept", True),
     ],
 )
-async def test_nothing_is_opened_before_both_are_agreed_to(
-    asker, person, opened, dialog
+async def test_browser_opens_only_after_consent_and_an_open_command(
+    requester, person, opened, dialog
 ):
     typed, action, opens = dialog
     one = person(*typed)
-    assert await request_consent(URL, "m", asker, one) == action
+    assert await request_consent(URL, "m", requester, one) == action
     assert one.typed == []
     assert opened == ([URL] if opens else [])
     assert one.forgot_before == [len(typed)]
@@ -83,18 +83,18 @@ async def test_nothing_is_opened_before_both_are_agreed_to(
         (("d",), "decline"),
     ],
 )
-async def test_where_the_answer_makes_the_call_again_that_waits_for_the_person(
-    asker, person, opened, typed, action
+async def test_stateless_accept_waits_until_the_user_finished(
+    requester, person, opened, typed, action
 ):
     one = person(*typed)
-    stateless = asker._replace(revision=REVISIONS[-1])
+    stateless = requester._replace(revision=REVISIONS[-1])
     assert await request_consent(URL, "m", stateless, one) == action
     assert one.typed == []
 
 
 @pytest.mark.rule("ELIC-15")
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "expected"),
     [
         (
             "https://xn--e1afmkfd.example/",
@@ -115,15 +115,17 @@ async def test_where_the_answer_makes_the_call_again_that_waits_for_the_person(
         ("https://[2001:db8:0::1]/a", "URL   https://[2001:db8:0::1]/a"),
     ],
 )
-async def test_what_is_odd_about_a_url_is_pointed_out(asker, person, url, said):
+async def test_suspicious_url_is_shown_with_a_warning(requester, person, url, expected):
     one = person("c")
-    await request_consent(url, "m", asker, one)
-    assert any(said in line for line in one.shown), one.text
+    await request_consent(url, "m", requester, one)
+    assert any(expected in line for line in one.shown), one.text
 
 
-async def test_a_browser_that_there_is_not_is_no_failure(asker, person, opened):
+async def test_missing_browser_does_not_fail_the_consent(requester, person, opened):
     one = person("y", "o")
-    assert await request_consent("https://other.example/", "m", asker, one) == "accept"
+    assert (
+        await request_consent("https://other.example/", "m", requester, one) == "accept"
+    )
     assert one.shown[-1] == "  No browser took it."
 
 
@@ -135,7 +137,7 @@ def browser(tmp_path, code):
 
 
 @pytest.mark.attack("S32")
-def test_a_url_is_one_word_to_the_browser_and_no_shell_sees_it(tmp_path, monkeypatch):
+def test_url_is_one_browser_argument_without_a_shell(tmp_path, monkeypatch):
     log = tmp_path / "log"
     code = f"print('chatter'); open({str(log)!r}, 'w').write(repr(sys.argv[1:]))"
     monkeypatch.setenv("BROWSER", browser(tmp_path, code))
@@ -144,7 +146,7 @@ def test_a_url_is_one_word_to_the_browser_and_no_shell_sees_it(tmp_path, monkeyp
     assert log.read_text() == repr([url])
 
 
-def test_a_browser_that_fails_is_told_apart(tmp_path, monkeypatch):
+def test_failing_browser_command_is_detected(tmp_path, monkeypatch):
     monkeypatch.setenv("BROWSER", browser(tmp_path, "sys.exit(1)"))
     monkeypatch.setenv("PATH", str(tmp_path))
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
@@ -152,20 +154,20 @@ def test_a_browser_that_fails_is_told_apart(tmp_path, monkeypatch):
     assert not open_in_browser(URL)
 
 
-def written(path):
-    """Return what somebody writes there, in his own time."""
+def wait_for_text(path):
+    """Return the text of a file once another process has written it."""
     deadline = time.monotonic() + BOUND_S
     while not (path.exists() and path.read_text()):
-        assert time.monotonic() < deadline, "nothing was written"
-        time.sleep(0.01)  # the one who writes tells nobody else
+        assert time.monotonic() < deadline, "the file stayed empty"
+        time.sleep(0.01)  # the writer gives no other signal
     return path.read_text()
 
 
-def test_a_browser_that_stays_keeps_nobody(tmp_path, monkeypatch):
+def test_running_browser_does_not_block_the_command(tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "OPENER_TIMEOUT_S", 0.5)
     pid = tmp_path / "pid"
     code = f"open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     monkeypatch.setenv("BROWSER", browser(tmp_path, code))
     assert open_in_browser(URL)
-    os.killpg(os.getpgid(int(written(pid))), 9)
+    os.killpg(os.getpgid(int(wait_for_text(pid))), 9)
     pages.RUNNING_BROWSERS.pop().wait(BOUND_S)

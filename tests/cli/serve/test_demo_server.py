@@ -1,18 +1,18 @@
-"""``mcpwire demo-server`` over HTTP, open to everybody or with an issuer of tokens."""
+"""``mcpwire demo-server`` over HTTP, without authorization and with its own."""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
-from cli_servers import PATIENCE, serving
+from cli_servers import TIMEOUT_S, serving
 from ports import kept_port
 
 import mcpwire
 from mcpwire.cli.main import main
 
 
-async def test_it_serves_http_to_everybody():
+async def test_demo_server_over_http_needs_no_token():
     with serving("demo-server", "--http", ":0") as it:
         url = it.line(r"serving (\S+) \(mcpwire-demo, ")[1]
         async with mcpwire.Client(url) as client:
@@ -21,7 +21,7 @@ async def test_it_serves_http_to_everybody():
 
 
 @pytest.mark.parametrize("host", ["", "127.0.0.1"])
-async def test_with_auth_it_wants_tokens_and_gives_them_to_all(host):
+async def test_demo_server_with_auth_requires_and_issues_tokens(host):
     with (
         kept_port() as port,
         serving("demo-server", "--http", f"{host}:{port}", "--auth") as it,
@@ -45,16 +45,16 @@ async def test_with_auth_it_wants_tokens_and_gives_them_to_all(host):
 
 
 async def consent(url):
-    """Do what a browser does, and return where it is sent."""
+    """Request the URL as a browser does, and return the redirect target."""
     import httpx
 
     async with httpx.AsyncClient() as client:
-        answer = await asyncio.wait_for(client.get(url), PATIENCE)
+        answer = await asyncio.wait_for(client.get(url), TIMEOUT_S)
     return answer.headers["location"]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--auth"], "--auth is for --http"),
         (["--quiet"], "--quiet is for --http"),
@@ -65,6 +65,6 @@ async def consent(url):
         (["--http", "192.0.2.1:8000"], "cannot listen on '192.0.2.1', port 8000"),
     ],
 )
-def test_options_that_make_no_sense_are_one_sentence(words, said, capsys):
+def test_invalid_options_are_usage_errors(words, message, capsys):
     assert main(["demo-server", *words]) == 2
-    assert capsys.readouterr().err.startswith(f"mcpwire: {said}")
+    assert capsys.readouterr().err.startswith(f"mcpwire: {message}")

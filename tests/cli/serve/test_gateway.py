@@ -1,4 +1,4 @@
-"""``mcpwire gateway``: many servers as one process."""
+"""``mcpwire gateway``: several servers behind one process."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ import sys
 from base64 import b64encode
 
 import pytest
-from cli_servers import MCPWIRE, PATIENCE, serving
+from cli_servers import MCPWIRE, TIMEOUT_S, serving
 from ports import kept_port
 
 import mcpwire
@@ -21,7 +21,7 @@ SERVER = {"command": DEMO[0], "args": DEMO[1:]}
 
 @pytest.fixture
 def config(tmp_path):
-    """Write a configuration of servers that are all the demonstration's."""
+    """Return a function that writes a configuration of demo servers."""
 
     def write(*names):
         path = tmp_path / "mcp.json"
@@ -32,7 +32,7 @@ def config(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "name the servers"),
         (["time"], "'time' is not NAME=TARGET"),
@@ -56,27 +56,27 @@ def config(tmp_path):
         (["--config", "/nonexistent/mcp.json"], "/nonexistent/mcp.json"),
     ],
 )
-def test_what_makes_no_sense_is_one_sentence(words, said, capfd, monkeypatch):
+def test_invalid_options_are_one_line_errors(words, message, capfd, monkeypatch):
     monkeypatch.setenv("BAD", "not base64!")
     assert main(["gateway", *words]) == 2
     (line,) = capfd.readouterr().err.splitlines()
-    assert said in line
+    assert message in line
 
 
-def test_what_is_odd_in_a_configuration_is_told(config, capfd, tmp_path):
+def test_unknown_configuration_key_is_a_warning(config, capfd, tmp_path):
     path = config("one")
-    told = json.loads((tmp_path / "mcp.json").read_text())
-    told["mcpServers"]["one"]["colour"] = "red"
-    (tmp_path / "mcp.json").write_text(json.dumps(told))
+    document = json.loads((tmp_path / "mcp.json").read_text())
+    document["mcpServers"]["one"]["colour"] = "red"
+    (tmp_path / "mcp.json").write_text(json.dumps(document))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert main(["gateway", "--config", path, "--http", f":{port}"]) == 2
-    odd, _ = capfd.readouterr().err.splitlines()
-    assert odd.startswith(f"mcpwire: {path}: ")
-    assert "colour" in odd
+    warning, _ = capfd.readouterr().err.splitlines()
+    assert warning.startswith(f"mcpwire: {path}: ")
+    assert "colour" in warning
 
 
-def test_an_address_that_is_taken_is_one_sentence(capfd):
+def test_address_in_use_is_a_one_line_error(capfd):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert main(["gateway", "a=x", "--http", f":{port}"]) == 2
@@ -84,14 +84,14 @@ def test_an_address_that_is_taken_is_one_sentence(capfd):
     assert "cannot listen" in line
 
 
-def test_a_package_that_is_missing_is_one_sentence(capfd, monkeypatch):
+def test_missing_package_is_a_one_line_error(capfd, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert main(["gateway", "a=x", "--http", ":0"]) == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert "pip install uvicorn" in line
 
 
-async def test_on_stdio_it_is_all_its_servers(tmp_path):
+async def test_stdio_gateway_lists_tools_of_all_servers_and_traces(tmp_path):
     path = tmp_path / "trace.jsonl"
     words = ["-m", "mcpwire", "gateway", f"one={COMMAND}", f"two={COMMAND}"]
     words += ["--deny", "*two*", "--trace", str(path)]
@@ -107,7 +107,7 @@ async def test_on_stdio_it_is_all_its_servers(tmp_path):
 URL = r"(http://127\.0\.0\.1:\d+)/here"
 
 
-async def test_over_http_it_reloads_and_ends_with_sigterm(config):
+async def test_http_gateway_reloads_and_ends_on_sigterm(config):
     path = config("one")
     words = ["--config", path, "--http", ":0", "--path", "/here", "--watch"]
     words += ["--path-per-server", "--status", "/status", "--session-key-env", "KEYS"]
@@ -125,13 +125,13 @@ async def test_over_http_it_reloads_and_ends_with_sigterm(config):
             names = {f"one_{tool.name}" for tool in await client.list_tools()}
             assert names == one
         it.process.send_signal(signal.SIGTERM)
-        assert await asyncio.to_thread(it.process.wait, PATIENCE) in {0, 128 + 15, -15}
+        assert await asyncio.to_thread(it.process.wait, TIMEOUT_S) in {0, 128 + 15, -15}
 
 
 @pytest.fixture
 def guarded(tmp_path, monkeypatch):
     """Serve a demonstration that requires tokens; write a configuration with it."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # where no login is stored
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # no stored login
     monkeypatch.setenv("BROWSER", "true")
     with (
         kept_port() as port,
@@ -144,18 +144,18 @@ def guarded(tmp_path, monkeypatch):
         yield str(path)
 
 
-async def test_over_http_no_client_has_a_browser_opened(guarded):
+async def test_http_gateway_does_not_open_a_browser(guarded):
     with serving("gateway", "--config", guarded, "--http", ":0") as it:
         url = (await asyncio.to_thread(it.line, r"serving (\S+) "))[1]
         async with mcpwire.Client(url) as client:
             names = [tool.name for tool in await client.list_tools()]
         assert names
         assert all(name.startswith("open_") for name in names)
-        said = await asyncio.to_thread(it.line, "'guarded' could not be connected to")
-        assert "a login is needed" in said.string
+        line = await asyncio.to_thread(it.line, "'guarded' could not be connected to")
+        assert "a login is needed" in line.string
 
 
-async def test_on_stdio_the_address_of_a_login_is_told(guarded):
+async def test_stdio_gateway_prints_the_login_url(guarded):
     words = ["-m", "mcpwire", "gateway", "--config", guarded]
     pipes = dict.fromkeys(("stdin", "stderr"), asyncio.subprocess.PIPE)
     gateway = await asyncio.create_subprocess_exec(

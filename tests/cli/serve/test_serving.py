@@ -1,4 +1,4 @@
-"""``mcpwire serve``: a server object becomes a process."""
+"""``mcpwire serve``: run a server object as a process."""
 
 import asyncio
 import fcntl
@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from cli_servers import PATIENCE, serving
+from cli_servers import TIMEOUT_S, serving
 
 import mcpwire
 from mcpwire.cli.failures import UsageError
@@ -35,7 +35,7 @@ async def add(a: int, b: int) -> int:
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
-    """Write a module that `serve` can run, in the current directory."""
+    """Return a function that writes a module for `serve` to the current folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
 
@@ -60,17 +60,17 @@ def module(tmp_path, monkeypatch):
         ("C:\\dir\\file.py", ("C:\\dir\\file.py", None)),
     ],
 )
-def test_a_target_is_a_module_or_file_and_perhaps_a_name(target, parts):
+def test_target_is_split_into_module_or_file_and_name(target, parts):
     assert split_target(target) == parts
 
 
-def test_what_is_behind_the_colon_must_be_a_name():
+def test_text_after_the_colon_must_be_an_identifier():
     with pytest.raises(UsageError, match="'1x' is not the name"):
         split_target("module:1x")
 
 
 @pytest.mark.parametrize("name", ["server", "mcp", "app", "anything"])
-def test_the_usual_names_and_the_only_server_are_found(module, name):
+def test_server_is_found_by_usual_name_or_as_the_only_one(module, name):
     path = module(name)
     assert load_server("served_module").name == "served"
     sys.modules.pop("served_module")
@@ -78,13 +78,13 @@ def test_the_usual_names_and_the_only_server_are_found(module, name):
     assert load_server(f"{path}:{name}").name == "served"
 
 
-def test_a_function_that_makes_a_server_is_called(module):
+def test_server_factory_function_is_called(module):
     module(extra="\n\ndef make():\n    return Server('made', '2')\n")
     assert load_server("served_module:make").name == "made"
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
         ("no_such_module", "there is no module 'no_such_module'"),
         ("no_such_package.module", "there is no module"),
@@ -99,22 +99,22 @@ def test_a_function_that_makes_a_server_is_called(module):
     ],
 )
 @pytest.mark.filterwarnings("ignore:coroutine")
-def test_what_is_no_server_is_told_in_a_sentence(module, target, said):
+def test_target_without_a_server_is_a_usage_error(module, target, message):
     module()
     path = module(name="one", file="other_module.py", extra="\ntwo = Server('b')\n")
     path.with_name("empty_module.py").write_text("")
-    with pytest.raises((UsageError, TypeError), match=said):
+    with pytest.raises((UsageError, TypeError), match=message):
         load_server(target)
 
 
-def test_what_the_module_itself_lacks_is_shown_with_its_traceback(module, capfd):
+def test_import_error_of_the_module_shows_its_traceback(module, capfd):
     module(extra="\nimport no_such_module_at_all\n")
     assert main(["serve", "served_module"]) == 1
-    told = capfd.readouterr().err
-    assert "No module named 'no_such_module_at_all'" in told
-    assert "import no_such_module_at_all" in told
-    # What we do to import it is nobody's concern.
-    assert told.count("  File ") == 1
+    output = capfd.readouterr().err
+    assert "No module named 'no_such_module_at_all'" in output
+    assert "import no_such_module_at_all" in output
+    # The frames of the import machinery are left out.
+    assert output.count("  File ") == 1
 
 
 LIFESPAN = """
@@ -132,17 +132,17 @@ broken = Server("broken", lifespan=lifespan)
 """
 
 
-def test_what_its_lifespan_raises_is_shown_with_its_traceback(module, capfd):
+def test_lifespan_error_shows_its_traceback(module, capfd):
     module(extra=LIFESPAN)
     assert main(["serve", "served_module:broken", "--http", ":0"]) == 1
-    told = capfd.readouterr().err
-    assert "LookupError: no database" in told
-    assert "in lifespan" in told
-    assert "-v shows" not in told
+    output = capfd.readouterr().err
+    assert "LookupError: no database" in output
+    assert "in lifespan" in output
+    assert "-v shows" not in output
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "serve needs MODULE:SERVER (see mcpwire serve --help)"),
         (["m", "--path", "/x"], "--path is for --http"),
@@ -153,12 +153,12 @@ def test_what_its_lifespan_raises_is_shown_with_its_traceback(module, capfd):
         (["m", "--nonsense"], "--nonsense"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(words, said, capfd):
+def test_invalid_options_are_refused(words, message, capfd):
     assert main(["serve", *words]) == 2
-    assert said in capfd.readouterr().err
+    assert message in capfd.readouterr().err
 
 
-def test_a_package_that_is_missing_is_one_sentence(module, capfd, monkeypatch):
+def test_missing_package_is_a_one_line_error(module, capfd, monkeypatch):
     module()
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert main(["serve", "served_module.py", "--http", ":0"]) == 2
@@ -166,7 +166,7 @@ def test_a_package_that_is_missing_is_one_sentence(module, capfd, monkeypatch):
     assert line.endswith("serving over HTTP needs uvicorn: pip install uvicorn")
 
 
-def test_an_address_that_is_taken_is_one_sentence(module, capfd):
+def test_address_in_use_is_a_one_line_error(module, capfd):
     module()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -177,7 +177,7 @@ def test_an_address_that_is_taken_is_one_sentence(module, capfd):
 
 
 @pytest.mark.case("A02")
-async def test_on_stdio_it_is_a_server_like_any_other(module):
+async def test_served_module_answers_calls_over_stdio(module):
     path = module()
     target = mcpwire.Stdio(sys.executable, ["-m", "mcpwire", "serve", str(path)])
     async with mcpwire.Client(target) as client:
@@ -189,7 +189,7 @@ async def test_on_stdio_it_is_a_server_like_any_other(module):
 URL = r"(http://127\.0\.0\.1:\d+/\S*)"
 
 
-async def test_over_http_it_announces_where_and_ends_with_sigterm(module):
+async def test_http_server_announces_its_url_and_ends_on_sigterm(module):
     path = module()
     with serving("serve", str(path), "--http", ":0", "--path", "/here") as it:
         url = (await asyncio.to_thread(it.line, URL))[1]
@@ -198,10 +198,10 @@ async def test_over_http_it_announces_where_and_ends_with_sigterm(module):
             result = await client.call_tool("add", {"a": 1, "b": 2})
             assert result.structured_content == {"result": 3}
         it.process.send_signal(signal.SIGTERM)
-        assert await asyncio.to_thread(it.process.wait, PATIENCE) in {0, 128 + 15, -15}
+        assert await asyncio.to_thread(it.process.wait, TIMEOUT_S) in {0, 128 + 15, -15}
 
 
-async def test_over_http_it_says_one_line_on_start_and_one_for_each_request(module):
+async def test_http_server_logs_its_start_and_each_request(module):
     with serving("serve", str(module()), "--http", ":0") as it:
         url = await asyncio.to_thread(it.line, URL)
         names = ", ".join(revision.name for revision in mcpwire.REVISIONS)
@@ -211,16 +211,16 @@ async def test_over_http_it_says_one_line_on_start_and_one_for_each_request(modu
             with pytest.raises(mcpwire.RPCError):
                 await client.request("no/such", {})
         lines = [await asyncio.to_thread(it.line, "POST") for _ in range(3)]
-        said = [re.sub(r"\d+\.\d ms", "T", line.string) for line in lines]
+        logged = [re.sub(r"\d+\.\d ms", "T", line.string) for line in lines]
         unknown = "'no/such' is no method of this server at 2026-07-28"
-        assert said == [
+        assert logged == [
             "mcpwire: 127.0.0.1 POST /mcp server/discover 200 T\n",
             "mcpwire: 127.0.0.1 POST /mcp tools/call add 200 T\n",
             f"mcpwire: 127.0.0.1 POST /mcp no/such 404 T: {unknown}\n",
         ]
 
 
-async def test_a_full_pipe_of_stderr_stops_no_call(module):
+async def test_full_stderr_pipe_does_not_block_calls(module):
     with serving("serve", str(module()), "--http", ":0") as it:
         url = (await asyncio.to_thread(it.line, URL))[1]
         if hasattr(fcntl, "F_SETPIPE_SZ"):  # Linux
@@ -228,7 +228,7 @@ async def test_a_full_pipe_of_stderr_stops_no_call(module):
             calls = 2 * PIPE_BYTES // len("mcpwire: 127.0.0.1 POST /mcp tools/call")
         else:
             calls = 2_000
-        async with mcpwire.Client(url, timeout=PATIENCE) as client:
+        async with mcpwire.Client(url, timeout=TIMEOUT_S) as client:
             for _ in range(calls):
                 await client.call_tool("add", {"a": 1, "b": 2})
             await asyncio.to_thread(it.line, "POST")
@@ -259,7 +259,7 @@ server.run(http="127.0.0.1:0", announce=lambda url: __import__("threading").Thre
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (["quiet"], ""),
         ([], "mcpwire: 127.0.0.1 GET /mcp 4"),
@@ -267,24 +267,24 @@ server.run(http="127.0.0.1:0", announce=lambda url: __import__("threading").Thre
         (["logs", "quiet"], "own: 127.0.0.1 GET /mcp 4"),
     ],
 )
-def test_quiet_says_nothing_and_a_programs_own_logging_is_left_alone(words, said):
+def test_quiet_mode_keeps_logging_configured_by_the_program(words, expected):
     with subprocess.Popen(
         [sys.executable, "-c", QUIET, *words], stdout=-1, stderr=-1, text=True
     ) as process:
         assert process.stdout.readline() == "asked\n"
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=PATIENCE)
-    assert errors.startswith(said)
-    assert errors.count("GET") == (1 if said else 0)
+        _, errors = process.communicate(timeout=TIMEOUT_S)
+    assert errors.startswith(expected)
+    assert errors.count("GET") == (1 if expected else 0)
 
 
-def test_quiet_is_an_option_of_the_command(module):
+def test_quiet_option_silences_the_command(module):
     with serving("serve", str(module()), "--http", ":0", "--quiet") as it:
         it.process.terminate()
         assert it.process.stderr.read() == ""
 
 
-async def test_a_changed_file_starts_it_again(module):
+async def test_changed_file_restarts_the_server(module):
     path = module()
     with serving("serve", str(path), "--http", ":0", "--reload") as it:
         url = (await asyncio.to_thread(it.line, URL))[1]
@@ -298,26 +298,26 @@ async def test_a_changed_file_starts_it_again(module):
             assert client.server_info.version == "2"
 
 
-def test_files_that_come_go_or_change_are_seen_and_others_are_not(tmp_path):
+def test_added_changed_and_removed_sources_are_detected(tmp_path):
     (tmp_path / "pkg").mkdir()
     (tmp_path / ".hidden").mkdir()
     one = tmp_path / "pkg" / "one.py"
     one.write_text("1")
     seen = [scan_sources(tmp_path)]
 
-    def look():
+    def rescan():
         seen.append(scan_sources(tmp_path))
         return find_change(*seen[-2:])
 
-    assert look() is None
+    assert rescan() is None
     (tmp_path / ".hidden" / "no.py").write_text("1")
     (tmp_path / "text.txt").write_text("1")
-    assert look() is None
+    assert rescan() is None
     os.utime(one, (1, 1))
-    assert look() == one
+    assert rescan() == one
     two = tmp_path / "two.py"
     two.write_text("1")
-    assert look() == two
+    assert rescan() == two
     one.unlink()
-    assert look() == one
-    assert look() is None
+    assert rescan() == one
+    assert rescan() is None
