@@ -150,7 +150,7 @@ verify: ## everything else and everything larger: all legs, soak, load, fuzz, ro
 	@$(PY) tests/run_tests.py --report
 
 fresh: $(VENV)/.dev $(PEERS)/node/.made ## install the wheel as a stranger does, and use it
-	@$(PY) tests/fresh.py
+	@$(PY) tests/fresh_install.py
 
 conformance: $(VENV)/.dev $(PEERS)/conformance/.made ## put client and server to the official suite; LEGS="--leg C4 ..."
 	@$(PY) conformance/run.py $(LEGS)

@@ -28,14 +28,22 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 FOLDERS: Final = (
-    *("adversity/http/test_at_once.py", "adversity/http/test_reasons.py"),
-    *("adversity/http/test_streams_beside.py", "adversity/http/test_subscribing.py"),
-    *("adversity/http/test_traced_heads.py", "adversity/http/test_two_engines.py"),
+    *("adversity/http/test_unusable_answers.py", "adversity/http/test_reasons.py"),
+    *(
+        "adversity/http/test_get_stream_during_calls.py",
+        "adversity/http/test_subscribing.py",
+    ),
+    *("adversity/http/test_traced_headers.py", "adversity/http/test_two_engines.py"),
     *("adversity/oauth/", "adversity/ownership/", "adversity/server/"),
     *("adversity/traffic/", "bench/test_processes_of_a_server.py"),
     *("bench/test_result_schema.py", "benchmarks/", "budgets/"),
     *("check/test_foreign.py", "cli/test_interrupt.py", "cli/test_processes.py"),
-    *("cli/test_terminal_asking.py", "conformance/", "docs/", "gateway/test_scale.py"),
+    *(
+        "cli/test_forms_at_a_terminal.py",
+        "conformance/",
+        "docs/",
+        "gateway/test_scale.py",
+    ),
     *("group/test_scale.py", "loops/", "matrix/", "oauth/test_engine_interrupted.py"),
     *("oauth/test_promises.py", "oauth/test_storage_processes.py", "record/"),
     *("scoreboard/", "servers/", "soak/", "test_gates.py", "test_manifest.py"),

@@ -21,7 +21,7 @@ import sys
 sys.path.insert(0, {str(TESTS)!r})
 import asyncio, contextlib, gc, json, os, signal, time, warnings
 import mcpwire
-from quick import quick
+from shell_server import quick
 from scripted import ECHO_LOOP, scripted
 
 def echo():

@@ -10,7 +10,7 @@ from base64 import b64decode
 from itertools import count
 from urllib.parse import parse_qs, unquote_plus, urlsplit
 
-from driving import document, refused, server_document, tokens, well_known
+from flow_driver import document, refused, server_document, tokens, well_known
 
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, ConsentDenied
 from mcpwire.auth.flow import code_challenge

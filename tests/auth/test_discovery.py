@@ -1,7 +1,7 @@
 """Discovery as a whole: which URLs are fetched, in which order, and where it ends."""
 
 import pytest
-from driving import World, document
+from flow_driver import World, document
 
 from mcpwire.auth.discovery import Denial, assumed_metadata, discover
 from mcpwire.auth.errors import (

@@ -8,7 +8,7 @@ import attrs
 import pytest
 import unmeasured
 from authorities import BROKEN, NOT_THERE, PAGE, Authority, marks
-from driving import (
+from flow_driver import (
     PRM,
     RESOURCE,
     SERVER,

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import attrs
 import pytest
-from driving import (
+from flow_driver import (
     EVIL,
     EXPIRED,
     GOOD,

@@ -2,7 +2,7 @@
 
 import attrs
 import pytest
-from driving import NOW, World, document, refused
+from flow_driver import NOW, World, document, refused
 
 from mcpwire.auth.config import DISCOVERED, OAuth
 from mcpwire.auth.errors import (

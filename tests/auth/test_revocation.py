@@ -2,7 +2,7 @@
 
 import attrs
 import pytest
-from driving import EVIL, GOOD, ISSUER, SERVER, World, metadata, registered, stored
+from flow_driver import EVIL, GOOD, ISSUER, SERVER, World, metadata, registered, stored
 
 from mcpwire.auth.errors import (
     RegistrationError,

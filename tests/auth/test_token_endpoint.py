@@ -5,7 +5,7 @@ from urllib.parse import unquote, unquote_plus
 
 import attrs
 import pytest
-from driving import NOW, World, document, refused, tokens
+from flow_driver import NOW, World, document, refused, tokens
 from hypothesis import given
 from hypothesis import strategies as st
 from joserfc import jwt

@@ -2,7 +2,7 @@
 
 import attrs
 import pytest
-from driving import (
+from flow_driver import (
     GOOD,
     ISSUER,
     NOW,

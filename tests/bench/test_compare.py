@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import attrs
 import pytest
-from measured import pair, result, subject
+from made_results import pair, result, subject
 
 from mcpwire.bench import Result, compare, differences
 from mcpwire.bench.compare import median_distribution

@@ -4,7 +4,7 @@ import asyncio
 import os
 
 import pytest
-from measured import slice_of
+from made_results import slice_of
 
 from mcpwire import Http, Stdio
 from mcpwire.bench import Call, Load

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import attrs
 import pytest
 from browser import CHROMIUM, PAPER, seen
-from measured import result, slice_of, subject
+from made_results import result, slice_of, subject
 
 from mcpwire.bench import Result
 from mcpwire.bench.charts import linear_axis, logarithmic_axis, percentile_axis

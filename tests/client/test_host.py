@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from asking import FORM, SAMPLE, STATELESS, Asking
 from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer, text
+from requesting_server import FORM, SAMPLE, STATELESS, Asking
 
 import mcpwire
 from mcpwire import types

@@ -8,8 +8,8 @@ import threading
 import pytest
 from clocks import on_a_clock_by_hand
 from fakes import SILENCE, FakeServer, text
+from loop_polling import until
 from scripted import ECHO_LOOP, scripted
-from turns import until
 
 import mcpwire
 

@@ -7,8 +7,8 @@ import signal
 import pytest
 from clocks import on_a_clock_by_hand, on_a_virtual_clock
 from fakes import SILENCE, FakeServer, text
+from loop_polling import until
 from scripted import ECHO_LOOP, scripted
-from turns import until
 
 import mcpwire
 from mcpwire.protocol import retry

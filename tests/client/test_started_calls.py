@@ -5,7 +5,7 @@ import gc
 
 import pytest
 from fakes import SILENCE, FakeServer, text
-from turns import until
+from loop_polling import until
 
 import mcpwire
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer
-from turns import until
+from loop_polling import until
 
 import mcpwire
 from mcpwire.protocol.methods import TASKS

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from turns import until
+from loop_polling import until
 
 from mcpwire.testing.procfs import is_alive
 

@@ -5,7 +5,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from turns import until
+from loop_polling import until
 
 from mcpwire.testing.procfs import is_alive
 

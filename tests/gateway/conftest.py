@@ -9,4 +9,4 @@ import pytest
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE / "bridge")]
-pytest.register_assert_rewrite("gated", "world")
+pytest.register_assert_rewrite("gateway_servers", "world")

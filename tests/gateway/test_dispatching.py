@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gated import named
+from gateway_servers import named
 
 import mcpwire
 from mcpwire.gateway import Gateway

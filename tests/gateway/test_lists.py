@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from fakes import SILENCE
-from gated import ERAS, TOOL, client_of, fake, named, through, tool_names
+from gateway_servers import ERAS, TOOL, client_of, fake, named, through, tool_names
 
 import mcpwire
 from mcpwire.errors import InternalError

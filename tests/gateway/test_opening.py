@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from clocks import on_a_virtual_clock
-from gated import (
+from gateway_servers import (
     ERAS,
     Counted,
     client_of,
@@ -13,7 +13,7 @@ from gated import (
     through,
     tool_names,
 )
-from turns import until
+from loop_polling import until
 
 import mcpwire
 from mcpwire.errors import InvalidRequest

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import attrs
 import pytest
 from clocks import on_a_virtual_clock
-from gated import TIMEOUT_S, Counted, client_of, fake, named, tool_names
-from turns import until
+from gateway_servers import TIMEOUT_S, Counted, client_of, fake, named, tool_names
+from loop_polling import until
 
 import mcpwire
 from mcpwire.gateway import Gateway

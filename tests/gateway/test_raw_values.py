@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from gated import TIMEOUT_S, fake, through
+from gateway_servers import TIMEOUT_S, fake, through
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

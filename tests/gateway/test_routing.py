@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from gated import ERAS, fake, named, through, tool_names
+from gateway_servers import ERAS, fake, named, through, tool_names
 
 import mcpwire
 from mcpwire.errors import InvalidParams, MethodNotFound, ResourceNotFound

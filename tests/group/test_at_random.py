@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 from fakes import text
-from many import ScriptedServer
-from turns import until
+from group_servers import ScriptedServer
+from loop_polling import until
 
 import mcpwire
 from mcpwire.group import Backoff, Group

@@ -6,8 +6,8 @@ import logging
 import pytest
 from clocks import on_a_virtual_clock
 from fakes import FakeServer, text
-from many import BOUND_S, CAPABILITIES, ScriptedServer, Unreachable, grouped
-from turns import until
+from group_servers import BOUND_S, CAPABILITIES, ScriptedServer, Unreachable, grouped
+from loop_polling import until
 
 import mcpwire
 from mcpwire import types

@@ -6,8 +6,8 @@ from math import nan
 
 import pytest
 from clocks import on_a_virtual_clock
-from many import ScriptedServer, Unreachable, grouped
-from turns import until
+from group_servers import ScriptedServer, Unreachable, grouped
+from loop_polling import until
 
 import mcpwire
 from mcpwire.auth.errors import AuthRequired

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "over_http"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "servers/warm"))
 
-import checked
+import schema_checks
 import shells
 from hosting import hosted
 from warmed import demo_command
@@ -29,7 +29,7 @@ from mcpwire.versions import REVISIONS, Era
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-posted_messages_are_checked = checked.posted_messages_are_checked
+posted_messages_are_checked = schema_checks.posted_messages_are_checked
 
 FIRST, *_ = REVISIONS
 

@@ -23,7 +23,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_plus, urlencode, urlsplit
 
-import proofs
+import token_reader
 from http_bytes import reply
 from oauth_parts import Family, Recorded, Refused, Registered
 from protected import protected_legacy, protected_server
@@ -332,7 +332,7 @@ class AuthorizationServer:
             method = "client_secret_basic"
         assertion = form.get("client_assertion")
         if assertion is not None:
-            client_id = proofs.claims_of(assertion)["sub"]
+            client_id = token_reader.claims_of(assertion)["sub"]
             method = "private_key_jwt"
         client = self.clients.get(client_id)
         wrong = (
@@ -344,7 +344,7 @@ class AuthorizationServer:
         if wrong:
             raise Refused("invalid_client", 401)
         if assertion is not None:
-            claims = proofs.verified(assertion, client.key)
+            claims = token_reader.verified(assertion, client.key)
             if (claims["iss"], claims["aud"]) != (client_id, self.issuer):
                 raise Refused("invalid_client", 401)
         return client
@@ -354,7 +354,7 @@ class AuthorizationServer:
         proof = request.headers.get("dpop")
         if proof is None or not self.dpop:
             return None
-        thumbprint, claims = proofs.read(proof)
+        thumbprint, claims = token_reader.read(proof)
         if self.nonce is not None and claims.get("nonce") != self.nonce:
             raise Refused("use_dpop_nonce", **{"dpop-nonce": self.nonce})
         if (claims["htm"], claims["htu"]) != ("POST", self.issuer + "/token"):

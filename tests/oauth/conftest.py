@@ -11,14 +11,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "over_http"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "adversity"))
 
-import checked
 import engine_calls
-import net
+import fake_network
+import schema_checks
 from authorization_server import authorization_server, protected_server
 
-internet = net.internet
-no_proxies = net.no_proxies
-posted_messages_are_checked = checked.posted_messages_are_checked
+internet = fake_network.internet
+no_proxies = fake_network.no_proxies
+posted_messages_are_checked = schema_checks.posted_messages_are_checked
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import traceback
 
 import certificates
 import pytest
-from net import LOGIN_ADDRESS, SERVER_ADDRESS
+from fake_network import LOGIN_ADDRESS, SERVER_ADDRESS
 from raw_server import json_reply, raw_server
 
 import mcpwire

@@ -6,7 +6,7 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
-import proofs
+import token_reader
 from http_bytes import json_reply, reply
 from legacy_server import LegacyServer
 from mcp_server import SERVER_OPTIONS, ScriptedMcp
@@ -144,11 +144,11 @@ class Guarded:
         proof = request.headers.get("dpop")
         if proof is None:
             return "invalid_dpop_proof"
-        thumbprint, claims = proofs.read(proof)
+        thumbprint, claims = token_reader.read(proof)
         url = self.raw.origin + request.target.partition("?")[0]
         if self.nonce is not None and claims.get("nonce") != self.nonce:
             return "use_dpop_nonce"
-        right = (owner, request.verb, url, proofs.token_hash(token))
+        right = (owner, request.verb, url, token_reader.token_hash(token))
         shown = (thumbprint, claims["htm"], claims["htu"], claims.get("ath"))
         return None if shown == right else "invalid_dpop_proof"
 

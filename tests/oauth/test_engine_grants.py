@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-import proofs
 import pytest
+import token_reader
 from authorization_server import (
     ID_JAG,
     JWT_BEARER,
@@ -144,7 +144,7 @@ async def test_each_token_request_signs_a_new_assertion(auth, server, algorithm)
         assert form["client_assertion_type"] == kind
         assert (form["grant_type"], form["scope"]) == ("client_credentials", "a b")
         assert "client_id" not in form
-        claims = proofs.claims_of(form["client_assertion"])
+        claims = token_reader.claims_of(form["client_assertion"])
         assert (claims["sub"], claims["aud"]) == ("robot", auth.issuer)
     private = KEYS[algorithm].as_pem(private=True)
     assert private not in auth.bodies
@@ -230,7 +230,7 @@ async def test_a_bound_token_is_sent_with_dpop_proofs(binding, clock, era, nonce
         for request in [*server.messages, *binding.token_requests]
         if "dpop" in request.headers
     ]
-    claims = [proofs.read(proof) for proof in shown]
+    claims = [token_reader.read(proof) for proof in shown]
     assert len({thumbprint for thumbprint, _ in claims}) == 1
     assert len({each["jti"] for _, each in claims}) == len(claims)
     bound = [message for message in server.messages if "dpop" in message.headers]

@@ -10,6 +10,7 @@ import certificates
 import httpx
 import pytest
 from engine_calls import Hours
+from fake_network import BOUND_S, LOGIN_ADDRESS, SERVER_ADDRESS, Fetches
 from fetches import (
     ANSWER,
     GET,
@@ -28,7 +29,6 @@ from fetches import (
     step,
     target,
 )
-from net import BOUND_S, LOGIN_ADDRESS, SERVER_ADDRESS, Fetches
 from raw_server import raw_server, reply
 
 import mcpwire

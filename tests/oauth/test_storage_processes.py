@@ -12,7 +12,7 @@ from authorization_server import (
     oauth,
     protected_server,
 )
-from siblings import siblings
+from sibling_processes import siblings
 
 import mcpwire
 import mcpwire.sync

@@ -7,13 +7,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import black_holes
-import checked
-import lasting
-import legacy_faces
+import legacy_channels
+import longer_timeouts
+import schema_checks
+import unreachable_ports
 
-posted_messages_are_checked = checked.posted_messages_are_checked
-kept_for_long = lasting.kept_for_long
-black_hole = black_holes.black_hole
-engine = legacy_faces.engine
-gate = legacy_faces.gate
+posted_messages_are_checked = schema_checks.posted_messages_are_checked
+kept_for_long = longer_timeouts.kept_for_long
+black_hole = unreachable_ports.black_hole
+engine = legacy_channels.engine
+gate = legacy_channels.gate

@@ -3,10 +3,10 @@
 from math import inf
 
 import pytest
-from framed import CHUNKED, OK, ReplyRecorder, bytewise, outcome, read
 from hypothesis import given
 from hypothesis import strategies as st
 from malformed_responses import MALFORMED
+from reply_recorder import CHUNKED, OK, ReplyRecorder, bytewise, outcome, read
 
 from mcpwire.errors import RemoteProtocolError
 from mcpwire.limits import Limits

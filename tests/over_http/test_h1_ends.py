@@ -3,7 +3,7 @@
 import tracemalloc
 
 import pytest
-from framed import CHUNKED, OK, ReplyRecorder, bytewise, outcome, read
+from reply_recorder import CHUNKED, OK, ReplyRecorder, bytewise, outcome, read
 
 from mcpwire.errors import MessageTooLarge, RemoteProtocolError
 from mcpwire.limits import Limits

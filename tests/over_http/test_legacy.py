@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
-from legacy_faces import BOUND_S, Recorder, failure, opened, tool_text, wait_until
+from legacy_channels import BOUND_S, Recorder, failure, opened, tool_text, wait_until
 from legacy_server import legacy_server
 from ports import kept_port
 from raw_server import raw_server

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 
 import pytest
 from http_bytes import reply
-from legacy_faces import (
+from legacy_channels import (
     BOUND_S,
     QUICK,
     Recorder,

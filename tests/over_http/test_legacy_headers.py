@@ -1,7 +1,7 @@
 """HTTP+SSE: the headers of requests, per target and per message."""
 
 import pytest
-from legacy_faces import failure, opened, tool_text
+from legacy_channels import failure, opened, tool_text
 from legacy_server import legacy_server
 
 from mcpwire.errors import LocalProtocolError

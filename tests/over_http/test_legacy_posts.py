@@ -4,7 +4,7 @@ import logging
 
 import pytest
 from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
-from legacy_faces import BOUND_S, failure, opened, tool_text, wait_until
+from legacy_channels import BOUND_S, failure, opened, tool_text, wait_until
 from legacy_server import legacy_server
 
 from mcpwire.errors import (

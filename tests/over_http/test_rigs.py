@@ -2,9 +2,9 @@
 
 import json
 
-import checked
 import httpx
 import pytest
+import schema_checks
 from mcp_server import scripted_mcp
 from raw_server import raw_server, reply
 
@@ -100,6 +100,6 @@ def test_schema_errors_of_posted_messages_are_collected(
         conn.receive()
         conn.send(reply(202))
 
-    with checked.watch() as found, raw_server(script) as server:
+    with schema_checks.watch() as found, raw_server(script) as server:
         post(server.url, message, fields)
     assert (wrong in "\n".join(found)) if wrong else found == []

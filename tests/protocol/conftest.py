@@ -8,4 +8,6 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-pytest.register_assert_rewrite("wire_tables", "handshakes", "fed_replies", "steps")
+pytest.register_assert_rewrite(
+    "wire_tables", "handshakes", "reply_feeding", "scripted_steps"
+)

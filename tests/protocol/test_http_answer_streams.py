@@ -4,7 +4,9 @@ import sys
 
 import pytest
 from delivery import cut
-from fed_replies import (
+from hypothesis import example, given
+from hypothesis import strategies as st
+from reply_feeding import (
     ID,
     JSON,
     LOG,
@@ -26,8 +28,6 @@ from fed_replies import (
     log,
     text,
 )
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from mcpwire.errors import InvalidMessage, MessageTooLarge, RPCError
 from mcpwire.limits import Limits, Recovery

@@ -5,9 +5,9 @@ import pickle
 from itertools import product
 
 import pytest
-from fed_replies import HTML, METHOD, an, answer, failure, fields, log, text
 from hypothesis import given
 from hypothesis import strategies as st
+from reply_feeding import HTML, METHOD, an, answer, failure, fields, log, text
 
 from mcpwire.errors import (
     HeaderMismatch,

@@ -3,7 +3,9 @@
 from types import SimpleNamespace
 
 import pytest
-from fed_replies import (
+from hypothesis import given
+from hypothesis import strategies as st
+from reply_feeding import (
     HTML,
     ID,
     JSON,
@@ -29,8 +31,6 @@ from fed_replies import (
     stream,
     text,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mcpwire.errors import (
     HTTPError,

@@ -3,9 +3,9 @@
 import re
 
 import pytest
-from fed_replies import failure, fields, text
 from hypothesis import given
 from hypothesis import strategies as st
+from reply_feeding import failure, fields, text
 
 from mcpwire.errors import (
     ConnectionClosed,

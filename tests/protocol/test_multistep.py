@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steps import drive
+from scripted_steps import drive
 
 from mcpwire.errors import InvalidMessage, RemoteProtocolError, TooManyQuestions
 from mcpwire.limits import DEFAULT_LIMITS, Recovery

@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 
-from measured import result, subject
+from made_results import result, subject
 
 FILE = """
 name = "{name}"

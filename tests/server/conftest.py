@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-pytest.register_assert_rewrite("by_hand", "single")
+pytest.register_assert_rewrite("raw_client", "single_request")
 
 
 @pytest.fixture

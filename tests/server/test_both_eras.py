@@ -1,7 +1,7 @@
 """The same handler requests input from a session's client and a stateless one."""
 
 import pytest
-from asking_rig import ALL, NoSession, Session, answer_all
+from input_session import ALL, NoSession, Session, answer_all
 
 from mcpwire.errors import (
     InternalError,

@@ -4,7 +4,7 @@ import asyncio
 import threading
 
 import pytest
-from asking_rig import Session, answer_all, run
+from input_session import Session, answer_all, run
 
 from mcpwire.errors import LocalProtocolError
 

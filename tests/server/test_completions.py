@@ -5,8 +5,8 @@ import threading
 from typing import Literal
 
 import pytest
-from by_hand import CLIENT_KEY, Hand, modern
-from single import code, error, in_session, over_http, result, sees
+from raw_client import CLIENT_KEY, Hand, modern
+from single_request import code, error, in_session, over_http, result, sees
 
 from mcpwire import types
 from mcpwire.server.auth.resource_server import ScopeRequired

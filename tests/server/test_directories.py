@@ -5,7 +5,7 @@ import os
 import sys
 
 import pytest
-from single import answer, code, result
+from single_request import answer, code, result
 
 from mcpwire.errors import InternalError
 from mcpwire.server import directories, log_limit

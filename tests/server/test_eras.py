@@ -1,7 +1,7 @@
 """The first request decides the era; each row is sent raw, over one stream."""
 
 import pytest
-from by_hand import (
+from raw_client import (
     ALL,
     CAPABILITIES_KEY,
     CLIENT_KEY,

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from by_hand import (
+from raw_client import (
     SERVER,
     Hand,
     failure,

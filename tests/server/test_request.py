@@ -3,7 +3,9 @@
 import asyncio
 
 import pytest
-from by_hand import (
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from raw_client import (
     LOG_KEY,
     STAMP,
     Hand,
@@ -14,8 +16,6 @@ from by_hand import (
     server,
     success,
 )
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from mcpwire import Client, LocalProtocolError, TransportError
 from mcpwire.server.request import LEVELS, RequestContext, Session

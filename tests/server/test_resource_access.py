@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from by_hand import CLIENT_KEY, Hand, modern, request
-from single import contents, in_session, over_http, reading, result, sees
+from raw_client import CLIENT_KEY, Hand, modern, request
+from single_request import contents, in_session, over_http, reading, result, sees
 
 from mcpwire.server.auth.resource_server import ScopeRequired
 from mcpwire.server.server import Server

@@ -1,7 +1,7 @@
 """Resources: registering, listing, replacing and removing."""
 
 import pytest
-from single import code, contents, result
+from single_request import code, contents, result
 
 from mcpwire.server.server import Server
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import pytest
-from single import code, contents, error, in_session, reading, result
+from single_request import code, contents, error, in_session, reading, result
 
 from mcpwire import types
 from mcpwire.server.authoring.injection import Depends

@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 import pytest
-from by_hand import (
+from raw_client import (
     CAPABILITIES_KEY,
     SERVER,
     SERVER_KEY,

@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from asking_rig import KEYS, NoSession, Session, answer_all, run
 from hypothesis import given
 from hypothesis import strategies as st
+from input_session import KEYS, NoSession, Session, answer_all, run
 
 from mcpwire.errors import InternalError, InvalidParams
 from mcpwire.server.input_rounds import (

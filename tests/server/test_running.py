@@ -4,7 +4,7 @@ import asyncio
 import sys
 
 import pytest
-from by_hand import (
+from raw_client import (
     PATIENCE,
     STAMP,
     Hand,

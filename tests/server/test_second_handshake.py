@@ -3,7 +3,16 @@
 import asyncio
 
 import pytest
-from by_hand import PATIENCE, Hand, failure, notice, request, server, session, success
+from raw_client import (
+    PATIENCE,
+    Hand,
+    failure,
+    notice,
+    request,
+    server,
+    session,
+    success,
+)
 
 from mcpwire.server.dispatcher import Dispatcher
 

@@ -4,7 +4,7 @@ import json
 from contextlib import asynccontextmanager
 
 import pytest
-from by_hand import CAPABILITIES_KEY, Hand, modern
+from raw_client import CAPABILITIES_KEY, Hand, modern
 
 from mcpwire import (
     Client,

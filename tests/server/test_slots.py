@@ -5,7 +5,7 @@ import contextlib
 import threading
 
 import pytest
-from single import client_at
+from single_request import client_at
 
 from mcpwire import Server
 from mcpwire.server.calling import SlotPool

@@ -4,8 +4,8 @@ import asyncio
 
 import attrs
 import pytest
-from asking_rig import KEYS, NoSession, answer_all
 from clocks import Clock
+from input_session import KEYS, NoSession, answer_all
 
 from mcpwire.errors import InvalidParams
 from mcpwire.server.input_rounds import MemorySingleUse, StateSealer

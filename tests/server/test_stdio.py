@@ -13,7 +13,7 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from by_hand import Hand, modern, notice, request, server, session, success
+from raw_client import Hand, modern, notice, request, server, session, success
 
 from mcpwire import Client, Limits, Stdio
 from mcpwire.server import stdio

@@ -33,8 +33,8 @@ for folder in (TESTS, TESTS.parent):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
-from quick import quick  # noqa: E402 - found through the lines above
 from scripted import ECHO_LOOP, SHUFFLE_LOOP, scripted  # noqa: E402 - as above
+from shell_server import quick  # noqa: E402 - found through the lines above
 
 import mcpwire  # noqa: E402 - as above
 from mcpwire.testing.leaks import children, open_descriptors  # noqa: E402 - as above

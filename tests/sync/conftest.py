@@ -10,11 +10,11 @@ import pytest
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "over_http")]
 
-import checked  # noqa: E402 - found through the line above
 import echoing  # noqa: E402 - as above
+import schema_checks  # noqa: E402 - found through the line above
 from waiting import signal_main, until  # noqa: E402 - as above
 
-posted_messages_are_checked = checked.posted_messages_are_checked
+posted_messages_are_checked = schema_checks.posted_messages_are_checked
 
 
 @pytest.fixture(params=echoing.TRANSPORTS)

@@ -11,9 +11,9 @@ import sys
 import threading
 
 import pytest
-from asking import SAMPLE, Asking
 from fakes import FakeServer
 from mcp_server import scripted_mcp
+from requesting_server import SAMPLE, Asking
 from scripted import ECHO_LOOP, scripted
 from waiting import BOUND_S, until
 

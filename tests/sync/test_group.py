@@ -7,9 +7,9 @@ import threading
 
 import pytest
 from able_servers import TOOL, hang_up, server
-from asking import SAMPLE, Asking
 from echoing import command
 from fakes import SILENCE, FakeServer, text
+from requesting_server import SAMPLE, Asking
 from scripted import ECHO_LOOP, scripted
 from waiting import BOUND_S, until
 

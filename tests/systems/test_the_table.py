@@ -108,7 +108,9 @@ def test_each_line_has_tests_or_is_refused_with_a_reason():
 
 
 def test_wrong_rows_and_lines_are_reported():
-    good = "`client/test_links.py::test_a_link_to_a_listed_resource_becomes_its_contents`"
+    good = (
+        "`client/test_links.py::test_a_link_to_a_listed_resource_becomes_its_contents`"
+    )
     assert wrong_row("a", "b", "O87", good) == ""
     assert "carries none" in wrong_row("a", "b", "O86", good)
     assert "no line" in wrong_row("a", "b", "O99", good)

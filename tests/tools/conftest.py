@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from shelf import Shelf
+from fake_source import Shelf
 
 from mcpwire.tools import ToolSet
 

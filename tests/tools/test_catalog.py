@@ -7,7 +7,7 @@ import itertools
 import json
 
 import pytest
-from shelf import Shelf
+from fake_source import Shelf
 
 from mcpwire.tools import ToolSet
 from mcpwire.tools import catalog as costs_module

@@ -5,9 +5,9 @@ import json
 
 import attrs
 import pytest
+from fake_source import Shelf, tool
 from hypothesis import given
 from hypothesis import strategies as st
-from shelf import Shelf, tool
 
 from mcpwire.errors import LocalProtocolError, NotAllowed
 from mcpwire.tools import ToolLock

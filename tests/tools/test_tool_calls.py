@@ -4,7 +4,7 @@ import logging
 import re
 
 import pytest
-from shelf import Shelf, lost, tool
+from fake_source import Shelf, lost, tool
 
 from mcpwire.errors import (
     ConnectionClosed,

@@ -1,7 +1,7 @@
 """Tool sets: lookup by name, hidden tools, search, transforms and confirmation."""
 
 import pytest
-from shelf import READS, Shelf, tool
+from fake_source import READS, Shelf, tool
 
 import mcpwire.tools
 from mcpwire.errors import NotAllowed, UnknownTool

@@ -5,10 +5,10 @@ import gc
 
 import pytest
 from eager import eager
+from fake_source import Shelf, lost
 from hypothesis import given
 from hypothesis import strategies as st
-from shelf import Shelf, lost
-from turns import until
+from loop_polling import until
 
 from mcpwire.errors import ConnectionClosed, NameCollision
 from mcpwire.tools import ToolSet, toolset

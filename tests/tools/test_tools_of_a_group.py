@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from turns import until
+from loop_polling import until
 
 import mcpwire
 from mcpwire.errors import NotAllowed

@@ -8,13 +8,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "over_http"))
 
-import checked
-import lasting
+import longer_timeouts
 import pytest
+import schema_checks
 
-posted_messages_are_checked = checked.posted_messages_are_checked
-kept_for_long = lasting.kept_for_long
-patient_close = lasting.patient_close
+posted_messages_are_checked = schema_checks.posted_messages_are_checked
+kept_for_long = longer_timeouts.kept_for_long
+patient_close = longer_timeouts.patient_close
 
 
 @pytest.fixture(autouse=True)

@@ -16,9 +16,9 @@ from faulty import (
     outcome,
     until,
 )
-from forgetful import LATE_S, URI, Forgetful, never_heads
 from http_bytes import reply
 from mcp_server import scripted_mcp
+from server_without_events import LATE_S, URI, Forgetful, never_heads
 
 import mcpwire
 from mcpwire.transports.http import streamable as channel

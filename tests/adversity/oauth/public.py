@@ -12,12 +12,12 @@ from authorization_server import (
     json_answer,
     protected_server,
 )
-from net import LOGIN_ADDRESS, SERVER_ADDRESS
+from fake_network import LOGIN_ADDRESS, SERVER_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from net import Internet
+    from fake_network import Internet
 
 HOST: Final = "mcp.example"
 LOGIN: Final = "login.example"

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from authorization_server import browse, oauth
-from stealing import good_and_evil, protected_server, use
+from evil_issuer import good_and_evil, protected_server, use
 
 import mcpwire
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import certificates
 import pytest
 from authorization_server import json_answer, oauth
-from stealing import GOOD, SECRETS, good_and_evil, protected_server, stolen, use
+from evil_issuer import GOOD, SECRETS, good_and_evil, protected_server, stolen, use
 
 import mcpwire
 

@@ -9,7 +9,7 @@ import re
 
 import pytest
 from authorization_server import json_answer, oauth
-from stealing import (
+from evil_issuer import (
     GOOD,
     SECRETS,
     good_and_evil,

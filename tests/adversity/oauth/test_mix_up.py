@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 from authorization_server import browse, json_answer, oauth
-from stealing import (
+from evil_issuer import (
     GOOD,
     good_and_evil,
     protected_server,

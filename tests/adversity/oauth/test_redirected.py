@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 from authorization_server import oauth
+from evil_issuer import GOOD, good_and_evil, protected_server, stolen, use
 from http_bytes import reply
-from stealing import GOOD, good_and_evil, protected_server, stolen, use
 
 import mcpwire
 import mcpwire.sync

@@ -7,10 +7,10 @@ import contextlib
 import httpx
 import pytest
 from authorization_server import oauth
+from evil_issuer import GOOD, good_and_evil, protected_server
 from http_bytes import reply
 from mcp_server import scripted_mcp
 from raw_server import raw_server
-from stealing import GOOD, good_and_evil, protected_server
 
 import mcpwire
 

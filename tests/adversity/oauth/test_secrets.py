@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from authorization_server import authorization_server, browse, oauth, protected_server
 from engine_calls import connected
+from evil_issuer import BOUND_S, PEM, SECRETS, good_and_evil, knows_client, use
 from sentinel import SENTINEL
-from stealing import BOUND_S, PEM, SECRETS, good_and_evil, knows_client, use
 
 import mcpwire
 

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 from fakes import FakeServer
-from quick import quick
 from schedule import Remains
+from shell_server import quick
 
 import mcpwire
 

@@ -8,8 +8,8 @@ import asyncio
 
 import pytest
 from fakes import FakeServer, text
-from quick import quick
 from schedule import Remains, cancel_everywhere
+from shell_server import quick
 
 import mcpwire
 

@@ -11,7 +11,7 @@ import sys
 import threading
 
 import pytest
-from quick import quick
+from shell_server import quick
 
 import mcpwire
 import mcpwire.sync

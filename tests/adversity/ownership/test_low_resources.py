@@ -8,8 +8,8 @@ import resource
 import subprocess
 
 import pytest
-from quick import quick
 from scripted import ECHO_LOOP, scripted
+from shell_server import quick
 
 import mcpwire
 import mcpwire.sync

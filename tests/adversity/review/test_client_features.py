@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer, text
-from turns import until
+from loop_polling import until
 
 import mcpwire
 from mcpwire.errors import RPCError

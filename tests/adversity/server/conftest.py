@@ -10,5 +10,5 @@ SERVER = HERE.parents[1] / "server"
 
 sys.path[:0] = [str(HERE), str(SERVER), str(SERVER / "http")]
 pytest.register_assert_rewrite(
-    "by_hand", "asgi_driver", "hosted", "victim", "wired", "wires"
+    "raw_client", "asgi_driver", "hosted", "attacked_server", "raw_sockets", "wires"
 )

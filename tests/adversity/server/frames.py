@@ -7,7 +7,7 @@ import copy
 import json
 import random
 
-from by_hand import CAPABILITIES_KEY, modern, notice, request, session
+from raw_client import CAPABILITIES_KEY, modern, notice, request, session
 
 DEEP = {"<<70>>": 70, "<<300>>": 300, "<<1200>>": 1_200}
 """Markers that are replaced by so many nested lists."""

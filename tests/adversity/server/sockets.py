@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import json
 
-import wired
-from by_hand import modern
+import raw_sockets
+from raw_client import modern
 
 TIMEOUT_S = 30.0
 
@@ -20,8 +20,8 @@ HEAD = {
 @contextlib.asynccontextmanager
 async def served(server, **options):
     """Serve on a free port; yield the port."""
-    async with wired.served(server, **options) as (url, _):
-        yield wired.port_of(url)
+    async with raw_sockets.served(server, **options) as (url, _):
+        yield raw_sockets.port_of(url)
 
 
 def call(id, text="hi", name="echo"):

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 import pytest
-from by_hand import Hand, modern
+from raw_client import Hand, modern
 
 from mcpwire import Client, Context, Depends, Server
 from mcpwire.server.extensions.tasks import Tasks

@@ -4,9 +4,9 @@ import json
 import time
 
 import pytest
-from by_hand import Hand, request
-from victim import build
-from ways import WAYS, ask, frame, opened, works
+from attacked_server import build
+from client_paths import WAYS, ask, frame, opened, works
+from raw_client import Hand, request
 
 KIB = 1024
 

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from by_hand import META
-from victim import build
-from ways import WAYS, opened, works
+from attacked_server import build
+from client_paths import WAYS, opened, works
+from raw_client import META
 
 CALL = {"name": "mark", "arguments": {}}
 

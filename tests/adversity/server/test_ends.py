@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from by_hand import modern, notice, request, session
+from raw_client import modern, notice, request, session
 from wires import child
 
 TIMEOUT_S = 30.0

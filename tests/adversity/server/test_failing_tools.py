@@ -4,8 +4,8 @@ import asyncio
 import json
 
 import pytest
-from victim import build
-from ways import WAYS, frame, opened, works
+from attacked_server import build
+from client_paths import WAYS, frame, opened, works
 
 SECRET = "s3cr3t"
 

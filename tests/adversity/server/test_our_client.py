@@ -4,8 +4,8 @@ import asyncio
 import sys
 
 import pytest
+from attacked_server import build
 from scripted import PRELUDE
-from victim import build
 
 import mcpwire
 

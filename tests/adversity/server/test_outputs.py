@@ -3,8 +3,8 @@
 import socket
 
 import pytest
-from by_hand import Hand, request
-from victim import build
+from attacked_server import build
+from raw_client import Hand, request
 
 import mcpwire
 

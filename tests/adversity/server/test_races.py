@@ -4,9 +4,9 @@ import asyncio
 import json
 
 import pytest
-from by_hand import Hand, modern, notice, request
-from victim import build
-from ways import OverHttp, works
+from attacked_server import build
+from client_paths import OverHttp, works
+from raw_client import Hand, modern, notice, request
 
 ITERATIONS = range(14)
 """More loop iterations than a short call takes."""

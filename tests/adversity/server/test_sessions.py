@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from by_hand import request, session
-from victim import build
-from ways import OverHttp, events, opened, works
+from attacked_server import build
+from client_paths import OverHttp, events, opened, works
+from raw_client import request, session
 
 import mcpwire
 

@@ -3,8 +3,8 @@
 import json
 
 import pytest
+from attacked_server import build
 from sockets import Line, call, raw, served
-from victim import build
 from wires import resident
 
 from mcpwire import Limits

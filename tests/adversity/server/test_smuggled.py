@@ -7,8 +7,8 @@ request must not be another one here.
 import json
 
 import pytest
+from attacked_server import build
 from sockets import HEAD, Line, call, raw, served
-from victim import build
 
 OUTER = json.dumps(call(1, "outer", "mark")).encode()
 INNER = raw(call(2, "inner", "mark"), Mcp_Name="mark")

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from by_hand import modern
+from raw_client import modern
 
 from mcpwire.server import lifespan, stdio
 

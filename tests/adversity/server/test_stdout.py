@@ -7,7 +7,7 @@ import subprocess
 import threading
 
 import pytest
-from by_hand import modern
+from raw_client import modern
 from wires import child
 
 TIMEOUT_S = 30.0

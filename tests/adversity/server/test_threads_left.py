@@ -5,7 +5,7 @@ import contextlib
 import threading
 
 import pytest
-from turns import until
+from loop_polling import until
 
 from mcpwire import Client, Server
 

@@ -10,12 +10,12 @@ import sys
 from functools import partial
 from pathlib import Path
 
-import ways
+import client_paths
 from asgi_driver import Visit, scope
-from by_hand import META, modern, request, session
+from attacked_server import with_tasks
+from client_paths import HOST, JSON, events
 from frames import ALONE, ECHO, IN_SESSION, Fuzzer
-from victim import with_tasks
-from ways import HOST, JSON, events
+from raw_client import META, modern, request, session
 
 HERE = Path(__file__).parent
 
@@ -45,7 +45,7 @@ class Complaints(logging.Handler):
 
 def child(body=None, **options):
     """Start the server under attack, or another one, on three pipes."""
-    argv = [HERE / "victim.py"] if body is None else ["-c", body]
+    argv = [HERE / "attacked_server.py"] if body is None else ["-c", body]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     return subprocess.Popen([sys.executable, *argv], **{**pipes, **options})
 
@@ -67,7 +67,7 @@ class OnStdio:
     async def __aenter__(self):
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
-            str(HERE / "victim.py"),
+            str(HERE / "attacked_server.py"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -127,7 +127,7 @@ class OverHttp:
         self._tool = tool
         self._fuzzer = Fuzzer(IN_SESSION if is_session else ALONE, seed)
         version = "2025-11-25" if is_session else None
-        self._way = ways.OverHttp(with_tasks(), version, stream_after=0.001)
+        self._way = client_paths.OverHttp(with_tasks(), version, stream_after=0.001)
         self.statuses = {}
 
     @property

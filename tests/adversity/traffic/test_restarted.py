@@ -5,8 +5,8 @@ import os
 import signal
 
 import pytest
-from quick import quick
 from scripted import scripted
+from shell_server import quick
 
 import mcpwire
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pytest
 from bridged import FORM, AskingServer
-from gated import named
+from gateway_servers import named
 
 import mcpwire
 from mcpwire.gateway import Gateway, JsonLines

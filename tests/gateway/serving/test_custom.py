@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from gated import ERAS, Counted, named, tool_names
-from turns import until
+from gateway_servers import ERAS, Counted, named, tool_names
+from loop_polling import until
 
 import mcpwire
 from mcpwire import Context

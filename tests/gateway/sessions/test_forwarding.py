@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from gated import Counted, named
+from gateway_servers import Counted, named
 from world import SESSIONS, A, B, a_world, chosen
 
 from mcpwire.gateway import Gateway, SealedIds

@@ -7,4 +7,6 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
-pytest.register_assert_rewrite("asgi_driver", "hosted", "http_hand", "wired")
+pytest.register_assert_rewrite(
+    "asgi_driver", "hosted", "raw_http_client", "raw_sockets"
+)

@@ -2,7 +2,7 @@
 
 import json
 
-import by_hand
+import raw_client
 from asgi_driver import Visit, scope, visit
 
 from mcpwire.server.http.app import AsgiApp
@@ -10,7 +10,7 @@ from mcpwire.server.notifications import OpenSubscriptions, Subscriptions
 from mcpwire.versions import REVISIONS
 
 NEW = "2026-07-28"
-META = by_hand.META
+META = raw_client.META
 MODERN = REVISIONS[-1:]
 
 
@@ -22,7 +22,7 @@ def tools(call, **options):
         "revisions": MODERN,
         **options,
     }
-    return by_hand.server(**options)
+    return raw_client.server(**options)
 
 
 def subscribed(call):
@@ -71,7 +71,7 @@ def fields(message=None, **more):
 
 def call(id=1, name="echo", arguments=None, **meta):
     params = {"name": name, "arguments": arguments or {}}
-    return by_hand.modern(id, "tools/call", params, **meta)
+    return raw_client.modern(id, "tools/call", params, **meta)
 
 
 def posted(message, **more):
@@ -86,7 +86,7 @@ async def post(app, message, **more):
 
 
 def opening(version="2025-11-25"):
-    return by_hand.request(1, "initialize", by_hand.session(version))
+    return raw_client.request(1, "initialize", raw_client.session(version))
 
 
 async def opened(made, version="2025-11-25"):

@@ -1,8 +1,8 @@
 """Batches over HTTP, which only 2025-03-26 has."""
 
 import pytest
-from by_hand import notice, request, success
-from http_hand import Work, call, content, in_session, progress
+from raw_client import notice, request, success
+from raw_http_client import Work, call, content, in_session, progress
 
 INITIALIZED = notice("notifications/initialized")
 

@@ -4,8 +4,8 @@ import asyncio
 import json
 import re
 
-import by_hand
 import pytest
+import raw_client
 from hosted import (
     app,
     asgi_request,
@@ -35,7 +35,9 @@ async def both():
 @pytest.mark.rule("LHTTP-01")
 async def test_session_and_stateless_requests_work_side_by_side(both):
     session = await opened(both)
-    message = by_hand.request(2, "tools/call", {"name": "echo", "arguments": {"a": 1}})
+    message = raw_client.request(
+        2, "tools/call", {"name": "echo", "arguments": {"a": 1}}
+    )
     in_session = await post(both, message, **session)
     assert text(in_session.json()) == "{'a': 1}"
     assert "resultType" not in in_session.json()["result"]
@@ -44,14 +46,14 @@ async def test_session_and_stateless_requests_work_side_by_side(both):
 
 
 async def test_version_header_alone_makes_a_request_stateless(both):
-    message = by_hand.request(1, "tools/list")
+    message = raw_client.request(1, "tools/list")
     visit = await post(both, message)
     assert visit.status == 400
     assert visit.json()["error"]["code"] == -32602
 
 
 async def test_request_without_version_or_session_is_refused(both):
-    message = by_hand.request(1, "tools/list")
+    message = raw_client.request(1, "tools/list")
     visit = await post(both, message, mcp_protocol_version=None)
     assert visit.status == 400
     assert visit.json()["id"] == 1
@@ -148,7 +150,7 @@ async def test_draining_accepts_the_response_that_a_call_waits_for():
 
     made = app(dispatcher=tools(ask_roots, revisions=REVISIONS))
     session = await opened(made)
-    message = by_hand.request(2, "tools/call", {"name": "asks", "arguments": {}})
+    message = raw_client.request(2, "tools/call", {"name": "asks", "arguments": {}})
     running = posted(message, **session).begin(made)
     await running.until(lambda visit: "roots/list" in str(visit.body))
     found = re.search(rb'"id":("[^"]*"|[0-9]+),"method":"roots/list"', running.body)

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from by_hand import failure, notice, request, success
-from http_hand import (
+from raw_client import failure, notice, request, success
+from raw_http_client import (
     QUICK,
     Bench,
     Work,

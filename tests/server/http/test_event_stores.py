@@ -8,12 +8,12 @@ import tracemalloc
 from contextlib import closing
 
 import pytest
-from by_hand import request
 from clocks import Clock
 from hosted import opening, posted
-from http_hand import call, content, in_session
 from hypothesis import given
 from hypothesis import strategies as st
+from raw_client import request
+from raw_http_client import call, content, in_session
 
 from mcpwire import Context, Server
 from mcpwire.server.fair_pool import client_key

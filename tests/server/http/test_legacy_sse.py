@@ -4,8 +4,8 @@ import asyncio
 import json
 
 import pytest
-from by_hand import notice, request, server, session, success
-from http_hand import Visit, call, content, turns
+from raw_client import notice, request, server, session, success
+from raw_http_client import Visit, call, content, turns
 
 from mcpwire.errors import ConnectionClosed
 from mcpwire.protocol.http_headers import resolve_endpoint

@@ -2,11 +2,11 @@
 
 import asyncio
 
-import by_hand
 import pytest
+import raw_client
 from asgi_driver import Visit
 from hosted import app, asgi_request, call, echo, post, posted, subscribed, text, tools
-from http_hand import Work
+from raw_http_client import Work
 
 from mcpwire.server.notifications import TOOLS
 
@@ -179,7 +179,7 @@ async def test_draining_ends_subscriptions_with_their_result():
     dispatcher = subscribed(echo)
     made = app(dispatcher=dispatcher)
     params = {"notifications": {"toolsListChanged": True}}
-    listening = posted(by_hand.modern(5, "subscriptions/listen", params)).begin(made)
+    listening = posted(raw_client.modern(5, "subscriptions/listen", params)).begin(made)
     await listening.until(lambda v: v.sent[1:])
     dispatcher.hub.notify(TOOLS)
     await listening.until(lambda v: len(v.sse()) == 2)

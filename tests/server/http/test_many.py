@@ -3,8 +3,8 @@
 import asyncio
 import json
 
-import by_hand
 import pytest
+import raw_client
 from asgi_driver import Visit, scope
 from hosted import (
     app,
@@ -76,8 +76,8 @@ async def test_notifications_of_a_call_are_not_sent_to_subscriptions():
     dispatcher = subscribed(report_progress)
     made = app(dispatcher=dispatcher)
     params = {"notifications": {"toolsListChanged": True}}
-    meta = {"progressToken": "t", by_hand.LOG_KEY: "debug"}
-    listening = posted(by_hand.modern(1, "subscriptions/listen", params, **meta))
+    meta = {"progressToken": "t", raw_client.LOG_KEY: "debug"}
+    listening = posted(raw_client.modern(1, "subscriptions/listen", params, **meta))
     listening.begin(made)
     await listening.until(lambda v: v.sent[1:])
     called = await post(made, call(2, **meta))
@@ -108,7 +108,7 @@ MEMBERS = st.fixed_dictionaries(
         "id": st.integers() | JSON,
         "method": st.sampled_from(["tools/call", "initialize", "ping"]) | JSON,
         "params": st.fixed_dictionaries(
-            {}, optional={"_meta": st.just(by_hand.META) | JSON, "name": JSON}
+            {}, optional={"_meta": st.just(raw_client.META) | JSON, "name": JSON}
         )
         | JSON,
         "result": JSON,

@@ -3,8 +3,8 @@
 import asyncio
 import json
 
-import by_hand
 import pytest
+import raw_client
 from asgi_driver import Visit, scope
 
 from mcpwire.errors import InternalError, InvalidRequest
@@ -14,8 +14,8 @@ from mcpwire.server.request import IN_MEMORY, Session
 from mcpwire.types import Implementation
 from mcpwire.versions import find_revision
 
-INITIALIZE = by_hand.request(0, "initialize", by_hand.session())
-LIST = by_hand.request(1, "tools/list", {})
+INITIALIZE = raw_client.request(0, "initialize", raw_client.session())
+LIST = raw_client.request(1, "tools/list", {})
 KNOWN = "known-elsewhere"
 
 
@@ -27,7 +27,7 @@ class SlowDispatcher(Dispatcher):
 
     def __init__(self, **options):
         super().__init__(
-            Implementation(**by_hand.SERVER),
+            Implementation(**raw_client.SERVER),
             capabilities={"tools": {}},
             methods={"tools/list": self.list},
             **options,

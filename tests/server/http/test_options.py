@@ -2,15 +2,15 @@
 
 import asyncio
 
-import by_hand
 import pytest
+import raw_client
 from hosted import opened, opening, post
 
 from mcpwire import Context, Server
 from mcpwire.server.http.event_store import MemoryEventStore
 from mcpwire.testing import VirtualClockLoop
 
-CALL = by_hand.request(1, "tools/call", {"name": "tell", "arguments": {}})
+CALL = raw_client.request(1, "tools/call", {"name": "tell", "arguments": {}})
 CALL["params"]["_meta"] = {"progressToken": "t"}
 
 server = Server("under-test", "1")
@@ -78,9 +78,9 @@ def test_call_longer_than_a_tenth_of_a_second_is_answered_by_a_stream(era):
         kinds = []
         for seconds in (0.09, 0.11):
             params = {"name": "wait", "arguments": {"seconds": seconds}}
-            message = by_hand.request(1, "tools/call", params)
+            message = raw_client.request(1, "tools/call", params)
             if era == "2026-07-28":
-                message = by_hand.modern(1, "tools/call", params)
+                message = raw_client.modern(1, "tools/call", params)
             kinds.append((await post(app, message, **fields)).headers["content-type"])
         await app.aclose()
         return kinds

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from hosted import call
-from wired import Small, answer, connected, port_of, raw, served, socket_request
+from raw_sockets import Small, answer, connected, port_of, raw, served, socket_request
 
 from mcpwire import Limits
 

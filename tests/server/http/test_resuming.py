@@ -4,10 +4,10 @@ import asyncio
 import json
 
 import pytest
-from by_hand import success
-from http_hand import Bench, call, content, turns
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from raw_client import success
+from raw_http_client import Bench, call, content, turns
 
 from mcpwire.server.http.event_store import MemoryEventStore
 

@@ -5,9 +5,9 @@ import gc
 import tracemalloc
 
 import pytest
-from by_hand import CLIENT, notice, request, session, success
 from clocks import on_a_virtual_clock
-from http_hand import Bench, Work, call, content, in_session
+from raw_client import CLIENT, notice, request, session, success
+from raw_http_client import Bench, Work, call, content, in_session
 
 from mcpwire.errors import InvalidRequest
 from mcpwire.server.auth.resource_server import Principal, ScopeRequired

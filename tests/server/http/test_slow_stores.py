@@ -3,8 +3,17 @@
 import asyncio
 
 import pytest
-from by_hand import success
-from http_hand import Bench, Steps, call, called, content, data_of, in_session, turns
+from raw_client import success
+from raw_http_client import (
+    Bench,
+    Steps,
+    call,
+    called,
+    content,
+    data_of,
+    in_session,
+    turns,
+)
 
 from mcpwire.limits import Limits
 from mcpwire.server.http.event_store import MemoryEventStore

@@ -3,8 +3,17 @@
 import asyncio
 
 import pytest
-from http_hand import QUICK, Bench, Visit, call, called, content, in_session, turns
-from turns import until
+from loop_polling import until
+from raw_http_client import (
+    QUICK,
+    Bench,
+    Visit,
+    call,
+    called,
+    content,
+    in_session,
+    turns,
+)
 
 from mcpwire.errors import RequestTimeout
 from mcpwire.server.http.exchange import Timeouts

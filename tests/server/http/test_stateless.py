@@ -5,8 +5,8 @@ import json
 import logging
 import re
 
-import by_hand
 import pytest
+import raw_client
 from hosted import NEW, app, asgi_request, call, echo, post, posted, text, tools
 
 from mcpwire.errors import (
@@ -50,7 +50,7 @@ async def test_method_with_a_repeated_name_does_not_match_its_header():
 
 
 async def test_discovery_needs_no_handler():
-    visit = await post(app(), by_hand.modern(1, "server/discover"))
+    visit = await post(app(), raw_client.modern(1, "server/discover"))
     assert visit.status == 200
     assert visit.json()["result"]["supportedVersions"] == [NEW]
 
@@ -61,7 +61,7 @@ async def test_discovery_needs_no_handler():
 @pytest.mark.parametrize("more", [{}, {"mcp_method": None}])
 @pytest.mark.parametrize("method", ["notifications/cancelled", "notifications/none"])
 async def test_a_notification_is_accepted_without_a_body(method, more):
-    visit = await post(app(), by_hand.notice(method, requestId=1), **more)
+    visit = await post(app(), raw_client.notice(method, requestId=1), **more)
     assert visit.status == 202
     assert visit.headers == {"content-length": "0"}
     assert visit.body == b""
@@ -69,14 +69,14 @@ async def test_a_notification_is_accepted_without_a_body(method, more):
 
 @pytest.mark.rule("TR-HTTP-11")
 async def test_notification_with_another_method_in_its_header_is_refused():
-    visit = await post(app(), by_hand.notice("notifications/a"), mcp_method="b")
+    visit = await post(app(), raw_client.notice("notifications/a"), mcp_method="b")
     assert visit.status == 400
     assert visit.json()["error"]["code"] == -32020
     assert "id" not in visit.json()
 
 
 async def test_posted_response_is_refused():
-    visit = await post(app(), by_hand.success(1, {}))
+    visit = await post(app(), raw_client.success(1, {}))
     assert visit.status == 400
     assert error(visit.json()) == -32600
 
@@ -124,33 +124,33 @@ async def test_refusal_of_a_malformed_request_has_its_id():
         (call(), {"mcp_method": "tools/list"}, 400, -32020),
         (call(), {"mcp_name": None}, 400, -32020),
         (call(), {"mcp_name": "other"}, 400, -32020),
-        (by_hand.request(1, "tools/call"), {}, 400, -32602),
-        (by_hand.request(1, "ping"), {}, 400, -32602),
-        (by_hand.request(1, "tools/call", meta={}), {}, 400, -32602),
+        (raw_client.request(1, "tools/call"), {}, 400, -32602),
+        (raw_client.request(1, "ping"), {}, 400, -32602),
+        (raw_client.request(1, "tools/call", meta={}), {}, 400, -32602),
         (
-            by_hand.request(1, "tools/call", meta={by_hand.VERSION_KEY: NEW}),
+            raw_client.request(1, "tools/call", meta={raw_client.VERSION_KEY: NEW}),
             {},
             400,
             -32602,
         ),
         (
-            by_hand.request(1, "tools/call", meta={by_hand.CAPABILITIES_KEY: {}}),
+            raw_client.request(1, "tools/call", meta={raw_client.CAPABILITIES_KEY: {}}),
             {},
             400,
             -32602,
         ),
         (
-            by_hand.modern(1, "tools/call", **{by_hand.VERSION_KEY: "v999.0.0"}),
+            raw_client.modern(1, "tools/call", **{raw_client.VERSION_KEY: "v999.0.0"}),
             {"mcp_protocol_version": "v999.0.0"},
             400,
             -32022,
         ),
-        (by_hand.modern(1, "none"), {}, 404, -32601),
-        (by_hand.modern(1, "ping"), {}, 404, -32601),
-        (by_hand.modern(1, "initialize"), {}, 404, -32601),
-        (by_hand.modern(1, "logging/setLevel"), {}, 404, -32601),
-        (by_hand.modern(1, "resources/subscribe"), {}, 404, -32601),
-        (by_hand.modern(1, "prompts/get"), {}, 404, -32601),
+        (raw_client.modern(1, "none"), {}, 404, -32601),
+        (raw_client.modern(1, "ping"), {}, 404, -32601),
+        (raw_client.modern(1, "initialize"), {}, 404, -32601),
+        (raw_client.modern(1, "logging/setLevel"), {}, 404, -32601),
+        (raw_client.modern(1, "resources/subscribe"), {}, 404, -32601),
+        (raw_client.modern(1, "prompts/get"), {}, 404, -32601),
     ],
 )
 async def test_invalid_requests_get_status_and_code(message, more, status, code):
@@ -162,7 +162,7 @@ async def test_invalid_requests_get_status_and_code(message, more, status, code)
 
 @pytest.mark.case("B08")
 async def test_error_for_an_unsupported_version_lists_the_supported_ones():
-    message = by_hand.modern(1, "tools/call", **{by_hand.VERSION_KEY: "v999.0.0"})
+    message = raw_client.modern(1, "tools/call", **{raw_client.VERSION_KEY: "v999.0.0"})
     visit = await post(app(), message, mcp_protocol_version="v999.0.0")
     assert visit.json()["error"]["data"] == {
         "supported": [NEW],
@@ -171,7 +171,7 @@ async def test_error_for_an_unsupported_version_lists_the_supported_ones():
 
 
 async def test_error_for_initialize_lists_the_supported_versions():
-    message = by_hand.request(1, "initialize", by_hand.session())
+    message = raw_client.request(1, "initialize", raw_client.session())
     visit = await post(app(), message, mcp_protocol_version=None)
     assert visit.status == 400
     assert error(visit.json()) == -32022
@@ -180,7 +180,7 @@ async def test_error_for_initialize_lists_the_supported_versions():
 
 @pytest.mark.rule("TR-HTTP-29")
 async def test_request_without_any_version_is_a_header_mismatch():
-    message = by_hand.request(1, "tools/list")
+    message = raw_client.request(1, "tools/list")
     visit = await post(app(), message, mcp_protocol_version=None)
     assert visit.status == 400
     assert error(visit.json()) == -32020
@@ -217,7 +217,7 @@ async def test_capabilities_and_state_do_not_reach_the_next_request():
         return {"content": [], "seen": [request.client_capabilities, request.state]}
 
     made = app(show_state)
-    first = call(**{by_hand.CAPABILITIES_KEY: {"sampling": {}}})
+    first = call(**{raw_client.CAPABILITIES_KEY: {"sampling": {}}})
     assert (await post(made, first)).json()["result"]["seen"] == [{"sampling": {}}, {}]
     assert (await post(made, call())).json()["result"]["seen"] == [{}, {}]
 
@@ -321,15 +321,19 @@ async def test_access_log_names_client_method_target_status_and_error(caplog):
     caplog.set_level(logging.INFO, logger="mcpwire.access")
     made = app()
     await post(made, call())
-    message = by_hand.modern(1, "evil\nname " + "x" * 200, {"uri": "a://b?secret#more"})
+    message = raw_client.modern(
+        1, "evil\nname " + "x" * 200, {"uri": "a://b?secret#more"}
+    )
     await post(made, message)
     await post(made, b"nothing")
     await post(made, b'{"method": 5}')
-    await post(made, by_hand.modern(1, "server/discover", {"name": 5}), mcp_name=None)
-    await post(made, by_hand.request(1, "server/discover"))
+    await post(
+        made, raw_client.modern(1, "server/discover", {"name": 5}), mcp_name=None
+    )
+    await post(made, raw_client.request(1, "server/discover"))
     await asgi_request(made, "GET", "/elsewhere", client=None)
     await asgi_request(made, "GET", "/else\nwhere", client=("\x1b[2J", 1))
-    await post(made, by_hand.modern(1, "m\xe9thod", {}))
+    await post(made, raw_client.modern(1, "m\xe9thod", {}))
     visit = posted(call())
     visit.send_error = OSError()
     await visit.begin(made).done()

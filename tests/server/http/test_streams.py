@@ -5,8 +5,8 @@ import gc
 import weakref
 
 import pytest
-from by_hand import notice, success
-from http_hand import (
+from raw_client import notice, success
+from raw_http_client import (
     QUICK,
     Bench,
     Steps,

@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 import json
 
-import by_hand
 import pytest
+import raw_client
 from asgi_driver import Visit, scope
 from hosted import call, fields, tools
+from loop_polling import until
+from raw_sockets import TIMEOUT_S, connected, raw
 from test_uvicorn import ATTACKER, GET, SmallWrites, large
-from turns import until
-from wired import TIMEOUT_S, connected, raw
 
 from mcpwire import Limits
 from mcpwire.server.http.app import AsgiApp
@@ -95,7 +95,7 @@ class Streams:
         return self.begin(self.visit(address, "POST", named, message), is_read)
 
     async def _opened(self, address):
-        message = by_hand.request(0, "initialize", by_hand.session("2025-11-25"))
+        message = raw_client.request(0, "initialize", raw_client.session("2025-11-25"))
         visit = await self.done(address, "POST", [], message)
         return [("mcp-session-id", visit.headers["mcp-session-id"])]
 
@@ -115,7 +115,7 @@ class Streams:
         if not is_read:
             stream.gate = asyncio.Event()
         query = stream.body.decode().split("?")[1].split()[0].encode()
-        begin = by_hand.request(0, "initialize", by_hand.session("2024-11-05"))
+        begin = raw_client.request(0, "initialize", raw_client.session("2024-11-05"))
         for message in (begin, tool()):
             more = {"path": "/mcp/messages", "query_string": query}
             await self.done(address, "POST", [], message, **more)
@@ -123,7 +123,7 @@ class Streams:
 
 
 def tool(**arguments):
-    return by_hand.request(1, "tools/call", {"name": "t", "arguments": arguments})
+    return raw_client.request(1, "tools/call", {"name": "t", "arguments": arguments})
 
 
 @contextlib.asynccontextmanager

@@ -12,8 +12,8 @@ import pytest
 import trustme
 from clocks import on_a_clock_by_hand
 from hosted import call
-from turns import until
-from wired import (
+from loop_polling import until
+from raw_sockets import (
     TIMEOUT_S,
     Small,
     answer,

@@ -13,9 +13,9 @@ import textwrap
 
 import pytest
 from hosted import call
-from http_hand import Work
-from turns import until
-from wired import (
+from loop_polling import until
+from raw_http_client import Work
+from raw_sockets import (
     PATHS,
     TIMEOUT_S,
     Small,

@@ -9,7 +9,7 @@ import pytest
 from asgi_driver import Visit, scope
 from hosted import app, call, fields, posted
 from ports import kept_port
-from wired import PATHS, TIMEOUT_S, raw, socket_request, tells
+from raw_sockets import PATHS, TIMEOUT_S, raw, socket_request, tells
 
 # Other web servers...
 

@@ -1,7 +1,7 @@
 """Skills as clients see them: listed, and read by file and by folder."""
 
 import pytest
-from by_hand import CAPABILITIES_KEY, META, Hand, modern, request
+from raw_client import CAPABILITIES_KEY, META, Hand, modern, request
 
 import mcpwire
 from mcpwire.protocol.methods import SKILLS

@@ -6,4 +6,4 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-pytest.register_assert_rewrite("taskbed")
+pytest.register_assert_rewrite("task_driver")

@@ -6,7 +6,7 @@ The clients are served from memory meanwhile; these copies must not last.
 import sqlite3
 import stat
 
-from taskbed import bed
+from task_driver import bed
 
 from mcpwire.server.extensions.tasks import MemoryTaskStore, SqliteTaskStore
 

@@ -5,7 +5,7 @@ import logging
 import re
 
 import pytest
-from taskbed import DECLARED, ID, RELATED, RESULT, Bed, Gate, bed, soon
+from task_driver import DECLARED, ID, RELATED, RESULT, Bed, Gate, bed, soon
 
 from mcpwire.errors import (
     InvalidParams,

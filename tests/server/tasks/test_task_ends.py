@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from taskbed import RESULT, Bed, Gate, bed, soon
+from task_driver import RESULT, Bed, Gate, bed, soon
 
 from mcpwire.errors import InvalidParams
 from mcpwire.server.extensions import tasks as extension

@@ -1,7 +1,7 @@
 """Fair shares of tasks by client: no client takes the room of the others."""
 
 import pytest
-from taskbed import ALICE, BOB, Gate, bed, soon
+from task_driver import ALICE, BOB, Gate, bed, soon
 
 from mcpwire.errors import InternalError, InvalidParams
 from mcpwire.server.extensions.tasks import (

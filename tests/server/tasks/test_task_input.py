@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from taskbed import ACCEPT, FORM, RELATED, bed, soon
+from task_driver import ACCEPT, FORM, RELATED, bed, soon
 
 from mcpwire.errors import (
     ConnectionClosed,

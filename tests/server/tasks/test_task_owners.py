@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from taskbed import ACCEPT, ALICE, BOB, FORM, RESULT, Gate, bed
+from task_driver import ACCEPT, ALICE, BOB, FORM, RESULT, Gate, bed
 
 from mcpwire.errors import InvalidParams, MethodNotFound
 from mcpwire.server.lifespan import Lifespan

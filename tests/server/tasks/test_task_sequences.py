@@ -7,7 +7,7 @@ import weakref
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from taskbed import ACCEPT, FORM, RESULT, Gate, bed
+from task_driver import ACCEPT, FORM, RESULT, Gate, bed
 
 TRANSITIONS = {
     "working": {"input_required", "completed", "failed", "cancelled"},

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from typing import Annotated
 
 import pytest
-from by_hand import Hand, modern, notice, request
-from taskbed import ACCEPT, ID, MAX_WAIT_S, RELATED, soon
+from raw_client import Hand, modern, notice, request
+from task_driver import ACCEPT, ID, MAX_WAIT_S, RELATED, soon
 
 from mcpwire.errors import ToolError
 from mcpwire.server.auth import ResourceServer, StaticTokens

@@ -7,7 +7,7 @@ import stat
 
 import attrs
 import pytest
-from taskbed import RESULT, Bed, Gate, bed, soon
+from task_driver import RESULT, Bed, Gate, bed, soon
 
 from mcpwire.protocol.tasks import TaskLimits, TaskRecord
 from mcpwire.server.extensions.tasks import (

@@ -1,6 +1,6 @@
 """Uses our server with FastMCP's client. See `alike`."""
 
-from alike import NOTE, Recorder, outcome, run
+from client_program import NOTE, Recorder, outcome, run
 from fastmcp import Client
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import StdioTransport

@@ -2,7 +2,7 @@
 
 import anyio
 import mcp_types as types
-from alike import NOTE, TIMEOUT_S, Recorder, outcome, run
+from client_program import NOTE, TIMEOUT_S, Recorder, outcome, run
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hearing import TOOLS_CHANGED, Recorder
+from notification_log import TOOLS_CHANGED, Recorder
 
 pytestmark = pytest.mark.servers
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
-from hearing import TIMEOUT_S, UPDATED
+from notification_log import TIMEOUT_S, UPDATED
 from ports import kept_port
 from real_servers import NODE_PACKAGES, TESTS, RealServer, node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hearing import Recorder
+    from notification_log import Recorder
 
 START_S: Final = 30.0
 GONE_S: Final = 30.0

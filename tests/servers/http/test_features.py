@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from hearing import TIMEOUT_S, UPDATED, Recorder
+from notification_log import TIMEOUT_S, UPDATED, Recorder
 from serving import LATER, NAMED, SAMPLED, SUBSCRIBING, name_of, write_until_updated
 
 import mcpwire

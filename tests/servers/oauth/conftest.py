@@ -18,11 +18,11 @@ TESTS = Path(__file__).parents[2]
 for folder in ("over_http", "oauth"):
     sys.path.insert(0, str(TESTS / folder))
 
-import checked  # noqa: E402 - found through the lines above
+import schema_checks  # noqa: E402 - found through the lines above
 from protected import protected_server  # noqa: E402 - as above
 from real_servers import PEERS, require  # noqa: E402 - as above
 
-posted_messages_are_checked = checked.posted_messages_are_checked
+posted_messages_are_checked = schema_checks.posted_messages_are_checked
 
 FOREIGN = TESTS / "servers/foreign"
 END_S = 30

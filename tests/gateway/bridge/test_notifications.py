@@ -1,0 +1,540 @@
+"""Notifications of servers, and subscriptions and log levels set by clients."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import attrs
+import pytest
+from bridged import META, AskingServer, RawClient, joined, raw
+from clocks import on_a_virtual_clock
+from fakes import SILENCE, FakeServer
+from loop_polling import until
+
+from mcpwire.errors import rpc_error
+from mcpwire.gateway import Gateway
+from mcpwire.gateway.gateway import GATEWAY_LIMITS
+
+CHANGED = "notifications/tools/list_changed"
+UPDATED = "notifications/resources/updated"
+LOG = "notifications/message"
+
+RESOURCES = {"resources": [{"uri": "memo://1", "name": "memo"}]}
+
+
+def server(version="2025-11-25", **methods):
+    stamp = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    stamp = stamp if version == "2026-07-28" else {}
+    answers = {
+        "tools/list": {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]},
+        "resources/list": RESOURCES,
+        "resources/templates/list": {"resourceTemplates": []},
+        "tools/call": {"content": []},
+        "resources/subscribe": {},
+        "resources/unsubscribe": {},
+        "logging/setLevel": {},
+    }
+    found = {
+        method: lambda *_, answer=answer: {**answer, **stamp}
+        for method, answer in answers.items()
+    }
+    return FakeServer(
+        {**found, **methods},
+        version=version,
+        capabilities={
+            "tools": {"listChanged": True},
+            "resources": {"subscribe": True, "listChanged": True},
+            "logging": {},
+        },
+    )
+
+
+async def settle(client):
+    """Exchange a few requests, so that pending messages are delivered."""
+    for _ in range(3):
+        await client.ask("ping" if client.version < "2026" else "server/discover")
+
+
+# --- lists
+
+
+@pytest.mark.system("O70")
+async def test_list_after_list_changed_is_the_new_list():
+    up = server()
+    async with raw(up) as client:
+        old = await client.ask("tools/list")
+        tools = [{"name": "new", "inputSchema": {"type": "object"}}]
+        up.methods["tools/list"] = lambda *_: {"tools": tools}
+        up.notify(CHANGED)
+        assert await client.wait_for(CHANGED)
+        new = await client.ask("tools/list")
+    assert [each["name"] for each in old["result"]["tools"]] == ["up_t"]
+    assert [each["name"] for each in new["result"]["tools"]] == ["up_new"]
+
+
+async def test_burst_of_changes_becomes_one_notification_and_a_later_one_another():
+    up = server()
+    async with raw(up) as client:
+        await client.ask("tools/list")
+        for _ in range(20):
+            up.notify(CHANGED)
+            await asyncio.sleep(0)  # a turn of the loop
+        await client.wait_for(CHANGED)
+        up.notify(CHANGED)
+        await client.wait_for(CHANGED)
+        await settle(client)
+        assert client.lines == []
+
+
+@pytest.mark.system("O72")
+async def test_reconnecting_sends_list_changed_for_all_lists():
+    up = server()
+    async with raw(up) as client:
+        await client.ask("tools/list")
+        await up.channel.aclose()
+        tools = [{"name": "new", "inputSchema": {"type": "object"}}]
+        up.methods["tools/list"] = lambda *_: {"tools": tools}
+        response = await client.ask("tools/call", {"name": "up_t"})
+        assert response["result"]["content"] == []
+        assert await client.wait_for(CHANGED)
+        assert await client.wait_for("notifications/resources/list_changed")
+        new = await client.ask("tools/list")
+    assert [each["name"] for each in new["result"]["tools"]] == ["up_new"]
+
+
+class EndingServer(FakeServer):
+    """A server that ends each subscription some time after acknowledging it."""
+
+    def __init__(self, lasting):
+        up = server("2026-07-28")
+        super().__init__(up.methods, version=up.version, **up.members)
+        self.methods["subscriptions/listen"] = self.listen
+        self.lasting, self.listens = lasting, []
+
+    def listen(self, params, _):
+        loop, id = asyncio.get_running_loop(), self.current["id"]
+        meta = {"io.modelcontextprotocol/subscriptionId": id}
+        acknowledged = {"notifications": params["notifications"], "_meta": meta}
+        self.notify("notifications/subscriptions/acknowledged", **acknowledged)
+        self.listens.append(loop.time())
+        end = {"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete"}}
+        duration = self.lasting(len(self.listens))
+        if duration == 0:
+            self.send(end)
+        elif duration is not None:
+            loop.call_later(duration, self.send, end)
+        return SILENCE
+
+    def pauses(self):
+        """Return the seconds from each subscription to the next."""
+        pairs = itertools.pairwise(self.listens)
+        return [round(after - before) for before, after in pairs]
+
+
+@pytest.mark.parametrize(
+    ("lasting", "pauses"),
+    [
+        pytest.param(lambda n: 0 if n == 1 else None, [1], id="once, at once"),
+        pytest.param(lambda n: 5 if n == 1 else None, [6], id="once, later"),
+        pytest.param(lambda _: 0, [1, 2, 4, 8, 16, 30, 30], id="always, at once"),
+        pytest.param(lambda _: 5, [6, 7, 9, 13, 21, 35], id="always, later"),
+        pytest.param(lambda _: 40, [41, 41], id="always, when it has lasted"),
+        pytest.param(
+            lambda n: 40 if n == 3 else 0, [1, 2, 41, 2, 4, 8, 16, 30], id="mixed"
+        ),
+    ],
+)
+@on_a_virtual_clock
+async def test_subscription_ended_by_the_server_is_reopened_with_backoff(
+    lasting, pauses
+):
+    up = EndingServer(lasting)
+    async with raw(up, "2025-11-25") as client:
+        await client.ask("tools/list")
+        await asyncio.sleep(121)  # of the virtual clock
+        assert up.pauses() == pauses
+        methods = [line["method"] for line in client.lines]
+        assert methods.count(CHANGED) == len(pauses)
+
+
+@on_a_virtual_clock
+async def test_updated_subscription_that_ends_at_once_is_reopened_with_backoff():
+    up = EndingServer(lambda n: 0 if n > 1 else None)
+    async with raw(up, "2026-07-28") as client:
+        await client.ask("tools/list")
+        notifications = {"resourceSubscriptions": ["memo://1"]}
+        for _ in range(2):
+            client.request("subscriptions/listen", {"notifications": notifications})
+            await client.wait_for("notifications/subscriptions/acknowledged")
+        await asyncio.sleep(20)  # of the virtual clock
+        assert up.pauses()[1:] == [0, 1, 2, 4, 8]
+
+
+async def test_stateless_subscription_gets_list_changes_and_updates():
+    up = server()
+    async with raw(up, "2026-07-28") as client:
+        await client.ask("tools/list")
+        notifications = {
+            "toolsListChanged": True,
+            "resourceSubscriptions": ["memo://1"],
+        }
+        id = client.request("subscriptions/listen", {"notifications": notifications})
+        acknowledged = await client.wait_for("notifications/subscriptions/acknowledged")
+        assert acknowledged["params"]["notifications"] == notifications
+        up.notify(CHANGED)
+        up.notify(UPDATED, uri="memo://1")
+        assert (await client.wait_for(CHANGED))["params"]["_meta"]
+        assert (await client.wait_for(UPDATED))["params"]["uri"] == "memo://1"
+        client.send(method="notifications/cancelled", params={"requestId": id})
+        await settle(client)
+        assert up.requests("resources/unsubscribe") == [{"uri": "memo://1"}]
+
+
+# --- resources
+
+
+async def test_two_subscribers_of_a_resource_share_one_upstream_subscription():
+    up = server()
+    async with Gateway({"up": up}) as gateway:
+        clients = [RawClient(gateway, "2026-07-28") for _ in range(2)]
+        params = {"notifications": {"resourceSubscriptions": ["memo://1"]}}
+        ids = []
+        for client in clients:
+            await client.open()
+            ids.append(client.request("subscriptions/listen", params))
+            await client.wait_for("notifications/subscriptions/acknowledged")
+        assert up.requests("resources/subscribe") == [{"uri": "memo://1"}]
+        up.notify(UPDATED, uri="memo://1")
+        for client in clients:
+            assert (await client.wait_for(UPDATED))["params"]["uri"] == "memo://1"
+        for client, id, left in zip(clients, ids, (1, 0), strict=True):
+            client.send(method="notifications/cancelled", params={"requestId": id})
+            await settle(client)
+            assert bool(up.requests("resources/unsubscribe")) is (left == 0)
+        for client in clients:
+            await client.aclose()
+
+
+async def test_repeated_subscribe_and_unsubscribe_reach_the_server_once():
+    up = server()
+    async with raw(up) as client:
+        for _ in range(2):
+            response = await client.ask("resources/subscribe", {"uri": "memo://1"})
+            assert response["result"] == {}
+        up.notify(UPDATED, uri="memo://1/part")
+        # It subscribed to the whole resource.
+        assert (await client.wait_for(UPDATED))["params"]["uri"] == "memo://1"
+        for _ in range(2):
+            await client.ask("resources/unsubscribe", {"uri": "memo://1"})
+        up.notify(UPDATED, uri="memo://1")
+        await settle(client)
+        assert client.lines == []
+    assert len(up.requests("resources/subscribe")) == 1
+    assert len(up.requests("resources/unsubscribe")) == 1
+
+
+async def test_reconnecting_sends_subscriptions_and_log_level_again():
+    up = server()
+    async with raw(up) as client:
+        await client.ask("resources/subscribe", {"uri": "memo://1"})
+        await client.ask("logging/setLevel", {"level": "error"})
+        await up.channel.aclose()
+        await client.ask("tools/call", {"name": "up_t"})
+    assert len(up.requests("resources/subscribe")) == 2
+    assert up.requests("logging/setLevel") == [{"level": "error"}] * 2
+
+
+async def test_subscribe_error_of_the_server_reaches_the_client():
+    def refuse(*_):
+        return rpc_error(-32002, "no such resource")
+
+    up = server(**{"resources/subscribe": refuse})
+    async with raw(up) as client:
+        response = await client.ask("resources/subscribe", {"uri": "memo://1"})
+        assert response["error"]["code"] == -32002
+        up.methods["resources/subscribe"] = lambda *_: {}
+        response = await client.ask("resources/subscribe", {"uri": "memo://1"})
+        assert response["result"] == {}
+
+
+async def test_acknowledgement_omits_resources_that_servers_refused():
+    def refuse(*_):
+        return rpc_error(-32002, "no such resource")
+
+    up = server(**{"resources/subscribe": refuse})
+    async with raw(up, "2026-07-28") as client:
+        notifications = {"resourceSubscriptions": ["memo://1", "memo://1"]}
+        client.request("subscriptions/listen", {"notifications": notifications})
+        acknowledged = await client.wait_for("notifications/subscriptions/acknowledged")
+        assert not acknowledged["params"]["notifications"].get("resourceSubscriptions")
+        for bad in ({"resourceSubscriptions": 5}, 5):
+            response = await client.ask("subscriptions/listen", {"notifications": bad})
+            assert response["error"]["code"] == -32602
+
+
+@pytest.mark.system("L-O7")
+async def test_subscriptions_over_the_limits_are_refused():
+    up = server()
+    limits = attrs.evolve(GATEWAY_LIMITS, listens=2)
+    async with Gateway({"up": up}, limits=limits) as gateway:
+        clients = [RawClient(gateway, "2026-07-28") for _ in range(3)]
+        notifications = {"resourceSubscriptions": ["memo://1"]}
+        for client in clients[:2]:
+            await client.open()
+            client.request("subscriptions/listen", {"notifications": notifications})
+            await client.wait_for("notifications/subscriptions/acknowledged")
+        assert len(gateway.listens) == 2
+        one, _, last = clients
+        await last.open()
+        response = await last.ask(
+            "subscriptions/listen", {"notifications": notifications}
+        )
+        assert "too many subscriptions" in response["error"]["message"]
+        await one.aclose()
+        await until(lambda: len(gateway.listens) == 1)
+        for uris in ([f"memo://{n}" for n in range(1_025)], ["memo://" + 9_000 * "x"]):
+            notifications = {"resourceSubscriptions": uris}
+            response = await last.ask(
+                "subscriptions/listen", {"notifications": notifications}
+            )
+            assert "watches 1024 resources at most" in response["error"]["message"]
+        for client in clients[1:]:
+            await client.aclose()
+    assert len(gateway.listens) == 0
+
+
+async def test_cancelling_a_pending_subscription_unsubscribes_everything():
+    def subscribe(params, _):
+        return {} if params["uri"] == "memo://1" else SILENCE
+
+    up = server(**{"resources/subscribe": subscribe})
+    both = [*RESOURCES["resources"], {"uri": "memo://2", "name": "other"}]
+    up.methods["resources/list"] = lambda *_: {"resources": both}
+    async with raw(up, "2026-07-28") as client:
+        await client.ask("tools/list")
+        notifications = {"resourceSubscriptions": ["memo://1", "memo://2"]}
+        id = client.request("subscriptions/listen", {"notifications": notifications})
+        await until(lambda: len(up.requests("resources/subscribe")) == 2)
+        await settle(client)
+        client.send(method="notifications/cancelled", params={"requestId": id})
+        await until(lambda: {"uri": "memo://1"} in up.requests("resources/unsubscribe"))
+        await settle(client)
+        (upstreams,) = client.gateway.pool.shared
+        assert upstreams.members["up"].subscriptions == {}
+
+
+async def test_session_subscriptions_move_to_a_replacement_server():
+    first, second, third = server(), server(), server()
+    third.methods["resources/subscribe"] = lambda *_: rpc_error(-32002, "none")
+    async with raw(first) as client:
+        await client.ask("resources/subscribe", {"uri": "memo://1"})
+        await client.ask("logging/setLevel", {"level": "error"})
+        await client.gateway.replace({"up": second})
+        assert second.requests("resources/subscribe") == [{"uri": "memo://1"}]
+        assert {"level": "error"} in second.requests("logging/setLevel")
+        second.notify(UPDATED, uri="memo://1")
+        assert (await client.wait_for(UPDATED))["params"]["uri"] == "memo://1"
+        await client.ask("resources/unsubscribe", {"uri": "memo://1"})
+        await until(lambda: second.requests("resources/unsubscribe"))
+        # A refused subscription is sent again when the client subscribes again.
+        await client.ask("resources/subscribe", {"uri": "memo://1"})
+        await client.gateway.replace({"up": third})
+        response = await client.ask("resources/subscribe", {"uri": "memo://1"})
+        assert response["error"]["code"] == -32002
+
+
+async def test_stateless_subscriptions_move_to_a_replacement_server():
+    first, second = server(), server()
+    async with raw(first, "2026-07-28") as client:
+        await client.ask("tools/list")
+        notifications = {"resourceSubscriptions": ["memo://1"]}
+        ids = [
+            client.request("subscriptions/listen", {"notifications": notifications})
+            for _ in range(2)
+        ]
+        for _ in ids:
+            await client.wait_for("notifications/subscriptions/acknowledged")
+        await client.gateway.replace({"up": second})
+        second.notify(UPDATED, uri="memo://1")
+        for _ in ids:
+            await client.wait_for(UPDATED)
+        for id in ids:
+            assert second.requests("resources/unsubscribe") == []
+            client.send(method="notifications/cancelled", params={"requestId": id})
+            await settle(client)
+        await until(lambda: second.requests("resources/unsubscribe"))
+        assert len(second.requests("resources/subscribe")) == 1
+
+
+async def test_shared_subscription_ends_when_the_last_session_leaves():
+    up = server()
+    async with Gateway({"up": up}, share="identity") as gateway:
+        one, other = RawClient(gateway), RawClient(gateway)
+        for client in (one, other):
+            await client.open()
+            await client.ask("resources/subscribe", {"uri": "memo://1"})
+        assert len(up.requests("resources/subscribe")) == 1
+        await one.aclose()
+        await settle(other)
+        assert up.requests("resources/unsubscribe") == []
+        await other.aclose()
+        await until(lambda: up.requests("resources/unsubscribe"))
+        (upstreams,) = gateway.pool.shared
+        assert upstreams.members["up"].subscriptions == {}
+
+
+# --- the log
+
+
+def log(up, level, data="x"):
+    up.notify(LOG, level=level, data=data, logger="l")
+
+
+async def test_session_gets_log_messages_from_its_level_outside_of_requests():
+    up = server()
+    async with raw(up) as client:
+        await client.ask("tools/list")
+        for level in ("debug", "info", "emergency", "loud"):
+            log(up, level)
+        await settle(client)
+        levels = [line["params"]["level"] for line in client.lines]
+        assert levels == ["info", "emergency"]
+        client.lines.clear()
+        response = await client.ask("logging/setLevel", {"level": "loud"})
+        assert response["error"]["code"] == -32602
+        await client.ask("logging/setLevel", {"level": "debug"})
+        log(up, "debug", {"whole": [1]})
+        received = await client.wait_for(LOG)
+        assert received["params"] == {
+            "level": "debug",
+            "data": {"whole": [1]},
+            "logger": "l",
+        }
+    assert up.requests("logging/setLevel") == [{"level": "debug"}]
+
+
+async def test_set_level_succeeds_although_the_server_lacks_it():
+    up = server(**{"logging/setLevel": lambda *_: rpc_error(-32601, "no")})
+    async with raw(up) as client:
+        response = await client.ask("logging/setLevel", {"level": "error"})
+        assert response["result"] == {}
+
+
+async def test_stateless_request_gets_log_messages_from_its_own_level():
+    def talk(params, up):
+        for level in ("debug", "info", "error"):
+            log(up, level, params["arguments"]["n"])
+        return {"content": []}
+
+    up = server(**{"tools/call": talk})
+    key = f"{META}logLevel"
+    async with raw(up, "2026-07-28") as client:
+        received = []
+        for n, level in enumerate(("error", "info", None, "warning")):
+            meta = {} if level is None else {key: level}
+            params = {"name": "up_t", "arguments": {"n": n}}
+            await client.ask("tools/call", params, **meta)
+            received.append(
+                [line["params"]["level"] for line in client.lines if "method" in line]
+            )
+            client.lines.clear()
+    assert received == [["error"], ["info", "error"], [], ["error"]]
+    # The lowest requested level is sent, and each level only once.
+    assert [each["level"] for each in up.requests("logging/setLevel")] == [
+        "error",
+        "info",
+    ]
+
+
+async def test_log_message_without_an_owner_is_not_sent_to_sharing_clients():
+    up = server()
+    key = f"{META}logLevel"
+    async with joined(Gateway({"up": up}), "2026-07-28") as client:
+        await client.ask("tools/list", **{key: "debug"})
+        log(up, "error")
+        await settle(client)
+        assert client.lines == []
+
+
+@pytest.mark.system("L-O4")
+async def test_log_message_of_a_cancelled_call_reaches_no_other_client():
+    up = server(**{"tools/call": lambda *_: SILENCE})
+    key = f"{META}logLevel"
+    async with Gateway({"up": up}) as gateway:
+        first, second = (RawClient(gateway, "2026-07-28") for _ in range(2))
+        await first.open()
+        await second.open()
+        for client in (first, second):
+            await client.ask("tools/list")
+        gone = first.request("tools/call", {"name": "up_t"}, **{key: "debug"})
+        await until(lambda: up.requests("tools/call"))
+        first.send(method="notifications/cancelled", params={"requestId": gone})
+        await until(lambda: up.requests("notifications/cancelled"))
+        second.request("tools/call", {"name": "up_t"}, **{key: "debug"})
+        await until(lambda: len(up.requests("tools/call")) == 2)
+        log(up, "error", "of the first client alone")
+        for client in (first, second):
+            await settle(client)
+            assert client.lines == []
+        await first.aclose()
+        await second.aclose()
+
+
+async def test_requests_to_a_stateless_server_carry_the_sessions_log_level():
+    up = server("2026-07-28")
+    key = f"{META}logLevel"
+    async with raw(up) as client:
+        await client.ask("tools/call", {"name": "up_t"})
+        await client.ask("logging/setLevel", {"level": "error"})
+        await client.ask("tools/call", {"name": "up_t"})
+    calls = up.requests("tools/call")
+    assert [each["_meta"][key] for each in calls] == ["info", "error"]
+    async with joined(Gateway({"up": up}, share="identity")) as client:
+        await client.ask("logging/setLevel", {"level": "alert"})
+        await client.ask("tools/call", {"name": "up_t"})
+    assert up.requests("tools/call")[-1]["_meta"][key] == "alert"
+
+
+# --- the rest
+
+
+@pytest.mark.parametrize(
+    ("version", "hears"), [("2025-11-25", True), ("2025-06-18", False)]
+)
+async def test_elicitation_complete_is_sent_only_if_the_revision_has_it(version, hears):
+    up = server()
+    async with raw(up, version) as client:
+        await client.ask("tools/list")
+        up.notify("notifications/elicitation/complete", elicitationId="e1")
+        await settle(client)
+        received = [line["params"] for line in client.lines]
+        assert received == ([{"elicitationId": "e1"}] if hears else [])
+
+
+@pytest.mark.unchecked_wire("a method that the protocol does not have")
+async def test_unknown_notification_reaches_the_client_of_a_session():
+    up = server()
+    async with raw(up) as client:
+        await client.ask("tools/list")
+        up.notify("notifications/com.example/odd", x=1)
+        assert (await client.wait_for("notifications/com.example/odd"))["params"] == {
+            "x": 1
+        }
+        up.notify("notifications/initialized")
+        await settle(client)
+        assert client.lines == []
+
+
+async def test_roots_list_changed_reaches_only_servers_whose_revision_has_it():
+    servers = {"a": AskingServer(), "b": server("2026-07-28")}
+    async with joined(Gateway(servers), roots={"listChanged": True}) as client:
+        client.send(method="notifications/roots/list_changed")
+        await settle(client)
+    counts = [
+        [m.get("method") for m in each.received].count(
+            "notifications/roots/list_changed"
+        )
+        for each in servers.values()
+    ]
+    assert counts == [1, 0]
