@@ -8,7 +8,7 @@ from mcpwire.server.dispatcher import Dispatcher
 from mcpwire.transports.duplex import Duplex
 from mcpwire.types import Implementation
 
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 
 CLIENT = {"name": "hand", "version": "1"}
 SERVER = {"name": "under-test", "version": "2"}
@@ -106,7 +106,7 @@ class Hand(Duplex):
 
     async def next(self):
         """Wait for the next line and return it."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             while len(self.lines) == self._seen:
                 self._came.clear()
                 await self._came.wait()
@@ -120,5 +120,5 @@ class Hand(Duplex):
 
     async def settled(self):
         """Wait until no handler runs, and return the lines that were not taken yet."""
-        await self.connection.settle(PATIENCE)
+        await self.connection.settle(TIMEOUT_S)
         return self.rest()

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 from raw_client import (
-    PATIENCE,
     STAMP,
+    TIMEOUT_S,
     Hand,
     failure,
     modern,
@@ -53,7 +53,7 @@ class Gate:
 
     async def wait_running(self, count):
         """Wait until that many calls run."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             while len(self.running) != count:
                 self._changed.clear()
                 await self._changed.wait()

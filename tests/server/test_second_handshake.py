@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from raw_client import (
-    PATIENCE,
+    TIMEOUT_S,
     Hand,
     failure,
     notice,
@@ -54,7 +54,7 @@ def slow():
 
 async def left(dispatcher):
     """Wait until a session was discarded."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         await dispatcher.has_left.wait()
 
 
