@@ -263,7 +263,10 @@ class ProtocolError(MCPError):
 
     def __init__(self, message: str) -> None:
         if type(self) is ProtocolError:
-            raise TypeError("ProtocolError is abstract: say whose fault it is")
+            raise TypeError(
+                "ProtocolError is abstract: raise LocalProtocolError or "
+                "RemoteProtocolError"
+            )
         super().__init__(message)
 
 

@@ -332,7 +332,9 @@ def test_local_error_has_no_json_rpc_code(cls):
 
 
 def test_protocol_error_itself_cannot_be_raised():
-    with pytest.raises(TypeError, match="say whose fault it is"):
+    with pytest.raises(
+        TypeError, match="raise LocalProtocolError or RemoteProtocolError"
+    ):
         ProtocolError("somebody erred")
 
 

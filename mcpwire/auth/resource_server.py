@@ -147,7 +147,7 @@ def read_json_part(data: bytes, what: str) -> dict[str, Any]:
     """Return the JSON object in a part; raise `RejectedToken` for anything else."""
     value = read_object(data)
     if value is None:
-        raise RejectedToken(f"its {what} is no JSON object")
+        raise RejectedToken(f"its {what} is not a JSON object")
     return value
 
 

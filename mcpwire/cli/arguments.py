@@ -109,12 +109,12 @@ def _parse_json(text: str, source: str) -> Any:
         return json.loads(text, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"{source} is no JSON: {shorten(text.strip(), 40)!r}: {error}"
+            f"{source} is not JSON: {shorten(text.strip(), 40)!r}: {error}"
         ) from error
 
 
 def _reject_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def raw_arguments(parsed: ParsedWords) -> dict[str, Any]:

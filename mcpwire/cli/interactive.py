@@ -460,7 +460,9 @@ class Form:
             self._values[field.name] = field.empty_value()
             return 1
         if command != "skip":
-            raise ValueError(f"that is none of {COMMANDS} (a text: !!{command})")
+            raise ValueError(
+                f"unknown command: use one of {COMMANDS} (a text: !!{command})"
+            )
         if field.is_required:
             raise ValueError("it is required; !decline refuses the whole form")
         self._values[field.name] = None

@@ -179,7 +179,7 @@ parse_integer.__name__ = "an integer"
 
 def _parse_folder(text: str) -> str:
     if not os.path.isdir(text):  # noqa: PTH112 - no Path needed
-        _refuse(f"there is no folder {text!r}")
+        _refuse(f"the folder {text!r} does not exist")
     return os.path.abspath(text)  # noqa: PTH100 - as above
 
 

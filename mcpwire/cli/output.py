@@ -333,7 +333,9 @@ def check_writable(path: str) -> None:
     if os.path.isdir(path):  # noqa: PTH112 - as above
         raise UsageError(f"cannot write {path!r}: it is a directory")
     if not os.path.isdir(folder):  # noqa: PTH112 - as above
-        raise UsageError(f"cannot write {path!r}: there is no directory {folder!r}")
+        raise UsageError(
+            f"cannot write {path!r}: the directory {folder!r} does not exist"
+        )
     if not os.access(path if os.path.exists(path) else folder, os.W_OK):  # noqa: PTH110 - as above
         raise UsageError(f"cannot write {path!r}: permission denied")
 

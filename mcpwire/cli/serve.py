@@ -141,7 +141,7 @@ def _import(location: str) -> ModuleType:
     except ModuleNotFoundError as error:
         # The missing module may also be an import of the user's module.
         if error.name is not None and f"{location}.".startswith(f"{error.name}."):
-            raise UsageError(f"there is no module {location!r}") from error
+            raise UsageError(f"unknown module {location!r}") from error
         raise
     except ValueError as error:  # an empty name
         raise UsageError(f"{location!r} is not the name of a module") from error
@@ -149,7 +149,7 @@ def _import(location: str) -> ModuleType:
 
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise UsageError(f"there is no file {str(path)!r}")
+        raise UsageError(f"the file {str(path)!r} does not exist")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{str(path)!r} is not a Python file")
@@ -168,7 +168,7 @@ def _find_server(module: ModuleType, name: str | None, location: str) -> Any:
         for part in name.split("."):
             if not hasattr(value, part):
                 raise UsageError(
-                    f"there is no {name!r} in {location!r}"
+                    f"{location!r} has no {name!r}"
                     f"{did_you_mean(close_matches(name, _server_names(module)))}"
                 )
             value = getattr(value, part)
@@ -181,11 +181,11 @@ def _find_server(module: ModuleType, name: str | None, location: str) -> Any:
         return getattr(module, servers[0])
     if not servers:
         raise UsageError(
-            f"there is no mcpwire.Server in {location!r}; the name of a function that "
-            f"makes one goes behind a colon"
+            f"{location!r} has no mcpwire.Server; write the name of a function that "
+            f"makes one after a colon"
         )
     raise UsageError(
-        f"which server of {location!r} is meant: name one of {', '.join(servers)}"
+        f"{location!r} has several servers: name one of {', '.join(servers)}"
     )
 
 

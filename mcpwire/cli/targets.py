@@ -206,9 +206,9 @@ def read_configuration(options: Options, only: str | None = None) -> Configurati
     files = (options.config,) if options.config else default_files()
     if not files:
         raise UsageError(
-            f"there is no configuration that @{only} could be of: --config FILE or "
-            "MCPWIRE_CONFIG names one, else ./mcp.json, ./.mcp.json, ./mcpwire.toml "
-            "and ~/.config/mcpwire/config.toml are read"
+            f"no configuration for @{only}: name a file by --config or MCPWIRE_CONFIG; "
+            "otherwise ./mcp.json, ./.mcp.json, ./mcpwire.toml and "
+            "~/.config/mcpwire/config.toml are read"
         )
     first, *layers = files
     try:

@@ -94,7 +94,7 @@ class Handshake:
         """Replace the channel by HTTP+SSE; return the error if that is impossible."""
         open_legacy = self._opener.open_legacy
         if open_legacy is None or self.is_legacy:
-            return LocalProtocolError("there is no other transport to try")
+            return LocalProtocolError("no other transport is left to try")
         await self._cancel_calls()
         legacy = open_legacy(self._inbound)
         old, self.channel = self.channel, legacy

@@ -124,7 +124,7 @@ class LoadedSkill:
             return data.decode()
         except UnicodeDecodeError as error:
             raise LocalProtocolError(
-                f"{path!r} is no text in UTF-8: use read_file"
+                f"{path!r} is not text in UTF-8: use read_file"
             ) from error
 
     def __repr__(self) -> str:

@@ -250,7 +250,7 @@ class Subscriptions:
         try:
             self.counts.remove(selected)
         except ValueError as error:
-            raise LocalProtocolError(f"not subscribed: {error}") from None
+            raise LocalProtocolError(str(error)) from None
         if not self._connection.is_open:
             return
         options = self._requests.options(given)

@@ -215,7 +215,7 @@ def _revision(client: Client, method: str) -> Revision:
         raise profile.refusal(method)
     revision = profile.agreement.revision
     if available_method(method, revision, "client", profile.extensions) is None:
-        raise LocalProtocolError(f"there is no {method} at {revision}")
+        raise LocalProtocolError(f"{revision} has no {method}")
     return revision
 
 

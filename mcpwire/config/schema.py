@@ -257,7 +257,7 @@ def _check_form(form: str, table: dict[str, Any]) -> Fault | None:
         kind = AUTH_FORMS[form].get(key)
         fault = None if kind is None else kind.check(item)
         if kind is None and key != "type":
-            return Fault("", f"{key[:40]!r} is no part of {form!r}")
+            return Fault("", f"{key[:40]!r} is not part of {form!r}")
         if fault is not None:
             return Fault(f".{key}{fault.position}", fault.problem)
     is_missing = form in _TYPELESS_FORMS and form not in table

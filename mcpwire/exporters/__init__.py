@@ -103,7 +103,7 @@ class Export(list["JsonObject"]):
         """The original names and the vendor's."""
 
         if strict and not api_form.can_be_strict:
-            raise ValueError(f"there is no strict mode in the form {form!r}")
+            raise ValueError(f"the form {form!r} has no strict mode")
         make_tool = partial(api_form.tool, strict=True) if strict else api_form.tool
         self._original_schemas = (
             {tool.name: tool.input_schema for tool in exported} if strict else {}

@@ -83,7 +83,7 @@ def _read_cursor(cursor: Any, digest: bytes, count: int) -> int:
         return offset
     if len(raw) == DIGEST_BYTES + OFFSET_BYTES and raw[:DIGEST_BYTES] != digest:
         raise InvalidParams("params.cursor is of a list that has changed since")
-    raise InvalidParams("params.cursor is no cursor of this server")
+    raise InvalidParams("params.cursor is not a cursor of this server")
 
 
 ALIAS_PREFIX: Final = "mcpgw://"

@@ -141,7 +141,7 @@ class SealedIds:
             try:
                 keys.append(b64decode(word, altchars=b"-_", validate=True))
             except ValueError:
-                raise ValueError(f"session key {number} is no base64") from None
+                raise ValueError(f"session key {number} is not base64") from None
         return cls(keys, lifetime=lifetime, undecodable=undecodable)
 
     def __repr__(self) -> str:

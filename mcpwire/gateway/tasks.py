@@ -79,7 +79,7 @@ async def _handle_task_request(
     """Handle a request about one task."""
     owner = _find_task(params.get("taskId"), request, upstreams)
     if owner is None:
-        raise InvalidParams("there is no such task")
+        raise InvalidParams("unknown task")
     upstream, raw = owner
     params = {**params, "taskId": raw}
     result = await forward(upstream, method, params, request, upstreams)

@@ -228,7 +228,7 @@ class SubscriptionCounts:
         """Remove one consumer; return the notifications that have none now."""
         atoms = set(_atoms(selection))
         if unknown := atoms - self._counts.keys():
-            raise ValueError(f"nobody wants {_join_atoms(unknown).as_params()!r}")
+            raise ValueError(f"not subscribed: {_join_atoms(unknown).as_params()!r}")
         self._counts.subtract(atoms)
         unused = {atom for atom in atoms if not self._counts[atom]}
         for atom in unused:

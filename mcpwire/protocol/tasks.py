@@ -409,7 +409,7 @@ def requested_task_id(params: Mapping[str, Any]) -> str:
 
 def unknown_task() -> InvalidParams:
     """Return the error for unknown tasks, and for tasks of other clients."""
-    return InvalidParams("there is no such task")
+    return InvalidParams("unknown task")
 
 
 def cursor_after(record: TaskRecord) -> str:

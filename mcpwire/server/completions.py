@@ -47,8 +47,8 @@ class Completions:
         count = len(signature.parameters.names)
         if not 1 <= count <= 2:
             raise TypeError(
-                f"{getattr(function, '__qualname__', function)} must take what was "
-                f"typed, and may take the other arguments; it takes {count} values"
+                f"{getattr(function, '__qualname__', function)} must take the "
+                f"typed text, and may take the other arguments; it takes {count} values"
             )
         registered[argument] = signature
 

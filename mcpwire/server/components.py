@@ -475,7 +475,7 @@ class Table(Generic[C]):
         """
         component = self._components.get(key)
         if component is None:
-            raise KeyError(f"there is no {self._noun} {key!r}")
+            raise KeyError(f"unknown {self._noun} {key!r}")
         return Handle(self, component)
 
     def __repr__(self) -> str:
@@ -504,7 +504,7 @@ class Table(Generic[C]):
             KeyError: No component has that key.
         """
         if self._components.pop(key, None) is None:
-            raise KeyError(f"there is no {self._noun} {key!r}")
+            raise KeyError(f"unknown {self._noun} {key!r}")
         self.notify_changed()
 
     def replace(self, old: C, function: Any, changes: dict[str, Any]) -> C:
@@ -512,7 +512,7 @@ class Table(Generic[C]):
         key = old.key
         new = self._make(key, function, {**old.options, **changes})
         if key not in self._components:
-            raise KeyError(f"there is no {self._noun} {key!r}")
+            raise KeyError(f"unknown {self._noun} {key!r}")
         if new.key != key and new.key in self._components:
             raise ValueError(f"there is a {self._noun} {new.key!r} already")
         new.caller = self._caller

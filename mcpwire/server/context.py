@@ -732,8 +732,8 @@ class SyncContext:
         if is_on_loop(self._loop):
             coroutine.close()
             raise LocalProtocolError(
-                "what `sync` has waits, which the event loop's thread must not: await "
-                "the same method of the context itself"
+                "methods of `sync` block and must not run in the event loop's thread: "
+                "await the same method of the context itself"
             )
         future = asyncio.run_coroutine_threadsafe(self._run(coroutine), self._loop)
         try:

@@ -62,7 +62,7 @@ class Folder:
     ) -> None:
         self.root = Path(root).resolve()
         if not self.root.is_dir():
-            raise NotADirectoryError(f"there is no folder {os.fspath(root)!r}")
+            raise NotADirectoryError(f"the folder {os.fspath(root)!r} does not exist")
         self._hidden = hidden
         self._max_bytes = max_bytes
 
@@ -216,7 +216,7 @@ def add_file(
     """Register one file, which is read for each request."""
     target = Path(path).resolve()
     if not target.is_file():
-        raise FileNotFoundError(f"there is no file {os.fspath(path)!r}")
+        raise FileNotFoundError(f"the file {os.fspath(path)!r} does not exist")
     name = Path(path).name
 
     def read() -> File | None:

@@ -420,7 +420,7 @@ class Dispatcher:
                 break
         needed = spec.extension or spec.capability
         if needed is None or "client" not in spec.senders:
-            raise ValueError(f"{method!r} is no request that a handler could answer")
+            raise ValueError(f"{method!r} is not a request that a handler can answer")
         raise ValueError(
             f"the handler of {method!r} needs the capability {needed!r} to be declared"
         )
@@ -505,7 +505,7 @@ class Dispatcher:
         route = request.route
         if route is None:
             raise MethodNotFound(
-                f"{request.method[:EXCERPT]!r} is no method of this server "
+                f"{request.method[:EXCERPT]!r} is not a method of this server "
                 f"at {request.revision}"
             )
         extension = route.extension

@@ -59,7 +59,7 @@ class Prompt(Component):
             if len(errors) >= _MAX_ERRORS:
                 break
             if name not in self.arguments:
-                errors.append(f"there is no argument {name[:EXCERPT]!r}")
+                errors.append(f"unknown argument {name[:EXCERPT]!r}")
             elif type(value) is not str:
                 errors.append(f"the argument {name!r} must be a string")
         if errors:
@@ -188,6 +188,6 @@ class Prompts:
         name = member_of(ref, "name", str, where)
         prompt = self.table.get(name, request)
         if prompt is None:
-            raise InvalidParams(f"there is no prompt {name[:EXCERPT]!r}")
+            raise InvalidParams(f"unknown prompt {name[:EXCERPT]!r}")
         prompt.check_scopes(request)
         return prompt

@@ -91,7 +91,9 @@ def make_resource(
     if "{" in uri or "}" in uri:
         return _template(uri, target, dict(options))
     if not is_uri(uri):
-        raise ValueError(f"{uri[:EXCERPT]!r} is no URI: it needs a scheme (RFC 3986)")
+        raise ValueError(
+            f"{uri[:EXCERPT]!r} is not a URI: it needs a scheme (RFC 3986)"
+        )
     resource: Resource = _build(Resource, {"uri": uri}, target, dict(options))
     if resource.signature is not None and resource.signature.parameters.names:
         raise TypeError(
@@ -210,7 +212,9 @@ def _hints(options: Mapping[str, Any]) -> dict[str, Any]:
         check_choice(scope, "cache_scope", CACHE_SCOPES)
         # 2026-07-28 server/utilities/caching, "Security Considerations".
         if scope == "public" and (options.get("scopes") or options.get("visible")):
-            raise ValueError("what is not for everybody cannot be cached as public")
+            raise ValueError(
+                "a component with scopes or visible= cannot be cached as public"
+            )
         hints["cacheScope"] = scope
     return hints
 
@@ -296,7 +300,7 @@ class Resources:
                     break
         if resource is None or arguments is None:
             if not is_uri(uri):
-                raise InvalidParams(f"params.uri is no URI: {uri[:EXCERPT]!r}")
+                raise InvalidParams(f"params.uri is not a URI: {uri[:EXCERPT]!r}")
             raise not_found(uri)
         resource.check_scopes(request)
         return resource, arguments
@@ -310,7 +314,7 @@ class Resources:
                     match = template
                     break
         if match is None:
-            raise InvalidParams(f"there is no template {uri[:EXCERPT]!r}")
+            raise InvalidParams(f"unknown template {uri[:EXCERPT]!r}")
         match.check_scopes(request)
         return match
 
@@ -361,4 +365,4 @@ def check_subscription(count: int, uri: str) -> None:
 def not_found(uri: str) -> ResourceNotFound:
     """Return the error for a URI without a resource."""
     data = {"uri": uri} if len(uri) <= _MAX_URI_IN_ERROR else None
-    return ResourceNotFound(f"there is no resource {uri[:EXCERPT]!r}", data=data)
+    return ResourceNotFound(f"unknown resource {uri[:EXCERPT]!r}", data=data)

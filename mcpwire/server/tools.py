@@ -171,7 +171,7 @@ class Tools:
             key = member_of(params, "name", str)
             tool = self.table.get(key, request)
             if tool is None:
-                raise InvalidParams(f"there is no tool {key[:EXCERPT]!r}")
+                raise InvalidParams(f"unknown tool {key[:EXCERPT]!r}")
         if tool.scopes:
             tool.check_scopes(request)
         signature = tool.signature

@@ -436,7 +436,7 @@ class ScriptedPeer:
 
     def _need_wire(self) -> Wire:
         if self._wire is None or not self._wire.is_open:
-            raise ConnectionError(f"there is no connection: {self!r}")
+            raise ConnectionError(f"not connected: {self!r}")
         return self._wire
 
     def _send_parts(

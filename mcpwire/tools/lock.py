@@ -63,7 +63,9 @@ class ToolLock:
             tools = {str(key): str(value) for key, value in document["tools"].items()}
             is_known_version = document["version"] == VERSION
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise LocalProtocolError(f"{os.fspath(path)!r} is no tool lock") from error
+            raise LocalProtocolError(
+                f"{os.fspath(path)!r} is not a tool lock"
+            ) from error
         if not is_known_version:
             raise LocalProtocolError(
                 f"{os.fspath(path)!r} is a tool lock of version {document['version']!r}"

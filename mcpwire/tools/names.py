@@ -319,7 +319,7 @@ def _parse_template(
         yield from Formatter().parse(template)
     except ValueError as error:
         raise ValueError(
-            f"template is no format string, got {template!r}: {error}"
+            f"template is not a format string, got {template!r}: {error}"
         ) from error
 
 

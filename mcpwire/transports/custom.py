@@ -669,7 +669,7 @@ class Reverse(LinkTarget):
                 return await self._next_link()
         except TimeoutError:
             raise ConnectError(
-                f"{self.name}: nobody connected within {self._timeout:g} s",
+                f"{self.name}: no client connected within {self._timeout:g} s",
                 target=self.name,
                 reason="timeout",
             ) from None

@@ -172,7 +172,7 @@ class Duplex(TwoWayChannel):
         if headers and not isinstance(error, LocalProtocolError):
             return LocalProtocolError(
                 "headers can be sent over HTTP only; this connection is "
-                f"{self.target or 'no HTTP connection'}"
+                f"{self.target or 'not over HTTP'}"
             )
         return error
 

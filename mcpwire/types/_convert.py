@@ -72,7 +72,7 @@ def _convert(kind: Any, value: Json, path: str) -> Any:
 
 def _convert_class(kind: Any, value: Json, path: str) -> Any:
     if not isinstance(kind, type):
-        raise TypeError(f"{kind!r} is no type that can be made from JSON")
+        raise TypeError(f"{kind!r} is not a type that can be made from JSON")
     if hasattr(kind, "model_validate"):  # pydantic
         return _call_constructor(kind.model_validate, ValueError, kind, value, path)
     if hasattr(kind, "__struct_fields__"):
@@ -217,7 +217,7 @@ def _read_members(kind: Any) -> list[tuple[str, str, bool]]:
             for field in dataclasses.fields(kind)
             if field.init
         ]
-    raise TypeError(f"{_type_name(kind)} is no type that can be made from JSON")
+    raise TypeError(f"{_type_name(kind)} is not a type that can be made from JSON")
 
 
 def _convert_object(kind: type, value: Json, path: str) -> Any:

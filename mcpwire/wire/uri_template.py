@@ -219,9 +219,7 @@ class UriMatcher:
                 raise TemplateError(problem, template.text, part.position)
         unknown = self._unchecked - seen
         if unknown:
-            raise TemplateError(
-                f"there is no variable {min(unknown)!r}", template.text, 0
-            )
+            raise TemplateError(f"unknown variable {min(unknown)!r}", template.text, 0)
         slash_indexes = [
             index for index, item in enumerate(self._variables) if item.takes_slashes
         ]

@@ -132,7 +132,7 @@ def test_percentile_distributions_are_written(cli, tmp_path):
             ["--find-max", "p99<1s", "--rounds", "2"],
             "--rounds and --find-max exclude each other",
         ),
-        (["--hgrm", "/no/such/folder/a.hgrm"], "there is no directory"),
+        (["--hgrm", "/no/such/folder/a.hgrm"], "does not exist"),
     ],
 )
 def test_invalid_options_are_usage_errors(cli, words, message):

@@ -308,7 +308,7 @@ def test_page_command_writes_a_page(tmp_path, capsys):
     assert len(charts((tmp_path / "out.html").read_text("utf-8"))) == 8
     missing = str(tmp_path / "missing" / "out.html")
     assert main(["bench", "page", missing, paths[1]]) == 2
-    assert "there is no directory" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err
     assert main(["bench", "page", paths[0], paths[0]]) == 2
     assert "not a result of mcpwire bench" in capsys.readouterr().err
 

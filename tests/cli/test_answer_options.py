@@ -149,9 +149,9 @@ def test_answers_are_used_in_order_and_a_surplus_is_reported(tool_server, cli):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["--answer", "x"], "--answer is no JSON"),
+        (["--answer", "x"], "--answer is not JSON"),
         (["--answer", "[1]"], "--answer must be one JSON object, got [1]"),
-        (["--answer", "accept"], "--answer is no JSON"),
+        (["--answer", "accept"], "--answer is not JSON"),
         (["--answer", "@/no/file"], "cannot read '/no/file'"),
         (["--answer", "-", "--answer", "-"], "can be one --answer, not several"),
         (["-", "--answer", "-"], "can be arguments or an --answer, not both"),
@@ -160,7 +160,7 @@ def test_answers_are_used_in_order_and_a_surplus_is_reported(tool_server, cli):
         (["--sample-with", "'"], "cannot split"),
         (["--log-level", "inf"], "unknown level 'inf'; did you mean 'info'?"),
         (["--log-level", "x"], "unknown level 'x'; the levels are debug, info"),
-        (["--roots", "/no/folder"], "--roots: there is no folder '/no/folder'"),
+        (["--roots", "/no/folder"], "--roots: the folder '/no/folder' does not exist"),
     ],
 )
 def test_invalid_option_fails_before_the_server_starts(

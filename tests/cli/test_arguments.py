@@ -77,10 +77,10 @@ def test_word_is_parsed_to_an_argument(word, argument):
         (["a=1", "http://h/m?x=1"], "'http://h/m?x=1' is not an argument: a s"),
         ([":=1"], "':=1' is not an argument"),
         (["a=1", "a:=1"], "argument 'a' is given twice"),
-        (["a:=x"], "argument 'a' is no JSON: 'x': Expecting value"),
-        (["a:=NaN"], "argument 'a' is no JSON: 'NaN': NaN is no JSON"),
-        (["a:=" + "[" * 100_000], "argument 'a' is no JSON"),
-        (["a:=@bad.json"], "argument 'a' is no JSON: '{'"),
+        (["a:=x"], "argument 'a' is not JSON: 'x': Expecting value"),
+        (["a:=NaN"], "argument 'a' is not JSON: 'NaN': NaN is not JSON"),
+        (["a:=" + "[" * 100_000], "argument 'a' is not JSON"),
+        (["a:=@bad.json"], "argument 'a' is not JSON: '{'"),
         (
             ["a=@no"],
             (

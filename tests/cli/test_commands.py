@@ -375,7 +375,7 @@ def test_read_as_json_is_the_result_object(cli, reading):
 
 @pytest.mark.parametrize(
     ("path", "sentence"),
-    [("", "it is a directory"), ("no/where", "there is no directory")],
+    [("", "it is a directory"), ("no/where", "does not exist")],
 )
 def test_invalid_output_path_fails_before_the_server_starts(
     cli, reading, tmp_path, path, sentence

@@ -203,8 +203,8 @@ def test_missing_configuration_error_lists_the_locations(cli):
     code, out, err = cli("ls", "@a")
     assert (code, out) == (2, "")
     assert err == (
-        "mcpwire: there is no configuration that @a could be of: --config FILE or "
-        "MCPWIRE_CONFIG names one, else ./mcp.json, ./.mcp.json, ./mcpwire.toml and "
+        "mcpwire: no configuration for @a: name a file by --config or MCPWIRE_CONFIG; "
+        "otherwise ./mcp.json, ./.mcp.json, ./mcpwire.toml and "
         "~/.config/mcpwire/config.toml are read\n"
     )
 

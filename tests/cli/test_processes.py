@@ -105,9 +105,9 @@ def test_arguments_are_read_from_standard_input(child, tool_server):
     ("given", "sentence"),
     [
         (b"\xff", "cannot read standard input: it is no UTF-8 text (byte 0)\n"),
-        (b"", "standard input is no JSON: ''"),
-        (b"{", "standard input is no JSON: '{'"),
-        (b"{} {}", "standard input is no JSON: '{} {}'"),
+        (b"", "standard input is not JSON: ''"),
+        (b"{", "standard input is not JSON: '{'"),
+        (b"{} {}", "standard input is not JSON: '{} {}'"),
         (b"[]", "standard input must be one JSON object, got []\n"),
     ],
 )

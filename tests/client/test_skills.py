@@ -140,7 +140,7 @@ async def test_loading_reads_the_document_and_other_files_on_demand(client, by):
         assert await skill.read_text("references/FORMS.md") == "A form.\n"
         assert server.reads == [URI, FORMS]
         assert await skill.read_file(LOGO, timeout=30) == b"\x00\xff"
-        with pytest.raises(mcpwire.LocalProtocolError, match="no text in UTF-8"):
+        with pytest.raises(mcpwire.LocalProtocolError, match="is not text in UTF-8"):
             await skill.read_text(LOGO)
         with pytest.raises(mcpwire.SkillError, match="has no such file") as caught:
             await skill.read_file("../other/SKILL.md")

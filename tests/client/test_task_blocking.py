@@ -84,7 +84,7 @@ def test_the_blocking_task_functions_send_their_requests():
         mcpwire.sync.update_task(c, ID, {"a": ANSWER})
         assert mcpwire.sync.wait_for_task(c, task).text == "done"
         mcpwire.sync.cancel_task(c, ID)
-        with pytest.raises(mcpwire.LocalProtocolError, match="no tasks/list at"):
+        with pytest.raises(mcpwire.LocalProtocolError, match="has no tasks/list"):
             mcpwire.sync.list_tasks(c)
     update = {"taskId": ID, "inputResponses": {"a": ANSWER}}
     assert server.params_of("tasks/update") == [update]

@@ -252,7 +252,9 @@ async def test_task_functions_need_the_extension():
 
 async def test_list_tasks_is_refused_with_the_extension():
     async with connected("memory", NEW) as (_, c):
-        with pytest.raises(mcpwire.LocalProtocolError, match="no tasks/list at 2026"):
+        with pytest.raises(
+            mcpwire.LocalProtocolError, match="2026-07-28 has no tasks/list"
+        ):
             await mcpwire.list_tasks(c)
 
 

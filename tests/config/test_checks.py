@@ -331,7 +331,7 @@ C = {"command": "c"}
         ),
         (
             {**URL, "auth": {"type": "oauth", "isuer": "x"}},
-            "auth: 'isuer' is no part of 'oauth'",
+            "auth: 'isuer' is not part of 'oauth'",
         ),
         (
             {**URL, "auth": {"type": "oauth", "dpop": 1}},

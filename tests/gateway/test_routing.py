@@ -177,7 +177,7 @@ async def test_completion_reaches_the_server_of_the_prompt_or_template(era):
         ({"type": "ref/tool", "name": "x"}, "params.ref.type"),
         ({"type": "ref/prompt"}, "params.name must be"),
         ({"type": "ref/resource", "uri": 5}, "params.uri must be"),
-        ({"type": "ref/resource", "uri": "y:1"}, "no resource"),
+        ({"type": "ref/resource", "uri": "y:1"}, "unknown resource"),
     ],
 )
 @pytest.mark.unchecked_wire("what is refused is wrong")
@@ -250,7 +250,7 @@ async def test_unknown_resource_raises_the_error_of_its_era(era):
     error = ResourceNotFound if era == "2025-11-25" else InvalidParams
     async with through(servers, era) as client:
         for uri in ("x:3", "mcpgw://c/x%3A1", "mcpgw://b/x%3A1"):
-            with pytest.raises(error, match="no resource"):
+            with pytest.raises(error, match="unknown resource"):
                 await client.read_text(uri)
 
 

@@ -41,7 +41,7 @@ async def test_calls_return_their_results(client_of, combo):
         if combo.revision >= "2025-06-18":
             assert result.structured_content == {"sum": 5}
         assert result.text in {"5", '{"sum":5}'}
-        with pytest.raises(mcpwire.InvalidParams, match="no tool"):
+        with pytest.raises(mcpwire.InvalidParams, match="unknown tool"):
             await client.call_tool("nothing")
         expected = [str(number) for number in range(12)]
         calls = (client.call_tool("echo", {"message": each}) for each in expected)

@@ -99,5 +99,5 @@ async def test_sync_request_in_the_loop_thread_is_refused():
     async def handler(ctx):
         ctx.sync.roots()
 
-    with pytest.raises(LocalProtocolError, match="must not: await"):
+    with pytest.raises(LocalProtocolError, match="must not run in the event loop"):
         await Session(answer_all).call(handler)

@@ -187,8 +187,8 @@ async def test_invalid_completion_result_is_an_internal_error(given):
 ARGUMENT = {"name": "name", "value": ""}
 
 REFUSED = {
-    "an unknown prompt": ({"ref": prompt("q")}, "there is no prompt 'q'"),
-    "an unknown template": ({"ref": template("x://y")}, "there is no template 'x://y'"),
+    "an unknown prompt": ({"ref": prompt("q")}, "unknown prompt 'q'"),
+    "an unknown template": ({"ref": template("x://y")}, "unknown template 'x://y'"),
     "another kind": ({"ref": {"type": "ref/tool"}}, "params.ref.type must be"),
     "no reference": ({"ref": "paint"}, "params.ref must be an object"),
     "a prompt without a name": (
@@ -377,5 +377,5 @@ def nothing():
 
 @pytest.mark.parametrize("function", [nothing, lambda a, b, c: []])
 def test_completion_function_must_take_one_or_two_arguments(function):
-    with pytest.raises(TypeError, match="must take what was typed"):
+    with pytest.raises(TypeError, match="must take the typed text"):
         new().completion("paint", "name")(function)

@@ -156,7 +156,7 @@ async def test_input_tools_are_listed_only_for_capable_clients(revision):
         names = [tool.name for tool in await client.list_tools()]
     assert names == PLAIN + INPUT_TOOLS[revision]
     async with connect(revision) as client:
-        with pytest.raises(RPCError, match="no tool 'haiku'"):
+        with pytest.raises(RPCError, match="unknown tool 'haiku'"):
             await client.call_tool("haiku", {"topic": "x"})
 
 

@@ -54,7 +54,9 @@ def unsupported(id, requested, supported=ALL):
 
 
 def unknown(id, method, revision):
-    return failure(id, -32601, f"{method!r} is no method of this server at {revision}")
+    return failure(
+        id, -32601, f"{method!r} is not a method of this server at {revision}"
+    )
 
 
 ALONE = {

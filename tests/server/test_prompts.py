@@ -165,7 +165,7 @@ WRONG = {
     ),
     "one that is not known": (
         {"a": "1", "b": "", "x" * 300: ""},
-        f"there is no argument '{'x' * 100}'",
+        f"unknown argument '{'x' * 100}'",
     ),
     "no text": ({"a": 1, "b": ""}, "the argument 'a' must be a string"),
     "another type": ({"a": "x", "b": ""}, "a: expected integer"),
@@ -202,8 +202,8 @@ async def test_arguments_must_be_an_object(arguments):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("q", "there is no prompt 'q'"),
-        ("x" * 300, f"there is no prompt '{'x' * 100}'"),
+        ("q", "unknown prompt 'q'"),
+        ("x" * 300, f"unknown prompt '{'x' * 100}'"),
         (None, "params.name must be a string"),
     ],
 )

@@ -25,7 +25,7 @@ async def test_handles_replace_and_remove_resources(server):
     assert "a://b" not in server.resources
     assert "t://{x}" in server.resources
     assert len(server.resources) == 1
-    with pytest.raises(KeyError, match="there is no resource 'a://b'"):
+    with pytest.raises(KeyError, match="unknown resource 'a://b'"):
         server.resources["a://b"]
 
 
@@ -83,8 +83,8 @@ def none() -> str:
 
 
 REFUSED = {
-    "no scheme": ("b", none, {}, ValueError, "'b' is no URI: it needs a scheme"),
-    "letters of other alphabets": ("a://é", none, {}, ValueError, "is no URI"),
+    "no scheme": ("b", none, {}, ValueError, "'b' is not a URI: it needs a scheme"),
+    "letters of other alphabets": ("a://é", none, {}, ValueError, "is not a URI"),
     "a brace too many": ("a://}", none, {}, ValueError, "'}' must be percent-encoded"),
     "variables side by side": ("a://{x}{y}", two, {}, ValueError, "a sign must stand"),
     "no such variable": ("a://{x}", one, {"unchecked": ["y"]}, ValueError, "'y'"),

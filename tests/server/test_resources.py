@@ -228,7 +228,7 @@ async def test_string_that_is_not_a_uri_is_refused(uri):
     found = await error(reading("x"), "resources/read", uri=uri)
     assert (found["code"], found["message"]) == (
         -32602,
-        f"params.uri is no URI: {uri!r}",
+        f"params.uri is not a URI: {uri!r}",
     )
 
 

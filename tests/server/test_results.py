@@ -315,9 +315,9 @@ async def test_available_methods_match_the_method_table(revision):
         ("completion/complete", "needs the capability 'completions'"),
         ("resources/subscribe", r"needs the capability 'resources.subscribe'"),
         ("skills/list", "needs the capability 'io.modelcontextprotocol/skills'"),
-        ("roots/list", "is no request that a handler could answer"),
-        ("notifications/initialized", "is no request that a handler could answer"),
-        ("initialize", "is no request that a handler could answer"),
+        ("roots/list", "is not a request that a handler can answer"),
+        ("notifications/initialized", "is not a request that a handler can answer"),
+        ("initialize", "is not a request that a handler can answer"),
     ],
 )
 def test_unreachable_handler_is_refused(method, reason):
@@ -346,7 +346,7 @@ async def test_extension_method_needs_the_extension_on_both_sides():
     declared = {CAPABILITIES_KEY: {"extensions": {TASKS: {}}}}
     needed = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
     reason = f"'tasks/cancel' needs the extension {TASKS!r}"
-    unknown = "'tasks/cancel' is no method of this server at 2025-11-25"
+    unknown = "'tasks/cancel' is not a method of this server at 2025-11-25"
     assert await wire.ask(modern(1, "tasks/cancel", {"taskId": "t"}, **declared)) == [
         success(1, STAMP)
     ]

@@ -258,7 +258,7 @@ async def test_batch_at_2025_03_26_gets_one_batch_response():
     [batch] = await wire.settled()
     assert batch == [
         success(2, {}),
-        failure(3, -32601, "'no/such' is no method of this server at 2025-03-26"),
+        failure(3, -32601, "'no/such' is not a method of this server at 2025-03-26"),
         text(1, "1"),
     ]
 

@@ -90,7 +90,7 @@ async def test_invalid_arguments_are_reported_per_revision(server, era):
         return a + b
 
     async with Client(server, mode=era) as client:
-        with pytest.raises(InvalidParams, match="no tool 'sub'"):
+        with pytest.raises(InvalidParams, match="unknown tool 'sub'"):
             await client.call_tool("sub", {})
         if era == "2025-06-18":
             with pytest.raises(InvalidParams, match="a: expected integer"):
@@ -293,7 +293,7 @@ async def test_visibility_applies_to_lists_and_calls():
     async with Client(server) as client:
         assert [tool.name for tool in await client.list_tools()] == ["public"]
         for name in ("secret", "never"):
-            with pytest.raises(InvalidParams, match="no tool"):
+            with pytest.raises(InvalidParams, match="unknown tool"):
                 await client.call_tool(name)
 
 

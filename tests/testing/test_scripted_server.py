@@ -296,7 +296,7 @@ async def test_hang_up_happens_after_sent_messages():
         assert (await client.call_tool("x")).text == "bye"
         await server.closed()
     assert not server.is_open
-    with pytest.raises(ConnectionError, match="no connection"):
+    with pytest.raises(ConnectionError, match="not connected"):
         server.send({})
 
 

@@ -84,11 +84,11 @@ async def test_lock_is_saved_to_and_loaded_from_a_file(lock, tmp_path):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{", "is no tool lock"),
-        ("[]", "is no tool lock"),
-        ('{"version": 1}', "is no tool lock"),
-        ('{"version": 1, "tools": []}', "is no tool lock"),
-        ('{"tools": {}}', "is no tool lock"),
+        ("{", "is not a tool lock"),
+        ("[]", "is not a tool lock"),
+        ('{"version": 1}', "is not a tool lock"),
+        ('{"version": 1, "tools": []}', "is not a tool lock"),
+        ('{"tools": {}}', "is not a tool lock"),
         ('{"version": 2, "tools": {}}', "is a tool lock of version 2"),
     ],
 )

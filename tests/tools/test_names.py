@@ -305,7 +305,7 @@ def test_on_collision_first_follows_the_order_of_owners(owners):
         ({"template": "{tool}{}"}, "nothing else in braces"),
         ({"template": "{tool!r}"}, "nothing else in braces"),
         ({"template": "{tool:9}"}, "nothing else in braces"),
-        ({"template": "{tool"}, "template is no format string, got '{tool'"),
+        ({"template": "{tool"}, "template is not a format string, got '{tool'"),
         ({"template": "a.{tool}"}, "what charset lacks, in 'a.' of 'a.{tool}'"),
         ({"max_length": 15}, "max_length must be 16 or more, or None, got 15"),
         ({"max_length": True}, "max_length must be 16"),

@@ -267,7 +267,7 @@ def test_ambiguous_template_is_refused_with_its_position(case):
 
 
 def test_unchecked_variable_must_exist():
-    with pytest.raises(TemplateError, match="there is no variable 'y'"):
+    with pytest.raises(TemplateError, match="unknown variable 'y'"):
         UriMatcher(UriTemplate("a://{x}"), ["x", "y"])
 
 

@@ -467,7 +467,7 @@ def _encode_block(value: WireType, revision: Revision) -> dict[str, Any]:
     if isinstance(value, (TextResourceContents, BlobResourceContents)):
         return {"type": "resource", "resource": raw}
     if "type" not in raw:
-        raise TypeError(f"{type(value).__name__} is no content")
+        raise TypeError(f"{type(value).__name__} is not content")
     return raw
 
 
@@ -517,7 +517,9 @@ def _contents(value: Any, uri: str, mime_type: str | None) -> dict[str, Any]:
         resource = value.resource if isinstance(value, EmbeddedResource) else value
         raw: dict[str, Any] = encode(resource)
         if "uri" not in raw or not ("text" in raw or "blob" in raw):
-            raise TypeError(f"{type(resource).__name__} is no contents of a resource")
+            raise TypeError(
+                f"{type(resource).__name__} is not the contents of a resource"
+            )
         return raw
     return _item(
         uri, mime_type or _JSON, "text", to_json(to_json_value(value)).decode()

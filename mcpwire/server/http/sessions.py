@@ -844,7 +844,7 @@ class Sessions:
 
     def _check_headers(self, exchange: Exchange) -> None:
         if self.is_stateless:
-            raise HttpProblem(405, "there are no sessions here", (("allow", "POST"),))
+            raise HttpProblem(405, "this server has no sessions", (("allow", "POST"),))
         self._revision_of(exchange, is_initialize=False)
 
     # Expiry and shutdown

@@ -131,8 +131,8 @@ async def test_unknown_command_is_not_taken_as_text(requester, person):
     one = person("!what", "!empty", "1", "", "!wow", "s", "s")
     assert await fill_in(requester, one) == {"drink": "tea", "cups": 2, "note": "s"}
     assert (
-        "  that is none of !skip, !empty, !back, !decline or !cancel (a text: !!wow)"
-        in one.shown
+        "  unknown command: use one of !skip, !empty, !back, !decline or !cancel "
+        "(a text: !!wow)" in one.shown
     )
 
 

@@ -86,16 +86,16 @@ def test_server_factory_function_is_called(module):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("no_such_module", "there is no module 'no_such_module'"),
-        ("no_such_package.module", "there is no module"),
-        ("no/such/file.py", "there is no file"),
+        ("no_such_module", "unknown module 'no_such_module'"),
+        ("no_such_package.module", "unknown module"),
+        ("no/such/file.py", "the file"),
         ("served_module:sever", "did you mean 'server'"),
-        ("served_module:Server.nothing", "there is no 'Server.nothing'"),
+        ("served_module:Server.nothing", "has no 'Server.nothing'"),
         ("served_module:add", "is a coroutine|no mcpwire.Server|missing"),
         ("", "not the name of a module"),
         ("other_module", "name one of one, two"),
         ("served_module.py:__doc__", "is a NoneType"),
-        ("empty_module.py", "there is no mcpwire.Server in 'empty_module.py'"),
+        ("empty_module.py", "'empty_module.py' has no mcpwire.Server"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:coroutine")
@@ -212,7 +212,7 @@ async def test_http_server_logs_its_start_and_each_request(module):
                 await client.request("no/such", {})
         lines = [await asyncio.to_thread(it.line, "POST") for _ in range(3)]
         logged = [re.sub(r"\d+\.\d ms", "T", line.string) for line in lines]
-        unknown = "'no/such' is no method of this server at 2026-07-28"
+        unknown = "'no/such' is not a method of this server at 2026-07-28"
         assert logged == [
             "mcpwire: 127.0.0.1 POST /mcp server/discover 200 T\n",
             "mcpwire: 127.0.0.1 POST /mcp tools/call add 200 T\n",

@@ -160,9 +160,9 @@ def test_keys_are_read_from_base64_text() -> None:
     ("text", "says"),
     [
         ("", "32 random bytes"),
-        ("hidden!", "session key 1 is no base64"),
+        ("hidden!", "session key 1 is not base64"),
         (b64encode(b"hidden").decode(), "32 random bytes"),
-        (b64encode(NEW).decode() + " hidden!", "session key 2 is no base64"),
+        (b64encode(NEW).decode() + " hidden!", "session key 2 is not base64"),
     ],
 )
 def test_invalid_keys_are_refused_and_not_shown(text: str, says: str) -> None:

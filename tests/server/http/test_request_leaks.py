@@ -115,7 +115,7 @@ async def test_calls_of_disconnected_clients_are_freed_when_they_end(says_someth
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("unknown", b"there is no tool"), ("timed", b"HTTP/1.1 200")],
+    [("unknown", b"unknown tool"), ("timed", b"HTTP/1.1 200")],
     ids=["refused", "before its timeout"],
 )
 async def test_answered_call_is_freed_at_once(name, said):

@@ -229,7 +229,7 @@ def test_missing_uvicorn_raises_an_error_that_names_the_package(monkeypatch):
 PROGRAM = """
 import asyncio, sys
 sys.path[:0] = {paths!r}
-import hosted, wired
+import hosted, raw_sockets
 from mcpwire.server.http.uvicorn import run_http
 
 async def hangs(params, request):
@@ -242,7 +242,7 @@ def say(url):
     print(url, file=sys.stderr, flush=True)
 
 run_http(
-    wired.Small(hangs), "127.0.0.1:0", drain_timeout=60, quiet=True, announce=say
+    raw_sockets.Small(hangs), "127.0.0.1:0", drain_timeout=60, quiet=True, announce=say
 )
 print("ended", file=sys.stderr, flush=True)
 """

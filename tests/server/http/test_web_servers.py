@@ -69,10 +69,10 @@ async def wait_for_port(port):
 GRANIAN = """
 import asyncio, sys
 sys.path[:0] = {paths!r}
-import hosted, wired
+import hosted, raw_sockets
 from granian.server.embed import Server
 
-server = Server(hosted.app(wired.tells), port={port}, interface="asgi",
+server = Server(hosted.app(raw_sockets.tells), port={port}, interface="asgi",
                 log_enabled=False, websockets=False)
 asyncio.run(server.serve())
 """

@@ -95,7 +95,7 @@ async def test_expired_task_is_unknown_and_removed(old):
         tasks.clock.now += 59.9
         await tasks.get(task_id, old=old)
         tasks.clock.now += 0.1
-        with pytest.raises(InvalidParams, match="there is no such task"):
+        with pytest.raises(InvalidParams, match="unknown task"):
             await tasks.get(task_id, old=old)
         # It takes no room either: the next task is the only record.
         await tasks.begin()

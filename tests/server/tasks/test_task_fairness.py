@@ -84,7 +84,7 @@ async def test_task_belongs_to_its_principal_and_not_to_its_address():
         assert (await tasks.get(anonymous, **HONEST))["status"] == "working"
         assert (await tasks.get(known, who=ALICE, **HONEST))["status"] == "working"
         for task_id, who in [(known, None), (known, BOB), (anonymous, ALICE)]:
-            with pytest.raises(InvalidParams, match="no such task"):
+            with pytest.raises(InvalidParams, match="unknown task"):
                 await tasks.get(task_id, who=who, **GREEDY)
 
 

@@ -32,7 +32,7 @@ async def test_task_of_another_principal_is_unknown(who, old):
                     await tasks.ask(method, params, old=old, who=who)
                 refusals.append((caught.value.message, caught.value.data))
             # The refusal does not reveal that the task exists.
-            assert refusals == [("there is no such task", None)] * 2
+            assert refusals == [("unknown task", None)] * 2
         assert (await tasks.get(task_id, who=ALICE))["status"] == "working"
 
 

@@ -325,7 +325,7 @@ async def test_server_has_the_task_methods_of_its_revision(version, names):
     for name in ("cancel", "get", "list", "result", "update"):
         make_request = request if is_old else declared
         [answer] = await hand.ask(make_request(name, f"tasks/{name}", {}))
-        if "is no method" not in answer["error"]["message"]:
+        if "is not a method" not in answer["error"]["message"]:
             found.append(name)
     await hand.connection.aclose()
     assert found == names.split()

@@ -33,7 +33,7 @@ async def test_a_client_connects_calls_and_closes_repeatedly(client_of, era):
 @pytest.mark.rule("TR-CUST-01")
 async def test_errors_are_raised_with_their_types(client_of):
     async with client_of() as client:
-        with pytest.raises(mcpwire.InvalidParams, match="no tool"):
+        with pytest.raises(mcpwire.InvalidParams, match="unknown tool"):
             await client.call_tool("nothing")
         failed = await client.call_tool("fail")
         assert failed.is_error
