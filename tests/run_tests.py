@@ -46,14 +46,14 @@ ALLOWED_SKIPS: Final[dict[str, str]] = dict.fromkeys(
         for module, name in (
             (
                 "server.test_running",
-                "a_request_withdrawn_in_the_same_breath_never_runs",
+                "request_cancelled_in_the_same_read_never_runs",
             ),
-            (_HANDLERS, "a_handler_that_waits_for_nothing_is_answered_at_once"),
-            (_HANDLERS, "more_than_run_at_once_follow_in_turns_of_the_loop"),
-            (_HANDLERS, "one_that_a_stranger_cancels_before_its_turn_keeps_no_place"),
-            (_HANDLERS, "one_that_is_withdrawn_before_its_turn_never_runs"),
-            (_HANDLERS, "plain_and_async_handlers_answer_in_tasks_of_their_own"),
-            (_HANDLERS, "waiting_for_one_that_a_stranger_cancels_before_its_turn_ends"),
+            (_HANDLERS, "a_handler_without_await_is_answered_immediately"),
+            (_HANDLERS, "handlers_over_the_limit_run_in_later_iterations"),
+            (_HANDLERS, "a_handler_task_cancelled_from_outside_frees_its_slot"),
+            (_HANDLERS, "a_handler_cancelled_before_it_starts_never_runs"),
+            (_HANDLERS, "plain_and_async_handlers_run_in_their_own_tasks"),
+            (_HANDLERS, "wait_ended_returns_after_an_outside_cancellation"),
         )
     ),
     _EAGER,
