@@ -147,7 +147,8 @@ def measure_leg(variants: Sequence[Variant], plan: Plan, slices: Slices) -> None
         for variant, subject in zip(variants, result.subjects, strict=True):
             if variant.measures_width(width):
                 add_slices(variant.name, subject, width, slices)
-                if width is not None:
+                # Unpinned, a latency depends on the core that the kernel chooses.
+                if width is not None and not plan.pinned:
                     add_percentiles(variant.name, subject, f"@{width}", slices)
 
 
