@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import attrs
 
 from mcpwire.bench.histogram import encode_histogram, histogram
+from mcpwire.bench.load import check_positive
 from mcpwire.bench.results import Slice
 from mcpwire.bench.worker_group import GeneratorFailed
 from mcpwire.testing import procfs
@@ -37,13 +38,6 @@ _MAX_LINE_BYTES: Final = 256 * 1024 * 1024
 _ANSWER_TIMEOUT_S: Final = 120.0
 _EXIT_TIMEOUT_S: Final = 30.0
 _FAILED_EXIT_TIMEOUT_S: Final = 2.0
-
-
-def _check_above_zero(
-    _: object, field: attrs.Attribute[Any], value: int | None
-) -> None:
-    if value is not None and value < 1:
-        raise ValueError(f"{field.name} must be above zero, got {value!r}")
 
 
 @attrs.frozen
@@ -79,7 +73,7 @@ class ClientCode:
     program: str = CHILD
     env: Mapping[str, str] = attrs.field(factory=dict, hash=False, repr=False)
     folder: Path | None = None
-    max_users: int | None = attrs.field(default=None, validator=_check_above_zero)
+    max_users: int | None = attrs.field(default=None, validator=check_positive)
 
     def __str__(self) -> str:
         """Return the function without its argument."""

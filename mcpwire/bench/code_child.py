@@ -48,7 +48,8 @@ class Measurement:
         users: int,
         seconds: float = 0.0,
         calls: int = 0,
-        timed: bool = True,  # noqa: FBT001, FBT002 - a field of the request
+        *,
+        timed: bool = True,
     ) -> None:
         self.users = users
         self._remaining = iter(range(calls)) if calls else count()

@@ -30,9 +30,8 @@ _SPIKE_RANGE: Final = (0.4, 0.6)
 """Begin and end of a spike, as parts of the total time."""
 
 
-def _check_positive(
-    _: object, field: attrs.Attribute[Any], value: float | None
-) -> None:
+def check_positive(_: object, field: attrs.Attribute[Any], value: float | None) -> None:
+    """Validate that a field is above zero and finite, or ``None``."""
     if value is not None and not 0 < value < inf:
         raise ValueError(f"{field.name} must be above zero and finite, got {value!r}")
 
@@ -47,7 +46,7 @@ class Call:
 
     method: str
     params: Mapping[str, Any] = attrs.field(factory=dict, hash=False)
-    weight: float = attrs.field(default=1.0, validator=_check_positive)
+    weight: float = attrs.field(default=1.0, validator=check_positive)
 
     @classmethod
     def tool(cls, name: str, arguments: Mapping[str, Any] | None = None) -> Call:
@@ -72,30 +71,30 @@ class Load:
     calls: tuple[Call, ...] = (Call("ping"),)
     """One or more calls, chosen at random by their weights."""
 
-    rate: float | None = attrs.field(default=None, validator=_check_positive)
+    rate: float | None = attrs.field(default=None, validator=check_positive)
     """Calls per second; the rate at the end of a ramp or at the peak of a spike."""
 
-    users: int = attrs.field(default=1, validator=_check_positive)
-    seconds: float = attrs.field(default=10.0, validator=_check_positive)
+    users: int = attrs.field(default=1, validator=check_positive)
+    seconds: float = attrs.field(default=10.0, validator=check_positive)
     """The total time for which each server is measured."""
 
     warm_up: float = attrs.field(default=0.5)
     """Seconds of load at the start of each round that are not measured."""
 
-    rounds: int = attrs.field(default=5, validator=_check_positive)
+    rounds: int = attrs.field(default=5, validator=check_positive)
     """Number of restarts of all servers; `seconds` is divided among the rounds."""
 
     shape: Shape = "constant"
     sessions: int | Literal["per-call"] = 1
     """Connections of each worker; ``"per-call"``: a new connection for each call."""
 
-    workers: int = attrs.field(default=1, validator=_check_positive)
+    workers: int = attrs.field(default=1, validator=check_positive)
     """Processes that generate the load."""
 
-    timeout: float = attrs.field(default=30.0, validator=_check_positive)
+    timeout: float = attrs.field(default=30.0, validator=check_positive)
     """Seconds after which a call fails."""
 
-    most_open: int = attrs.field(default=10_000, validator=_check_positive)
+    most_open: int = attrs.field(default=10_000, validator=check_positive)
     """Maximum calls in flight of one worker; further due calls count as missed."""
 
     mode: str = "auto"

@@ -341,7 +341,9 @@ async def test_program_that_cannot_be_started_is_named(code):
 
 
 async def test_options_must_be_above_zero(code):
-    with pytest.raises(ValueError, match="max_users must be above zero, got 0"):
+    with pytest.raises(
+        ValueError, match="max_users must be above zero and finite, got 0"
+    ):
         code("tasks", max_users=0)
     for name in ("slice_seconds", "seconds", "rounds"):
         with pytest.raises(ValueError, match=f"{name} must be above zero"):
