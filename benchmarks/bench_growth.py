@@ -102,14 +102,14 @@ async def measure_path(
     # One slice suffices within one process, and for the floor.
     one_slice = replace(effort, slices=1)
     print_progress(f"{path.name}: calls")
-    own = [await measure_calls_made(path, effort, options.most_calls)]
+    own = [await measure_calls_made(path, effort, options.max_calls)]
     print_progress(f"{path.name}: in flight")
-    most_in_flight = options.most_in_flight
-    own.append(await measure_in_flight(path.variant, one_slice, most_in_flight))
-    floor = [await measure_in_flight(path.floor, one_slice, most_in_flight)]
+    max_in_flight = options.max_in_flight
+    own.append(await measure_in_flight(path.variant, one_slice, max_in_flight))
+    floor = [await measure_in_flight(path.floor, one_slice, max_in_flight)]
     if path.max_sessions > 1:
         print_progress(f"{path.name}: sessions")
-        maximum = options.most_sessions
+        maximum = options.max_sessions
         own.append(await measure_sessions(path.variant, path, effort, maximum))
         floor.append(await measure_sessions(path.floor, path, one_slice, maximum))
     return {path.name: join_rounds(*own), path.floor.name: join_rounds(*floor)}
@@ -123,11 +123,11 @@ def main() -> int:
     add = parser.add_argument
     parser.set_defaults(rounds=ROUNDS, slices=SLICES, calls=CALLS)
     text = f"calls of one session, a power of ten ({MAX_CALLS})"
-    add("--most-calls", type=positive_int, default=MAX_CALLS, help=text)
+    add("--max-calls", type=positive_int, default=MAX_CALLS, help=text)
     text = f"open sessions, a power of ten ({MAX_SESSIONS})"
-    add("--most-sessions", type=positive_int, default=MAX_SESSIONS, help=text)
+    add("--max-sessions", type=positive_int, default=MAX_SESSIONS, help=text)
     text = f"calls in flight, a power of two ({MAX_IN_FLIGHT})"
-    add("--most-in-flight", type=positive_int, default=MAX_IN_FLIGHT, help=text)
+    add("--max-in-flight", type=positive_int, default=MAX_IN_FLIGHT, help=text)
     options = parser.parse_args()
     with build.exit_on_compile_error("growth") as notes:
         known_paths = paths()
@@ -152,7 +152,7 @@ def main() -> int:
     ]
     plan = Plan(options.rounds, options.slices, options.calls, ())
     budget_list = budgets(
-        options.most_calls, options.most_sessions, options.most_in_flight
+        options.max_calls, options.max_sessions, options.max_in_flight
     )
     baselines = dict.fromkeys(by_variant, BASELINE)
     return save_and_print(options, plan, machine_facts, rounds, baselines, budget_list)

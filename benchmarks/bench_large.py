@@ -191,10 +191,7 @@ async def measure(
     points = {variant.name: points_of(variant.name, transport) for variant in variants}
     async with AsyncExitStack() as stack:
         children = [
-            (
-                variant.name,
-                await stack.enter_async_context(CodeProcess(variant.code())),
-            )
+            (variant.name, await stack.enter_async_context(CodeProcess(variant.code())))
             for variant in variants
         ]
         for _ in range(plan.slices):

@@ -93,7 +93,7 @@ def main() -> int:
     if not hasattr(os, "sched_setaffinity"):
         print("bench_many.py: memory is read as Linux gives it; left out")
         return 0
-    parser = create_parser("many", counts_calls=False)
+    parser = create_parser("many", slices=None, counts_calls=False)
     parser.set_defaults(rounds=3)
     text = f"servers, or sessions ({MANY})"
     parser.add_argument("--many", type=positive_int, default=MANY, help=text)

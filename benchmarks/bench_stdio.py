@@ -26,10 +26,7 @@ VARIANTS = {
 BUDGETS = [
     budget
     for variant in ("call_tool", "call_tool, 2026-07-28", "request")
-    for budget in (
-        Budget(variant, "cpu_us", 1.45),
-        Budget(variant, "cpu_us@32", 2.2),
-    )
+    for budget in (Budget(variant, "cpu_us", 1.45), Budget(variant, "cpu_us@32", 2.2))
 ]
 
 

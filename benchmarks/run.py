@@ -26,45 +26,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PARTS = [
-    Part(
-        "stdio",
-        "--rounds 6 --slices 5 --widths 8,32,64",
-        65,
-        "--only call_tool",
-    ),
+    Part("stdio", "--rounds 6 --slices 5 --widths 8,32,64", 65, "--only call_tool"),
     Part("stdio_blocking", "--rounds 4 --slices 8", 30, "--only request"),
     Part("http", "--rounds 6 --slices 5", 80, "--only SSE,"),
     Part("http_blocking", "--rounds 4 --slices 8", 40, "--only SSE"),
     Part("memory", "--rounds 3 --slices 2", 55, "--only call_tool"),
     Part(
-        "clients",
-        "--rounds 2 --slices 2",
-        200,
-        "--only 'SSE: TypeScript' --widths 8",
+        "clients", "--rounds 2 --slices 2", 200, "--only 'SSE: TypeScript' --widths 8"
     ),
     Part("threads", "--rounds 2 --slices 2", 70, "--only 'one core'"),
-    Part(
-        "server",
-        "--rounds 2",
-        250,
-        "--only 'HTTP: mcpwire' --widths 8",
-    ),
-    Part(
-        "gateway",
-        "--rounds 2",
-        100,
-        "--only 'HTTP to stdio: mcpwire' --widths 8",
-    ),
+    Part("server", "--rounds 2", 250, "--only 'HTTP: mcpwire' --widths 8"),
+    Part("gateway", "--rounds 2", 100, "--only 'HTTP to stdio: mcpwire' --widths 8"),
     Part("large", "--rounds 1 --slices 2 --calls 100", 50, "--only memory --calls 20"),
     Part("loops", "--rounds 1 --slices 2", 45, "--only 'stdio: mcpwire'"),
     Part("footprint", "--rounds 1", 50, "--only mcpwire.sync --kernel-calls 0"),
     Part(
         "growth",
-        "--most-calls 1000000 --most-sessions 1000",
-        150,
-        "--only 'stdio client' --most-calls 100 --most-sessions 1 --most-in-flight 2",
+        "--max-calls 1000000 --max-sessions 1000",
+        100,
+        "--only 'stdio client' --max-calls 100 --max-sessions 1 --max-in-flight 2",
     ),
-    Part("floor", "--rounds 5 --slices 10", 7),
+    Part("floor", "--rounds 5 --slices 10", 40),
     Part("many", "--rounds 1 --many 100", 7, "--only Group --many 5"),
 ]
 """In order of execution; all together take less than twenty minutes."""

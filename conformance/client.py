@@ -294,8 +294,7 @@ async def use_workload_token() -> None:
 
 
 @scenarios(
-    "auth/enterprise-managed-authorization",
-    "auth/cross-app-access-complete-flow",
+    "auth/enterprise-managed-authorization", "auth/cross-app-access-complete-flow"
 )
 async def use_enterprise_login() -> None:
     credentials = _credentials(

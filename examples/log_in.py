@@ -15,7 +15,7 @@ async def main(url: str) -> None:
     except mcpwire.AuthError as error:
         sys.exit(f"{type(error).__name__}: {error}")
     if status is None:
-        print("It wants no login.")
+        print("It requires no login.")
     else:
         print("Logged in at", status.issuer, "for", status.scopes)
     async with mcpwire.Client(server) as client:

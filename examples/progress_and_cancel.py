@@ -25,7 +25,10 @@ async def main() -> None:
         try:
             await client.call_tool("slow", {"seconds": 60}, timeout=0.2)
         except mcpwire.RequestTimeout as error:
-            print(f"{error.method} had {error.timeout} s; the server was told to stop")
+            print(
+                f"{error.method} had {error.timeout} s; the request was cancelled at "
+                "the server"
+            )
 
         # Cancelling the task cancels the call.
         call = asyncio.create_task(client.call_tool("slow", {"seconds": 60}))

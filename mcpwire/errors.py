@@ -195,8 +195,8 @@ class ConnectError(TransportError):
         text = str(self.args[0])
         if self.noise:
             text += (
-                f"; {len(self.noise)} line(s) it wrote were no protocol messages, "
-                f"first: {self.noise[0]!r}"
+                f"; {len(self.noise)} line(s) of its output were not protocol "
+                f"messages, first: {self.noise[0]!r}"
             )
         return _add_stderr(text, self.stderr_tail)
 
@@ -339,7 +339,7 @@ class TooManyQuestions(RemoteProtocolError):
 
     def __init__(self, method: str, *, limit: int) -> None:
         super().__init__(
-            f"{method}: the server asks more than {limit} questions in one call "
+            f"{method}: the server sent more than {limit} requests during one call "
             "(Limits.questions)",
             hint="raise Limits.questions if the call needs more",
         )
@@ -474,12 +474,7 @@ class RequestTimeout(MCPError, TimeoutError):
     # TimeoutError is an OSError: its constructor takes positional arguments for errno
     # and text. So all arguments are keywords, and __str__ makes the text.
     def __init__(
-        self,
-        *,
-        method: str,
-        timeout: float,
-        elapsed: float,
-        detail: str | None = None,
+        self, *, method: str, timeout: float, elapsed: float, detail: str | None = None
     ) -> None:
         super().__init__()
         self.method = method
@@ -519,11 +514,7 @@ class NegotiationError(MCPError):
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        negotiation: Any = None,
-        supported: Sequence[str] = (),
+        self, message: str, *, negotiation: Any = None, supported: Sequence[str] = ()
     ) -> None:
         super().__init__(message)
         self.negotiation = negotiation

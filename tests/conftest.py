@@ -70,8 +70,7 @@ def pytest_configure(config):
         "or the check would be measured too",
     )
     config.addinivalue_line(
-        "markers",
-        "grounds(count, *names): each row is run on so many of the grounds",
+        "markers", "grounds(count, *names): each row is run on so many of the grounds"
     )
 
 

@@ -17,12 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests/docs"))
 
-from documents import (  # noqa: E402 - found through the line above
-    blocks,
-    commands,
-    file_name,
-    pairs,
-)
+from documents import blocks, commands, file_name, pairs  # noqa: E402 - found through the line above
 
 WORK = ROOT / ".build/fresh"
 SERVER_FOLDER = ROOT / ".peers/node"

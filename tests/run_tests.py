@@ -44,10 +44,7 @@ ALLOWED_SKIPS: Final[dict[str, str]] = dict.fromkeys(
     (
         f"tests.{module}::test_{name}"
         for module, name in (
-            (
-                "server.test_running",
-                "request_cancelled_in_the_same_read_never_runs",
-            ),
+            ("server.test_running", "request_cancelled_in_the_same_read_never_runs"),
             (_HANDLERS, "a_handler_without_await_is_answered_immediately"),
             (_HANDLERS, "handlers_over_the_limit_run_in_later_iterations"),
             (_HANDLERS, "a_handler_task_cancelled_from_outside_frees_its_slot"),

@@ -63,9 +63,9 @@ CASES = [
             noise=["Installing...", "done"],
         ),
         (
-            "exited with code 1 before the handshake; 2 line(s) it wrote were no "
-            "protocol messages, first: 'Installing...'; "
-            "last line of stderr: 'ImportError: no x'"
+            "exited with code 1 before the handshake; 2 line(s) of its output were "
+            "not protocol messages, first: 'Installing...'; last line of stderr: "
+            "'ImportError: no x'"
         ),
         {
             "exit_code": 1,
@@ -158,7 +158,7 @@ CASES = [
     (
         TooManyQuestions("tools/call", limit=100),
         (
-            "tools/call: the server asks more than 100 questions in one call "
+            "tools/call: the server sent more than 100 requests during one call "
             "(Limits.questions) (raise Limits.questions if the call needs more)"
         ),
         {"method": "tools/call", "limit": 100},

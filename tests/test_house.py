@@ -75,9 +75,7 @@ def test_figure_above_its_ceiling_is_named(table, over):
         ({"whole": {"lines": 0}, "error texts": {"mcpwire/a.py": 2}}, []),
         (
             {"whole": {"lines": 1_000}, "error texts": {}},
-            [
-                "[error texts] mcpwire/a.py: lower 2 to 0",
-            ],
+            ["[error texts] mcpwire/a.py: lower 2 to 0"],
         ),
     ],
 )

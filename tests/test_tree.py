@@ -23,10 +23,7 @@ WAIVERS: dict[tuple[str, str], str] = {
         "third parties",
         "mcpwire.bench.locust -> locust",
     ): "a user of Locust is imported by Locust alone",
-    (
-        "third parties",
-        "mcpwire.bench.locust -> gevent",
-    ): "Locust brings it along",
+    ("third parties", "mcpwire.bench.locust -> gevent"): "Locust brings it along",
     (
         "third parties",
         "mcpwire.transports.http.tls -> certifi",

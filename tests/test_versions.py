@@ -37,8 +37,7 @@ def test_only_one_revision_receives_batches():
 
 
 @pytest.mark.parametrize(
-    ("era", "names"),
-    [(Era.SESSION, NAMES[3::-1]), (Era.STATELESS, NAMES[4:])],
+    ("era", "names"), [(Era.SESSION, NAMES[3::-1]), (Era.STATELESS, NAMES[4:])]
 )
 def test_revisions_of_an_era_are_listed_newest_first(era, names):
     assert [revision.name for revision in revisions_of(era)] == names

@@ -139,9 +139,7 @@ def tests_of(item: str, tests: Path) -> list[Path]:
 
 
 def attack_table(
-    attacks: Sequence[Attack],
-    measured: Mapping[str, Figures],
-    root: Path,
+    attacks: Sequence[Attack], measured: Mapping[str, Figures], root: Path
 ) -> str:
     """Return the table of attacks, bounds and tests; the verdict is on mcpwire."""
     rows = []

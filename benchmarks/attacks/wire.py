@@ -25,10 +25,7 @@ ESTABLISHED = 1
 """TCP_ESTABLISHED, a value of the first byte of Linux's `tcp_info`."""
 
 INFO = {"name": "attack", "version": "1"}
-CAPABILITIES = {
-    "elicitation": {},
-    "extensions": {"io.modelcontextprotocol/tasks": {}},
-}
+CAPABILITIES = {"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}
 
 
 def message(method: str, params: Any = None, *, is_request: bool = True) -> bytes:

@@ -41,17 +41,21 @@ def int_list(text: str) -> tuple[int, ...]:
 def create_parser(
     name: str,
     widths: tuple[int, ...] = (),
-    slices: int = SLICES,
+    slices: int | None = SLICES,
     *,
     counts_calls: bool = True,
 ) -> argparse.ArgumentParser:
-    """Return a parser with the shared options; `--widths` only if there are any."""
+    """Return a parser with the shared options; `--widths` only if there are any.
+
+    Without `slices` there is no option of that name: a round is one measurement.
+    """
     parser = argparse.ArgumentParser(prog=f"bench_{name}.py")
     local = FOLDER / "results" / "local" / f"{name}.json"
     add = parser.add_argument
     add("--rounds", type=positive_int, default=7, help="interleaved rounds (7)")
-    text = f"slices in a round ({slices})"
-    add("--slices", type=positive_int, default=slices, help=text)
+    if slices is not None:
+        text = f"slices in a round ({slices})"
+        add("--slices", type=positive_int, default=slices, help=text)
     if counts_calls:
         add("--calls", type=positive_int, default=500, help="calls in a slice (500)")
     if widths:

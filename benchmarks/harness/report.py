@@ -89,7 +89,7 @@ FIXED_TABLES: dict[str, Sequence[Sequence[str]]] = {
             "http_in_flight_kib",
         ),
         ("memory_syscalls",),
-    ),
+    )
 }
 """The figures of each table, for benchmarks with several fixed tables."""
 

@@ -184,12 +184,7 @@ SERVER_LEGS = (
     _server_at("S2", ALPHA, "2025-06-18"),
     _server_at("S3", ALPHA, "2025-11-25"),
     _server_at("S4", ALPHA, "2026-07-28"),
-    Leg(
-        "S5",
-        ALPHA,
-        "everything, each at the wire the suite chooses",
-        side="server",
-    ),
+    Leg("S5", ALPHA, "everything, each at the wire the suite chooses", side="server"),
     _server_required("R3", "2025-11-25"),
     _server_required("R4", "2026-07-28"),
     Leg("O3", STABLE, "everything", side="server"),

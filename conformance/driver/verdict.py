@@ -35,7 +35,7 @@ MAY_BE_SKIPPED: Mapping[tuple[str, str], str] = {
 """(scenario, name of the check) -> the reason why it cannot be made."""
 
 WITHOUT_CHECKS: Mapping[str, str] = {
-    "tasks-status-notifications": "the suite has no test of it yet, and says so",
+    "tasks-status-notifications": "the suite has no test of it yet, and says so"
 }
 """Scenarios in which no check can succeed."""
 

@@ -113,7 +113,7 @@ def _require_issuer(instance: Any, attribute: attrs.Attribute[Any], value: Any) 
     if not value:
         raise ValueError(
             "issuer is missing: a secret goes to one authorization server; name it, or "
-            f"say issuer={DISCOVERED!r} to trust whichever the MCP server names"
+            f"pass issuer={DISCOVERED!r} to trust the one that the MCP server names"
         )
     _check_issuer(instance, attribute, value)
 

@@ -132,9 +132,7 @@ def read_denial(status: int, fields: Mapping[str, str]) -> Denial:
     ]
     schemes = {challenge.scheme for challenge in usable}
     best = max(
-        usable,
-        key=lambda item: len(_DETAIL_PARAMS & item.params.keys()),
-        default=None,
+        usable, key=lambda item: len(_DETAIL_PARAMS & item.params.keys()), default=None
     )
     params = {} if best is None else best.params
     error = params.get("error", "")

@@ -673,7 +673,7 @@ def _login_required(
     required = request.required
     if request.is_step_up:
         return InsufficientScope(
-            f"{request.server} wants more scopes: {' '.join(required) or 'unnamed'}",
+            f"{request.server} requires more scopes: {' '.join(required) or 'unnamed'}",
             required=required,
             url=url,
             scopes=scopes,
@@ -754,14 +754,14 @@ def read_response(
     issuer = params.get("iss")
     if issuer is not None and issuer != metadata.issuer:
         raise ResponseRefused(
-            "the browser came back from another issuer than "
-            f"'{mask_url(metadata.issuer)}', which it was sent to",
+            "the redirect is from another issuer than "
+            f"'{mask_url(metadata.issuer)}', where the login began",
             parameter="iss",
         )
     if issuer is None and metadata.authorization_response_iss_parameter_supported:
         raise ResponseRefused(
-            f"the issuer '{mask_url(metadata.issuer)}' promises to name itself in its "
-            "responses, and this one does not",
+            f"the issuer '{mask_url(metadata.issuer)}' announces that its responses "
+            "name it, and this one does not",
             parameter="iss",
         )
     error = params.get("error")

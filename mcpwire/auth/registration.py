@@ -117,8 +117,8 @@ def _register(
                 "client_metadata_url= of a document that describes this client"
             )
         raise RegistrationError(
-            f"the authorization server '{mask_url(issuer)}' does not register "
-            f"clients that ask: pass {', or '.join(alternatives)}"
+            f"the authorization server '{mask_url(issuer)}' does not support dynamic "
+            f"registration: pass {', or '.join(alternatives)}"
             + (
                 "; it does not support client_metadata_url="
                 if config.client_metadata_url is not None
@@ -177,11 +177,7 @@ def _is_usable(stored: Identity, redirect_uri: str, now: float) -> bool:
 
 
 def registration_document(
-    config: OAuth,
-    metadata: ServerMetadata,
-    *,
-    redirect_uri: str,
-    scopes: Sequence[str],
+    config: OAuth, metadata: ServerMetadata, *, redirect_uri: str, scopes: Sequence[str]
 ) -> dict[str, Any]:
     """Return the client metadata to register (RFC 7591 section 2)."""
     # 2026-07-28 basic/authorization/client-registration, "Application Type and Redirect
@@ -227,8 +223,8 @@ def read_registration(
     if answer.status not in {200, 201}:
         reason = (
             f"the authorization server '{shown}' refused to register this client: "
-            f"{error or steps.describe(answer)}; where it is registered there by hand, "
-            "pass client_id="
+            f"{error or steps.describe(answer)}; if this client is already registered "
+            "there, pass client_id="
         )
     elif document is None:
         received = steps.describe(answer)

@@ -270,7 +270,7 @@ def bound_thumbprint(claims: Mapping[str, Any]) -> str | None:
         return None
     confirmation = claims["cnf"]
     if type(confirmation) is not dict or list(confirmation) != ["jkt"]:
-        raise RejectedToken("it is bound to a key in a way that is not known")
+        raise RejectedToken("it is bound to a key by an unknown method")
     thumbprint = confirmation["jkt"]
     if not isinstance(thumbprint, str):
         raise RejectedToken("it is bound to a key that is not named by text")

@@ -69,11 +69,7 @@ _MAX_LIFETIME_S: Final = 10.0 * 365 * 86_400
 
 
 def grant_form(
-    grant_type: str,
-    *,
-    resource: str,
-    scopes: Sequence[str] = (),
-    **fields: str,
+    grant_type: str, *, resource: str, scopes: Sequence[str] = (), **fields: str
 ) -> Form:
     """Return the form of a token request; without scopes the server chooses them."""
     form = [("grant_type", grant_type), *fields.items(), ("resource", resource)]
@@ -141,10 +137,12 @@ def check_issuer_binding(identity: Identity, metadata: ServerMetadata) -> None:
     # 2026-07-28 basic/authorization/client-registration, "Authorization Server
     # Binding".
     if identity.kind != "document" and identity.issuer != metadata.issuer:
-        issuer = mask_url(identity.issuer or "nobody known")
+        owner = "the authorization server of the client is unknown"
+        if identity.issuer is not None:
+            issuer = mask_url(identity.issuer)
+            owner = f"the client belongs to the authorization server '{issuer}'"
         raise RegistrationError(
-            f"the client is of the authorization server '{issuer}': nothing of it is "
-            f"sent to '{mask_url(metadata.issuer)}'"
+            f"{owner}: its credentials are not sent to '{mask_url(metadata.issuer)}'"
         )
 
 

@@ -57,7 +57,7 @@ def check_server_url(url: Url, *, allow_insecure: bool) -> None:
         raise url_refusal(
             "the server's URL",
             url.unmasked,
-            "tokens would travel unencrypted: use https, or say allow_insecure=True",
+            "tokens would be sent unencrypted: use https, or pass allow_insecure=True",
         )
 
 
@@ -93,7 +93,7 @@ def parse_identifier(text: str, what: str, *, allow_insecure: bool = False) -> U
         raise ValueError(f"the {what} '{url}' must have no query and no fragment")
     if not (url.is_secure or allow_insecure):
         raise ValueError(
-            f"the {what} '{url}' must be https: tokens would travel unencrypted"
+            f"the {what} '{url}' must be https: tokens would be sent unencrypted"
         )
     return url
 
@@ -146,7 +146,7 @@ def check_authorization_url(text: str, *, server: Url | None) -> str:
         if not url.is_secure:
             raise url_refusal(what, text, "it must be https")
     if _SHELL_CHARACTERS.search(text) or "&" in url.path:
-        raise url_refusal(what, text, "it holds characters that a shell would act upon")
+        raise url_refusal(what, text, "it contains characters with a meaning in shells")
     return text
 
 

@@ -7,13 +7,7 @@ from __future__ import annotations
 
 from mcpwire.bench.client_code import ClientCode, CodeProcess
 from mcpwire.bench.compare import Difference, compare, differences
-from mcpwire.bench.footprint import (
-    Size,
-    Sizes,
-    StartUp,
-    measure_size,
-    measure_start,
-)
+from mcpwire.bench.footprint import Size, Sizes, StartUp, measure_size, measure_start
 from mcpwire.bench.load import Call, Load, read_mix
 from mcpwire.bench.results import Result, Slice, Subject
 from mcpwire.bench.runs import Progress, find_max, measure_code, run

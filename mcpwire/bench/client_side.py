@@ -271,7 +271,7 @@ class _Client:
     def summary(self) -> str:
         """Return a phrase with the number of requests of each method."""
         if self.record.exists() and not self.record.stat().st_size:
-            return "it killed its server, which could not say what it got"
+            return "it killed its server, which could not report what it received"
         counts = [
             f"{number} {name}"
             for name, number in _count_methods(self.read_records()).items()

@@ -94,7 +94,7 @@ class Load:
     timeout: float = attrs.field(default=30.0, validator=check_positive)
     """Seconds after which a call fails."""
 
-    most_open: int = attrs.field(default=10_000, validator=check_positive)
+    max_in_flight: int = attrs.field(default=10_000, validator=check_positive)
     """Maximum calls in flight of one worker; further due calls count as missed."""
 
     mode: str = "auto"

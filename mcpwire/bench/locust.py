@@ -13,7 +13,7 @@
             self.call_tool("search", {"text": "socks"})
 
 ``locust -f shopper.py --headless -u 100 -t 1m`` runs it; ``--master`` and ``--worker``
-spread it over machines. Needs ``pip install "pymcpwire[locust]"``.
+spread it over machines. Needs the extra `locust`: ``pip install ".[locust]"``.
 
 Importing Locust replaces sockets, selectors and threads by gevent's in the whole
 process, and an asyncio event loop then blocks all other users in its thread.

@@ -192,7 +192,7 @@ def _percentile_chart(id: str, result: Result, subjects: Sequence[Subject]) -> C
         style = _style(subjects, subject)
         lines.append(charts.Line(subject.name, _curve(subject, "latency"), style))
         if is_open and subject.name == "target":
-            name = f"{subject.name}, from the begin of each call"
+            name = f"{subject.name}, from the start of each call"
             lines.append(
                 charts.Line(name, _curve(subject, "service"), f"{style} dotted")
             )
@@ -252,13 +252,13 @@ def _rate_chart(id: str, result: Result) -> Chart:
         _latency_axis(lines),
     )
     title = "Rate against latency"
-    text = "No rate kept the condition."
+    text = "No rate met the condition."
     marks = []
     if highest:
         marks.append(charts.Mark(highest, f"{highest:,.0f}/s"))
         text = (
             "One dot for each rate that was tried. The vertical line is the knee: the "
-            f"highest rate that kept the condition, {highest:,.0f}/s."
+            f"highest rate that met the condition, {highest:,.0f}/s."
         )
     svg = charts.draw_lines(f"{id}-rates", title, axes, lines, marks=marks)
     return Chart(title, text, svg, lines)

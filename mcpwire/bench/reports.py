@@ -61,7 +61,7 @@ def to_text(result: Result) -> str:
             lines += _detail_lines(subject)
     else:
         lines += format_table(step_rows(result))
-        lines += ["", f"highest rate that kept the condition: {result.highest:,.0f}/s"]
+        lines += ["", f"highest rate that met the condition: {result.highest:,.0f}/s"]
     return "\n".join([*lines, *(f"note: {note}" for note in result.notes), ""])
 
 
@@ -183,8 +183,10 @@ def format_verdicts(
     lines = format_table(verdict_rows(differences, names))
     if any(difference.low < difference.high for difference in differences):
         count = len(differences)
-        statement = f"all {count} intervals hold" if count > 1 else "the interval holds"
-        lines.insert(0, f"In 99 of 100 cases {statement} the ratio.")
+        statement = (
+            f"all {count} intervals contain" if count > 1 else "the interval contains"
+        )
+        lines.insert(0, f"In 99 of 100 cases {statement} the true ratio.")
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -81,7 +81,7 @@ class Slice:
     """
 
     service: str
-    """Histogram of the time from the begin of a call to its answer."""
+    """Histogram of the time from the start of a call to its answer."""
 
     latency_sum: int
     """The sum of all latencies."""
@@ -436,7 +436,7 @@ class Result:
     """The floor first if it was measured, then the targets in order."""
 
     highest: float | None = None
-    """The highest rate that kept the condition; ``None`` if not searched for."""
+    """The highest rate that met the condition; ``None`` if not searched for."""
 
     notes: tuple[str, ...] = ()
 

@@ -394,7 +394,7 @@ class Generator:
             if recorder.offered % _CALLS_PER_YIELD == 0:
                 await asyncio.sleep(0)  # a late pacer never yields
             is_too_late = time.monotonic_ns() > latest
-            if is_too_late or len(running) >= self._load.most_open:
+            if is_too_late or len(running) >= self._load.max_in_flight:
                 recorder.missed += 1
                 if is_too_late:
                     break

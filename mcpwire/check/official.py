@@ -50,8 +50,8 @@ def find_suite(program: str | None = None) -> str:
             if path is not None:
                 return path
     raise LocalProtocolError(
-        f"{program or 'the official suite'} is not installed: npm install "
-        "@modelcontextprotocol/conformance, or name its program with --suite"
+        f"{program or 'the official suite'} is not installed: install it with npm "
+        "install @modelcontextprotocol/conformance, or name its program with --suite"
     )
 
 
@@ -144,5 +144,5 @@ def _read_scenario(
             "at least one check of the scenario succeeds",
             Verdict.FAIL,
             expected="a check that succeeds",
-            actual=f"{len(checks)} checks, none of which succeeded",
+            actual=f"no successful check of {len(checks)}",
         )

@@ -187,7 +187,7 @@ class StdioPeer:
         """Return a finding with the exit code and the last stderr line."""
         exit_text = f"the server {describe_exit(self.exit_code)}"
         if last := last_error_line(self.stderr):
-            exit_text += f"; stderr ends: {last}"
+            exit_text += f"; stderr ends with: {last}"
         return PeerDied("the server keeps running", exit_text)
 
     async def write(self, data: bytes) -> None:

@@ -107,7 +107,8 @@ class _CaseItem(pytest.Item):
         if failures:
             raise _FindingError("\n\n".join(map(_describe, failures)))
         if all(result.verdict is Verdict.ABSENT for result in results):
-            pytest.skip(results[0].actual if results else "no revision has this case")
+            reason = "the case applies to no tested revision"
+            pytest.skip(results[0].actual if results else reason)
         for result in results:
             if result.verdict is not Verdict.PASS:
                 self.add_report_section("call", result.verdict.value, _describe(result))

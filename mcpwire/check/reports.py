@@ -32,7 +32,7 @@ _COLOURS: Final = ((100, "brightgreen"), (95, "green"), (80, "yellow"), (0, "red
 _MARKDOWN_MARKUP: Final = re.compile(r"[\\`*_\[\]<>!|#&]")
 _ESCAPED_MARKUP: Final = r"\\\g<0>"
 
-NO_CASE_APPLIED: Final = "no case applied"
+NO_CASE_APPLIED: Final = "no applicable cases"
 
 
 def to_junit(report: Report) -> bytes:
@@ -126,7 +126,8 @@ def _sarif_rule(result: Result) -> dict[str, Any]:
 
 def _sarif_result(result: Result, subject: str) -> dict[str, Any]:
     cell = result.cell
-    text = f"{result.title}: expected {result.expected}, got {result.actual}"
+    expected = f"expected {result.expected}, got " if result.expected else ""
+    text = f"{result.title}: {expected}{result.actual}"
     return {
         "ruleId": result.case,
         "level": _SARIF_LEVELS[result.verdict],

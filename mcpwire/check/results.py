@@ -163,7 +163,9 @@ class Report:
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a report of mcpwire check: {error}") from error
         if format_ != FORMAT:
-            raise ValueError(f"a report of format {format_!r}, expected {FORMAT}")
+            raise ValueError(
+                f"report format {format_!r} is not supported, expected {FORMAT}"
+            )
         return report
 
     def cells(self) -> list[Cell]:

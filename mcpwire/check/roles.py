@@ -72,7 +72,7 @@ def find_roles(
             raise ValueError(f"--map takes {', '.join(ROLES)}, got {role!r}")
         if name not in by_name:
             known = ", ".join(sorted(map(str, by_name))) or "none"
-            raise ValueError(f"--map {role}={name}: no such tool; there are: {known}")
+            raise ValueError(f"--map {role}={name}: no such tool; known tools: {known}")
         roles[role] = by_name[name]
     for role in ROLES:
         for tool in safe:

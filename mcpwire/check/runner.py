@@ -521,7 +521,8 @@ class _Run:
                 async with asyncio.timeout(remaining):
                     return await self._run_case(run, case)
         self.out_of_budget = True
-        return self._make_result(run, case, Verdict.UNRUN, "", "the budget ran out")
+        reason = "the time limit of the run was reached"
+        return self._make_result(run, case, Verdict.UNRUN, "", reason)
 
     async def _run_case(self, run: _CellRun, case: Case) -> Result:
         began = monotonic()

@@ -664,10 +664,7 @@ class Subject:
         return response
 
     async def send(
-        self,
-        message: Any,
-        *,
-        headers: Mapping[str, HeaderValue] | None = None,
+        self, message: Any, *, headers: Mapping[str, HeaderValue] | None = None
     ) -> Response | None:
         """Send a message, or unchanged octets; over stdio add a newline.
 
@@ -802,7 +799,7 @@ class Subject:
         """
         if self._floods:
             latest = self.received[len(self.received) - 1 :]
-            example = printable(latest[0].raw) if latest else "noise"
+            example = printable(latest[0].raw) if latest else "blank lines"
             amount = f"{MAX_LINES:,} lines"
             if self._line_count <= MAX_LINES:
                 amount = f"{MAX_OCTETS >> 20} MiB"

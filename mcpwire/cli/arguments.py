@@ -85,8 +85,8 @@ def _parse_word(word: str) -> Argument:
     key = key.removesuffix(":") if is_json else key
     if "://" in key:
         raise UsageError(
-            f"{word!r} is not an argument: a server's URL stands before them, or "
-            "behind `--` at the end"
+            f"{word!r} is not an argument: put the server's URL before the arguments, "
+            "or after `--` at the end"
         )
     if not equals or not key:
         raise UsageError(

@@ -32,7 +32,7 @@ _FLAGS: Final = {
     "profile": "--profile",
     "proxy": "--proxy",
     "scopes": "--scope",
-    "say allow_insecure=True": "say --allow-insecure",
+    "pass allow_insecure=True": "pass --allow-insecure",
 }
 """Parameter of the library -> flag of the command line."""
 
@@ -104,7 +104,7 @@ def _interactive_grant(configured: Any, options: Options, output: Output) -> Any
                 settings[name] = False
         return attrs.evolve(grant, **settings)
     if options.verb.startswith("auth "):
-        raise UsageError("its configuration says how it logs in, and needs no user")
+        raise UsageError("the login of this server is configured, and needs no user")
     return grant
 
 
@@ -119,8 +119,8 @@ def _interactive_options(options: Options, output: Output) -> dict[str, Any]:
 
         if not open_browser(url, server=None):  # already checked against the server
             output.note(
-                "no browser opens here; where there is one elsewhere, Ctrl-C and "
-                "`mcpwire auth login URL --no-browser`"
+                "no browser could be opened; to use one on another machine, press "
+                "Ctrl-C and run `mcpwire auth login URL --no-browser`"
             )
 
     may_ask = options.may_ask and not (options.no_browser or options.callback_url)
@@ -155,7 +155,7 @@ def _oauth(options: Options, output: Output) -> Any:
 def _read_token(name: str) -> str:
     value = _read_variable("--auth-env", name)
     if not (value.isascii() and value.isprintable()) or " " in value:
-        raise UsageError(f"--auth-env: {_safe_name(name)} holds no token")
+        raise UsageError(f"--auth-env: {_safe_name(name)} does not contain a token")
     return value
 
 
@@ -182,15 +182,17 @@ def advise_login(error: BaseException, options: Options, *, is_connected: bool) 
             f"--profile {shlex.quote(options.profile)} " if options.profile else ""
         )
         error.add_note(
-            f"give `mcpwire auth login URL {profile}--callback-url -` the URL that "
-            f"this leads to: {error.url}"
+            f"log in at {error.url} and give the URL of the redirect to "
+            f"`mcpwire auth login URL {profile}--callback-url -`"
         )
     elif isinstance(error, ResponseRefused) and error.parameter == "state":
-        error.add_note("log in anew; each login has a URL to come back to of its own")
+        error.add_note("log in again; each login has its own redirect URL")
     elif isinstance(error, AuthError) and (options.auth_env or not is_without_login):
         return
     elif options.auth_env is not None:
-        error.add_note(f"it does not take the token of {_safe_name(options.auth_env)}")
+        error.add_note(
+            f"the server refused the token of {_safe_name(options.auth_env)}"
+        )
     elif is_connected:
         # `auth login` would only connect, which this command has done already.
         error.add_note("--auth logs in; --auth-env VARIABLE sends a token")

@@ -11,12 +11,7 @@ from mcpwire import Client, Stdio
 from mcpwire.bench.client_side import measure_client
 from mcpwire.bench.compare import MIN_ROUNDS, compare, differences
 from mcpwire.bench.floor import measure_floor
-from mcpwire.bench.footprint import (
-    SIZE_UNITS,
-    START_UNITS,
-    measure_size,
-    measure_start,
-)
+from mcpwire.bench.footprint import SIZE_UNITS, START_UNITS, measure_size, measure_start
 from mcpwire.bench.gateway import run_behind_gateway
 from mcpwire.bench.histogram import merge_histograms
 from mcpwire.bench.load import Call, Load, read_mix
@@ -95,7 +90,8 @@ def bench(options: Options) -> int:
     def failures(result: Result) -> Iterable[str]:
         if result.highest == 0:
             return [
-                f"failed: {limit.text}: no rate kept --find-max" for limit in limits
+                f"failed: {limit.text}: no rate satisfied --find-max"
+                for limit in limits
             ]
         subject = result.targets[0]
         if result.highest is not None:
@@ -281,9 +277,7 @@ def _failure_lines(
 
 
 def _threshold_lines(
-    limits: Iterable[Threshold],
-    figures: Mapping[str, float],
-    units: Mapping[str, str],
+    limits: Iterable[Threshold], figures: Mapping[str, float], units: Mapping[str, str]
 ) -> Iterable[str]:
     """Yield a line for each threshold that the figures meet."""
     for limit in limits:
@@ -313,7 +307,7 @@ def _has_changed(change: Change, compared: list[Difference]) -> bool:
 def start(options: Options) -> int:
     """Measure how long a server takes to start."""
     if options.is_at_url:
-        raise UsageError("a server at a URL is not started here")
+        raise UsageError("bench start needs a command line, not a URL")
     limits = _fixed_limits(options, START_UNITS)
 
     async def perform(output: Output, _: Signals) -> int:

@@ -64,7 +64,9 @@ def check(options: Options) -> int:
         report = await run_all(options, run_options, output)
         _write_reports(options, report, output)
         if report.out_of_budget:
-            output.note("the budget ran out: some cases did not run")
+            output.note(
+                "the time limit of --budget was reached: some cases did not run"
+            )
             return Exit.TIMEOUT
         with_should = options.fail_on == "should"
         if baseline is None:
@@ -74,7 +76,7 @@ def check(options: Options) -> int:
         for result in comparison.new:
             output.note(f"not in the baseline: {_result_line(result)}")
         for line in comparison.stale:
-            output.note(f"stale in the baseline: {line}")
+            output.note(f"stale entry in the baseline: {line}")
         is_worse = has_failures(comparison.new, with_should=with_should)
         return Exit.WORSE if is_worse or comparison.stale else Exit.OK
 
@@ -149,12 +151,14 @@ async def _run_cases(
 
 
 _STATUS: Final = re.compile(r": HTTP (\d+)")
-_LOGIN: Final = "it wants a token that it accepts: --auth, --header-env"
-_REDIRECTS: Final = "it leads to another URL: give that one instead"
+_LOGIN: Final = (
+    "the server requires an access token: give one with --auth or --header-env"
+)
+_REDIRECTS: Final = "the server redirects to another URL: use that one"
 _ADVICE: Final = {
     **dict.fromkeys(("401", "403"), _LOGIN),
     **dict.fromkeys(("301", "302", "303", "307", "308"), _REDIRECTS),
-    "404": "is it the URL of an MCP endpoint, with its path?",
+    "404": "check that this is the URL of an MCP endpoint, including its path",
 }
 """HTTP status of the response to the first message -> hint."""
 
@@ -185,7 +189,7 @@ def _progress(output: Output) -> Callable[[Result], None]:
         nonlocal done, findings
         done += 1
         findings += result.verdict in _FINDING_VERDICTS
-        message = f"{findings} findings, {result.cell.revision} {result.case}"
+        message = f"findings: {findings}, {result.cell.revision} {result.case}"
         output.progress.show(done, None, message)
         output.detail(_result_line(result))
 

@@ -55,7 +55,9 @@ def _require_capability(session: Session, capability: str) -> None:
     """Raise a usage error if the server did not declare the capability."""
     if getattr(session.client.capabilities, capability) is None:
         offered = ", ".join(render.capability_words(session.client)) or "nothing"
-        raise UsageError(f"the server has no {capability}; it declares {offered}")
+        raise UsageError(
+            f"the server does not declare {capability}; it declares {offered}"
+        )
 
 
 def find_item(kind: str, name: str, items: Sequence[Any]) -> Any:
@@ -64,7 +66,7 @@ def find_item(kind: str, name: str, items: Sequence[Any]) -> Any:
         if item.name == name:
             return item
     names = [item.name for item in items]
-    how_many = f"; mcpwire ls shows the {len(names)} there are" if names else ""
+    how_many = "; `mcpwire ls` lists the names" if names else ""
     raise unknown_name(f"the server has no {kind} {name!r}", name, names, how_many)
 
 
@@ -72,7 +74,9 @@ def _parse_arguments(options: Options) -> tuple[str, ParsedWords]:
     """Return the name and the arguments parsed from the words after it."""
     name, *words = options.words
     if "-" in words and "-" in options.answers:
-        raise UsageError("standard input can be arguments or an --answer, not both")
+        raise UsageError(
+            "arguments and --answer cannot both be read from standard input"
+        )
     return name, parse_words(words)
 
 
@@ -119,7 +123,7 @@ async def _call(session: Session, name: str, arguments: dict[str, Any]) -> None:
     else:
         output.text(render.tool_text(result))
     if result.is_error:
-        raise ToolError(f"tool {name!r} reported failure")
+        raise ToolError(f"tool {name!r} reported an error")
 
 
 # --- resources
@@ -431,7 +435,7 @@ def _make_group(options: Options, members: Mapping[str, Member]) -> Group:
         return "decline"
 
     def refuse(_: object) -> NoReturn:
-        raise RPCError("the user only wanted a list", code=USER_REJECTED)
+        raise RPCError("this client only lists components", code=USER_REJECTED)
 
     overrides = options.values(Mode)
     if options.timeout is not None:

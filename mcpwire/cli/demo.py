@@ -131,7 +131,7 @@ class Script:
         try:
             result = await self.client.call_tool("slow", HANGING, timeout=TIMEOUT_S)
         except RequestTimeout as error:
-            return ["time out", str(error), "the server was told to stop"]
+            return ["time out", str(error), "the request was cancelled at the server"]
         return ["time out", result.text]
 
     async def one_by_one(self) -> list[str]:

@@ -159,14 +159,14 @@ def sentence(error: BaseException) -> str:
     code = exit_code(error)
     if code == Exit.INTERNAL and not _is_explained(error):
         detail = f": {error}" if str(error) else ""
-        return f"internal error: {type(error).__name__}{detail}; -v shows where"
+        return f"internal error: {type(error).__name__}{detail}; -v shows the traceback"
     text = str(error).replace('mode="session" connects', "--mode session connects")
     if code == Exit.USAGE:
         # Advice about methods of `Client` does not help at a prompt.
         text = text.partition("; `client.")[0]
     notes: list[str] = getattr(error, "__notes__", [])
     if code == Exit.TIMEOUT:
-        notes = ["--timeout SECONDS gives it another limit", *notes]
+        notes = ["to change the limit: --timeout SECONDS", *notes]
     for note in notes:
         text += f" {note[:1].upper()}{note[1:]}" if text.endswith("?") else f"; {note}"
     return text

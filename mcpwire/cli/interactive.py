@@ -77,8 +77,8 @@ MAX_MESSAGE: Final = 200
 MAX_NAME: Final = 80
 
 FORM: Final = "input"
-PAGE: Final = "a visit to a page"
-MODEL: Final = "an answer of a model"
+PAGE: Final = "a visit to a URL"
+MODEL: Final = "sampling"
 METHODS: Final = {
     FORM: "elicitation/create",
     PAGE: "elicitation/create",
@@ -102,7 +102,7 @@ class Requester(NamedTuple):
         """Return the lines that show the server and its message to the person."""
         heading = f"{terminal.strong(self.name)} {request}"
         lines = ["", heading, *quote_lines(message, terminal.width)]
-        return [*lines, f"  asked by the server {self.command}"]
+        return [*lines, f"  request from the server {self.command}"]
 
 
 class RequestHandlers:
@@ -130,7 +130,7 @@ class RequestHandlers:
         if self._answers:
             count = len(self._answers)
             plural = "s were" if count > 1 else " was"
-            self._output.note(f"{count} --answer{plural} not asked for")
+            self._output.note(f"{count} --answer{plural} not used")
 
     def _requester(self) -> Requester:
         client, target = self._session.client, one_line(str(self._session.target))
@@ -149,7 +149,9 @@ class RequestHandlers:
         value = {"method": METHODS[kind], "answer": answer, "how": reason}
         value["message"] = message
         excerpt = plain(shorten(message, MAX_MESSAGE))
-        text = f'mcpwire: the server asked for {kind}; {reason}; it said "{excerpt}"'
+        text = (
+            f'mcpwire: the server asked for {kind}; {reason}; its message: "{excerpt}"'
+        )
         self._output.event("asked", value, text)
 
     def _decline(self, kind: str, message: str, hint: str) -> ElicitAction:
@@ -162,7 +164,7 @@ class RequestHandlers:
             return await question
         except asyncio.CancelledError:
             if self._session.signals.number is None:
-                self._output.note("The server no longer asks.")
+                self._output.note("The server has withdrawn its request.")
             raise
 
     # Elicitation
@@ -180,7 +182,7 @@ class RequestHandlers:
                 f'"{plain(name)}": ...' for name in params.requested_schema.properties
             ]
             fields = shorten(", ".join(names), MAX_MESSAGE)
-            hint = f"--answer '{{{fields}}}' answers"
+            hint = f"to answer: --answer '{{{fields}}}'"
             return self._decline(FORM, params.message, hint)
 
     def _use_answer(self, params: ElicitRequestFormParams, answer: Answer) -> Answer:
@@ -189,7 +191,7 @@ class RequestHandlers:
                 fill_form(params.requested_schema, answer, self._requester().revision)
             except LocalProtocolError as error:
                 self.failure = UsageError(
-                    f"--answer does not fit what the server asks: {error}"
+                    f"--answer does not match the requested form: {error}"
                 )
                 answer = "cancel"
         action = answer if isinstance(answer, str) else "accept"
@@ -199,7 +201,7 @@ class RequestHandlers:
     async def _handle_url(self, params: ElicitRequestURLParams) -> ElicitAction:
         async with self._lock:
             if not self._can_prompt:
-                hint = f"a terminal is needed to agree to {one_line(params.url)}"
+                hint = f"only a user at a terminal can agree to {one_line(params.url)}"
                 return self._decline(PAGE, params.message, hint)
             return await self._prompt_user(
                 request_consent(
@@ -212,7 +214,7 @@ class RequestHandlers:
         data = error.data if isinstance(error.data, dict) else {}
         elicitations = data.get("elicitations")
         if not self._can_prompt:
-            error.add_note("a terminal is needed to agree to the pages to be visited")
+            error.add_note("only a user at a terminal can agree to visit the URLs")
             return False
         if not isinstance(elicitations, list) or not elicitations:
             return False
@@ -241,7 +243,7 @@ class RequestHandlers:
             return _sampling_result(options.sample, "mcpwire --sample")
         program = options.sample_with
         if not program:
-            hint = "--sample TEXT or --sample-with COMMAND allows it"
+            hint = "to answer: --sample TEXT or --sample-with COMMAND"
             self._report(MODEL, "reject", request, f"refused ({hint})")
             raise _rejection("the user has not allowed sampling")
         async with self._lock:
@@ -256,7 +258,7 @@ class RequestHandlers:
 def _read_answers(words: Sequence[str]) -> list[Answer]:
     """Read the answers: JSON objects, ``@file``, ``-``, ``decline`` or ``cancel``."""
     if words.count("-") > 1:
-        raise UsageError("standard input can be one --answer, not several")
+        raise UsageError("only one --answer can be read from standard input")
     answers: list[Answer] = []
     for word in words:
         if word in ACTIONS:
@@ -323,11 +325,13 @@ class Terminal:
             try:
                 text = line.decode().strip()
             except UnicodeDecodeError:
-                self.show(["  That is no UTF-8 text."])
+                self.show(["  The line is not UTF-8 text."])
                 continue
             if one_line(text) == text:
                 return text
-            self.show(["  That has control characters in it, such as those of arrows."])
+            self.show(
+                ["  The line has control characters, such as those of arrow keys."]
+            )
 
     async def _read_line(self, prompt: str) -> bytes:
         with self._output.prompting(prompt):
@@ -339,7 +343,7 @@ class Terminal:
                 if not newline:
                     self.show([""])
         if not newline:
-            self.show(["Cancelled. The call goes on; Ctrl-C now ends that."])
+            self.show(["Cancelled. The call continues; Ctrl-C ends it."])
             raise Dismissed("cancel")
         self._buffer = rest
         self._signals.reset_interrupt()
@@ -371,11 +375,11 @@ async def _choose(terminal: Terminal, prompt: str, answers: Mapping[str, T]) -> 
 COMMANDS: Final = "!skip, !empty, !back, !decline or !cancel"
 
 HELP: Final = (
-    "Enter takes what stands in [ ], and leaves a field out where nothing does. !skip "
-    "leaves it out in any case, !empty makes it an empty one, !back returns to the one "
-    "before. !decline refuses to answer, !cancel or Ctrl-C leaves it open. A text that "
-    "begins with ! is typed with !!. Nothing is sent before you have seen all of it. "
-    "Never enter passwords or keys here."
+    "Enter accepts the value in [ ], or omits the field if there is none. !skip omits "
+    "the field, !empty enters an empty value, !back returns to the previous field. "
+    "!decline declines the request, !cancel or Ctrl-C cancels it. Type !! for a text "
+    "that begins with !. You can review all values before they are sent. Never enter "
+    "passwords or keys here."
 )
 
 DISMISSALS: Final[dict[str, ElicitAction]] = {**ACTIONS, "d": "decline", "c": "cancel"}
@@ -448,7 +452,7 @@ class Form:
         if text:
             self._values[field.name] = field.parse(text.removeprefix("!"))
         elif field.is_required and self._values[field.name] is None:
-            raise ValueError("it is required; !empty if it is to be empty")
+            raise ValueError("a value is required; !empty enters an empty one")
         return 1
 
     def _run_command(self, field: Field, command: str) -> int:
@@ -460,11 +464,9 @@ class Form:
             self._values[field.name] = field.empty_value()
             return 1
         if command != "skip":
-            raise ValueError(
-                f"unknown command: use one of {COMMANDS} (a text: !!{command})"
-            )
+            raise ValueError(f"unknown command: use {COMMANDS} (as text: !!{command})")
         if field.is_required:
-            raise ValueError("it is required; !decline refuses the whole form")
+            raise ValueError("a value is required; !decline declines the whole form")
         self._values[field.name] = None
         return 1
 
@@ -495,7 +497,7 @@ class Form:
                     await self._prompt_field(index)
 
     def _show_answers(self) -> None:
-        heading = "Your answers:" if self._fields else "It asks for no more than that."
+        heading = "Your answers:" if self._fields else "The form has no fields."
         lines = ["", heading]
         digits = len(str(len(self._fields)))
         for number, field in enumerate(self._fields, 1):
@@ -505,8 +507,8 @@ class Form:
 
     def _review_prompt(self) -> str:
         count = len(self._fields)
-        edit = "" if not count else "1 edits, " if count == 1 else f"1-{count} edits, "
-        return f"s sends, {edit}d declines, c cancels > "
+        edit = "" if not count else "1: edit, " if count == 1 else f"1-{count}: edit, "
+        return f"s: send, {edit}d: decline, c: cancel > "
 
     def _content(self) -> dict[str, Value | None]:
         """Return the answers to send; a skipped field with a default is null."""
@@ -559,9 +561,9 @@ class Field:
         if isinstance(schema, LIST_SCHEMAS):
             bounds = _range_text(schema.min_items, schema.max_items)
             how_many = f"{bounds} of these" if bounds else "any of these"
-            return f"{how_many}, by numbers with commas between"
+            return f"{how_many}, as numbers separated by commas"
         if self._choices:
-            return "one of these, by its number"
+            return "the number of one of these"
         if isinstance(schema, BooleanSchema):
             return "yes or no"
         if isinstance(schema, NumberSchema):
@@ -577,7 +579,7 @@ class Field:
     def format(self, value: Value | None) -> str:
         """Return a value as escaped text; titles of choices are shortened."""
         if value is None:
-            return "(left out)"
+            return "(omitted)"
         if isinstance(value, list):
             return ", ".join(map(self._format_choice, value)) or "(none)"
         if isinstance(value, bool):
@@ -675,11 +677,11 @@ async def request_consent(
     url: str, message: str, requester: Requester, terminal: Terminal
 ) -> ElicitAction:
     """Show a URL that a server asks the person to visit; return the person's action."""
-    terminal.show(requester.lines("asks you to visit a page", message, terminal))
+    terminal.show(requester.lines("asks you to visit a URL", message, terminal))
     terminal.show(_url_lines(url, terminal))
     terminal.discard_input()
     try:
-        answer = await _choose(terminal, "y agrees, d declines, c cancels > ", CONSENT)
+        answer = await _choose(terminal, "y: agree, d: decline, c: cancel > ", CONSENT)
         if answer != "accept":
             return answer
         await _offer_to_open(url, terminal)
@@ -695,7 +697,7 @@ async def request_consent(
 
 async def _confirm_done(terminal: Terminal) -> bool:
     """Wait until the person returns from a page; return whether to continue."""
-    question = "When you are done there: r goes on with the call, c gives it up > "
+    question = "When you have finished there, r: continue, c: cancel > "
     return await _choose(terminal, question, {"r": True, "c": False})
 
 
@@ -710,23 +712,23 @@ def _url_lines(url: str, terminal: Terminal) -> list[str]:
     if parts.unicode_host != parts.host:
         lines[-1] += f" (a browser may show {one_line(parts.unicode_host)})"
     lines += [
-        f"  {terminal.strong('Take care')}: {warning}" for warning in parts.warnings
+        f"  {terminal.strong('Warning')}: {warning}" for warning in parts.warnings
     ]
     return [
         *lines,
         "",
-        "Nothing has been fetched or opened. What you do there mcpwire does not see.",
+        "mcpwire has not opened this URL, and does not see what you do there.",
     ]
 
 
 async def _offer_to_open(url: str, terminal: Terminal) -> None:
     """Ask whether to open the page in a browser; open it if agreed."""
     text = await terminal.prompt(
-        "o opens it in your browser, Enter leaves that to you > "
+        "o: open it in your browser, Enter: open it yourself > "
     )
     if text.lower().removeprefix("!") in {"o", "open"}:
         opened = await asyncio.to_thread(open_in_browser, url)
-        message = "It was handed to your browser." if opened else "No browser took it."
+        message = "Opened in your browser." if opened else "No browser could be opened."
         terminal.show([f"  {message}"])
 
 
@@ -783,13 +785,15 @@ async def _review_sampling(
 ) -> CreateMessageResult:
     """Ask the person to agree to the request, then to the program's answer."""
     request = request_text(params)
-    terminal.show(requester.lines("asks for an answer of a model", request, terminal))
+    terminal.show(
+        requester.lines("asks for an answer from your model", request, terminal)
+    )
     limit = f"at most {params.max_tokens:,} tokens"
-    terminal.show([f"  {limit}; the program is {one_line(command[0])}"])
-    await _require_consent(terminal, "y runs the program, d declines > ")
+    terminal.show([f"  {limit}; the program that answers: {one_line(command[0])}"])
+    await _require_consent(terminal, "y: run the program, d: decline > ")
     result = await run_program(params, command, requester)
-    terminal.show(["The program answers:", *quote_lines(result.text, terminal.width)])
-    await _require_consent(terminal, "y sends that, d declines > ")
+    terminal.show(["The program's answer:", *quote_lines(result.text, terminal.width)])
+    await _require_consent(terminal, "y: send it, d: decline > ")
     return result
 
 
@@ -823,8 +827,8 @@ async def run_program(
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
     if process.returncode:
-        raise InternalError(f"the client's program ended with {process.returncode}")
+        raise InternalError(f"the client's program exited with {process.returncode}")
     if len(answer) > MAX_ANSWER_BYTES:
-        raise InternalError("the client's program answered too much")
+        raise InternalError("the answer of the client's program is too long")
     text = answer.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
     return _sampling_result(text, command[0])

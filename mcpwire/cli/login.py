@@ -48,7 +48,7 @@ def _url_command(
     async def perform(options: Options, output: Output) -> int:
         if not options.is_at_url:
             raise UsageError(
-                "only servers at a URL are logged in to, which begins with http:// or "
+                f"{options.verb} needs a server at a URL, which begins with http:// or "
                 "https://"
             )
         target = make_target(options, output)
@@ -77,14 +77,14 @@ async def log_in(options: Options, output: Output, target: Http) -> int:
     else:
         current = await login(target)
     if current is None:
-        output.note(f"{target} wants no login")
+        output.note(f"{target} requires no login")
     elif _stored_login(target) is None:
         raise StorageError(
-            "the login worked, and cannot be kept; -v shows why, and XDG_STATE_HOME "
-            "names another folder for it"
+            "the login succeeded, but cannot be stored; -v shows why, and "
+            "XDG_STATE_HOME selects another folder"
         )
     elif current == before:
-        output.note("there was a login already; `mcpwire auth logout URL` ends it")
+        output.note("already logged in; `mcpwire auth logout URL` logs out")
     return _print_status(output, current)
 
 
@@ -102,13 +102,13 @@ async def _paste_login(output: Output, target: Http) -> LoginStatus | None:
         return login_status(target)
     if not (output.can_prompt and can_watch(asyncio.get_running_loop())):
         raise AuthRequired(
-            f"{target}: somebody has to log in", url=pending.url, scopes=pending.scopes
+            f"{target}: a user must log in", url=pending.url, scopes=pending.scopes
         )
     output.note(f"log in at {pending.url}")
-    output.note("then paste the whole URL that the browser ends at; that its page does")
-    output.note("not load is as it should be: nobody listens there")
+    output.note("then paste the whole URL that the browser is redirected to; its page")
+    output.note("is not expected to load")
     while not _is_callback_url(line := await _read_line(output)):
-        output.note("that is not where the browser is sent to after the login")
+        output.note("this is not the URL of the redirect after a login")
     return await finish_login(target, line)
 
 
@@ -116,13 +116,13 @@ def _read_callback_url(word: str) -> str:
     """Return the URL from the source that ``--callback-url`` names."""
     if word != "-" and not word.startswith("@"):
         raise UsageError(  # without the word, which holds a secret
-            "--callback-url: every process of the machine can read what stands in a "
-            "command line; - takes it from standard input, @FILE from a file"
+            "--callback-url: every process of the machine can read a command line; "
+            "- reads the URL from standard input, @FILE from a file"
         )
     text = read_source(word).strip()
     if not _is_callback_url(text):
         raise UsageError(
-            "--callback-url: that is not where the browser is sent to after the login"
+            "--callback-url: this is not the URL of the redirect after a login"
         )
     return text
 
@@ -141,8 +141,8 @@ async def _read_line(output: Output) -> str:
         raise UsageError("no URL was given")
     if len(line) >= MAX_LINE_BYTES:
         raise UsageError(
-            f"a terminal takes {MAX_LINE_BYTES - 1:,} characters of a line: put the "
-            "URL into a file, and give that with --callback-url @FILE"
+            f"a terminal reads at most {MAX_LINE_BYTES - 1:,} characters of a line: "
+            "write the URL to a file, and use --callback-url @FILE"
         )
     return line.decode("utf-8", "replace").strip()
 
@@ -166,7 +166,7 @@ async def log_out(_: Options, output: Output, target: Http) -> int:
     """Delete the stored login to a server, and revoke its tokens if possible."""
     was_deleted = await logout(target)
     document = {"server": str(target), "forgotten": was_deleted}
-    text = "logged out of" if was_deleted else "there was no login to"
+    text = "logged out of" if was_deleted else "no login was stored for"
     output.result(document, [one_line(f"{text} {target}")])
     return Exit.OK
 
@@ -180,7 +180,7 @@ def _print_status(output: Output, current: LoginStatus | None) -> int:
             "profile": current.profile,
             "issuer": current.issuer,
             "client": current.client_id,
-            "scopes": " ".join(current.scopes or ()) or "not known",
+            "scopes": " ".join(current.scopes or ()) or "unknown",
             "token": _validity(current),
         }
         lines = (f"{name:<8} {one_line(text)}" for name, text in rows.items())
@@ -189,11 +189,11 @@ def _print_status(output: Output, current: LoginStatus | None) -> int:
 
 
 def _validity(current: LoginStatus) -> str:
-    renewal = "renewed by itself" if current.can_refresh else "not renewed"
+    renewal = "renewed automatically" if current.can_refresh else "not renewed"
     if current.expires_at is None:
-        return f"good until the server says otherwise, {renewal}"
+        return f"valid, no known expiry, {renewal}"
     expiry = datetime.fromtimestamp(current.expires_at, UTC).strftime(
         "%Y-%m-%d %H:%M UTC"
     )
     is_expired = current.expires_at <= time.time()
-    return f"{'ended' if is_expired else 'good until'} {expiry}, {renewal}"
+    return f"{'expired' if is_expired else 'valid until'} {expiry}, {renewal}"

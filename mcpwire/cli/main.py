@@ -68,7 +68,7 @@ class Command(NamedTuple):
 
 ARGUMENTS: Final = """\
 arguments:
-  key=value     a value as the tool's schema asks for it: integer, number, true or
+  key=value     a value, converted by the tool's schema: integer, number, true or
                 false, null, one of an enum, an array or object as JSON, else text
   key:=json     a JSON value, whatever the schema says
   key=@file     the text of a file (key:=@file: the JSON in it)
@@ -76,81 +76,84 @@ arguments:
 """
 
 LOGIN: Final = """\
-It opens the browser, which returns to a port of this machine. Where the browser is
-on another one, --no-browser prints the URL to log in at and asks for the one that the
-browser was sent to. Without a terminal it prints that URL, with exit code 3, and
---callback-url - finishes what was begun so, with the URL from standard input.
+The login opens in the browser, which is redirected to a port of this machine. If the
+browser is on another machine, use --no-browser: it prints the login URL and asks for
+the URL of the redirect. Without a terminal it prints the login URL and exits with 3;
+--callback-url - finishes the login with the URL of the redirect from standard input.
 """
 
 CHECK: Final = """\
-It runs cases in all protocol revisions that the server speaks: each sends something and
-checks the answer against a rule. Only tools that say that they only read are called. A
-finding shows its octets and the command that repeats it. `mcpwire check list` and
-`mcpwire check explain ID` show the cases, `mcpwire check diff` and `mcpwire check page`
-work on the reports of --json. One answer may take 5 s, or --timeout; then the case is a
-hang. It needs the package jsonschema-rs.
+The cases run in all protocol versions that the server supports. Each case sends
+messages and checks the answers against a rule of the specification, or for robustness.
+Only tools with readOnlyHint are called. A finding shows the transferred bytes and the
+command that repeats it. A case without an answer within --timeout is a hang. `mcpwire
+check list` and `mcpwire check explain ID` show the cases; `mcpwire check diff` and
+`mcpwire check page` read the reports of --json. Requires the package jsonschema-rs.
 
-exit codes of check: 0 no MUST is broken, 6 one is, or a crash or hang, 7 the budget ran
-out, 9 worse than the baseline.
+exit codes of check: 0 every checked MUST holds, 6 a MUST is broken or was not observed,
+or a crash or hang (with --fail-on should also a broken SHOULD), 7 --budget was reached,
+9 worse than the baseline, or an entry of it no longer occurs.
 """
 
 BENCH: Final = """\
-With --rate calls begin when they are due, and latency counts from then, also where the
-server is too slow to take them (open loop); without, each of --users waits for its
-answer (closed loop). The floor is a server that does nothing, measured in turns with
-this one under the same load. It needs the package hdrhistogram.
+With --rate, calls start at fixed times, and latency counts from those times, even if
+the server is too slow to keep up (open loop). Without it, each of --users waits for its
+answer before the next call (closed loop). The floor is a server that does nothing; it
+is measured in alternation with this server, under the same load. Requires the package
+hdrhistogram.
 
-exit codes of bench: 0 measured, 9 a --fail-if is true.
+exit codes of bench: 0 measured, 9 a condition of --fail-if is true.
 """
 
 COMPARE: Final = """\
-The intervals of all figures hold their ratios together in 99 of 100 cases, so that of
-two results that do not differ, hardly ever one has a figure that is called worse.
+In 99 of 100 comparisons the intervals of all figures together contain the true ratios,
+so that a figure of two equal servers is hardly ever called worse.
 
-exit codes of bench compare: 0 no figure is worse, 9 one is.
+exit codes of bench compare: 0 no figure is worse, 9 a figure is worse.
 """
 
 CLIENTS: Final = """\
-TARGET is here the command line of the client, a program that calls the tool `echo` as
-often as it likes, and ends. In it {target} stands for the command line of the server,
-or with --http for its URL; without {target} that comes last.
+Here TARGET is the command line of the client: a program that calls the tool `echo` any
+number of times, and exits. {target} in it is replaced by the command line of the
+server, or with --http by its URL; without {target} it is appended to the command line.
 """
 
 START: Final = """\
-A start ends when the first list of tools is there. The floor is the start of a server
-in Python that does nothing, in turns with this one. The figures of --fail-if are
-handshake, first list (both from the begin of the process on) and cpu.
+A start ends with the first list of tools. The floor is the start of a Python server
+that does nothing, measured in alternation with this server. The figures of --fail-if
+are handshake and first list, both from the start of the process, and cpu.
 """
 
 SIZE: Final = """\
-It looks at the server's processes after the handshake, after the first list of tools,
-and after calls. A server at a URL has to be of this machine. The figures of --fail-if
-are those at the end: processes, threads, descriptors, resident, private, mapped files.
+The server's processes are measured after the handshake, after the first list of tools,
+and after the calls. A server at a URL must run on this machine. The figures of
+--fail-if are those at the end: processes, threads, descriptors, resident, private,
+mapped files.
 """
 
 SOAK: Final = """\
-As bench, for 10 minutes (--for) without a new start. `memory slope` is how fast its
-memory grows, and `p99 drift` how far p99 of the last tenth of the time is above that
-of the first: --fail-if 'p99 drift > 20%'.
+Like bench, but one round of 10 minutes (--for). `memory slope` is the growth of the
+server's memory over time. `p99 drift` is the increase of p99 from the first tenth of
+the time to the last: --fail-if 'p99 drift > 20%'.
 """
 
 GATEWAYS: Final = """\
-The server alone and behind `mcpwire gateway`, over the same transport, in turns, with
-the differences. Over stdio cpu and memory of the gateway have the server's in them.
-The conditions of --fail-if are about the gateway.
+The server is measured alone and behind `mcpwire gateway`, over the same transport, in
+alternation; the differences are shown too. Over stdio, cpu and memory of the gateway
+include the server's. The conditions of --fail-if apply to the gateway.
 """
 
 SERVE: Final = """\
-Run a server: the target is `module:name` or `path/to/file.py:name`, where the name is
-that of an mcpwire.Server or of a function that makes one; without a name it is
-`server`, `mcp`, `app`, or the only server there is.
+Run a server. The target is `module:name` or `path/to/file.py:name`; the name is that of
+an mcpwire.Server or of a function that returns one. The default name is `server`,
+`mcp`, `app`, or that of the only server in the module.
 
 Without --http it serves one client on stdin and stdout; what it prints goes to stderr.
 """
 
 GATEWAY: Final = """\
 Serve many servers as one: those of --config FILE, and NAME=TARGET, where TARGET is a
-URL or a command line as one word. Tools and prompts are called NAME_TOOL.
+URL or a quoted command line. Tools and prompts are named NAME_TOOL.
 
 Without --http it serves one client on stdin and stdout.
 """
@@ -175,7 +178,9 @@ COMMANDS: Final[dict[str, Command]] = {
         "commands:ls",
         "list a server's tools, resources, templates and prompts",
         (o.ServerRequests, *CLIENT_GROUPS),
-        details="With --config FILE in place of TARGET it lists all servers there.\n",
+        details=(
+            "With --config FILE instead of TARGET, all servers of FILE are listed.\n"
+        ),
     ),
     "call": Command(
         "commands:call",
@@ -186,17 +191,19 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "read": Command(
         "commands:read",
-        "print a resource, or save it",
+        "print or save a resource",
         (*CALL_GROUPS, o.Reading, *CLIENT_GROUPS),
         words="URI",
-        details="Binary contents are not printed on a terminal: pipe them or use -o.\n",
+        details=(
+            "Binary contents are not printed on a terminal: redirect them, or use -o.\n"
+        ),
     ),
     "prompt": Command(
         "commands:prompt",
-        "get a prompt, filled in",
+        "get a prompt with its arguments filled in",
         (*CALL_GROUPS, o.Check, *CLIENT_GROUPS),
         words="NAME [KEY=VALUE ...]",
-        details="A prompt's arguments are text: key=value or key=@file.\n",
+        details="The arguments of a prompt are text: key=value or key=@file.\n",
     ),
     "complete": Command(
         "commands:complete",
@@ -207,17 +214,21 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "skills": Command(
         "commands:skills",
-        "list a server's skills, or print what one says",
+        "list a server's skills, or print one",
         CLIENT_GROUPS,
         words="[URI]",
-        details="It is checked before it is printed, which needs PyYAML.\n",
+        details=(
+            "A skill is verified before it is printed. Requires the package PyYAML.\n"
+        ),
     ),
     "ping": Command(
-        "commands:ping", "measure how fast a server answers", (o.Ping, *CLIENT_GROUPS)
+        "commands:ping",
+        "measure the round-trip time to a server",
+        (o.Ping, *CLIENT_GROUPS),
     ),
     "info": Command(
         "commands:info",
-        "show the handshake, and what a server says of itself",
+        "show the handshake and the server's description of itself",
         CLIENT_GROUPS,
     ),
     "check": Command(
@@ -234,28 +245,28 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "check explain": Command(
         "check:explain",
-        "show what a case sends, expects, and why",
+        "show the requests, the expectation and the rule of a case",
         (o.Results,),
         target="",
         words="ID",
     ),
     "check diff": Command(
         "check:diff",
-        "say what got worse between two reports of check --json",
+        "compare two reports of check --json",
         (o.Results,),
         target="",
         words="BEFORE AFTER",
     ),
     "check page": Command(
         "check:page",
-        "write a static site of reports of check --json",
+        "write a static site from reports of check --json",
         (),
         target="",
         words="DIR REPORT [REPORT ...]",
     ),
     "bench": Command(
         "bench:bench",
-        "measure what a server costs, and under which load it breaks",
+        "measure the latency and cost of a server, and the load that it can take",
         (
             *(o.Workload, o.LoadSize, o.Rounds, o.LoadShape, o.Against, o.WithFloor),
             *(o.Processes, o.Limits, o.LoadReports, *BENCH_GROUPS),
@@ -265,7 +276,7 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "bench start": Command(
         "bench:start",
-        "measure how long a server takes to start",
+        "measure the start-up time of a server",
         (
             *(o.Starts, o.WithFloor, o.Limits),
             *(*COMMON_GROUPS, o.Config, o.Process, o.Mode),
@@ -274,14 +285,14 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "bench size": Command(
         "bench:size",
-        "measure what a server holds: memory, threads, descriptors, files",
+        "measure the memory, threads, descriptors and mapped files of a server",
         (o.Workload, o.SizeCalls, o.Processes, o.Limits, *BENCH_GROUPS),
         words="[KEY=VALUE ...]",
         details=SIZE,
     ),
     "bench soak": Command(
         "bench:soak",
-        "put a server under load for long: does it grow, does it slow down?",
+        "measure growth of memory and latency under long load",
         (
             *(o.Workload, o.LoadSize, o.Processes, o.Limits, o.LoadReports),
             *BENCH_GROUPS,
@@ -291,7 +302,7 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "bench gateway": Command(
         "bench:gateway",
-        "measure what a gateway in front of a server costs",
+        "measure the cost of a gateway in front of a server",
         (
             *(o.Workload, o.LoadSize, o.Rounds, o.Processes, o.Limits),
             *(o.LoadReports, *BENCH_GROUPS),
@@ -301,19 +312,19 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "bench client": Command(
         "bench:client",
-        "measure what a client costs, with a server that does nothing",
+        "measure the cost of a client, with a server that does nothing",
         (o.ClientRuns, o.Results),
         details=CLIENTS,
     ),
     "bench floor": Command(
         "bench:floor",
-        "measure what this machine can do: pipe, socket, HTTP, event stream",
+        "measure the limits of this machine: pipe, socket, HTTP, event stream",
         (o.FloorTime, o.Results),
         target="",
     ),
     "bench compare": Command(
         "bench:compare_results",
-        "say what differs between two results of bench --json",
+        "compare two results of bench --json",
         (o.ComparedFigures, o.Results),
         target="",
         words="BEFORE AFTER",
@@ -321,34 +332,34 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "bench page": Command(
         "bench:page",
-        "write a page of results of bench --json",
+        "write an HTML page from results of bench --json",
         (),
         target="",
         words="FILE RESULT [RESULT ...]",
     ),
     "auth login": Command(
         "login:log_in",
-        "log in to a server at a URL, for all commands from then on",
+        "log in to a server at a URL, for all later commands",
         (o.Browser, o.Results, o.UserTime, o.Verbose, *LOGIN_GROUPS),
         target="URL",
         details=LOGIN,
     ),
     "auth status": Command(
         "login:status",
-        "show the login to a server",
+        "show the stored login for a server",
         (*COMMON_GROUPS, *LOGIN_GROUPS),
         target="URL",
-        details="Nothing is asked of any server. Exit code 3: nobody is logged in.\n",
+        details="No request is sent. Exit code 3: not logged in.\n",
     ),
     "auth logout": Command(
         "login:log_out",
-        "delete the login to a server, and revoke its tokens if it can",
+        "delete the stored login for a server, and revoke its tokens if possible",
         (*COMMON_GROUPS, *LOGIN_GROUPS),
         target="URL",
     ),
     "serve": Command(
         "serve:serve",
-        "run a server of yours, on stdio or over HTTP",
+        "run your own server, on stdio or over HTTP",
         (o.Listening, o.Endpoint, o.Serve, o.Quiet),
         target="",
         words="MODULE:SERVER",
@@ -367,7 +378,7 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "demo": Command(
         "demo:demo",
-        "use the built-in server, and print each step",
+        "demonstrate the main features with the built-in server",
         COMMON_GROUPS,
         target="",
     ),
@@ -403,9 +414,9 @@ Talk to Model Context Protocol servers, and run them.
 commands:
 {_command_rows()}
 
-TARGET is a URL, or the server's command line as one word, quoted; it is run without a
-shell. Or leave TARGET out and put the command at the end, after `--`: everything there
-is passed on as it is. @NAME is a server of a configuration: --config FILE, ./mcp.json.
+TARGET is a URL, or the server's command line, quoted as one word; it is run without a
+shell. Or omit TARGET and put the command at the end, after `--`: its words are not
+changed. @NAME is a server of a configuration file, --config FILE or ./mcp.json.
 
   mcpwire auth login https://mcp.example.com/mcp
   mcpwire ls https://mcp.example.com/mcp
@@ -499,8 +510,7 @@ def _unknown_command(name: str) -> UsageError:
     names = ", ".join(command.removeprefix("auth ") for command in auth_commands)
     similar = close_matches(name, auth_commands) if name != "auth" else []
     return UsageError(
-        f"auth is followed by one of {names}{did_you_mean(similar[:1])}",
-        suggestions=similar,
+        f"auth needs one of {names}{did_you_mean(similar[:1])}", suggestions=similar
     )
 
 

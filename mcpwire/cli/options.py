@@ -85,6 +85,7 @@ class Option:
         else:
             if annotation.startswith("list[") and annotation.endswith("]"):
                 self.action, self._default = "append", []
+                self.settings["help"] += "; may be repeated"
             is_number = annotation in {"int", "int | None", "list[int]"}
             read = self._type or (parse_positive if is_number else str)
             self.settings |= {"metavar": self._metavar, "type": read}
@@ -173,7 +174,7 @@ def parse_integer(text: str) -> int:
 
 # Usage errors use these names for the expected value.
 parse_seconds.__name__ = "a number of seconds"
-parse_positive.__name__ = "an integer from 1 on"
+parse_positive.__name__ = "an integer of at least 1"
 parse_integer.__name__ = "an integer"
 
 
@@ -235,7 +236,7 @@ def _parse_sessions(text: str) -> int | str:
     return text if text == "per-call" else parse_positive(text)
 
 
-_parse_sessions.__name__ = "per-call or an integer from 1 on"
+_parse_sessions.__name__ = "per-call or an integer of at least 1"
 
 
 def _parse_token(text: str) -> tuple[str, str]:
@@ -282,13 +283,14 @@ def _parse_level(text: str) -> str:
 
 
 class Results(Group):
-    json: bool = option("--json", "print one JSON document, errors as JSON")
+    json: bool = option("--json", "print one JSON document; errors are JSON too")
 
 
 class Connecting(Group):
     timeout: float | None = option(
         "--timeout SECONDS",
-        "limit of connecting and of each request (30 s; inf: none)",
+        "time limit for each request (default 30) and for connecting (default 60); "
+        "inf: no limit",
         type=parse_seconds,
     )
     no_cache: bool = option("", variable="MCPWIRE_NO_CACHE")
@@ -297,7 +299,7 @@ class Connecting(Group):
 class UserTime(Group):
     timeout: float | None = option(
         "--timeout SECONDS",
-        "how long the user may take (300 s; inf: none)",
+        "time limit for the user's login (default 300; inf: no limit)",
         type=parse_seconds,
     )
 
@@ -305,8 +307,7 @@ class UserTime(Group):
 class Verbose(Group):
     verbose: int = option(
         "-v/--verbose",
-        "show each message, the handshake's record and the server's stderr; -vv: "
-        "messages in full",
+        "show messages, handshake and the server's stderr; -vv: whole messages",
     )
 
 
@@ -316,31 +317,30 @@ class Verbose(Group):
 class ServerRequests(Group):
     """The option to declare no capabilities that allow server requests."""
 
-    may_ask: bool = option("--no-ask", "tell the server that it cannot ask questions")
+    may_ask: bool = option(
+        "--no-ask", "declare no elicitation or sampling, and start no login"
+    )
 
 
-class ServerMessages(Group, title="while the server works"):
+class ServerMessages(Group, title="during the request"):
     progress: bool | None = option(
-        "--progress", "show progress, a line each where stderr is no terminal; or never"
+        "--progress", "show progress, or never (default: only on a terminal)"
     )
     log_level: LoggingLevel | None = option(
         "--log-level LEVEL",
-        "show the server's log messages from debug, info, warning, error, ... on",
+        "show the server's log messages from this level up: debug, info, warning, ...",
         type=_parse_level,
     )
     answers: list[str] = option(
         "--answer JSON",
-        "answer a form with a JSON object, @FILE or -, or with decline or cancel; "
-        "once for each form",
+        "answer a form: a JSON object, @FILE, - (standard input), decline or cancel",
     )
     sample: str | None = option(
-        "--sample TEXT",
-        "answer with this text where the server asks for a model",
-        excludes="sampling",
+        "--sample TEXT", "answer sampling requests with this text", excludes="sampling"
     )
     sample_with: list[str] | None = option(
         "--sample-with COMMAND",
-        "answer with a command: it reads the request as JSON and prints a text",
+        "answer sampling requests with a command: request as JSON in, text out",
         excludes="sampling",
         type=_parse_words,
     )
@@ -354,36 +354,35 @@ class Timing(Group):
 
 class Reading(Group):
     output: str | None = option(
-        "-o/--output FILE", "save it (-: standard output, as is)"
+        "-o/--output FILE",
+        "write the contents to FILE (-: unchanged to standard output)",
     )
 
 
 class Check(Group):
     check: bool = option(
-        "--no-check",
-        "send name and arguments as given, without asking for their schema",
+        "--no-check", "send name and arguments unchecked, without the schema"
     )
 
 
 class Ping(Group):
-    count: int = option("-n/--count N", "how often (1)", default=1)
+    count: int = option("-n/--count N", "number of pings (default 1)", default=1)
 
 
 class Completion(Group):
     context: list[tuple[str, str]] = option(
         "--context NAME=VALUE",
-        "another argument that is already decided",
+        "the value of another argument, already filled in",
         type=_parse_pair,
     )
 
 
 class Browser(Group):
     no_browser: bool = option(
-        "--no-browser", "print where to log in, and ask where that led"
+        "--no-browser", "print the login URL, and ask for the URL of the redirect"
     )
     callback_url: str | None = option(
-        "--callback-url -|@FILE",
-        "finish a login that was begun before: read where it led",
+        "--callback-url -|@FILE", "finish an earlier login with the URL of the redirect"
     )
 
 
@@ -392,37 +391,43 @@ class Browser(Group):
 
 class Config(Group):
     config: str | None = option(
-        "--config FILE", "the configuration (.toml, .json) that has the servers"
+        "--config FILE", "the configuration file (.toml, .json) of the servers"
     )
 
 
 class Process(Group, title="the server's process", only="process"):
     env: list[tuple[str, str]] = option(
         "--env NAME[=VALUE]",
-        "set a variable, or pass one of yours on; else it gets PATH, HOME and the like",
+        "set an environment variable, or pass on your own; else only PATH, HOME and a "
+        "few others are passed on",
         type=_parse_variable,
     )
-    inherit_env: bool = option("--inherit-env", "pass your whole environment on")
-    cwd: str | None = option("--cwd DIR", "its working directory")
+    inherit_env: bool = option("--inherit-env", "pass on your whole environment")
+    cwd: str | None = option("--cwd DIR", "the working directory")
 
 
 class Url(Group, title="a server at a URL", only="url"):
     headers: list[str] = option(
         "-H/--header 'NAME: VALUE'",
-        "send a header with each request, or those in @FILE (@-: standard input)",
+        "send a header field with each request, or all of @FILE (@-: standard input)",
     )
     header_env: list[str] = option(
         "--header-env NAME=[TEXT ]VARIABLE",
-        "send a header with the value of a variable, as secrets need: "
+        "a header field with a secret from an environment variable: "
         "'Authorization=Bearer TOKEN' sends the value of TOKEN",
     )
-    ca: str | None = option("--ca FILE", "trust these authorities only (PEM)")
-    cert: str | None = option("--cert FILE[,KEY]", "your certificate and its key (PEM)")
+    ca: str | None = option(
+        "--ca FILE", "trust only these certificate authorities (PEM)"
+    )
+    cert: str | None = option(
+        "--cert FILE[,KEY]", "the client certificate and its key (PEM)"
+    )
     proxy: str | None = option(
-        "--proxy URL", "a proxy (default: that of HTTPS_PROXY, and NO_PROXY)"
+        "--proxy URL",
+        ("the proxy (default: from HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY)"),
     )
     allow_insecure: bool = option(
-        "--allow-insecure", "send secrets to http URLs of other machines too"
+        "--allow-insecure", "send secrets to other machines over plain http"
     )
 
 
@@ -432,49 +437,46 @@ AUTHORIZATION: Final = "authorization of a server at a URL"
 class Tokens(Group, title=AUTHORIZATION, only="url"):
     auth: bool = option(
         "--auth",
-        "log in if the server requires it; an existing login (`mcpwire auth login`) "
-        "is used without this option",
+        "log in if required; a stored login (`mcpwire auth login`) needs no option",
     )
     auth_env: str | None = option(
-        "--auth-env VARIABLE", "send the token that this variable holds"
+        "--auth-env VARIABLE", "the access token of this environment variable"
     )
 
 
 class Login(Group, title=AUTHORIZATION, only="url"):
     client_id: str | None = option(
-        "--client-id ID", "this client, as it is registered there"
+        "--client-id ID", "the client id at the authorization server"
     )
     client_secret_env: str | None = option(
         "--client-secret-env VARIABLE",
-        "and the variable that holds its secret; needs --issuer",
+        "the environment variable with the client secret; needs --issuer",
     )
     issuer: str | None = option(
-        "--issuer URL", "the authorization server that they belong to"
+        "--issuer URL", "the authorization server of the client id"
     )
     scopes: list[str] = option(
-        "--scope SCOPE",
-        "ask for this instead of what the server names; may be repeated",
+        "--scope SCOPE", "request this scope instead of the server's"
     )
     profile: str | None = option(
-        "--profile NAME", "which of several accounts (default)"
+        "--profile NAME", "one of several stored logins (default: default)"
     )
 
 
 class AnyServer(Group, title="any server"):
     roots: list[str] = option(
-        "--roots DIR",
-        "a folder that the server may work in, if it asks; may be repeated",
-        type=_parse_folder,
+        "--roots DIR", "a folder to declare to the server as a root", type=_parse_folder
     )
     max_message: int | None = option(
-        "--max-message BYTES", "limit of one message of the server (64 MiB)"
+        "--max-message BYTES",
+        "size limit for one message of the server (default 64 MiB)",
     )
 
 
 class Mode(Group, title="any server"):
     mode: str | None = option(
         "--mode/--revision MODE",
-        "auto, session, stateless, or one protocol revision",
+        "auto, session, stateless, prefer-session or one protocol version",
         type=_parse_mode,
     )
 
@@ -485,167 +487,182 @@ class Mode(Group, title="any server"):
 class CaseSelection(Group, title="which cases"):
     chosen: list[str] = option(
         "--only ID|FAMILY|LEVEL",
-        "these only: an id or its beginning, a family, must, should, robust",
+        "only these cases: an id or its prefix, a family, must, should or robust",
     )
 
 
 class Cases(Group, title="which cases"):
-    skip: list[str] = option("--skip ID|FAMILY|LEVEL", "leave these out")
+    skip: list[str] = option("--skip ID|FAMILY|LEVEL", "skip these cases")
     revisions: list[str] = option(
-        "--revision DATE",
-        "this protocol revision only; may be repeated (all that it speaks)",
+        "--revision DATE", "only this protocol version (default: all)"
     )
     full: bool = option(
-        "--full", "run the slow cases too, and each case in all its revisions"
+        "--full", "also slow cases, and every case in all its protocol versions"
     )
     hostile: bool = option(
-        "--hostile", "also run cases that flood the server or exhaust it"
+        "--hostile", "also cases that flood the server or exhaust its resources"
     )
     case_profile: str | None = option(
-        "--profile NAME", "a frozen set of cases, such as 2026.1"
+        "--profile NAME", "a fixed set of cases, such as 2026.1"
     )
 
 
-class CheckSettings(Group, title="how the server is treated"):
+class CheckSettings(Group, title="the run"):
     timeout: float | None = option(
-        "--timeout SECONDS", "limit of each answer (5 s)", type=parse_seconds
+        "--timeout SECONDS",
+        "time limit for each answer (default 5)",
+        type=parse_seconds,
     )
     seed: int = option(
-        "--seed N", "of random inputs (1)", type=parse_integer, default=1
+        "--seed N",
+        "the seed of random inputs (default 1)",
+        type=parse_integer,
+        default=1,
     )
     budget: float | None = option(
-        "--budget TIME", "end after so long, such as 60s or 5m", type=parse_duration
+        "--budget TIME", "stop after this time, such as 60s or 5m", type=parse_duration
     )
     roles: list[tuple[str, str]] = option(
         "--map ROLE=TOOL",
-        "the tool to use as echo, slow, big, notify, ask, change or task (found by "
-        "its name and schema)",
+        "the tool for the role echo, slow, big, notify, ask, change or task (default: "
+        "found by name and schema)",
         type=_parse_pair,
     )
     allow_calls: list[str] = option(
-        "--allow-calls GLOB",
-        "call such tools too, beside those that say that they only read",
+        "--allow-calls GLOB", "also call these tools, besides those with readOnlyHint"
     )
     access_tokens: list[tuple[str, str]] = option(
         "--auth [KIND=]VARIABLE",
-        "the variable with an access token: good (default), expired, audience or "
-        "scope (a valid one that must be refused for that reason)",
+        "an environment variable with an access token: good (default), or to be "
+        "refused: expired, audience or scope",
         type=_parse_token,
     )
     official: bool = option(
-        "--official", "run the official suite instead, strictly; it has to be installed"
+        "--official", "run the official suite instead, with warnings as failures"
     )
-    suite: str | None = option("--suite PROGRAM", "the official suite's program")
+    suite: str | None = option("--suite PROGRAM", "the program of the official suite")
 
 
-class ServerWait(Group, title="how the server is treated", only="url"):
+class ServerWait(Group, title="the run", only="url"):
     wait: float | None = option(
         "--wait TIME",
-        "wait so long for a server at a URL that does not listen yet (0)",
+        "wait until the server listens (default: do not wait)",
         type=parse_duration,
     )
 
 
 class CheckReports(Group, title="reports"):
     baseline: str | None = option(
-        "--baseline FILE",
-        "accept the findings it names; entries that do not show any more fail",
+        "--baseline FILE", "accept the findings in FILE; fail if one no longer occurs"
     )
-    write_baseline: str | None = option("--write-baseline FILE", "write such a file")
+    write_baseline: str | None = option(
+        "--write-baseline FILE", "write the findings to FILE, for --baseline"
+    )
     fail_on: str = option(
         "--fail-on {must,should,worse}",
-        "what makes the exit code: a broken MUST (default), a SHOULD too, or only "
-        "what the baseline does not name",
+        "findings that fail the run: must (default), should (MUST and SHOULD), or "
+        "worse (must, and --baseline is required); with --baseline only new findings "
+        "count",
         choices=("must", "should", "worse"),
         default="must",
     )
     junit: str | None = option("--junit FILE", "write JUnit XML")
     sarif: str | None = option("--sarif FILE", "write SARIF 2.1")
     markdown: str | None = option("--md FILE", "write Markdown")
-    badge: str | None = option("--badge FILE", "write the JSON of a shields.io badge")
-    html: str | None = option("--html DIR", "write pages (needs Jinja2)")
+    badge: str | None = option("--badge FILE", "write JSON for a shields.io badge")
+    html: str | None = option("--html DIR", "write HTML pages (needs Jinja2)")
     tapes: str | None = option(
-        "--tap DIR", "write the octets of each case as JSON lines"
+        "--tap DIR", "write the bytes of each case as JSON lines"
     )
 
 
 # --- options of ``bench``
 
 
-class Workload(Group, title="what is asked of the server"):
+class Workload(Group, title="the request"):
     tool: str | None = option(
-        "--call TOOL", "call a tool, with the words KEY=VALUE", excludes="call"
+        "--call TOOL", "call a tool with the arguments KEY=VALUE", excludes="call"
     )
     list_tools: bool = option("--list", "list all tools", excludes="call")
-    ping: bool = option("--ping", "ping it (the default)", excludes="call")
+    ping: bool = option("--ping", "ping (the default)", excludes="call")
     mix: str | None = option(
         "--mix FILE",
-        "a JSON array of calls, objects with method, params and weight",
+        "a JSON array of requests: objects with method, params and weight",
         excludes="call",
     )
 
 
-class LoadSize(Group, title="how much"):
+class LoadSize(Group, title="the load"):
     rate: float | None = option(
         "--rate N[/s]",
-        "begin so many calls a second, whatever becomes of them",
+        "calls a second, started when due (open loop); with --find-max the first rate",
         type=parse_rate,
     )
     users: int | None = option(
-        "--users N", "or let N users call one after the other (1)"
+        "--users N",
+        "concurrent users; each waits for its answer (closed loop; default 1)",
     )
     seconds: float | None = option(
         "--for TIME",
-        "how long each server is measured, such as 30s (10s)",
+        "measured time of each server, such as 30s (default 10s; bench soak: 10m)",
         type=parse_duration,
     )
     warm_up: float | None = option(
         "--warm-up TIME",
-        "load before each round that is not measured (0.5s)",
+        "unmeasured load before each round (default 0.5s)",
         type=parse_duration_or_zero,
     )
     sessions: Any = option(
         "--sessions N|per-call",
-        "connections of each worker, or one for each call (1)",
+        "connections per worker, or one for each call (default 1)",
         type=_parse_sessions,
     )
-    workers: int | None = option("--workers N", "processes that make the load (1)")
+    workers: int | None = option(
+        "--workers N", "processes that generate the load (default 1)"
+    )
 
 
-class Rounds(Group, title="how much"):
+class Rounds(Group, title="the load"):
     """The rounds of commands that restart the server in each."""
 
-    rounds: int | None = option("--rounds N", "how often all is started anew (5)")
+    rounds: int | None = option(
+        "--rounds N", "rounds; each starts the servers anew (default 5)"
+    )
 
 
-class LoadShape(Group, title="how much"):
+class LoadShape(Group, title="the load"):
     find_max: str | None = option(
         "--find-max CONDITION",
-        "find the highest rate that keeps it, such as 'p99<20ms'",
+        "find the highest rate that satisfies the condition, such as 'p99<20ms'",
     )
     shape: str | None = option(
         "--shape {constant,ramp,spike}",
-        "how the rate goes: up to --rate, or five times as high in the middle",
+        "constant, rising to --rate, or five times as high in the middle",
         choices=("constant", "ramp", "spike"),
     )
 
 
-class Starts(Group, title="how much"):
-    starts: int = option("--starts N", "how often it is started (10)", default=10)
+MEASURED: Final = "the measurement"
 
 
-class SizeCalls(Group, title="how much"):
+class Starts(Group, title=MEASURED):
+    starts: int = option("--starts N", "number of starts (default 10)", default=10)
+
+
+class SizeCalls(Group, title=MEASURED):
     size_calls: int = option(
-        "--calls N", "how many calls are made (1000)", default=1_000
+        "--calls N", "number of calls (default 1000)", default=1_000
     )
 
 
 class ClientRuns(Group, title="the client"):
-    over_http: bool = option("--http", "it is given a URL, in place of a command line")
-    client_rounds: int = option("--rounds N", "how often it is run (3)", default=3)
+    over_http: bool = option(
+        "--http", "give the client a URL instead of a command line"
+    )
+    client_rounds: int = option("--rounds N", "number of runs (default 3)", default=3)
     client_timeout: float = option(
         "--timeout SECONDS",
-        "how long one run may take (60)",
+        "time limit for one run (default 60)",
         type=parse_seconds,
         default=60.0,
     )
@@ -653,64 +670,60 @@ class ClientRuns(Group, title="the client"):
 
 class FloorTime(Group):
     floor_seconds: float = option(
-        "--for TIME", "how long to measure (2s)", type=parse_duration, default=2.0
+        "--for TIME", "time to measure (default 2s)", type=parse_duration, default=2.0
     )
-
-
-MEASURED: Final = "what is measured"
 
 
 class Against(Group, title=MEASURED):
     against: str | None = option(
-        "--against TARGET", "measure a second server in turns, and compare"
+        "--against TARGET", "measure a second server alternately, and compare"
     )
     against_env: list[tuple[str, str]] = option(
         "--against-env NAME[=VALUE]",
-        "as --env, for the second server, which has none of the first one's",
+        "--env for the second server; it does not inherit --env",
         type=_parse_variable,
     )
     against_headers: list[str] = option(
-        "--against-header 'NAME: VALUE'", "as --header, for the second server"
+        "--against-header 'NAME: VALUE'", "--header for the second server"
     )
     against_header_env: list[str] = option(
         "--against-header-env NAME=[TEXT ]VARIABLE",
-        "as --header-env, for the second server",
+        "--header-env for the second server",
     )
     counts: bool = option(
-        "--counts", "measure no time, count messages and system calls of a call only"
+        "--counts", "count messages and system calls of a call; measure no time"
     )
 
 
 class WithFloor(Group, title=MEASURED):
-    floor: bool = option(
-        "--no-floor", "leave out the server that does nothing, measured in turns"
-    )
+    floor: bool = option("--no-floor", "do not measure the floor")
 
 
 class Processes(Group, title=MEASURED):
-    pids: list[int] = option(
-        "--pid N", "a process of the server, where it is not found"
-    )
+    pids: list[int] = option("--pid N", "the process id of a server that is not found")
 
 
 class Limits(Group, title=MEASURED):
     fail_if: list[str] = option(
         "--fail-if CONDITION",
-        "exit with 9 if it is true: 'p99 > 20ms', 'p99 +10%% vs base.json'",
+        "exit with 9 if the condition is true, such as 'p99 > 20ms' or 'p99 +10%% vs "
+        "base.json'",
     )
 
 
 class ComparedFigures(Group):
     figures: list[str] | None = option(
         "--on FIGURE[,FIGURE ...]",
-        "compare these only, such as p50,cpu: fewer have narrower intervals",
+        "compare only these, such as p50,cpu; fewer have narrower intervals",
         type=_parse_names,
     )
 
 
 class LoadReports(Group, title="reports"):
-    hgrm: str | None = option("--hgrm FILE", "write the percentile distribution")
-    bench_html: str | None = option("--html FILE", "write a page (needs Jinja2)")
+    hgrm: str | None = option(
+        "--hgrm FILE", "write the latency distribution (HdrHistogram's text format)"
+    )
+    bench_html: str | None = option("--html FILE", "write an HTML page (needs Jinja2)")
 
 
 # --- options of commands that serve
@@ -718,78 +731,79 @@ class LoadReports(Group, title="reports"):
 
 class Listening(Group):
     http: str | None = option(
-        "--http [HOST]:PORT", "serve HTTP there; port 0: a free one", excludes="where"
+        "--http [HOST]:PORT", "serve HTTP; port 0 takes a free port", excludes="where"
     )
 
 
 class Stdio(Group):
     stdio: bool = option(
-        "--stdio", "serve stdin and stdout (the default)", excludes="where"
+        "--stdio", "serve on stdin and stdout (the default)", excludes="where"
     )
 
 
 class Quiet(Group, title="over HTTP", only="http"):
-    quiet: bool = option("--quiet", "do not report the start and the requests")
+    quiet: bool = option("--quiet", "log neither the start nor the requests")
 
 
 class Endpoint(Group, title="over HTTP", only="http"):
     """Options with the names of parameters of `Server.run` and `Gateway.asgi`."""
 
-    path: str | None = option("--path PATH", "where the endpoint is (default: /mcp)")
+    path: str | None = option("--path PATH", "path of the endpoint (default: /mcp)")
     allowed_hosts: list[str] = option(
-        "--allow-host NAME", "a host name that clients may use; may be repeated"
+        "--allow-host NAME", ("an allowed host name in Host")
     )
     allowed_origins: list[str] = option(
-        "--allow-origin ORIGIN",
-        "web pages that may call, such as https://example.com; may be repeated",
+        "--allow-origin ORIGIN", "an allowed Origin, such as https://example.com"
     )
-    cors: bool = option("--cors", "let those pages read the answers")
+    cors: bool = option(
+        "--cors", ("send CORS headers to the origins of --allow-origin")
+    )
 
 
 class Serve(Group, title="over HTTP", only="http"):
     stateless: bool = option("--stateless", "keep no sessions")
-    legacy_sse: bool = option("--legacy-sse", "serve clients of 2024-11-05, too")
-    reload: bool = option("--reload", "start again when a source file changes")
+    legacy_sse: bool = option("--legacy-sse", "serve HTTP+SSE (2024-11-05) too")
+    reload: bool = option("--reload", "restart when a source file changes")
 
 
 class DemoServer(Group, title="over HTTP", only="http"):
     requires_tokens: bool = option(
-        "--auth",
-        "require tokens, of a test issuer at the same port that gives them to all",
+        "--auth", "require access tokens, of a test issuer on the same port"
     )
 
 
 class Gateway(Group, title="the servers"):
-    allow: list[str] = option("--allow GLOB", "only such tools; may be repeated")
-    deny: list[str] = option("--deny GLOB", "no such tools; may be repeated")
-    strict: bool = option("--strict", "refuse sessions if a server is missing")
-    watch: bool = option("--watch", "reload when the file changes")
+    allow: list[str] = option("--allow GLOB", "offer only these tools")
+    deny: list[str] = option("--deny GLOB", "hide these tools")
+    strict: bool = option(
+        "--strict", "refuse sessions while a server cannot be reached"
+    )
+    watch: bool = option("--watch", "reload the configuration when its file changes")
     trace: str | None = option(
-        "--trace FILE", "append a line of JSON for each exchange, credentials masked"
+        "--trace FILE", "append a JSON line per exchange, credentials masked"
     )
     timeout: float | None = option(
-        "--timeout SECONDS", "for each request (300)", type=parse_seconds
+        "--timeout SECONDS",
+        "time limit for each request (default 300)",
+        type=parse_seconds,
     )
 
 
 class GatewayHttp(Group, title="over HTTP", only="http"):
     paths: bool = option(
-        "--path-per-server", "each server at PATH/NAME as well, with its own names"
+        "--path-per-server", "also serve each server at PATH/NAME, with its own names"
     )
-    status: str | None = option(
-        "--status PATH", "show there how the servers are, as JSON"
-    )
+    status: str | None = option("--status PATH", "path of the servers' state as JSON")
     session_key_env: str | None = option(
         "--session-key-env VAR",
-        "the variable with the keys that seal session ids, base64 of 32 bytes each,"
-        " the newest first",
+        "an environment variable with the keys that seal session ids: base64 of 32 "
+        "bytes each, separated by spaces, the newest first",
     )
     from_headers: bool = option(
-        "--from-headers", "clients choose the servers themselves, by X-MCP-Servers"
+        "--from-headers", "clients choose the servers by the header field X-MCP-Servers"
     )
     forward_headers: list[str] = option(
-        "--forward-header NAME",
-        "a field of requests that goes along to the servers; may be repeated",
+        "--forward-header NAME", "a header field of clients to forward to the servers"
     )
 
 

@@ -318,7 +318,7 @@ def read_input() -> str:
 
 def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, UnicodeDecodeError):
-        return f"it is no UTF-8 text (byte {error.start})"
+        return f"it is not UTF-8 text (byte {error.start})"
     return (getattr(error, "strerror", None) or str(error)).lower()
 
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from mcpwire.cli.main import Command
 
 TARGET_HELP: Final = """\
-TARGET is a URL, https://host/mcp, or the server's command line as one word, quoted:
-"npx -y some-server". Or leave it out and put the command at the end, after `--`.
-@NAME is a server of a configuration: of --config FILE, or else of ./mcp.json,
+TARGET is a URL, https://host/mcp, or the server's command line, quoted as one word:
+"npx -y some-server". Or omit TARGET and put the command at the end, after `--`.
+@NAME is a server of a configuration file: --config FILE, or else ./mcp.json,
 ./.mcp.json, ./mcpwire.toml or ~/.config/mcpwire/config.toml.
 """
 
@@ -34,8 +34,8 @@ exit codes:
 ACTIONS: Final[dict[str, Any]] = {"yes_or_no": argparse.BooleanOptionalAction}
 
 WRONG_TARGET: Final = {
-    "process": "is for servers that are started, and this one is at a URL",
-    "url": "is for servers at a URL, and this one is started",
+    "process": "applies to servers that are started, not to a server at a URL",
+    "url": "applies to servers at a URL, not to a server that is started",
 }
 
 
@@ -91,12 +91,9 @@ class _Parser(argparse.ArgumentParser):
         elif self.has_target:
             advice = (
                 "; the options of the server's own command belong inside its quotes, "
-                "or behind `--` at the end"
+                "or after `--` at the end"
             )
-        raise UsageError(
-            f"unknown option {word!r}{advice}",
-            suggestions=similar,
-        )
+        raise UsageError(f"unknown option {word!r}{advice}", suggestions=similar)
 
 
 def _parser(name: str, command: Command) -> _Parser:
@@ -155,12 +152,12 @@ def _assign_words(options: Options, command: Command, server: tuple[str, ...]) -
     max_words += 1 if needs_target else 0
     if len(words) > max_words:
         advice = (
-            "; quote the server's command line, or put it behind `--` at the end"
+            "; quote the server's command line, or put it after `--` at the end"
             if needs_target
             else ""
         )
         extra = " ".join(words[int(max_words) :])
-        raise UsageError(f"{verb} has no place for {extra!r}{advice}")
+        raise UsageError(f"{verb}: unexpected argument {extra!r}{advice}")
     if server and not command.target:
         raise UsageError(f"{verb} takes no server's command")
     if needs_target:
@@ -183,18 +180,18 @@ def _check_target(options: Options) -> None:
         options.is_at_url = options.entry.transport == "http"
     elif command and is_url(command[0]):
         if len(command) > 1:
-            raise UsageError(
-                f"a URL stands alone, {command[1]!r} behind it has no place"
-            )
+            raise UsageError(f"a URL takes no further words, got {command[1]!r}")
         options.is_at_url = True
     lists_all = options.verb == "ls" and not command
     for group in options.groups:
         if lists_all and group.only is not None:
-            _reject_flags(options, group, "is for one server, and this lists all")
+            _reject_flags(
+                options, group, "applies to one server, and this lists all servers"
+            )
         elif group.only == ("process" if options.is_at_url else "url"):
             _reject_flags(options, group, WRONG_TARGET[group.only])
         elif group.only == "http" and options.http is None:
-            _reject_flags(options, group, "is for --http")
+            _reject_flags(options, group, "needs --http")
 
 
 def _reject_flags(options: Options, group: type[Group], problem: str) -> None:

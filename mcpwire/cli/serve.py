@@ -125,7 +125,7 @@ def load_server(target: str) -> Server:
         server = server()
     if not isinstance(server, Server):
         raise UsageError(
-            f"{target!r} is a {type(server).__name__}, and no mcpwire.Server"
+            f"{target!r} is a {type(server).__name__}; expected an mcpwire.Server"
         )
     return server
 
@@ -274,11 +274,14 @@ def gateway(options: Options) -> int:
     """Run a gateway that serves many servers as one."""
     has_servers = bool(options.words or options.config)
     if options.from_headers and (has_servers or options.watch):
-        raise UsageError("--from-headers is for clients that name all servers")
+        raise UsageError(
+            "--from-headers excludes --config, NAME=TARGET and --watch: clients name "
+            "all servers"
+        )
     if not has_servers and not options.from_headers:
         raise UsageError("name the servers: --config FILE, or NAME=TARGET")
     if options.watch and not options.config:
-        raise UsageError("--watch is for --config FILE")
+        raise UsageError("--watch needs --config FILE")
     address = None if options.http is None else parse_address(options.http)
     http_options = options.values(Endpoint)
     http_options |= {"paths": options.paths} if options.paths else {}

@@ -213,7 +213,9 @@ def _process_advice(error: BaseException) -> str:
     from mcpwire import ConnectError, NegotiationError, RequestTimeout, RPCError
 
     if isinstance(error, ConnectError) and error.errno in {errno.EACCES, errno.ENOEXEC}:
-        return "it is not a program: a script may need its interpreter before its name"
+        return (
+            "it is not an executable: put the interpreter of a script before its name"
+        )
     if isinstance(error, ConnectError) and error.errno == errno.ENOENT:
         is_bare_url = _BARE_URL.match(error.target or "")
         return "a URL begins with http:// or https://" if is_bare_url else ""
@@ -223,7 +225,7 @@ def _process_advice(error: BaseException) -> str:
         is_doubtful = isinstance(error, RequestTimeout) or (
             isinstance(error, ConnectError) and error.exit_code is not None
         )
-    return "is it an MCP server that speaks over stdio?" if is_doubtful else ""
+    return "check that it is an MCP server over stdio" if is_doubtful else ""
 
 
 def url_advice(error: BaseException) -> str:
@@ -231,21 +233,21 @@ def url_advice(error: BaseException) -> str:
     from mcpwire import ConnectError, HTTPError, NegotiationError, RemoteProtocolError
 
     if isinstance(error, ConnectError) and hasattr(error.__cause__, "verify_message"):
-        return "--ca FILE trusts an authority of your own"  # an error of `ssl`
+        return "to trust your own certificate authority: --ca FILE"  # an error of `ssl`
     # The URL is not that of an MCP endpoint: usually its path is wrong.
     cause = error.__cause__ if isinstance(error, NegotiationError) else error
     status = cause.status if isinstance(cause, HTTPError) else None
     if status is not None and "follow_redirects is off" in str(cause):
-        return "give that URL instead"
+        return "use that URL instead"
     if status in {404, 405} or isinstance(cause, RemoteProtocolError):
-        return "is it the URL of an MCP endpoint, with its path?"
+        return "check that this is the URL of an MCP endpoint, including its path"
     return ""
 
 
 def advise_limit(error: Exception) -> None:
     """Add a hint at --max-message to the error of a message that is too large."""
     if "(Limits.message)" in str(error):
-        error.add_note("--max-message BYTES gives it another limit")
+        error.add_note("to change the limit: --max-message BYTES")
 
 
 def client_limits(options: Options) -> Limits:
@@ -370,15 +372,15 @@ class Session:
             advise_login(error, self.options, is_connected=self._is_connected)
             return
         if self._has_traceback and not self.output.verbose:
-            error.add_note("-v shows the traceback that the server wrote")
+            error.add_note("-v shows the server's traceback")
         advise_limit(error)
         data = getattr(error, "data", None)
         missing = data.get("requiredCapabilities") if isinstance(data, dict) else None
         if isinstance(error, MissingCapability) and isinstance(missing, dict):
             if "roots" in missing:
-                error.add_note("--roots DIR declares folders")
-            elif self.handlers is None:
-                error.add_note("--no-ask told it that nobody can be asked")
+                error.add_note("to declare folders: --roots DIR")
+            elif not self.options.may_ask:
+                error.add_note("--no-ask withholds this capability: omit it")
 
     @property
     def progress(self) -> Callable[[float, float | None, str | None], None] | None:

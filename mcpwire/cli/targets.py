@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 
 def make_target(
-    options: Options,
-    output: Output,
-    on_stderr: Callable[[bytes], None] | None = None,
+    options: Options, output: Output, on_stderr: Callable[[bytes], None] | None = None
 ) -> Stdio | Http:
     """Return the target that the options describe."""
     if options.is_at_url:
@@ -169,8 +167,8 @@ def _read_headers(words: Iterable[str]) -> Iterable[tuple[str, str]]:
         name, value = _parse_header(word, "-H")
         if is_credential(name):
             raise UsageError(
-                f"-H {name}: every process of the machine can read what stands in a "
-                f"command line; --header-env {name}=VARIABLE takes it from a variable"
+                f"-H {name}: every process of the machine can read a command line; "
+                f"--header-env {name}=VARIABLE takes it from a variable"
             )
         yield name, value
 

@@ -268,7 +268,7 @@ class Connection:
             )
         if self.is_entered:
             return ConnectionClosed(
-                f"the connection to {self._target} was lost and is not open again",
+                f"the connection to {self._target} was lost and has not been reopened",
                 target=self._target,
                 sent=False,
             )
@@ -325,7 +325,7 @@ class Connection:
         if noise and not self._has_warned_of_noise:
             self._has_warned_of_noise = True
             logger.warning(
-                "%s wrote %d line(s) that are no messages, first: %r",
+                "%s wrote %d line(s) that are not messages, first: %r",
                 channel.target,
                 channel.stats.noise,
                 noise[0],
@@ -811,7 +811,7 @@ class Reconnector:
             self._task = None
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            logger.warning("%s could not be opened again: %s", self._connection, error)
+            logger.warning("%s could not be reopened: %s", self._connection, error)
             self._connection.inbound.wake()
 
     async def reconnect(self, method: str, deadline: Deadline | None) -> None:

@@ -94,7 +94,7 @@ class Handshake:
         """Replace the channel by HTTP+SSE; return the error if that is impossible."""
         open_legacy = self._opener.open_legacy
         if open_legacy is None or self.is_legacy:
-            return LocalProtocolError("no other transport is left to try")
+            return LocalProtocolError("no other transport to try")
         await self._cancel_calls()
         legacy = open_legacy(self._inbound)
         old, self.channel = self.channel, legacy
@@ -236,13 +236,10 @@ def _connect_error(
         return lost  # the transport's own error is more precise
     target = channel.target if channel is not None else None
     reason = str(error.args[0]) if error is not None else "no answer to the handshake"
-    # HTTP errors already start with the target.
-    prefix = f"{target}: " if target and not reason.startswith(target) else ""
-    text = (
-        f"{prefix}{reason} before the handshake was done"
-        if error
-        else f"{prefix}{reason}"
-    )
+    # HTTP errors start with the target, and errors of a closed connection name it.
+    is_named = reason.startswith((str(target), f"the connection to {target} "))
+    prefix = f"{target}: " if target and not is_named else ""
+    text = f"{prefix}the handshake failed: {reason}" if error else f"{prefix}{reason}"
     return ConnectError(
         f"{text}; {advice}" if advice else text,
         target=target,

@@ -35,10 +35,12 @@ logger = logging.getLogger("mcpwire")
 class Observer(Protocol):
     """Receiver of all notifications; its methods must not block or raise."""
 
-    def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
+    def notification_received(
+        self, method: str, params: dict[str, Any] | None, size: int
+    ) -> None:
         """Receive a notification and its size on the wire in bytes."""
 
-    def changed(self) -> None:
+    def connection_changed(self) -> None:
         """Check the connection: it is lost, open again, or closed."""
 
 
@@ -116,7 +118,7 @@ class ClientInbound:
             hook(method, params)
         size = self.size()
         for observer in (*self.listeners, *self.observers):
-            observer.heard(method, params, size)
+            observer.notification_received(method, params, size)
         if self._delivery is not None:
             self._delivery.put(method, params)
 
@@ -176,7 +178,7 @@ class ClientInbound:
     def wake(self) -> None:
         """Notify all listeners and observers of a changed connection state."""
         for observer in (*self.listeners, *self.observers):
-            observer.changed()
+            observer.connection_changed()
 
     def lost(self, error: TransportError) -> None:
         """Cancel the handlers and report the loss of the connection."""

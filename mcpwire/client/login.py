@@ -165,7 +165,7 @@ def _grant(http: Http) -> Grant:
 def _oauth_grant(http: Http) -> OAuth:
     grant = _grant(http)
     if not isinstance(grant, OAuth):
-        raise ValueError(f"auth is {type(grant).__name__}: it asks no user")
+        raise ValueError(f"auth is {type(grant).__name__}: it needs no user")
     return grant
 
 

@@ -477,7 +477,7 @@ class Requests:
         ):
             from mcpwire.protocol.multistep import CursorGoneError
 
-            raise CursorGoneError("the session that gave the cursor is gone")
+            raise CursorGoneError("the session of the cursor has ended")
 
     def _can_repeat(self, error: TransportError) -> bool:
         connection = self._connection

@@ -109,8 +109,8 @@ class LoadedSkill:
     def _check(self) -> None:
         if self._fault is not None:
             raise LocalProtocolError(
-                f"the skill {self.name!r} had a file that is not what the server says "
-                "of it: load it again"
+                f"the skill {self.name!r} had a file that differs from the server's "
+                "description: load it again"
             ) from self._fault
 
     async def read_text(self, path: str, **options: Unpack[CallOptions]) -> str:

@@ -60,12 +60,14 @@ class EventStream:
 
     # Events of the connection (`client.inbound.Observer`)
 
-    def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
+    def notification_received(
+        self, method: str, params: dict[str, Any] | None, size: int
+    ) -> None:
         """Add a notification to the buffer."""
         if self._buffer.put(method, params):
             self._signal.set()
 
-    def changed(self) -> None:
+    def connection_changed(self) -> None:
         """Look at the connection: it is lost, open again, or closed."""
         if self._connection.is_entered:
             self._has_started = True
@@ -212,19 +214,21 @@ class Subscription(EventStream):
         """The part of the subscription that the server did not accept."""
         return self._filter.minus(self._acknowledged or Filter())
 
-    def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
+    def notification_received(
+        self, method: str, params: dict[str, Any] | None, size: int
+    ) -> None:
         """Add a notification to the buffer if the filter matches."""
         if self._filter.matches(method, params):
-            super().heard(method, params, size)
+            super().notification_received(method, params, size)
 
-    def changed(self) -> None:
+    def connection_changed(self) -> None:
         """Look at the connection: it is lost, open again, or closed."""
         serial = self._connection.serial
         if self._renews and self._subscribed is not None and serial != self._serial:
             self._serial = serial
             for uri in self._filter.uris:
-                super().heard(RESOURCE_UPDATED, {"uri": uri}, 0)
-        super().changed()
+                super().notification_received(RESOURCE_UPDATED, {"uri": uri}, 0)
+        super().connection_changed()
 
     def _has_ended(self) -> bool:
         return super()._has_ended() or self._subscriptions.is_ended()

@@ -116,7 +116,7 @@ class ListenRequest:
     def cancel(self) -> None:
         """Cancel the request, also at the server."""
         if self.is_open:
-            self._channel.cancel(self._handle, "nobody listens any more")
+            self._channel.cancel(self._handle, "the subscription was closed")
 
 
 class Subscriptions:
@@ -266,7 +266,7 @@ class Subscriptions:
                 await lock.acquire()
         except TimeoutError:
             assert deadline is not None
-            detail = "others were before it"
+            detail = "it waited for other subscriptions"
             raise deadline.error(LISTEN, connection.time(), detail) from None
         try:
             if not connection.is_entered:  # closed while waiting

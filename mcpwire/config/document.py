@@ -100,7 +100,7 @@ def read_document(document: Any, file: str | None) -> list[RawEntry]:
     if isinstance(servers, dict):
         for name in getattr(servers, "duplicates", ()):
             raise ConfigError(
-                "stands there twice", file=file, entry=printable(name), field="name"
+                "is given twice", file=file, entry=printable(name), field="name"
             )
         items = [(name, value, "") for name, value in servers.items()]
     elif isinstance(servers, (list, tuple)):
@@ -118,7 +118,7 @@ def read_document(document: Any, file: str | None) -> list[RawEntry]:
     for name, value, label in items:
         entry = _read_entry(name, value, label, key, file)
         if entry.name in entries:
-            problem = f"stands there twice, the second time as {label}"
+            problem = f"is given twice, the second time as {label}"
             raise entry.error(problem, "name")
         entries[entry.name] = entry
     return list(entries.values())
@@ -142,7 +142,7 @@ def _find_servers(document: Any, file: str | None) -> tuple[str, Any]:
     if not matches:
         raise ConfigError(_no_servers_message(document), file=file)
     for key in getattr(document, "duplicates", ()):
-        raise ConfigError("stands there twice", file=file, field=printable(key))
+        raise ConfigError("is given twice", file=file, field=printable(key))
     return matches[0]
 
 
@@ -158,11 +158,13 @@ def _no_servers_message(document: dict[str, Any]) -> str:
     for key in keys:
         close = get_close_matches(key, [path[-1] for path in PATHS], 1, 0.8)
         if close:
-            return f"holds no servers; {key!r} is unknown, did you mean {close[0]!r}?"
+            return (
+                f"contains no servers; {key!r} is unknown, did you mean {close[0]!r}?"
+            )
     paths = [(key, field) for key in keys for field in ("command", "url")]
     if any(_follow(document, path) for path in paths):
-        return "the servers must stand under mcpServers"
-    return "holds no servers: there is no mcpServers, mcp_servers or servers"
+        return "the servers must be under mcpServers"
+    return "contains no servers: there is no mcpServers, mcp_servers or servers"
 
 
 def _read_entry(
@@ -191,7 +193,7 @@ def _read_name(
     if name is None:
         raise entry.error("is missing", "name")
     if key is not None and name != key:
-        raise entry.error("is another one than the key", "name")
+        raise entry.error("differs from the key", "name")
     if not isinstance(name, str):
         raise entry.error(f"must be a string, got {type_name(name)}", "name")
     if key is not None:
@@ -205,7 +207,7 @@ def _read_name(
 
 def _refuse_duplicates(entry: RawEntry, value: Any, prefix: str) -> None:
     for key in getattr(value, "duplicates", ()):
-        raise entry.error("stands there twice", prefix + printable(key))
+        raise entry.error("is given twice", prefix + printable(key))
 
 
 def _read_field(entry: RawEntry, key: str, raw_value: Any) -> None:
@@ -223,7 +225,7 @@ def _read_field(entry: RawEntry, key: str, raw_value: Any) -> None:
             "headers"
         )
         if field != "headers" or of_variables != 1:
-            raise entry.error(f"says the same as {spelling}: keep one of them", key)
+            raise entry.error(f"duplicates {spelling}: keep one of them", key)
         value = _merge_tables(entry.values[field], value)
     _refuse_duplicates(entry, value, f"{key}.")
     entry.values[field] = value
@@ -348,7 +350,7 @@ def check_entry(
     transport = _transport(raw)
     for name, other in (("revision", "mode"), ("disabled", "enabled")):
         if name in values and other in values:
-            raise raw.error(f"says the same as {other}: keep one of them", name)
+            raise raw.error(f"duplicates {other}: keep one of them", name)
     checked: dict[str, Any] = {
         name: values[name]
         for name in FIELDS
@@ -373,7 +375,7 @@ def _transport(raw: RawEntry) -> str:
     has_command, has_url = "command" in raw.values, "url" in raw.values
     if has_command and has_url:
         spelling = raw.spellings.get("command", "command")
-        problem = f"{spelling} stands there too, and they exclude each other"
+        problem = f"{spelling} is given too, and they exclude each other"
         raise raw.error(problem, "url")
     kind = raw.values.get("type")
     transport = transport_of_type(kind)
@@ -396,8 +398,8 @@ def _missing_error(raw: RawEntry, problem: str, *fields: str) -> ConfigError:
 
 
 _UNUSED_REASONS: Final = {
-    "http": "it is for servers that are started, and this one is at a URL",
-    "stdio": "it is for servers at a URL, and this one is started",
+    "http": "it applies to servers that are started, not to a server at a URL",
+    "stdio": "it applies to servers at a URL, not to a server that is started",
 }
 
 
@@ -417,7 +419,7 @@ def _warnings(raw: RawEntry, transport: str) -> Iterator[str]:
     if transport == "stdio" and not raw.values.get("args"):
         program, space, _ = raw.values["command"].partition(" ")
         if space and not {"/", "\\"} & set(program):
-            problem = "holds spaces: the program's arguments belong into args"
+            problem = "contains spaces: put the program's arguments into args"
             yield raw.warning(problem, "command")
 
 

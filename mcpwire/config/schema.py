@@ -244,11 +244,13 @@ def _check_auth(value: Any) -> Fault | None:
         return _type_fault("a string or a table", value)
     table = {snake_case(str(key)): item for key, item in value.items()}
     if len(table) < len(value):
-        return Fault("", "says something twice")
+        return Fault("", "has duplicate fields")
     form = auth_form(table)
     if form is None:
         listed = ", ".join(map(repr, _FORM_TYPES))
-        return Fault(".type", f"must be one of {listed}, or token_env stands there")
+        return Fault(
+            ".type", f"must be one of {listed}; without it token_env is required"
+        )
     return _check_form(form, table)
 
 
@@ -324,9 +326,7 @@ def _check_type(value: Any) -> Fault | None:
 
 
 TYPE: Final = Kind(
-    _TYPE_WORDS,
-    {"type": "string", "pattern": f"^(?:{_TYPE_PATTERN})$"},
-    _check_type,
+    _TYPE_WORDS, {"type": "string", "pattern": f"^(?:{_TYPE_PATTERN})$"}, _check_type
 )
 
 
@@ -423,9 +423,7 @@ FIELDS: Final[dict[str, Field]] = {
         aliases=("include_tools", "enabled_tools", "tools"),
     ),
     "denied_tools": Field(
-        NAMES,
-        "globs of hidden tools",
-        aliases=("exclude_tools", "disabled_tools"),
+        NAMES, "globs of hidden tools", aliases=("exclude_tools", "disabled_tools")
     ),
     "require_confirmation": Field(
         CONFIRM, 'tools that need confirmation: true, "mutating" or globs'
@@ -435,11 +433,12 @@ FIELDS: Final[dict[str, Field]] = {
     "trace_argument": Field(TEXT, "an argument that also carries it"),
     "mode": Field(
         _choice(*MODES),
-        'the protocol era: "auto", "session", "stateless" or "prefer-session"',
+        'which protocol eras to use: "auto", "session", "stateless" or '
+        '"prefer-session"',
     ),
     "revision": Field(
         _choice(*(revision.name for revision in REVISIONS)),
-        "the only protocol version to use; instead of `mode`",
+        "the only protocol revision to use; instead of `mode`",
     ),
     "roots": Field(
         NAMES, "folders, or file:// URIs, that the server may work in", expands=True
@@ -471,7 +470,9 @@ IGNORED_FIELDS: Final = frozenset(
 )
 """Fields that only people read."""
 
-_NO_CONFIRMATION: Final = "nothing is asked here unless require_confirmation says so"
+_NO_CONFIRMATION: Final = (
+    "no tool needs confirmation unless require_confirmation says so"
+)
 
 UNUSED_FIELDS: Final[dict[str, str]] = {
     "always_allow": _NO_CONFIRMATION,
@@ -482,8 +483,8 @@ UNUSED_FIELDS: Final[dict[str, str]] = {
     "dev": "it is for editors",
     "headers_helper": "no program is asked for headers; a variable can hold them",
     "required": "on_error of the group says what a failure means",
-    "sandbox": "nothing is shut in here",
-    "sandbox_enabled": "nothing is shut in here",
+    "sandbox": "mcpwire has no sandbox",
+    "sandbox_enabled": "mcpwire has no sandbox",
 }
 """Fields of other hosts that have no effect here, and why."""
 

@@ -44,14 +44,7 @@ if TYPE_CHECKING:
     from mcpwire.exporters.neutral import Outcomes
     from mcpwire.types import JsonObject
 
-__all__ = [
-    "EXPORT_FORMS",
-    "Export",
-    "ExportForm",
-    "Exportable",
-    "ModelCall",
-    "Outcome",
-]
+__all__ = ["EXPORT_FORMS", "Export", "ExportForm", "Exportable", "ModelCall", "Outcome"]
 
 ExportForm: TypeAlias = Literal[
     "neutral", "anthropic", "openai", "openai-responses", "gemini"
@@ -153,7 +146,7 @@ class Export(list["JsonObject"]):
         return _form(self.form).results(outcomes, media=media)
 
     def _restore_call(self, call: ModelCall) -> ModelCall:
-        name = self.names.find(call.said)
+        name = self.names.find(call.called_as)
         if name is None:
             return call
         arguments = call.arguments

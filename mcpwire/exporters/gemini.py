@@ -216,7 +216,7 @@ def _results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
         parts, failed = parts_of(outcome, lambda part: media and _supports(part))
         # FunctionResponse.response: "output" for the output, "error" for a failure.
         response: JsonObject = {
-            "name": call.said,
+            "name": call.called_as,
             "response": {"error" if failed else "output": text_of(parts)},
         }
         if call.id is not None:
@@ -241,7 +241,7 @@ def _inline_data(call: ModelCall, parts: Iterable[str | Media]) -> list[JsonObje
         for part in parts
         if isinstance(part, Media)
     ]
-    return [{"text": f"From the tool {call.said}:"}, *media] if media else []
+    return [{"text": f"From the tool {call.called_as}:"}, *media] if media else []
 
 
 FORM: Final = Form(

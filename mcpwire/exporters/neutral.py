@@ -56,7 +56,7 @@ class ModelCall:
     problem: str | None = None
     """The error in the arguments, as a result for the model; the tool is not called."""
 
-    said: str = ""
+    called_as: str = ""
     """The name in the model's answer."""
 
 
@@ -124,7 +124,7 @@ def make_call(raw_name: object, arguments: object, raw_id: object = None) -> Mod
         try:
             arguments = loads(arguments or "{}")
         except JSONDecodeError as error:
-            problem = f"the arguments are no JSON: {error}"
+            problem = f"the arguments are not JSON: {error}"
             return ModelCall(name, {}, call_id, problem, name)
     if arguments is None:
         arguments = {}
@@ -233,7 +233,7 @@ def _result(call: ModelCall, outcome: Outcome, *, media: bool) -> JsonObject:
     parts, failed = parts_of(outcome, lambda _: False)
     result: JsonObject = {
         "id": call.id,
-        "name": call.said,
+        "name": call.called_as,
         "text": text_of(parts),
         "is_error": failed,
     }

@@ -145,7 +145,7 @@ def _chat_results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
         converted = [_chat_part(part) for part in parts if isinstance(part, Media)]
         if converted:
             extra += [
-                {"type": "text", "text": f"From the tool {call.said}:"},
+                {"type": "text", "text": f"From the tool {call.called_as}:"},
                 *converted,
             ]
     return [*messages, {"role": "user", "content": extra}] if extra else messages

@@ -9,11 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.protocol.json_schema import (
-    branches_of,
-    properties_of,
-    required_of,
-)
+from mcpwire.protocol.json_schema import branches_of, properties_of, required_of
 
 if TYPE_CHECKING:
     from mcpwire.types import JsonObject

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.plan import Planned as Planned
     from mcpwire.gateway.plan import Source as Source
     from mcpwire.gateway.plan import Static as Static
-    from mcpwire.gateway.session_ids import Kept as Kept
+    from mcpwire.gateway.session_ids import SessionData as SessionData
     from mcpwire.gateway.sessions import HandleIds as HandleIds
     from mcpwire.gateway.sessions import SealedIds as SealedIds
     from mcpwire.gateway.sessions import SessionIds as SessionIds
@@ -35,7 +35,7 @@ _load, __dir__, __all__ = lazy_names(
         "delegates": "ContentDelegate QueueDelegate Splicer",
         "gateway": "Gateway",
         "plan": "Changes FromHeaders Plan Planned Source Static",
-        "session_ids": "Kept",
+        "session_ids": "SessionData",
         "sessions": "HandleIds SealedIds SessionIds",
         "splicing": "PendingBatch token_of tokens_in",
         "tracing": "JsonLines",

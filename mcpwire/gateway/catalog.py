@@ -433,7 +433,7 @@ class Descriptions:
         self, plan: Plan, revision: Revision, headers: Iterable[str]
     ) -> Json | None:
         """Return the cached capabilities and instructions of a plan, if any."""
-        entry = self._entries.get((plan.key, plan.one, revision.name))
+        entry = self._entries.get((plan.key, plan.only_server, revision.name))
         if entry is None or _is_personal(plan, headers):
             return None
         cached_plan, description, fresh_until = entry
@@ -459,7 +459,7 @@ class Descriptions:
             del self._entries[next(iter(self._entries))]
         now = asyncio.get_running_loop().time()
         fresh_until = math.inf if is_complete else now + RETRY_S
-        key = (plan.key, plan.one, revision.name)
+        key = (plan.key, plan.only_server, revision.name)
         self._entries[key] = (plan, dict(description), fresh_until)
 
 

@@ -47,13 +47,7 @@ if TYPE_CHECKING:
     Backend = Callable[[str], Awaitable[Sequence[Row]]]
     """Returns all rows of an agent that may be undelivered."""
 
-__all__ = [
-    "ContentDelegate",
-    "NotifyApp",
-    "QueueDelegate",
-    "Splicer",
-    "make_splicer",
-]
+__all__ = ["ContentDelegate", "NotifyApp", "QueueDelegate", "Splicer", "make_splicer"]
 
 logger = LimitedLogger("mcpwire")
 
@@ -245,7 +239,7 @@ class QueueDelegate:
             ValueError: There are too many agents.
         """
         if agent not in self._agents and len(self._agents) >= self._max_agents:
-            raise ValueError(f"there may be {self._max_agents} agents at most")
+            raise ValueError(f"at most {self._max_agents} agents are allowed")
         state = self._agents.setdefault(agent, _Agent())
         state.pending.clear()
         state.confirm(confirmed)
@@ -288,7 +282,7 @@ class QueueDelegate:
             return False
         encode([dict(block) for block in blocks])
         if len(state.rows) >= self._max_rows:
-            raise ValueError(f"{self._max_rows} rows wait for the agent already")
+            raise ValueError(f"{self._max_rows} rows are already pending for the agent")
         if blocks:
             state.rows.append(tuple((next(self._ids), block) for block in blocks))
         return True
@@ -313,9 +307,7 @@ class QueueDelegate:
     # Gateway
 
     async def read_pending(
-        self,
-        headers: Mapping[str, str],
-        session_id: str | None,
+        self, headers: Mapping[str, str], session_id: str | None
     ) -> PendingBatch | None:
         """Return the pending content of the calling agent, with a new token.
 
@@ -416,7 +408,7 @@ class NotifyApp:
     async def _route(self, exchange: Exchange) -> None:
         authorization = exchange.headers.get("authorization") or ""
         if not compare_digest(authorization.encode(errors="replace"), self._expected):
-            raise HttpProblem(401, "the token is missing or another one")
+            raise HttpProblem(401, "the token is missing or wrong")
         path = exchange.path.removeprefix(exchange.scope.get("root_path") or "")
         agent = exchange.headers.get(self._delegate.header)
         if path == self._path and exchange.verb == "POST":
@@ -430,7 +422,7 @@ class NotifyApp:
             is_waiting = agent is not None and self._delegate.is_waiting(agent)
             await exchange.reply_bytes(200, encode(is_waiting), _JSON)
         else:
-            raise HttpProblem(404, "there is nothing at this path")
+            raise HttpProblem(404, "nothing is served at this path")
 
     async def _add_row(self, exchange: Exchange, agent: str | None) -> None:
         try:

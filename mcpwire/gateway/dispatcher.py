@@ -21,7 +21,7 @@ from mcpwire.gateway.downstream import Downstream
 from mcpwire.gateway.forwarding import apply_headers
 from mcpwire.gateway.plan import BY_PATH
 from mcpwire.gateway.routes import CAPABILITIES, SERVED, routes
-from mcpwire.gateway.session_ids import ChosenServer, Kept
+from mcpwire.gateway.session_ids import ChosenServer, SessionData
 from mcpwire.gateway.subscriptions import forget_session, notify_roots_changed
 from mcpwire.gateway.translation import TaskIds
 from mcpwire.gateway.upstreams import CLOSED, Upstreams, UpstreamsBusy
@@ -406,10 +406,10 @@ class GatewayDispatcher(Dispatcher):
         servers = None
         if hasattr(self._gateway.source, "plan_of"):
             servers = _chosen_servers(upstreams.plan)
-        kept = Kept(
+        data = SessionData(
             nonce=secrets.token_urlsafe(NONCE_BYTES),
             revision=session.revision.name,
-            place=upstreams.plan.one,
+            only_server=upstreams.plan.only_server,
             client_info={k: info[k] for k in _CLIENT_INFO_MEMBERS if k in info},
             client_capabilities=session.client_capabilities,
             owner=None if principal is None else principal.key,
@@ -421,23 +421,25 @@ class GatewayDispatcher(Dispatcher):
                 if (id := upstream.client.session_id) is not None
             },
         )
-        return self._gateway.sessions.issue(kept)
+        return self._gateway.sessions.issue(data)
 
-    def _read_id(self, id: str, info: RequestInfo) -> tuple[Kept, Revision] | None:
-        """Return the data kept by a session id, if the request is of its owner."""
-        kept = self._gateway.sessions.read(id)
-        if kept is None:
+    def _read_id(
+        self, id: str, info: RequestInfo
+    ) -> tuple[SessionData, Revision] | None:
+        """Return the data of a session id, if the request is of its owner."""
+        data = self._gateway.sessions.read(id)
+        if data is None:
             return None
-        is_served = kept.place == self.only
+        is_served = data.only_server == self.only
         if self.only == BY_PATH:
-            is_served = kept.place is not None
+            is_served = data.only_server is not None
         # 2025-11-25 security best practices, "Session Hijacking": an id is no proof.
         owner = None if info.principal is None else info.principal.key
-        revision = find_revision(kept.revision)
-        if not is_served or kept.owner != owner or revision not in self.revisions:
+        revision = find_revision(data.revision)
+        if not is_served or data.owner != owner or revision not in self.revisions:
             return None
         assert revision is not None
-        return kept, revision
+        return data, revision
 
     async def resume_session(self, id: str, info: RequestInfo) -> Session | None:
         """Open the session of an id again, with new connections; ``None``: unknown id.
@@ -450,17 +452,17 @@ class GatewayDispatcher(Dispatcher):
             if self._gateway.sessions.undecodable == 401:
                 raise _UnknownSession("the session is unknown or has ended")
             return None
-        kept, revision = stored
+        data, revision = stored
         session = Session(
             revision,
-            kept.client_info,
-            kept.client_capabilities,
+            data.client_info,
+            data.client_capabilities,
             principal=info.principal,
             owner=info.owner,
         )
         self._initialize_results[session] = {
             "protocolVersion": revision.name,
-            **await self._begin_session(session, self._plan_of(kept, info), info),
+            **await self._begin_session(session, self._plan_of(data, info), info),
             "serverInfo": self._info,
         }
         if self._gateway.sessions.read(id) is None:  # withdrawn during the await
@@ -484,15 +486,15 @@ class GatewayDispatcher(Dispatcher):
         await end_sessions(plan, stored[0].upstream_sessions, self._gateway.limits)
         return True
 
-    def _plan_of(self, kept: Kept, info: RequestInfo) -> Plan:
-        """Return the plan of a kept session."""
-        if kept.servers is None:
+    def _plan_of(self, data: SessionData, info: RequestInfo) -> Plan:
+        """Return the plan of a stored session."""
+        if data.servers is None:
             return self.plan(info, None)
         plan_of: Any = getattr(self._gateway.source, "plan_of", None)
         if plan_of is None:
-            raise InvalidRequest("the gateway does not let clients choose any more")
+            raise InvalidRequest("the gateway no longer lets clients choose servers")
         try:
-            return self._gateway.complete_plan(plan_of(kept.servers), kept.place)
+            return self._gateway.complete_plan(plan_of(data.servers), data.only_server)
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
 

@@ -25,13 +25,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire._text import excerpt
-from mcpwire.errors import (
-    InternalError,
-    InvalidParams,
-    MCPError,
-    RPCError,
-    rpc_error,
-)
+from mcpwire.errors import InternalError, InvalidParams, MCPError, RPCError, rpc_error
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.multistep import INPUT_REQUIRED
 from mcpwire.protocol.request_state import request_digest
@@ -99,7 +93,7 @@ class Downstream:
             if call is not None:
                 context = f"for {call.request.method}"
             raise InternalError(
-                f"the client behind the gateway cannot be asked {method!r} {context}"
+                f"the client of the gateway cannot receive {method!r} {context}"
             )
         try:
             return await send(method, {} if params is None else params)
@@ -107,7 +101,7 @@ class Downstream:
             raise rpc_error(error.code, error.message, data=error.data) from error
         except MCPError as error:
             raise InternalError(
-                f"the client behind the gateway did not answer {method!r}: {error}"
+                f"the client of the gateway did not answer {method!r}: {error}"
             ) from error
 
     def notify(self, method: str, params: dict[str, Any] | None) -> None:
@@ -216,7 +210,8 @@ class SuspendedCalls:
         call = self._calls.get(str(state.stored.get("call")))
         if call is None:
             raise InvalidParams(
-                "the call of params.requestState is not waiting any more: make it anew"
+                "the call of params.requestState has expired: start a new call "
+                "without it"
             )
         if call.is_awaited or call.round != state.round:
             raise InvalidParams("params.requestState was used before")
@@ -251,7 +246,7 @@ class SuspendedCalls:
                 call.owner, lambda other: not other.is_awaited
             )
             if displaced is None:
-                raise InternalError("too many calls wait for answers already")
+                raise InternalError("too many calls are waiting for answers")
             displaced.cancel()
         self._calls[call.id] = call
         suspended.add(call, call.owner)
@@ -341,7 +336,9 @@ class SuspendedCall:
             raise
         self._calls.remove(self)
         if self._task.cancelled():
-            raise InternalError("the call was given up for others: try again later")
+            raise InternalError(
+                "the call was dropped in favour of others: try again later"
+            )
         return self._task.result()
 
     def _suspend(self) -> dict[str, Any]:

@@ -182,7 +182,7 @@ async def _stateless_to_session(relayed: RelayedRequest) -> Json:
         if may_need_input and "requestState" in request.params:
             return await suspended.resume(request)
         if may_need_input and _is_declined(request.params.get("inputResponses")):
-            raise ToolError("the user did not visit the URL that the call needs")
+            raise ToolError("the user did not visit the URL that the call requires")
         level = request.meta.get(LOG_LEVEL)
         if level is not None:
             await upstream.set_level(level)

@@ -297,7 +297,9 @@ class Gateway:
             sets = (*self.session_sets, *self.pool.shared)
             await asyncio.gather(
                 *(
-                    upstreams.replace(self.complete_plan(plan, upstreams.plan.one))
+                    upstreams.replace(
+                        self.complete_plan(plan, upstreams.plan.only_server)
+                    )
                     for upstreams in sets
                 )
             )

@@ -66,7 +66,7 @@ class Plan:
     key: Hashable = None
     """Equal for equal plans, for which stateless requests share connections."""
 
-    one: str | None = None
+    only_server: str | None = None
     """The name of the one server to which the plan was reduced."""
 
     def __attrs_post_init__(self) -> None:
@@ -90,7 +90,7 @@ class Plan:
                 if planned.name == name
             ),
             key=(self.key, name),
-            one=name,
+            only_server=name,
         )
 
     def with_servers(self, others: Iterable[Planned]) -> Plan:

@@ -56,7 +56,7 @@ def read_servers(
     if type(items) is not list:
         raise ValueError(f"{servers_field}: expected an array of URLs")
     if len(items) > maximum:
-        raise ValueError(f"{servers_field}: there may be {maximum} servers at most")
+        raise ValueError(f"{servers_field}: at most {maximum} servers are allowed")
     by_url = _parse_json(headers, headers_field, {})
     if type(by_url) is not dict:
         raise ValueError(f"{headers_field}: expected an object of headers by URL")

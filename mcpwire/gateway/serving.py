@@ -131,7 +131,7 @@ class Mounts:
         await self._guard.authenticate(exchange)
         if exchange.verb not in {"GET", "HEAD"}:
             raise HttpProblem(
-                405, "only GET is answered here", (("allow", "GET, HEAD"),)
+                405, "only GET is allowed here", (("allow", "GET, HEAD"),)
             )
 
     # Life cycle, as that of an `AsgiApp`

@@ -34,8 +34,8 @@ class ChosenServer:
 
 
 @attrs.frozen(kw_only=True)
-class Kept:
-    """The data of a session that is kept by its id."""
+class SessionData:
+    """The data of a session, enough to open the session again."""
 
     nonce: str
     """A random text that identifies the session."""
@@ -49,7 +49,7 @@ class Kept:
     client_capabilities: Mapping[str, Any] = attrs.field(factory=dict)
     """The client's declared capabilities."""
 
-    place: str | None = None
+    only_server: str | None = None
     """The one server that the session is limited to; ``None``: all servers."""
 
     owner: tuple[str | None, ...] | None = None
@@ -68,29 +68,29 @@ class Kept:
     """When the id expires, in seconds since 1970."""
 
 
-def encode_kept(kept: Kept) -> bytes:
+def encode_session(data: SessionData) -> bytes:
     """Encode the data of a session canonically."""
     servers = None
-    if kept.servers is not None:
-        chosen = sorted(kept.servers, key=lambda server: server.url)
+    if data.servers is not None:
+        chosen = sorted(data.servers, key=lambda server: server.url)
         servers = [[server.url, server.name, dict(server.headers)] for server in chosen]
     return encode_sorted(
         {
             "v": VERSION,
-            "n": kept.nonce,
-            "r": kept.revision,
-            "p": kept.place,
-            "i": dict(kept.client_info),
-            "c": dict(kept.client_capabilities),
-            "o": None if kept.owner is None else list(kept.owner),
+            "n": data.nonce,
+            "r": data.revision,
+            "p": data.only_server,
+            "i": dict(data.client_info),
+            "c": dict(data.client_capabilities),
+            "o": None if data.owner is None else list(data.owner),
             "s": servers,
-            "u": dict(kept.upstream_sessions),
-            "e": kept.expires_at,
+            "u": dict(data.upstream_sessions),
+            "e": data.expires_at,
         }
     )
 
 
-def decode_kept(text: bytes, now: float) -> Kept | None:
+def decode_session(text: bytes, now: float) -> SessionData | None:
     """Decode the data of a session; ``None``: expired, or of another version."""
     try:
         members = loads(text)
@@ -102,10 +102,10 @@ def decode_kept(text: bytes, now: float) -> Kept | None:
     if expires_at is not None and now >= expires_at:
         return None
     owner, servers = members["o"], members["s"]
-    return Kept(
+    return SessionData(
         nonce=members["n"],
         revision=members["r"],
-        place=members["p"],
+        only_server=members["p"],
         client_info=members["i"],
         client_capabilities=members["c"],
         owner=None if owner is None else tuple(owner),

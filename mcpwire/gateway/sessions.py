@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import attrs
 
 from mcpwire.errors import InvalidRequest
-from mcpwire.gateway.session_ids import decode_kept, encode_kept
+from mcpwire.gateway.session_ids import decode_session, encode_session
 from mcpwire.limits import DEFAULT_RECOVERY, check_choice, check_count, check_timeout
 from mcpwire.server.fair_pool import FairPool, client_key, client_of
 from mcpwire.server.log_limit import LimitedLogger
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from mcpwire.gateway.plan import Plan
-    from mcpwire.gateway.session_ids import Kept
+    from mcpwire.gateway.session_ids import SessionData
     from mcpwire.limits import Limits
 
 logger = LimitedLogger("mcpwire")
@@ -59,14 +59,14 @@ class SessionIds(Protocol):
     undecodable: int
     """The HTTP status for an id that `read` does not accept: 404 or 401."""
 
-    def issue(self, kept: Kept) -> str:
+    def issue(self, data: SessionData) -> str:
         """Return an id for a session.
 
         Raises:
             RPCError: No id can be issued; this is the response to `initialize`.
         """
 
-    def read(self, id: str) -> Kept | None:
+    def read(self, id: str) -> SessionData | None:
         """Return the data of an id; ``None``: unknown, expired or withdrawn."""
 
     def withdraw(self, id: str) -> None:
@@ -122,11 +122,7 @@ class SealedIds:
 
     @classmethod
     def from_text(
-        cls,
-        text: str,
-        *,
-        lifetime: float | None = LIFETIME_S,
-        undecodable: int = 404,
+        cls, text: str, *, lifetime: float | None = LIFETIME_S, undecodable: int = 404
     ) -> Self:
         """Return `SealedIds` for keys in a text: base64, separated by spaces or commas.
 
@@ -147,7 +143,7 @@ class SealedIds:
     def __repr__(self) -> str:
         return f"SealedIds({len(self._keys)} keys)"
 
-    def issue(self, kept: Kept) -> str:
+    def issue(self, data: SessionData) -> str:
         """Return an id that contains the session's data; each call returns another one.
 
         Raises:
@@ -157,34 +153,37 @@ class SealedIds:
 
         if self._lifetime is not None:
             expires_at = int(self._clock() + self._lifetime)
-            kept = attrs.evolve(kept, expires_at=expires_at)
-        id = seal(encode_kept(kept), self._keys[0], kind=JWE_TYPE)
+            data = attrs.evolve(data, expires_at=expires_at)
+        id = seal(encode_session(data), self._keys[0], kind=JWE_TYPE)
         if len(id) > self._max_length:
             raise InvalidRequest(
-                f"the session id would have {len(id)} characters, and no more than "
-                f"{self._max_length} may be: choose fewer servers or shorter headers"
+                f"the session id would have {len(id)} characters, more than "
+                f"the limit of {self._max_length}: choose fewer servers or shorter "
+                "headers"
             )
         return id
 
-    def read(self, id: str) -> Kept | None:
+    def read(self, id: str) -> SessionData | None:
         """Return the data in an id; ``None``: not ours, expired or withdrawn."""
         from mcpwire.auth.jwt import unseal
 
         if len(id) > self._max_length:
             return None
         text = unseal(id, self._keys, kind=JWE_TYPE)
-        kept = None if text is None else decode_kept(text, self._clock())
-        return None if kept is None or kept.nonce in self._withdrawn else kept
+        data = None if text is None else decode_session(text, self._clock())
+        return None if data is None or data.nonce in self._withdrawn else data
 
     def withdraw(self, id: str) -> None:
         """Reject an id from now on, in this process."""
-        kept = self.read(id)
-        if kept is None:
+        data = self.read(id)
+        if data is None:
             return
-        self._withdrawn[kept.nonce] = None
+        self._withdrawn[data.nonce] = None
         if len(self._withdrawn) > MAX_WITHDRAWN:
             self._withdrawn.popitem(last=False)
-            logger.warning("more sessions were ended than can be remembered")
+            logger.warning(
+                "too many ended sessions: an old one can be resumed until it expires"
+            )
 
 
 class HandleIds:
@@ -228,7 +227,7 @@ class HandleIds:
     def __repr__(self) -> str:
         return f"HandleIds({len(self._store)} kept)"
 
-    def issue(self, kept: Kept) -> str:
+    def issue(self, data: SessionData) -> str:
         """Store the data of a session; return its id, which is random.
 
         Raises:
@@ -236,14 +235,14 @@ class HandleIds:
         """
         if self._lifetime is not None:
             expires_at = int(self._clock() + self._lifetime)
-            kept = attrs.evolve(kept, expires_at=expires_at)
-        text = encode_kept(kept)
+            data = attrs.evolve(data, expires_at=expires_at)
+        text = encode_session(data)
         if len(text) > MAX_STORED_BYTES:
             raise InvalidRequest(
-                f"the session would be kept in {len(text)} bytes, and no more than "
-                f"{MAX_STORED_BYTES} may be: declare less, or choose fewer servers"
+                f"the session would take {len(text)} bytes, more than the limit of "
+                f"{MAX_STORED_BYTES}: declare less, or choose fewer servers"
             )
-        id = client_key(secrets.token_urlsafe(HANDLE_BYTES), kept.client)
+        id = client_key(secrets.token_urlsafe(HANDLE_BYTES), data.client)
         client = client_of(id)
         while len(self._pool) >= self._maximum:
             oldest = self._pool.find_evictable(client)
@@ -253,15 +252,15 @@ class HandleIds:
         self._store[id] = text
         return id
 
-    def read(self, id: str) -> Kept | None:
+    def read(self, id: str) -> SessionData | None:
         """Return the data of an id; ``None``: unknown or expired."""
         text = self._store.get(id)
         if text is None:
             return None
-        kept = decode_kept(text, self._clock())
-        if kept is None:
+        data = decode_session(text, self._clock())
+        if data is None:
             self.withdraw(id)
-        return kept
+        return data
 
     def withdraw(self, id: str) -> None:
         """Remove the data of an id."""

@@ -64,7 +64,7 @@ def unsupported_error(
     family = _FAMILIES.get(method)
     if family is None or available_method(method, revision, "server") is None:
         return MethodNotFound(
-            f"the client behind the gateway does not answer {excerpt(method)}"
+            f"the client of the gateway does not answer {excerpt(method)}"
         )
     if params is None and method != ROOTS:
         return InvalidParams(f"{method} needs params")
@@ -79,8 +79,8 @@ def unsupported_error(
     # 2025-11-25 client/elicitation, "Error Handling": an undeclared mode is -32602; an
     # undeclared capability is an unknown method.
     if capabilities.get(family) is not None:
-        return InvalidParams(f"the client behind the gateway did not declare {needed}")
-    return MethodNotFound(f"the client behind the gateway did not declare {family}")
+        return InvalidParams(f"the client of the gateway did not declare {needed}")
+    return MethodNotFound(f"the client of the gateway did not declare {family}")
 
 
 def convert_request(
@@ -354,18 +354,18 @@ class InFlightCalls(Generic[C]):
             for call in self.calls:
                 if call is handle:
                     return call
-            raise InternalError("the call that this question belongs to is over")
+            raise InternalError("the call of this server request has ended")
         count = self._count(now)
         if count == 1 and self.calls:
             return next(iter(self.calls))
         if not self.calls:
             raise InternalError(
-                "no call is under way that this question could belong to, and the "
-                "gateway serves several clients"
+                "the server request belongs to no running call, and the gateway "
+                "serves several clients"
             )
         raise InternalError(
-            f"{count} calls are under way, and nothing on this connection shows which "
-            "of them this question belongs to"
+            f"{count} calls are running, and the connection does not show which one "
+            "the server request belongs to"
         )
 
 

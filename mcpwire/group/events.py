@@ -213,11 +213,7 @@ class GroupBuffer:
     )
 
     def __init__(
-        self,
-        limit: int,
-        *,
-        max_bytes: float,
-        is_subscribed: Callable[[str, str], bool],
+        self, limit: int, *, max_bytes: float, is_subscribed: Callable[[str, str], bool]
     ) -> None:
         self._limit = limit
         self._max_bytes = max_bytes

@@ -495,7 +495,7 @@ class Group(GroupBase[Client]):
             try:
                 client = self.client_of(name)
             except MCPError as error:
-                warn("telling of changed roots", name, error)
+                warn("the notification of changed roots", name, error)
             else:
                 self._spawn(self._notify_roots(name, client), "roots")
 
@@ -592,7 +592,7 @@ class Group(GroupBase[Client]):
         try:
             await client.notify_roots_changed()
         except Exception as error:  # noqa: BLE001 - no caller to raise it to
-            warn("telling of changed roots", server, error)
+            warn("the notification of changed roots", server, error)
 
     # Connecting, internal
 

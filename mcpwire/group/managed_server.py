@@ -223,11 +223,13 @@ class ManagedServer:
 
     # Events of the client (`client.inbound.Observer`)
 
-    def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
+    def notification_received(
+        self, method: str, params: dict[str, Any] | None, size: int
+    ) -> None:
         """Pass a notification to the group, with the server's name."""
         self._group.deliver(self.name, method, params, size)
 
-    def changed(self) -> None:
+    def connection_changed(self) -> None:
         """Update the state: the connection was lost, opened again, or closed."""
         if self.client.is_connected:
             self._record_connected()
@@ -286,7 +288,7 @@ class ManagedServer:
     # Calls
 
     def begin(self) -> None:
-        """Count the begin of a call."""
+        """Count the start of a call."""
         self._calls += 1
         self._in_flight += 1
 

@@ -155,8 +155,7 @@ class Member(MemberOptions):
     """
 
     target: Any = attrs.field(
-        converter=_parse,
-        repr=lambda target: repr(_masked(target)),
+        converter=_parse, repr=lambda target: repr(_masked(target))
     )
     """The server that the client connects to: a command line, a URL, a `Stdio`, an
     `Http`, or a server in this process."""

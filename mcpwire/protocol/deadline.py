@@ -113,8 +113,9 @@ class Deadline:
         assert self.timeout is not None
         if self._pauses or not self._pause_left:
             reason = (
-                f"its clock stood still for {self._limit:g} s while questions of the "
-                "server were answered, and does for no longer (Limits.question_time)"
+                f"its time limit was paused for {self._limit:g} s while server "
+                "requests were answered, the longest pause allowed "
+                "(Limits.question_time)"
             )
             detail = f"{reason}; {detail}" if detail else reason
         return RequestTimeout(

@@ -396,14 +396,14 @@ def _list_warnings(parts: Url, labels: list[str], *, is_punycode: bool) -> list[
     warnings = []
     if not parts.is_secure:
         warnings.append(
-            "plain http: everybody in between can read and change everything"
+            "plain http: everyone on the network path can read and change all of it"
         )
     if is_punycode:
-        warnings.append("the host has letters that may pass for others")
+        warnings.append("the host has letters that look like others")
     if any(_mixes_scripts(label) for label in labels):
         warnings.append("the host mixes letters of different scripts")
     if is_loopback(parts.host):
-        warnings.append("it leads to this machine")
+        warnings.append("it points to this machine")
     elif address_class(parts.host) != "name":
         warnings.append("the host is a bare address")
     if parts.port != _DEFAULT_PORTS[parts.scheme]:

@@ -43,23 +43,13 @@ from mcpwire.errors import (
     RPCError,
 )
 from mcpwire.protocol.methods import LISTEN
-from mcpwire.protocol.negotiation import (
-    ENDPOINT_EVENT,
-    METHOD_NOT_FOUND,
-    MODERN_ERRORS,
-)
+from mcpwire.protocol.negotiation import ENDPOINT_EVENT, METHOD_NOT_FOUND, MODERN_ERRORS
 from mcpwire.protocol.peer import ANSWER_KEYS, ID_TYPE_CHANGED, NO_BATCHES
 from mcpwire.protocol.retry import Resumption
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.headers import is_session_id, media_type
-from mcpwire.wire.json import (
-    LARGE,
-    JSONDecodeError,
-    check_values,
-    loads,
-    peek_members,
-)
+from mcpwire.wire.json import LARGE, JSONDecodeError, check_values, loads, peek_members
 from mcpwire.wire.sse import SSEDecoder
 from mcpwire.wire.urls import mask_url, resolve_url, same_origin
 
@@ -356,7 +346,7 @@ def resolve_redirect(
     try:
         target = resolve_url(url, location)
     except ValueError:
-        reason = "that is no URL to go to"
+        reason = "its target is not a usable http or https URL"
     else:
         if (url.scheme, target.scheme) == ("https", "http"):
             reason = "it leads from https to http"
@@ -481,14 +471,14 @@ class Reply:
             )
         is_hopeless = self.status and self._body_kind == "other"
         if is_hopeless and not (self.is_over or self.is_resumed):
-            return self._unusable_error(self._body, ", and not all of the body")
+            return self._unusable_error(self._body, ", but not the whole body")
         detail = None
         if self.kind != "call":
             detail = "it was not accepted"
         elif self._body_kind == "stream":
-            detail = "the stream of the answer has brought none so far"
+            detail = "the response stream has delivered no answer yet"
         elif self.status:
-            detail = f"{self.status} came, and not all of the body"
+            detail = f"{self.status} was received, but not the whole body"
         return self.deadline.error(self.what, now, detail)
 
     # Input from the engine
@@ -621,7 +611,7 @@ class Reply:
 
     def end_early(self) -> None:
         """Settle with the received part of an error's body."""
-        self._settle(self._unusable_error(self._body, ", and not all of the body"))
+        self._settle(self._unusable_error(self._body, ", but not the whole body"))
 
     def save_position(self) -> None:
         """Save the position of a stream that ended or broke off.

@@ -145,9 +145,7 @@ def _decode_roots(answer: dict[str, Any]) -> list[Root]:
 
 
 def create_message(
-    request: CreateMessageRequestParams,
-    revision: Revision,
-    declared: Mapping[str, Any],
+    request: CreateMessageRequestParams, revision: Revision, declared: Mapping[str, Any]
 ) -> InputRequest:
     """Return a request for a message of the model, or raise `LocalProtocolError`."""
     from mcpwire.protocol.client_features import (

@@ -367,7 +367,7 @@ class _SchemaLinker:
             if target is None:
                 # "$ref Resolution": neither fetched nor ignored.
                 raise schema_error(
-                    f"its {keyword} {quote(reference)} leads out of it",
+                    f"its {keyword} {quote(reference)} refers to nothing within it",
                     "references are followed within the schema only",
                 )
             # The target of a dynamic reference depends on the path: any of that name.
@@ -419,8 +419,7 @@ def _sort_inner_first(subschemas: list[Subschema]) -> list[Subschema]:
     except CycleError as error:
         inner = error.args[1][0]
         raise schema_error(
-            "it refers to itself without going into the value",
-            f"look at {quote(inner.raw)}",
+            "it refers to itself for the same value", f"look at {quote(inner.raw)}"
         ) from error
 
 
@@ -434,7 +433,6 @@ def _longest_chain(subschemas: list[Subschema]) -> int:
     longest = max(chains)
     if longest > MAX_CHAIN:
         raise schema_error(
-            f"more than {MAX_CHAIN} of its subschemas lie behind one another for one "
-            "value"
+            f"more than {MAX_CHAIN} of its subschemas apply to one value in a chain"
         )
     return longest

@@ -173,13 +173,13 @@ def _check_round(
 ) -> None:
     if spec is None or not spec.may_need_input:
         raise RemoteProtocolError(
-            f"{method}: the server asks for input, which this method cannot need",
+            f"{method}: the server requests input, which this method does not allow",
             hint="only tools/call, prompts/get and resources/read have such results",
         )
     if completed >= limit:
         raise RemoteProtocolError(
-            f"{method}: the server still asks for input after {limit} rounds",
-            hint="raise Limits.input_rounds if it really needs more",
+            f"{method}: the server still requests input after {limit} rounds",
+            hint="raise Limits.input_rounds if the call needs more",
         )
 
 
@@ -278,12 +278,12 @@ class PageWalk:
         if cursor in self._seen:
             raise RemoteProtocolError(
                 f"{self._method}: the cursor {excerpt(cursor)} is repeated",
-                hint="the server's list would never end",
+                hint="the list would never end",
             )
         if len(self._seen) >= self._limit:  # one for each page
             raise RemoteProtocolError(
                 f"{self._method}: the list has more than {self._limit} pages",
-                hint="raise Limits.pages if it is really that long",
+                hint="raise Limits.pages for longer lists",
             )
         self._seen.add(cursor)
         self.params = {**self._base, "cursor": cursor}

@@ -396,7 +396,7 @@ class _Negotiator:
                 return self.receive_discovery(outcome)
             return self.receive_initialized(outcome)
         except InvalidMessage as error:
-            self.note(f"{method} answered against the rules", str(error))
+            self.note(f"{method} was answered incorrectly", str(error))
             self.receive_refusal(method, error)
             return None
 

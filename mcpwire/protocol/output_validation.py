@@ -107,7 +107,7 @@ class SchemaValidator:
         try:
             is_valid = self._validator.is_valid(value)
             if not is_valid and self._bound.error_cost(amounts) > MAX_FAULT_ERRORS:
-                return f"{subject}: breaks its schema somewhere"
+                return f"{subject}: does not match its schema"
             if not is_valid:
                 self._validator.validate(value)
         except self._rs.ValidationError as error:
@@ -428,7 +428,7 @@ class KnownTools:
         from mcpwire.types import UNSET
 
         if result.structured_content is UNSET:
-            return "it has no structured content, which its output schema demands"
+            return "it has no structured content, which its output schema requires"
         validator = self._validators.get(name)
         if validator is None:
             validator = SchemaValidator(tool.output_schema, skip_patterns=True)

@@ -159,7 +159,9 @@ def unseal(
     data = text.removeprefix(f"{_PREFIX}.")
     members: dict[str, Any] = loads(urlsafe_b64decode(data + "=" * (-len(data) % 4)))
     if now >= members["e"]:
-        raise InvalidParams("params.requestState is too old: make the call anew")
+        raise InvalidParams(
+            "params.requestState is too old: start a new call without it"
+        )
     return CallState(
         round=members["r"],
         nonce=members["n"],

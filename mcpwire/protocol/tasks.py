@@ -52,13 +52,7 @@ from mcpwire.protocol.methods import (
     declared_extensions,
     find_method,
 )
-from mcpwire.protocol.multistep import (
-    COMPLETE,
-    TASK,
-    Call,
-    Sleep,
-    read_input_requests,
-)
+from mcpwire.protocol.multistep import COMPLETE, TASK, Call, Sleep, read_input_requests
 from mcpwire.types._base import RELATED_TASK
 from mcpwire.versions import LATEST, LATEST_SESSION, Era
 from mcpwire.wire.json import encode, loads
@@ -84,8 +78,8 @@ SEP-2663, "Task Status")."""
 _STATUSES: Final = frozenset({WORKING, INPUT_REQUIRED}) | FINAL
 
 INTERRUPTED: Final = "the server stopped before the task ended"
-EVICTED: Final = "the task gave way to one of a client with fewer tasks"
-EXPIRED: Final = "the task took longer than it is kept"
+EVICTED: Final = "the task was evicted for a client with fewer tasks"
+EXPIRED: Final = "the task exceeded its time to live"
 
 FORBIDDEN: Final = "forbidden"
 OPTIONAL: Final = "optional"
@@ -183,7 +177,7 @@ class TaskRecord:
         if key is None:
             key = f"{method.partition('/')[0]}-{number}"
         if key in self.inputs:
-            raise LocalProtocolError(f"a question {key!r} of the task is open already")
+            raise LocalProtocolError(f"the task already has an open request {key!r}")
         inputs = {**self.inputs, key: {"method": method, "params": dict(params)}}
         record = self._step(now, status=INPUT_REQUIRED, inputs=inputs, asked=number)
         return record, key
@@ -289,7 +283,7 @@ def check_task_can_ask(method: str, revision: Revision) -> None:
     """Raise `LocalProtocolError` if the revision has no such server request."""
     spec = available_method(method, revision, "server")
     if spec is None or spec.result is None:
-        raise LocalProtocolError(f"no task can ask {method!r} at {revision}")
+        raise LocalProtocolError(f"a task cannot send {method!r} at {revision}")
 
 
 # --- encoding and decoding by a server
@@ -530,9 +524,9 @@ def follow_task(
         if inputs:
             if rounds >= max_rounds:
                 raise RemoteProtocolError(
-                    "tools/call: the task still asks for input after "
+                    "tools/call: the task still requests input after "
                     f"{max_rounds} rounds",
-                    hint="raise Limits.input_rounds if it really needs more",
+                    hint="raise Limits.input_rounds if the call needs more",
                 )
             rounds += 1
             if len(answered) + len(inputs) > max_requests:

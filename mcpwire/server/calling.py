@@ -35,10 +35,7 @@ class PreparedCall:
     """A function with its arguments and its dependencies, which end on exit."""
 
     def __init__(
-        self,
-        caller: FunctionCaller,
-        signature: Signature,
-        arguments: Mapping[str, Any],
+        self, caller: FunctionCaller, signature: Signature, arguments: Mapping[str, Any]
     ) -> None:
         self._caller = caller
         self._function = signature.function

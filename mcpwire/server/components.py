@@ -337,10 +337,7 @@ class Component:
             call = partial(self.function, **arguments)
             return await self.caller.run_in_thread(call, request.info.owner)
         return await self.caller.invoke(
-            self.signature,
-            arguments,
-            request,
-            runs_in_thread=self.runs_in_thread,
+            self.signature, arguments, request, runs_in_thread=self.runs_in_thread
         )
 
     def entry_at(self, revision: Revision) -> dict[str, Any]:
@@ -487,8 +484,8 @@ class Table(Generic[C]):
         existing = self._components.get(key)
         if existing is not None:
             if self._on_duplicate == "error":
-                raise ValueError(f"there is a {self._noun} {key!r} already")
-            logger.warning("there is a %s %r already", self._noun, key)
+                raise ValueError(f"{self._noun} {key!r} is already registered")
+            logger.warning("%s %r is already registered", self._noun, key)
             if self._on_duplicate == "ignore":
                 return Handle(self, existing)
         component.caller = self._caller
@@ -514,7 +511,7 @@ class Table(Generic[C]):
         if key not in self._components:
             raise KeyError(f"unknown {self._noun} {key!r}")
         if new.key != key and new.key in self._components:
-            raise ValueError(f"there is a {self._noun} {new.key!r} already")
+            raise ValueError(f"{self._noun} {new.key!r} is already registered")
         new.caller = self._caller
         new.completers = old.completers
         self._components = {

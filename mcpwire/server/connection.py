@@ -14,12 +14,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import (
-    InternalError,
-    MCPError,
-    RPCError,
-    TransportError,
-)
+from mcpwire.errors import InternalError, MCPError, RPCError, TransportError
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.server.dispatcher import INITIALIZE, Dispatcher
 from mcpwire.server.log_limit import LimitedLogger

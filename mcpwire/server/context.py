@@ -268,7 +268,7 @@ class Context:
         Awaiting the result returns at once.
 
         Raises:
-            LocalProtocolError: The level is none of syslog's, or `data` is not JSON.
+            LocalProtocolError: The level is not one of syslog's, or `data` is not JSON.
         """
         from mcpwire.wire.json import Fragment, encode
 
@@ -769,7 +769,7 @@ def _messages(prompt: Any) -> list[SamplingMessage]:
     """Return the messages of a prompt; items without a role are the user's."""
     items = prompt if isinstance(prompt, (list, tuple)) else [prompt]
     if not items:
-        raise LocalProtocolError("sampling: there must be a message")
+        raise LocalProtocolError("sampling: at least one message is required")
     return [_as_message(item) for item in items]
 
 

@@ -220,7 +220,7 @@ async def run_handler(
         return _answer_exception(raised, request)
     if type(result) is not dict:
         logger.error(
-            "the handler of %s returned no dict but a %s",
+            "the handler of %s returned a %s, not a dict",
             _describe_request(request),
             type(result).__name__,
             kind=request.method,
@@ -371,7 +371,7 @@ class Dispatcher:
         }
         self.supports_stateless = bool(self._stateless_revisions)
         if not self.revisions:
-            raise ValueError("a server must speak at least one revision")
+            raise ValueError("a server needs at least one revision")
         self._built_in_handlers: dict[str, Handler] = {
             "logging/setLevel": _set_level,
             "ping": lambda _, __: {},
@@ -533,10 +533,7 @@ class Dispatcher:
     def _unsupported_version(self, version: str) -> UnsupportedVersion:
         return UnsupportedVersion(
             "the protocol version is not supported",
-            data={
-                "supported": [r.name for r in self.revisions],
-                "requested": version,
-            },
+            data={"supported": [r.name for r in self.revisions], "requested": version},
         )
 
     def param_headers(
@@ -600,7 +597,7 @@ class Dispatcher:
     ) -> tuple[Session, dict[str, Any]]:
         """Open a session; the caller sets its `send` and adds it to the `hub`."""
         if session is not None:
-            raise InvalidRequest("the session is open already")
+            raise InvalidRequest("the session is already open")
         fields = params or {}
         requested = member_of(fields, "protocolVersion", str)
         capabilities: dict[str, Any] = member_of(fields, "capabilities", dict)

@@ -281,7 +281,7 @@ class InputRounds:
             if recorded.digest == digest:
                 return recorded.answer
             logger.warning(
-                "%s: the question %r is not what it was when it was answered, so it is "
+                "%s: the question %r has changed since it was answered, so it is "
                 "asked again; a question with changing text needs a key=",
                 self._request.method,
                 key,
@@ -333,14 +333,14 @@ class InputRounds:
             raise InternalError("the handler failed")
         if number > self._sealer.rounds:
             logger.error(
-                "%s: it still asks after %d rounds (Limits.input_rounds): %s",
+                "%s: it still requests input after %d rounds (Limits.input_rounds): %s",
                 request.method,
                 self._sealer.rounds,
                 ", ".join(self._questions),
             )
             raise InternalError(
-                f"the call was asked for input {self._sealer.rounds} times, which is "
-                "as often as this server does"
+                f"the call has requested input {self._sealer.rounds} times, the limit "
+                "of this server"
             )
         state = self._sealer.seal_state(
             request,

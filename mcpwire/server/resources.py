@@ -16,12 +16,7 @@ from mcpwire.limits import check_choice, check_count
 from mcpwire.server.authoring.conversion import BadArguments
 from mcpwire.server.authoring.results import resource_contents
 from mcpwire.server.authoring.signature import Parameters, Signature, read_signature
-from mcpwire.server.components import (
-    Component,
-    check_options,
-    compose,
-    name_of,
-)
+from mcpwire.server.components import Component, check_options, compose, name_of
 from mcpwire.server.request import EXCERPT, RequestContext, member_of
 from mcpwire.wire.uri_template import UriMatcher, UriTemplate, is_uri
 

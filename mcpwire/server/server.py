@@ -551,7 +551,7 @@ class Server:
             ValueError: The extension cannot be added to this server.
         """
         if any(other.id == extension.id for other in self._extensions):
-            raise ValueError(f"the extension {extension.id!r} is there already")
+            raise ValueError(f"the extension {extension.id!r} is already registered")
         self._extensions.append(extension)
         extension.attach(self)
         self._update_dispatcher()
@@ -614,10 +614,7 @@ class Server:
                 "resources/subscribe": resources.subscribe,
                 "resources/unsubscribe": resources.unsubscribe,
             },
-            "prompts": {
-                "prompts/list": prompts.table.page,
-                "prompts/get": prompts.get,
-            },
+            "prompts": {"prompts/list": prompts.table.page, "prompts/get": prompts.get},
             "completions": {"completion/complete": self._completions.complete},
         }
         methods: dict[str, Handler] = {}

@@ -18,11 +18,7 @@ import threading
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.server.connection import (
-    ANSWER_GRACE_S,
-    CANCEL_GRACE_S,
-    ServerConnection,
-)
+from mcpwire.server.connection import ANSWER_GRACE_S, CANCEL_GRACE_S, ServerConnection
 from mcpwire.server.lifespan import (
     arm_exit_timer,
     join_threads_or_exit,
@@ -111,10 +107,7 @@ class _ServerPipe(PipeDuplex):
 
 
 async def serve_stdio(
-    dispatcher: Dispatcher,
-    *,
-    stdin_fd: int = 0,
-    stdout_fd: int = 1,
+    dispatcher: Dispatcher, *, stdin_fd: int = 0, stdout_fd: int = 1
 ) -> None:
     """Serve one client until the input ends; return within a second after that.
 

@@ -263,11 +263,13 @@ class Runner:
             or (thread is not None and thread.ident == call.thread)
         ):
             raise LocalProtocolError(
-                "this client belongs to the process that this one was forked from; "
-                "make one of its own here"
+                "this client belongs to the parent process; create a new client after "
+                "a fork"
                 if self._is_forked
-                else "this thread is in a call of this client: what runs meanwhile, on "
-                "its event loop or in a signal handler, can close it but not call it"
+                else (
+                    "this thread is in a call of this client: code on its event loop "
+                    "or in a signal handler can close the client, but not call it"
+                )
             )
         with self._loop_lock:
             if self._loop is None:

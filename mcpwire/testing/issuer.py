@@ -182,7 +182,7 @@ class Issuer:
         """
         principal = self._access_tokens.get(token)
         if principal is None or (principal.expires_at or 0) <= self._clock():
-            raise InvalidToken("this issuer knows no such token")
+            raise InvalidToken("this issuer does not know the token")
         return principal
 
     # Requests
@@ -268,12 +268,14 @@ class Issuer:
         if client is None or redirect_uri not in (
             client.redirect_uris or (redirect_uri,)
         ):
-            raise _OAuthError("invalid_request", "this issuer knows no such client")
+            raise _OAuthError("invalid_request", "this issuer does not know the client")
         if (request.get("response_type"), request.get("code_challenge_method")) != (
             "code",
             "S256",
         ):
-            raise _OAuthError("invalid_request", "a code with S256 must be asked for")
+            raise _OAuthError(
+                "invalid_request", "the request must be for a code, with S256"
+            )
         if not (redirect_uri.isascii() and redirect_uri.isprintable()):
             raise _OAuthError("invalid_request", "redirect_uri must be a URI")
         code = secrets.token_urlsafe()
@@ -297,7 +299,9 @@ class Issuer:
         """Return the response of the token endpoint."""
         grant_tokens = self._grants.get(form.get("grant_type", ""))
         if grant_tokens is None:
-            raise _OAuthError("unsupported_grant_type", "this issuer has no such grant")
+            raise _OAuthError(
+                "unsupported_grant_type", "this issuer does not support the grant"
+            )
         return grant_tokens(form, self._check_client(form, authorization))
 
     @property
@@ -320,7 +324,9 @@ class Issuer:
             id, secret = unquote_plus(pair[0]), unquote_plus(pair[2])
         client = self._clients.get(id)
         if client is None or (client.secret or None) != (secret or None):
-            raise _OAuthError("invalid_client", "this issuer knows no such client", 401)
+            raise _OAuthError(
+                "invalid_client", "this issuer does not know the client", 401
+            )
         return client
 
     def _exchange_code(self, form: _Fields, client: _Client) -> _Document:
@@ -332,13 +338,13 @@ class Issuer:
             challenge,
             form.get("redirect_uri", ""),
         ):
-            raise _OAuthError("invalid_grant", "this issuer gave out no such code")
+            raise _OAuthError("invalid_grant", "this issuer did not issue the code")
         return self._refreshable_response(grant)
 
     def _exchange_refresh_token(self, form: _Fields, client: _Client) -> _Document:
         grant = self._refresh_grants.get(form.get("refresh_token", ""))
         if grant is None or grant.client_id != client.id:
-            raise _OAuthError("invalid_grant", "this issuer gave out no such token")
+            raise _OAuthError("invalid_grant", "this issuer did not issue the token")
         del self._refresh_grants[form["refresh_token"]]
         return self._refreshable_response(grant)
 

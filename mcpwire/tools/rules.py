@@ -76,7 +76,7 @@ class Rules:
         if denied is not None:
             return f"deny: {denied}"
         if self.allow and first_match(self.allow, names) is None:
-            return "no pattern of allow fits it"
+            return "no pattern of allow matches it"
         return None
 
     def needs_confirmation(self, keys: Iterable[str], *, only_reads: bool) -> bool:

@@ -446,7 +446,7 @@ class ToolSet(ReadOnlyToolSet):
         try:
             self._rebuild_now()
         except NameCollision as error:
-            logger.warning("the tools stay as they were: %s", error)
+            logger.warning("the tools are unchanged: %s", error)
 
     def _rebuild_now(self) -> None:
         """Rebuild the views now."""
@@ -547,7 +547,7 @@ class ToolSet(ReadOnlyToolSet):
         elif call.needs_confirmation:
             raise NeedsConfirmation(name, arguments=given)
         sent: dict[str, Any] = dict(options)
-        # Where nobody gives any, the server gets none, not an empty object.
+        # Without arguments the server gets none, not an empty object.
         arguments = self._add_trace(call, sent) or (None if given is None else {})
         meta = sent.get("meta")
         _log_call("mcp_call", view, meta)
@@ -588,7 +588,9 @@ class ToolSet(ReadOnlyToolSet):
         current = self[view.name]
         is_same = (current.server, current.tool) == (view.server, view.tool)
         if not is_same or current.definition != view.definition:
-            raise NotAllowed(view.name, rule="approve: the tool changed meanwhile")
+            raise NotAllowed(
+                view.name, rule="approve: the tool has changed in the meantime"
+            )
         return call
 
     def _add_trace(self, call: ToolCall, options: dict[str, Any]) -> dict[str, Any]:

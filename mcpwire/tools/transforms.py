@@ -115,8 +115,11 @@ class ToolTransform:
         for problem, names in (
             ("both hidden and fixed", set(self.hide) & set(self.fixed)),
             ("the inside of two names", {n for n in renamed if renamed.count(n) > 1}),
-            ("not offered and yet renamed", not_offered & set(renamed)),
-            ("not offered and yet a default", not_offered & set(self.defaults)),
+            ("not offered, so it cannot be renamed", not_offered & set(renamed)),
+            (
+                "not offered, so it cannot have a default",
+                not_offered & set(self.defaults),
+            ),
         ):
             if names:
                 raise ValueError(f"the argument {min(names)!r} is {problem}")

@@ -465,8 +465,8 @@ class BaseChannel:
         """Return the error that says why no message can be sent."""
         if self._is_forked:
             return LocalProtocolError(
-                "this connection belongs to the process that this one was forked from; "
-                "connect a client of your own"
+                "this connection belongs to the parent process; connect a new client "
+                "after a fork"
             )
         if asyncio.get_running_loop() is not self._loop:
             return LocalProtocolError(
@@ -539,7 +539,7 @@ class TwoWayChannel(BaseChannel):
         assert call.deadline is not None
         noise = self.stats.noise
         detail = (
-            f"{noise} line(s) it wrote were no protocol messages, "
+            f"{noise} line(s) of its output were not protocol messages, "
             f"first: {self.stats.noise_lines[0]!r}"
             if self.stats.noise_lines
             else None

@@ -606,9 +606,7 @@ class _EncoderSource(_Source):
             if revision is None or field.exists_in(revision)
         ]
         super().__init__(
-            f"encoder of {cls.__name__}",
-            "def function(o):",
-            E=_encoders[revision],
+            f"encoder of {cls.__name__}", "def function(o):", E=_encoders[revision]
         )
         if self.spec.opaque:
             self.line("return o.raw")

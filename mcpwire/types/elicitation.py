@@ -219,8 +219,7 @@ class ElicitRequestURLParams(WireObject):
 
     url: str
     elicitation_id: Annotated[
-        str | None,
-        Spec("2025-11-25", until="2025-11-25", required=("2025-11-25",)),
+        str | None, Spec("2025-11-25", until="2025-11-25", required=("2025-11-25",))
     ] = None
     task: Annotated[TaskMetadata | None, Spec("2025-11-25", until="2025-11-25")] = None
     meta: Annotated[Meta, Spec(until="2025-11-25")] = None

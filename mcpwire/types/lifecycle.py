@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import attrs
 
-from mcpwire.types._base import (
-    BareResult,
-    CacheableResult,
-    PlainParams,
-    WireObject,
-)
+from mcpwire.types._base import BareResult, CacheableResult, PlainParams, WireObject
 
 if TYPE_CHECKING:
     from mcpwire.types._base import JsonObject, Spec, Title

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from mcpwire.types._base import (
-    ListResult,
-    RequestParams,
-    Result,
-    WireObject,
-    WithMeta,
-)
+from mcpwire.types._base import ListResult, RequestParams, Result, WireObject, WithMeta
 
 if TYPE_CHECKING:
     from mcpwire.types._base import Spec, Title

@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.types._base import (
-    SHARED,
-    PlainParams,
-    RequestParams,
-    Result,
-    WireObject,
-)
+from mcpwire.types._base import SHARED, PlainParams, RequestParams, Result, WireObject
 
 if TYPE_CHECKING:
     from mcpwire.types._base import (

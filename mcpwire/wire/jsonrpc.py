@@ -150,11 +150,7 @@ def _invalid_member(
     return InvalidMessage(path + member, expected=expected, got=got)
 
 
-_KINDS: Final = {
-    dict: "object",
-    list: "array",
-    type(None): "null",
-}
+_KINDS: Final = {dict: "object", list: "array", type(None): "null"}
 
 
 def _kind(value: Json) -> str:

@@ -209,7 +209,7 @@ class UriMatcher:
             problem: str | None = None
             for variable in part.variables:
                 if variable.name in seen:
-                    problem = f"{variable.name!r} comes twice"
+                    problem = f"{variable.name!r} occurs twice"
                 seen.add(variable.name)
             if problem is None and part.operator in {"?", "&"}:
                 problem = self._add_parameters(part)

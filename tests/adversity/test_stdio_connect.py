@@ -252,9 +252,7 @@ def stubborn(tmp_path):
 
 
 @pytest.mark.fault("F02")
-async def test_next_connect_waits_for_the_previous_child(
-    stubborn,
-):
+async def test_next_connect_waits_for_the_previous_child(stubborn):
     client, pid, go = stubborn
     with pytest.raises(mcpwire.RequestTimeout):
         await client.connect()

@@ -6,11 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.auth.errors import (
-    ConsentDenied,
-    DiscoveryError,
-    ResponseRefused,
-)
+from mcpwire.auth.errors import ConsentDenied, DiscoveryError, ResponseRefused
 from mcpwire.auth.flow import authorization_url, code_challenge, read_response
 from mcpwire.auth.jwt import base64url
 from mcpwire.auth.records import Identity, PendingLogin, Record, ServerMetadata

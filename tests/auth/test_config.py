@@ -129,7 +129,7 @@ def test_listens_is_false_with_redirect_uri_or_ask(options, listens):
 
 # --- refused ----------------------------------------------------------------------
 
-NOT_HTTPS = "must be https: tokens would travel unencrypted"
+NOT_HTTPS = "must be https: tokens would be sent unencrypted"
 NO_QUERY = "must have no query and no fragment"
 BLANK = "must be a text that is not blank"
 
@@ -267,8 +267,8 @@ def test_a_secret_needs_an_issuer(kind, options, issuer):
     with pytest.raises(ValueError) as caught:
         kind(**given)
     assert str(caught.value) == (
-        "issuer is missing: a secret goes to one authorization server; name it, or say "
-        "issuer='discovered' to trust whichever the MCP server names"
+        "issuer is missing: a secret goes to one authorization server; name it, or "
+        "pass issuer='discovered' to trust the one that the MCP server names"
     )
 
 

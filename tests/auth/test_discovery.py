@@ -4,11 +4,7 @@ import pytest
 from flow_driver import World, document
 
 from mcpwire.auth.discovery import Denial, assumed_metadata, discover
-from mcpwire.auth.errors import (
-    AuthTemporarilyUnavailable,
-    DiscoveryError,
-    UrlRefused,
-)
+from mcpwire.auth.errors import AuthTemporarilyUnavailable, DiscoveryError, UrlRefused
 from mcpwire.auth.records import ResourceMetadata, ServerMetadata
 from mcpwire.auth.steps import Answer, Fetch
 from mcpwire.auth.url_policy import UrlPolicy
@@ -327,10 +323,7 @@ def test_pages_do_not_hide_the_metadata_of_a_2025_03_server():
 @pytest.mark.rule("AUTH-04")
 @pytest.mark.attack("S01")
 def test_a_server_with_resource_metadata_is_not_its_own_issuer():
-    answers = {
-        PRM: prm("https://as"),
-        f"https://h{OAUTH}": server("https://h"),
-    }
+    answers = {PRM: prm("https://as"), f"https://h{OAUTH}": server("https://h")}
     net, error = fail(answers)
     assert net.urls == [PRM, AS, f"https://as{OPENID}"]
     assert "no authorization server that 'https://h/mcp' names" in str(error)

@@ -324,6 +324,5 @@ SECRET = (".access.", ".refresh.", ".secret.", ".code.")
 @pytest.mark.rule("REG-10", "AUTH-11", "FLOW-21")
 def test_any_order_of_operations_and_changes():
     run_state_machine_as_test(
-        Logins,
-        settings=settings(stateful_step_count=40, report_multiple_bugs=False),
+        Logins, settings=settings(stateful_step_count=40, report_multiple_bugs=False)
     )

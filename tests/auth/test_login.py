@@ -249,9 +249,7 @@ def test_another_port_registers_again_and_keeps_the_tokens():
             )
         )
     other = registered(
-        "new-client-1",
-        redirect_uri="http://127.0.0.1:5005/callback",
-        scopes=("a", "b"),
+        "new-client-1", redirect_uri="http://127.0.0.1:5005/callback", scopes=("a", "b")
     )
     assert world.record == stored(tokens=GOOD, registered=other)
     assert world.of(Listen) == [Listen(REDIRECT)]
@@ -287,11 +285,7 @@ GONE = {
     "with tokens": (400, NO_REFRESH),
     "beside tokens": (
         401,
-        {
-            "tokens": GOOD,
-            "identity": registered("first"),
-            "registered": registered(),
-        },
+        {"tokens": GOOD, "identity": registered("first"), "registered": registered()},
     ),
 }
 
@@ -650,7 +644,7 @@ def test_missing_scopes_raise_insufficient_scope(required, scopes, said):
     error = begin(world, denial=wants_more(*required), refused_token="access-1")
     assert isinstance(error, InsufficientScope)
     assert (error.required, error.scopes) == (required, scopes)
-    assert str(error).endswith(f"wants more scopes: {said}")
+    assert str(error).endswith(f"requires more scopes: {said}")
     assert query_of(error.url)["scope"] == " ".join(scopes)
     assert world.record == LIVE
 
@@ -745,8 +739,7 @@ def test_an_invalid_callback_consumes_the_pending_login(params, error):
 @pytest.mark.rule("REG-10")
 @pytest.mark.attack("S01")
 @pytest.mark.parametrize(
-    "grant",
-    [OAuth(issuer=EVIL), OAuth(client_id="another", issuer=ISSUER)],
+    "grant", [OAuth(issuer=EVIL), OAuth(client_id="another", issuer=ISSUER)]
 )
 def test_a_pending_login_needs_the_same_issuer_and_client(grant):
     world = World()
@@ -785,10 +778,7 @@ def test_a_second_request_returns_the_pending_login_url():
     assert world.run(finish_pending(ALONE, wanted_token(), back(first)))
 
 
-OTHERS = {
-    "it would end soon": {},
-    "other scopes": {"denial": denied(scopes=("b",))},
-}
+OTHERS = {"it would end soon": {}, "other scopes": {"denial": denied(scopes=("b",))}}
 
 
 @pytest.mark.parametrize("reasons", OTHERS.values(), ids=OTHERS)

@@ -81,8 +81,7 @@ def test_a_repr_distinguishes_a_secret_from_none():
 
 
 @pytest.mark.parametrize(
-    ("sent", "is_post"),
-    [({}, False), ({"form": ()}, True), ({"document": {}}, True)],
+    ("sent", "is_post"), [({}, False), ({"form": ()}, True), ({"document": {}}, True)]
 )
 def test_a_fetch_with_form_or_document_is_a_post(sent, is_post):
     assert steps.Fetch("it", "https://a.example", **sent).is_post is is_post

@@ -89,11 +89,7 @@ def test_the_kinds_of_client_ids_have_an_order(
 
 
 NOWHERE = {
-    "nothing given": (
-        {},
-        {},
-        "pass client_id= of a client that is registered there",
-    ),
+    "nothing given": ({}, {}, "pass client_id= of a client that is registered there"),
     "documents supported": (
         {},
         SUPPORTED,
@@ -423,7 +419,7 @@ FAILURES = {
     "refused by code": (
         refused("invalid_redirect_uri"),
         "invalid_redirect_uri",
-        "refused to register this client: invalid_redirect_uri; where",
+        "refused to register this client: invalid_redirect_uri; if",
     ),
     "refused without one": (
         Answer(403, {"content-type": "text/html; charset=utf-8"}, b"<html>"),

@@ -137,16 +137,8 @@ ASKED = {
         [f"{WELL_KNOWN}/mcp?a=1", f"{WELL_KNOWN}/mcp", WELL_KNOWN],
     ),
     "a query alone": ("https://h?a=1", None, [f"{WELL_KNOWN}?a=1", WELL_KNOWN]),
-    "dots": (
-        "https://h/a/../../mcp",
-        None,
-        [f"{WELL_KNOWN}/mcp", WELL_KNOWN],
-    ),
-    "a challenge": (
-        "https://h/mcp",
-        CUSTOM,
-        [CUSTOM, f"{WELL_KNOWN}/mcp", WELL_KNOWN],
-    ),
+    "dots": ("https://h/a/../../mcp", None, [f"{WELL_KNOWN}/mcp", WELL_KNOWN]),
+    "a challenge": ("https://h/mcp", CUSTOM, [CUSTOM, f"{WELL_KNOWN}/mcp", WELL_KNOWN]),
     "a challenge that names what is asked anyway": (
         "https://h/mcp",
         WELL_KNOWN,

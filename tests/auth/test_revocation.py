@@ -4,9 +4,7 @@ import attrs
 import pytest
 from flow_driver import EVIL, GOOD, ISSUER, SERVER, World, metadata, registered, stored
 
-from mcpwire.auth.errors import (
-    RegistrationError,
-)
+from mcpwire.auth.errors import RegistrationError
 from mcpwire.auth.records import Identity
 from mcpwire.auth.steps import Answer
 from mcpwire.auth.tokens import revoke_tokens

@@ -201,11 +201,7 @@ ERRORS = {
         (None, None, 200),
         f"{NO_OBJECT}, no content type",
     ),
-    "a list": (
-        answer([WHOLE]),
-        (None, None, 200),
-        f"{NO_OBJECT}, no content type",
-    ),
+    "a list": (answer([WHOLE]), (None, None, 200), f"{NO_OBJECT}, no content type"),
 }
 
 

@@ -87,7 +87,7 @@ def test_a_server_url_must_be_https_or_loopback(url, is_secure):
     with pytest.raises(UrlRefused) as caught:
         check_server_url(parse_url(url), allow_insecure=False)
     assert caught.value.rule == (
-        "tokens would travel unencrypted: use https, or say allow_insecure=True"
+        "tokens would be sent unencrypted: use https, or pass allow_insecure=True"
     )
 
 
@@ -98,8 +98,8 @@ def test_a_refused_server_is_shown_without_its_secrets():
         check_server_url(url, allow_insecure=False)
     assert caught.value.url == "http://mcp.example/mcp?***"
     assert str(caught.value) == (
-        "the server's URL 'http://mcp.example/mcp?***' is refused: tokens would "
-        "travel unencrypted: use https, or say allow_insecure=True"
+        "the server's URL 'http://mcp.example/mcp?***' is refused: tokens would be "
+        "sent unencrypted: use https, or pass allow_insecure=True"
     )
 
 
@@ -329,10 +329,10 @@ def test_a_url_that_is_safe_to_open_is_returned_unchanged(text, server):
         ("http://127.0.0.1/", PUBLIC, "it must be https"),
         ("https://127.0.0.1/", PUBLIC, "it leads to this machine"),
         ("https://10.0.0.1/", LOOPBACK, "it leads into a private network"),
-        ("https://login.example/$(calc)", PUBLIC, "it holds characters that a shell"),
-        ("https://login.example/?a='b", PUBLIC, "it holds characters that a shell"),
-        ("https://login.example/a;b", PUBLIC, "it holds characters that a shell"),
-        ("https://login.example/&calc&", PUBLIC, "it holds characters that a shell"),
+        ("https://login.example/$(calc)", PUBLIC, "it contains characters"),
+        ("https://login.example/?a='b", PUBLIC, "it contains characters"),
+        ("https://login.example/a;b", PUBLIC, "it contains characters"),
+        ("https://login.example/&calc&", PUBLIC, "it contains characters"),
         ("https://login.example/#a", PUBLIC, "it must not hold a fragment"),
     ],
 )

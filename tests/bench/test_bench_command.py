@@ -97,7 +97,7 @@ def test_find_max_finds_the_highest_rate(cli):
     words = ["--for", "0.2s", "--rate", "50/s", "--find-max", "p99<200ms"]
     code, out, _ = cli("bench", *words, "--call", "echo", *NULL, "--delay", "0.004")
     assert code == 0
-    assert "highest rate that kept the condition: " in out
+    assert "highest rate that met the condition: " in out
     assert out.splitlines()[3].split()[:3] == ["offered", "rate", "p50"]
 
 

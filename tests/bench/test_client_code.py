@@ -299,10 +299,7 @@ async def test_failing_code_is_named_in_the_error(code, function, argument, endi
 
 
 async def test_failure_of_one_code_closes_the_others(code, tmp_path):
-    both = {
-        "good": code("closing", str(tmp_path / "closed")),
-        "bad": code("failing"),
-    }
+    both = {"good": code("closing", str(tmp_path / "closed")), "bad": code("failing")}
     with pytest.raises(GeneratorFailed, match="'bad'"):
         await measure_code(both, **SHORT)
     assert (tmp_path / "closed").exists()

@@ -133,7 +133,7 @@ async def test_client_that_does_not_exit_is_killed(http, tmp_path):
 
 async def test_client_that_kills_its_server_is_an_error():
     killing = program(RAW, "ask(1)", "server.kill()", "server.wait()")
-    with pytest.raises(ConnectError, match="it killed its server, which could not say"):
+    with pytest.raises(ConnectError, match="killed its server, which could not report"):
         await measure_client(killing)
 
 

@@ -182,7 +182,7 @@ def test_compare_command_prints_its_confidence_and_exits_with_9(cli, files):
     code, out, _ = cli("bench", "compare", *files)
     assert code == 9
     first, _, *rows = out.splitlines()
-    assert first == "In 99 of 100 cases all 6 intervals hold the ratio."
+    assert first == "In 99 of 100 cases all 6 intervals contain the true ratio."
     assert [row.split()[0] for row in rows] == COMPARED
     assert {row.split()[-1] for row in rows} == {"worse"}
     assert cli("bench", "compare", *files[::-1])[0] == 0
@@ -192,10 +192,11 @@ def test_compare_command_prints_its_confidence_and_exits_with_9(cli, files):
 def test_compare_command_can_select_figures(cli, files):
     code, out, _ = cli("bench", "compare", "--on", "p50, cpu", *files)
     assert code == 9
-    assert out.startswith("In 99 of 100 cases all 2 intervals hold the ratio.\n")
+    sentence = "In 99 of 100 cases all 2 intervals contain the true ratio.\n"
+    assert out.startswith(sentence)
     assert [line.split()[0] for line in out.splitlines()[2:]] == ["p50", "cpu"]
     _, out, _ = cli("bench", "compare", "--on", "p50", *files)
-    assert out.startswith("In 99 of 100 cases the interval holds the ratio.\n")
+    assert out.startswith("In 99 of 100 cases the interval contains the true ratio.\n")
     for name in ("p98", "memory"):
         code, _, err = cli("bench", "compare", "--on", name, *files)
         assert code == 2

@@ -13,12 +13,7 @@ import pytest
 
 from mcpwire import ConnectError, Http, Stdio
 from mcpwire.bench import Call, Load
-from mcpwire.bench.footprint import (
-    SIZE_UNITS,
-    START_UNITS,
-    measure_size,
-    measure_start,
-)
+from mcpwire.bench.footprint import SIZE_UNITS, START_UNITS, measure_size, measure_start
 from mcpwire.bench.null_process import null_command, null_http
 
 NULL = null_command("--stdio")
@@ -178,7 +173,10 @@ def test_size_command_prints_figures_and_checks_limits(cli):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["start", "http://127.0.0.1:1/mcp"], "a server at a URL is not started here"),
+        (
+            ["start", "http://127.0.0.1:1/mcp"],
+            "bench start needs a command line, not a URL",
+        ),
         (["start", "--fail-if", "p99 > 1s", "x"], "there are handshake, first list"),
         (["size", "--fail-if", "cpu > 1s", "x"], "there are processes, threads"),
         (["size", "--fail-if", "resident +1% vs a", "x"], "a condition is FIGURE"),

@@ -189,7 +189,7 @@ def drawn(svg):
 def test_each_series_is_drawn(text):
     found = {name: drawn(svg) for name, svg in charts(text).items()}
     curves = found["r1-percentiles"]
-    from_begin = "target, from the begin of each call"
+    from_begin = "target, from the start of each call"
     assert curves.keys() == {"floor", "target", from_begin, "against"}
     assert min(curves.values()) > 100
     assert found["r1-latency"] == {
@@ -224,7 +224,7 @@ def test_mark_is_at_the_highest_rate_that_met_the_condition(text):
     p99 = next(g for g in svg.findall(f"{SVG}g") if g.find(f"{SVG}title").text == "p99")
     points = p99.find(f"{SVG}polyline").get("points").split()
     assert points[1].split(",")[0] == mark.get("x1") == mark.get("x2")
-    assert "Highest rate that kept the condition: <b>200/s</b>" in text
+    assert "Highest rate that met the condition: <b>200/s</b>" in text
 
 
 def test_page_has_figures_comparison_and_command(text):
@@ -265,7 +265,7 @@ def test_server_without_answers_has_a_page(tmp_path):
     assert Document((tmp_path / "page.html").read_text("utf-8")).open == []
     none = result(attrs.evolve(one, name="1/s"), highest=0.0)
     write_page(tmp_path / "page.html", [none])
-    assert "No rate kept the condition." in (tmp_path / "page.html").read_text("utf-8")
+    assert "No rate met the condition." in (tmp_path / "page.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize("highest", [0.4, 1, 3.3, 99, 1_000, 123_456])

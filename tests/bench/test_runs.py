@@ -210,7 +210,7 @@ def test_each_call_can_have_its_own_connection():
 
 def test_calls_beyond_the_concurrency_limit_are_missed():
     slow = null("--stall", "0.1,0.2")
-    load = Load(calls=ECHO, rate=100, most_open=5, **SHORT)
+    load = Load(calls=ECHO, rate=100, max_in_flight=5, **SHORT)
     (target,) = measure(slow, load, with_floor=False).subjects
     assert target.total("missed") > 0
     assert target.total("missed") + target.total("done") == 40

@@ -39,8 +39,7 @@ def figures(runner):
 
 # One real run of each kind: the server survives, is stopped, or has child processes.
 @pytest.mark.parametrize(
-    "name",
-    ["upgrade to h2c", "half-sent bodies at SIGTERM", "initialize at a gateway"],
+    "name", ["upgrade to h2c", "half-sent bodies at SIGTERM", "initialize at a gateway"]
 )
 def test_attack_is_measured_before_during_and_after(runner, program, name):
     (attack,) = program.select_attacks([name])

@@ -220,6 +220,13 @@ def test_check_fails_if_a_budget_is_exceeded(benchmark_module, tmp_path, words, 
     assert exit_code == code
 
 
+def test_benchmark_without_slices_has_no_such_option(benchmark_module, capsys):
+    parser = benchmark_module("harness.command").create_parser("many", slices=None)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--slices", "2"])
+    assert "unrecognized arguments: --slices 2" in capsys.readouterr().err
+
+
 def test_variant_compared_with_a_floor_is_not_a_peer_pair(benchmark_module):
     figures = benchmark_module("harness.figures")
     one = result(cpu_us=10)
@@ -360,9 +367,4 @@ def test_footprint_results_can_be_compared(benchmark_module):
         "?",
     ]  # one round is not enough
     # A ratio to another baseline is compared as a ratio.
-    assert found["stdio: other", "import modules"] == [
-        "6",
-        "6",
-        "+0%",
-        "",
-    ]
+    assert found["stdio: other", "import modules"] == ["6", "6", "+0%", ""]

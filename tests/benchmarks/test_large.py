@@ -48,10 +48,7 @@ def test_peer_is_measured_only_up_to_its_size_limit(bench):
     assert largest == {"stdio": 1210, "SSE": 32768}
     assert [
         p.kib for p in bench.points_of(f"SSE: {bench.PEER}", transports["SSE"])
-    ] == [
-        1,
-        64,
-    ]
+    ] == [1, 64]
 
 
 def figures(small, large):

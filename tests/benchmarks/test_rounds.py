@@ -58,8 +58,7 @@ def test_variant_uses_this_interpreter_by_default(rounds):
 
 
 @pytest.mark.parametrize(
-    ("fields", "expected"),
-    [({}, None), ({"widths": (1, 8)}, 8), ({"max_users": 1}, 1)],
+    ("fields", "expected"), [({}, None), ({"widths": (1, 8)}, 8), ({"max_users": 1}, 1)]
 )
 def test_variant_limits_the_calls_in_flight(rounds, fields, expected):
     variant = rounds.Variant("narrow", "m:f", "", "floor", **fields)

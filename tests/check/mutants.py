@@ -408,12 +408,7 @@ def _noting(receive: Any, request: dict[str, Any]) -> Any:
 
 
 def _sending(each: Mutant, request: dict[str, Any], send: Any) -> Any:  # noqa: C901 - streams too
-    held: dict[str, Any] = {
-        "request": request,
-        "status": 0,
-        "headers": {},
-        "body": b"",
-    }
+    held: dict[str, Any] = {"request": request, "status": 0, "headers": {}, "body": b""}
     is_stream = is_over = False
 
     def change() -> None:

@@ -191,7 +191,7 @@ def spaced(tool):
     tool["name"] = "add two"
 
 
-@result("a tool comes twice", "TOOL-08.b", of="tools/list", when=is_first)
+@result("a tool occurs twice", "TOOL-08.b", of="tools/list", when=is_first)
 def twice(found):
     found["tools"].append(found["tools"][0])
 
@@ -839,7 +839,7 @@ def renamed(skills):
     skills[0]["frontmatter"]["name"] = "coffee"
 
 
-@of_skills("a skill comes twice", "SKILL-02.b")
+@of_skills("a skill occurs twice", "SKILL-02.b")
 def two(skills):
     skills.append(skills[0])
 

@@ -411,8 +411,4 @@ def few_at_once(head):
 
 fault("more than 18 requests wait", "D14.n", request=few_at_once)
 
-fault(
-    "HEAD fails",
-    "D12.b",
-    response=refuses_if(is_method("HEAD"), 503),
-)
+fault("HEAD fails", "D12.b", response=refuses_if(is_method("HEAD"), 503))

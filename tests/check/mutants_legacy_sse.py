@@ -21,11 +21,7 @@ def elsewhere(data, _):
 
 
 fault(
-    "messages go to another host",
-    "SSE-02.a",
-    "C01.c",
-    chunk=elsewhere,
-    revision=FIRST,
+    "messages go to another host", "SSE-02.a", "C01.c", chunk=elsewhere, revision=FIRST
 )
 
 
@@ -51,13 +47,7 @@ def any_origin(head):
         head["headers"].pop("origin")
 
 
-fault(
-    "every page may connect",
-    "SSE-05.a",
-    "C01.c",
-    request=any_origin,
-    revision=FIRST,
-)
+fault("every page may connect", "SSE-05.a", "C01.c", request=any_origin, revision=FIRST)
 
 
 def always_taken(held):

@@ -3,15 +3,7 @@
 import itertools
 
 from mutants import Mutant, register
-from mutants_features import (
-    CONTENT,
-    MODERN,
-    error,
-    fault,
-    is_call,
-    result,
-    success,
-)
+from mutants_features import CONTENT, MODERN, error, fault, is_call, result, success
 
 SESSION = "2025-11-25"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
@@ -241,10 +233,7 @@ asks_before(
     server_request=FORM,
 )
 asks_before(
-    "tools come with a question",
-    "SAMP-02.a",
-    "LIFE-11.b",
-    server_request=SAMPLE,
+    "tools come with a question", "SAMP-02.a", "LIFE-11.b", server_request=SAMPLE
 )
 
 

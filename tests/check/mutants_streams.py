@@ -34,11 +34,7 @@ def no_such_stream(held):
 
 
 fault(
-    "a GET is not found",
-    "LHTTP-15.a",
-    "LHTTP-07.a",
-    "D10.a",
-    response=no_such_stream,
+    "a GET is not found", "LHTTP-15.a", "LHTTP-07.a", "D10.a", response=no_such_stream
 )
 
 
@@ -78,12 +74,7 @@ def reports_twice(data, _):
     return found
 
 
-fault(
-    "reports of progress come twice",
-    "LHTTP-19.a",
-    "D10.a",
-    chunk=reports_twice,
-)
+fault("reports of progress come twice", "LHTTP-19.a", "D10.a", chunk=reports_twice)
 
 TOKENS = {}
 """Request id (JSON) -> the token of a call of `notify`."""

@@ -167,10 +167,10 @@ def test_rejected_connection_is_a_one_line_error_with_advice(cli):
         threading.Thread(target=serving.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{serving.server_port}"
         for status, advice in (
-            (401, "it wants a token that it accepts: --auth, --header-env"),
-            (307, "it leads to another URL: give that one instead"),
-            (404, "is it the URL of an MCP endpoint, with its path?"),
-            (200, "is it the URL of an MCP endpoint, with its path?"),
+            (401, "requires an access token: give one with --auth or --header-env"),
+            (307, "the server redirects to another URL: use that one"),
+            (404, "check that this is the URL of an MCP endpoint, including its path"),
+            (200, "check that this is the URL of an MCP endpoint, including its path"),
         ):
             code, out, err = cli("check", *ONE, f"{url}/{status}")
             assert (code, out, err.count("\n")) == (4, "", 1)
@@ -225,9 +225,9 @@ def test_repeat_commands_find_each_failure_of_a_run(cli, mutated):
         (["--auth", "evil=TOKEN", "true"], 2, "KIND is good, expired"),
         (["--auth", "NO_SUCH_TOKEN", "true"], 2, "NO_SUCH_TOKEN is not set"),
         (["--map", "cook=echo", *GOOD], 2, "--map takes echo, slow"),
-        (["--map", "echo=nope", *GOOD], 2, "no such tool; there are: "),
+        (["--map", "echo=nope", *GOOD], 2, "no such tool; known tools: "),
         (["--official", "true"], 2, "servers at a URL"),
-        (["--wait", "9s", "true"], 2, "--wait is for servers at a URL"),
+        (["--wait", "9s", "true"], 2, "--wait applies to servers at a URL"),
         (["true"], 4, "the server exited with code 0"),
         (["/no/such/program"], 4, "command not found"),
         (
@@ -254,7 +254,7 @@ def test_tls_error_is_reported_with_its_own_text(cli, team_url):
 def test_exceeded_budget_exits_with_7(cli):
     code, _, err = cli("check", "--budget", "0.000001s", *ONE, *GOOD)
     assert code == 7
-    assert "the budget ran out" in err
+    assert "the time limit of --budget was reached" in err
 
 
 def test_baseline_accepts_known_findings_only(cli, tmp_path):
@@ -264,7 +264,8 @@ def test_baseline_accepts_known_findings_only(cli, tmp_path):
     assert cli("check", *ONE, "--baseline", known, *BAD)[0] == 0
     code, _, err = cli("check", *ONE, "--baseline", known, *GOOD)
     assert code == 9
-    assert "stale in the baseline: RPC-31.a stdio 2025-11-25 fail, now pass" in err
+    line = "stale entry in the baseline: RPC-31.a stdio 2025-11-25 fail, now pass"
+    assert line in err
     Path(known).write_text("# nothing\n")
     code, _, err = cli("check", *ONE, "--baseline", known, "--fail-on", "worse", *BAD)
     assert code == 9

@@ -121,9 +121,9 @@ NOTHING = report(result(Verdict.ABSENT), result(Verdict.ABSENT, case="RPC-31.a")
 def test_cell_without_applicable_cases_has_no_score():
     (score,) = NOTHING.scores().values()
     assert (score.applied, NOTHING.lowest()) == (0, None)
-    assert "-  stdio  2025-11-25  no case applied" in to_text(NOTHING)
+    assert "-  stdio  2025-11-25  no applicable cases" in to_text(NOTHING)
     assert "| server stdio 2025-11-25 | - |" in to_markdown(NOTHING)
-    assert json.loads(to_badge(NOTHING))["message"] == "no case applied"
+    assert json.loads(to_badge(NOTHING))["message"] == "no applicable cases"
     assert MIXED.lowest() == 5
 
 
@@ -156,7 +156,7 @@ def test_json_that_is_not_a_report_is_refused(text):
 def test_report_of_another_format_is_refused():
     value = json.loads(MIXED.to_json())
     value["format"] = 2
-    with pytest.raises(ValueError, match="a report of format 2, expected 1"):
+    with pytest.raises(ValueError, match="format 2 is not supported, expected 1"):
         Report.from_json(json.dumps(value).encode())
 
 

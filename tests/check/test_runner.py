@@ -285,7 +285,7 @@ def test_unsupported_revisions_are_named_in_the_notes():
         run(target(), _with(ONE, revisions=()), cases=make_cases(m_a=fine))
     )
     assert [cell.revision for cell in report.cells()] == [
-        *("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"),
+        *("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
     ]
     (note,) = report.notes
     assert note.startswith("2026-07-28: ")
@@ -512,7 +512,7 @@ def test_running_case_is_ended_when_the_budget_ends():
     )
     assert report.out_of_budget
     assert {(r.verdict, r.actual) for r in report.results} == {
-        (Verdict.UNRUN, "the budget ran out")
+        (Verdict.UNRUN, "the time limit of the run was reached")
     }
 
 

@@ -59,7 +59,8 @@ def test_form_without_a_terminal_is_declined_with_a_hint(requesting, cli):
     assert (done.code, done.out) == (0, "done\n")
     assert done.err == (
         "mcpwire: the server asked for input; declined without a terminal "
-        '(--answer \'{"name": ..., "age": ...}\' answers); it said "Who are\\nyou?"\n'
+        '(to answer: --answer \'{"name": ..., "age": ...}\'); '
+        'its message: "Who are\\nyou?"\n'
     )
     assert answer(server) == {"action": "decline"}
 
@@ -73,7 +74,7 @@ def test_form_with_json_is_declined_with_a_json_line(requesting, cli):
             "method": "elicitation/create",
             "answer": "decline",
             "how": "declined with --json "
-            '(--answer \'{"name": ..., "age": ...}\' answers)',
+            '(to answer: --answer \'{"name": ..., "age": ...}\')',
             "message": FORM["message"],
         }
     }
@@ -120,7 +121,7 @@ def test_answer_that_violates_the_schema_is_not_sent(requesting, cli, given, rea
     done = cli("call", server.line, "do", "--answer", given)
     assert (done.code, done.out) == (2, "done\n")
     assert done.err.endswith(
-        f"mcpwire: --answer does not fit what the server asks: {reason}\n"
+        f"mcpwire: --answer does not match the requested form: {reason}\n"
     )
     assert answer(server) == {"action": "cancel"}
 
@@ -143,7 +144,7 @@ def test_answers_are_used_in_order_and_a_surplus_is_reported(tool_server, cli):
     assert done.code == 0
     names = [m["result"]["content"]["name"] for m in server.messages() if "result" in m]
     assert names == ["a", "b"]
-    assert done.err.endswith("1 --answer was not asked for\n")
+    assert done.err.endswith("1 --answer was not used\n")
 
 
 @pytest.mark.parametrize(
@@ -153,8 +154,8 @@ def test_answers_are_used_in_order_and_a_surplus_is_reported(tool_server, cli):
         (["--answer", "[1]"], "--answer must be one JSON object, got [1]"),
         (["--answer", "accept"], "--answer is not JSON"),
         (["--answer", "@/no/file"], "cannot read '/no/file'"),
-        (["--answer", "-", "--answer", "-"], "can be one --answer, not several"),
-        (["-", "--answer", "-"], "can be arguments or an --answer, not both"),
+        (["--answer", "-", "--answer", "-"], "only one --answer can be read"),
+        (["-", "--answer", "-"], "cannot both be read"),
         (["--sample", "a", "--sample-with", "b"], "not allowed with argument --sample"),
         (["--sample-with", ""], "the command is empty"),
         (["--sample-with", "'"], "cannot split"),
@@ -183,7 +184,7 @@ def test_url_consent_without_a_terminal_is_declined(requesting, cli):
     done = cli("call", server.line, "do")
     assert (done.code, done.out) == (0, "done\n")
     assert "declined without a terminal" in done.err
-    assert "a terminal is needed to agree to https://example.com/a" in done.err
+    assert "a user at a terminal can agree to https://example.com/a" in done.err
     assert answer(server) == {"action": "decline"}
 
 
@@ -191,7 +192,7 @@ def test_call_that_requires_urls_hints_at_a_terminal(tool_server, cli):
     error = {"code": -32042, "message": "sign in", "data": {"elicitations": [PAGE]}}
     done = cli("call", tool_server({"error": error}).line, "do")
     assert done.code == 8
-    assert "a terminal is needed to agree to the pages to be visited" in done.err
+    assert "only a user at a terminal can agree to visit the URLs" in done.err
 
 
 # Models...
@@ -203,9 +204,8 @@ def test_sampling_is_refused_with_a_hint(requesting, cli):
     done = cli("call", server.line, "do")
     assert (done.code, done.out) == (0, "done\n")
     assert done.err == (
-        "mcpwire: the server asked for an answer of a model; refused (--sample TEXT "
-        "or --sample-with COMMAND allows it); it said "
-        '"system: Be brief\\nuser: Hi\\x1b"\n'
+        "mcpwire: the server asked for sampling; refused (to answer: --sample TEXT or "
+        '--sample-with COMMAND); its message: "system: Be brief\\nuser: Hi\\x1b"\n'
     )
     assert answer(server)["code"] == -1
 
@@ -251,7 +251,7 @@ def test_sampling_command_runs_without_a_shell(requesting, cli, tmp_path, monkey
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
-        (program("raise SystemExit(3)"), "the client's program ended with 3"),
+        (program("raise SystemExit(3)"), "the client's program exited with 3"),
         ("/no/such/program", "the client's program cannot be run"),
     ],
 )
@@ -344,11 +344,11 @@ def test_server_request_right_after_initialized_is_answered(tool_server, cli):
 @pytest.mark.parametrize(
     ("words", "needed", "reason"),
     [
-        ((), {"roots": {}}, "; --roots DIR declares folders"),
+        ((), {"roots": {}}, "; to declare folders: --roots DIR"),
         (
             ("--no-ask",),
             {"sampling": {}},
-            "; --no-ask told it that nobody can be asked",
+            "; --no-ask withholds this capability: omit it",
         ),
         ((), {"sampling": {"tools": {}}}, ""),
     ],

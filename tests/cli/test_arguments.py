@@ -74,7 +74,7 @@ def test_word_is_parsed_to_an_argument(word, argument):
     [
         (["a"], "'a' is not an argument: write key=value, key:=json, or - to read"),
         (["=1"], "'=1' is not an argument"),
-        (["a=1", "http://h/m?x=1"], "'http://h/m?x=1' is not an argument: a s"),
+        (["a=1", "http://h/m?x=1"], "'http://h/m?x=1' is not an argument: put"),
         ([":=1"], "':=1' is not an argument"),
         (["a=1", "a:=1"], "argument 'a' is given twice"),
         (["a:=x"], "argument 'a' is not JSON: 'x': Expecting value"),

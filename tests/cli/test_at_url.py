@@ -59,7 +59,7 @@ def test_each_command_works_over_http(cli, url):
 def test_message_limit_applies_over_http(cli, url):
     done = cli("call", url, "echo", f"message={'x' * 20_000}", "--max-message", "10000")
     assert (done.code, done.out) == (6, "")
-    assert "(Limits.message); --max-message BYTES gives it another limit" in done.err
+    assert "(Limits.message); to change the limit: --max-message BYTES" in done.err
 
 
 def test_info_shows_the_url_and_the_negotiated_version(cli, url):
@@ -157,15 +157,23 @@ def test_timing_works_over_http(cli):
             "`mcpwire auth login URL` logs in; --auth-env VARIABLE sends a token",
         ),
         (reply(403), 4, None),
-        (reply(404), 4, "is it the URL of an MCP endpoint, with its path?"),
-        (reply(405), 4, "is it the URL of an MCP endpoint, with its path?"),
+        (
+            reply(404),
+            4,
+            "check that this is the URL of an MCP endpoint, including its path",
+        ),
+        (
+            reply(405),
+            4,
+            "check that this is the URL of an MCP endpoint, including its path",
+        ),
         (reply(500), 4, "--mode session connects without this probe"),
         (reply(307, location="https://other.example/mcp"), 4, None),
-        (reply(307, location="/mcp/"), 4, "give that URL instead"),
+        (reply(307, location="/mcp/"), 4, "use that URL instead"),
         (
             reply(200, b"<html>", content_type="text/html"),
             6,
-            "is it the URL of an MCP endpoint, with its path?",
+            "check that this is the URL of an MCP endpoint, including its path",
         ),
     ],
     ids=["401", "403-challenge", "403", "404", "405", "500", "307", "307-here", "page"],
@@ -238,7 +246,9 @@ def test_ca_option_trusts_a_private_authority(cli, authority):
         assert cli(*words, "--ca", f"{folder}/ca.pem").out == "fine\n"
         done = cli(*words)
         assert done.code == 4
-        assert done.err.endswith("; --ca FILE trusts an authority of your own\n")
+        assert done.err.endswith(
+            "; to trust your own certificate authority: --ca FILE\n"
+        )
 
 
 @pytest.mark.pain("P28")

@@ -22,7 +22,7 @@ from authorization_server import (
     protected_server,
 )
 
-LOGIN_URL = re.compile(r"the URL that this leads to: (http://\S+)$")
+LOGIN_URL = re.compile(r"log in at (http://\S+) and give")
 HINT = "`mcpwire auth login URL` logs in; --auth-env VARIABLE sends a token"
 
 
@@ -104,7 +104,7 @@ def test_login_is_used_by_every_command_until_logout(cli, log_in, auth, server):
 
     assert cli("auth", "logout", url) == (0, f"logged out of {url}\n", "")
     assert not auth.live, "the server was asked to forget the tokens"
-    assert cli("auth", "logout", url) == (0, f"there was no login to {url}\n", "")
+    assert cli("auth", "logout", url) == (0, f"no login was stored for {url}\n", "")
     assert cli("auth", "status", url).code == 3
     done = cli("call", url, "echo", "text=hi")
     assert (done.code, done.out) == (3, "")
@@ -115,13 +115,11 @@ def test_login_at_a_terminal_opens_the_browser_once(cli, seen, auth, server):
     done = cli("auth", "login", server.url)
     assert (done.code, done.err) == (0, f"log in at {seen[0]}\n")
     assert re.search(
-        r"^token    good until .* UTC, renewed by itself$", done.out, re.MULTILINE
+        r"^token    valid until .* UTC, renewed automatically$", done.out, re.MULTILINE
     )
     again = cli("auth", "login", server.url)
     assert again.out == done.out
-    assert again.err == (
-        "there was a login already; `mcpwire auth logout URL` ends it\n"
-    )
+    assert again.err == ("already logged in; `mcpwire auth logout URL` logs out\n")
     assert len(seen) == 1
 
 
@@ -199,9 +197,9 @@ def test_scope_options_are_requested_in_order(cli, log_in, auth, server):
 def test_login_to_an_open_server_reports_that_none_is_needed(cli, server):
     server.is_open = True
     done = cli("auth", "login", server.url)
-    assert done == (0, "not logged in\n", f"{server.url} wants no login\n")
+    assert done == (0, "not logged in\n", f"{server.url} requires no login\n")
     done = cli("auth", "login", server.url, "--no-browser")
-    assert done == (0, "not logged in\n", f"{server.url} wants no login\n")
+    assert done == (0, "not logged in\n", f"{server.url} requires no login\n")
 
 
 @pytest.mark.parametrize(("refresh", "code"), [(True, 0), (False, 3)])
@@ -219,8 +217,8 @@ def test_expired_token_counts_only_with_a_refresh_token(
         monkeypatch.setattr(login, "time", later)
         done = cli("auth", "status", server.url)
     assert done.code == code
-    renewed = "renewed by itself" if refresh else "not renewed"
-    assert re.search(rf"^token    ended .* UTC, {renewed}$", done.out, re.MULTILINE)
+    renewed = "renewed automatically" if refresh else "not renewed"
+    assert re.search(rf"^token    expired .* UTC, {renewed}$", done.out, re.MULTILINE)
 
 
 def test_token_without_expiry_is_good_until_refused(cli, log_in):
@@ -229,7 +227,7 @@ def test_token_without_expiry_is_good_until_refused(cli, log_in):
         protected_server(auth) as server,
     ):
         done = log_in(server.url)
-    assert "good until the server says otherwise, renewed by itself" in done.out
+    assert "valid, no known expiry, renewed automatically" in done.out
 
 
 def test_logout_works_if_revocation_fails(cli, log_in, auth, server):
@@ -262,7 +260,7 @@ def test_invalid_callback_url_fails_before_any_request(cli, given, server, line,
 def test_callback_url_in_the_command_line_is_refused(cli, server):
     done = cli("auth", "login", server.url, "--callback-url", f"http://h/?{SENTINEL}")
     assert done.code == 2
-    assert "- takes it from standard input, @FILE from a file" in done.err
+    assert "- reads the URL from standard input, @FILE from a file" in done.err
 
 
 @pytest.mark.attack("S22")
@@ -272,7 +270,7 @@ def test_callback_of_another_login_does_not_end_this_login(cli, given, server, a
     given(re.sub("state=[^&]+", "state=other", back))
     done = cli("auth", "login", server.url, "--callback-url", "-")
     assert done.code == 3
-    assert "; log in anew; each login has a URL" in done.err
+    assert "; log in again; each login has its own redirect URL" in done.err
     given(back)
     assert cli("auth", "login", server.url, "--callback-url", "-").code == 0
 
@@ -324,7 +322,7 @@ def test_client_secret_is_sent_only_to_the_named_issuer(cli, auth, server, monke
     assert (done.code, done.out) == (2, "")
     assert done.err == (
         "mcpwire: --issuer is missing: a secret goes to one authorization server; "
-        "name it, or say --issuer='discovered' to trust whichever the MCP server "
+        "name it, or pass --issuer='discovered' to trust the one that the MCP server "
         "names\n"
     )
     done = cli("auth", "login", server.url, *words, "--issuer", "https://as.example")
@@ -343,7 +341,7 @@ def test_auth_env_takes_the_token_from_a_variable(cli, auth, server, monkeypatch
     auth.expire_all()
     done = cli("ls", server.url, "--auth-env", "TOKEN")
     assert done.code == 3
-    assert done.err.endswith("; it does not take the token of TOKEN\n")
+    assert done.err.endswith("; the server refused the token of TOKEN\n")
 
 
 def test_missing_scope_error_does_not_blame_the_token(cli, auth, server, monkeypatch):
@@ -351,7 +349,7 @@ def test_missing_scope_error_does_not_blame_the_token(cli, auth, server, monkeyp
     server.needs["tools/list"] = ("mcp:admin",)
     done = cli("ls", server.url, "--auth-env", "TOKEN")
     assert done.code == 3
-    assert done.err.endswith("wants scopes that are not granted: mcp:admin\n")
+    assert done.err.endswith("requires scopes that are not granted: mcp:admin\n")
 
 
 @pytest.mark.attack("S23")
@@ -361,8 +359,8 @@ def test_missing_scope_error_does_not_blame_the_token(cli, auth, server, monkeyp
         (None, ["--auth-env", "TOKEN"], "--auth-env TOKEN: TOKEN is not set"),
         (" ", ["--auth-env", "TOKEN"], "--auth-env TOKEN: TOKEN is not set"),
         (None, ["--auth-env", SENTINEL.lower()], "--auth-env: the variable is not set"),
-        ("a b", ["--auth-env", "TOKEN"], "--auth-env: TOKEN holds no token"),
-        ("a\nb", ["--auth-env", "TOKEN"], "--auth-env: TOKEN holds no token"),
+        ("a b", ["--auth-env", "TOKEN"], "--auth-env: TOKEN does not contain a token"),
+        ("a\nb", ["--auth-env", "TOKEN"], "--auth-env: TOKEN does not contain a token"),
         ("a", ["--auth-env", "TOKEN", "--auth"], "--auth-env and --auth exclude"),
         ("a", ["--auth-env", "TOKEN", "--issuer", "x"], "--auth-env and --issuer ex"),
         (
@@ -401,15 +399,18 @@ def test_invalid_auth_options_are_usage_errors(cli, monkeypatch, value, words, m
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("auth",), "auth is followed by one of login, status, logout\n"),
+        (("auth",), "auth needs one of login, status, logout\n"),
         (("auth", "logni"), "login, status, logout; did you mean 'auth login'?"),
         (("auth", "login"), "auth login needs URL (see mcpwire auth login --help)"),
-        (("auth", "login", "server"), "logged in to, which begins with http:// or"),
-        (("auth", "status", "--", "a", "b"), "only servers at a URL are logged in to"),
+        (("auth", "login", "server"), "a URL, which begins with http:// or https://"),
+        (("auth", "status", "--", "a", "b"), "auth status needs a server at a URL"),
         (("auth", "login", "ftp://a/"), "ftp"),
-        (("auth", "login", "http://mcp.example.com/"), "use https, or say --allow-ins"),
+        (
+            ("auth", "login", "http://mcp.example.com/"),
+            "use https, or pass --allow-ins",
+        ),
         (("auth", "logout", "https://a.example/", "--auth"), "unknown option '--auth'"),
-        (("ls", "mcpwire demo-server", "--auth"), "--auth is for servers at a URL"),
+        (("ls", "mcpwire demo-server", "--auth"), "--auth applies to servers at a URL"),
         (
             ("auth", "login", "https://a.example/", "--header-env", "Authorization=A"),
             "exclude each other",
@@ -447,7 +448,7 @@ def test_scope_challenge_during_a_command_needs_a_new_login(cli, log_in, server)
     server.needs["tools/call"] = ("mcp:write",)
     done = cli("call", server.url, "echo", "text=hi")
     assert done.code == 3
-    assert "wants more scopes: mcp:write" in done.err
+    assert "requires more scopes: mcp:write" in done.err
     assert LOGIN_URL.search(done.err)
 
 
@@ -482,7 +483,7 @@ def test_open_server_works_without_a_home_folder(cli, server, monkeypatch):
     assert cli("call", server.url, "echo", "text=hi") == (0, "hi\n", "")
     done = cli("auth", "status", server.url)
     assert done.code == 3
-    assert "cannot tell where credentials are to be kept" in done.err
+    assert "found no folder for credentials" in done.err
 
 
 def test_broken_credential_store_does_not_block_open_servers(cli, server, state_folder):
@@ -499,13 +500,15 @@ def test_login_that_cannot_be_stored_fails(cli, seen, server, state_folder):
     (state_folder / "mcpwire").write_text("no folder")
     done = cli("auth", "login", server.url)
     assert (done.code, done.out) == (3, "")
-    assert "the login worked, and cannot be kept; -v shows why" in done.err
+    assert "the login succeeded, but cannot be stored; -v shows why" in done.err
 
 
 def test_login_at_a_non_mcp_url_gets_a_hint(cli, auth):
     done = cli("auth", "login", auth.origin)
     assert done.code == 4
-    assert done.err.endswith("; is it the URL of an MCP endpoint, with its path?\n")
+    assert done.err.endswith(
+        "; check that this is the URL of an MCP endpoint, including its path\n"
+    )
 
 
 @pytest.mark.parametrize("is_open", [True, False])
@@ -515,7 +518,7 @@ def test_login_has_a_timeout(cli, monkeypatch, seen, server, is_open):
     monkeypatch.setattr(interactive_login, "open_browser", lambda url, server: is_open)
     done = cli("auth", "login", server.url, "--timeout", "0.1")
     assert done.code == 3
-    assert ("no browser opens here" in done.err) is not is_open
+    assert ("no browser could be opened" in done.err) is not is_open
     assert "the login was not finished within 0.1 s" in done.err
 
 

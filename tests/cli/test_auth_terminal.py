@@ -44,7 +44,7 @@ def test_callback_url_can_be_pasted_without_a_local_browser(terminal, auth, serv
     url = shown_url(one)
     one.answer("http://127.0.0.1/callback", url, browse(url))
     assert one.finish() == 0, one.text
-    assert one.text.count("that is not where the browser is sent to") == 2
+    assert one.text.count("this is not the URL of the redirect") == 2
     assert f"\nissuer   {auth.issuer}\n" in one.text
 
 

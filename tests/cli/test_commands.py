@@ -226,7 +226,7 @@ def test_failed_tool_call_prints_its_text_and_exits_with_5(cli, tool_server):
     assert cli("call", server.line, "do") == (
         5,
         "fine\n",
-        "mcpwire: tool 'do' reported failure\n",
+        "mcpwire: tool 'do' reported an error\n",
     )
     code, out, err = cli("call", server.line, "do", "--json")
     assert (code, json.loads(out)) == (5, result)
@@ -290,7 +290,7 @@ def test_max_message_option_sets_the_message_limit(cli, tool_server):
     assert (done.code, done.out) == (6, "")
     assert done.err.endswith(
         "a message is longer than 1000 bytes (Limits.message); "
-        "--max-message BYTES gives it another limit\n"
+        "to change the limit: --max-message BYTES\n"
     )
     assert cli("call", server.line, "do", "--max-message", "4000").code == 0
 
@@ -298,9 +298,9 @@ def test_max_message_option_sets_the_message_limit(cli, tool_server):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["call", "d"], "the server has no tools; it declares logging"),
-        (["read", "x:y"], "the server has no resources; it declares logging"),
-        (["prompt", "p"], "the server has no prompts; it declares logging"),
+        (["call", "d"], "the server does not declare tools; it declares logging"),
+        (["read", "x:y"], "the server does not declare resources; it declares logging"),
+        (["prompt", "p"], "the server does not declare prompts; it declares logging"),
         (
             ["complete", "prompt:p", "a"],
             "the server did not declare 'completions', which",
@@ -316,7 +316,7 @@ def test_undeclared_capability_is_not_requested(cli, scripted, words, sentence):
 
 def test_server_without_capabilities_is_reported(cli, scripted):
     err = cli("call", scripted().line, "do").err
-    assert err == "mcpwire: the server has no tools; it declares nothing\n"
+    assert err == "mcpwire: the server does not declare tools; it declares nothing\n"
 
 
 def test_unknown_tool_gets_a_suggestion(cli, tool_server):
@@ -328,7 +328,7 @@ def test_unknown_tool_gets_a_suggestion(cli, tool_server):
     )
     code, _, err = cli("call", server.line, "zzz", "--json")
     assert json.loads(err)["error"]["message"] == (
-        "the server has no tool 'zzz'; mcpwire ls shows the 1 there are"
+        "the server has no tool 'zzz'; `mcpwire ls` lists the names"
     )
 
 
@@ -374,8 +374,7 @@ def test_read_as_json_is_the_result_object(cli, reading):
 
 
 @pytest.mark.parametrize(
-    ("path", "sentence"),
-    [("", "it is a directory"), ("no/where", "does not exist")],
+    ("path", "sentence"), [("", "it is a directory"), ("no/where", "does not exist")]
 )
 def test_invalid_output_path_fails_before_the_server_starts(
     cli, reading, tmp_path, path, sentence

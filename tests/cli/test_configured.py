@@ -119,22 +119,25 @@ def test_configured_client_credentials_become_the_grant(configure):
     }
     configure(a={"url": URL, "auth": auth})
     assert isinstance(target("@a").grant, mcpwire.ClientCredentials)
-    with pytest.raises(UsageError, match="says how it logs in, and needs no user"):
+    with pytest.raises(UsageError, match="is configured, and needs no user"):
         make_target(parse(["auth", "status", "--config", "x.json", "@a"]), Output())
 
 
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["@a", "-H", "X: y"], "-H is for servers at a URL, and this one is started"),
-        (["@u", "--cwd", "/"], "--cwd is for servers that are started, and this one"),
+        (
+            ["@a", "-H", "X: y"],
+            "-H applies to servers at a URL, not to a server that is started",
+        ),
+        (["@u", "--cwd", "/"], "--cwd applies to servers that are started"),
         (["@b"], "x.json: no server is named 'b'; there are @a, @u, @off"),
         (["@of"], "x.json: no server is named 'of'; did you mean 'off'?"),
         (["@off"], "x.json: @off is not enabled"),
         (["cat"], "--config goes with @NAME as TARGET, or with ls alone"),
         (["--", "cat"], "--config goes with @NAME as TARGET, or with ls alone"),
-        (["--cwd", "/"], "--cwd is for one server, and this lists all"),
-        (["-H", "X: y"], "-H is for one server, and this lists all"),
+        (["--cwd", "/"], "--cwd applies to one server, and this lists all servers"),
+        (["-H", "X: y"], "-H applies to one server, and this lists all servers"),
     ],
 )
 def test_invalid_name_or_option_is_a_usage_error(configure, words, problem):
@@ -259,7 +262,7 @@ def test_auth_commands_accept_a_configured_name(cli, configure):
     assert (done.code, done.out) == (3, "not logged in\n")
     done = cli("auth", "status", "@b", "--config", "x.json")
     assert done.code == 2
-    assert "only servers at a URL are logged in to" in done.err
+    assert "needs a server at a URL" in done.err
 
 
 # All servers at once...
@@ -302,7 +305,7 @@ def test_too_large_message_of_a_listed_server_names_the_option(
     done = cli("ls", "--config", "x.json", "--max-message", "10")
     assert done.code == 4
     assert "(Limits.message)" in done.out
-    assert "; --max-message BYTES gives it another limit" in done.out
+    assert "; to change the limit: --max-message BYTES" in done.out
 
 
 def test_ls_of_all_servers_as_json_is_one_object_by_name(cli, configure, tool_server):
@@ -351,7 +354,7 @@ FORM = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
 
 
 SAMPLING = {"messages": [MESSAGE], "maxTokens": 1}
-REFUSED = {"error": {"code": -1, "message": "the user only wanted a list"}}
+REFUSED = {"error": {"code": -1, "message": "this client only lists components"}}
 REQUESTS = {
     "sampling/createMessage": (SAMPLING, REFUSED),
     "elicitation/create": (FORM, {"result": {"action": "decline"}}),

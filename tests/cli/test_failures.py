@@ -111,13 +111,13 @@ def noted(error, note):
         (
             mcpwire.RequestTimeout(method="ping", timeout=1, elapsed=1),
             (
-                "ping: no answer within 1 s (after 1 s); --timeout SECONDS gives it "
-                "another limit"
+                "ping: no answer within 1 s (after 1 s); to change the limit: "
+                "--timeout SECONDS"
             ),
         ),
         (noted(mcpwire.ConnectError("gone"), "is it there?"), "gone; is it there?"),
-        (KeyError("x"), "internal error: KeyError: 'x'; -v shows where"),
-        (ValueError(), "internal error: ValueError; -v shows where"),
+        (KeyError("x"), "internal error: KeyError: 'x'; -v shows the traceback"),
+        (ValueError(), "internal error: ValueError; -v shows the traceback"),
         (KeyboardInterrupt(), "interrupted"),
         (Interrupted(2), "interrupted"),
         (OutputError("cannot write"), "cannot write"),
@@ -170,11 +170,7 @@ def test_values_that_are_not_json_become_text():
 
 @pytest.mark.parametrize(
     ("name", "matches"),
-    [
-        ("get_sun", ["get-sum", "get_env"]),
-        ("SUM", ["get-sum"]),
-        ("zzz", []),
-    ],
+    [("get_sun", ["get-sum", "get_env"]), ("SUM", ["get-sum"]), ("zzz", [])],
 )
 def test_close_names_are_found(name, matches):
     assert close_matches(name, ["get-sum", "get_env", "other"]) == matches

@@ -45,12 +45,12 @@ def test_accepted_url_is_opened_in_the_browser(terminal, demo_target, tmp_path):
     one.read_until("> $")
     assert not log.exists()
     one.type("o\n")
-    one.read_until("gives it up > $")
+    one.read_until("c: cancel > $")
     assert log.read_text() == url
     one.type("r\n")
     assert one.finish() == 0
     assert "chatter" not in one.text
-    assert "It was handed to your browser.\n" in one.text
+    assert "Opened in your browser.\n" in one.text
     assert one.text.endswith("agreed to pay\n")
 
 
@@ -92,7 +92,7 @@ def test_ctrl_c_or_ctrl_d_cancels_only_the_elicitation(
     one.type(leave)
     assert one.finish() == 0
     assert answer(server) == {"action": "cancel"}
-    assert "Cancelled. The call goes on; Ctrl-C now ends that.\ndone\n" in one.text
+    assert "Cancelled. The call continues; Ctrl-C ends it.\ndone\n" in one.text
 
 
 def test_a_second_interrupt_ends_the_call(terminal, tool_server):
@@ -100,7 +100,7 @@ def test_a_second_interrupt_ends_the_call(terminal, tool_server):
     one = terminal().start("call", server.line, "do", controls=True)
     one.read_until("> $")
     one.type("\x03")
-    one.read_until("Ctrl-C now ends that")
+    one.read_until("Ctrl-C ends it")
     one.type("\x03")
     assert one.finish() == 130
     assert one.text.endswith("mcpwire: interrupted\n")
@@ -120,7 +120,7 @@ def test_repeated_elicitations_can_be_interrupted(terminal, tool_server):
     actions = [m["result"]["action"] for m in server.messages() if "result" in m]
     assert actions == ["cancel", "decline", "cancel"]
     assert one.text.endswith("mcpwire: interrupted\n")
-    assert "no longer asks" not in one.text
+    assert "has withdrawn" not in one.text
 
 
 def test_sigterm_at_a_prompt_ends_the_command(terminal, requesting):
@@ -150,7 +150,7 @@ def test_server_exit_closes_the_prompt(terminal, tool_server, tmp_path):
     pid = int(server.log.read_text().split(maxsplit=1)[0])
     os.kill(pid, signal.SIGKILL)
     assert one.finish() == 4
-    assert "The server no longer asks.\nmcpwire: " in one.text
+    assert "The server has withdrawn its request.\nmcpwire: " in one.text
 
 
 @pytest.mark.pain("P08")
@@ -185,10 +185,13 @@ def test_sampling_needs_consent_before_and_after_the_program(terminal, requestin
     one = terminal().start("call", server.line, "do", "--sample-with", code)
     one.answer("", "y", "what", "y")
     assert one.finish() == 0
-    assert "scripted asks for an answer of a model\n  | system: Be brief\n" in one.text
+    assert (
+        "scripted asks for an answer from your model\n  | system: Be brief\n"
+        in one.text
+    )
     assert "  | user: Hi\\x1b\n" in one.text
-    assert f"at most 5 tokens; the program is {sys.executable}\n" in one.text
-    assert "The program answers:\n  | old\\x1b pond\n" in one.text
+    assert f"at most 5 tokens; the program that answers: {sys.executable}\n" in one.text
+    assert "The program's answer:\n  | old\\x1b pond\n" in one.text
     assert answer(server)["content"] == {"type": "text", "text": "old\x1b pond"}
 
 
@@ -222,7 +225,7 @@ def test_line_with_control_characters_is_prompted_for_again(terminal, requesting
     one = terminal().start("call", server.line, "do")
     one.answer("a\x1b[Db", "é日", "", "s")
     assert one.finish() == 0
-    assert "That has control characters in it" in one.text
+    assert "The line has control characters" in one.text
     assert answer(server)["content"] == {"name": "é日", "age": 7}
 
 
@@ -233,7 +236,7 @@ def test_line_that_is_not_utf8_is_prompted_for_again(terminal, requesting):
     one.type_bytes(b"\xff\n")
     one.answer("Ada", "", "s")
     assert one.finish() == 0
-    assert "That is no UTF-8 text." in one.text
+    assert "The line is not UTF-8 text." in one.text
 
 
 def test_partial_line_is_kept_until_its_newline(terminal, requesting):
@@ -251,7 +254,7 @@ def test_pasted_lines_fill_fields_but_do_not_send_the_form(terminal, requesting)
     one = terminal().start("call", server.line, "do")
     one.read_until("> $")
     one.type("Ada\n\ns\n")
-    one.read_until("cancels > $")
+    one.read_until("cancel > $")
     one.type("d\n")
     assert one.finish() == 0
     assert answer(server) == {"action": "decline"}

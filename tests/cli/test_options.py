@@ -122,8 +122,8 @@ BAD = [
     (["--", "T"], "call", "call needs TOOL before `--`"),
     (["--", "T"], "complete", "complete needs REF and ARG before `--`"),
     (["--"], "ls", "no command follows `--`"),
-    (["python", "x.py"], "ls", "ls has no place for 'x.py'; quote the server's"),
-    (["x", "--", "T"], "ls", "ls has no place for 'x'"),
+    (["python", "x.py"], "ls", "ls: unexpected argument 'x.py'; quote the server's"),
+    (["x", "--", "T"], "ls", "ls: unexpected argument 'x'"),
     (["npx", "-y", "x"], "ls", "unknown option '-y'; the options of the server's own"),
     (
         ["T", "--timeot", "5"],
@@ -153,12 +153,12 @@ BAD = [
     (
         ["T", "-n", "1.5"],
         "ping",
-        "argument -n/--count: must be an integer from 1 on, got '1.5'",
+        "argument -n/--count: must be an integer of at least 1, got '1.5'",
     ),
     (
         ["T", "--sessions", "x"],
         "bench",
-        "argument --sessions: must be per-call or an integer from 1 on, got 'x'",
+        "argument --sessions: must be per-call or an integer of at least 1, got 'x'",
     ),
     (["T", "--seed", "x"], "check", "argument --seed: must be an integer, got 'x'"),
     (["T", "--env", "=x"], "ls", "argument --env: must be NAME=VALUE or NAME"),
@@ -172,7 +172,7 @@ BAD = [
         "complete",
         "argument --context: must be NAME=VALUE",
     ),
-    (["x"], "demo", "demo has no place for 'x'"),
+    (["x"], "demo", "demo: unexpected argument 'x'"),
     (["--", "T"], "demo", "demo takes no server's command"),
     (["--json"], "demo-server", "unknown option '--json'"),
 ]

@@ -37,11 +37,11 @@ BAD_INPUT = [
     ("ls x --mode y", 2, "mode must be one of auto, session, stateless, prefer-sess"),
     ("ls /no/such/server", 4, "cannot start '/no/such/server': command not found"),
     ("ls /tmp", 4, "mcpwire: cannot start '/tmp': it is a directory\n"),
-    ("ls /etc/passwd", 4, "Permission denied; it is not a program"),
+    ("ls /etc/passwd", 4, "Permission denied; it is not an executable"),
     ("ls true --cwd /no/where", 4, "working directory '/no/where' does not exist"),
-    ("ls true", 4, "the server exited with code 0 before the handshake"),
-    ("ls cat", 4, "is it an MCP server that speaks over stdio?"),
-    ("ls 'echo hello'", 4, "no protocol messages, first: 'hello'"),
+    ("ls true", 4, "the handshake failed: the server exited with code 0"),
+    ("ls cat", 4, "check that it is an MCP server over stdio"),
+    ("ls 'echo hello'", 4, "not protocol messages, first: 'hello'"),
     ("call true x a=@/tmp", 2, "argument 'a': cannot read '/tmp': is a directory (for"),
 ]
 
@@ -66,7 +66,10 @@ def test_silent_server_ends_in_a_timeout(cli):
     assert (code, out) == (7, "")
     match = re.search(r": no answer within 0\.5 s \(after (\S+) s\); ", err)
     assert 0.5 <= float(match[1]) < 10
-    assert "; --timeout SECONDS gives it another limit; is it an MCP server " in err
+    assert (
+        "; to change the limit: --timeout SECONDS; check that it is an MCP server "
+        in err
+    )
     assert err.count("\n") == 1
 
 
@@ -104,7 +107,7 @@ def test_arguments_are_read_from_standard_input(child, tool_server):
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        (b"\xff", "cannot read standard input: it is no UTF-8 text (byte 0)\n"),
+        (b"\xff", "cannot read standard input: it is not UTF-8 text (byte 0)\n"),
         (b"", "standard input is not JSON: ''"),
         (b"{", "standard input is not JSON: '{'"),
         (b"{} {}", "standard input is not JSON: '{} {}'"),
@@ -125,7 +128,7 @@ def test_file_that_is_not_utf8_is_a_one_line_error(cli, tmp_path):
     path.write_bytes(b"ok\xff")
     code, _, err = cli("call", "true", "x", f"a=@{path}")
     assert code == 2
-    assert "it is no UTF-8 text (byte 2)" in err
+    assert "it is not UTF-8 text (byte 2)" in err
 
 
 def test_arguments_that_are_not_utf8_are_refused(tool_server):
@@ -216,11 +219,7 @@ def test_failed_write_of_the_result_leaves_no_server_running(tool_server):
 
 @pytest.mark.parametrize(
     ("words", "closed", "code"),
-    [
-        ("--version", ">&-", 1),
-        ("call true x -", "<&-", 2),
-        ("lst", "2>&-", 2),
-    ],
+    [("--version", ">&-", 1), ("call true x -", "<&-", 2), ("lst", "2>&-", 2)],
 )
 def test_closed_standard_streams_cause_no_traceback(words, closed, code):
     done = run_program("sh", "-c", f"exec {shlex.join(MCPWIRE)} {words} {closed}")
@@ -276,7 +275,9 @@ def test_internal_error_is_one_line_and_verbose_a_traceback(tmp_path):
     target = shlex.join((*MCPWIRE, "demo-server"))
     argv = [sys.executable, str(broken), "ls", target]
     done = run_program(*argv)
-    sentence = "mcpwire: internal error: ZeroDivisionError: a bug; -v shows where\n"
+    sentence = (
+        "mcpwire: internal error: ZeroDivisionError: a bug; -v shows the traceback\n"
+    )
     assert (done.returncode, done.stderr) == (1, sentence)
     done = run_program(*argv, "-v")
     assert done.returncode == 1

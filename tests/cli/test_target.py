@@ -42,7 +42,7 @@ def test_url_inside_a_command_line_stays_an_argument(word):
 
 
 def test_arguments_after_a_url_are_refused():
-    assert refusal("--", URL, "x") == ("a URL stands alone, 'x' behind it has no place")
+    assert refusal("--", URL, "x") == ("a URL takes no further words, got 'x'")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_arguments_after_a_url_are_refused():
 )
 def test_http_options_are_refused_for_a_command(words, option):
     assert refusal("cat", *words) == (
-        f"{option} is for servers at a URL, and this one is started"
+        f"{option} applies to servers at a URL, not to a server that is started"
     )
 
 
@@ -73,7 +73,7 @@ def test_http_options_are_refused_for_a_command(words, option):
 )
 def test_process_options_are_refused_for_a_url(words, option):
     assert refusal(URL, *words) == (
-        f"{option} is for servers that are started, and this one is at a URL"
+        f"{option} applies to servers that are started, not to a server at a URL"
     )
 
 
@@ -153,7 +153,7 @@ def test_secret_over_http_needs_allow_insecure(monkeypatch):
     monkeypatch.setenv("TOKEN", HUSH)
     words = ["http://host.example/mcp", "--header-env", "Authorization=Bearer TOKEN"]
     message = refusal(*words)
-    assert message.endswith("use https, or say --allow-insecure")
+    assert message.endswith("use https, or pass --allow-insecure")
     assert target(*words, "--allow-insecure").allow_insecure
     assert target("http://localhost/mcp", *words[1:]).headers
 

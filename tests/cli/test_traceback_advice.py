@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 TRACEBACK = {"stderr": "Traceback (most recent call last):\n  ...\nKeyError: 'shelf'\n"}
-ADVICE = "; -v shows the traceback that the server wrote\n"
+ADVICE = "; -v shows the server's traceback\n"
 FAILED = {"result": {"content": [], "isError": True}}
 REFUSED = {"error": {"code": -32603, "message": "the handler failed"}}
 
@@ -13,7 +13,7 @@ REFUSED = {"error": {"code": -32603, "message": "the handler failed"}}
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        (FAILED, "mcpwire: tool 'do' reported failure"),
+        (FAILED, "mcpwire: tool 'do' reported an error"),
         (REFUSED, "mcpwire: tools/call: the handler failed (JSON-RPC error -32603)"),
     ],
 )
@@ -30,4 +30,4 @@ def test_verbose_shows_the_traceback_without_the_advice(cli, tool_server):
 @pytest.mark.parametrize("written", ["", "listening\n", "x" * 10_000])
 def test_error_without_a_traceback_has_no_advice(cli, tool_server, written):
     done = cli("call", tool_server({"stderr": written}, FAILED).line, "do")
-    assert done.err == "mcpwire: tool 'do' reported failure\n"
+    assert done.err == "mcpwire: tool 'do' reported an error\n"

@@ -10,11 +10,7 @@ from mcpwire.protocol.output_validation import SchemaValidator
 
 pytestmark = pytest.mark.pain("P37")
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"n": {"type": "integer"}},
-    "required": ["n"],
-}
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 CANARY = {"type": "object", "properties": {"n": {"$ref": "http://127.0.0.1:1/n"}}}
 BROKEN = {
     "no such type": {"type": "objekt"},
@@ -30,10 +26,7 @@ def promising(schema, **result):
     tool = {"name": "x", "inputSchema": {"type": "object"}, "outputSchema": schema}
     reply = {"content": [{"type": "text", "text": "hi"}], **result}
     return FakeServer(
-        {
-            "tools/list": lambda *_: {"tools": [tool]},
-            "tools/call": lambda *_: reply,
-        }
+        {"tools/list": lambda *_: {"tools": [tool]}, "tools/call": lambda *_: reply}
     )
 
 

@@ -13,14 +13,7 @@ def link(uri):
 
 
 TEXT = {"type": "text", "text": "see"}
-CONTENT = [
-    TEXT,
-    link("a:1"),
-    link("a:2"),
-    link("a:other"),
-    link("a:1"),
-    link("a:no"),
-]
+CONTENT = [TEXT, link("a:1"), link("a:2"), link("a:other"), link("a:1"), link("a:no")]
 
 
 def read(params, _):

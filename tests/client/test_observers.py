@@ -22,10 +22,10 @@ class Observer:
         self.received = []
         self.seen = []
 
-    def heard(self, method, params, size):
+    def notification_received(self, method, params, size):
         self.received.append((method, params, size))
 
-    def changed(self):
+    def connection_changed(self):
         self.seen.append((self.client.is_connected, self.client.lost is None))
 
 

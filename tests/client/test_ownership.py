@@ -279,9 +279,7 @@ def test_a_client_collected_after_its_loop_kills_its_child():
         os.kill(pid, 0)
 
 
-def test_abandon_kills_a_connecting_child_without_a_loop(
-    tmp_path,
-):
+def test_abandon_kills_a_connecting_child_without_a_loop(tmp_path):
     """As after an interrupt that stopped the loop."""
     begun = tmp_path / "begun"
     client = mcpwire.Client(

@@ -182,11 +182,7 @@ VERBS = {
     "read_text": ("resources/read", ("a:b",), {"contents": []}),
     "read_bytes": ("resources/read", ("a:b",), {"contents": []}),
     "get_prompt": ("prompts/get", ("p",), {"messages": []}),
-    "complete": (
-        "completion/complete",
-        (PROMPT, "a"),
-        {"completion": {"values": []}},
-    ),
+    "complete": ("completion/complete", (PROMPT, "a"), {"completion": {"values": []}}),
     "ping": ("ping", (), {}),
     "set_log_level": ("logging/setLevel", ("info",), {}),
     "request": ("x/y", ("x/y",), {}),

@@ -74,7 +74,7 @@ async def test_noise_before_the_handshake_is_logged(caplog):
     target = scripted("raw(b'Welcome!\\n'); handshake()\n" + ECHO_LOOP)
     async with mcpwire.Client(target) as client:
         assert client.stats.noise == ("Welcome!",)
-    assert "1 line(s) that are no messages" in caplog.text
+    assert "1 line(s) that are not messages" in caplog.text
     assert "Welcome!" in caplog.text
 
 

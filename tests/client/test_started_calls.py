@@ -183,11 +183,7 @@ async def test_closing_ends_started_calls_without_a_waiter():
 
 # Results validated against the output schema of their tool...
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"n": {"type": "integer"}},
-    "required": ["n"],
-}
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
 def promising(structured, **schema):
@@ -223,11 +219,7 @@ async def test_validate_refuses_a_result_that_breaks_its_schema(caplog):
 
 @pytest.mark.parametrize(
     ("structured", "good"),
-    [
-        ({"structuredContent": {"n": 1}}, True),
-        ({"isError": True}, True),
-        (None, False),
-    ],
+    [({"structuredContent": {"n": 1}}, True), ({"isError": True}, True), (None, False)],
 )
 async def test_validate_needs_structured_content_unless_is_error(structured, good):
     server = promising(structured)

@@ -68,7 +68,7 @@ async def test_a_group_takes_the_same_targets(program):
             configured(a={"command": "x", "timeout": 3, "denied_tools": ["b"]}),
             "server 'a': a client does not apply timeout, deny: use mcpwire.Group",
         ),
-        ({"command": "x"}, "holds no servers"),
+        ({"command": "x"}, "contains no servers"),
     ],
 )
 def test_an_invalid_target_is_refused(target, problem):

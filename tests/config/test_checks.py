@@ -143,9 +143,9 @@ def test_timeout_inf_means_unlimited():
     assert (entry["timeout"], entry["connect_timeout"]) == (math.inf, 1.5)
 
 
-STARTED = "it is for servers that are started, and this one is at a URL"
+STARTED = "it applies to servers that are started, not to a server at a URL"
 BRACES = "a variable is written ${NAME}, and this $ stays as it is"
-AT_URL = "it is for servers at a URL, and this one is started"
+AT_URL = "it applies to servers at a URL, not to a server that is started"
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ AT_URL = "it is for servers at a URL, and this one is started"
         ),
         (
             {"command": "uvx time"},
-            "f: x: command: holds spaces: the program's arguments belong into args",
+            "f: x: command: contains spaces: put the program's arguments into args",
         ),
         # Values that are only unusual cause no warning.
         ({"command": "uvx time", "args": ["x"]}, None),
@@ -205,7 +205,7 @@ def test_field_can_have_several_types(field, value):
 ONE_OF = "must be 'stdio', 'http', 'sse', 'streamable-http' or 'url'"
 FORMS = (
     "must be one of 'oauth', 'client_credentials', 'workload_identity', "
-    "'enterprise_managed', or token_env stands there"
+    "'enterprise_managed'; without it token_env is required"
 )
 C = {"command": "c"}
 
@@ -229,10 +229,10 @@ C = {"command": "c"}
         ({"type": "stdio"}, "command: is missing, and the type is 'stdio'"),
         ({"type": "stdio", **URL}, "command: is missing, and the type is 'stdio'"),
         ({"type": "SSE", **C}, "url: is missing, and the type is 'SSE'"),
-        ({**C, **URL}, "url: command stands there too, and they exclude each other"),
+        ({**C, **URL}, "url: command is given too, and they exclude each other"),
         (
             {**C, "serverUrl": "https://x"},
-            "serverUrl: command stands there too, and they exclude each other",
+            "serverUrl: command is given too, and they exclude each other",
         ),
         ({"type": "ws", **URL}, f"type: {ONE_OF}, got 'ws'"),
         ({"transport": 7, **URL}, f"transport: {ONE_OF}, got an integer"),
@@ -296,7 +296,7 @@ C = {"command": "c"}
         ({**C, "enabled": "no"}, "enabled: must be true or false, got a string"),
         (
             {**C, "enabled": True, "disabled": False},
-            "disabled: says the same as enabled: keep one of them",
+            "disabled: duplicates enabled: keep one of them",
         ),
         ({**C, "merge": "deep"}, "merge: must be 'fields' or 'entry', got 'deep'"),
         ({**C, "merge": 7}, "merge: must be 'fields' or 'entry', got an integer"),
@@ -327,7 +327,7 @@ C = {"command": "c"}
         ({**URL, "auth": {"type": "bearer"}}, "auth.token: is missing"),
         (
             {**URL, "auth": {"clientId": "x", "client_id": "y"}},
-            "auth: says something twice",
+            "auth: has duplicate fields",
         ),
         (
             {**URL, "auth": {"type": "oauth", "isuer": "x"}},

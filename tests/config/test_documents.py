@@ -99,7 +99,7 @@ def test_null_field_is_ignored():
 
 
 FOUND_OUT = "where to log in is found out from the server"
-ASKED = "nothing is asked here unless require_confirmation says so"
+ASKED = "no tool needs confirmation unless require_confirmation says so"
 
 
 @pytest.mark.parametrize(
@@ -157,16 +157,16 @@ def repeating(*keys, **values):
     ("document", "problem"),
     [
         (7, "f: must be a table or a list of servers, got an integer"),
-        ({}, "f: holds no servers: there is no mcpServers, mcp_servers or servers"),
+        ({}, "f: contains no servers: there is no mcpServers, mcp_servers or servers"),
         (
             {"mcp": 7},
-            "f: holds no servers: there is no mcpServers, mcp_servers or servers",
+            "f: contains no servers: there is no mcpServers, mcp_servers or servers",
         ),
         (
             {"server": []},
-            "f: holds no servers; 'server' is unknown, did you mean 'servers'?",
+            "f: contains no servers; 'server' is unknown, did you mean 'servers'?",
         ),
-        ({"time": TIME}, "f: the servers must stand under mcpServers"),
+        ({"time": TIME}, "f: the servers must be under mcpServers"),
         (
             {"servers": [], "mcpServers": {}},
             "f: mcpServers and servers exclude each other",
@@ -188,31 +188,28 @@ def repeating(*keys, **values):
             [{"name": "a\nb"}],
             "f: servers[0]: name: must be one line without spaces around it",
         ),
-        (
-            LISTED * 2,
-            "f: time: name: stands there twice, the second time as servers[1]",
-        ),
+        (LISTED * 2, "f: time: name: is given twice, the second time as servers[1]"),
         ({"servers": {"": {}}}, "f: servers['']: name: must not be empty"),
         (
             {"servers": {7: {}}},
             "f: servers: a server's name must be a string, got an integer",
         ),
         ({"servers": {"a": []}}, "f: a: must be a table, got a list"),
-        ({"servers": {"a": {"name": "b"}}}, "f: a: name: is another one than the key"),
-        ({"servers": repeating("a", a=TIME)}, "f: a: name: stands there twice"),
-        (repeating("servers", servers={}), "f: servers: stands there twice"),
-        ({"servers": {"a": repeating("url", url=1)}}, "f: a: url: stands there twice"),
+        ({"servers": {"a": {"name": "b"}}}, "f: a: name: differs from the key"),
+        ({"servers": repeating("a", a=TIME)}, "f: a: name: is given twice"),
+        (repeating("servers", servers={}), "f: servers: is given twice"),
+        ({"servers": {"a": repeating("url", url=1)}}, "f: a: url: is given twice"),
         (
             {"servers": {"a": {"env": repeating("K", K="x")}}},
-            "f: a: env.K: stands there twice",
+            "f: a: env.K: is given twice",
         ),
         (
             {"servers": {"a": {"url": "x", "serverUrl": "x"}}},
-            "f: a: serverUrl: says the same as url: keep one of them",
+            "f: a: serverUrl: duplicates url: keep one of them",
         ),
         (
             {"servers": {"a": {"headers": {}, "http_headers": {}}}},
-            "f: a: http_headers: says the same as headers: keep one of them",
+            "f: a: http_headers: duplicates headers: keep one of them",
         ),
     ],
 )

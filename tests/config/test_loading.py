@@ -120,7 +120,7 @@ def test_mode_or_revision_selects_the_protocol_version():
     [
         ({"mode": "legacy"}, "mode: must be 'auto', "),
         ({"revision": "2025"}, "revision: must be '2024-11-05', "),
-        ({"mode": "auto", "revision": "2025-06-18"}, "revision: says the same as mode"),
+        ({"mode": "auto", "revision": "2025-06-18"}, "revision: duplicates mode"),
     ],
 )
 def test_invalid_mode_or_revision_is_refused(entry, problem):
@@ -356,7 +356,7 @@ def test_invalid_deny_list_raises_value_error():
         load({"servers": []}, deny_urls=[" "])
 
 
-ASKED = "nothing is asked here unless require_confirmation says so"
+ASKED = "no tool needs confirmation unless require_confirmation says so"
 
 
 @pytest.mark.system("V02")
@@ -364,7 +364,7 @@ def test_warnings_are_kept_and_logged(caplog):
     found = load({"mcpServers": {"x": {"command": "a b", "alwaysAllow": []}}})
     assert found.warnings == (
         f"x: alwaysAllow: is not used: {ASKED}",
-        "x: command: holds spaces: the program's arguments belong into args",
+        "x: command: contains spaces: put the program's arguments into args",
     )
     assert [record.getMessage() for record in caplog.records] == list(found.warnings)
     assert {record.name for record in caplog.records} == {"mcpwire.config"}

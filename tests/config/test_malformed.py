@@ -94,8 +94,8 @@ TOML = [
     (
         entry('url = "http://host.example/"', 'headers.Authorization = "SENTINEL"'),
         (
-            "a: headers: header 'authorization' would travel unencrypted "
-            "to 'http://host.example/': use https, or say allow_insecure "
+            "a: headers: header 'authorization' would be sent unencrypted "
+            "to 'http://host.example/': use https, or pass allow_insecure "
             "= true"
         ),
     ),
@@ -153,7 +153,7 @@ JSON = [
     ),
     (
         '{"mcpServers": {"a": {"command": "x", "command": "SENTINEL"}}}',
-        "a: command: stands there twice",
+        "a: command: is given twice",
     ),
     (
         '{"mcpServers": ' + "[" * 1_500 + "]" * 1_500 + "}",

@@ -23,10 +23,7 @@ KEYS = st.sampled_from(
 )
 TYPES = st.sampled_from(["oauth", "client-credentials", "bearer", "token", "x"])
 SCALARS = st.one_of(
-    WORDS,
-    st.booleans(),
-    st.integers(-2, 2),
-    st.sampled_from([-0.5, 0.5, 1.5]),
+    WORDS, st.booleans(), st.integers(-2, 2), st.sampled_from([-0.5, 0.5, 1.5])
 )
 VALUES = st.one_of(
     SCALARS,

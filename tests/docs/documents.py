@@ -328,10 +328,7 @@ def program(block: Block) -> str:
 def printed(block: Block) -> str:
     """Run a snippet in this process, on a new loop; return its output."""
     code = compile(
-        block.text,
-        "server.py",
-        "exec",
-        flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
+        block.text, "server.py", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     )
     names = {
         "__name__": "__main__",

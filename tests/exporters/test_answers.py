@@ -4,11 +4,7 @@ import json
 
 import pytest
 
-from mcpwire.exporters import (
-    EXPORT_FORMS,
-    Export,
-    ModelCall,
-)
+from mcpwire.exporters import EXPORT_FORMS, Export, ModelCall
 from mcpwire.types import (
     AudioContent,
     BlobResourceContents,
@@ -145,7 +141,7 @@ def test_unknown_tool_name_of_a_call_is_kept(form):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ('{"a": ', "the arguments are no JSON"),
+        ('{"a": ', "the arguments are not JSON"),
         ("[1]", "the arguments must be one JSON object, got list"),
     ],
 )

@@ -302,10 +302,7 @@ OLDER = [
         {**NUMBER, "minimum": 0, "exclusiveMinimum": True},
         {**NUMBER, "exclusiveMinimum": 0},
     ),
-    (
-        {**NUMBER, "maximum": 5, "exclusiveMaximum": False},
-        {**NUMBER, "maximum": 5},
-    ),
+    ({**NUMBER, "maximum": 5, "exclusiveMaximum": False}, {**NUMBER, "maximum": 5}),
     ({**NUMBER, "exclusiveMaximum": True}, NUMBER),
     ({**NUMBER, "exclusiveMinimum": 0}, {**NUMBER, "exclusiveMinimum": 0}),
     ({**TEXT, "required": True}, TEXT),

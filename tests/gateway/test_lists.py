@@ -84,10 +84,7 @@ async def test_list_over_the_byte_limit_is_left_out(monkeypatch, caplog):
         tool = {**TOOL, "name": f"t{len(pages)}", "description": "x" * 500}
         return {"tools": [tool], "nextCursor": str(len(pages))}
 
-    servers = {
-        "a": named("a", "x"),
-        "long": fake(methods={"tools/list": endless}),
-    }
+    servers = {"a": named("a", "x"), "long": fake(methods={"tools/list": endless})}
     gateway = Gateway(servers)
     async with client_of(gateway, "2025-11-25") as client:
         assert tool_names(await client.list_tools()) == ["a_x"]

@@ -4,15 +4,7 @@ import asyncio
 
 import pytest
 from clocks import on_a_virtual_clock
-from gateway_servers import (
-    ERAS,
-    Counted,
-    client_of,
-    fake,
-    named,
-    through,
-    tool_names,
-)
+from gateway_servers import ERAS, Counted, client_of, fake, named, through, tool_names
 from loop_polling import until
 
 import mcpwire

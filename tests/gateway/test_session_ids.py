@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from mcpwire.errors import LocalProtocolError
 from mcpwire.gateway.session_ids import (
     ChosenServer,
-    Kept,
-    decode_kept,
-    encode_kept,
+    SessionData,
+    decode_session,
+    encode_session,
 )
 
 A = ChosenServer(
@@ -21,10 +21,10 @@ A = ChosenServer(
 )
 B = ChosenServer(url="https://b.example/", name="b")
 
-WHOLE = Kept(
+WHOLE = SessionData(
     nonce="n",
     revision="2025-11-25",
-    place="a",
+    only_server="a",
     client_info={"name": "c", "version": "1", "icons": [{"src": "x"}]},
     client_capabilities={"roots": {}, "elicitation": {"url": {}, "form": {}}},
     owner=("https://issuer.example", None, "me"),
@@ -32,20 +32,20 @@ WHOLE = Kept(
     upstream_sessions={"b": "2", "a": "1"},
     expires_at=100,
 )
-LEAST = Kept(nonce="n", revision="2024-11-05")
+LEAST = SessionData(nonce="n", revision="2024-11-05")
 
 
 @pytest.mark.system("O20")
 @pytest.mark.parametrize(
-    "kept", [WHOLE, LEAST, Kept(nonce="", revision="x", servers=())]
+    "data", [WHOLE, LEAST, SessionData(nonce="", revision="x", servers=())]
 )
-def test_encoded_session_decodes_to_an_equal_one(kept: Kept) -> None:
-    assert decode_kept(encode_kept(kept), 99.0) == kept
+def test_encoded_session_decodes_to_an_equal_one(data: SessionData) -> None:
+    assert decode_session(encode_session(data), 99.0) == data
 
 
 @pytest.mark.system("O21")
 def test_encoding_does_not_depend_on_member_order() -> None:
-    reordered = Kept(
+    reordered = SessionData(
         expires_at=100,
         upstream_sessions={"a": "1", "b": "2"},
         servers=(
@@ -60,21 +60,21 @@ def test_encoding_does_not_depend_on_member_order() -> None:
         client_capabilities={"elicitation": {"form": {}, "url": {}}, "roots": {}},
         client_info={"version": "1", "icons": [{"src": "x"}], "name": "c"},
         revision="2025-11-25",
-        place="a",
+        only_server="a",
         nonce="n",
     )
-    assert encode_kept(reordered) == encode_kept(WHOLE)
+    assert encode_session(reordered) == encode_session(WHOLE)
 
 
 @pytest.mark.system("O22")
 @pytest.mark.parametrize(("now", "is_read"), [(99.9, True), (100.0, False)])
 def test_expired_session_is_not_decoded(now: float, *, is_read: bool) -> None:
-    assert (decode_kept(encode_kept(WHOLE), now) is not None) is is_read
+    assert (decode_session(encode_session(WHOLE), now) is not None) is is_read
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"v": 2}', b"nonsense"])
 def test_text_in_another_format_is_not_decoded(text: bytes) -> None:
-    assert decode_kept(text, 0.0) is None
+    assert decode_session(text, 0.0) is None
 
 
 def test_deeply_nested_value_is_refused_without_a_stack_overflow() -> None:
@@ -82,7 +82,9 @@ def test_deeply_nested_value_is_refused_without_a_stack_overflow() -> None:
     for _ in range(900):
         deep = {"a": deep}
     with pytest.raises(LocalProtocolError, match="nested"):
-        encode_kept(Kept(nonce="n", revision="r", client_capabilities={"a": deep}))
+        encode_session(
+            SessionData(nonce="n", revision="r", client_capabilities={"a": deep})
+        )
 
 
 def test_repr_shows_no_server_url_and_no_headers() -> None:
@@ -106,13 +108,13 @@ def test_encodable_client_capabilities_round_trip(
     capabilities: dict[str, object],
 ) -> None:
     try:
-        text = encode_kept(
-            Kept(nonce="n", revision="r", client_capabilities=capabilities)
+        text = encode_session(
+            SessionData(nonce="n", revision="r", client_capabilities=capabilities)
         )
     except LocalProtocolError:
         return
-    kept = decode_kept(text, 0.0)
-    assert kept is not None
-    assert json.dumps(kept.client_capabilities, sort_keys=True) == json.dumps(
+    data = decode_session(text, 0.0)
+    assert data is not None
+    assert json.dumps(data.client_capabilities, sort_keys=True) == json.dumps(
         capabilities, sort_keys=True
     )

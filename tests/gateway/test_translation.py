@@ -167,12 +167,7 @@ TASKS = "io.modelcontextprotocol/tasks"
         ({"roots": {"listChanged": True}}, E, A, {"roots": {}}),
         ({"roots": None, "sampling": True}, D, D, {}),
         ({"sampling": {"tools": {}, "context": {}}}, E, C, {"sampling": {}}),
-        (
-            {"sampling": {"tools": {}, "more": 1}},
-            D,
-            E,
-            {"sampling": {"tools": {}}},
-        ),
+        ({"sampling": {"tools": {}, "more": 1}}, D, E, {"sampling": {"tools": {}}}),
         ({"elicitation": {}}, C, E, {"elicitation": {}}),
         ({"elicitation": {"form": {}, "url": {}}}, D, C, {"elicitation": {}}),
         ({"elicitation": {"url": {}}}, D, C, {}),
@@ -437,7 +432,7 @@ def test_request_belongs_to_the_only_call_in_flight():
     in_flight.add("a")
     assert in_flight.find_owner(None, 0.0) == "a"
     in_flight.finish("a")
-    with pytest.raises(InternalError, match="no call is under way"):
+    with pytest.raises(InternalError, match="belongs to no running call"):
         in_flight.find_owner(None, 0.0)
 
 
@@ -447,10 +442,10 @@ def test_transport_identifies_the_call_among_several():
     in_flight.add(first)
     in_flight.add(second)
     assert in_flight.find_owner(second, 0.0) is second
-    with pytest.raises(InternalError, match="2 calls are under way"):
+    with pytest.raises(InternalError, match="2 calls are running"):
         in_flight.find_owner(None, 0.0)
     in_flight.finish(second)
-    with pytest.raises(InternalError, match="is over"):
+    with pytest.raises(InternalError, match="has ended"):
         in_flight.find_owner(second, 0.0)
 
 
@@ -459,7 +454,7 @@ def test_cancelled_call_counts_as_in_flight_for_the_grace_period():
     in_flight.add("gone")
     in_flight.add("here")
     in_flight.cancel("gone", 10.0)
-    with pytest.raises(InternalError, match="2 calls are under way"):
+    with pytest.raises(InternalError, match="2 calls are running"):
         in_flight.find_owner(None, 10.0)
     assert in_flight.only_call(10.0) is None
     assert in_flight.only_call(10.0 + CANCEL_GRACE_S) == "here"

@@ -130,9 +130,7 @@ async def test_both_kinds_of_reference_are_completed():
 
 
 @pytest.mark.system("A22", "A23")
-async def test_tool_error_is_a_result_and_raises_only_with_check(
-    caplog,
-):
+async def test_tool_error_is_a_result_and_raises_only_with_check(caplog):
     failed = {**text("no"), "isError": True, "structuredContent": {"why": 1}}
     server = ScriptedServer(**{"tools/call": lambda *_: failed})
     async with grouped({"a": server}) as group:

@@ -117,9 +117,7 @@ async def test_cancelled_disconnect_continues_closing():
 
 
 @pytest.mark.system("A34")
-async def test_disconnect_all_raises_the_first_error_and_logs_all(
-    caplog,
-):
+async def test_disconnect_all_raises_the_first_error_and_logs_all(caplog):
     servers = {name: ScriptedServer() for name in "abc"}
     group = Group(servers, make_client=stubborn)
     await group.disconnect_all()

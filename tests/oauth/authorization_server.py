@@ -285,10 +285,7 @@ class AuthorizationServer:
         )
         if not known:
             return 400, {}, b"no such client, or not its redirect URI"
-        if (
-            query["response_type"],
-            query["code_challenge_method"],
-        ) != ("code", "S256"):
+        if (query["response_type"], query["code_challenge_method"]) != ("code", "S256"):
             return 400, {}, b"code and S256 it must be"
         family = Family(
             query["client_id"],

@@ -299,8 +299,8 @@ def test_a_port_in_use_raises_an_error_that_names_it():
         with pytest.raises(AuthError) as caught:
             CallbackServer(port=port)
     assert str(caught.value) == (
-        f"cannot listen on port {port} of this machine for the way back from logging "
-        "in: Address already in use"
+        f"cannot listen on port {port} of this machine for the redirect after the "
+        "login: Address already in use"
     )
 
 

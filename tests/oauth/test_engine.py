@@ -106,9 +106,7 @@ async def test_a_stream_reopens_after_a_failed_refresh(auth, era):
     with protected_server(auth, era=era, resumable=True) as server:
         received = asyncio.Event()
         loop = asyncio.get_running_loop()
-        options = {
-            "on_notification": lambda _: loop.call_soon_threadsafe(received.set),
-        }
+        options = {"on_notification": lambda _: loop.call_soon_threadsafe(received.set)}
         target = mcpwire.Http(server.url, auth=oauth())
         async with mcpwire.Client(target, **options) as client:
             await asyncio.to_thread(server.wait_until, lambda: server.streams)

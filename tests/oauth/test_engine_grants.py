@@ -22,10 +22,7 @@ from joserfc.jwk import ECKey, RSAKey
 import mcpwire
 
 SECRET = f"{SENTINEL}-robot"
-KEYS = {
-    "ES256": ECKey.generate_key("P-256"),
-    "RS256": RSAKey.generate_key(2048),
-}
+KEYS = {"ES256": ECKey.generate_key("P-256"), "RS256": RSAKey.generate_key(2048)}
 ASSERTION = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJ3b3JrbG9hZCJ9.c2lnbmF0dXJl"
 
 
@@ -74,11 +71,7 @@ def employee(auth, idp, **options):
 
 ID_TOKEN = f"{SENTINEL}.id.token"
 
-UNATTENDED = {
-    "secret": with_secret,
-    "key": with_key,
-    "workload": workload,
-}
+UNATTENDED = {"secret": with_secret, "key": with_key, "workload": workload}
 
 
 @pytest.fixture(params=["session"])

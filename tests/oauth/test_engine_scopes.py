@@ -266,10 +266,7 @@ async def test_only_an_insufficient_scope_challenge_is_one(auth, server, case, i
     status, challenge, kind, message = case
     data = {"error_description": "Required scope: b"}
     if is_rpc:
-        data = {
-            "jsonrpc": "2.0",
-            "error": {"code": -1, "message": f"{status} {data}"},
-        }
+        data = {"jsonrpc": "2.0", "error": {"code": -1, "message": f"{status} {data}"}}
 
     def deny(request, conn):
         body = json.dumps({**data, "id": 1}).encode()

@@ -57,10 +57,7 @@ def test_a_get_sends_only_the_needed_header_fields(internet):
         )
     assert answer.status == 200
     assert answer.body == b'{"ok": true}'
-    assert answer.fields == {
-        "content-length": "12",
-        "content-type": "application/json",
-    }
+    assert answer.fields == {"content-length": "12", "content-type": "application/json"}
     assert (
         server.requests[0].raw.lower()
         == (
@@ -234,7 +231,7 @@ def test_a_truncated_response_is_a_temporary_error(internet, sent, options):
             AuthTemporarilyUnavailable,
         )
     assert error.status is None
-    assert "gives no answer" in str(error)
+    assert "did not answer" in str(error)
 
 
 def slow_body(conn):
@@ -280,11 +277,7 @@ def test_the_timeout_covers_name_resolution(internet, monkeypatch):
             internet.goes_on.set()
 
     monkeypatch.setattr(fetches.fetcher, "fetch", given_up)
-    failure(
-        fetches,
-        step(f"https://{LOGIN}/x"),
-        AuthTemporarilyUnavailable,
-    )
+    failure(fetches, step(f"https://{LOGIN}/x"), AuthTemporarilyUnavailable)
     assert internet.connects == []
 
 
@@ -329,7 +322,7 @@ def test_the_client_certificate_is_sent_to_the_server_host_only(internet, tmp_pa
         fetches = Fetches(
             mcpwire.Http(
                 f"https://{SERVER}/mcp", ca_file=authority, client_cert=str(own)
-            ),
+            )
         )
         for host in (SERVER, LOGIN, SERVER):
             fetches.fetch(step(f"https://{host}/x"))

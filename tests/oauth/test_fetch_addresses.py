@@ -190,7 +190,7 @@ def test_the_error_names_the_failure_of_the_last_address(internet):
         AuthTemporarilyUnavailable,
     )
     assert str(error) == (
-        f"the token endpoint at 'https://{LOGIN}/token?***' gives no answer: cannot "
+        f"the token endpoint at 'https://{LOGIN}/token?***' did not answer: cannot "
         f"connect to '{LOGIN}': Connection refused"
     )
     assert len(internet.connects) == 2

@@ -127,7 +127,7 @@ async def test_an_error_of_the_ask_function_reaches_the_caller(auth, server):
 @pytest.mark.parametrize("answer", [None, 7, b"bytes", ["a", "list"]])
 async def test_the_ask_function_must_return_a_url(auth, server, answer):
     grant = oauth(ask=lambda url: answer)
-    with pytest.raises(mcpwire.ConsentDenied, match="must return the URL"):
+    with pytest.raises(mcpwire.ConsentDenied, match="must return the URL of"):
         async with connected(server, grant):
             pass
     assert auth.token_requests == []

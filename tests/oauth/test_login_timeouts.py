@@ -46,11 +46,7 @@ def thinking(hours):
 
 @pytest.mark.parametrize(
     ("era", "engine"),
-    [
-        ("session", "direct"),
-        ("stateless", "httpx"),
-        ("dual", "direct"),
-    ],
+    [("session", "direct"), ("stateless", "httpx"), ("dual", "direct")],
 )
 async def test_connecting_waits_for_a_user(auth, thinking, era, engine):
     with protected_server(auth, era=era) as server:

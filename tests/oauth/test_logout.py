@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from authorization_server import (
-    SENTINEL,
-    browse,
-    oauth,
-    protected_server,
-)
+from authorization_server import SENTINEL, browse, oauth, protected_server
 
 import mcpwire
 from mcpwire.auth.records import credential_key, dump, load, pending_key
@@ -150,7 +145,7 @@ async def test_login_without_an_interactive_grant_is_refused():
     grant = mcpwire.ClientCredentials(
         client_id="me", client_secret="x", issuer="discovered"
     )
-    with pytest.raises(ValueError, match="ClientCredentials: it asks no user"):
+    with pytest.raises(ValueError, match="ClientCredentials: it needs no user"):
         await mcpwire.begin_login(mcpwire.Http("https://mcp.example/mcp", auth=grant))
     for function in (mcpwire.login, mcpwire.logout, mcpwire.begin_login):
         with pytest.raises(ValueError, match="there is nothing to log in for"):

@@ -9,12 +9,7 @@ from threading import Lock
 from urllib.parse import urlsplit
 
 import pytest
-from authorization_server import (
-    SENTINEL,
-    AuthorizationServer,
-    Recorded,
-    oauth,
-)
+from authorization_server import SENTINEL, AuthorizationServer, Recorded, oauth
 from engine_calls import BOUND_S, connected, echo
 from http_bytes import reply
 from protected import ProtectedMcp

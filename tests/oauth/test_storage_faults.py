@@ -74,8 +74,8 @@ def warnings(caplog):
 
 def complaint(storage, reason):
     return (
-        f"cannot use {str(storage.path)!r} for credentials: {reason}: nothing of it is "
-        "used, and logins are not kept"
+        f"cannot use {str(storage.path)!r} for credentials: {reason}; the file is "
+        "not used, and logins are not stored"
     )
 
 
@@ -262,7 +262,7 @@ def test_a_broken_file_is_renamed_and_kept(storage, caplog, breaks, begins):
     assert storage.save(KEY, b"new", 0)
     assert FileStorage(storage.path).load(KEY)[0] == b"new"
     [warning] = warnings(caplog)
-    assert f"it is kept as {kept.name!r}" in warning
+    assert f"it was renamed to {kept.name!r}" in warning
 
 
 def test_a_broken_page_is_found_when_it_is_read(storage):
@@ -347,5 +347,5 @@ def test_a_foreign_folder_lock_is_waited_for_briefly(storage, monkeypatch, caplo
     with module.folder_lock(storage.path.parent, 1.0):
         assert storage.load(KEY) == (None, 0)
     [warning] = warnings(caplog)
-    assert "another process does not let it go" in warning
+    assert "another process holds its lock" in warning
     assert aside(storage) == []

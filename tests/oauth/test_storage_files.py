@@ -115,7 +115,7 @@ def test_a_folder_writable_by_others_is_refused_unchanged(tmp_path, mode):
     folder.mkdir()
     folder.chmod(mode)
     storage = FileStorage(folder / "credentials.sqlite")
-    assert "others may write in its folder" in refused(storage)
+    assert "other users may write to its folder" in refused(storage)
     assert (mode_of(folder), [*folder.iterdir()]) == (mode, [])
 
 
@@ -133,7 +133,7 @@ def test_a_folder_of_the_private_group_is_accepted(
     monkeypatch.setattr(module, "_check_owner", lambda path, is_kind: shown)
     storage = FileStorage(tmp_path / "credentials.sqlite")
     if is_refused:
-        assert "others may write" in refused(storage)
+        assert "other users may write" in refused(storage)
     else:
         assert storage.save("key", SECRET, 0) == 1
 
@@ -300,7 +300,7 @@ def test_a_foreign_database_is_refused_unchanged(tmp_path, statement):
         database.execute(statement)
     before = path.read_bytes()
     storage = FileStorage(path)
-    assert "another program's, or a newer mcpwire's" in refused(storage)
+    assert "belongs to another program or to a newer mcpwire" in refused(storage)
     assert storage.load("key") == (None, 0)
     assert path.read_bytes() == before
     assert [*tmp_path.iterdir()] == [path]

@@ -6,12 +6,7 @@ import time
 
 import attrs
 import pytest
-from authorization_server import (
-    authorization_server,
-    browse,
-    oauth,
-    protected_server,
-)
+from authorization_server import authorization_server, browse, oauth, protected_server
 from sibling_processes import siblings
 
 import mcpwire
@@ -156,5 +151,5 @@ async def test_an_unstorable_login_is_used_and_refreshed(tmp_path, monkeypatch, 
     assert (len(urls), auth.reuses) == (1, 0)
     assert auth.grants == ["authorization_code", *["refresh_token"] * 3]
     messages = [each.getMessage() for each in caplog.records if each.name == "mcpwire"]
-    reason = "Not a directory: nothing of it is used, and logins are not kept"
+    reason = "Not a directory; the file is not used, and logins are not stored"
     assert messages == [f"cannot use {str(storage.path)!r} for credentials: {reason}"]

@@ -34,9 +34,7 @@ class LegacyServer(Served):
     """
 
     def __init__(
-        self,
-        *,
-        endpoint: str | Callable[[str], str] = "/messages?session={session}",
+        self, *, endpoint: str | Callable[[str], str] = "/messages?session={session}"
     ) -> None:
         self.endpoint = endpoint
         self.on: dict[str, Callable[[RawRequest, Connection], Any]] = {}

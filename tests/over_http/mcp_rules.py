@@ -21,11 +21,7 @@ CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 FIRST_MODERN: Final = "2026-07-28"
 FIRST_WITH_HEADER: Final = "2025-06-18"
 
-NAMED_BY: Final = {
-    "tools/call": "name",
-    "prompts/get": "name",
-    "resources/read": "uri",
-}
+NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
 def is_modern(request: RawRequest) -> bool:

@@ -72,10 +72,7 @@ GOOD = {
     ),
     "an upgrade offered, not taken": (
         OK + b"upgrade: h2c\r\nconnection: upgrade\r\ncontent-length: 1\r\n\r\na",
-        (
-            200,
-            {b"upgrade": b"h2c", b"connection": b"upgrade", b"content-length": b"1"},
-        ),
+        (200, {b"upgrade": b"h2c", b"connection": b"upgrade", b"content-length": b"1"}),
         b"a",
         True,
     ),

@@ -151,10 +151,7 @@ def test_notifications_and_requests_of_the_server_are_handled(engine):
 def test_event_over_the_limit_ends_the_connection(engine, ending):
     limits = Limits(message=1_000, close_grace=0.5, terminate_grace=0.5)
     flood = b"data: " + b"x" * 1_100 + (b"\n\n" if ending == "event" else b"")
-    with (
-        legacy_server() as server,
-        opened(server.url, engine, limits=limits) as client,
-    ):
+    with legacy_server() as server, opened(server.url, engine, limits=limits) as client:
         client.ready()
         server.on["ping"] = lambda *_: server.send("s1", flood)
         call = client.begin("ping")
@@ -277,7 +274,7 @@ def test_connect_error_has_the_http_error_as_its_cause(engine):
 REDIRECTS = {
     "elsewhere": ("{other}/sse", "another origin"),
     "without a place": (None, "no Location"),
-    "to nowhere": ("http://[", "no URL"),
+    "to nowhere": ("http://[", "not a usable http"),
 }
 
 

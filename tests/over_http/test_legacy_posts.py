@@ -172,8 +172,7 @@ FAILURES = {
     ),
     "error": (
         json_reply(
-            {"jsonrpc": "2.0", "id": 1, "error": {"code": -32600, "message": "no"}},
-            400,
+            {"jsonrpc": "2.0", "id": 1, "error": {"code": -32600, "message": "no"}}, 400
         ),
         InvalidRequest,
         "no",

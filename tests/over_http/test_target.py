@@ -287,10 +287,10 @@ SECURE = (
 @pytest.mark.parametrize("name", SECRET_HEADERS[:6])
 def test_credentials_over_unencrypted_http_are_refused(url, name):
     message = refusal(f"{url}?{HUSH}", headers={name: HUSH})
-    assert f"header {name.lower()!r} would travel unencrypted" in message
+    assert f"header {name.lower()!r} would be sent unencrypted" in message
     assert "allow_insecure=True" in message
     target = mcpwire.Http(url)
-    with pytest.raises(LocalProtocolError, match="would travel unencrypted"):
+    with pytest.raises(LocalProtocolError, match="would be sent unencrypted"):
         target.check({"x-first": "1", name: HUSH})
 
 

@@ -52,11 +52,7 @@ def failure(
 
 def log(data: Any = "x") -> dict[str, Any]:
     """Return a notification."""
-    return {
-        "jsonrpc": "2.0",
-        "method": LOG,
-        "params": {"level": "info", "data": data},
-    }
+    return {"jsonrpc": "2.0", "method": LOG, "params": {"level": "info", "data": data}}
 
 
 def build_ping(id: Any = "s1", method: str = "ping") -> dict[str, Any]:

@@ -4,11 +4,7 @@ import pytest
 import wirecheck
 
 from mcpwire import types
-from mcpwire.errors import (
-    InvalidParams,
-    LocalProtocolError,
-    MethodNotFound,
-)
+from mcpwire.errors import InvalidParams, LocalProtocolError, MethodNotFound
 from mcpwire.protocol.client_features import (
     ClientFeatures,
     Elicitation,
@@ -59,10 +55,7 @@ def test_without_handlers_no_capability_is_declared(revision):
     [
         (NOV_2024, {"roots": {"listChanged": True}, "sampling": {}}),
         (MAR_2025, {"roots": {"listChanged": True}, "sampling": {}}),
-        (
-            JUN_2025,
-            {"roots": {"listChanged": True}, "sampling": {}, "elicitation": {}},
-        ),
+        (JUN_2025, {"roots": {"listChanged": True}, "sampling": {}, "elicitation": {}}),
         (
             NOV_2025,
             {

@@ -193,8 +193,8 @@ def test_error_names_the_question_bound_once_it_is_reached():
     assert plain.detail == "noise"
     deadline.pause(START, 10.0)
     pause_detail = (
-        "its clock stood still for 10 s while questions of the server were answered, "
-        "and does for no longer (Limits.question_time)"
+        "its time limit was paused for 10 s while server requests were answered, the "
+        "longest pause allowed (Limits.question_time)"
     )
     assert deadline.error("x", START + 14.0).detail == pause_detail
     deadline.resume(START + 12.0)

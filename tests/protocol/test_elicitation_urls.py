@@ -93,11 +93,11 @@ def test_plain_url_is_described_without_warnings():
 
 
 APPLE = "\u0430\u0440\u0440\u04cf\u0435.com"  # all letters are Cyrillic
-PUNYCODE = "the host has letters that may pass for others"
+PUNYCODE = "the host has letters that look like others"
 MIXED = "the host mixes letters of different scripts"
-HTTP = "plain http: everybody in between can read and change everything"
+HTTP = "plain http: everyone on the network path can read and change all of it"
 BARE = "the host is a bare address"
-HERE = "it leads to this machine"
+HERE = "it points to this machine"
 
 
 @pytest.mark.rule("ELIC-15")
@@ -126,11 +126,7 @@ HERE = "it leads to this machine"
             "example.com",
             ("the port is 444, which is unusual",),
         ),
-        (
-            "http://[::1]:443/",
-            "::1",
-            (HERE, "the port is 443, which is unusual"),
-        ),
+        ("http://[::1]:443/", "::1", (HERE, "the port is 443, which is unusual")),
     ],
 )
 def test_unusual_parts_of_a_url_are_warned_about(url, shown, warnings):

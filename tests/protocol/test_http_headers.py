@@ -73,9 +73,7 @@ def test_session_id_is_sent_with_every_request_until_removed():
 @pytest.mark.pain("P26")
 @pytest.mark.rule("LHTTP-29", "TR-HTTP-25")
 @pytest.mark.parametrize("revision", REVISIONS, ids=str)
-def test_protocol_version_is_sent_only_after_the_agreement(
-    revision,
-):
+def test_protocol_version_is_sent_only_after_the_agreement(revision):
     heads = RequestHeaders(URL)
     assert heads.revision is None
     for start in (heads.post(), heads.get(), heads.delete()):

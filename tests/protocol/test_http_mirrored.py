@@ -151,12 +151,7 @@ def test_only_tool_calls_mirror_arguments(mirrored):
 @pytest.mark.attack("S19")
 @pytest.mark.rule("HDR-11", "HDR-12")
 @pytest.mark.parametrize(
-    ("header", "kind"),
-    [
-        ("", "string"),
-        ("a b", "string"),
-        ("Region", "number"),
-    ],
+    ("header", "kind"), [("", "string"), ("a b", "string"), ("Region", "number")]
 )
 def test_only_the_tool_with_an_invalid_annotation_is_dropped(
     mirrored, dropped, header, kind

@@ -29,10 +29,16 @@ ELSEWHERE = {
     "protocol-relative": ("//evil.example:8443/", "it leads to another origin"),
     "http downgrade": ("http://mcp.example:8443/v2", "it leads from https to http"),
     "http elsewhere": ("http://169.254.169.254/", "it leads from https to http"),
-    "userinfo": ("https://a:s3cret@mcp.example:8443/", "that is no URL to go to"),
-    "backslashes": ("/\\evil.example/", "that is no URL to go to"),
-    "other scheme": ("file:///etc/passwd", "that is no URL to go to"),
-    "line breaks": ("/v2\r\nx: 1", "that is no URL to go to"),
+    "userinfo": (
+        "https://a:s3cret@mcp.example:8443/",
+        "its target is not a usable http or https URL",
+    ),
+    "backslashes": ("/\\evil.example/", "its target is not a usable http or https URL"),
+    "other scheme": (
+        "file:///etc/passwd",
+        "its target is not a usable http or https URL",
+    ),
+    "line breaks": ("/v2\r\nx: 1", "its target is not a usable http or https URL"),
     "missing": (None, "it has no Location"),
 }
 
@@ -89,7 +95,7 @@ def test_other_3xx_statuses_are_not_followed(status):
             "https://u:p@evil.example/x?t=1",
             (
                 "the redirect to 'https://***@evil.example/x?***' is not followed: "
-                "that is no URL to go to"
+                "its target is not a usable http or https URL"
             ),
         ),
         (302, None, "the redirect is not followed: it has no Location"),

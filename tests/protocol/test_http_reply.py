@@ -114,7 +114,7 @@ def test_notification_timeout_reports_what_was_received():
     assert error.elapsed == 31.0
     reply.head(503, fields(HTML))
     reply.data(b"<ht")
-    an(HTTPError, "503", "<ht", "not all of the body").check(reply.timeout_error(31.0))
+    an(HTTPError, "503", "<ht", "not the whole body").check(reply.timeout_error(31.0))
 
 
 # The server's own stream...
@@ -264,9 +264,7 @@ def test_stateless_event_ids_neither_resume_nor_deduplicate():
 @pytest.mark.fault("F33")
 @pytest.mark.pain("P22")
 @pytest.mark.rule("LHTTP-22")
-def test_replayed_events_are_delivered_once_and_foreign_answers_ignored(
-    way,
-):
+def test_replayed_events_are_delivered_once_and_foreign_answers_ignored(way):
     owner = Owner()
     reply = call(owner)
     feed(reply, 200, SSE, event(log(1), id="1") + event(log(2), id="2"), way)
@@ -385,7 +383,7 @@ def test_error_body_may_be_cut_short(status, content_type, kind):
     assert not reply.is_over
     reply.end_early()
     assert reply.is_over
-    an(kind, str(status), "because", "not all of the body").check(reply.error)
+    an(kind, str(status), "because", "not the whole body").check(reply.error)
 
 
 def test_body_of_an_answer_is_not_cut_short():
@@ -704,10 +702,10 @@ def test_tiny_pieces_of_a_body_cost_no_more_than_the_body():
     ("status", "content_type", "expected"),
     [
         (None, None, an(RequestTimeout, METHOD, "2 s", detail=None)),
-        (200, JSON, an(RequestTimeout, "200 came, and not all of the body")),
-        (200, SSE, an(RequestTimeout, "the stream of the answer has brought none")),
-        (200, HTML, an(RemoteProtocolError, "200", HTML, "'half", "not all of the")),
-        (503, HTML, an(HTTPError, "503", "'half", "not all of the", status=503)),
+        (200, JSON, an(RequestTimeout, "200 was received, but not the whole body")),
+        (200, SSE, an(RequestTimeout, "the response stream has delivered no answer")),
+        (200, HTML, an(RemoteProtocolError, "200", HTML, "'half", "not the whole")),
+        (503, HTML, an(HTTPError, "503", "'half", "not the whole", status=503)),
         (400, JSON, an(HTTPError, "400", "'half", status=400)),
     ],
 )
@@ -727,7 +725,7 @@ def test_timeout_between_two_streams_is_a_plain_timeout():
     reply = call(Owner(), deadline=Deadline(0.0, 2.0))
     reply.is_resumed = True
     reply.head(503, fields(HTML))
-    an(RequestTimeout, "503 came").check(reply.timeout_error(2.0))
+    an(RequestTimeout, "503 was received").check(reply.timeout_error(2.0))
     reply.end()
     an(RequestTimeout).check(reply.timeout_error(2.0))
     reply = call(Owner(), deadline=Deadline(0.0, 2.0))

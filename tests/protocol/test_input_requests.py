@@ -129,11 +129,7 @@ def test_unsafe_url_is_not_sent(url):
 @pytest.mark.rule("MRTR-17")
 @pytest.mark.parametrize(
     "answer",
-    [
-        {},
-        {"action": "maybe"},
-        {"action": "accept", "content": {"a": {"b": 1}}},
-    ],
+    [{}, {"action": "maybe"}, {"action": "accept", "content": {"a": {"b": 1}}}],
 )
 def test_invalid_elicitation_answer_is_refused(answer):
     with pytest.raises(InvalidMessage):

@@ -149,13 +149,7 @@ def test_number_of_pages_may_reach_the_limit():
     assert "Limits.pages" in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("cursor", "got"),
-    [
-        (7, "int"),
-        (["a"], "list"),
-    ],
-)
+@pytest.mark.parametrize(("cursor", "got"), [(7, "int"), (["a"], "list")])
 def test_cursor_of_another_type_is_refused(cursor, got):
     with pytest.raises(InvalidMessage) as caught:
         drive(fetch_pages("tools/list", {}), scripted(page("a", nextCursor=cursor)))

@@ -2,13 +2,7 @@
 
 import attrs
 import pytest
-from handshakes import (
-    IDENTITY,
-    PROBE_TIMEOUT,
-    discovered,
-    initialized,
-    proposed_by,
-)
+from handshakes import IDENTITY, PROBE_TIMEOUT, discovered, initialized, proposed_by
 from hypothesis import given
 from hypothesis import strategies as st
 

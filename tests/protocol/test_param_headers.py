@@ -5,11 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import InvalidMessage, LocalProtocolError
-from mcpwire.protocol.http_headers import (
-    ParamHeader,
-    find_param_headers,
-    mirror_params,
-)
+from mcpwire.protocol.http_headers import ParamHeader, find_param_headers, mirror_params
 from mcpwire.wire.headers import header_matches, is_token
 
 
@@ -46,10 +42,7 @@ VALID = {
         ),
         [("Mcp-Param-City", ("city",)), ("Mcp-Param-Limit", ("filter", "limit"))],
     ),
-    "or null": (
-        schema(a=mirrored("A", ["string", "null"])),
-        [("Mcp-Param-A", ("a",))],
-    ),
+    "or null": (schema(a=mirrored("A", ["string", "null"])), [("Mcp-Param-A", ("a",))]),
     "a property with the annotation's name": (
         schema(**{"x-mcp-header": {"type": "number"}}),
         [],
@@ -102,11 +95,7 @@ IN_A = {
     "type missing": ({"x-mcp-header": "A"}, TYPE, ""),
     "taken": (mirrored("TAKEN"), UNIQUE, ""),
     "items": ({"type": "array", "items": mirrored("A")}, CHAIN, ".items"),
-    "anyOf": (
-        {"anyOf": [{}, schema(b=mirrored("A"))]},
-        CHAIN,
-        ".anyOf.1.properties.b",
-    ),
+    "anyOf": ({"anyOf": [{}, schema(b=mirrored("A"))]}, CHAIN, ".anyOf.1.properties.b"),
     "not": ({"not": mirrored("A")}, CHAIN, ".not"),
     "if": ({"if": schema(b=mirrored("A"))}, CHAIN, ".if.properties.b"),
     "patternProperties": (

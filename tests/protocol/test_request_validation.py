@@ -87,14 +87,7 @@ def test_json_only_server_requires_only_json_in_accept():
 @pytest.mark.case("B01")
 @pytest.mark.attack("S14")
 @pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"{",
-        b"\xff",
-        b"[" * 100_000,
-        b"\xef\xbb\xbf{}",
-    ],
+    "body", [b"", b"{", b"\xff", b"[" * 100_000, b"\xef\xbb\xbf{}"]
 )
 def test_invalid_json_is_a_parse_error_without_an_id(body):
     with pytest.raises(UnreadableMessage) as caught:

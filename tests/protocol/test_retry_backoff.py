@@ -5,9 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.limits import Recovery
-from mcpwire.protocol.retry import (
-    StreamBackoff,
-)
+from mcpwire.protocol.retry import StreamBackoff
 
 RECOVERY = Recovery(backoff_initial=1.0, backoff_max=10.0, attempts=3)
 ALMOST_ONE = 1 - 2**-53

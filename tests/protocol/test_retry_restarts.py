@@ -6,11 +6,7 @@ from hypothesis import strategies as st
 
 from mcpwire import types
 from mcpwire.limits import Recovery
-from mcpwire.protocol.retry import (
-    RestartBackoff,
-    may_repeat,
-    tool_allows_repeat,
-)
+from mcpwire.protocol.retry import RestartBackoff, may_repeat, tool_allows_repeat
 
 RECOVERY = Recovery(backoff_initial=1.0, backoff_max=10.0, attempts=6)
 ALMOST_ONE = 1 - 2**-53

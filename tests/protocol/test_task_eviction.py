@@ -4,11 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.protocol.tasks import (
-    StoredTask,
-    TaskLimits,
-    select_evictions,
-)
+from mcpwire.protocol.tasks import StoredTask, TaskLimits, select_evictions
 
 
 def stored(*tasks):

@@ -143,10 +143,7 @@ def test_result_type_may_be_missing_or_that_of_the_draft(answer):
         ({**DONE, "status": "sleeping"}, "DetailedTask.status"),
         ({**DONE, "status": None}, "DetailedTask.status"),
         (task("input_required"), "DetailedTask.inputRequests"),
-        (
-            needs(a={"method": "x"}),
-            "DetailedTask.inputRequests['a'].method",
-        ),
+        (needs(a={"method": "x"}), "DetailedTask.inputRequests['a'].method"),
     ],
 )
 def test_malformed_response_is_refused_with_its_path(answer, path):
@@ -219,7 +216,7 @@ def test_number_of_input_requests_is_limited():
     script = [needs(**{f"{n}": FORM, f"{n}b": FORM}) for n in range(3)]
 
     assert drive(follow_task(ID, max_requests=4), *script[:2], DONE)[1] is DONE
-    with pytest.raises(TooManyQuestions, match="more than 5 questions"):
+    with pytest.raises(TooManyQuestions, match="more than 5 requests"):
         drive(follow_task(ID, max_requests=5), *script)
 
 
@@ -323,9 +320,7 @@ FETCH = Call("tasks/result", {"taskId": ID})
 
 @pytest.mark.rule("T11-08")
 @pytest.mark.parametrize("status", ["completed", "failed", "input_required"])
-def test_session_result_is_fetched_at_the_end_or_for_input(
-    status,
-):
+def test_session_result_is_fetched_at_the_end_or_for_input(status):
     states = [in_session("working"), in_session("working", pollInterval=20)]
 
     steps, final = drive(follow_session_task(ID), *states, in_session(status), RESULT)

@@ -121,7 +121,7 @@ def test_final_task_cannot_request_input(end):
 def test_input_request_may_have_an_unused_key():
     record, key = begin().ask("elicitation/create", {}, now=101, key="sure")
     assert (key, list(record.inputs)) == ("sure", ["sure"])
-    with pytest.raises(LocalProtocolError, match="'sure' of the task is open"):
+    with pytest.raises(LocalProtocolError, match="already has an open request 'sure'"):
         record.ask("elicitation/create", {}, now=102, key="sure")
     record, key = record.ask("elicitation/create", {}, now=102)
     assert list(record.inputs) == ["sure", key]
@@ -309,11 +309,7 @@ def test_malformed_task_request_is_refused(task):
 
 
 ACCEPT = {"action": "accept", "content": {"name": "Alice"}}
-SAMPLED = {
-    "role": "assistant",
-    "content": {"type": "text", "text": "hi"},
-    "model": "m",
-}
+SAMPLED = {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"}
 
 
 @pytest.mark.rule("TX-15")
@@ -488,5 +484,5 @@ def test_task_may_send_the_input_requests_of_its_revision(method, revision):
     [("ping", JUL), ("tools/call", NOV), ("notifications/progress", JUL), ("x", NOV)],
 )
 def test_task_may_send_no_other_request(method, revision):
-    with pytest.raises(LocalProtocolError, match=f"no task can ask '{method}'"):
+    with pytest.raises(LocalProtocolError, match=f"a task cannot send '{method}'"):
         check_task_can_ask(method, revision)

@@ -6,11 +6,7 @@ import pytest
 from raw_client import SERVER_KEY, Hand, modern, notice
 from weather import weather
 
-from mcpwire import (
-    Client,
-    MethodNotFound,
-    Server,
-)
+from mcpwire import Client, MethodNotFound, Server
 from mcpwire.limits import Limits
 
 
@@ -169,9 +165,7 @@ async def test_session_receives_updates_until_it_unsubscribes():
 
 @pytest.mark.rule("CAN-04", "META-11", "SUB-06", "SUB-11", "SUB-12")
 @pytest.mark.parametrize("id", ["sub", "7", 7])
-async def test_ended_subscription_is_cancelled_after_its_result(
-    id,
-):
+async def test_ended_subscription_is_cancelled_after_its_result(id):
     server = weather()
     wire = Hand(server.dispatcher)
     filter = {"toolsListChanged": True}

@@ -158,10 +158,7 @@ MANY = [str(n) for n in range(250)]
             types.Completion(["a"], total=9, has_more=True),
             {"values": ["a"], "total": 9, "hasMore": True},
         ),
-        (
-            types.Completion(MANY),
-            {"values": MANY[:100], "total": 250, "hasMore": True},
-        ),
+        (types.Completion(MANY), {"values": MANY[:100], "total": 250, "hasMore": True}),
         (
             types.Completion(MANY, total=999),
             {"values": MANY[:100], "total": 999, "hasMore": True},

@@ -105,10 +105,7 @@ ALONE = {
         modern(1, "no/such", **{VERSION_KEY: "1999-01-01"}),
         unsupported(1, "1999-01-01"),
     ),
-    "an unknown method": (
-        modern(1, "no/such"),
-        unknown(1, "no/such", "2026-07-28"),
-    ),
+    "an unknown method": (modern(1, "no/such"), unknown(1, "no/such", "2026-07-28")),
     "a method whose capability is not declared": (
         modern(1, "prompts/list"),
         unknown(1, "prompts/list", "2026-07-28"),

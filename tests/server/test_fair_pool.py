@@ -53,10 +53,7 @@ def test_tied_owners_lose_the_least_recently_used_item():
     assert [
         tied.find_evictable("d"),
         tied.find_evictable("d", lambda item: item == "a1"),
-    ] == [
-        "b1",
-        "a1",
-    ]
+    ] == ["b1", "a1"]
 
 
 def test_items_the_predicate_rejects_are_not_evicted():

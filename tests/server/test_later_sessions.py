@@ -3,16 +3,7 @@
 import asyncio
 
 import pytest
-from raw_client import (
-    SERVER,
-    Hand,
-    failure,
-    modern,
-    notice,
-    request,
-    server,
-    session,
-)
+from raw_client import SERVER, Hand, failure, modern, notice, request, server, session
 
 from mcpwire.errors import InternalError
 from mcpwire.limits import Limits
@@ -96,9 +87,7 @@ async def test_ping_and_stateless_request_are_answered_while_opening(
     assert (await hand.next())["id"] == 1
 
 
-async def test_failed_opening_is_the_response_to_initialize(
-    dispatcher,
-):
+async def test_failed_opening_is_the_response_to_initialize(dispatcher):
     dispatcher.refusal = InternalError("the server 'a' is not there")
     hand = Hand(dispatcher)
     hand.send(OPENING, request(2, "tools/list"))

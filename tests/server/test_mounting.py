@@ -5,13 +5,7 @@ from contextlib import asynccontextmanager
 import pytest
 from weather import weather
 
-from mcpwire import (
-    Client,
-    Context,
-    InvalidParams,
-    Server,
-    types,
-)
+from mcpwire import Client, Context, InvalidParams, Server, types
 
 
 async def test_mounted_components_work_under_their_prefix():

@@ -4,14 +4,7 @@ import asyncio
 
 import pytest
 
-from mcpwire import (
-    Client,
-    Context,
-    InternalError,
-    InvalidParams,
-    Limits,
-    Server,
-)
+from mcpwire import Client, Context, InternalError, InvalidParams, Limits, Server
 
 KEY = b"k" * 32
 
@@ -100,7 +93,7 @@ async def test_input_rounds_limit_bounds_the_elicitations_of_a_call():
         return {"value": True}
 
     async with Client(server, elicitation=accept) as client:
-        with pytest.raises(InternalError, match="asked for input 2 times"):
+        with pytest.raises(InternalError, match="requested input 2 times"):
             await client.call_tool("ask")
     assert messages == ["0?", "1?"]
 

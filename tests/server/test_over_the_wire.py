@@ -7,11 +7,7 @@ from typing import Literal
 
 import pytest
 
-from mcpwire import (
-    Client,
-    Elicitation,
-    InvalidParams,
-)
+from mcpwire import Client, Elicitation, InvalidParams
 from mcpwire.server.authoring.injection import Depends
 from mcpwire.server.context import Context, current_context
 from mcpwire.server.server import Server

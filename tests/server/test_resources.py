@@ -126,9 +126,7 @@ async def test_template_value_of_the_wrong_type_is_not_found(server, uri):
     assert (found["code"], found["data"]) == (-32602, {"uri": uri})
 
 
-async def test_fixed_uri_precedes_templates_in_registration_order(
-    server,
-):
+async def test_fixed_uri_precedes_templates_in_registration_order(server):
     server.add_resource("a://{x}", lambda x: f"first {x}", name="first")
     server.add_resource("a://{y}", lambda y: f"second {y}", name="second")
     server.add_resource("a://b", "itself")

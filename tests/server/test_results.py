@@ -144,7 +144,7 @@ async def test_session_result_omits_fields_of_2026():
 async def test_handler_result_that_is_not_a_dict_is_an_error(result, caplog):
     wire = answering(result)
     assert await wire.ask(request(1, "resources/read")) == [FAILED]
-    assert "returned no dict" in caplog.text
+    assert "not a dict" in caplog.text
 
 
 async def test_result_that_is_not_json_is_an_internal_error():

@@ -216,7 +216,7 @@ async def test_call_beyond_the_round_limit_fails(caplog):
             await ctx.elicit(f"Round {number}?", FORM)
 
     peer = NoSession(answer_all, sealer=StateSealer(KEYS, rounds=3))
-    with pytest.raises(InternalError, match="asked for input 3 times"):
+    with pytest.raises(InternalError, match="requested input 3 times"):
         await peer.call(handler)
     assert len(peer.requests) == 3
     assert "Limits.input_rounds" in caplog.text

@@ -264,11 +264,7 @@ async def test_middleware_wraps_its_methods_first_is_outermost():
         await client.list_tools()
         result = await client.call_tool("alias")
         assert [block.text for block in result.content] == ["x", "+"]
-    assert seen == [
-        ("every", "tools/list"),
-        ("every", "tools/call"),
-        ("call", "alias"),
-    ]
+    assert seen == [("every", "tools/list"), ("every", "tools/call"), ("call", "alias")]
 
 
 async def test_middleware_can_refuse_and_sees_exceptions():
@@ -344,7 +340,7 @@ async def test_extension_is_attached_declared_and_answered():
     extension = Extension()
     server = Server("extended", "1", extensions=[extension])
     assert extension.server is server
-    with pytest.raises(ValueError, match="there already"):
+    with pytest.raises(ValueError, match="already registered"):
         server.extend(Extension())
     declared = await capabilities(server)
     assert declared["extensions"] == {"com.example/thing": {"level": 2}}

@@ -75,7 +75,7 @@ async def test_on_duplicate_replaces_or_ignores_the_second_tool(policy, answer):
 
 async def test_duplicate_tool_name_is_an_error_by_default(server):
     server.add_tool(lambda: 1, name="it")
-    with pytest.raises(ValueError, match="'it' already"):
+    with pytest.raises(ValueError, match="'it' is already"):
         server.add_tool(lambda: 2, name="it")
     with pytest.raises(ValueError, match="on_duplicate"):
         new(on_duplicate="both")
@@ -239,10 +239,7 @@ async def test_tool_beyond_its_timeout_is_cancelled_and_fails():
 async def test_handle_changes_notify_clients(server, era):
     server.add_tool(lambda: "one", name="one")
     server.add_tool(lambda: "two", name="two", title="Two")
-    async with (
-        Client(server, mode=era) as client,
-        client.listen(tools=True) as changes,
-    ):
+    async with Client(server, mode=era) as client, client.listen(tools=True) as changes:
 
         async def next_names():
             await anext(aiter(changes))
@@ -409,7 +406,7 @@ async def test_unresolvable_dependency_is_refused_at_registration():
         @server.tool
         async def one(a: int = Depends(needs)): ...
 
-    with pytest.raises(TypeError, match="needs itself"):
+    with pytest.raises(TypeError, match="depends on itself"):
 
         @server.tool
         async def two(a: int = Depends(circle)): ...

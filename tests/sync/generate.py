@@ -77,8 +77,8 @@ TYPES: Final[set[str]] = set()
 """Names of `mcpwire.types` in the sources, as they are found."""
 
 SKIPPED: Final = {
-    *("EventStream.heard", "EventStream.changed"),
-    *("Subscription.heard", "Subscription.changed"),
+    *("EventStream.notification_received", "EventStream.connection_changed"),
+    *("Subscription.notification_received", "Subscription.connection_changed"),
     *("GroupEvents.put", "GroupEvents.end"),
     *("Client.observe", "Client.abandon", "Group.abandon"),
     *("Client.needs_loop", "Group.needs_loop"),
@@ -105,11 +105,7 @@ DUNDERS: Final = {
     "__anext__",
 }
 
-NAMES: Final = {
-    "__anext__": "__next__",
-    "aclose": "close",
-    "AsyncIterator": "Iterator",
-}
+NAMES: Final = {"__anext__": "__next__", "aclose": "close", "AsyncIterator": "Iterator"}
 
 BACKGROUND: Final = """\
     background: Whether a thread of its own runs the event loop, also between calls,
@@ -157,10 +153,7 @@ Any number of threads may share a client.""",
         "Closing continues after Ctrl-C.",
     ),
     ("or the caller is cancelled, the other", "or after Ctrl-C, the other"),
-    (
-        "Cancelling the last of them cancels connecting,",
-        "Ctrl-C cancels connecting,",
-    ),
+    ("Cancelling the last of them cancels connecting,", "Ctrl-C cancels connecting,"),
     (
         "Cancelling it ends the listings that no other caller waits for.",
         "Ctrl-C ends the listings that no other caller waits for.",

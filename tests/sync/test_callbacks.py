@@ -470,7 +470,7 @@ def test_a_trace_hook_cannot_call_the_client():
 
     def hook(event, data):
         if event == "agree":
-            with pytest.raises(mcpwire.LocalProtocolError, match="can close it but"):
+            with pytest.raises(mcpwire.LocalProtocolError, match="can close the"):
                 client.ping()
             refused.append(event)
 

@@ -159,7 +159,7 @@ def refusal(use):  # pragma: no cover - runs in the forked process
     try:
         use()
     except mcpwire.LocalProtocolError as error:
-        return "refused" if "forked" in str(error) else str(error)
+        return "refused" if "fork" in str(error) else str(error)
     except BaseException as error:  # noqa: BLE001 - to be reported
         return repr(error)
     return "worked"

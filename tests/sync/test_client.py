@@ -103,9 +103,7 @@ while True:
 @pytest.mark.pain("P04")
 @pytest.mark.fault("F41")
 @pytest.mark.parametrize("background", [False, True])
-def test_a_client_reconnects_after_close_and_child_death(
-    background,
-):
+def test_a_client_reconnects_after_close_and_child_death(background):
     client = mcpwire.sync.Client(
         scripted(MORTAL_SERVER),
         recovery=mcpwire.Recovery(restart=False),

@@ -249,7 +249,7 @@ def test_a_signal_handler_cannot_call_the_interrupted_client(echo, on_signal):
     refused = []
 
     def call(*_):
-        with pytest.raises(mcpwire.LocalProtocolError, match="can close it but") as e:
+        with pytest.raises(mcpwire.LocalProtocolError, match="can close the") as e:
             client.call_tool("echo", {"text": "x"})
         refused.append(e.value)
 

@@ -7,13 +7,7 @@ import pytest
 
 from mcpwire import sync
 from mcpwire.limits import Recovery
-from mcpwire.testing import (
-    ScriptedServer,
-    at_random,
-    later,
-    leak_check,
-    text,
-)
+from mcpwire.testing import ScriptedServer, at_random, later, leak_check, text
 
 
 def client(target, **options):

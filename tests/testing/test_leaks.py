@@ -10,13 +10,7 @@ import threading
 import pytest
 
 import mcpwire
-from mcpwire.testing import (
-    ScriptedServer,
-    leak_check,
-    leaks,
-    procfs,
-    scripted_command,
-)
+from mcpwire.testing import ScriptedServer, leak_check, leaks, procfs, scripted_command
 from mcpwire.testing.leaks import ResourceSnapshot, watch_tasks
 
 

@@ -74,9 +74,7 @@ def test_each_preset_is_a_template():
 
 @pytest.mark.system("R07")
 @pytest.mark.parametrize("server", ["my-server", "my server", "my.server"])
-def test_charset_option_limits_the_characters(
-    server,
-):
+def test_charset_option_limits_the_characters(server):
     policy = NamePolicy(charset="A-Za-z0-9_")
     assert list(policy.table([(server, "read")])) == ["mcp__my_server__read"]
 

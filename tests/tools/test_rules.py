@@ -27,9 +27,9 @@ KEYS = ("mcp__files__read", "files/read")
         ({"allow": "files/*"}, None),
         ({"allow": ["web/*", "files/read"]}, None),
         ({"allow": "mcp__files__*"}, None),
-        ({"allow": "web/*"}, "no pattern of allow fits it"),
-        ({"allow": "read"}, "no pattern of allow fits it"),
-        ({"allow": "files/READ"}, "no pattern of allow fits it"),
+        ({"allow": "web/*"}, "no pattern of allow matches it"),
+        ({"allow": "read"}, "no pattern of allow matches it"),
+        ({"allow": "files/READ"}, "no pattern of allow matches it"),
         ({"deny": "files/re?d"}, "deny: files/re?d"),
         ({"deny": ["x", "*"]}, "deny: *"),
         ({"allow": "*", "deny": "files/[qr]*"}, "deny: files/[qr]*"),
@@ -77,18 +77,10 @@ CARRIER = {"traceparent": PARENT, "tracestate": "a=b", "baggage": "k=v", "run_id
 @pytest.mark.parametrize(
     ("meta", "carrier", "result"),
     [
-        (
-            None,
-            CARRIER,
-            {"traceparent": PARENT, "tracestate": "a=b", "baggage": "k=v"},
-        ),
+        (None, CARRIER, {"traceparent": PARENT, "tracestate": "a=b", "baggage": "k=v"}),
         ({"x": 1}, {"baggage": "k=v"}, {"x": 1, "baggage": "k=v"}),
         # The caller's values are kept, and not mixed with others.
-        (
-            {"traceparent": OTHER},
-            CARRIER,
-            {"traceparent": OTHER, "baggage": "k=v"},
-        ),
+        ({"traceparent": OTHER}, CARRIER, {"traceparent": OTHER, "baggage": "k=v"}),
         ({"tracestate": "x=y"}, CARRIER, {"tracestate": "x=y", "baggage": "k=v"}),
         ({"baggage": "mine=1"}, {"baggage": "k=v"}, {"baggage": "mine=1"}),
         # Values that W3C does not allow are not sent.

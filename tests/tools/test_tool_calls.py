@@ -241,7 +241,7 @@ async def test_tool_changed_during_approval_is_not_called(made, shelf):
         return True
 
     tools = await made(shelf, approve=approve)
-    with pytest.raises(NotAllowed, match="the tool changed meanwhile"):
+    with pytest.raises(NotAllowed, match="the tool has changed"):
         await tools.call(READ, {})
     shelf.lists["files"] = []
     await tools.refresh()
@@ -261,7 +261,7 @@ async def test_name_reassigned_during_approval_is_not_called(made):
 
     names = NamePolicy("{tool}", on_collision="first")
     tools = await made(shelf, names=names, approve=approve)
-    with pytest.raises(NotAllowed, match="the tool changed meanwhile"):
+    with pytest.raises(NotAllowed, match="the tool has changed"):
         await tools.call("x", {})
     assert shelf.calls == []
 

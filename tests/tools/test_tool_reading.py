@@ -78,9 +78,9 @@ async def test_groups_option_selects_tools(made):
     [
         ({"deny": "files/w*"}, {}, "deny: files/w*"),
         ({"deny": "mcp__files__write"}, {}, "deny: mcp__files__write"),
-        ({"allow": "*read"}, {}, "no pattern of allow fits it"),
+        ({"allow": "*read"}, {}, "no pattern of allow matches it"),
         ({}, {"deny": "write"}, "deny: write"),
-        ({}, {"allow": ["read"]}, "no pattern of allow fits it"),
+        ({}, {"allow": ["read"]}, "no pattern of allow matches it"),
         ({"allow": "files/*"}, {"deny": "files/write"}, "deny: files/write"),
     ],
 )

@@ -87,10 +87,7 @@ def test_two_argument_names_may_be_swapped():
     assert swap.server_arguments({"a": 1, "b": 2}) == {"b": 1, "a": 2}
     assert swap.caller_schema(
         {"properties": {"a": {}, "b": True}, "required": ["a"]}
-    ) == {
-        "properties": {"b": {}, "a": True},
-        "required": ["b"],
-    }
+    ) == {"properties": {"b": {}, "a": True}, "required": ["b"]}
 
 
 def test_unchanged_arguments_and_schema_are_the_same_objects():
@@ -118,10 +115,13 @@ def test_default_of_a_boolean_schema_property_is_sent():
     [
         ({"hide": "a", "fixed": {"a": 1}}, "'a' is both hidden and fixed"),
         ({"rename": {"x": "a", "y": "a"}}, "'a' is the inside of two names"),
-        ({"hide": "a", "rename": {"x": "a"}}, "'a' is not offered and yet renamed"),
-        ({"fixed": {"a": 1}, "rename": {"x": "a"}}, "not offered and yet renamed"),
-        ({"fixed": {"a": 1}, "defaults": {"a": 1}}, "not offered and yet a default"),
-        ({"hide": "a", "defaults": {"a": 1}}, "not offered and yet a default"),
+        (
+            {"hide": "a", "rename": {"x": "a"}},
+            "'a' is not offered, so it cannot be renamed",
+        ),
+        ({"fixed": {"a": 1}, "rename": {"x": "a"}}, "so it cannot be renamed"),
+        ({"fixed": {"a": 1}, "defaults": {"a": 1}}, "so it cannot have a default"),
+        ({"hide": "a", "defaults": {"a": 1}}, "so it cannot have a default"),
     ],
 )
 def test_contradicting_changes_are_refused(changes, problem):

@@ -57,9 +57,7 @@ class Ends:
     def served(self, server):
         return asyncio.create_task(
             server.serve_messages(
-                self.back.put,
-                self.there.get,
-                close=lambda: self.back.put_nowait(None),
+                self.back.put, self.there.get, close=lambda: self.back.put_nowait(None)
             )
         )
 

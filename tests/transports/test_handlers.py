@@ -292,9 +292,7 @@ async def test_a_failed_handler_is_logged_and_replies_with_an_error(waits, caplo
     assert len(caplog.records) == 2
 
 
-async def test_a_delivery_closed_before_it_starts_delivers_later_items(
-    recwarn,
-):
+async def test_a_delivery_closed_before_it_starts_delivers_later_items(recwarn):
     received = []
 
     async def callback(item):

@@ -124,5 +124,5 @@ WIDER = {
     "the schema was generated, all revisions' text says numbers",
 }
 OURS = {
-    ("SubscriptionFilter", "taskIds"): "of the extension io.modelcontextprotocol/tasks",
+    ("SubscriptionFilter", "taskIds"): "of the extension io.modelcontextprotocol/tasks"
 }

@@ -38,10 +38,7 @@ def test_raise_for_error_returns_a_successful_result():
     [
         ([types.TextContent("no such file")], "no such file"),
         ([], "the tool gave no reason"),
-        (
-            [types.TextContent("x" * 2_001)],
-            f"{'x' * 2_000}... (1 characters more)",
-        ),
+        ([types.TextContent("x" * 2_001)], f"{'x' * 2_000}... (1 characters more)"),
     ],
 )
 def test_raise_for_error_carries_text_and_result(content, message):
@@ -138,11 +135,7 @@ def test_tool_is_displayed_by_title_then_annotation_then_name(fields, name):
 
 @pytest.mark.parametrize(
     "value",
-    [
-        types.Resource("x", "n"),
-        types.ResourceTemplate("x", "n"),
-        types.Prompt("n"),
-    ],
+    [types.Resource("x", "n"), types.ResourceTemplate("x", "n"), types.Prompt("n")],
 )
 def test_other_types_are_displayed_by_title_then_name(value):
     assert value.display_name == "n"

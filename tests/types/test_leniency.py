@@ -8,11 +8,7 @@ from wirevalues import PLAIN
 from mcpwire import types
 from mcpwire.errors import InvalidMessage
 from mcpwire.types import decode
-from mcpwire.types._codec import (
-    DEFAULTED_FIELDS,
-    OMITTABLE_FIELDS,
-    spec_of,
-)
+from mcpwire.types._codec import DEFAULTED_FIELDS, OMITTABLE_FIELDS, spec_of
 
 SERVER = {"protocolVersion": "2025-11-25"}
 

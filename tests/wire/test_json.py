@@ -171,10 +171,7 @@ IN_A_CALL = {
     "bytes": (b"x", f"{ARGUMENT}: a value of type bytes has no JSON form"),
     "set": ({"a": [0, {1}]}, f"{ARGUMENT}.a[1]: a value of type set has no JSON form"),
     "dataclass": (Record(), f"{ARGUMENT}: a value of type Record has no JSON form"),
-    "date": (
-        dt.date(2026, 1, 1),
-        f"{ARGUMENT}: a value of type date has no JSON",
-    ),
+    "date": (dt.date(2026, 1, 1), f"{ARGUMENT}: a value of type date has no JSON"),
     "named tuple": (Point(1, 2), f"{ARGUMENT}: a value of type Point has no JSON form"),
     "subclass of float": (
         Real(1),

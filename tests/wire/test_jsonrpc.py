@@ -8,12 +8,7 @@ from delivery import cut, deliver_three_ways, feed_all
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.errors import (
-    InvalidMessage,
-    InvalidParams,
-    RPCError,
-    UnsupportedVersion,
-)
+from mcpwire.errors import InvalidMessage, InvalidParams, RPCError, UnsupportedVersion
 from mcpwire.wire.json import encode, loads
 from mcpwire.wire.jsonrpc import (
     Failure,
@@ -256,13 +251,7 @@ def test_built_messages_have_these_bytes(value, text):
 @pytest.mark.fault("F14")
 @pytest.mark.parametrize(
     ("id", "intended"),
-    [
-        ("7", 7),
-        ("0", 0),
-        ("-7", -7),
-        ("18446744073709551615", 2**64 - 1),
-        (7.0, 7),
-    ],
+    [("7", 7), ("0", 0), ("-7", -7), ("18446744073709551615", 2**64 - 1), (7.0, 7)],
 )
 def test_integer_id_is_recovered_from_another_type(id, intended):
     assert intended_id(id) == intended

@@ -21,10 +21,7 @@ def message(data, *, event="message", id="", retry=None):
 STREAMS = {
     "one event": (b"data: {}\n\n", [message(b"{}")]),
     "named event": (b"event: x\ndata: 1\n\n", [message(b"1", event="x")]),
-    "a name without data is dropped": (
-        b"event: x\n\ndata: 2\n\n",
-        [message(b"2")],
-    ),
+    "a name without data is dropped": (b"event: x\n\ndata: 2\n\n", [message(b"2")]),
     "the last name counts": (
         b"event: x\nevent: y\ndata: 1\n\n",
         [message(b"1", event="y")],

@@ -65,7 +65,7 @@ def test_template_lists_its_variables_once_in_order():
 
 URIS = ["a:", "file:///a/b", "urn:x:y", "x+y.z-1://h/p?q=%41#f", "s://[::1]/'()*;"]
 NO_URIS = [
-    *("", "a", "/a/b", "1a:b", ":a", "a:b c", "a:é", "a:%4", "a:{x}", "a:\n", "a:|"),
+    *("", "a", "/a/b", "1a:b", ":a", "a:b c", "a:é", "a:%4", "a:{x}", "a:\n", "a:|")
 ]
 
 
@@ -241,8 +241,8 @@ REFUSED = {
     "side by side": ("a://{x}{y}", 7, "a sign must stand between two variables"),
     "two with slashes": ("{x*}/b/{+y}", 7, "only one variable may take slashes"),
     "several in one": ("a://{x,y}", 4, "write each of these variables by itself"),
-    "one twice": ("a://{x}/{x}", 8, "'x' comes twice"),
-    "one in path and query": ("a://{x}{?x}", 7, "'x' comes twice"),
+    "one twice": ("a://{x}/{x}", 8, "'x' occurs twice"),
+    "one in path and query": ("a://{x}{?x}", 7, "'x' occurs twice"),
     "a prefix": ("a://{x:3}", 4, "a prefix cannot be matched"),
     "parameters of a path": ("a://b{;x}", 5, "parameters of a path cannot be matched"),
     "an exploded parameter": ("a://b{?x*}", 5, "a parameter of a query is matched as"),

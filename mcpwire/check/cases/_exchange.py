@@ -272,8 +272,11 @@ class Status:
         return bool(self.condition(response))
 
     def __str__(self) -> str:
+        if self.statuses == (0,):
+            return self.text
+        article = "a" if len(self.statuses) > _MAX_LISTED_VALUES else "the"
         suffix = f", {self.text}" if self.text else ""
-        return f"the status {_join_values(self.statuses)}{suffix}"
+        return f"{article} status {_join_values(self.statuses)}{suffix}"
 
 
 class AnyOf:
@@ -299,7 +302,8 @@ IGNORED: Final = AnyOf(Silence(), Status(*range(400, 500)))
 def _join_values(values: Sequence[object]) -> str:
     if len(values) > _MAX_LISTED_VALUES:
         return f"from {values[0]} to {values[-1]}"
-    return " or ".join(map(str, values))
+    texts = list(map(str, values))
+    return ", ".join([*texts[:-2], " or ".join(texts[-2:])])
 
 
 # --- cases ----------------------------------------------------------------------------

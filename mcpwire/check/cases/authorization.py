@@ -125,7 +125,7 @@ for letter, method in (("b", "GET"), ("c", "DELETE")):
         await _need_protection(subject)
         response = await send_with_headers(subject, method, {"Authorization": None})
         is_refused = response.status in {401, 405}
-        subject.expect(is_refused, "the status 401", _describe(response))
+        subject.expect(is_refused, "the status 401 or 405", _describe(response))
 
     case.must(
         f"AUTH-13.{letter}",
@@ -134,7 +134,7 @@ for letter, method in (("b", "GET"), ("c", "DELETE")):
         rules=("FLOW-20",),
         revisions=SESSIONS,
         sends=f"a {method} within the session, without Authorization",
-        expects="the status 401 (405 if it is not supported)",
+        expects=f"the status 401 (405 if the server does not support {method})",
         why="the session id alone is enough to read or end the session",
     )(no_token_by_method)
 
@@ -166,7 +166,7 @@ for letter, text, value in (
     source=_LOCATION,
     revisions=("2025-06-18",),
     sends="a request without Authorization",
-    expects="WWW-Authenticate: Bearer with resource_metadata",
+    expects="the parameter resource_metadata in WWW-Authenticate",
     why="clients cannot find the authorization server",
 )
 async def challenge_has_metadata(subject: Subject) -> None:
@@ -181,7 +181,7 @@ async def challenge_has_metadata(subject: Subject) -> None:
     source=f"{_PAGE}#scope-selection-strategy",
     revisions=_NEWER,
     sends="a request without Authorization",
-    expects="WWW-Authenticate: Bearer with scope",
+    expects="the parameter scope in WWW-Authenticate",
     why="clients request all scopes from their users",
 )
 async def challenge_has_scope(subject: Subject) -> None:
@@ -252,7 +252,7 @@ for id, text, make in (
 
     case.must(
         id,
-        f"{text} is answered with 401",
+        f"a request with {text} is answered with 401",
         source=_HANDLING,
         sends=f"a request with {text}",
         expects="the status 401",
@@ -262,7 +262,7 @@ for id, text, make in (
 
 for id, kind, text, revisions, statuses in (
     ("FLOW-22.e", "expired", "an expired token", STREAMABLE, (401,)),
-    ("FLOW-22.f", "issuer", "a token of another issuer", STREAMABLE, (401,)),
+    ("FLOW-22.f", "issuer", "a token from another issuer", STREAMABLE, (401,)),
     ("FLOW-23.a", "audience", "a token for another server", _WITH_METADATA, (401, 403)),
 ):
 
@@ -282,7 +282,7 @@ for id, kind, text, revisions, statuses in (
         needs=(*_NEEDS, f"token:{kind}"),
         sends=f"a request with {text}",
         expects=f"the status {' or '.join(map(str, statuses))}",
-        why="stolen tokens that are old or for other servers give access",
+        why="expired tokens, or tokens for other servers, give access",
     )(refused_token)
 
 
@@ -292,7 +292,7 @@ for id, kind, text, revisions, statuses in (
     source=_HANDLING,
     rules=("AUTH-14",),
     sends="a request with an unknown token",
-    expects="WWW-Authenticate with the scheme Bearer",
+    expects="WWW-Authenticate with the scheme Bearer or DPoP",
     why="clients do not learn that they must log in again",
 )
 async def challenge(subject: Subject) -> None:
@@ -301,7 +301,7 @@ async def challenge(subject: Subject) -> None:
     if response.status != 401:
         subject.raise_absent("status 401 for an unknown token")
     has_it = _parse_challenge(response) is not None
-    subject.expect(has_it, "WWW-Authenticate: Bearer", _describe(response))
+    subject.expect(has_it, "WWW-Authenticate: Bearer or DPoP", _describe(response))
 
 
 @case.robust(
@@ -333,7 +333,7 @@ for id, add, source, revisions in (
 
     add(
         id,
-        "a token without a required scope is answered with 403",
+        "a request whose token lacks a required scope is answered with 403",
         source=source,
         revisions=revisions,
         needs=(*_NEEDS, "token:scope"),
@@ -366,7 +366,8 @@ for letter, member, expected in (
         revisions=_NEWER,
         needs=(*_NEEDS, "token:scope"),
         sends="a request with a token that lacks a scope",
-        expects=f"{member} in WWW-Authenticate{f', {expected}' if expected else ''}",
+        expects=(f'{member}="{expected}"' if expected else f"the parameter {member}")
+        + " in WWW-Authenticate",
         why="clients do not learn which scope to request",
     )(scope_challenge)
 
@@ -425,7 +426,8 @@ async def _fetch_metadata(subject: Subject) -> dict[str, Any]:
     source=f"{_PAGE}#protected-resource-metadata-discovery-requirements",
     rules=("AUTH-03",),
     sends="a request without a token, and GETs of the possible metadata URLs",
-    expects="a JSON object at the URL in the challenge, or at a well-known URI",
+    expects="a JSON object at the URL in the challenge or, if there is none, at a "
+    "well-known URI",
     why="clients cannot find the authorization server",
 )
 async def finds_metadata(subject: Subject) -> None:
@@ -480,7 +482,7 @@ async def names_resource(subject: Subject) -> None:
     "G01.b",
     "the resource in the metadata is the URL of the server",
     sends="a GET of the metadata",
-    expects="the URL of the server, or a parent of it, as resource",
+    expects="resource is the URL of the server, or a parent of it",
     why="clients must reject metadata of another resource (RFC 9728, section 3.3)",
 )
 async def same_resource(subject: Subject) -> None:
@@ -534,7 +536,7 @@ async def secure_issuers(subject: Subject) -> None:
     source=f"{_PAGE}#refresh-tokens",
     revisions=MODERN,
     sends="a request without a token, and a GET of the metadata",
-    expects="no offline_access in scope and scopes_supported",
+    expects="no offline_access in the scope of the challenge or in scopes_supported",
     why="clients request more from users than the server needs",
 )
 async def no_offline_access(subject: Subject) -> None:
@@ -550,7 +552,7 @@ async def no_offline_access(subject: Subject) -> None:
 
 @case.robust(
     "G01.f",
-    "a token in the query is refused",
+    "a token in the query string is refused",
     sends="a request with access_token=... in the query, without Authorization",
     expects="the status 400 or 401",
     why="tokens end up in the logs of proxies and browsers",
@@ -581,8 +583,8 @@ for letter, text, value_of in (
 
     case.robust(
         f"G01.{letter}",
-        f"Authorization with {text} is refused",
-        sends=f"a request with {text}",
+        f"a request with {text} in Authorization is refused",
+        sends=f"a request with {text} in Authorization",
         expects="a status from 400 to 499",
         why="a proxy and the server see different users, or the server fails",
     )(malformed_header)
@@ -606,7 +608,7 @@ async def lower_case(subject: Subject) -> None:
 
 @case.robust(
     "D05.a",
-    "a session belongs to the user that started it",
+    "a session can be used only by the user who started it",
     rules=("LHTTP-33",),
     revisions=SESSIONS,
     needs=(*_NEEDS, "token:other"),

@@ -50,7 +50,7 @@ for _letter, (_method, _needs) in zip("abcdef", _METHODS, strict=True):
         if ttl is None:
             subject.raise_absent("ttlMs")
         is_count = isinstance(ttl, int) and not isinstance(ttl, bool) and ttl >= 0
-        subject.expect(is_count, "ttlMs as an integer of 0 or more", answer)
+        subject.expect(is_count, "ttlMs as a non-negative integer", answer)
 
     case.must(
         f"CACHE-01.{_letter}",
@@ -63,11 +63,11 @@ for _letter, (_method, _needs) in zip("abcdef", _METHODS, strict=True):
     )(has_hints)
     case.must(
         f"CACHE-03.{_letter}",
-        f"ttlMs of {_method} is not negative",
+        f"ttlMs of {_method} is a non-negative integer",
         source="server/utilities/caching#time-to-live-ttl-field",
         needs=_needs,
         sends=_method,
-        expects="ttlMs as an integer of 0 or more",
+        expects="ttlMs as a non-negative integer",
         why="caches compute an expiry in the past, or fail",
     )(valid_ttl)
 

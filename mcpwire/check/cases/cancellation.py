@@ -59,7 +59,7 @@ add_exchange_case(
     rules=("CAN-08",),
     sends="a request, and its cancellation after the answer",
     expects="no second answer, and an answer to the next request",
-    why="answers and cancellations may cross on the way",
+    why="an answer and a cancellation may cross in transit",
 )
 async def late_cancellation(subject: Subject) -> None:
     id = subject.next_id()
@@ -117,7 +117,8 @@ async def cancelled_call(subject: Subject) -> None:
     "a cancellation with an id of another JSON type is ignored",
     rules=("CAN-06", "RPC-03"),
     is_quick=False,
-    sends="a call with a number as its id, and a cancellation with it as a string",
+    sends="a call whose id is a number, and a cancellation with the same id as a "
+    "string",
     expects="an answer to the call",
     why="the cancellation of one call ends another",
 )
@@ -140,7 +141,7 @@ async def other_type(subject: Subject) -> None:
     is_quick=False,
     sends="twelve concurrent calls, and the cancellation of every second one",
     expects="one answer to each of the other six",
-    why="one cancelled call ends the calls of others",
+    why="cancelling one call ends others",
 )
 async def every_second_call(subject: Subject) -> None:
     params = params_with_duration(subject.need_tool("slow"), SLOW_CALL_S)

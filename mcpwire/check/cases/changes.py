@@ -46,7 +46,7 @@ for _id, _kind in (("TOOL-05", TOOLS), ("RES-03", RESOURCES), ("PROMPT-03", PROM
         source=f"server/{_kind.capability}#list-changed-notification",
         rules=("SUB-15",),
         needs=(f"{_kind.capability}.listChanged", "role:change"),
-        sends="a call of the `change` tool, while the client listens",
+        sends="a call to the `change` tool, while the client listens",
         expects=f"{CHANGED.format(_kind.capability)}, if the list changed",
         why="clients show an outdated list",
     )(change_is_notified)
@@ -73,9 +73,9 @@ async def _expect_no_updates(subject: Subject, when: str) -> None:
     rules=("RES-13",),
     revisions=LEGACY,
     needs=("resources.subscribe", "resource:", "role:change"),
-    sends="calls of the `change` tool before, during and after a subscription",
+    sends="calls to the `change` tool before, during and after a subscription",
     expects="notifications/resources/updated during the subscription only",
-    why="clients read resources again without need",
+    why="clients read resources again unnecessarily",
 )
 async def updates_while_subscribed(subject: Subject) -> None:
     uris = [str(each.get("uri")) for each in subject.facts.resources[:_MAX_URIS]]
@@ -119,7 +119,8 @@ CHANGE_CAPABILITIES: Final = {
     revisions=since("2025-06-18", "2025-11-25"),
     start=Start.LAST,
     sends="nothing; checks all messages of the connection",
-    expects="no list_changed of a list without the capability listChanged",
+    expects="no list_changed notification for a list without the capability "
+    "listChanged",
     why="the client has no handler for undeclared notifications",
 )
 async def list_changed_is_declared(subject: Subject) -> None:

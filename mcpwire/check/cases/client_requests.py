@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FAMILY: Final = Family("asking")
 
-SENDS_CALLS: Final = "calls of tools that send requests"
+SENDS_CALLS: Final = "calls to tools that send requests to the client"
 _MAX_TOOLS: Final = 4  # maximum number per case
 
 case = FAMILY.with_defaults(
@@ -75,12 +75,12 @@ async def _collect_requests_of(subject: Subject, method: str) -> list[Message]:
 
 @case.must(
     "ELIC-02.a",
-    "a client with elicitation.form only gets no elicitation by URL",
+    "a client that declares only elicitation.form gets no URL-mode elicitation",
     source="client/elicitation#capabilities",
     revisions=("2025-11-25",),
     capabilities={"elicitation": {"form": {}}},
-    sends=f"{SENDS_CALLS}, from a client that declares elicitation.form",
-    expects="no elicitation of the mode url",
+    sends=f"{SENDS_CALLS}, from a client that declares only elicitation.form",
+    expects="no elicitation in URL mode",
     why="the client cannot open the URL, and the call fails",
 )
 async def only_forms(subject: Subject) -> None:
@@ -92,12 +92,13 @@ async def only_forms(subject: Subject) -> None:
 
 @case.must(
     "ELIC-02.b",
-    "a client with elicitation.url only gets no elicitation by form",
+    "a client that declares only elicitation.url gets no form-mode elicitation",
     source="client/elicitation#capabilities",
     revisions=("2025-11-25",),
     capabilities={"elicitation": {"url": {}}},
-    sends=f"{SENDS_CALLS}, from a client that declares elicitation.url only, then all",
-    expects="no elicitation of the mode form for the first",
+    sends=f"{SENDS_CALLS}, from a client that declares only elicitation.url, then from "
+    "one that declares all capabilities",
+    expects="no form-mode elicitation for the first client",
     why="the client cannot show the form, and the call fails",
 )
 async def no_form(subject: Subject) -> None:
@@ -129,9 +130,9 @@ async def no_tools(subject: Subject) -> None:
 
 @case.robust(
     "C07.a",
-    "a call has a result after its requests are answered",
+    "a call returns a result after the client answers the server's requests",
     sends=f"{SENDS_CALLS}, and valid answers to the requests",
-    expects="requests, and a result of each call",
+    expects="a result for each call",
     why="the tool cannot be used",
 )
 async def requests_answered(subject: Subject) -> None:
@@ -153,7 +154,7 @@ for _letter, _action in (("a", "decline"), ("b", "cancel")):
 
     case.must(
         f"ELIC-09.{_letter}",
-        f"a call is answered if the user's answer is {_action}",
+        f"a call is answered if an elicitation is answered with {_action}",
         source="client/elicitation#error-handling",
         revisions=since("2025-06-18", "2025-11-25"),
         sends=f"{SENDS_CALLS}, and {_action} for each elicitation",
@@ -164,7 +165,7 @@ for _letter, _action in (("a", "decline"), ("b", "cancel")):
 
 @case.robust(
     "C07.b",
-    "a call is answered if the client answers its requests with an error",
+    "a call is answered if the client answers the server's requests with errors",
     sends=f"{SENDS_CALLS}, and the error -32601 for each request",
     expects="an answer to the call",
     why="the call hangs if the client cannot answer",

@@ -87,7 +87,7 @@ async def completions_are_declared(subject: Subject) -> None:
 )
 async def not_supported(subject: Subject) -> None:
     if subject.facts.declares("completions"):
-        subject.raise_absent("server without completions")
+        subject.raise_absent("need for the rule: the server declares completions")
     answer = await subject.request("completion/complete", _UNKNOWN_PROMPT)
     subject.expect_error(answer, -32601)
 
@@ -105,7 +105,7 @@ add_exchange_case(
 add_exchange_case(
     case.robust,
     "F08.a",
-    "completion for an unknown template is answered with -32602",
+    "completion for an unknown template is refused",
     send=Request(
         "completion/complete",
         {
@@ -120,7 +120,7 @@ add_exchange_case(
 add_exchange_case(
     case.robust,
     "F08.b",
-    "completion for an invalid reference is answered with -32602",
+    "completion for an invalid reference is refused",
     send=(
         Request("completion/complete", {"argument": {"name": "a", "value": ""}}),
         Request(
@@ -151,10 +151,11 @@ async def value_limit(subject: Subject) -> None:
 
 @case.robust(
     "F08.c",
-    "total and hasMore of a completion fit its values",
+    "total and hasMore of a completion are consistent with its values",
     rules=("COMP-02",),
     sends="completion/complete for the first arguments, with an empty value",
-    expects="a total of at least the number of values, which agrees with hasMore",
+    expects="a total of no less than the number of values, and a hasMore that is "
+    "consistent with both",
     why="clients show a wrong count, or do not offer the rest",
 )
 async def total_fits(subject: Subject) -> None:
@@ -174,7 +175,7 @@ async def total_fits(subject: Subject) -> None:
     rules=("COMP-05",),
     revisions=since("2025-06-18"),
     sends="completion/complete with context.arguments",
-    expects="a completion, as without them",
+    expects="a completion, as without context.arguments",
     why="completion requests of newer clients fail",
 )
 async def with_context(subject: Subject) -> None:

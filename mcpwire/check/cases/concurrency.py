@@ -65,17 +65,17 @@ for id, count, is_hostile in (("D15.a", 100, False), ("D15.b", 1_000, True)):
         bound_s=60.0,
         sends=f"{count:,} concurrent calls, each with its own text",
         expects="the same text in each answer",
-        why="under load, callers get the answers of others",
+        why="under load, callers get each other's answers",
     )(many_calls)
 
 
 @case.robust(
     "D15.c",
-    "equal ids in two sessions are kept apart",
+    "requests with the same ids from two clients are kept apart",
     is_quick=False,
     needs=("role:echo",),
-    sends="ten concurrent calls in each of two sessions, with the same ids",
-    expects="the text of its own session in each answer",
+    sends="ten concurrent calls from each of two clients, with the same ids",
+    expects="in each answer, the text of the same client",
     why="one user gets the answers of another",
 )
 async def equal_ids(subject: Subject) -> None:
@@ -94,11 +94,11 @@ async def equal_ids(subject: Subject) -> None:
 
 @case.robust(
     "D15.d",
-    "equal progress tokens in two sessions are kept apart",
+    "progress with the same token for two clients is kept apart",
     is_quick=False,
     needs=("role:notify",),
-    sends="concurrent calls in two sessions, with the same id and token",
-    expects="as many progress notifications in each as for one call alone",
+    sends="concurrent calls from two clients, with the same id and token",
+    expects="as many progress notifications for each client as for one call alone",
     why="one user sees the progress of another",
 )
 async def equal_tokens(subject: Subject) -> None:
@@ -123,7 +123,7 @@ async def equal_tokens(subject: Subject) -> None:
     )
     subject.expect(
         counts == [single_count, single_count],
-        f"{single_count} notifications in each",
+        f"{single_count} notifications for each client",
         f"{counts}",
     )
 
@@ -134,8 +134,8 @@ async def equal_tokens(subject: Subject) -> None:
     needs=("role:slow",),
     is_quick=False,
     sends="a slow call, and two requests after it",
-    expects="their answers before the answer to the call",
-    why="one slow call blocks the server for all",
+    expects="the answers to both requests before the answer to the slow call",
+    why="one slow call blocks the server for all clients",
 )
 async def slow_and_quick(subject: Subject) -> None:
     params = params_with_duration(subject.need_tool("slow"), _SLOW_CALL_S)
@@ -162,7 +162,7 @@ async def slow_and_quick(subject: Subject) -> None:
     "50 idle connections do not block requests",
     sends="50 connections without a request, and a request",
     expects="an answer",
-    why="clients with idle connections block the server for all",
+    why="idle connections block the server for all clients",
 )
 async def idle_connections(subject: Subject) -> None:
     http = subject.need_http()

@@ -32,8 +32,7 @@ UNKNOWN_VERSION: Final = "1900-01-01"
 case = FAMILY.with_defaults(revisions=MODERN)
 first = case.with_defaults(start=Start.RAW, bound_s=40.0)
 last = case.with_defaults(
-    start=Start.LAST,
-    sends="nothing; checks all messages of the connection",
+    start=Start.LAST, sends="nothing; checks all messages of the connection"
 )
 
 
@@ -64,7 +63,7 @@ add_exchange_case(
 add_exchange_case(
     case.must,
     "VER-05.a",
-    "the result of `server/discover` has caching hints",
+    "the result of `server/discover` has `resultType` and caching hints",
     source="schema#DiscoverResult",
     send=Request("server/discover"),
     expect=Result(
@@ -74,7 +73,8 @@ add_exchange_case(
             and result["ttlMs"] >= 0
             and result.get("cacheScope") in {"public", "private"}
         ),
-        "`resultType` complete, `ttlMs` of 0 or more, `cacheScope` public or private",
+        "`resultType` complete, a non-negative integer as `ttlMs`, `cacheScope` public "
+        "or private",
     ),
     why="clients repeat the request needlessly, or share a private result",
 )
@@ -206,7 +206,7 @@ add_exchange_case(
     "`supportedVersions` and `data.supported` agree",
     rules=("VER-07",),
     sends="`server/discover`, and a request with an unknown version",
-    expects="the same versions in both; those with sessions may be missing",
+    expects="the same versions in both, apart from revisions with sessions",
     why="a client retries with a version that is refused again",
 )
 async def versions_agree(subject: Subject) -> None:
@@ -239,15 +239,15 @@ async def _initialize(subject: Subject) -> Answer:
     is_quick=False,
     sends="`initialize` of 2025-11-25, without the `_meta` of this revision",
     expects="an error with 2026-07-28 in its message or data",
-    why="older clients cannot tell their users why they fail",
+    why="older clients cannot tell their users why the connection failed",
 )
 async def initialize_is_explained(subject: Subject) -> None:
     versions = subject.facts.handshake.get("supportedVersions") or []
     if set(versions) & set(LEGACY):
-        subject.raise_absent("server without earlier revisions")
+        subject.raise_absent("need for the rule: the server supports earlier revisions")
     answer = await _initialize(subject)
     if answer.result is not None:
-        subject.raise_absent("server without earlier revisions")
+        subject.raise_absent("need for the rule: the server supports earlier revisions")
     subject.expect(MODERN[0] in str(answer.error), f"{MODERN[0]} in the error", answer)
 
 
@@ -263,7 +263,7 @@ _NO_HEADERS: Final = {
     "a server that lists 2025-11-25 accepts its `initialize`",
     is_quick=False,
     sends="`initialize` of 2025-11-25 as the first message",
-    expects="a result of that version",
+    expects="a result with that version",
     why="older clients cannot connect, although the server lists their version",
 )
 async def both_eras(subject: Subject) -> None:
@@ -316,7 +316,10 @@ add_exchange_case(
     "META-08.a",
     "a request without `clientCapabilities` is refused with -32602",
     source="basic/index#meta",
-    send=ChangedRequest(_change_meta(clientCapabilities=None), "a request without it"),
+    send=ChangedRequest(
+        _change_meta(clientCapabilities=None),
+        "a request without `clientCapabilities` in `_meta`",
+    ),
     expect=Error(-32602, status=(400,)),
     why="the server has to guess what the client supports",
 )
@@ -327,7 +330,10 @@ add_exchange_case(
     "a request without a version in `_meta` is refused with -32602",
     source="basic/index#meta",
     transports=("http",),
-    send=ChangedRequest(_change_meta(protocolVersion=None), "a request without it"),
+    send=ChangedRequest(
+        _change_meta(protocolVersion=None),
+        "a request without `protocolVersion` in `_meta`",
+    ),
     expect=Error(-32602, status=(400,)),
     why="the server has to guess the revision",
 )
@@ -351,7 +357,7 @@ add_exchange_case(
 add_exchange_case(
     case.robust,
     "META-08.d",
-    "a request without `_meta` is refused over stdio",
+    "over stdio, a request without `_meta`, or without a version in it, is refused",
     rules=("META-08",),
     transports=("stdio",),
     send=(
@@ -450,7 +456,7 @@ async def no_handshake(subject: Subject) -> None:
     source="basic/index#statelessness",
     sends="invalid requests (unknown version, no capabilities), a valid one after each",
     expects="errors for the invalid requests, results for the valid ones",
-    why="one faulty client behind a proxy breaks the calls of all",
+    why="one faulty client behind a proxy breaks the calls of all clients",
 )
 async def refusal_has_no_effect(subject: Subject) -> None:
     for request in (
@@ -471,7 +477,7 @@ async def refusal_has_no_effect(subject: Subject) -> None:
     "capabilities of one request do not apply to the next",
     source="basic/index#meta",
     needs=("role:ask",),
-    sends="two calls of the `ask` tool, with all capabilities and then without",
+    sends="two calls to the `ask` tool, with all capabilities and then without",
     expects="no `inputRequests` in the second answer",
     why="clients get requests that they do not support",
 )
@@ -542,7 +548,7 @@ def _check_result_type(message: Message) -> str | None:
     is_missing = isinstance(result, dict) and not isinstance(
         result.get("resultType"), str
     )
-    return "a result without it" if is_missing else None
+    return "a result without `resultType`" if is_missing else None
 
 
 @_message_case(
@@ -576,7 +582,8 @@ _message_case(
     "RPC-26.a",
     "reserved error codes are used only if they are defined",
     source="basic/index#error-codes",
-    expects="no error from -32099 to -32020 except -32020, -32021 and -32022",
+    expects="no error from -32099 to -32020 except -32020, -32021 and -32022 "
+    "(RPC-27.a checks -32042)",
     why="a later revision may give the code another meaning",
 )(_check_code(lambda code: -32099 <= code <= -32020 and code not in _DEFINED_CODES))
 
@@ -585,6 +592,6 @@ _message_case(
     "RPC-24.a",
     "error codes of the legacy range are not used",
     source="basic/index#error-codes",
-    expects="no error from -32019 to -32000",
+    expects="no error from -32019 to -32000 (RPC-27.a checks -32002)",
     why="implementations use them with different meanings",
 )(_check_code(lambda code: -32019 <= code <= -32000 and code != -32002))

@@ -117,8 +117,12 @@ def _select_calls(
     return calls or subject.raise_absent("tool with such arguments")
 
 
+RESULT_OR_ERROR: Final = "a result, or an error such as -32602"
+CONTENTS_OR_ERROR: Final = "contents, or an error such as -32602 or -32002"
+
+
 def _check_answer(
-    subject: Subject, answer: Answer, expected: str = "a result or an error -32602"
+    subject: Subject, answer: Answer, expected: str = RESULT_OR_ERROR
 ) -> None:
     """Check that an answer is a result or an error in `REQUEST_ERRORS`."""
     subject.expect(_is_acceptable(answer), expected, answer)
@@ -197,7 +201,7 @@ def _fuzz_case(
             if not is_answered:
                 subject.raise_absent("tool that answers in time")
 
-        expected = "a result, or an error such as -32602"
+        expected = RESULT_OR_ERROR
         FAMILY.robust(
             id,
             f"{title} cause no internal error and no crash",
@@ -205,7 +209,7 @@ def _fuzz_case(
             needs=("call:",),
             sends=sends,
             expects=f"{expected}, within the time limit" if is_wrong else expected,
-            why="mistakes of a model break the server, or look like server failures",
+            why="a model's mistakes break the server, or look like server failures",
             is_quick=is_quick,
         )(run)
         return deviate
@@ -229,7 +233,7 @@ def _wrong_types(tool: Mapping[str, Any], valid: Arguments) -> Iterator[Argument
 @_fuzz_case(
     "F09.j",
     "missing arguments",
-    "calls of each tool without one of its required arguments",
+    "calls to each tool without one of its required arguments",
 )
 def _missing_arguments(
     tool: Mapping[str, Any], valid: Arguments
@@ -266,7 +270,8 @@ def _is_number(value: object) -> bool:
 @_fuzz_case(
     "F09.l",
     "odd or long strings",
-    "each string argument as empty, long, right-to-left, with NUL, quotes or paths",
+    "each string argument as an empty, long or right-to-left string, or one with NUL, "
+    "quotes or paths",
     is_wrong=False,
 )
 def _odd_texts(tool: Mapping[str, Any], valid: Arguments) -> Iterator[Arguments]:
@@ -290,8 +295,8 @@ def _unknown_arguments(_: Mapping[str, Any], valid: Arguments) -> Iterator[Argum
 
 @_fuzz_case(
     "F09.n",
-    "deep or extreme values",
-    "each argument as 100 nested arrays, or 1e308, if its type is another",
+    "deeply nested or extreme values",
+    "100 nested arrays, 100 NUL characters or 1e308 for each argument of another type",
     is_quick=False,
 )
 def _extreme_values(tool: Mapping[str, Any], valid: Arguments) -> Iterator[Arguments]:
@@ -307,7 +312,7 @@ def _extreme_values(tool: Mapping[str, Any], valid: Arguments) -> Iterator[Argum
 @_fuzz_case(
     "F09.o",
     "optional arguments",
-    "each optional argument, with a value of its schema",
+    "each optional argument, with a value that its schema allows",
     is_wrong=False,
     is_quick=False,
 )
@@ -325,12 +330,13 @@ def _optional_arguments(
 
 @FAMILY.must(
     "TOOL-18.c",
-    "a call with an argument out of bounds is refused",
+    "a call with an out-of-bounds argument is refused",
     source="server/tools#security-considerations",
     rules=("TOOL-16",),
     needs=("call:",),
     sends="arguments just outside their minimum, maximum, length or enum",
-    expects="an error, or a result with isError; lenient: another result",
+    expects="an error, or a result with isError; lenient: another result, or no answer "
+    "in time",
     why="the tool runs with arguments that its schema excludes",
 )
 async def out_of_bounds(subject: Subject) -> None:
@@ -381,7 +387,7 @@ def _is_acceptable(answer: Answer | None) -> bool:
     rules=("PROMPT-05", "PROMPT-07"),
     needs=("prompt:",),
     sends="each argument of a prompt as a number, an array and an odd string",
-    expects="a result, or an error such as -32602",
+    expects=RESULT_OR_ERROR,
     why="mistakes of a client break the server",
 )
 async def odd_prompt_arguments(subject: Subject) -> None:
@@ -422,11 +428,11 @@ _VARIABLE_VALUES: Final = (
 
 @FAMILY.robust(
     "F13.l",
-    "odd variables of templates cause no internal error and no crash",
+    "odd values of template variables cause no internal error and no crash",
     rules=("RES-08",),
     needs=("template:",),
     sends="reads of each template with empty, encoded, long and non-ASCII values",
-    expects="contents, or an error such as -32602 or -32002",
+    expects=CONTENTS_OR_ERROR,
     why="mistakes of a client break the server",
 )
 async def odd_template_variables(subject: Subject) -> None:
@@ -447,7 +453,7 @@ async def odd_template_variables(subject: Subject) -> None:
             if answer is None:
                 return  # a slow read is no fault; the runner checks the server after it
             sent += 1
-            _check_answer(subject, answer, "contents, or an error -32602 or -32002")
+            _check_answer(subject, answer, CONTENTS_OR_ERROR)
         spent += monotonic() - began
     if not sent:
         subject.raise_absent("template with variables that can be read in time")

@@ -162,7 +162,7 @@ _add_field_case(
 )
 _add_field_case(
     "HDR-23.a",
-    "an Mcp-Name of invalid Base64 is refused",
+    "an Mcp-Name with invalid Base64 is refused",
     "a request with Mcp-Name: =?base64?%%%?=",
     lambda _: {"Mcp-Name": "=?base64?%%%?="},
 )
@@ -253,13 +253,15 @@ async def no_version(subject: Subject) -> None:
     reaction = await subject.provoke(subject.any_request(), headers=fields)
     if not _MISMATCH.matches(reaction):
         if await session_revision(subject) is not None:
-            subject.raise_absent("server without earlier revisions")
+            subject.raise_absent(
+                "need for the rule: the server supports earlier revisions"
+            )
         subject.raise_broken(str(_MISMATCH), reaction)
 
 
 @case.must(
     "TR-HTTP-26.a",
-    "a version header that differs from the body is refused",
+    "an MCP-Protocol-Version that differs from the body is refused",
     source=_VERSION,
     rules=("TR-HTTP-25",),
     sends="a request with 2026-07-28 in the header and 2025-11-25 in its _meta",
@@ -277,7 +279,7 @@ async def other_version_in_body(subject: Subject) -> None:
 
 @case.must(
     "TR-HTTP-26.b",
-    "an older version in the header than in the body is refused",
+    "an MCP-Protocol-Version older than the version in the body is refused",
     source=_VERSION,
     sends="a request with 2025-11-25 in the header and 2026-07-28 in its _meta",
     expects="an error -32020 or -32022 with the status 400; lenient: another refusal",
@@ -318,7 +320,7 @@ add_exchange_case(
 
 @case.must(
     "TR-HTTP-32.a",
-    "the error for a header field has the id of its request",
+    "an error about a header field has the id of the request",
     source="basic/index#error-responses",
     sends="a request with another method in Mcp-Method",
     expects="an error with the id of the request",
@@ -404,7 +406,7 @@ def _add_argument_case(
 
 _add_argument_case(
     "HDR-24.a",
-    "an argument without its header field is refused",
+    "a call with an argument but without its header field is refused",
     "a call without the Mcp-Param field of an argument in the body",
     lambda _: None,
 )
@@ -425,19 +427,19 @@ _add_argument_case(
 _add_argument_case(
     "HDR-21.e",
     "a header field that differs from its boolean argument is refused",
-    "a call with the opposite in the Mcp-Param field of an argument",
+    "a call with the opposite value in the Mcp-Param field of an argument",
     lambda call: "false" if call.value else "true",
     kind="boolean",
 )
 _add_argument_case(
     "HDR-23.d",
-    "an argument of invalid Base64 is refused",
+    "a header field with invalid Base64 for an argument is refused",
     "a call with =?base64?%%%?= in the Mcp-Param field of an argument",
     lambda _: "=?base64?%%%?=",
 )
 _add_argument_case(
     "HDR-20.d",
-    "a Base64 argument is decoded before it is compared",
+    "a Base64 header field for an argument is decoded before it is compared",
     "a call with the string as =?base64?...?= in its Mcp-Param field",
     lambda call: _encode_base64(call.value),
     kind="string",
@@ -447,7 +449,8 @@ _add_argument_case(
 _add_argument_case(
     "HDR-26.a",
     "integers are compared as numbers",
-    "a call with a number such as 1.0 in the Mcp-Param field of the argument 1",
+    "a call with the integer written as a decimal, such as 1.0 for 1, in its Mcp-Param "
+    "field",
     lambda call: f"{call.value}.0",
     kind="integer",
     is_accepted=True,
@@ -484,8 +487,8 @@ async def no_argument(subject: Subject) -> None:
     revisions=MODERN,
     needs=("tool:",),
     sends="nothing; checks the list of tools",
-    expects="each x-mcp-header is a token, unique, on a string, integer or boolean, "
-    "and reached through properties only",
+    expects="each x-mcp-header is a unique token on a string, integer or boolean "
+    "property that is reached through properties only",
     why="clients over HTTP omit the tool",
 )
 async def valid_annotations(subject: Subject) -> None:

@@ -148,7 +148,7 @@ add_exchange_case(
     "a GET that does not accept an event stream gets none",
     revisions=SESSIONS,
     sends="a GET with Accept: application/json",
-    expects="the status 405, 406 or another from 400 to 499; lenient: an event stream",
+    expects="a status from 400 to 499, such as 405 or 406; lenient: an event stream",
     why="health checks and browsers would hold streams open",
 )
 async def get_without_events(subject: Subject) -> None:
@@ -203,7 +203,7 @@ for letter, media, text in (
 # --- notifications and responses of the client ----------------------------------------
 
 
-_ACCEPTED: Final = Status(202, condition=lambda r: not r.body, text="no body")
+_ACCEPTED: Final = Status(202, condition=lambda r: not r.body, text="with no body")
 _REJECTED: Final = Status(*range(400, 500))
 
 add_exchange_case(
@@ -276,14 +276,14 @@ for letter, method in (
         source="basic/transports/streamable-http#protocol-version-header",
         send=ChangedRequest({}, f"the request {method}", method=method),
         expect=Error(-32601, status=(404,)),
-        why="clients detect by it which revisions the server supports",
+        why="clients detect from this answer which revisions the server supports",
     )
 
 
 async def _need_modern_only(subject: Subject) -> None:
     """Raise `Absent` if the server also supports revisions with sessions."""
     if await session_revision(subject) is not None:
-        subject.raise_absent("server without earlier revisions")
+        subject.raise_absent("need for the rule: the server supports earlier revisions")
 
 
 for letter, method in (("a", "GET"), ("b", "DELETE")):
@@ -332,7 +332,7 @@ for letter, field, text in (
     "TR-HTTP-31.c",
     "responses have no session id",
     source="basic/transports/streamable-http#earlier-streamable-http-revisions",
-    sends="a request without a session id, and one with it",
+    sends="a request without a session id, and a request with one",
     expects="no Mcp-Session-Id in the responses",
     why="older clients rely on a session that does not exist",
 )
@@ -436,7 +436,8 @@ async def oversized_body(subject: Subject) -> None:
     "a body of 80 MiB does not stop the server",
     bound_s=60.0,
     sends="a request with 80 MiB of JSON",
-    expects="a status below 500 or a closed connection; then answers to requests",
+    expects="a status below 500 or a closed connection; then an answer to the next "
+    "request",
     why="one client exhausts the memory of the server",
 )
 async def large_body(subject: Subject) -> None:
@@ -534,14 +535,15 @@ for letter, lines, text in (
         lines = lines.replace(b": 5", b": " + length).replace(b"+7", b"+" + length)
         response = await subject.exchange_raw(head + lines + b"\r\n" + body)
         answers = subject.answers_to(id)
-        subject.expect(not answers, "a refusal without an answer", response.status)
+        expected = "no JSON-RPC answer to the request"
+        subject.expect(not answers, expected, response.status)
         _expect_refusal(subject, response)
 
     case.robust(
         f"D14.{letter}",
         f"a body with {text} is refused",
         sends=f"a request with {text}",
-        expects=_REFUSAL,
+        expects=f"{_REFUSAL}, and no JSON-RPC answer to the request",
         why="a proxy and the server see different requests in the same bytes",
     )(bad_length)
 
@@ -612,7 +614,7 @@ add_exchange_case(
     is_once=True,
     sends="20 requests that stop in the middle of the body, then a complete one",
     expects="an answer to the complete one",
-    why="a few slow clients block the server for all",
+    why="a few slow clients block the server for everyone else",
 )
 async def slow_bodies(subject: Subject) -> None:
     http = subject.need_http()
@@ -627,7 +629,8 @@ async def slow_bodies(subject: Subject) -> None:
     "an incomplete body times out",
     bound_s=_BODY_TIMEOUT_S + 10,
     sends="a request that stops in the middle of the body",
-    expects=f"the status 408, or a closed connection, within {_BODY_TIMEOUT_S:g} s",
+    expects="a complete response, such as the status 408, or a closed connection, "
+    f"within {_BODY_TIMEOUT_S:g} s",
     why="each such client holds a connection and memory forever",
 )
 async def incomplete_body(subject: Subject) -> None:
@@ -649,7 +652,8 @@ async def incomplete_body(subject: Subject) -> None:
 @case.robust(
     "D14.p",
     "aborted connections do not affect the server",
-    sends="32 connections that are closed at once, before or within the head",
+    sends="32 connections, each closed immediately, before or within the head of the "
+    "request",
     expects="an answer to the next request",
     why="port scanners and health checks make such connections",
 )

@@ -50,9 +50,7 @@ _MAX_EXTRA_CHILDREN: Final = 2
 
 case = FAMILY.with_defaults(transports=("stdio",), start=Start.LAST)
 usage = case.with_defaults(
-    is_quick=False,
-    bound_s=90.0,
-    sends="a thousand requests, after two hundred others",
+    is_quick=False, bound_s=90.0, sends="a thousand requests, after two hundred others"
 )
 at_end = case.with_defaults(sends="the end of the input")
 own_process = case.with_defaults(
@@ -60,7 +58,7 @@ own_process = case.with_defaults(
     is_once=True,
     is_quick=False,
     bound_s=40.0,
-    expects=f"the end of the process within {EXIT_TIMEOUT_S:g} s",
+    expects=f"the process exits within {EXIT_TIMEOUT_S:g} s",
 )
 
 
@@ -87,7 +85,7 @@ def _expect_messages(subject: Subject, messages: Iterable[Message]) -> None:
 
 @case.must(
     "TR-STDIO-02.a",
-    "stdout has only messages",
+    "stdout contains only messages",
     source="basic/transports#stdio",
     rules=("RPC-02",),
     sends="nothing; checks all lines of the connection",
@@ -154,8 +152,8 @@ async def _resource_uses(subject: Subject) -> tuple[_ResourceUse, _ResourceUse]:
 @usage.robust(
     "H02.a",
     "file descriptors are closed",
-    expects=f"at most {_MAX_EXTRA_DESCRIPTORS} descriptors more than before",
-    why="a long-running server cannot open files any more",
+    expects=f"at most {_MAX_EXTRA_DESCRIPTORS} more descriptors than before",
+    why="a long-running server can no longer open files",
 )
 async def descriptors_are_closed(subject: Subject) -> None:
     before, after = await _resource_uses(subject)
@@ -165,8 +163,8 @@ async def descriptors_are_closed(subject: Subject) -> None:
 
 @usage.robust(
     "H02.b",
-    "child processes that requests start end",
-    expects=f"at most {_MAX_EXTRA_CHILDREN} processes more than before",
+    "child processes started by requests exit",
+    expects=f"at most {_MAX_EXTRA_CHILDREN} more processes than before",
     why="a long-running server fills the process table",
 )
 async def children_end(subject: Subject) -> None:
@@ -178,7 +176,7 @@ async def children_end(subject: Subject) -> None:
 @usage.robust(
     "H03.a",
     "memory does not grow with the number of requests",
-    expects=f"at most {_MAX_EXTRA_BYTES >> 20} MiB more than before, "
+    expects=f"at most {_MAX_EXTRA_BYTES >> 20} MiB more memory than before, "
     "in one of three attempts",
     why="a long-running server runs out of memory",
 )
@@ -233,26 +231,27 @@ async def _shut_down(subject: Subject) -> _Shutdown:
 
 
 def _expect_end(subject: Subject, *, in_time: bool) -> None:
-    subject.expect(in_time, f"its end within {EXIT_TIMEOUT_S:g} s", "it still runs")
+    expected = f"the process exits within {EXIT_TIMEOUT_S:g} s"
+    subject.expect(in_time, expected, "it is still running")
 
 
 # Decorators run from bottom to top: the lower one adds its case first.
 @at_end.robust(
     "A07.a",
-    "the server ends when its input ends",
+    "the server exits when its input ends",
     rules=("LIFE-12",),
     revisions=LEGACY,
-    expects=f"the end of the process within {EXIT_TIMEOUT_S:g} s",
-    why="each session leaves a process behind, or has to kill it",
+    expects=f"the process exits within {EXIT_TIMEOUT_S:g} s",
+    why="clients leave a process behind, or have to kill it",
 )
 @at_end.should(
     "TR-STDIO-13.a",
-    "the server ends when its input ends",
+    "the server exits when its input ends",
     source="basic/transports/stdio#shutdown",
     rules=("LIFE-12",),
     revisions=MODERN,
-    expects=f"the end of the process within {EXIT_TIMEOUT_S:g} s",
-    why="each session leaves a process behind, or has to kill it",
+    expects=f"the process exits within {EXIT_TIMEOUT_S:g} s",
+    why="clients leave a process behind, or have to kill it",
 )
 async def ends_with_its_input(subject: Subject) -> None:
     _expect_end(subject, in_time=(await _shut_down(subject)).in_time)
@@ -260,7 +259,7 @@ async def ends_with_its_input(subject: Subject) -> None:
 
 @at_end.robust(
     "A07.b",
-    "the server ends with the exit code 0",
+    "the server exits with the exit code 0",
     expects="the exit code 0",
     why="supervisors restart it, and users see an error at each shutdown",
 )
@@ -275,20 +274,21 @@ async def exit_code(subject: Subject) -> None:
 
 @at_end.robust(
     "A07.c",
-    "child processes end with the server",
-    expects="all processes that it started have ended",
+    "child processes exit with the server",
+    expects="all processes that the server started have exited",
     why="each session leaves a process behind",
 )
 async def no_child_left(subject: Subject) -> None:
     shutdown = await _shut_down(subject)
     if not shutdown.in_time or not HAS_PROC:
         subject.raise_absent("exit of the process by itself")
-    subject.expect(not shutdown.left, "no process", f"{len(shutdown.left)} processes")
+    actual = f"processes left: {len(shutdown.left)}"
+    subject.expect(not shutdown.left, "no process", actual)
 
 
 @at_end.must(
     "TR-STDIO-02.b",
-    "stdout has only messages at shutdown, too",
+    "stdout contains only messages at shutdown, too",
     source="basic/transports#stdio",
     expects="no line, or only messages",
     why="clients report an error at each shutdown",
@@ -299,7 +299,7 @@ async def stdout_at_shutdown(subject: Subject) -> None:
 
 @own_process.robust(
     "A07.d",
-    "the server ends when its input ends during a call",
+    "the server exits when its input ends during a call",
     rules=("TR-STDIO-13",),
     needs=("role:slow",),
     sends="a call that takes ten seconds, then the end of the input",
@@ -314,7 +314,7 @@ async def ends_during_a_call(subject: Subject) -> None:
 
 @own_process.robust(
     "A07.e",
-    "the server ends on SIGTERM",
+    "the server exits on SIGTERM",
     rules=("LIFE-12",),
     sends="SIGTERM, while the input stays open",
     why="supervisors have to wait and kill the process",
@@ -327,7 +327,7 @@ async def ends_on_sigterm(subject: Subject) -> None:
 
 @own_process.robust(
     "A07.f",
-    "the server ends when its client crashes",
+    "the server exits when its client crashes",
     rules=("TR-STDIO-13",),
     sends="requests after stdout is closed, then the end of the input",
     why="each crash of a client leaves a process behind",

@@ -198,10 +198,11 @@ async def _collect_refusals(subject: Subject) -> list[Answer]:
 
 @case.must(
     "META-10.a",
-    "a missing capability is answered with -32021, and named",
+    "a call that needs an undeclared capability is answered with -32021, which names "
+    "it",
     source="basic/index#meta",
     sends="a call that requests input, from a client without capabilities",
-    expects="a result without input, or an error -32021 with requiredCapabilities; "
+    expects="a result without isError, or an error -32021 with requiredCapabilities; "
     "lenient: a result with isError",
     why="the client cannot tell which capability is missing",
 )
@@ -236,7 +237,7 @@ async def missing_status(subject: Subject) -> None:
 
 @case.robust(
     "F16.a",
-    "a call has a result after all requested input is given",
+    "a call completes after all requested input is given",
     sends="a call that requests input, and its rounds with valid answers",
     expects="a complete result within 8 rounds",
     why="the tool cannot be used",
@@ -257,9 +258,9 @@ async def call_completes(subject: Subject) -> None:
     "MRTR-19.a",
     "missing input is requested again",
     source="basic/patterns/mrtr#error-handling",
-    sends="the second round of a call, with no inputResponses",
+    sends="the second round of a call, with empty inputResponses",
     expects="a result that requests input again",
-    why="a client that has only a part of the input cannot continue",
+    why="a client that has only part of the input cannot continue",
 )
 async def missing_input(subject: Subject) -> None:
     round_ = await _start_round(subject)
@@ -305,9 +306,11 @@ async def malformed_responses(subject: Subject) -> None:
     "a changed requestState is not accepted",
     source="basic/patterns/mrtr#server-requirements-basic-workflow",
     rules=("MRTR-07",),
-    sends="the second round of a call, with another string as its requestState",
-    expects="an error, or a request for input again; lenient: a result",
-    why="clients can change the state of the server",
+    sends="the second round of a call, twice: with another string and with an altered "
+    "requestState",
+    expects="an error, a result with isError, or a request for input; lenient: another "
+    "result",
+    why="clients can tamper with the state of the server",
 )
 async def tampered_state(subject: Subject) -> None:
     round_ = await _start_round(subject, with_state=True)
@@ -329,8 +332,8 @@ async def tampered_state(subject: Subject) -> None:
     "MRTR-09.a",
     "a requestState is valid only for its own request",
     source="basic/patterns/mrtr#server-requirements-basic-workflow",
-    sends="a call of another tool with the requestState of the first",
-    expects="an error; lenient: a result",
+    sends="a call to one tool with the requestState from a call to another",
+    expects="an error, or a result with isError; lenient: another result",
     why="consent to one request is used for another",
 )
 async def of_another_request(subject: Subject) -> None:

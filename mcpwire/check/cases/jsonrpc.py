@@ -69,7 +69,8 @@ async def number_ids_come_back(subject: Subject) -> None:
     source="basic/index#result-responses",
     sends="a request with the id 9007199254740993 (2^53+1)",
     expects="an answer with exactly that id",
-    why="calls of clients with ids from a clock or random numbers hang",
+    why="calls hang if the client takes its ids from a clock or a random number "
+    "generator",
 )
 async def large_ids_come_back(subject: Subject) -> None:
     id = 2**53 + 1
@@ -149,7 +150,7 @@ async def errors_have_ids(subject: Subject) -> None:
 add_exchange_case(
     FAMILY.robust,
     "B03.a",
-    "a request with the id null is refused",
+    "a request with the id null is refused or ignored",
     send=ChangedRequest({"id": None}, "a request with the id null"),
     expect=AnyOf(Refusal(), Silence()),
     lenient=Result(),
@@ -159,7 +160,8 @@ add_exchange_case(
 add_exchange_case(
     FAMILY.robust,
     "B03.b",
-    "an id that is neither a string nor an integer is refused",
+    "a request with an id that is neither a string nor an integer is refused or "
+    "ignored",
     send=(
         ChangedRequest({"id": True}, "a request with the id true"),
         ChangedRequest({"id": 1.5}, "one with the id 1.5"),
@@ -240,11 +242,13 @@ add_exchange_case(
         ChangedRequest(
             {"mcpwire-unknown": {"a": [1]}}, "a request with an unknown member"
         ),
-        Request("tools/list", {"mcpwireUnknown": {"a": 1}}, text="an unknown param"),
+        Request(
+            "tools/list", {"mcpwireUnknown": {"a": 1}}, text="one with an unknown param"
+        ),
         Request(
             "tools/list",
             {"_meta": {"com.example.mcpwire/unknown": [1, {"a": None}]}},
-            text="an unknown member of `_meta`",
+            text="one with an unknown member of `_meta`",
         ),
     ),
     needs=("tools",),
@@ -282,13 +286,13 @@ add_exchange_case(
     source="schema#InvalidRequestError",
     send=(Octets(b"42"), Octets(b'"ping"'), Octets(b"true"), Octets(b"null")),
     expect=Error(-32600),
-    why="the bug of the client goes unnoticed",
+    why="a bug in the client goes unnoticed",
 )
 
 add_exchange_case(
     errors_without_id.should,
     "B02.b",
-    "an object without a method is answered with -32600",
+    "an object without a method is refused",
     source="schema#InvalidRequestError",
     send=(
         Octets(b"{}"),
@@ -296,7 +300,7 @@ add_exchange_case(
         Octets(b'{"jsonrpc":"2.0","params":{}}'),
     ),
     expect=INVALID_REQUEST,
-    why="the bug of the client goes unnoticed",
+    why="a bug in the client goes unnoticed",
 )
 
 add_exchange_case(
@@ -312,7 +316,7 @@ add_exchange_case(
 add_exchange_case(
     FAMILY.robust,
     "B02.d",
-    "a method that is not a string is answered with -32600",
+    "a method that is not a string is refused",
     rules=("RPC-01",),
     send=(
         ChangedRequest({"method": 5}, "a request with the method 5"),
@@ -326,13 +330,13 @@ add_exchange_case(
 add_exchange_case(
     FAMILY.robust,
     "B02.e",
-    "a request with another JSON-RPC version is answered with -32600",
+    "a request with another JSON-RPC version is refused",
     rules=("RPC-01",),
     send=(
         ChangedRequest({"jsonrpc": "1.0"}, 'a request with "jsonrpc": "1.0"'),
         ChangedRequest({"jsonrpc": 2.0}, 'one with "jsonrpc": 2.0'),
         ChangedRequest(
-            lambda message: message.pop("jsonrpc") and None, "one without it"
+            lambda message: message.pop("jsonrpc") and None, 'one without "jsonrpc"'
         ),
     ),
     expect=INVALID_REQUEST,
@@ -352,7 +356,7 @@ add_exchange_case(
     ),
     expect=INVALID_REQUEST,
     lenient=PARAMS_IGNORED,
-    why="the params are ignored without notice",
+    why="the params are silently ignored",
 )
 
 add_exchange_case(
@@ -367,7 +371,7 @@ add_exchange_case(
     ),
     expect=INVALID_REQUEST,
     lenient=PARAMS_IGNORED,
-    why="the metadata is ignored without notice",
+    why="the metadata is silently ignored",
 )
 
 
@@ -463,5 +467,5 @@ add_exchange_case(
     rules=("RPC-15",),
     send=(Octets(b"[]"), Octets(b"[5]")),
     expect=Refusal(),
-    why="the bug of the client goes unnoticed",
+    why="a bug in the client goes unnoticed",
 )

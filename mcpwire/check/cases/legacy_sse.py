@@ -59,7 +59,7 @@ async def endpoint(subject: Subject) -> None:
     "server messages are events named message",
     sends="a request",
     expects="its answer as an event named message",
-    why="clients ignore events of other names",
+    why="clients ignore events with other names",
 )
 async def named_message(subject: Subject) -> None:
     await subject.request(subject.facts.barrier)
@@ -138,8 +138,8 @@ async def broken_json(subject: Subject) -> None:
 
 @case.robust(
     "SSE-03.c",
-    "equal ids in two connections are kept apart",
-    sends="a request in each of two connections, with the same id",
+    "requests with the same id on two connections are kept apart",
+    sends="a request on each of two connections, with the same id",
     expects="one answer on each stream",
     why="one user gets the answers of another",
 )

@@ -73,7 +73,7 @@ async def result_is_complete(subject: Subject) -> None:
 
 @case.robust(
     "LIFE-03.b",
-    "lists of declared capabilities are answered",
+    "the list request of each declared capability returns a result",
     sends="the list request of each declared capability: tools, prompts, resources",
     expects="a result for each",
     why="clients offer features that do not work, or fail",
@@ -106,7 +106,9 @@ async def unknown_version(subject: Subject) -> None:
         subject.raise_lenient("a result with another version", answer)
     version = (answer.result or {}).get("protocolVersion")
     subject.expect(
-        version in KNOWN_VERSIONS, f"a version of {', '.join(KNOWN_VERSIONS)}", answer
+        version in KNOWN_VERSIONS,
+        f"one of the versions {', '.join(KNOWN_VERSIONS)}",
+        answer,
     )
 
 
@@ -212,7 +214,8 @@ async def unknown_members(subject: Subject) -> None:
     start=Start.RAW,
     is_once=True,
     sends="a list request as the first message, then `initialize`",
-    expects="an error, then a result; lenient: two results",
+    expects="an error, then a result (lenient: two results); over HTTP also a status "
+    "from 400 to 499",
     why="a server that exits cannot be probed",
     bound_s=40.0,
 )
@@ -274,7 +277,8 @@ async def early_ping(subject: Subject) -> None:
     is_once=True,
     is_quick=False,
     sends="`initialize` once more, with another version",
-    expects="an error (lenient: a result), and an answer to the next request",
+    expects="an error (lenient: a result), and an answer to the next request; over "
+    "HTTP also a new session",
     why="the negotiated version changes during running calls",
 )
 async def second_initialize(subject: Subject) -> None:
@@ -321,16 +325,12 @@ add_exchange_case(
 
 @first.should(
     "LIFE-06.a",
-    "before `initialized` the server sends no request but ping",
+    "before `initialized` the server sends no request except ping",
     source=SOURCE,
     transports=("stdio",),
-    capabilities={
-        "roots": {"listChanged": True},
-        "sampling": {},
-        "elicitation": {},
-    },
+    capabilities={"roots": {"listChanged": True}, "sampling": {}, "elicitation": {}},
     sends="`initialize` with all capabilities, then pings, and no `initialized`",
-    expects="no server request but ping",
+    expects="no server request except ping",
     why="the client is not ready, and answers with an error",
 )
 async def no_early_requests(subject: Subject) -> None:
@@ -341,6 +341,6 @@ async def no_early_requests(subject: Subject) -> None:
         is_request = message.method is not None and "id" in message.value
         subject.expect(
             not is_request or message.method == "ping",
-            "no request but ping",
+            "no request except ping",
             message.raw,
         )

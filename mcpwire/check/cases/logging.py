@@ -101,7 +101,7 @@ add_exchange_case(
     "messages below the set level are not sent",
     source="server/utilities/logging#setting-log-level",
     needs=("logging", "role:notify"),
-    sends="the level debug and a call of the `notify` tool, then emergency and a call",
+    sends="the level debug and a call to the `notify` tool, then emergency and a call",
     expects="messages at first, then none below emergency",
     why="users get log messages that they have turned off",
 )
@@ -142,7 +142,7 @@ async def level_is_lowered(subject: Subject) -> None:
     "LOG-02.a",
     "no log message is sent for a request without a level",
     source=PER_REQUEST,
-    sends="a call of the `notify` tool with the level debug, then one without",
+    sends="a call to the `notify` tool with the level debug, then one without",
     expects="messages at first, then none",
     why="clients get log data that they did not request",
 )
@@ -155,7 +155,7 @@ async def silent_without_level(subject: Subject) -> None:
     "LOG-02.b",
     "messages below the level of the request are not sent",
     source=PER_REQUEST,
-    sends="a call of the `notify` tool with the level debug, then with emergency",
+    sends="a call to the `notify` tool with the level debug, then with emergency",
     expects="messages at first, then none below emergency",
     why="users get log messages that they have turned off",
 )
@@ -184,7 +184,7 @@ add_exchange_case(
     "LOG-03.a",
     "no log message is sent after the answer to its request",
     source=PER_REQUEST,
-    sends="a call of the `notify` tool, and a request after its answer",
+    sends="a call to the `notify` tool, and a request after its answer",
     expects="no log message after the answer",
     why="the client has dropped the request that it belongs to",
 )

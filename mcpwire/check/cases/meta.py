@@ -47,7 +47,7 @@ def _prefixes(subject: Subject) -> list[tuple[Message, str]]:
         if "/" in key
     ]
     if not pairs:
-        subject.raise_absent("_meta with a prefix")
+        subject.raise_absent("_meta key with a prefix")
     return pairs
 
 
@@ -83,7 +83,7 @@ async def names(subject: Subject) -> None:
     "prefixes reserved for MCP are not used for other keys",
     source="basic/index#meta",
     revisions=since("2025-11-25"),
-    expects="no prefix whose second label is modelcontextprotocol or mcp, but "
+    expects="no prefix whose second label is modelcontextprotocol or mcp, except "
     "io.modelcontextprotocol",
     why="a later revision may give the key another meaning",
 )

@@ -34,10 +34,20 @@ for letter, method, origin, text in (
     ("a", "POST", _FOREIGN_ORIGIN, "a foreign web page"),
     ("b", "GET", _FOREIGN_ORIGIN, "a foreign web page"),
     ("c", "DELETE", _FOREIGN_ORIGIN, "a foreign web page"),
-    ("d", "POST", f"http://localhost{_FOREIGN_SUFFIX}", "a host like localhost"),
-    ("e", "POST", f"http://127.0.0.1{_FOREIGN_SUFFIX}", "a host like 127.0.0.1"),
+    (
+        "d",
+        "POST",
+        f"http://localhost{_FOREIGN_SUFFIX}",
+        "a foreign host whose name begins with localhost",
+    ),
+    (
+        "e",
+        "POST",
+        f"http://127.0.0.1{_FOREIGN_SUFFIX}",
+        "a foreign host whose name begins with 127.0.0.1",
+    ),
 ):
-    note = "" if method == "POST" else " (405 if it is not supported)"
+    note = "" if method == "POST" else f" (405 if the server does not support {method})"
     for rule, revisions, status in (
         ("TR-HTTP-03", _WITH_STATUS, "the status 403"),
         ("TR-HTTP-02", _EARLIER, "a status from 400 to 499"),
@@ -141,7 +151,8 @@ for letter, method, host in (
         f"a local server refuses a {method} for the host {host}",
         sends=f"a {method} with Host: {host}, and no Origin",
         expects="a status from 400 to 499",
-        why="after DNS rebinding, pages of that host can use it without an Origin",
+        why="after DNS rebinding, pages of that host can use the server without an "
+        "Origin",
     )(foreign_host)
 
 

@@ -62,7 +62,7 @@ for _kind, _letter, _next_letter in zip(
         send=Request(_kind.method, {"cursor": "mcpwire-no-such-cursor"}),
         expect=Error(-32602),
         lenient=Result(),
-        why="a client with an outdated cursor restarts the list unnoticed",
+        why="a client with an outdated cursor restarts the list without noticing",
     )
     case.should(
         f"PAGE-06.{_next_letter}",
@@ -74,9 +74,9 @@ for _kind, _letter, _next_letter in zip(
     )(cursor_is_stable)
     case.robust(
         f"F05.{_letter}",
-        f"the pages of {_kind.method} end and have each item once",
+        f"the pages of {_kind.method} come to an end and contain each item once",
         rules=("PAGE-05",),
-        sends="requests for each page by its cursor, 50 at most",
+        sends="requests for up to 50 pages, each by its cursor",
         expects="a different cursor each time, no item on two pages, and a last page",
         why="clients read the list forever, or show items twice",
     )(pages_end)
@@ -90,5 +90,5 @@ for _kind, _letter in zip(LISTS, _NEXT_LETTERS, strict=True):
         send=tuple(Request(_kind.method, {"cursor": c}) for c in (7, {"page": 2})),
         expect=Error(-32602, -32600),
         lenient=Result(),
-        why="a client with an invalid cursor restarts the list unnoticed",
+        why="a client with an invalid cursor restarts the list without noticing",
     )

@@ -119,7 +119,7 @@ async def progress_increases(subject: Subject) -> None:
     source=BEHAVIOR,
     sends="a call with a token, then one without",
     expects="no progress notification for the second",
-    why="the client assigns it to another call",
+    why="the client assigns the notification to another call",
 )
 async def no_token(subject: Subject) -> None:
     await _call_with_progress(subject, "mcpwire-with")

@@ -80,7 +80,7 @@ async def missing_argument(subject: Subject) -> None:
 add_exchange_case(
     declared.robust,
     "F09.g",
-    "prompts/get without a name is answered with -32602",
+    "prompts/get without a name is refused",
     send=Request("prompts/get", {}),
     expect=Error(-32602, -32600, -32020),
     why="an invalid request looks like a server failure",
@@ -112,7 +112,7 @@ async def _get_prompts(subject: Subject) -> AsyncIterator[Answer]:
 @listed.robust(
     "F09.h",
     "prompts have messages",
-    sends="prompts/get of the first prompts, with a string for each required argument",
+    sends="prompts/get for the first prompts, with a string for each required argument",
     expects="at least one message of at least one prompt",
     why="the model gets an empty prompt",
 )
@@ -125,16 +125,16 @@ async def prompt_messages(subject: Subject) -> None:
             return
     if not seen:
         subject.raise_absent("prompt that accepts any text")
-    subject.raise_broken("messages", f"{seen} results without messages")
+    subject.raise_broken("messages", f"results without messages: {seen}")
 
 
 @listed.must(
     "PROMPT-04.a",
-    "images and audio of prompts are strict Base64 and have a media type",
+    "images and audio in prompts are strict Base64 and have a media type",
     source="server/prompts#image-content",
-    sends="prompts/get of the first prompts, with a string for each required argument",
+    sends="prompts/get for the first prompts, with a string for each required argument",
     expects="data that decodes, and a mimeType such as image/png",
-    why="the image is not shown",
+    why="the image or audio cannot be presented",
 )
 async def media(subject: Subject) -> None:
     async for answer in _get_prompts(subject):

@@ -30,7 +30,7 @@ SENDS_NOTHING: Final = "nothing; checks the lists of the server"
 
 declared = FAMILY.with_defaults(needs=("resources",))
 listed = FAMILY.with_defaults(needs=("resource:",))
-read = listed.with_defaults(sends="resources/read of the first listed resources")
+read = listed.with_defaults(sends="resources/read for the first listed resources")
 subscribing = FAMILY.with_defaults(revisions=LEGACY, needs=("resources.subscribe",))
 
 
@@ -125,8 +125,8 @@ async def no_empty_contents(subject: Subject) -> None:
     "RES-08.b",
     "an invalid URI is refused",
     source="server/resources#security-considerations",
-    sends="resources/read with an empty string, and with one that is not a URI",
-    expects="an error each time; lenient: contents",
+    sends="resources/read with an empty URI, and with a string that is not a URI",
+    expects="an error or no contents each time; lenient: contents",
     why="a server that does not validate URIs may read private data",
 )
 async def invalid_uri(subject: Subject) -> None:
@@ -154,12 +154,12 @@ def _traversal_uris(subject: Subject) -> list[str]:
 
 @declared.must(
     "RES-09.a",
-    "path traversal in URIs does not reach files of the system",
+    "path traversal in URIs does not reach system files",
     source="server/resources#security-considerations",
     rules=("RES-08",),
     sends="resources/read with file URIs, and with .. in the server's own URIs",
     expects="no contents of /etc/passwd",
-    why="any client can read any file of the machine",
+    why="any client can read any file on the machine",
 )
 async def path_traversal(subject: Subject) -> None:
     for uri in _traversal_uris(subject):
@@ -174,7 +174,7 @@ async def path_traversal(subject: Subject) -> None:
 add_exchange_case(
     declared.robust,
     "F13.b",
-    "a read without a URI is answered with -32602",
+    "a read without a URI is refused",
     send=Request("resources/read", {}),
     expect=Error(-32602, -32600, -32020),
     why="an invalid request looks like a server failure",
@@ -223,16 +223,16 @@ async def blobs(subject: Subject) -> None:
 
 @read.robust(
     "F13.c",
-    "contents are either a text or a blob",
+    "each item of contents has either text or blob",
     rules=("RES-12",),
-    expects="each of the contents has a text or a blob, not both",
+    expects="each item of contents has text or blob, not both",
     why="clients read only one of them",
 )
 async def one_form(subject: Subject) -> None:
     async for _, contents, answer in _read_contents(subject):
         for content in contents:
             has_one_form = ("text" in content) != ("blob" in content)
-            subject.expect(has_one_form, "a text or a blob", answer)
+            subject.expect(has_one_form, "either text or blob", answer)
     subject.need_expectation("resource that can be read")
 
 
@@ -251,7 +251,7 @@ async def listed_can_be_read(subject: Subject) -> None:
 @listed.robust(
     "F13.e",
     "the size of a resource is the size of its contents",
-    sends="resources/read of the first resources that have a size",
+    sends="resources/read for the first resources that have a size",
     expects="as many bytes as size says",
     why="clients use it to decide whether the contents fit",
 )
@@ -279,7 +279,7 @@ async def sizes(subject: Subject) -> None:
     "resources/subscribe and resources/unsubscribe are answered",
     rules=("RES-13",),
     needs=("resources.subscribe", "resource:"),
-    sends="resources/subscribe, then resources/unsubscribe, of the first resource",
+    sends="resources/subscribe, then resources/unsubscribe, for the first resource",
     expects="a result for each",
     why="clients get no updates, or cannot stop them",
 )
@@ -293,8 +293,8 @@ async def subscribe_and_unsubscribe(subject: Subject) -> None:
 
 @subscribing.robust(
     "F06.b",
-    "resources/unsubscribe without a subscription does no harm",
-    sends="resources/unsubscribe of a URI without a subscription",
+    "resources/unsubscribe without a subscription is accepted or refused",
+    sends="resources/unsubscribe for a URI without a subscription",
     expects="a result, or an error -32602 or -32002",
     why="clients that clean up see a server failure",
 )
@@ -307,7 +307,7 @@ async def unsubscribe_only(subject: Subject) -> None:
 add_exchange_case(
     subscribing.robust,
     "F06.c",
-    "a subscription without a URI is answered with -32602",
+    "a subscription without a URI is refused",
     send=Request("resources/subscribe", {}),
     expect=Error(-32602, -32600),
     why="the client waits for updates that are never sent",

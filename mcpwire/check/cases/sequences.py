@@ -137,7 +137,7 @@ async def _run_traffic(subject: Subject, count: int, max_in_flight: int) -> None
     "RPC-07.e",
     "each of several calls in flight gets its own answer",
     source=SOURCE,
-    sends="fifty random requests, up to eight in flight: calls of the `echo` tool, "
+    sends="fifty random requests, up to eight in flight: calls to the `echo` tool, "
     "lists, unknown methods, with ids of both types",
     expects="one answer to each, with its own text, list or error",
     why="two users see each other's data",
@@ -166,7 +166,7 @@ async def long_traffic(subject: Subject) -> None:
     rules=("RPC-05", "RPC-06"),
     needs=("role:echo",),
     is_quick=False,
-    sends="fifty pairs of concurrent calls of the `echo` tool, with one id for a pair",
+    sends="fifty pairs of concurrent calls to the `echo` tool, with one id for a pair",
     expects="one or two answers, each an error or one of the texts",
     why="a client with a wrong counter hangs, or gets the data of another call",
 )
@@ -203,12 +203,12 @@ async def same_id_twice(subject: Subject) -> None:
 
 @FAMILY.must(
     "B04.b",
-    "calls with the same id in two sessions get their own answers",
+    "calls with the same id from two clients get their own answers",
     source=SOURCE,
     transports=("http",),
     needs=("role:echo",),
-    sends="twenty calls of the `echo` tool in each of two sessions, with the same ids",
-    expects="each session gets its own texts",
+    sends="twenty calls to the `echo` tool from each of two clients, with the same ids",
+    expects="each client gets its own texts",
     why="two users see each other's data",
 )
 async def same_id_in_two_sessions(subject: Subject) -> None:
@@ -225,7 +225,7 @@ async def same_id_in_two_sessions(subject: Subject) -> None:
         for session, name, response in calls:
             answer = await session.wait_answer(id, response)
             fits = f"mcpwire {name} {number}" in texts_of(answer.message)
-            session.expect(fits, f"the text of session {name}", answer)
+            session.expect(fits, f"the text of client {name}", answer)
 
 
 # --- extreme JSON ---------------------------------------------------------------------
@@ -266,7 +266,7 @@ add_exchange_case(
 add_exchange_case(
     FAMILY.robust,
     "B13.c",
-    "NaN and Infinity are refused",
+    "messages with NaN or Infinity are refused or ignored",
     send=(
         request_with_value(b"NaN", "a request with NaN"),
         request_with_value(b"-Infinity", "one with -Infinity"),

@@ -70,7 +70,7 @@ async def _delete_session(subject: Subject, *, required: bool = False) -> str | 
 
 @case.must(
     "LHTTP-23.a",
-    "session ids have visible ASCII characters only",
+    "session ids contain only visible ASCII characters",
     source=_PAGE,
     sends="initialize",
     expects="characters from 0x21 to 0x7E in Mcp-Session-Id",
@@ -132,7 +132,7 @@ for letter, method in zip("abc", ("POST", "GET", "DELETE"), strict=True):
         status = await _request_status(other, method, {_ID: deleted_id})
         _expect_status(subject, method, status, 404)
 
-    note = "" if method == "POST" else " (405 if it is not supported)"
+    note = "" if method == "POST" else f" (405 if the server does not support {method})"
     case.should(
         f"LHTTP-25.{letter}",
         f"a {method} without a session id is answered with 400",
@@ -276,13 +276,14 @@ for letter, method, version, text in (
         response = await send_with_headers(subject, method, {_VERSION: version})
         _expect_status(subject, method, response.status, 400)
 
+    note = "" if method == "POST" else f" (405 if the server does not support {method})"
     case.must(
         f"LHTTP-31.{letter}",
         f"a {method} with {text} is answered with 400",
         source=_VERSION_PAGE,
         revisions=_WITH_VERSION,
         sends=f"a {method} with {_VERSION}: {version}",
-        expects="the status 400 (405 if it is not supported)",
+        expects=f"the status 400{note}",
         why="server and client follow different rules",
     )(wrong_version)
 
@@ -290,7 +291,7 @@ for letter, method, version, text in (
 add_exchange_case(
     case.should,
     "LHTTP-30.a",
-    "a request of a session without the version header is answered",
+    "a request in a session is answered if it lacks MCP-Protocol-Version",
     source=_VERSION_PAGE,
     revisions=_WITH_VERSION,
     send=ChangedRequest({}, f"a request without {_VERSION}", headers={_VERSION: None}),

@@ -56,7 +56,8 @@ async def has_resources(subject: Subject) -> None:
     "SKILL-02.a",
     "each skill has a URI, frontmatter with a name, and its files",
     sends="skills/list",
-    expects=".../<name>/SKILL.md as its URI, and that file among its resources",
+    expects="a URI that ends with /<name>/SKILL.md, and that file among its resources "
+    "unless they are dynamic",
     why="clients reject the skill",
 )
 async def entries(subject: Subject) -> None:
@@ -91,7 +92,7 @@ async def unique_names(subject: Subject) -> None:
 @case.robust(
     "SKILL-03.a",
     "files of a skill match their digest and size",
-    sends="skills/list, then resources/read of the first files",
+    sends="skills/list, then resources/read for the first files",
     expects="contents with that size and SHA-256",
     why="clients reject the file as modified",
 )
@@ -121,8 +122,8 @@ async def digests(subject: Subject) -> None:
 
 @case.robust(
     "SKILL-04.a",
-    "skills/get returns the entry of the list",
-    sends="skills/list, then skills/get of the first",
+    "skills/get returns the same entry as skills/list",
+    sends="skills/list, then skills/get for the first",
     expects="the same entry",
     why="clients that load one skill get another",
 )
@@ -130,7 +131,8 @@ async def single_skill(subject: Subject) -> None:
     skills, _ = await _list_skills(subject)
     params = with_capabilities(CAPABILITIES, {"uri": skills[0].get("uri")})
     answer = await subject.request("skills/get", params)
-    subject.expect((answer.result or {}).get("skill") == skills[0], "its entry", answer)
+    is_same = (answer.result or {}).get("skill") == skills[0]
+    subject.expect(is_same, "the same entry as in skills/list", answer)
 
 
 add_exchange_case(
@@ -153,7 +155,7 @@ def _folder_uri(uri: str) -> str:
 @case.robust(
     "SKILL-05.a",
     "the folder of a skill can be listed, and a file cannot",
-    sends="resources/directory/read of the first skill's folder, and of its SKILL.md",
+    sends="resources/directory/read for the first skill's folder, and for its SKILL.md",
     expects="SKILL.md among its resources; an error -32602 for the file",
     why="clients cannot list the files of a skill",
 )

@@ -137,7 +137,8 @@ async def get_opens(subject: Subject) -> None:
     "LHTTP-16.a",
     "a GET stream carries no answers",
     source=_GET,
-    sends="a GET that opens a stream, then requests and, if there is a tool, a call",
+    sends="a GET that opens a stream, then requests and, if there is a `notify` or "
+    "`slow` tool, a call",
     expects="no answers on the GET stream",
     why="the caller waits forever: its answer is on another stream",
 )
@@ -158,8 +159,9 @@ async def no_answers_on_get(subject: Subject) -> None:
 @case.robust(
     "D07.a",
     "a second GET stream is opened or refused",
-    sends="two GETs, the first one still open, then a request",
-    expects="a stream or a status from 400 to 499 for the second; an answer",
+    sends="two GETs, the second while the first is still open, then a request",
+    expects="a stream or a status from 400 to 499 for the second GET, and an answer to "
+    "the request",
     why="a client that reconnects loses its connection",
 )
 async def second_get(subject: Subject) -> None:
@@ -385,7 +387,7 @@ def _has_answer(subject: Subject, stream: Response, id: Any) -> bool:
 
 @case.must(
     "LHTTP-22.a",
-    "a resumed stream has no messages of another one",
+    "a resumed stream has no messages of another stream",
     source=_RESUME,
     sends="two calls that are answered by event streams, and a GET that resumes one",
     expects="no messages of the other",
@@ -507,7 +509,7 @@ async def _call_polling_tool(subject: Subject) -> _Call:
 
 @polling.should(
     "LHTTP-07.a",
-    "a stream that ends early sends a reconnection time first",
+    "a stream that ends before the answer sends a reconnection time first",
     source=_POST,
     needs=("call:",),
     sends="a call with a stream that ends before the answer",
@@ -542,8 +544,9 @@ async def answered_once(subject: Subject) -> None:
     "event streams are well-formed",
     revisions=STREAMABLE,
     sends="a call that is answered by an event stream",
-    expects="UTF-8, only the fields data, event, id and retry, events named message",
-    why="strict clients lose events, and browsers ignore events of other names",
+    expects="UTF-8; only the fields data, event, id and retry; only events named "
+    "message",
+    why="strict clients lose events, and browsers ignore events with other names",
 )
 async def well_formed(subject: Subject) -> None:
     call = await _call_on_stream(subject)

@@ -64,7 +64,7 @@ async def has_its_id(subject: Subject) -> None:
     "notifications of a subscription have its id",
     source="basic/patterns/subscriptions#receiving-notifications",
     rules=("META-13",),
-    sends="a call of the `change` tool during a subscription",
+    sends="a call to the `change` tool during a subscription",
     expects="subscriptionId in each notification of a change",
     why="the client cannot tell which subscription they belong to",
 )
@@ -103,8 +103,9 @@ async def _cause_changes(subject: Subject) -> int:
     "D18.a",
     "only requested notifications are acknowledged",
     rules=("SUB-04",),
-    sends="subscriptions/listen for nothing, and for changes of tools",
-    expects="an acknowledgement without other notifications",
+    sends="subscriptions/listen for no notifications, and for changes to the list of "
+    "tools",
+    expects="an acknowledgement that lists no other notifications",
     why="the client gets notifications that it did not request",
 )
 async def only_requested(subject: Subject) -> None:
@@ -121,7 +122,7 @@ async def only_requested(subject: Subject) -> None:
     "unknown types of notifications are not acknowledged",
     rules=("SUB-04",),
     sends="subscriptions/listen with an unknown type of notification",
-    expects="an acknowledgement without it",
+    expects="an acknowledgement that does not list it",
     why="the client waits for notifications that are never sent",
 )
 async def unknown_type(subject: Subject) -> None:
@@ -132,7 +133,7 @@ async def unknown_type(subject: Subject) -> None:
 
 @case.robust(
     "D18.c",
-    "changes that the server declares are acknowledged",
+    "the list changes that the server declares are acknowledged, and no others",
     rules=("SUB-04", "SUB-08"),
     sends="subscriptions/listen for all list changes",
     expects="the lists with listChanged in the acknowledgement, and no others",
@@ -209,7 +210,7 @@ def _changes_on(subscription: Subscription) -> list[Message]:
     needs=("resources.subscribe", "resource:", "role:change"),
     sends="a change, during subscriptions for listed resources and for an unknown URI",
     expects="no update for the second",
-    why="clients read resources again without need",
+    why="clients read resources again unnecessarily",
 )
 async def only_those_uris(subject: Subject) -> None:
     uris = [str(each.get("uri")) for each in subject.facts.resources[:20]]
@@ -248,7 +249,7 @@ async def cancelled_subscription(subject: Subject) -> None:
 add_exchange_case(
     case.robust,
     "D18.f",
-    "a subscription without a filter is answered with -32602",
+    "a subscription without a filter is refused",
     rules=("SUB-01",),
     needs=("tools.listChanged",),
     send=Request("subscriptions/listen", {}),
@@ -264,8 +265,8 @@ add_exchange_case(
     rules=("LOG-03",),
     transports=("http",),
     needs=("role:notify",),
-    sends="a call of the `notify` tool, during a subscription",
-    expects="its notifications on the stream of the call",
+    sends="a call to the `notify` tool, during a subscription",
+    expects="no progress or log notification on the stream of the subscription",
     why="the client mistakes them for changes",
 )
 async def not_on_this_stream(subject: Subject) -> None:

@@ -136,7 +136,7 @@ async def exists_at_once(subject: Subject) -> None:
 
 @case.must(
     "TX-05.a",
-    "tasks/get, tasks/update and tasks/cancel have resultType complete",
+    "results of tasks/get, tasks/update and tasks/cancel have resultType complete",
     source=f"{SOURCE}polymorphic-results",
     sends=f"{TASK_CALL}; then tasks/get, tasks/update and tasks/cancel",
     expects="resultType complete",
@@ -174,7 +174,7 @@ async def has_result(subject: Subject) -> None:
 
 @case.must(
     "TX-15.a",
-    "tasks/cancel is acknowledged by an empty result",
+    "tasks/cancel is acknowledged with an empty result",
     source=f"{SOURCE}task-cancellation",
     sends=f"{TASK_CALL}; then tasks/cancel",
     expects="a result with nothing but resultType and _meta",
@@ -212,7 +212,7 @@ for _id, _add, _method in (
     add_exchange_case(
         _add,
         _id,
-        f"{_method} of an unknown task is answered with -32602",
+        f"{_method} for an unknown task is answered with -32602",
         source=f"{SOURCE}protocol-errors",
         send=Request(
             _method,
@@ -235,7 +235,7 @@ add_exchange_case(
         _MISSING,
         status=(400,),
         data=lambda data: ID in str(data.get("requiredCapabilities")),
-        text="with requiredCapabilities",
+        text="whose requiredCapabilities name the extension",
     ),
     why="the client cannot tell which capability is missing",
 )
@@ -337,7 +337,7 @@ async def task_member_is_ignored(subject: Subject) -> None:
     "task ids cannot be guessed",
     rules=("TX-23",),
     sends=f"{TASK_CALL}, twice",
-    expects="two ids of 16 characters or more, that are not all digits",
+    expects="two different ids of at least 16 characters that are not all digits",
     why="any client can read the results of others",
 )
 async def unguessable(subject: Subject) -> None:

@@ -23,7 +23,7 @@ NEEDS: Final = ("tasks.requests.tools.call", "call:")
 SOURCE: Final = "basic/utilities/tasks#"
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 FINAL_STATUSES: Final = frozenset({"completed", "failed", "cancelled"})
-TASK_CALL: Final = "tools/call with task, of a tool that supports tasks"
+TASK_CALL: Final = "tools/call with task, for a tool that supports tasks"
 
 _TTL_MS: Final = 60_000
 _POLL_INTERVAL_S: Final = 0.05
@@ -205,7 +205,7 @@ async def result_names_task(subject: Subject) -> None:
 
 @case.must(
     "T11-12.a",
-    "tasks/list has the tasks that exist",
+    "tasks/list contains the existing tasks",
     source=f"{SOURCE}task-listing",
     needs=(*NEEDS, "tasks.list"),
     sends=f"{TASK_CALL}, then tasks/list, page by page",
@@ -244,7 +244,7 @@ async def cancel_after_end(subject: Subject) -> None:
     source=f"{SOURCE}task-cancellation",
     needs=(*NEEDS, "tasks.cancel"),
     sends=f"{TASK_CALL}, then tasks/cancel at once, and tasks/get",
-    expects="the status cancelled in both",
+    expects="the status cancelled in both answers",
     why="the client believes that the work continues",
 )
 async def cancelled_status(subject: Subject) -> None:
@@ -266,7 +266,7 @@ for _letter, _method, _more in (
     add_exchange_case(
         case.must,
         f"T11-14.{_letter}",
-        f"{_method} of an unknown task is answered with -32602",
+        f"{_method} for an unknown task is answered with -32602",
         source=f"{SOURCE}protocol-errors",
         needs=("tasks", *_more),
         send=Request(_method, UNKNOWN_TASK),
@@ -282,18 +282,18 @@ add_exchange_case(
     needs=("tasks.list",),
     send=Request("tasks/list", {"cursor": "mcpwire-no-such-cursor"}),
     expect=Error(-32602),
-    why="a client with an outdated cursor restarts the list unnoticed",
+    why="a client with an outdated cursor restarts the list without noticing",
 )
 
 add_exchange_case(
     case.must,
     "T11-03.a",
-    "a call without task is answered with -32601 if the tool requires it",
+    "a call without task is answered with -32601 if the tool requires tasks",
     source=f"{SOURCE}tool-level-negotiation",
     send=Request(
         "tools/call",
         lambda subject: _call_with_support(subject, ("required",)),
-        text="tools/call without task, of a tool whose taskSupport is required",
+        text="tools/call without task, for a tool whose taskSupport is required",
     ),
     expect=Error(-32601),
     why="the client waits for a long call, or believes that it is done",
@@ -302,7 +302,7 @@ add_exchange_case(
 add_exchange_case(
     case.should,
     "T11-02.a",
-    "a call with task is answered with -32601 if the tool forbids it",
+    "a call with task is answered with -32601 if the tool does not support tasks",
     source=f"{SOURCE}tool-level-negotiation",
     send=Request(
         "tools/call",
@@ -310,7 +310,8 @@ add_exchange_case(
             **_call_with_support(subject, ("forbidden",)),
             "task": {"ttl": _TTL_MS},
         },
-        text="tools/call with task, of a tool whose taskSupport is forbidden or absent",
+        text="tools/call with task, for a tool whose taskSupport is forbidden or "
+        "absent",
     ),
     expect=Error(-32601),
     why="the client waits for a task that does not exist",
@@ -319,7 +320,7 @@ add_exchange_case(
 
 @case.must(
     "T11-04.a",
-    "a server without tasks ignores task",
+    "a server without tasks ignores the parameter task",
     source=f"{SOURCE}task-support-and-handling",
     needs=("role:echo",),
     sends="tools/call with task, where tasks.requests.tools.call is not declared",
@@ -328,7 +329,7 @@ add_exchange_case(
 )
 async def no_tasks(subject: Subject) -> None:
     if subject.facts.declares("tasks.requests.tools.call"):
-        subject.raise_absent("server without tasks")
+        subject.raise_absent("need for the rule: the server declares tasks")
     await check_task_ignored(subject)
 
 

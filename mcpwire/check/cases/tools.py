@@ -33,7 +33,7 @@ FAMILY: Final = Family("tools")
 
 NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 SENDS_NOTHING: Final = "nothing; checks the listed tools"
-SENDS_CALLS: Final = "calls of the callable tools, with arguments from their schemas"
+SENDS_CALLS: Final = "calls to the callable tools, with arguments from their schemas"
 
 _DIALECTS: Final = re.compile(
     r"https?://json-schema\.org/(draft-0[467]|draft/2019-09|draft/2020-12)/schema#?"
@@ -128,16 +128,16 @@ async def schemas_stand_alone(subject: Subject) -> None:
                 is_dialect = ref.startswith(
                     ("http://json-schema.org/", "https://json-schema.org/")
                 )
-                subject.expect(is_dialect, f"no remote $ref in {member}", tool)
+                subject.expect(is_dialect, f"no external $ref in {member}", tool)
 
 
 @listed.should(
     "TOOL-08.a",
-    "names of tools have 1 to 128 characters of A-Z, a-z, 0-9, _, - and .",
+    "tool names have 1 to 128 characters from A-Z, a-z, 0-9, _, - and .",
     source="server/tools#tool-names",
     revisions=since("2025-11-25"),
-    expects="each name has only these characters",
-    why="model APIs reject other names, with all tools of the request",
+    expects="each name has 1 to 128 of these characters, and no others",
+    why="model APIs reject the whole request if one tool has another name",
 )
 async def names_fit(subject: Subject) -> None:
     for tool in subject.facts.tools:
@@ -166,7 +166,7 @@ async def names_are_unique(subject: Subject) -> None:
 add_exchange_case(
     FAMILY.robust,
     "F09.a",
-    "a call of an unknown tool is answered with -32602",
+    "a call to an unknown tool is answered with -32602",
     rules=("TOOL-15",),
     needs=("tools",),
     send=Request("tools/call", {"name": "mcpwire-no-such-tool", "arguments": {}}),
@@ -202,7 +202,7 @@ add_exchange_case(
     send=Request(
         "tools/call",
         _echo_with(["mcpwire"]),
-        text="a call of a tool with an array as its arguments",
+        text="a call to a tool with an array as its arguments",
     ),
     expect=Error(-32602, -32600),
     why="an invalid request looks like a failed tool",
@@ -238,7 +238,7 @@ def _required_argument(subject: Subject) -> tuple[dict[str, Any], str, dict[str,
     "a call without a required argument is refused",
     source="server/tools#security-considerations",
     rules=("TOOL-16",),
-    sends="a call of a tool without an argument that its schema requires",
+    sends="a call to a tool without an argument that its schema requires",
     expects="an error, or a result with isError; lenient: another result",
     why="the tool runs with invalid arguments",
 )
@@ -254,7 +254,7 @@ async def missing_argument(subject: Subject) -> None:
     "a call with an argument of the wrong type is refused",
     source="server/tools#security-considerations",
     rules=("TOOL-16",),
-    sends="a call with an object as an argument that is a string, number or boolean",
+    sends="a call with an object for an argument that is a string, number or boolean",
     expects="an error, or a result with isError; lenient: another result",
     why="the tool runs with invalid arguments",
 )
@@ -272,7 +272,7 @@ async def wrong_type(subject: Subject) -> None:
     "invalid arguments are reported to the model",
     rules=("TOOL-16",),
     sends="a call without an argument that the tool's schema requires",
-    expects="a result with isError, not a protocol error",
+    expects="a result with isError, not a protocol error; lenient: another result",
     why="the model does not see its mistake, and cannot correct it",
 )
 async def errors_reach_model(subject: Subject) -> None:
@@ -286,7 +286,7 @@ async def errors_reach_model(subject: Subject) -> None:
 @calls.robust(
     "F09.e",
     "a call may omit `arguments` if none is required",
-    sends="a call of a tool that requires nothing, with {} and without arguments",
+    sends="a call to a tool that requires nothing, with {} and without arguments",
     expects="a result as with empty arguments",
     why="calls of clients that omit empty arguments fail",
 )
@@ -309,9 +309,9 @@ async def no_arguments(subject: Subject) -> None:
     "TOOL-08.c",
     "names of tools are case-sensitive",
     source="server/tools#tool-names",
-    sends="a call of a tool by its name with upper and lower case swapped",
+    sends="a call to a tool by its name with upper and lower case swapped",
     expects="an error, or a result with isError",
-    why="rules of clients for a tool name can be bypassed",
+    why="client rules for tool names can be bypassed",
 )
 async def case_of_names(subject: Subject) -> None:
     names = {tool.get("name") for tool in subject.facts.tools}
@@ -349,7 +349,7 @@ async def structured_results(subject: Subject) -> None:
         except MCPError:
             continue  # SCH-05 and F10 report a faulty schema
         subject.expect(problem is None, f"a valid result: {problem}", answer)
-    subject.need_expectation("successful call of a tool with an outputSchema")
+    subject.need_expectation("successful call to a tool with an outputSchema")
 
 
 def _is_complete(answer: Answer) -> bool:
@@ -392,12 +392,12 @@ def _is_json_of(text: str, value: Any) -> bool:
 
 @calls.should(
     "F13.a",
-    "images and audio of tools are strict Base64 and have a media type",
+    "images and audio in tool results are strict Base64 and have a media type",
     source="server/tools#image-content",
     rules=("TOOL-18",),
     sends=SENDS_CALLS,
     expects="data that decodes, and a mimeType such as image/png",
-    why="the image is not shown",
+    why="the image or audio cannot be presented",
 )
 async def media(subject: Subject) -> None:
     async for _, answer in call_tools(subject):
@@ -431,7 +431,7 @@ async def embedded_resources(subject: Subject) -> None:
     needs=("role:echo",),
     sends="calls with text in several scripts, control characters, quotes, line ends",
     expects="the same text in the result",
-    why="text of users is lost or changed",
+    why="users' text is lost or changed",
 )
 async def echoed_texts(subject: Subject) -> None:
     tool = subject.need_tool("echo")

@@ -51,7 +51,7 @@ def form_schema(form_type: Any, revision: Revision) -> dict[str, Any]:
         raise LocalProtocolError("a form is an object with properties")
     for name in required:
         if name not in properties:
-            raise _field_error(name, "it is required, and there is no such field")
+            raise _field_error(name, "it is required, but the form has no such field")
     form: dict[str, Any] = {
         "type": "object",
         "properties": {
@@ -89,7 +89,7 @@ def _schema_of(form_type: Any) -> dict[str, Any]:
     schema = _full_schema(form_type)
     if schema.get("type") == "object":
         if "properties" not in schema:
-            raise LocalProtocolError(f"no form can be made of {form_type!r}: no fields")
+            raise LocalProtocolError(f"cannot make a form of {form_type!r}: no fields")
         return schema
     return {"type": "object", "properties": {VALUE: schema}, "required": [VALUE]}
 
@@ -110,7 +110,7 @@ def _full_schema(form_type: Any) -> dict[str, Any]:
         return Schemas(for_input=True, has_titles=True).document(translate(form_type))
     except TypeError as error:
         raise LocalProtocolError(
-            f"no form can be made of {form_type!r}: {error}"
+            f"cannot make a form of {form_type!r}: {error}"
         ) from error
 
 

@@ -230,7 +230,7 @@ class Dependencies:
             function = injection.function
             if function in ancestors:
                 raise TypeError(
-                    f"{describe_function(function)}: a dependency needs itself"
+                    f"{describe_function(function)}: the dependency depends on itself"
                 )
             if function not in self._plans:
                 plan = _plan(injection)

@@ -293,7 +293,7 @@ def read_returns(
     """Read the declared return value of a function."""
     if structured is False:
         if output_schema is not None:
-            raise ValueError("there is an output_schema, and structured=False")
+            raise ValueError("output_schema= and structured=False exclude each other")
         return Returns(is_structured=False)
     if output_schema is not None:
         if not isinstance(output_schema, dict):
@@ -412,7 +412,7 @@ def _encode_result(
 
     if not isinstance(value, CallToolResult):
         raise BadResult(
-            f"the tool's schema promises data, and it returned {type(value).__name__}"
+            f"the tool's schema requires structured data, got {type(value).__name__}"
         )
     structured = value.structured_content
     result: dict[str, Any] = encode(value, revision)
@@ -423,7 +423,9 @@ def _encode_result(
         return result
     if structured is UNSET:
         if returns.schema is not None:
-            raise BadResult("the result lacks the data that the tool's schema promises")
+            raise BadResult(
+                "the result lacks the structured data that the tool's schema requires"
+            )
         return result
     returns.check(structured)
     if not result["content"]:

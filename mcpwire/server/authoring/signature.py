@@ -484,7 +484,7 @@ _UNSUPPORTED: Final = {
     "described",
     inspect.Parameter.VAR_KEYWORD: "takes arguments of any name, which cannot be "
     "described",
-    inspect.Parameter.POSITIONAL_ONLY: "has no name to call it by: leave out the '/'",
+    inspect.Parameter.POSITIONAL_ONLY: "is positional-only: remove the '/'",
 }
 
 

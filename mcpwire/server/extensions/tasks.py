@@ -764,11 +764,7 @@ class Tasks:
     # Creation of tasks
 
     async def intercept(
-        self,
-        tool: Tool,
-        params: dict[str, Any],
-        request: RequestContext,
-        body: RunFn,
+        self, tool: Tool, params: dict[str, Any], request: RequestContext, body: RunFn
     ) -> dict[str, Any] | None:
         """Answer a call with a new task; ``None``: run the call as usual.
 
@@ -1040,9 +1036,7 @@ def _call_result(record: TaskRecord) -> dict[str, Any]:
     """Return or raise the outcome of the call, with the id of its task."""
     if record.error is not None:
         raise rpc_error(
-            record.error["code"],
-            record.error["message"],
-            data=record.error.get("data"),
+            record.error["code"], record.error["message"], data=record.error.get("data")
         )
     if record.status == CANCELLED:
         raise InvalidParams("the task was cancelled and has no result")

@@ -259,7 +259,7 @@ class AsgiApp:
         guard.check_origin(exchange)
         if serve is None:
             endpoint = f"{exchange.scope.get('root_path') or ''}{self._path or '/'}"
-            reason = f"there is nothing at this path; the endpoint is {endpoint}"
+            reason = f"nothing is served at this path; the endpoint is {endpoint}"
             raise HttpProblem(404, reason)
         if exchange.verb == "OPTIONS" and guard.is_preflight(exchange):
             await guard.answer_preflight(exchange)
@@ -335,7 +335,7 @@ class AsgiApp:
         sessions = self._sessions
         # 2026-07-28 streamable-http, "Earlier Streamable HTTP Revisions".
         if sessions is None or is_sessionless:
-            raise HttpProblem(405, "only POST is answered here", POST_ONLY)
+            raise HttpProblem(405, "only POST is allowed here", POST_ONLY)
         if exchange.verb == "GET":
             if not accepts(exchange.headers.get("accept"), EVENT_STREAM):
                 raise HttpProblem(406, f"the Accept must allow {EVENT_STREAM}")
@@ -343,7 +343,7 @@ class AsgiApp:
         elif exchange.verb == "DELETE":
             await sessions.serve_delete(exchange)
         else:
-            raise HttpProblem(405, "only POST, GET and DELETE are answered", ALL_VERBS)
+            raise HttpProblem(405, "only POST, GET and DELETE are allowed", ALL_VERBS)
 
     # Startup
 
@@ -467,7 +467,7 @@ async def _reply_document(
     exchange: Exchange, status: int, document: dict[str, Any]
 ) -> None:
     if exchange.verb not in {"GET", "HEAD"}:
-        raise HttpProblem(405, "only GET is answered here", (("allow", "GET, HEAD"),))
+        raise HttpProblem(405, "only GET is allowed here", (("allow", "GET, HEAD"),))
     await exchange.reply(status, document)
 
 

@@ -14,12 +14,7 @@ from itertools import takewhile
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from mcpwire.errors import (
-    InternalError,
-    InvalidRequest,
-    LocalProtocolError,
-    RPCError,
-)
+from mcpwire.errors import InternalError, InvalidRequest, LocalProtocolError, RPCError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.server.auth.resource_server import CREDENTIALS, Principal
 from mcpwire.server.dispatcher import HttpRefusal
@@ -331,7 +326,7 @@ class Exchange:
         # A reference in the raising frame, or here, would keep the body alive until the
         # garbage collector runs.
         problem, self._problem = self._problem, None
-        reason = f"the body did not come within {self.timeouts.body.seconds:g} s"
+        reason = f"the body was not received within {self.timeouts.body.seconds:g} s"
         return problem or HttpProblem(408, reason, self._close_field())
 
     def _too_large(self, limit: int) -> HttpProblem:
@@ -355,10 +350,7 @@ class Exchange:
     # The response; all of it raises `ClientGone`
 
     async def reply(
-        self,
-        status: int,
-        message: dict[str, Any] | None = None,
-        headers: Fields = (),
+        self, status: int, message: dict[str, Any] | None = None, headers: Fields = ()
     ) -> None:
         """Reply with one message as JSON, or with an empty body."""
         if message is None:
@@ -367,11 +359,7 @@ class Exchange:
             await self.reply_bytes(status, encode(message), JSON, headers)
 
     async def reply_bytes(
-        self,
-        status: int,
-        body: bytes,
-        content_type: str | None,
-        headers: Fields = (),
+        self, status: int, body: bytes, content_type: str | None, headers: Fields = ()
     ) -> None:
         """Reply with a body of bytes."""
         fields = _to_bytes(headers) if headers else []

@@ -19,11 +19,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs
 
 from mcpwire.errors import InvalidRequest, TransportError
-from mcpwire.protocol.request_validation import (
-    UnreadableMessage,
-    is_json,
-    read_json,
-)
+from mcpwire.protocol.request_validation import UnreadableMessage, is_json, read_json
 from mcpwire.server.connection import ServerConnection
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.http.exchange import Exchange, HttpProblem
@@ -82,7 +78,7 @@ class LegacySse:
     async def serve_stream(self, exchange: Exchange) -> None:
         """Serve a GET: open a connection, which lasts as long as the response."""
         if exchange.verb != "GET":
-            raise HttpProblem(405, "only GET is answered here", (("allow", "GET"),))
+            raise HttpProblem(405, "only GET is allowed here", (("allow", "GET"),))
         owner = exchange.owner
         if len(self._channels) >= self._maximum:
             evicted = self._pool.find_evictable(owner)
@@ -113,7 +109,7 @@ class LegacySse:
     async def serve_message(self, exchange: Exchange) -> None:
         """Serve a POST that carries a message of a connection."""
         if exchange.verb != "POST":
-            raise HttpProblem(405, "only POST is answered here", (("allow", "POST"),))
+            raise HttpProblem(405, "only POST is allowed here", (("allow", "POST"),))
         if not is_json(exchange.headers.get("content-type")):
             raise HttpProblem(415, "the Content-Type must be application/json")
         query = parse_qs(exchange.scope.get("query_string", b"").decode("latin-1"))

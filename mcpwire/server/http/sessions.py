@@ -135,7 +135,7 @@ class ServerRequests:
         future: asyncio.Future[dict[str, Any]] = loop.create_future()
         self._open[id] = method, future
         started_at = loop.time()
-        reason = "the request that asked is over"
+        reason = "the request that it belongs to has ended"
         try:
             send(data)
             async with asyncio.timeout(timeout):
@@ -418,7 +418,7 @@ class HttpSession:
         stream = self.server_stream
         if stream.writer is not None:
             # A second GET must not take the stream away from the first client.
-            raise HttpProblem(409, "the session has its GET stream already")
+            raise HttpProblem(409, "the session already has a GET stream")
         writer = SseWriter(self.room)
         stream.open(writer)
         return stream, writer

@@ -18,11 +18,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import HeaderMismatch, InternalError, InvalidRequest, RPCError
-from mcpwire.protocol.request_validation import (
-    check_head,
-    check_mirrored,
-    http_status,
-)
+from mcpwire.protocol.request_validation import check_head, check_mirrored, http_status
 from mcpwire.server.dispatcher import INITIALIZE, Dispatcher, HttpRefusal
 from mcpwire.server.http.exchange import JSON, ClientGone, HttpProblem, encode_answer
 from mcpwire.server.http.streams import DROPPABLE, SseWriter, as_event

@@ -33,8 +33,8 @@ _HINTS: Final = {
     "WRONG_VERSION_NUMBER": "the server seems to speak plain HTTP there",
     "HTTP_REQUEST": "the server seems to speak plain HTTP there",
     "UNEXPECTED_EOF_WHILE_READING": "the server closed the connection",
-    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the server wants a client certificate",
-    "SSLV3_ALERT_HANDSHAKE_FAILURE": "the server may want a client certificate",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the server requires a client certificate",
+    "SSLV3_ALERT_HANDSHAKE_FAILURE": "the server may require a client certificate",
 }
 
 

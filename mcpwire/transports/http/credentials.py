@@ -144,7 +144,7 @@ def insufficient_scope_error(
     from mcpwire.auth.errors import InsufficientScope
 
     return InsufficientScope(
-        f"{http} wants scopes that are not granted: "
+        f"{http} requires scopes that are not granted: "
         f"{' '.join(missing)[:_MAX_SHOWN_SCOPES] or fallback}",
         required=required,
         scopes=requested,

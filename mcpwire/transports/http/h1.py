@@ -269,7 +269,9 @@ def _check_interim(status: int) -> None:
     if status < 100:
         raise RemoteProtocolError(f"invalid status {status:03}")
     if status == 101:
-        raise RemoteProtocolError("the server switches protocols without being asked")
+        raise RemoteProtocolError(
+            "the server switches protocols, although no upgrade was requested"
+        )
 
 
 def _check_transfer_encoding(encoding: bytes, version: str) -> None:

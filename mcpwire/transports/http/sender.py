@@ -128,7 +128,9 @@ class Sender:
             except asyncio.CancelledError:
                 if is_cancelled_here():
                     raise
-        raise LocalProtocolError(f"{reply.what}: what gives the headers was cancelled")
+        raise LocalProtocolError(
+            f"{reply.what}: the function for the headers was cancelled"
+        )
 
     # Bodies of errors
 

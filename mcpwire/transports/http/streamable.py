@@ -360,7 +360,9 @@ class HttpChannel(Sender, BaseChannel):
         responses are dropped.
         """
         if len(self._outbox) >= MAX_OUTBOX:
-            logger.debug("%s: dropped, for the server does not listen", label)
+            logger.debug(
+                "%s: dropped, as the server accepts messages too slowly", label
+            )
             return
         self._outbox.append((label, body, headers))
         if self._posters >= self.limits.inbound:
@@ -376,7 +378,7 @@ class HttpChannel(Sender, BaseChannel):
             except MCPError as raised:
                 error = raised
             except Exception:  # a function for headers may raise anything
-                logger.exception("%s: there are no headers", label)
+                logger.exception("%s: the function for the headers failed", label)
                 continue
             if error is not None:
                 logger.debug("%s: %s", label, error)
@@ -517,7 +519,7 @@ class HttpChannel(Sender, BaseChannel):
         except MCPError as error:
             logger.debug("DELETE: %s", error)
         except Exception:  # a function for headers may raise anything
-            logger.exception("DELETE: there are no headers")
+            logger.exception("DELETE: the function for the headers failed")
         else:
             if reply.error is not None:
                 logger.debug("DELETE: %s", reply.error)
@@ -724,7 +726,7 @@ class HttpChannel(Sender, BaseChannel):
     def _session_error(self, reply: Reply, error: MCPError) -> MCPError:
         """Return the error to raise; mark the session as lost if the error shows it."""
         if http_reply.is_expired(error, has_session=self._heads.session_id is not None):
-            reason = f"{self.target} has forgotten the session"
+            reason = f"{self.target} no longer knows the session"
         elif self._era is not None and http_reply.contradicts_era(
             error, self._era, reply.what
         ):
@@ -809,7 +811,7 @@ class HttpChannel(Sender, BaseChannel):
             if not (reply.openings or getattr(error, "is_passing", False)):
                 backoff.record_refusal()
         except Exception:  # a function for headers may raise anything
-            logger.exception("the server's stream: there are no headers")
+            logger.exception("the server's stream: the function for the headers failed")
         if reply.messages:
             backoff.record_message()
         if reply.error is not None and _is_final(reply.error):

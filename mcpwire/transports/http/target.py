@@ -212,8 +212,8 @@ class Http:
         for name, _ in pairs:
             if is_credential(name):
                 raise LocalProtocolError(
-                    f"header {name!r} would travel unencrypted to '{self}': use https, "
-                    "or say allow_insecure=True"
+                    f"header {name!r} would be sent unencrypted to '{self}': use "
+                    "https, or pass allow_insecure=True"
                 )
         return pairs
 

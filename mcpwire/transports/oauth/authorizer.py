@@ -561,9 +561,7 @@ class DeadlinePauser:
                     resume()
 
     def register_deadline(
-        self,
-        deadline: Deadline | None,
-        rearm: Callable[[float], object] | None = None,
+        self, deadline: Deadline | None, rearm: Callable[[float], object] | None = None
     ) -> AbstractContextManager[None]:
         """Return a context that pauses a deadline during logins and calls `rearm`."""
         if deadline is None:

@@ -107,7 +107,7 @@ class Fetcher:
             raise _unusable_error(step, reason, None) from None
         except MCPError as error:
             raise AuthTemporarilyUnavailable(
-                f"{step.what} at '{mask_url(step.url)}' gives no answer: {error}"
+                f"{step.what} at '{mask_url(step.url)}' did not answer: {error}"
             ) from error
         except TimeoutError as error:
             raise AuthTemporarilyUnavailable(
@@ -292,7 +292,7 @@ def _redirect_url(step: Fetch, url: Url, answer: Answer) -> Url | None:
         shown = mask_url(location)
         raise UrlRefused(
             f"{step.what} '{mask_url(step.url)}' redirects to '{shown}', which is "
-            "refused: credentials are sent to no other place",
+            "refused: credentials are not sent elsewhere",
             url=shown,
             rule="a request with credentials is never redirected",
         )

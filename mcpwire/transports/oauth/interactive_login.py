@@ -127,14 +127,13 @@ def returned_parameters(returned: Any) -> dict[str, str]:
             return _query_parameters(query)
         except ValueError as error:
             raise ConsentDenied(
-                "the URL that the user came back to has too many parameters",
+                "the URL of the redirect has too many parameters",
                 error="invalid_request",
             ) from error
     if isinstance(returned, dict):
         return {str(name): str(value) for name, value in returned.items()}
     raise ConsentDenied(
-        "ask must return the URL that the user came back to, got "
-        f"{type(returned).__name__}",
+        f"ask must return the URL of the redirect, got {type(returned).__name__}",
         error="invalid_request",
     )
 
@@ -284,13 +283,13 @@ _DONE: Final = _response("200 OK", "You are logged in and can close this window.
 _NOT_DONE: Final = _response(
     "200 OK", "The login was not completed. You can close this window."
 )
-_BAD: Final = _response("400 Bad Request", "This is not the login that is waited for.")
+_BAD: Final = _response("400 Bad Request", "This is not the expected login.")
 _NOT_FOUND: Final = _response("404 Not Found", "There is nothing here.")
 _NOT_ALLOWED: Final = _response(
     "405 Method Not Allowed", "There is nothing here.", "allow: GET\r\n"
 )
 _TOO_LARGE: Final = _response(
-    "431 Request Header Fields Too Large", "That is too much."
+    "431 Request Header Fields Too Large", "The request is too large."
 )
 
 
@@ -348,8 +347,8 @@ def _open_listener(port: int | None, preferred: str | None) -> socket.socket:
     except OSError as error:
         place = f"port {port}" if port is not None else "a port"
         raise AuthError(
-            f"cannot listen on {place} of this machine for the way back from logging "
-            f"in: {os.strerror(error.errno or 0)}"
+            f"cannot listen on {place} of this machine for the redirect after the "
+            f"login: {os.strerror(error.errno or 0)}"
         ) from error
 
 

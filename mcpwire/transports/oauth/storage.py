@@ -26,13 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from mcpwire.auth import steps
 from mcpwire.auth.config import OAuth
-from mcpwire.auth.records import (
-    credential_key,
-    dump,
-    load,
-    load_pending,
-    pending_key,
-)
+from mcpwire.auth.records import credential_key, dump, load, load_pending, pending_key
 from mcpwire.errors import AuthError
 from mcpwire.transports.base import register_after_fork
 
@@ -205,7 +199,7 @@ class FileStorage:
             self.path = file.absolute()
         except (FileNotFoundError, RuntimeError) as error:
             raise StorageError(
-                f"cannot tell where credentials are to be kept ({error}): give a "
+                f"found no folder for credentials ({error}): give a "
                 "storage, or its path"
             ) from error
         # Values that could not be stored, with the versions that they should replace.
@@ -280,7 +274,7 @@ class FileStorage:
         """Log an error once until a transaction that writes succeeds again."""
         if self._last_warning != str(error):
             self._last_warning = str(error)
-            logger.warning("%s: nothing of it is used, and logins are not kept", error)
+            logger.warning("%s; the file is not used, and logins are not stored", error)
 
     def _run(self, work: Callable[..., T], *args: Any, missing: T | None = None) -> T:
         """Run `work` in a transaction, and again if the file was replaced.
@@ -351,7 +345,7 @@ class FileStorage:
                 database.execute(f"create table {name} ({columns})")
             database.execute(f"pragma user_version = {VERSION}")
         elif version != VERSION:
-            raise self._error("it is another program's, or a newer mcpwire's")
+            raise self._error("it belongs to another program or to a newer mcpwire")
         database.execute("commit")
 
     def _recover(
@@ -387,8 +381,8 @@ class FileStorage:
                         self.path.with_name(name + suffix)
                     )
         logger.warning(
-            "%r is no credential file any more (%s): it is kept as %r, and its logins "
-            "are lost: log in anew",
+            "%r is damaged or not a credential file (%s): it was renamed to %r, and "
+            "its logins are lost; log in again",
             str(self.path),
             error,
             name,
@@ -502,7 +496,8 @@ def make_folder(folder: Path, *, is_ours: bool) -> None:
     # The folder may be /tmp, or shared on purpose, so its mode is not changed.
     if not is_ours and mode & write_bits:
         raise PermissionError(
-            f"others may write in its folder {str(folder)!r}: choose one of your own"
+            f"other users may write to its folder {str(folder)!r}: choose one of your "
+            "own"
         )
 
 
@@ -560,7 +555,7 @@ def folder_lock(
                 break
             except BlockingIOError:
                 if monotonic() > ends_at:
-                    raise TimeoutError("another process does not let it go") from None
+                    raise TimeoutError("another process holds its lock") from None
                 sleep(LOCK_POLL_S)
             except OSError as error:
                 if error.errno not in NO_LOCK_ERRNOS:
@@ -647,7 +642,7 @@ class CredentialStore:
                 self._storage.release(self._key, self._owner)
             except Exception:  # of a user's store; must not lose the obtained token
                 oauth_logger.warning(
-                    "a lease cannot be given back, and ends by itself", exc_info=True
+                    "a lease cannot be released; it will expire", exc_info=True
                 )
 
     def _save(self, data: bytes | None) -> bool:

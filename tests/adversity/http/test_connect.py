@@ -81,10 +81,7 @@ async def test_client_waits_for_the_late_body_of_a_refused_probe(monkeypatch):
         assert "initialize" not in server.verbs(), error
 
 
-PROBE_FAILS = {
-    "closed": answering(b"", "close"),
-    "silent": never,
-}
+PROBE_FAILS = {"closed": answering(b"", "close"), "silent": never}
 
 
 @pytest.mark.pain("P26")

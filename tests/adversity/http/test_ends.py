@@ -150,8 +150,7 @@ async def test_closing_during_session_renewal_ends_the_call():
 # Cancelling...
 
 TARGETS = pytest.mark.parametrize(
-    ("era", "replies"),
-    [("session", "json"), ("session", "sse"), ("stateless", "json")],
+    ("era", "replies"), [("session", "json"), ("session", "sse"), ("stateless", "json")]
 )
 
 OPERATIONS = {
@@ -331,9 +330,7 @@ def test_client_is_usable_after_its_event_loop_ended():
 # No call runs twice...
 
 
-async def test_unsent_resumption_does_not_repeat_the_call(
-    monkeypatch,
-):
+async def test_unsent_resumption_does_not_repeat_the_call(monkeypatch):
     """An unsent GET does not mean that the POST before it was unsent."""
     from mcpwire.transports.http.direct import DirectEngine
 

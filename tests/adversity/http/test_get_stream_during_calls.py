@@ -91,7 +91,7 @@ async def test_log_does_not_mention_stdout(engine, caplog):
         target = mcpwire.Http(server.url, engine=engine)
         async with connected(target) as client:
             await client.ping()
-    assert "1 line(s) that are no messages, first: 'hello'" in caplog.text
+    assert "1 line(s) that are not messages, first: 'hello'" in caplog.text
     assert "stdout" not in caplog.text
 
 

@@ -242,9 +242,7 @@ async def test_broken_listen_stream_reopens_with_a_new_request_id():
     received = []
     changed = {"method": "notifications/tools/list_changed"}
     with scripted_mcp("stateless") as server:
-        options = {
-            "on_notification": lambda note: received.append(note.method),
-        }
+        options = {"on_notification": lambda note: received.append(note.method)}
         async with connected(server, recovery=QUICK, **options) as client:
             await until(lambda: server.streams)
             first = server.streams[-1].request_id
@@ -279,9 +277,7 @@ async def test_listen_that_closes_at_once_causes_no_request_storm():
     def closes(request, conn):
         next(counter)
         params = {
-            "_meta": {
-                "io.modelcontextprotocol/subscriptionId": request.json["id"],
-            },
+            "_meta": {"io.modelcontextprotocol/subscriptionId": request.json["id"]},
             "notifications": request.json["params"]["notifications"],
         }
         method = "notifications/subscriptions/acknowledged"

@@ -155,11 +155,7 @@ async def test_repeatedly_declined_call_fails_after_all_attempts():
 @pytest.mark.system("O84")
 @pytest.mark.parametrize(
     ("data", "how"),
-    [
-        (b"", "close"),
-        (b"", "reset"),
-        (sse_head() + b"5\r\n: hi\n\r\n", "close"),
-    ],
+    [(b"", "close"), (b"", "reset"), (sse_head() + b"5\r\n: hi\n\r\n", "close")],
     ids=["no byte", "no byte, reset", "a stream that breaks"],
 )
 @pytest.mark.parametrize("era", ERAS)

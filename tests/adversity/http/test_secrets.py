@@ -93,10 +93,7 @@ async def test_shown_texts_hold_no_secret(case, kind, engine, caplog):
     with scripted_mcp() as server:
         target = TARGETS[kind](server.url, engine=engine, server_stream="always")
         client = mcpwire.Client(
-            target,
-            recovery=ONCE,
-            trace=seen.trace,
-            sampling=sampling,
+            target, recovery=ONCE, trace=seen.trace, sampling=sampling
         )
         await client.connect()
         await until(lambda: "GET" in server.verbs())

@@ -237,9 +237,7 @@ async def test_cancellation_carries_the_headers_of_its_call():
             calls = [
                 outcome(
                     client.call_tool(
-                        "slow",
-                        timeout=0.2,
-                        headers={"X-Tenant": str(next(numbers))},
+                        "slow", timeout=0.2, headers={"X-Tenant": str(next(numbers))}
                     )
                 )
                 for _ in range(5)

@@ -57,20 +57,14 @@ async def test_update_right_after_subscribe_is_delivered(engine):
 async def test_update_right_after_listen_is_delivered():
     with scripted_mcp() as server:
         Forgetful(server, "resources/subscribe")
-        async with (
-            connected(server) as client,
-            client.listen([URI]) as changes,
-        ):
+        async with connected(server) as client, client.listen([URI]) as changes:
             assert (await changes.next(BOUND_S)).params.uri == URI
 
 
 async def test_update_right_after_watch_is_read():
     with scripted_mcp() as server:
         forgetful = Forgetful(server, "resources/subscribe")
-        async with (
-            connected(server) as client,
-            client.watch(URI) as contents,
-        ):
+        async with connected(server) as client, client.watch(URI) as contents:
             await anext(contents)
             forgetful.is_telling = False
             await anext(contents)
@@ -80,10 +74,7 @@ async def test_update_right_after_watch_is_read():
 async def test_update_right_after_entering_events_is_delivered():
     with scripted_mcp() as server:
         Forgetful(server, "ping")
-        async with (
-            connected(server) as client,
-            client.events() as events,
-        ):
+        async with connected(server) as client, client.events() as events:
             await client.ping()
             assert (await events.next(BOUND_S)).params.uri == URI
 

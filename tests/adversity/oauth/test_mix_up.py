@@ -6,13 +6,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 from authorization_server import browse, json_answer, oauth
-from evil_issuer import (
-    GOOD,
-    good_and_evil,
-    protected_server,
-    stolen,
-    use,
-)
+from evil_issuer import GOOD, good_and_evil, protected_server, stolen, use
 
 import mcpwire
 import mcpwire.sync

@@ -201,7 +201,7 @@ def test_secrets_are_only_in_the_store_file(tmp_path):
         login = Watched(["auth", "login", server.url, *words], environment, cwd=home)
         code, out, err = login.finish("")
         if code == 3:  # without a terminal the URL is passed with --callback-url
-            back = browse(re.search(r"the URL that this leads to: (\S+)$", err)[1])
+            back = browse(re.search(r"log in at (\S+) and give", err)[1])
             again = ["auth", "login", server.url, "--callback-url", "-", *words]
             login = Watched(again, environment, cwd=home)
             code, more, errors = login.finish(f"{back}\n")

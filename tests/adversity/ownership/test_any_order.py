@@ -39,9 +39,7 @@ async def in_own_task(awaitable):
 
 @pytest.mark.usefixtures("complaints")
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-async def test_three_clients_close_in_any_order_in_separate_tasks(
-    order,
-):
+async def test_three_clients_close_in_any_order_in_separate_tasks(order):
     remains = Remains()
     clients = [mcpwire.Client(quick()) for _ in range(3)]
     for client in clients:

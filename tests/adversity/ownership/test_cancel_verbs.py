@@ -44,12 +44,7 @@ class SubscribableServer(FakeServer):
     def done(self, result):
         if self.version != STATELESS:
             return result
-        return {
-            "resultType": "complete",
-            "ttlMs": 0,
-            "cacheScope": "private",
-            **result,
-        }
+        return {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **result}
 
     def subscribed(self, change):
         self.subscriptions += change

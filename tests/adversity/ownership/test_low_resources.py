@@ -122,9 +122,7 @@ async def test_pipes_of_one_page_carry_larger_messages():
         assert [r.text for r in results] == [str(n) * 2000 for n in range(50)]
 
 
-async def test_exit_is_detected_without_a_pidfd(
-    monkeypatch,
-):
+async def test_exit_is_detected_without_a_pidfd(monkeypatch):
     def refuse(*_):
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 

@@ -92,9 +92,7 @@ async def test_close_after_a_cancelled_reconnect_waits_for_the_child(
 
 
 @pytest.mark.fault("F42")
-async def test_connect_during_cleanup_of_a_cancelled_one_works(
-    tmp_path,
-):
+async def test_connect_during_cleanup_of_a_cancelled_one_works(tmp_path):
     up = asyncio.Event()
     target = scripted(
         STUBBORN + "first = not os.path.exists(sys.argv[1])\n"

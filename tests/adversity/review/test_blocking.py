@@ -72,9 +72,7 @@ class InThread:
 
 
 @pytest.mark.parametrize("background", [False, True])
-def test_two_threads_that_share_a_stream_get_every_event(
-    background,
-):
+def test_two_threads_that_share_a_stream_get_every_event(background):
     with (
         mcpwire.sync.Client(
             scripted(NOTES), limits=QUICK, background=background, mode="2025-11-25"

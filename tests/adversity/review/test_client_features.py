@@ -481,9 +481,7 @@ async def test_closed_client_does_not_answer_from_its_cache():
 
 
 @pytest.mark.parametrize("dies", [False, True])
-async def test_era_change_is_found_when_the_old_handshake_fails(
-    dies,
-):
+async def test_era_change_is_found_when_the_old_handshake_fails(dies):
     """The remembered era is dropped however the handshake fails."""
     server = CrashingServer(SESSION)
 

@@ -19,11 +19,7 @@ EVIL_HOSTS = (
     *("[::1", "[::1]]", "[evil.example]", "localhost:x", "localhost:0:0"),
     *("0.0.0.0", "10.0.0.1", "169.254.169.254", "[fe80::1]", "[::ffff:8.8.8.8]"),
     *("localhost/..", "localhost\\evil", "local\u00adhost", "localhost\tx", "*"),
-    *(
-        "xn--lcalhost-n1a",
-        "localhost%00",
-        "localhost..",
-    ),
+    *("xn--lcalhost-n1a", "localhost%00", "localhost.."),
 )
 """Values of Host that no local server has; some resolve to this machine."""
 

@@ -157,7 +157,7 @@ class OverHttp:
         self.statuses[visit.status] = self.statuses.get(visit.status, 0) + 1
         # No status: the client disconnected before the response.
         assert visit.status is None or visit.status in {
-            *(200, 202, 204, 400, 403, 404, 405, 406, 409, 413, 415),
+            *(200, 202, 204, 400, 403, 404, 405, 406, 409, 413, 415)
         }, (visit.status, head, body)
 
     async def attack(self, count):

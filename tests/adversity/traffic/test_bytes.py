@@ -44,9 +44,7 @@ ANSWER = (
 
 
 @pytest.mark.pain("P13")
-async def test_each_byte_of_a_huge_line_is_copied_once(
-    monkeypatch,
-):
+async def test_each_byte_of_a_huge_line_is_copied_once(monkeypatch):
     """Linear by structure; tests/wire/test_lines shows it for the decoder itself.
 
     `benchmarks/bench_large.py` measures the time: twice the bytes, twice the

@@ -159,9 +159,7 @@ async def test_timed_out_handshake_sends_no_cancellation(mode, tmp_path):
 
 @pytest.mark.pain("P09")
 @pytest.mark.rule("CAN-02")
-async def test_cancelled_handshake_sends_no_cancellation(
-    tmp_path,
-):
+async def test_cancelled_handshake_sends_no_cancellation(tmp_path):
     path = tmp_path / "heard"
     begun = asyncio.Event()
     target = scripted(RECORDING, str(path), stderr=dots(1, begun))

@@ -48,9 +48,7 @@ async def test_wall_clock_jumps_move_no_deadline(monkeypatch):
         assert 0.4 <= caught.value.elapsed < BOUND_S
 
 
-async def test_calls_time_out_once_after_system_sleep(
-    asleep,
-):
+async def test_calls_time_out_once_after_system_sleep(asleep):
     server = FakeServer({"tools/call": lambda *_: SILENCE, "x/y": lambda *_: {}})
     async with mcpwire.Client(server, timeout=30) as client:
         calls = [asyncio.create_task(client.call_tool("x")) for _ in range(20)]

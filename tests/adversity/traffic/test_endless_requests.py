@@ -254,7 +254,7 @@ async def test_questions_of_all_input_rounds_count():
     async with mcpwire.Client(
         server_with_rounds(3), sampling=sample, limits=limits
     ) as client:
-        with pytest.raises(mcpwire.TooManyQuestions, match=f"than {FEW} questions"):
+        with pytest.raises(mcpwire.TooManyQuestions, match=f"than {FEW} requests"):
             await client.call_tool("greedy")
         assert (await client.call_tool("calm")).text == "on"
     assert len(received) == 6  # a round is handled completely or not at all
@@ -292,9 +292,9 @@ async def test_call_times_out_after_the_longest_pause():
         assert await client.request("x/y") == {}
     assert caught.value.elapsed == 604.0
     assert str(caught.value) == (
-        "tools/call: no answer within 4 s (after 604 s); its clock stood still for "
-        "600 s while questions of the server were answered, and does for no longer "
-        "(Limits.question_time)"
+        "tools/call: no answer within 4 s (after 604 s); its time limit was "
+        "paused for 600 s while server requests were answered, the longest pause "
+        "allowed (Limits.question_time)"
     )
     assert server.requests("notifications/cancelled")[0]["reason"] == "timeout"
 

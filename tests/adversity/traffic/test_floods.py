@@ -80,9 +80,7 @@ TAIL = mcpwire.Limits().stderr_tail
 @pytest.mark.system("U38")
 @pytest.mark.pain("P16")
 @pytest.mark.parametrize("chunk", ["b'e' * 65536", "b'a line of a log\\n' * 4096"])
-async def test_10_mib_of_stderr_block_nothing_and_the_tail_is_kept(
-    chunk,
-):
+async def test_10_mib_of_stderr_block_nothing_and_the_tail_is_kept(chunk):
     target = scripted(
         f"for _ in range(160): os.write(2, {chunk})\n"
         "handshake()\nm = recv(); text(m, 'ok')\nrecv()\n"

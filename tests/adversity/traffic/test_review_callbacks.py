@@ -26,9 +26,7 @@ def cancelled_future():
     return future
 
 
-async def test_cancelled_error_in_a_callback_loses_only_its_item(
-    caplog,
-):
+async def test_cancelled_error_in_a_callback_loses_only_its_item(caplog):
     received = []
     started = asyncio.Event()
     through = asyncio.Event()

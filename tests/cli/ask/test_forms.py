@@ -38,9 +38,9 @@ async def test_form_names_the_server_and_how_to_decline(requester, person):
         "",
         "*drinks* asks for input",
         "  | What may we bring?",
-        "  asked by the server some-server --fast",
+        "  request from the server some-server --fast",
     ]
-    assert "!decline refuses" in one.text.replace("\n", " ")
+    assert "!decline declines" in one.text.replace("\n", " ")
     assert "!cancel" in one.text
 
 
@@ -49,7 +49,7 @@ async def test_enter_takes_the_default_or_omits_the_field(requester, person):
     one = person("1", "", "", "s")
     assert await fill_in(requester, one) == {"drink": "tea", "cups": 2}
     assert "  [2] > " in one.shown
-    assert "  3  note: (left out)" in one.shown
+    assert "  3  note: (omitted)" in one.shown
 
 
 @pytest.mark.rule("ELIC-20")
@@ -58,7 +58,7 @@ async def test_invalid_value_is_prompted_for_again(requester, person):
     found = await fill_in(requester, one)
     assert found == {"drink": "coffee", "cups": 3, "note": "!hm"}
     assert "  expected a number from 1 to 2, got 'beer'" in one.shown
-    assert "  it is required; !empty if it is to be empty" in one.shown
+    assert "  a value is required; !empty enters an empty one" in one.shown
     assert "  9 is above the maximum 5" in one.shown
     assert "  must be an integer, got 'x'" in one.shown
     assert "  8 characters, the maximum is 5" in one.shown
@@ -77,7 +77,7 @@ async def test_answers_can_be_reviewed_and_edited_before_sending(requester, pers
         "  1  drink: coffee",
         "  2  cups: 2",
         "  3  note: cold",
-        "s sends, 1-3 edits, d declines, c cancels > ",
+        "s: send, 1-3: edit, d: decline, c: cancel > ",
     ]
 
 
@@ -124,15 +124,15 @@ async def test_typed_ahead_input_is_discarded_before_the_review(requester, perso
 async def test_back_skip_and_empty_commands_edit_fields(requester, person):
     one = person("!back", "!skip", "1", "!back", "2", "!skip", "!empty", "s")
     assert await fill_in(requester, one) == {"drink": "coffee", "note": ""}
-    assert "  it is required; !decline refuses the whole form" in one.shown
+    assert "  a value is required; !decline declines the whole form" in one.shown
 
 
 async def test_unknown_command_is_not_taken_as_text(requester, person):
     one = person("!what", "!empty", "1", "", "!wow", "s", "s")
     assert await fill_in(requester, one) == {"drink": "tea", "cups": 2, "note": "s"}
     assert (
-        "  unknown command: use one of !skip, !empty, !back, !decline or !cancel "
-        "(a text: !!wow)" in one.shown
+        "  unknown command: use !skip, !empty, !back, !decline or !cancel "
+        "(as text: !!wow)" in one.shown
     )
 
 
@@ -145,8 +145,8 @@ async def test_form_without_fields_can_be_accepted(requester, person):
     one = person("s")
     assert await fill_in(requester, one, params({}, ())) == {}
     assert one.shown[-2:] == [
-        "It asks for no more than that.",
-        "s sends, d declines, c cancels > ",
+        "The form has no fields.",
+        "s: send, d: decline, c: cancel > ",
     ]
 
 
@@ -154,7 +154,7 @@ async def test_required_field_without_a_schema_is_prompted_for(requester, person
     one = person("x", "s")
     assert await fill_in(requester, one, params({}, ("who",))) == {"who": "x"}
     assert "1/1 *who*: text, or a value as JSON; required" in one.shown
-    assert "s sends, 1 edits, d declines, c cancels > " in one.shown
+    assert "s: send, 1: edit, d: decline, c: cancel > " in one.shown
 
 
 async def test_unsupported_field_can_only_be_declined(requester, person):
@@ -186,16 +186,16 @@ def test_required_names_are_not_compared_pairwise(requester, person):
 async def test_server_message_cannot_imitate_our_prompt(requester, person):
     one = person("d")
     message = (
-        "Hi\n\ns sends, d declines > \x1b[2J\nsee https://evil.example" + "\nx" * 99
+        "Hi\n\ns: send, d: decline > \x1b[2J\nsee https://evil.example" + "\nx" * 99
     )
     await fill_in(requester, one, params({}, (), message))
     start = one.shown.index("*drinks* asks for input") + 1
-    end = one.shown.index("  asked by the server some-server --fast")
+    end = one.shown.index("  request from the server some-server --fast")
     lines = one.shown[start:end]
     assert lines[:4] == [
         "  | Hi",
         "  | ",
-        "  | s sends, d declines > \\x1b[2J",
+        "  | s: send, d: decline > \\x1b[2J",
         "  | see https[://]evil.example",
     ]
     assert len(lines) == 31

@@ -97,7 +97,7 @@ async def test_sampling_program_output_is_limited_in_size(monkeypatch, requester
     monkeypatch.setattr(models, "MAX_ANSWER_BYTES", 10)
     params = CreateMessageRequestParams([SamplingMessage("user", TextContent("x"))], 5)
     command = [sys.executable, "-S", "-c", "print('x' * 11)"]
-    with pytest.raises(InternalError, match="too much"):
+    with pytest.raises(InternalError, match="too long"):
         await models.run_program(params, command, requester)
 
 

@@ -30,15 +30,15 @@ async def test_full_url_is_shown_with_its_host_highlighted(requester, person, op
     assert await request_consent(URL, "Please pay.", requester, one) == "decline"
     assert one.shown == [
         "",
-        "*drinks* asks you to visit a page",
+        "*drinks* asks you to visit a URL",
         "  | Please pay.",
-        "  asked by the server some-server --fast",
+        "  request from the server some-server --fast",
         "",
         "  URL   https://*pay.example.com*/order?x=1",
         "  host  *pay.example.com*",
         "",
-        "Nothing has been fetched or opened. What you do there mcpwire does not see.",
-        "y agrees, d declines, c cancels > ",
+        "mcpwire has not opened this URL, and does not see what you do there.",
+        "y: agree, d: decline, c: cancel > ",
     ]
     assert opened == []
 
@@ -102,13 +102,10 @@ async def test_stateless_accept_waits_until_the_user_finished(
         ),
         (
             "https://xn--e1afmkfd.example/",
-            "*Take care*: the host has letters that may pass for others",
+            "*Warning*: the host has letters that look like others",
         ),
-        (
-            "https://example.com:8443/",
-            "*Take care*: the port is 8443, which is unusual",
-        ),
-        ("https://10.0.0.1/", "*Take care*: the host is a bare address"),
+        ("https://example.com:8443/", "*Warning*: the port is 8443, which is unusual"),
+        ("https://10.0.0.1/", "*Warning*: the host is a bare address"),
         ("HTTPS://Example.COM/a", "URL   HTTPS://*Example.COM*/a"),
         ("https://https.example/", "URL   https://*https.example*/"),
         ("https://[2001:db8::1]/a", "URL   https://[*2001:db8::1*]/a"),
@@ -126,7 +123,7 @@ async def test_missing_browser_does_not_fail_the_consent(requester, person, open
     assert (
         await request_consent("https://other.example/", "m", requester, one) == "accept"
     )
-    assert one.shown[-1] == "  No browser took it."
+    assert one.shown[-1] == "  No browser could be opened."
 
 
 def browser(tmp_path, code):

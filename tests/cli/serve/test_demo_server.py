@@ -56,8 +56,8 @@ async def consent(url):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--auth"], "--auth is for --http"),
-        (["--quiet"], "--quiet is for --http"),
+        (["--auth"], "--auth needs --http"),
+        (["--quiet"], "--quiet needs --http"),
         (["--http", ":0", "--auth"], "--auth needs a port that its tokens can name"),
         (["--http", "0.0.0.0:80", "--auth"], "--auth is for this machine only"),
         (["--http", "a.example:80", "--auth"], "--auth is for this machine only"),

@@ -145,9 +145,9 @@ def test_lifespan_error_shows_its_traceback(module, capfd):
     ("words", "message"),
     [
         ([], "serve needs MODULE:SERVER (see mcpwire serve --help)"),
-        (["m", "--path", "/x"], "--path is for --http"),
-        (["m", "--allow-host", "x"], "--allow-host is for --http"),
-        (["m", "--reload"], "--reload is for --http"),
+        (["m", "--path", "/x"], "--path needs --http"),
+        (["m", "--allow-host", "x"], "--allow-host needs --http"),
+        (["m", "--reload"], "--reload needs --http"),
         (["m", "--http", "x"], "--http: the address must be HOST:PORT, got 'x'"),
         (["m", "--http", "x", "--reload"], "--http: the address must be"),
         (["m", "--nonsense"], "--nonsense"),

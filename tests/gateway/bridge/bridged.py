@@ -374,10 +374,7 @@ def rounds(*results: Any) -> FakeServer:
     left = list(results)
     stamp = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
     listed = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}], **stamp}
-    methods = {
-        "tools/list": lambda *_: listed,
-        "tools/call": lambda *_: left.pop(0),
-    }
+    methods = {"tools/list": lambda *_: listed, "tools/call": lambda *_: left.pop(0)}
     return FakeServer(methods, version="2026-07-28", capabilities={"tools": {}})
 
 

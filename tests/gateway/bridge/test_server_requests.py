@@ -104,13 +104,13 @@ async def test_request_with_several_calls_in_flight_on_a_pipe_is_refused():
         response = await client.ask("tools/call", ASK)
         (found,) = answers_in(response)
         assert found["error"]["code"] == -32603
-        assert "2 calls are under way" in found["error"]["message"]
+        assert "2 calls are running" in found["error"]["message"]
         # The request may still belong to the cancelled call.
         client.send(method="notifications/cancelled", params={"requestId": waiting})
         for _ in range(3):
             await client.ask("server/discover")
         (found,) = answers_in(await client.ask("tools/call", ASK))
-        assert "2 calls are under way" in found["error"]["message"]
+        assert "2 calls are running" in found["error"]["message"]
 
 
 async def test_request_without_a_call_is_refused_if_clients_share():
@@ -121,7 +121,7 @@ async def test_request_without_a_call_is_refused_if_clients_share():
         server.send({"jsonrpc": "2.0", "id": "own", "method": "roots/list"})
         await client.ask("server/discover")
         await client.ask("tools/list")
-        assert "no call is under way" in server.answers["own"]["error"]["message"]
+        assert "belongs to no running call" in server.answers["own"]["error"]["message"]
 
 
 @pytest.mark.unchecked_wire("the server shows what it was answered")
@@ -141,7 +141,7 @@ async def test_server_request_during_a_completion_is_refused():
         params = {"ref": ref, "argument": {"name": "a", "value": ""}}
         response = await client.ask("completion/complete", params)
         (found,) = answers_in(response)
-        assert "cannot be asked 'roots/list'" in found["error"]["message"]
+        assert "cannot receive 'roots/list'" in found["error"]["message"]
 
 
 async def test_server_cancellation_of_its_request_reaches_the_client():
@@ -259,9 +259,7 @@ async def test_sharing_sessions_get_only_the_requests_of_their_calls():
             client.response(id) for client, id in zip(clients, ids, strict=True)
         ]
         for response in await asyncio.gather(*responses):
-            assert (
-                "2 calls are under way" in answers_in(response)[0]["error"]["message"]
-            )
+            assert "2 calls are running" in answers_in(response)[0]["error"]["message"]
         for client in clients:
             assert client.lines == []
             await client.aclose()

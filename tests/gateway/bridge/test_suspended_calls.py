@@ -11,11 +11,7 @@ from fakes import SILENCE
 
 from mcpwire.errors import InternalError
 from mcpwire.gateway import Gateway
-from mcpwire.gateway.downstream import (
-    RelayedCall,
-    SuspendedCalls,
-    SuspensionLimits,
-)
+from mcpwire.gateway.downstream import RelayedCall, SuspendedCalls, SuspensionLimits
 from mcpwire.server.request import RequestInfo
 
 ELICIT = "elicitation/create"
@@ -106,7 +102,7 @@ async def test_request_state_is_valid_for_one_round_of_its_call():
         done = await at.call(ASK, requestState=state, inputResponses=responses)
         assert answers_in(done) == [ANSWER]
         refused = await at.call(ASK, requestState=state, inputResponses=responses)
-        assert "not waiting any more" in refused["message"]
+        assert "has expired" in refused["message"]
 
 
 async def test_reused_request_state_is_refused():
@@ -141,7 +137,7 @@ async def test_longest_suspended_call_ends_over_the_limit():
         assert list(response["result"]["inputRequests"]) == ["elicitation-1"]
         assert len(at.gateway.suspension.calls) == len(at.cancelled()) == 1
         late = {"requestState": first["requestState"], "inputResponses": {}}
-        assert "not waiting any more" in (await at.call({**ASK, **late}))["message"]
+        assert "has expired" in (await at.call({**ASK, **late}))["message"]
         await other.aclose()
     assert len(at.gateway.suspension.calls) == 0
 
@@ -203,11 +199,11 @@ async def test_resumed_calls_of_one_client_end_for_a_client_with_fewer():
         call.suspended.accept_answers({"roots-1": {}}, context)
         resumed.append(asyncio.create_task(call.suspended.outcome()))
     await suspend("198.51.100.1")
-    with pytest.raises(InternalError, match="given up for others"):
+    with pytest.raises(InternalError, match="dropped in favour of others"):
         await resumed[0]
     assert not resumed[1].done()
     group.close()
-    with pytest.raises(InternalError, match="given up"):
+    with pytest.raises(InternalError, match="dropped"):
         await resumed[1]
     assert len(limits.calls) == 0
 

@@ -240,9 +240,7 @@ async def test_tasks_are_listed_only_to_sessions_with_their_own_connections(
         "tools/call": lambda *_: {"task": task},
     }
     up = FakeServer(
-        methods,
-        version="2025-11-25",
-        capabilities={"tools": {}, "tasks": can},
+        methods, version="2025-11-25", capabilities={"tools": {}, "tasks": can}
     )
     gateway = Gateway({"up": up}, share=share)
     async with gateway:

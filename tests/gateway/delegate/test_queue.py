@@ -125,11 +125,11 @@ async def test_confirmations_agents_and_rows_are_bounded(
     delegate = QueueDelegate(max_rows=1, max_agents=1)
     delegate.register("ann", confirmed=["x", "y", "z"])
     assert list(delegate._agents["ann"].confirmed) == ["y", "z"]
-    with pytest.raises(ValueError, match="1 agents at most"):
+    with pytest.raises(ValueError, match="at most 1 agents"):
         delegate.register("bob")
     delegate.register("ann")
     delegate.notify("ann", text("a"))
-    with pytest.raises(ValueError, match="1 rows wait"):
+    with pytest.raises(ValueError, match="1 rows are already"):
         delegate.notify("ann", text("b"))
 
 

@@ -347,9 +347,7 @@ async def test_list_changed_of_a_server_reaches_the_clients_stream() -> None:
 
 
 @pytest.mark.system("L-O12")
-async def test_request_log_has_no_secrets(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_request_log_has_no_secrets(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     async with a_world() as world:
         client = await world.client_for(Gateway(world.source()))

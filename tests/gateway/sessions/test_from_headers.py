@@ -167,7 +167,7 @@ async def test_more_servers_than_allowed_are_refused() -> None:
     async with a_world() as world:
         client = await world.client_for(Gateway(world.source(maximum=1)))
         error = (await client.initialize(**chosen(A, B))).json()["error"]
-        assert "1 servers at most" in error["message"]
+        assert "at most 1 servers" in error["message"]
 
 
 # Secrets...

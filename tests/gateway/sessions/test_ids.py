@@ -9,11 +9,11 @@ import attrs
 import pytest
 
 from mcpwire.errors import InvalidRequest
-from mcpwire.gateway import HandleIds, Kept, SealedIds
+from mcpwire.gateway import HandleIds, SealedIds, SessionData
 from mcpwire.gateway import sessions as ids_module
 
 OLD, NEW = b"o" * 32, b"n" * 32
-KEPT = Kept(nonce="n", revision="2025-11-25")
+SESSION = SessionData(nonce="n", revision="2025-11-25")
 
 
 class Clock:
@@ -24,17 +24,17 @@ class Clock:
         return self.now
 
 
-def same(kept: Kept | None, other: Kept) -> bool:
-    return kept is not None and attrs.evolve(kept, expires_at=None) == other
+def same(data: SessionData | None, other: SessionData) -> bool:
+    return data is not None and attrs.evolve(data, expires_at=None) == other
 
 
 @pytest.mark.system("O20", "O21")
 def test_sealed_ids_contain_the_session_and_differ_each_time() -> None:
     ids = SealedIds([NEW])
-    first, second = ids.issue(KEPT), ids.issue(KEPT)
+    first, second = ids.issue(SESSION), ids.issue(SESSION)
     assert first != second
-    assert same(ids.read(first), KEPT)
-    assert same(ids.read(second), KEPT)
+    assert same(ids.read(first), SESSION)
+    assert same(ids.read(second), SESSION)
 
 
 @pytest.mark.system("O20")
@@ -50,9 +50,9 @@ def test_newest_key_seals_and_all_keys_of_the_ring_open() -> None:
     before = SealedIds([OLD])
     rotated = SealedIds([NEW, OLD])
     after = SealedIds([NEW])
-    old, new = before.issue(KEPT), rotated.issue(KEPT)
-    assert same(rotated.read(old), KEPT)
-    assert same(after.read(new), KEPT)
+    old, new = before.issue(SESSION), rotated.issue(SESSION)
+    assert same(rotated.read(old), SESSION)
+    assert same(after.read(new), SESSION)
     assert after.read(old) is None
     assert before.read(new) is None
 
@@ -62,13 +62,13 @@ def test_newest_key_seals_and_all_keys_of_the_ring_open() -> None:
 def test_id_expires_after_its_lifetime(make: Any) -> None:
     clock = Clock()
     ids = make(lifetime=10.0, clock=clock)
-    id = ids.issue(KEPT)
+    id = ids.issue(SESSION)
     clock.now += 9
     assert ids.read(id) is not None
     clock.now += 1
     assert ids.read(id) is None
     unlimited = make(lifetime=None, clock=clock)
-    id = unlimited.issue(KEPT)
+    id = unlimited.issue(SESSION)
     clock.now += 1e9
     assert unlimited.read(id) is not None
 
@@ -77,7 +77,7 @@ def test_id_expires_after_its_lifetime(make: Any) -> None:
 @pytest.mark.parametrize("make", [lambda: SealedIds([NEW]), HandleIds])
 def test_withdrawn_id_is_not_read_again(make: Any) -> None:
     ids = make()
-    id, other = ids.issue(KEPT), ids.issue(attrs.evolve(KEPT, nonce="other"))
+    id, other = ids.issue(SESSION), ids.issue(attrs.evolve(SESSION, nonce="other"))
     ids.withdraw(id)
     ids.withdraw(id)
     assert ids.read(id) is None
@@ -89,18 +89,18 @@ def test_only_the_newest_withdrawn_ids_are_remembered(
 ) -> None:
     monkeypatch.setattr(ids_module, "MAX_WITHDRAWN", 2)
     ids = SealedIds([NEW])
-    issued = [ids.issue(attrs.evolve(KEPT, nonce=str(n))) for n in range(3)]
+    issued = [ids.issue(attrs.evolve(SESSION, nonce=str(n))) for n in range(3)]
     for id in issued:
         ids.withdraw(id)
     assert [ids.read(id) is None for id in issued] == [False, True, True]
-    assert "more sessions were ended" in caplog.text
+    assert "too many ended sessions" in caplog.text
 
 
 @pytest.mark.system("L-O10")
 def test_sealed_id_over_max_length_is_refused() -> None:
     ids = SealedIds([NEW], max_length=300)
-    large = attrs.evolve(KEPT, client_capabilities={"x": "y" * 300})
-    with pytest.raises(InvalidRequest, match="no more than 300"):
+    large = attrs.evolve(SESSION, client_capabilities={"x": "y" * 300})
+    with pytest.raises(InvalidRequest, match="the limit of 300"):
         ids.issue(large)
     assert ids.read(SealedIds([NEW]).issue(large)) is None
     assert HandleIds().issue(large)
@@ -109,7 +109,7 @@ def test_sealed_id_over_max_length_is_refused() -> None:
 @pytest.mark.system("L-O10")
 def test_handles_are_random_and_the_oldest_is_dropped_at_the_maximum() -> None:
     ids = HandleIds(maximum=2)
-    issued = [ids.issue(KEPT) for _ in range(3)]
+    issued = [ids.issue(SESSION) for _ in range(3)]
     assert len(set(issued)) == 3
     assert all(len(id) == 43 + 17 for id in issued)
     assert [ids.read(id) is not None for id in issued] == [False, True, True]
@@ -119,13 +119,13 @@ def test_handles_are_random_and_the_oldest_is_dropped_at_the_maximum() -> None:
 def test_one_clients_handles_do_not_evict_those_of_another():
     store = {}
     ids = HandleIds(maximum=3, store=store)
-    honest = ids.issue(attrs.evolve(KEPT, client="198.51.100.1"))
-    greedy = [ids.issue(attrs.evolve(KEPT, client="192.0.2.1")) for _ in range(9)]
+    honest = ids.issue(attrs.evolve(SESSION, client="198.51.100.1"))
+    greedy = [ids.issue(attrs.evolve(SESSION, client="192.0.2.1")) for _ in range(9)]
     assert ids.read(honest) is not None
     assert [ids.read(id) is not None for id in greedy] == [False] * 7 + [True] * 2
     # The same holds for handles that a store kept from an earlier process.
     again = HandleIds(maximum=3, store=store)
-    again.issue(attrs.evolve(KEPT, client="192.0.2.1"))
+    again.issue(attrs.evolve(SESSION, client="192.0.2.1"))
     assert again.read(honest) is not None
     assert len(store) == 3
 
@@ -134,25 +134,25 @@ def test_session_over_the_size_limit_is_refused() -> None:
     store: dict[str, bytes] = {}
     ids = HandleIds(store=store)
     large = attrs.evolve(
-        KEPT, client_capabilities={"experimental": {"x": "y" * 70_000}}
+        SESSION, client_capabilities={"experimental": {"x": "y" * 70_000}}
     )
-    with pytest.raises(InvalidRequest, match="no more than 65536"):
+    with pytest.raises(InvalidRequest, match="the limit of 65536"):
         ids.issue(large)
     assert store == {}
 
 
 def test_handles_in_a_persistent_store_survive_a_restart() -> None:
     store: dict[str, bytes] = {}
-    id = HandleIds(store=store).issue(KEPT)
-    assert same(HandleIds(store=store).read(id), KEPT)
+    id = HandleIds(store=store).issue(SESSION)
+    assert same(HandleIds(store=store).read(id), SESSION)
 
 
 @pytest.mark.system("O22")
 def test_keys_are_read_from_base64_text() -> None:
     text = f"{b64encode(NEW).decode()}, {b64encode(OLD).decode()}\n"
     ids = SealedIds.from_text(text)
-    assert ids.read(SealedIds([OLD]).issue(KEPT)) is not None
-    assert SealedIds([NEW]).read(ids.issue(KEPT)) is not None
+    assert ids.read(SealedIds([OLD]).issue(SESSION)) is not None
+    assert SealedIds([NEW]).read(ids.issue(SESSION)) is not None
 
 
 @pytest.mark.system("O22")

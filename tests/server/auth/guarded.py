@@ -58,10 +58,7 @@ def issues_jwts(auth: Any) -> None:
         return answer | {"access_token": sign(head, claims, EC)}
 
     auth.edit["token"] = as_jwt
-    auth.edit["metadata"] = lambda document: {
-        **document,
-        "jwks_uri": auth.url("/jwks"),
-    }
+    auth.edit["metadata"] = lambda document: {**document, "jwks_uri": auth.url("/jwks")}
     auth.on["/jwks"] = lambda _: json_page({"keys": [public(EC, kid="one")]})
 
 

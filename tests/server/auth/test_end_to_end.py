@@ -7,13 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from authorization_server import SENTINEL, oauth
-from guarded import (
-    guarded,
-    introspecting,
-    introspects,
-    issues_jwts,
-    reading,
-)
+from guarded import guarded, introspecting, introspects, issues_jwts, reading
 
 import mcpwire
 from mcpwire.server.auth import StaticTokens

@@ -138,10 +138,7 @@ async def test_introspection_is_not_evicted_for_an_equal_client():
     await settle()
     assert [
         await issuer.authenticate("good", address) for address in (GREEDY, HONEST)
-    ] == [
-        503,
-        503,
-    ]
+    ] == [503, 503]
     assert sum(task.done() for task in tasks) == half
     # Addresses of one IPv6 network are one client.
     assert await issuer.authenticate("good", "2001:db8::1") == "good"

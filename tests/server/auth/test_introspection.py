@@ -30,11 +30,7 @@ class Introspection:
         if "bearer" not in options:
             options = {"client_id": "us", "client_secret": SECRET} | options
         self.verifier = IntrospectionVerifier(
-            ENDPOINT,
-            issuer=ISSUER,
-            clock=lambda: self.now,
-            fetch=self.site,
-            **options,
+            ENDPOINT, issuer=ISSUER, clock=lambda: self.now, fetch=self.site, **options
         )
 
     def verify(self, token="t"):

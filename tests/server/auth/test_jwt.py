@@ -94,9 +94,7 @@ FORGED = {
     "an empty signature": sign({"alg": "ES256"}, claims(), None),
     "another key": token(OTHER_EC),
     "a public key as a secret": sign(
-        {"alg": "HS256"},
-        claims(),
-        EC.as_pem(private=False),
+        {"alg": "HS256"}, claims(), EC.as_pem(private=False)
     ),
     "an algorithm of another kind": sign({"alg": "RS256"}, claims(), EC, by="ES256"),
     "a key of its own": sign(

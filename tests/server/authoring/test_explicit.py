@@ -108,7 +108,10 @@ def test_value_too_costly_to_validate_is_refused():
         (True, '"type": "object"'),
         ({"type": "object", "properties": {"a": {"type": "strin"}}}, "cannot be used"),
         ({"type": "object", "$schema": "https://else/where"}, "dialect"),
-        ({"type": "object", "$ref": "https://else.where/schema"}, "leads out of it"),
+        (
+            {"type": "object", "$ref": "https://else.where/schema"},
+            "refers to nothing within it",
+        ),
         (
             {"type": "object", "properties": {"a": {"pattern": "(?=a)b"}}},
             "'(?=a)b' is not supported: patterns take linear time",

@@ -110,11 +110,7 @@ def test_valid_argument_is_converted(hint, sent, made):
             ["green"],
             "a[0]: expected one of the allowed values, got string 'green'",
         ),
-        (
-            Literal["a"] | None,
-            "b",
-            "a: expected one of 'a', got string 'b'",
-        ),
+        (Literal["a"] | None, "b", "a: expected one of 'a', got string 'b'"),
         (Annotated[int, Arg(ge=1)], 0, "a: expected integer >= 1, got number 0"),
         (
             Annotated[str, Arg(min_length=1)],
@@ -130,17 +126,9 @@ def test_valid_argument_is_converted(hint, sent, made):
         (list[Bounded], [{"x": -1}], "a[0].x: expected integer >= 0, got number -1"),
         (list[BoundedNode], [{}], "a[0].value is missing"),
         (Bounded, {"x": -1}, "a.x: expected integer >= 0, got number -1"),
-        (
-            dt.date,
-            "soon",
-            "a: invalid RFC3339 encoded date, got string 'soon'",
-        ),
+        (dt.date, "soon", "a: invalid RFC3339 encoded date, got string 'soon'"),
         (Path, 3, "a: expected a path as text, got number 3"),
-        (
-            Model,
-            {"n": "x"},
-            "a.n: input should be a valid integer, got string 'x'",
-        ),
+        (Model, {"n": "x"}, "a.n: input should be a valid integer, got string 'x'"),
         (list[Model], [{}], "a[0].n: field required"),
         (Validated, {"n": 0}, "a.n: input should be greater than 0, got number 0"),
         (Point | Named, 5, "a: expected Point or Named, got number 5"),

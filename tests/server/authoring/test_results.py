@@ -44,11 +44,7 @@ IMAGE = {
     "data": base64.b64encode(PNG).decode(),
     "mimeType": "image/png",
 }
-BLOB = {
-    "uri": "file:///data",
-    "mimeType": "application/octet-stream",
-    "blob": "eA==",
-}
+BLOB = {"uri": "file:///data", "mimeType": "application/octet-stream", "blob": "eA=="}
 LINK = types.ResourceLink(uri="test://a", name="a")
 SOUND = types.AudioContent(data="eA==", mime_type="audio/wav")
 TEXT = types.TextContent("t")
@@ -478,18 +474,9 @@ def message(role, content):
     [
         ("hi", [message("user", text("hi"))]),
         (["a", Image(PNG)], [message("user", text("a")), message("user", IMAGE)]),
-        (
-            types.PromptMessage("assistant", TEXT),
-            [message("assistant", text("t"))],
-        ),
-        (
-            [{"role": "assistant", "content": "x"}],
-            [message("assistant", text("x"))],
-        ),
-        (
-            [{"role": "user", "content": text("x")}],
-            [message("user", text("x"))],
-        ),
+        (types.PromptMessage("assistant", TEXT), [message("assistant", text("t"))]),
+        ([{"role": "assistant", "content": "x"}], [message("assistant", text("x"))]),
+        ([{"role": "user", "content": text("x")}], [message("user", text("x"))]),
         (types.GetPromptResult([]), []),
         ([], []),
         ({"a": 1}, [message("user", text('{"a":1}'))]),

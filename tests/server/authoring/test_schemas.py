@@ -76,11 +76,7 @@ BOUNDED = {
     "type": "object",
     "properties": {
         "x": {"type": "integer", "minimum": 0, "description": "The x"},
-        "color": {
-            "type": "string",
-            "enum": ["red", "blue"],
-            "default": "red",
-        },
+        "color": {"type": "string", "enum": ["red", "blue"], "default": "red"},
         "tags": {"type": "array", "items": {"type": "string"}},
     },
     "required": ["x"],
@@ -120,14 +116,8 @@ MODEL = {
             dict[str, int],
             {"type": "object", "additionalProperties": {"type": "integer"}},
         ),
-        (
-            Mapping[str, Any],
-            {"type": "object"},
-        ),
-        (
-            tuple[int, ...],
-            {"type": "array", "items": {"type": "integer"}},
-        ),
+        (Mapping[str, Any], {"type": "object"}),
+        (tuple[int, ...], {"type": "array", "items": {"type": "integer"}}),
         (int | None, {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
         (Literal["z", "a"], {"type": "string", "enum": ["z", "a"]}),
         (Literal[3, "a"], {"enum": [3, "a"]}),
@@ -291,11 +281,7 @@ def test_schema_of_a_type_hint(hint, schema):
         (int, 3, {"type": "integer", "default": 3}),
         (int, None, {"type": "integer"}),
         (int | None, None, {"type": "integer"}),
-        (
-            int | str | None,
-            None,
-            {"anyOf": [{"type": "integer"}, {"type": "string"}]},
-        ),
+        (int | str | None, None, {"anyOf": [{"type": "integer"}, {"type": "string"}]}),
         (Annotated[int | None, "N"], None, {"type": "integer", "description": "N"}),
         (Color, Color.RED, {"title": "Color", "type": "string", "default": "red"}),
         (Path, Path("a"), {"type": "string", "format": "path", "default": "a"}),

@@ -178,7 +178,7 @@ def old_style(a: int = pydantic.Field(default=1)): ...
     [
         (varying, "'numbers' takes any number of arguments"),
         (named, "'numbers' takes arguments of any name"),
-        (positional, "'a' has no name to call it by"),
+        (positional, "'a' is positional-only"),
         (generating, "it is a generator"),
         (generating_later, "it is a generator"),
         (Calculator, "it is a class"),

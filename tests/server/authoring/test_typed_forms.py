@@ -235,7 +235,7 @@ def one(field):
         (Nested, "the form's field 'inner': it must be a text, a number"),
         (list[str], "the form's field 'value': a list is of texts that may be chosen"),
         (dict[str, int], "no fields"),
-        (complex, "no form can be made of"),
+        (complex, "cannot make a form of"),
         (Literal[1, 2], "the form's field 'value': its choices have to be texts"),
         (int | str, "the form's field 'value': it may be one of several kinds"),
         (one({"type": "object"}), "the form's field 'f': it must be"),
@@ -247,7 +247,7 @@ def one(field):
         (one({"anyOf": [{"type": "string"}, {"type": "integer"}]}), "several kinds"),
         ({"type": "array"}, "a form is an object with properties"),
         ({"type": "object", "properties": []}, "a form is an object with properties"),
-        ({"type": "object", "required": ["x"]}, "'x': it is required, and there is no"),
+        ({"type": "object", "required": ["x"]}, "'x': it is required, but"),
     ],
     ids=range(16),
 )

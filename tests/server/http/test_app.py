@@ -33,7 +33,7 @@ async def test_other_paths_return_404(path):
 async def test_404_names_the_path_of_the_endpoint(options, root, place):
     seen = await asgi_request(app(**options), "POST", f"{root}/other", root_path=root)
     message = json.loads(seen.body)["error"]["message"]
-    assert message == f"there is nothing at this path; the endpoint is {place}"
+    assert message == f"nothing is served at this path; the endpoint is {place}"
 
 
 @pytest.mark.parametrize(

@@ -31,11 +31,7 @@ SMALL = 1 + EVENT_COST
 
 
 @pytest.mark.rule("LHTTP-20")
-@given(
-    st.text("abcdef0123456789", min_size=1, max_size=12),
-    NUMBERS,
-    NUMBERS,
-)
+@given(st.text("abcdef0123456789", min_size=1, max_size=12), NUMBERS, NUMBERS)
 def test_event_id_holds_its_session_stream_and_sequence(mark, stream, sequence):
     assert parse_event_id(f"{mark}.{stream}.{sequence}") == (mark, stream, sequence)
 
@@ -228,9 +224,7 @@ async def test_file_store_keeps_its_events_after_closing(tmp_path):
         await again.aclose()
 
 
-async def test_new_file_is_private_and_existing_permissions_are_kept(
-    tmp_path,
-):
+async def test_new_file_is_private_and_existing_permissions_are_kept(tmp_path):
     store = SQLiteEventStore(tmp_path / "events.db")
     await fill(store, "a", 1)
     names = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}

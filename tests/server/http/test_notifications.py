@@ -8,10 +8,7 @@ from hosted import app, call, echo, post, posted, tools
 from raw_http_client import Work
 
 from mcpwire import Limits
-from mcpwire.errors import (
-    LocalProtocolError,
-    MissingCapability,
-)
+from mcpwire.errors import LocalProtocolError, MissingCapability
 
 # Notifications before the response...
 

@@ -348,7 +348,7 @@ async def test_access_log_names_client_method_target_status_and_error(caplog):
     assert lines[4] == "127.0.0.1 POST /mcp server/discover 200"
     assert lines[5].startswith("127.0.0.1 POST /mcp server/discover 400: ")
     assert lines[6] == (
-        "- GET /elsewhere 404: there is nothing at this path; the endpoint is /mcp"
+        "- GET /elsewhere 404: nothing is served at this path; the endpoint is /mcp"
     )
     assert lines[7].startswith("'\\x1b[2J' GET '/else\\nwhere' 404: ")
     assert lines[8].startswith("127.0.0.1 POST /mcp 'm\\xe9thod' 404: ")

@@ -176,11 +176,7 @@ async def test_stream_is_resumed_after_the_given_event_id():
             assert data_of(over) == [DONE]
             assert over.ids == last.ids[-1:]
         empty = await hand.get(last_event_id=last.ids[-1]).done()
-        assert (empty.status, empty.messages, empty.is_complete) == (
-            200,
-            [],
-            True,
-        )
+        assert (empty.status, empty.messages, empty.is_complete) == (200, [], True)
 
 
 @pytest.mark.rule("LHTTP-16")

@@ -505,10 +505,7 @@ async def test_http_1_0_body_without_a_length_ends_with_the_connection():
 async def test_slow_reader_gets_the_whole_response_while_draining(monkeypatch):
     monkeypatch.setattr(http1, "LINGER_S", 0.01)
     size = 16 * 2**20
-    async with (
-        Host(large(size)) as host,
-        connected(host.port, buffer=4_096) as (r, w),
-    ):
+    async with Host(large(size)) as host, connected(host.port, buffer=4_096) as (r, w):
         w.write(GET)
         await r.readuntil(b"\r\n\r\n")
         host.drain()

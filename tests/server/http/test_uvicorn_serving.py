@@ -248,9 +248,7 @@ print("ended", file=sys.stderr, flush=True)
 """
 
 
-async def test_server_stops_listening_when_announce_raises(
-    monkeypatch,
-):
+async def test_server_stops_listening_when_announce_raises(monkeypatch):
     loop, servers = asyncio.get_running_loop(), []
     create_server = loop.create_server
 

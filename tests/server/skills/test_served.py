@@ -150,10 +150,7 @@ async def test_only_the_documents_are_listed_as_resources():
     [
         ("SKILL.md", {"mimeType": "text/markdown", "text": DOCUMENT}),
         ("references/FORMS.md", {"mimeType": "text/markdown", "text": FORMS}),
-        (
-            "assets/deep/logo.png",
-            {"mimeType": "image/png", "blob": "iVBORw0KGgr/"},
-        ),
+        ("assets/deep/logo.png", {"mimeType": "image/png", "blob": "iVBORw0KGgr/"}),
     ],
 )
 async def test_every_file_is_read_as_a_resource(path, contents):

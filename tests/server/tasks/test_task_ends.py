@@ -109,7 +109,7 @@ async def test_handler_is_cancelled_when_its_task_expires():
         await soon(gate.ended)
         assert (gate.was_cancelled, gate.request.is_cancelled) == (True, True)
         task = await tasks.until(task_id, "failed")
-        assert task["statusMessage"] == "the task took longer than it is kept"
+        assert task["statusMessage"] == "the task exceeded its time to live"
 
 
 # Room...

@@ -41,7 +41,7 @@ async def test_oldest_running_tasks_end_for_a_client_with_fewer_tasks(
         request = tasks.request("subscriptions/listen", {}, **greedy)
         tasks.tasks.watch(ids, request, lambda _, params: notifications.append(params))
         own = [await tasks.begin(Gate(), **honest) for _ in range(2)]
-        message = "the task gave way to one of a client with fewer tasks"
+        message = "the task was evicted for a client with fewer tasks"
         statuses = [
             (each["taskId"], each["status"], each["error"]) for each in notifications
         ]

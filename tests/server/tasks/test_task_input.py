@@ -153,7 +153,7 @@ async def test_pending_input_request_is_cancelled_when_its_task_ends():
 
 async def test_task_cannot_request_ping_from_its_client(caplog):
     async def body(request):
-        with pytest.raises(LocalProtocolError, match="no task can ask 'ping'"):
+        with pytest.raises(LocalProtocolError, match="a task cannot send 'ping'"):
             await request.ask("ping", {})
         return text("ok")
 

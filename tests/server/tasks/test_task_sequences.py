@@ -11,13 +11,7 @@ from task_driver import ACCEPT, FORM, RESULT, Gate, bed
 
 TRANSITIONS = {
     "working": {"input_required", "completed", "failed", "cancelled"},
-    "input_required": {
-        "input_required",
-        "working",
-        "completed",
-        "failed",
-        "cancelled",
-    },
+    "input_required": {"input_required", "working", "completed", "failed", "cancelled"},
 }
 
 STEPS = st.sampled_from(["ask", "give up", "answer", "turn", "cancel", "end", "stop"])

@@ -32,12 +32,7 @@ async def store(request, tmp_path):
 
 def begin(id="t-1", *, owner="me", now=10, ttl=60.0):
     return TaskRecord(
-        id=id,
-        owner=owner,
-        tool="slow",
-        created_at=now,
-        ttl=ttl,
-        poll_interval=1.0,
+        id=id, owner=owner, tool="slow", created_at=now, ttl=ttl, poll_interval=1.0
     )
 
 

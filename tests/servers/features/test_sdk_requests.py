@@ -245,10 +245,7 @@ async def test_prompts_and_resources_may_require_input(warm, connect, mode):
         text = await client.read_text("vault://seven")
     assert prompt.messages[0].text == "Dear Bo, yours, Ada"
     assert text == "seven for Anonymous"
-    assert messages == [
-        "Your name, for prompts/get?",
-        "Your name, for resources/read?",
-    ]
+    assert messages == ["Your name, for prompts/get?", "Your name, for resources/read?"]
 
 
 # --- refusals

@@ -148,8 +148,7 @@ def haiku(
 
 @server.tool()
 def research(
-    topic: str,
-    answer: Annotated[CreateMessageResultWithTools, Resolve(ask_with_tools)],
+    topic: str, answer: Annotated[CreateMessageResultWithTools, Resolve(ask_with_tools)]
 ) -> dict[str, Any]:
     """Have the client's model use a tool."""
     return answer.model_dump(mode="json", by_alias=True, exclude_none=True)

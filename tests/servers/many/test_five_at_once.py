@@ -12,17 +12,7 @@ import sys
 from collections import Counter
 
 import pytest
-from mixed_calls import (
-    BROKEN,
-    GIT,
-    PIPE,
-    TIME,
-    WEB,
-    commit,
-    everything,
-    hour,
-    long,
-)
+from mixed_calls import BROKEN, GIT, PIPE, TIME, WEB, commit, everything, hour, long
 
 import mcpwire
 

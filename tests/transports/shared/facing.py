@@ -343,10 +343,7 @@ async def reverse(server: Any, folder: Path) -> AsyncIterator[ServedTransport]:
     def cut() -> None:
         writers[-1].transport.abort()
 
-    async with (
-        target,
-        await asyncio.start_server(accept, "127.0.0.1", 0) as listener,
-    ):
+    async with target, await asyncio.start_server(accept, "127.0.0.1", 0) as listener:
         dialling = asyncio.create_task(dial(listener.sockets[0].getsockname()[1]))
 
         async def settle() -> None:

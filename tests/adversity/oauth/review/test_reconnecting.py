@@ -14,9 +14,7 @@ CALL_S = 0.6
 THINKS_S = 1.5
 
 
-async def test_login_during_session_renewal_pauses_the_call_timeout(
-    auth,
-):
+async def test_login_during_session_renewal_pauses_the_call_timeout(auth):
     """In one of eight attempts: a loaded machine may use up the call's timeout."""
     is_slow = []
 

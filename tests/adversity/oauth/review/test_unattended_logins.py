@@ -43,8 +43,7 @@ async def test_cancelling_a_call_during_its_login_starts_no_other_login(auth):
             with pytest.raises(mcpwire.CallCancelled):
                 await call
             await asyncio.to_thread(
-                server.wait_until,
-                lambda: "notifications/cancelled" in server.verbs(),
+                server.wait_until, lambda: "notifications/cancelled" in server.verbs()
             )
             before = server.challenges
             assert before
