@@ -58,7 +58,7 @@ def test_call_coerces_by_the_schema_and_prints_the_result(warm):
         ("sdk", ("call", "nope"), 2, "nope"),
         ("sdk", ("read", "note://nope"), 8, "note://nope"),
         ("time", ("call", "--no-check", "nope"), 8, "Unknown tool: nope"),
-        ("memory", ("prompt", "nope"), 2, "the server has no prompts"),
+        ("memory", ("prompt", "nope"), 2, "the server does not declare prompts"),
         ("everything", ("info", "--mode=stateless"), 4, "server/discover"),
     ],
 )
