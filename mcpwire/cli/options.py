@@ -424,7 +424,7 @@ class Url(Group, title="a server at a URL", only="url"):
     )
     proxy: str | None = option(
         "--proxy URL",
-        ("the proxy (default: from HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY)"),
+        "the proxy (default: from HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY)",
     )
     allow_insecure: bool = option(
         "--allow-insecure", "send secrets to other machines over plain http"

@@ -26,6 +26,11 @@ JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
 
 
+def unless_unsupported(method: str) -> str:
+    """Return the note that a server without an HTTP method answers it with 405."""
+    return "" if method == "POST" else f" (405 if the server does not support {method})"
+
+
 async def request_head(
     subject: Subject, method: str, headers: Mapping[str, HeaderValue] | None = None
 ) -> Response:

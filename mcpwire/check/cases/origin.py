@@ -11,6 +11,7 @@ from mcpwire.check.cases._http import (
     is_local,
     request_head,
     send_with_headers,
+    unless_unsupported,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ for letter, method, origin, text in (
         "a foreign host whose name begins with 127.0.0.1",
     ),
 ):
-    note = "" if method == "POST" else f" (405 if the server does not support {method})"
+    note = unless_unsupported(method)
     for rule, revisions, status in (
         ("TR-HTTP-03", _WITH_STATUS, "the status 403"),
         ("TR-HTTP-02", _EARLIER, "a status from 400 to 499"),

@@ -14,6 +14,7 @@ from mcpwire.check.cases._http import (
     SESSIONS,
     request_head,
     send_with_headers,
+    unless_unsupported,
 )
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ for letter, method in zip("abc", ("POST", "GET", "DELETE"), strict=True):
         status = await _request_status(other, method, {_ID: deleted_id})
         _expect_status(subject, method, status, 404)
 
-    note = "" if method == "POST" else f" (405 if the server does not support {method})"
+    note = unless_unsupported(method)
     case.should(
         f"LHTTP-25.{letter}",
         f"a {method} without a session id is answered with 400",
@@ -276,7 +277,7 @@ for letter, method, version, text in (
         response = await send_with_headers(subject, method, {_VERSION: version})
         _expect_status(subject, method, response.status, 400)
 
-    note = "" if method == "POST" else f" (405 if the server does not support {method})"
+    note = unless_unsupported(method)
     case.must(
         f"LHTTP-31.{letter}",
         f"a {method} with {text} is answered with 400",
