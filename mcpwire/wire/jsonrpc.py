@@ -240,10 +240,14 @@ class LineDecoder:
         max_length = len(data)
         self.received += max_length
         lines: list[Line] = []
-        # Splitting is slow and most chunks of a long line contain no newline.
         if _LINE_FEED in data:
-            *complete, data = data.split(b"\n")
-            lines += complete
+            # Splitting is slow, and most chunks with a newline end with the only one.
+            if data.find(_LINE_FEED) == max_length - 1:
+                lines = [data[:-1]]
+                data = b""
+            else:
+                *complete, data = data.split(b"\n")
+                lines += complete
         if self._partial:
             max_length += len(self._partial)
             if lines:

@@ -139,6 +139,7 @@ WRITTEN = {
         [2**64 - 1, -(2**63)],
         b"[18446744073709551615,%d]" % -(2**63),
     ),
+    "null after a long text": (["x" * 2**20, None], b'["' + b"x" * 2**20 + b'",null]'),
     "254 levels": (nested(254), b"[" * 254 + b"1" + b"]" * 254),
 }
 
@@ -154,6 +155,14 @@ IN_A_CALL = {
     "NaN": (math.nan, f"{ARGUMENT}: nan has no JSON form"),
     "NaN beside null": ([None, [math.nan]], f"{ARGUMENT}[1][0]: nan has no JSON form"),
     "NaN in a tuple": ((0.5, math.nan), f"{ARGUMENT}[1]: nan has no JSON form"),
+    "NaN beside a long text": (
+        ["x" * 2**20, math.nan],
+        f"{ARGUMENT}[1]: nan has no JSON form",
+    ),
+    "NaN after many values": (
+        [*range(300_000), math.nan],
+        f"{ARGUMENT}[300000]: nan has no JSON form",
+    ),
     "infinity in an enum": (Colour.PATH, f"{ARGUMENT}[1].k: inf has no JSON form"),
     "lone surrogate": ("ok\udc00", f"{ARGUMENT}: a lone surrogate stands at index 2"),
     "lone surrogate in a key": (
