@@ -61,6 +61,9 @@ MALFORMED: Final = {
     "no HTTP": b"<html>",
     "101": b"HTTP/1.1 101 X\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
     "101 without upgrade": b"HTTP/1.1 101 X\r\n\r\n",
+    "104 with a body": b"HTTP/1.1 104 X\r\ncontent-length: 3\r\n\r\nabc" + OK,
+    "199 with a chunked body": b"HTTP/1.1 199 X\r\ntransfer-encoding: chunked\r\n\r\n"
+    b"3\r\nabc\r\n0\r\n\r\n" + OK,
     "status 099": b"HTTP/1.1 099 X\r\ncontent-length: 0\r\n\r\n",
     "status 20": b"HTTP/1.1 20 X\r\ncontent-length: 0\r\n\r\n",
     "status 2000": b"HTTP/1.1 2000 X\r\ncontent-length: 0\r\n\r\n",

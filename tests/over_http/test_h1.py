@@ -57,7 +57,10 @@ GOOD = {
         True,
     ),
     "100 first": (
-        b"HTTP/1.1 100 Continue\r\n\r\n" + OK + b"content-length: 1\r\n\r\na",
+        b"HTTP/1.1 100 Continue\r\n\r\n"
+        b"HTTP/1.1 104 X\r\ncontent-length: 0\r\n\r\n"
+        + OK
+        + b"content-length: 1\r\n\r\na",
         (200, {b"content-length": b"1"}),
         b"a",
         True,

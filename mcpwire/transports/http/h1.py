@@ -236,7 +236,7 @@ class ResponseReader:
             raise RemoteProtocolError(f"expected HTTP/1.0 or HTTP/1.1, got {version}")
         status = self._parser.get_status_code()
         if status < 200:
-            _check_interim(status)
+            _check_interim(status, fields)
             return
         if b"transfer-encoding" in fields:
             _check_transfer_encoding(fields[b"transfer-encoding"], version)
@@ -265,13 +265,17 @@ def _not_http_error(data: bytes | memoryview) -> RemoteProtocolError:
     )
 
 
-def _check_interim(status: int) -> None:
+def _check_interim(status: int, fields: dict[bytes, bytes]) -> None:
     if status < 100:
         raise RemoteProtocolError(f"invalid status {status:03}")
     if status == 101:
         raise RemoteProtocolError(
             "the server switches protocols, although no upgrade was requested"
         )
+    # RFC 9110 section 15.2: it has no content; llhttp would read one.
+    length = fields.get(b"content-length", b"0")
+    if length != b"0" or b"transfer-encoding" in fields:
+        raise RemoteProtocolError(f"the interim response {status} has a body")
 
 
 def _check_transfer_encoding(encoding: bytes, version: str) -> None:
