@@ -539,7 +539,7 @@ class Reply:
         if self._body_kind == "stream":
             self._receive_events(chunk)
             return
-        if self.is_over:
+        if self.is_over or self.redirect is not None:
             return
         self._bytes_left -= len(chunk)
         if not self._body:

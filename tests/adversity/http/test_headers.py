@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import threading
 
 import pytest
 from faulty import (
@@ -15,10 +16,11 @@ from faulty import (
     until,
 )
 from mcp_server import scripted_mcp
-from raw_server import raw_server, reply, sse_event
+from raw_server import head, raw_server, reply, sse_event
 
 import mcpwire
 from mcpwire import HTTPError, LocalProtocolError, MCPError
+from mcpwire.protocol.http_reply import MAX_ERROR_BODY
 from mcpwire.transports.http import streamable
 
 STATUSES = (301, 302, 303, 307, 308)
@@ -170,6 +172,30 @@ async def test_redirect_does_not_limit_the_time_of_the_final_response(monkeypatc
                 request.target == "/mcp"
                 and (conn.send(reply(307, location="/elsewhere")) or True)
             )
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+async def test_late_rest_of_a_redirect_is_no_part_of_the_final_response():
+    def call(request, conn):
+        if request.target == "/mcp":
+            size = MAX_ERROR_BODY + 1
+            conn.send(head(307, location="/elsewhere", content_length=size + 1))
+            conn.send(b"x" * size)
+            conn.wait_for(redirected)
+            try:
+                conn.send(b"x")
+            finally:
+                redirect_ended.set()
+            return True
+        redirected.set()
+        conn.wait_for(redirect_ended)
+        return False
+
+    redirected, redirect_ended = threading.Event(), threading.Event()
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, follow_redirects=True, server_stream="never")
+        async with connected(target, recovery=ONCE) as client:
+            server.on["tools/call"] = call
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
