@@ -2,6 +2,7 @@
 
 import ssl
 import sys
+import traceback
 
 import httpx
 import pytest
@@ -232,6 +233,17 @@ def test_proxy_that_closes_the_connection_is_a_connect_error(ca_file):
         pytest.raises(ConnectError, match="ended before anything was sent"),
     ):
         it.exchange()
+
+
+@pytest.mark.parametrize("scheme", ["http", "socks"])
+async def test_unusable_proxy_of_the_environment_is_a_connect_error(
+    scheme, monkeypatch
+):
+    """A slash in a password ends the authority; some desktops set ``socks://``."""
+    monkeypatch.setenv("ALL_PROXY", f"{scheme}://me:{HUSH}/{HUSH}@proxy.example")
+    with pytest.raises(ConnectError, match=r"proxy '\*\*\*@proxy.example'") as caught:
+        await mcpwire.Client(URL).connect()
+    assert HUSH not in "".join(traceback.format_exception(caught.value))
 
 
 def test_socks_proxy_without_its_package_names_the_package(monkeypatch):

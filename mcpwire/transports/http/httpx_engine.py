@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire.errors import (
+    ConnectError,
     ConnectionClosed,
     HTTPError,
     LocalProtocolError,
@@ -47,6 +48,7 @@ from mcpwire.transports.http.engine import (
 )
 from mcpwire.transports.http.httpx_errors import head_too_large_error, translate
 from mcpwire.transports.http.tls import ssl_context
+from mcpwire.wire.urls import mask_url
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -595,3 +597,9 @@ def _make_transport(target: Http, proxy: str | None, library: ModuleType) -> Any
         raise ValueError(
             "a SOCKS proxy needs the package socksio: install 'httpx[socks]'"
         ) from error
+    except (ValueError, library.InvalidURL):  # their texts may contain a password
+        raise ConnectError(
+            f"cannot use the proxy '{mask_url(proxy or '')}': it is not an http, "
+            "https, socks5 or socks5h URL",
+            target=str(target),
+        ) from None
