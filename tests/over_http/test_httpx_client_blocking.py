@@ -15,6 +15,7 @@ from raw_server import reply
 
 import mcpwire
 import mcpwire.sync
+from mcpwire.errors import LocalProtocolError
 
 BOUND_S = 30.0
 
@@ -43,6 +44,20 @@ def opened(url, http_client, *, auth=None, **options):
 
 def echo(client, text="here"):
     return client.call_tool("echo", {"text": text}, timeout=BOUND_S).text
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+def test_client_of_the_user_closed_at_the_start_of_a_request_is_reported(library):
+    class Client(library.Client):
+        def send(self, request, **options):
+            if b"tools/call" in request.content:  # another thread closes it now
+                self.close()
+            return super().send(request, **options)
+
+    with scripted_mcp() as server, opened(server.url, Client()) as client:
+        with pytest.raises(LocalProtocolError, match="http_client is closed"):
+            echo(client)
+        assert "tools/call" not in server.verbs()
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])

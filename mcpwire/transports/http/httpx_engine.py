@@ -126,8 +126,6 @@ class HttpxEngine:
         aborted: MCPError | None = getattr(reply, "aborted", None)
         if aborted is not None:
             raise aborted
-        if getattr(self.client, "is_closed", False):
-            raise LocalProtocolError("http_client is closed")
         for earlier in self.exchanges:
             if earlier.reply is reply:  # it gets a new response now
                 earlier.end()
@@ -315,6 +313,10 @@ class _Exchange:
             # The error of httpx contains one of our headers, or the whole URL.
             is_secret = isinstance(translated, LocalProtocolError | HTTPError)
             raise translated from None if is_secret else error
+        except RuntimeError:
+            if self.has_started or not getattr(engine.client, "is_closed", False):
+                raise
+            raise LocalProtocolError("http_client is closed") from None
         finally:
             if response is not None:
                 await response.aclose()
