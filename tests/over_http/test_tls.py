@@ -202,6 +202,17 @@ def test_system_store_may_be_a_directory(tmp_path, files, monkeypatch):
     shake(context_of())
 
 
+@pytest.mark.parametrize("engine", ["direct", "httpx"])
+async def test_unusable_file_of_the_system_is_named(engine, files, monkeypatch):
+    unusable = ssl.get_default_verify_paths()._replace(
+        openssl_cafile=str(files / "text.pem")
+    )
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: unusable)
+    target = mcpwire.Http("https://127.0.0.1:1/", engine=engine, trust_env=False)
+    with pytest.raises(ConnectError, match=r"text\.pem' holds no certificate"):
+        await mcpwire.Client(target).connect()
+
+
 # Client certificates...
 
 

@@ -89,7 +89,7 @@ def _trust_system(context: ssl.SSLContext) -> None:
     paths = ssl.get_default_verify_paths()
     file, folder = Path(paths.openssl_cafile), Path(paths.openssl_capath)
     if file.is_file():
-        context.load_verify_locations(cafile=file)
+        _trust_file(context, str(file), "the system's store")
     if folder.is_dir() and any(folder.iterdir()):
         context.load_verify_locations(capath=folder)
     elif not context.cert_store_stats()["x509_ca"]:
