@@ -45,14 +45,8 @@ from mcpwire.auth.errors import (
     TokenError,
 )
 from mcpwire.auth.jwt import base64url
-from mcpwire.auth.records import (
-    OFFLINE_ACCESS,
-    Identity,
-    PendingLogin,
-    Record,
-    unique_scopes,
-)
-from mcpwire.auth.registration import identify
+from mcpwire.auth.records import OFFLINE_ACCESS, PendingLogin, Record, unique_scopes
+from mcpwire.auth.registration import given_identity, identify
 from mcpwire.auth.tokens import (
     JWT_BEARER,
     exchange_token,
@@ -69,7 +63,7 @@ if TYPE_CHECKING:
 
     from mcpwire.auth.config import EnterpriseManaged, Grant
     from mcpwire.auth.discovery import Denial
-    from mcpwire.auth.records import ResourceMetadata, ServerMetadata, Tokens
+    from mcpwire.auth.records import Identity, ResourceMetadata, ServerMetadata, Tokens
     from mcpwire.auth.steps import Answer, Steps
     from mcpwire.auth.tokens import Form
     from mcpwire.wire.urls import Url
@@ -231,7 +225,7 @@ def refresh(grant: OAuth, request: TokenRequest) -> Steps[RefreshResult]:
 
 
 def _refresh_leased(grant: OAuth, request: TokenRequest) -> Steps[RefreshResult]:
-    sent_token = new_tokens = None
+    sent_token = None
     for _ in range(MAX_SAVES):
         record: Record | None = yield steps.Load()
         now = yield steps.ReadClock()
@@ -252,16 +246,18 @@ def _refresh_leased(grant: OAuth, request: TokenRequest) -> Steps[RefreshResult]
                 "refresh_token", refresh_token=token, resource=record.resource
             )
             try:
-                new_tokens = yield from request_tokens(
+                refreshed = yield from request_tokens(
                     attrs.evolve(record, identity=identity), form, request.policy
                 )
             except TokenError as error:
                 if error.error != "invalid_grant":
                     return None, _unknown_client(identity, error)
-                new_tokens = None
-        new_record = attrs.evolve(record, tokens=new_tokens)
+                refreshed = attrs.evolve(record, tokens=None)
+        new_record = attrs.evolve(
+            record, identity=refreshed.identity, tokens=refreshed.tokens
+        )
         if (yield steps.Save(new_record)):
-            return (None if new_tokens is None else new_record), None
+            return (None if new_record.tokens is None else new_record), None
     raise _contention_error(request.server)
 
 
@@ -323,11 +319,12 @@ def log_in_unattended(
             f"'{mask_url(metadata.issuer)}' only with issuer= naming it"
         )
     secret = None if isinstance(grant, WorkloadIdentity) else grant.client_secret
+    stored = None if record is None else record.identity
     new_record = Record(
         resource.resource,
         metadata,
         # _discover has checked the issuer, unless any issuer is trusted.
-        Identity(grant.client_id, secret, metadata.issuer),
+        given_identity(grant.client_id, secret, metadata.issuer, stored),
         asked_scopes=initial_scopes(
             request.denial, resource, grant.scopes, metadata, wants_refresh=False
         ),
@@ -336,8 +333,11 @@ def log_in_unattended(
     signer = None
     if isinstance(grant, ClientCredentials) and grant.private_key_pem is not None:
         signer = grant
-    tokens = yield from request_tokens(new_record, form, request.policy, signer=signer)
-    return (yield from _save_tokens(attrs.evolve(new_record, tokens=tokens)))
+    return (
+        yield from _save_tokens(
+            (yield from request_tokens(new_record, form, request.policy, signer=signer))
+        )
+    )
 
 
 def _unattended_form(
@@ -725,12 +725,12 @@ def _redeem_code(
         resource=record.resource,
     )
     try:
-        tokens = yield from request_tokens(record, form, request.policy)
+        record = yield from request_tokens(record, form, request.policy)
     except TokenError as error:
         if _is_unknown_client(record.identity, error):
             yield from _replace_registration(record.identity, None)
         raise
-    return (yield from _save_tokens(attrs.evolve(record, tokens=tokens)))
+    return (yield from _save_tokens(record))
 
 
 def read_response(

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from mcpwire.auth import steps
 from mcpwire.auth.errors import RegistrationError
 from mcpwire.auth.records import Identity, unique_scopes
@@ -160,7 +162,17 @@ def _configured_identity(
             f"nothing says that '{mask_url(issuer)}' is an authorization server: a "
             "client_secret goes there only with issuer= naming it"
         )
-    return Identity(client_id, config.client_secret, issuer)
+    return given_identity(client_id, config.client_secret, issuer, stored)
+
+
+def given_identity(
+    client_id: str, secret: str | None, issuer: str, stored: Identity | None
+) -> Identity:
+    """Return a configured client: if it is stored, with its authentication method."""
+    identity = Identity(client_id, secret, issuer)
+    if stored is not None and attrs.evolve(stored, auth_method=None) == identity:
+        return stored
+    return identity
 
 
 def _is_usable(stored: Identity, redirect_uri: str, now: float) -> bool:

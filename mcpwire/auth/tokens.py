@@ -3,8 +3,8 @@
 RFC 6749 sections 2.3 and 4 to 6, OAuth 2.1, with resource indicators (RFC 8707), JWTs
 as grants and as client authentication (RFC 7523), token exchange (RFC 8693), proofs of
 possession (RFC 9449) and revocation (RFC 7009). A request is repeated only if the
-server demands a nonce in the proof, or refuses HTTP Basic and supports the secret in
-the form: in both cases it has not processed the grant.
+server demands a nonce in the proof, or refuses the secret in HTTP Basic or in the form
+and supports the other: in both cases it has not processed the grant.
 
 Accepted in an answer: an expiry as a string or a fraction, scopes as a list, a blank
 refresh token. Refused: a token without a type, of an unknown or not requested type, or
@@ -61,6 +61,10 @@ _SECRET_FIELDS: Final = frozenset(
 _TOKEN_TYPES: Final[Mapping[str, Literal["Bearer", "DPoP"]]] = {
     "bearer": "Bearer",
     "dpop": "DPoP",
+}
+_OTHER_METHOD: Final[Mapping[str, ClientAuth]] = {
+    "client_secret_basic": "client_secret_post",
+    "client_secret_post": "client_secret_basic",
 }
 _VISIBLE: Final = re.compile(r"[!-~]+")
 _SECONDS: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{0,9})?")
@@ -155,8 +159,8 @@ def request_tokens(
     policy: UrlPolicy,
     *,
     signer: ClientCredentials | None = None,
-) -> Steps[Tokens]:
-    """Send a token request to the authorization server; a signer has a private key."""
+) -> Steps[Record]:
+    """Request tokens; return the record with them. A signer has a private key."""
     metadata, identity = record.metadata, record.identity
     url = metadata.token_endpoint
     policy.check(url, _WHAT)
@@ -190,11 +194,12 @@ def request_tokens(
             nonce = _required_nonce(answer)
             if nonce is not None:
                 continue
-        form_identity = _switch_to_form(identity, metadata, answer)
-        if form_identity is None:
+        other_identity = _switch_method(record, identity, answer)
+        if other_identity is None:
             break
-        identity = form_identity
-    return read_tokens(answer, record, now=now, secrets=_secrets(identity, form))
+        identity = other_identity
+    tokens = read_tokens(answer, record, now=now, secrets=_secrets(identity, form))
+    return attrs.evolve(record, identity=identity, tokens=tokens)
 
 
 def exchange_token(
@@ -223,26 +228,28 @@ def exchange_token(
     return read_exchange(answer, now=now, secrets=_secrets(identity, form))
 
 
-def _switch_to_form(
-    identity: Identity, metadata: ServerMetadata, answer: Answer
+def _switch_method(
+    record: Record, identity: Identity, answer: Answer
 ) -> Identity | None:
-    """Return the identity with the secret in the form, if HTTP Basic was refused."""
+    """Return the identity with the other method for its secret, if one was refused."""
     # Metadata lists all methods of a server, but a client may be registered for one.
+    metadata = record.metadata
     error = (steps.read_object(answer.body) or {}).get("error")
     possible_errors = (None, "unauthorized_client")  # the official SDK's
     if (
-        identity.client_secret is None
-        or identity.auth_method is not None
-        or select_auth_method(identity, metadata) != "client_secret_basic"
-        or "client_secret_post"
-        not in (metadata.token_endpoint_auth_methods_supported or ())
+        identity is not record.identity  # both were refused
+        or identity.client_secret is None
+        or (identity.kind == "registered" and identity.auth_method is not None)
         or not (
             error == "invalid_client"
             or (answer.status == 401 and error in possible_errors)
         )
     ):
         return None
-    return attrs.evolve(identity, auth_method="client_secret_post")
+    other = _OTHER_METHOD.get(select_auth_method(identity, metadata))
+    if other not in (metadata.token_endpoint_auth_methods_supported or ()):
+        return None
+    return attrs.evolve(identity, auth_method=other)
 
 
 def _required_nonce(answer: Answer) -> str | None:
@@ -403,4 +410,4 @@ def revoke_tokens(record: Record, policy: UrlPolicy) -> Steps[None]:
             answer: Answer = yield steps.Fetch(
                 _REVOCATION_ENDPOINT, url, form=tuple(pairs), headers=tuple(headers)
             )
-            next_identity = _switch_to_form(identity, record.metadata, answer)
+            next_identity = _switch_method(record, identity, answer)

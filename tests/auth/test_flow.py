@@ -11,6 +11,7 @@ from flow_driver import (
     Actor,
     World,
     denied,
+    metadata,
     newly_registered,
     refused,
     registered,
@@ -168,6 +169,25 @@ def test_a_changed_client_secret_is_sent(issuer):
     [(name, value)] = world.of(Fetch)[0].headers
     assert name == "authorization"
     assert value == "Basic Z2l2ZW4tMTpuZXdlcg=="
+
+
+@pytest.mark.rule("REG-14")
+def test_the_accepted_auth_method_is_stored_until_it_is_refused():
+    methods = ("client_secret_basic", "client_secret_post")
+    known = metadata(token_endpoint_auth_methods_supported=methods)
+    not_so = refused("invalid_client", 401)
+    short = tokens(expires_in=None)
+    world = world_with(
+        *(not_so, short, short, not_so, short, short),
+        record=stored(identity=GIVEN, metadata=known),
+    )
+    used = None
+    for refreshes in range(1, 5):
+        reason = wanted_token(refused_token=used and "access-2")
+        used = world.run(obtain_token(OAUTH, reason))
+        assert used.source == "refreshed", refreshes
+    in_form = ["client_secret" in form for form in world.token_forms()]
+    assert in_form == [False, True, True, True, False, False]
 
 
 # --- errors -----------------------------------------------------------------------

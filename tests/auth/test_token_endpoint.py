@@ -66,7 +66,7 @@ def request(
     operation = request_tokens(record, list(form), POLICY, signer=signer)
     found = world.run(operation)
     assert not answers, "not all answers were asked for"
-    return found, world.of(Fetch)
+    return found.tokens, world.of(Fetch)
 
 
 # --- client authentication -------------------------------------------------------
@@ -214,7 +214,7 @@ FINAL = {
     "it lists nothing": (SECRET, (), NOT_BASIC),
     "it lists the form alone": (SECRET, (POST,), NOT_BASIC),
     "registered for Basic": (
-        attrs.evolve(SECRET, auth_method=BASIC),
+        attrs.evolve(SECRET, kind="registered", auth_method=BASIC),
         (BASIC, POST),
         NOT_BASIC,
     ),

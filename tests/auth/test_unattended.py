@@ -120,6 +120,18 @@ def test_a_stored_token_of_another_client_is_not_used(grant):
     assert obtained.record.identity.client_id == "me"
 
 
+def test_an_unattended_login_uses_the_auth_method_that_was_accepted():
+    methods = ("client_secret_basic", "client_secret_post")
+    world = world_with(token_endpoint_auth_methods_supported=methods)
+    granted = tokens("access-m", None)
+    world.answers[TOKEN] = [refused("invalid_client", 401), granted, granted, granted]
+    changed = attrs.evolve(SECRET, client_secret="new-word")
+    for grant in (SECRET, SECRET, changed):
+        world.run(obtain_token(grant, wanted_token(refused_token="access-m")))
+    secrets = [form.get("client_secret") for form in world.token_forms()]
+    assert secrets == [None, "pass-word", "pass-word", None]
+
+
 def test_a_workload_sends_its_assertion():
     world = world_with()
     world.run(obtain_token(attrs.evolve(WORKLOAD, scopes="x"), wanted_token()))
