@@ -124,6 +124,17 @@ async def test_an_error_of_the_ask_function_reaches_the_caller(auth, server):
     assert auth.grants == ["authorization_code"]
 
 
+@pytest.mark.parametrize("timeout", [None, 300.0])
+async def test_a_timeout_of_the_ask_function_ends_the_login(auth, server, timeout):
+    def impatient(url):
+        raise TimeoutError
+
+    with pytest.raises(mcpwire.ConsentDenied, match=r"not finished in time$") as caught:
+        async with connected(server, oauth(ask=impatient, timeout=timeout)):
+            pass
+    assert caught.value.error == "timeout"
+
+
 @pytest.mark.parametrize("answer", [None, 7, b"bytes", ["a", "list"]])
 async def test_the_ask_function_must_return_a_url(auth, server, answer):
     grant = oauth(ask=lambda url: answer)

@@ -78,16 +78,16 @@ class InteractiveLogin:
         """Send the user to the URL; return the parameters of the response."""
         grant = self._grant
         try:
-            async with asyncio.timeout(grant.timeout):
+            async with asyncio.timeout(grant.timeout) as limit:
                 if grant.ask is not None:
                     return returned_parameters(await call_user(grant.ask, step.url))
                 await asyncio.to_thread(self._show_url, step.url)
                 assert self._callbacks is not None
                 return await self._callbacks.wait(step.state)
-        except TimeoutError as error:
+        except TimeoutError as error:  # of the user's function as well
+            end = f"within {grant.timeout:g} s" if limit.expired() else "in time"
             raise ConsentDenied(
-                f"the login was not finished within {grant.timeout:g} s",
-                error="timeout",
+                f"the login was not finished {end}", error="timeout"
             ) from error
 
     def _show_url(self, url: str) -> None:
