@@ -143,6 +143,23 @@ async def test_each_token_request_signs_a_new_assertion(auth, server, algorithm)
     assert private not in auth.bodies
 
 
+async def test_a_valid_token_is_used_while_the_assertion_function_fails(
+    auth, server, clock
+):
+    platform = {"jwt": ASSERTION}
+    grant = workload(auth, assertion=lambda: platform["jwt"])
+    async with connected(server, grant) as client:
+        del platform["jwt"]
+        clock.pass_by(HOUR_S - 30)
+        await echo(client)
+        clock.pass_by(HOUR_S)
+        with pytest.raises(KeyError):
+            await echo(client)
+        platform["jwt"] = ASSERTION
+        await echo(client)
+    assert len(auth.token_requests) == 2
+
+
 @pytest.mark.parametrize("how", ["text", "function", "awaited"])
 async def test_a_workload_sends_the_assertion_of_its_platform(auth, server, how):
     given = iter(range(100))

@@ -37,7 +37,7 @@ from mcpwire.auth.flow import (
     revoke_login,
 )
 from mcpwire.auth.jwt import read_nonce
-from mcpwire.errors import AuthError, MCPError
+from mcpwire.errors import MCPError
 from mcpwire.protocol.http_reply import Request, decode_fields
 from mcpwire.transports.base import is_cancelled_here, wait_shared
 from mcpwire.transports.http.credentials import (
@@ -110,7 +110,7 @@ class Authorizer:
         try:
             async with asyncio.timeout(EARLY_RENEWAL_TIMEOUT_S):
                 return await self.obtain(token_request)
-        except (AuthError, TimeoutError):
+        except Exception:  # noqa: BLE001 - of a user's function too; the token is valid
             current.renew_at = min(monotonic() + RENEWAL_RETRY_S, current.expires_at)
             return session.usable_credential()
 
