@@ -168,9 +168,15 @@ def obtain_token(grant: Grant, request: TokenRequest) -> Steps[TokenResult]:
 
 
 def matches_grant(grant: Grant, record: Record) -> bool:
-    """Return whether a record matches the configured issuer and client, if any."""
-    return grant.issuer in {None, DISCOVERED, record.issuer} and (
-        grant.client_id in {None, record.identity.client_id}
+    """Return whether a record matches the configured issuer, client and scopes.
+
+    A user's token need not have all scopes: the user may have granted fewer.
+    """
+    scopes = () if isinstance(grant, OAuth) else grant.scopes or ()
+    return (
+        grant.issuer in {None, DISCOVERED, record.issuer}
+        and grant.client_id in {None, record.identity.client_id}
+        and {*scopes} - {OFFLINE_ACCESS} <= {*record.asked_scopes}
     )
 
 

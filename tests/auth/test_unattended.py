@@ -120,6 +120,17 @@ def test_a_stored_token_of_another_client_is_not_used(grant):
     assert obtained.record.identity.client_id == "me"
 
 
+@pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS)
+def test_a_stored_token_for_other_scopes_is_not_used(grant):
+    world = world_with()
+    sources = [
+        world.run(obtain_token(attrs.evolve(grant, scopes=scopes), wanted_token()))[1]
+        for scopes in ("a", "b a", "a offline_access", None)
+    ]
+    assert sources == ["logged-in", "logged-in", "stored", "stored"]
+    assert [form["scope"] for form in world.token_forms()] == ["a", "b a"]
+
+
 def test_an_unattended_login_uses_the_auth_method_that_was_accepted():
     methods = ("client_secret_basic", "client_secret_post")
     world = world_with(token_endpoint_auth_methods_supported=methods)
