@@ -7,7 +7,8 @@
 - `IntrospectionVerifier`: opaque tokens, which their issuer checks (RFC 7662). Its
   responses are cached for a short time, positive ones longer; a revoked token stays
   valid for at most that time. Invalid tokens do not crowd out valid ones: both have
-  caches of their own, and pending requests are divided by client address.
+  caches of their own, and pending requests are divided by client address. A token has
+  one pending request.
 
 An issuer rotates its keys (RFC 7517, RFC 8414), and may sign with a new key before it
 publishes it. So an unknown key causes another request of the keys, but, since a client
@@ -58,6 +59,7 @@ from mcpwire.server.auth.resource_server import (
     read_audience,
 )
 from mcpwire.server.fair_pool import FairPool
+from mcpwire.transports.base import is_cancelled_here, wait_shared
 from mcpwire.wire.headers import is_token
 from mcpwire.wire.urls import network_of
 
@@ -585,6 +587,9 @@ class IntrospectionVerifier:
         self._open: WeakKeyDictionary[
             asyncio.AbstractEventLoop, FairPool[asyncio.Timeout]
         ] = WeakKeyDictionary()
+        self._waiting: WeakKeyDictionary[Any, dict[str, asyncio.Task[Any]]] = (
+            WeakKeyDictionary()
+        )
         self._accepted: TtlCache[Principal] = TtlCache()
         self._refused: TtlCache[str] = TtlCache()
 
@@ -618,8 +623,21 @@ class IntrospectionVerifier:
                 return principal
         raise InvalidToken(reason)
 
-    async def _introspect(self, token: str, now: float) -> Mapping[str, Any]:
-        """Return the issuer's response for a token."""
+    async def _introspect(self, token: str, now: float) -> Any:
+        """Return the issuer's response for a token, with one request for all."""
+        loop = asyncio.get_running_loop()
+        tasks = self._waiting.setdefault(loop, {})
+        while (task := tasks.get(token)) is not None and not task.cancelled():
+            try:
+                return await wait_shared(task)
+            except asyncio.CancelledError:
+                if not task.cancelled() or is_cancelled_here():
+                    raise
+        task = tasks[token] = loop.create_task(self._ask(token, now))
+        task.add_done_callback(lambda _: tasks.pop(token, None))
+        return await task  # cancelling this request cancels it; another one asks again
+
+    async def _ask(self, token: str, now: float) -> Mapping[str, Any]:
         pool = self._open.setdefault(asyncio.get_running_loop(), FairPool())
         owner = network_of(client_address.get())
         if len(pool) >= MAX_OPEN_REQUESTS:

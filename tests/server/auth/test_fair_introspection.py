@@ -25,12 +25,13 @@ GREEDY, HONEST = "192.0.2.1", "198.51.100.1"
 
 
 class SlowIssuer:
-    """Accepts tokens ``good...`` at once, and never answers for ``slow...``."""
+    """Accepts tokens ``good...`` at once; for ``slow...`` it waits for `gate`."""
 
     def __init__(self, failure=None):
         self.tokens = []
         self.open = 0
         self.is_full = asyncio.Event()
+        self.gate = asyncio.Event()
         self.failure = failure
         self.verifier = IntrospectionVerifier(
             "https://login.example/introspect",
@@ -48,10 +49,10 @@ class SlowIssuer:
         if self.open == MAX_OPEN_REQUESTS:
             self.is_full.set()
         try:
+            if token.startswith("slow"):
+                await self.gate.wait()
             if self.failure is not None:
                 raise self.failure
-            if token.startswith("slow"):
-                await asyncio.Event().wait()
         finally:
             self.open -= 1
         claims = {"active": token.startswith("good"), "sub": token, "aud": RESOURCE}
@@ -156,6 +157,20 @@ async def test_bad_tokens_do_not_evict_good_ones_from_the_cache():
             await issuer.verifier.verify(f"bad{number}")
     assert await issuer.authenticate("good", HONEST) == "good"
     assert issuer.tokens.count("good") == 1
+
+
+@pytest.mark.parametrize(("failure", "status"), [(None, 401), (AuthError("no"), 503)])
+async def test_requests_with_one_token_share_one_introspection(failure, status):
+    issuer = SlowIssuer(failure)
+    tasks = [issuer.authenticate("slow", HONEST) for _ in range(2 * MAX_OPEN_REQUESTS)]
+    await settle()
+    assert issuer.tokens == ["slow"]
+    tasks.pop(0).cancel()  # another one takes its place
+    await settle()
+    assert issuer.tokens == ["slow", "slow"]
+    issuer.gate.set()
+    assert {*(await asyncio.gather(*tasks))} == {status}
+    assert issuer.tokens == ["slow", "slow"]
 
 
 async def test_fetch_timeout_and_error_are_raised_unchanged():
