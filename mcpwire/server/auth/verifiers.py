@@ -143,7 +143,7 @@ class TtlCache(Generic[T]):
     """Values by token, each until its expiry; when full, the oldest is removed."""
 
     def __init__(self, maximum: int = MAX_CACHED_TOKENS) -> None:
-        self._values: dict[bytes, tuple[T, float]] = {}
+        self._values: dict[bytes, tuple[T, float, float]] = {}
         self._maximum = maximum
 
     def __len__(self) -> int:
@@ -152,15 +152,16 @@ class TtlCache(Generic[T]):
     def get(self, token: str, now: float) -> T | None:
         """Return the value of a token; ``None``: not cached, or expired."""
         entry = self._values.get(_digest(token))
-        return entry[0] if entry is not None and now < entry[1] else None
+        # Before the beginning: the clock was set back.
+        return entry[0] if entry and entry[1] <= now < entry[2] else None
 
-    def put(self, token: str, value: T, until: float) -> None:
+    def put(self, token: str, value: T, begin: float, until: float) -> None:
         """Store the value of a token."""
         digest = _digest(token)
         self._values.pop(digest, None)
         if len(self._values) >= self._maximum:
             del self._values[next(iter(self._values))]
-        self._values[digest] = value, until
+        self._values[digest] = value, begin, until
 
     def clear(self) -> None:
         """Remove all values."""
@@ -302,7 +303,8 @@ class IssuerKeys:
         return self._keys != () and now - self._fetched_at < MAX_KEY_AGE_S
 
     def _was_tried(self, now: float) -> bool:
-        return now - self._tried_at < MIN_FETCH_INTERVAL_S
+        # Earlier by more: the clock was set back.
+        return abs(now - self._tried_at) < MIN_FETCH_INTERVAL_S
 
     def _lock(self) -> asyncio.Lock:
         # One verifier may serve several loops, one after another or in threads.
@@ -458,7 +460,7 @@ class JwtVerifier:
         except (RejectedToken, ClaimsError) as error:
             raise InvalidToken(str(error)) from None
         until = (principal.expires_at or now) + self._leeway
-        self._recent.put(token, principal, min(until, now + SIGNATURE_CACHE_S))
+        self._recent.put(token, principal, now, min(until, now + SIGNATURE_CACHE_S))
         return principal
 
     async def _read(self, token: str, now: float) -> Principal:
@@ -614,12 +616,12 @@ class IntrospectionVerifier:
                 principal = self._check_claims(claims, now)
             except ClaimsError as error:
                 reason = str(error)
-                self._refused.put(token, reason, now + self._remember_no)
+                self._refused.put(token, reason, now, now + self._remember_no)
             else:
                 until = now + self._remember
                 if principal.expires_at is not None:
                     until = min(until, principal.expires_at + self._leeway)
-                self._accepted.put(token, principal, until)
+                self._accepted.put(token, principal, now, until)
                 return principal
         raise InvalidToken(reason)
 

@@ -95,6 +95,18 @@ def test_failed_key_fetch_is_not_retried_at_once():
     assert setup.verify().subject == "ann"
 
 
+def test_keys_are_fetched_after_the_clock_is_set_back(setup):
+    setup.now = NOW - 7_200
+    setup.site.pages[JWKS_URL] = jwks(b=OTHER_EC)
+    assert setup.verify("b", OTHER_EC).subject == "ann"
+    failed = JwtSetup({JWKS_URL: DOWN})
+    with pytest.raises(AuthTemporarilyUnavailable):
+        failed.verify()
+    failed.now = NOW - 7_200
+    failed.site.pages[JWKS_URL] = jwks(a=EC)
+    assert failed.verify().subject == "ann"
+
+
 @pytest.mark.parametrize("page", [DOWN, 404, 302, 503, {"keys": 5}, []])
 def test_previous_keys_are_used_for_a_day_after_failures(setup, page):
     setup.site.pages[JWKS_URL] = page

@@ -59,11 +59,11 @@ def test_static_tokens_neither_show_nor_keep_tokens():
 
 def test_ttl_cache_evicts_expired_and_oldest_entries():
     cache = TtlCache(2)
-    cache.put("a", 1, until=10)
-    cache.put("b", 2, until=20)
+    cache.put("a", 1, 0, until=10)
+    cache.put("b", 2, 0, until=20)
     assert (cache.get("a", 9), cache.get("a", 10), cache.get("x", 0)) == (1, None, None)
-    cache.put("a", 3, until=20)
-    cache.put("c", 4, until=20)
+    cache.put("a", 3, 0, until=20)
+    cache.put("c", 4, 0, until=20)
     assert [cache.get(name, 0) for name in "abc"] == [3, None, 4]
     cache.clear()
     assert len(cache) == 0
