@@ -586,14 +586,11 @@ def _authorize_user(
     pending = yield from _new_pending_login(record, redirect_uri)
     # If the response goes elsewhere, the application calls `finish_pending` with it.
     awaits_response = grant.interactive and (grant.listens or grant.ask is not None)
-    if not awaits_response:
-        # A login at a URL that was given out earlier must still succeed.
-        pending = yield from _reuse_pending_login(pending)
     url = authorization_url(pending)
     check_authorization_url(url, server=request.server)
     if not awaits_response:
-        yield steps.SavePending(pending)
-        raise _login_required(request, url, record.asked_scopes)
+        pending = yield from _store_pending_login(pending)
+        raise _login_required(request, authorization_url(pending), record.asked_scopes)
     try:
         params = yield steps.AuthorizeUser(
             url, pending.state, redirect_uri, record.asked_scopes
@@ -616,21 +613,33 @@ def _new_pending_login(record: Record, redirect_uri: str) -> Steps[PendingLogin]
     )
 
 
-def _reuse_pending_login(pending: PendingLogin) -> Steps[PendingLogin]:
-    """Return the stored pending login if it is the same and has enough time left."""
-    stored: PendingLogin | None = yield steps.LoadPending()
-    if (
-        stored is None
-        or not 0 <= pending.begun_at - stored.begun_at < PENDING_LOGIN_S / 2
-    ):
-        return pending
+def _store_pending_login(pending: PendingLogin) -> Steps[PendingLogin]:
+    """Store a pending login, or return the stored one if it can still be used.
+
+    A login at a URL that was given out earlier must still succeed.
+    """
+    for _ in range(MAX_SAVES):
+        stored: PendingLogin | None = yield steps.LoadPending()
+        now = yield steps.ReadClock()
+        if (
+            stored is not None
+            and 0 <= now - stored.begun_at < PENDING_LOGIN_S / 2
+            and _is_same_login(stored, pending)
+        ):
+            return stored
+        if (yield steps.SavePending(pending)):
+            return pending
+    raise _contention_error(mask_url(pending.record.issuer))
+
+
+def _is_same_login(stored: PendingLogin, pending: PendingLogin) -> bool:
+    """Return whether the stored login is the same, except for its secrets."""
     stored_record, record = stored.record, pending.record
-    is_same = (
+    return (
         stored.redirect_uri == pending.redirect_uri
         and (stored_record.dpop_key is None) == (record.dpop_key is None)
         and attrs.evolve(stored_record, dpop_key=record.dpop_key) == record
     )
-    return stored if is_same else pending
 
 
 def code_challenge(verifier: str) -> str:
@@ -691,7 +700,9 @@ def finish_pending(
     grant: OAuth, request: TokenRequest, params: Mapping[str, str]
 ) -> Steps[Record]:
     """Finish a pending login with the parameters of the response."""
-    pending: PendingLogin | None = yield steps.LoadPending()
+    # 2026-07-28 basic/authorization/security-considerations, "Open Redirection":
+    # discard the response and keep the login, as any page can send a wrong state.
+    pending: PendingLogin | None = yield steps.LoadPending(params.get("state", ""))
     now = yield steps.ReadClock()
     if pending is None or not 0 <= now - pending.begun_at < PENDING_LOGIN_S:
         raise AuthRequired(f"{request.server}: no login was begun within the last hour")
@@ -700,14 +711,7 @@ def finish_pending(
             f"{request.server}: the login was begun with another authorization server",
             error="invalid_request",
         )
-    try:
-        return (yield from _redeem_code(request, pending, params))
-    except ResponseRefused as error:
-        # 2026-07-28 basic/authorization/security-considerations, "Open Redirection":
-        # discard the response and keep the login, as any page can send a wrong state.
-        if error.parameter == "state":
-            yield steps.SavePending(pending)
-        raise
+    return (yield from _redeem_code(request, pending, params))
 
 
 def _redeem_code(

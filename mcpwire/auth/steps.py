@@ -139,14 +139,19 @@ class Delete(Step):
 
 @attrs.frozen
 class SavePending(Step):
-    """Store a login to be finished later; it replaces an earlier one."""
+    """Replace the pending login that was loaded last; outcome as for `Save`."""
 
     pending: PendingLogin = attrs.field(repr=False)
 
 
 @attrs.frozen
 class LoadPending(Step):
-    """Remove the pending login from the store; the outcome is the login or ``None``."""
+    """Load the pending login; the outcome is the login or ``None``.
+
+    It is removed from the store if it has the state of the response, if one is given.
+    """
+
+    state: str | None = attrs.field(default=None, repr=False)
 
 
 @attrs.frozen

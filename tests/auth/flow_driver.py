@@ -271,6 +271,7 @@ class Actor:
         self.is_over = False
         self.steps = 0
         self._version = 0
+        self._pending = None
         self._value = self._error = None
         self._outcome = self._thrown = None
 
@@ -385,11 +386,17 @@ class Actor:
         return True
 
     def _savepending(self, step):
+        if self.world.store.pending != self._pending:
+            return False
         self.world.store.pending = dump(step.pending)
+        return True
 
     def _loadpending(self, step):
-        data, self.world.store.pending = self.world.store.pending, None
-        return None if data is None else load_pending(data)
+        data = self._pending = self.world.store.pending
+        pending = None if data is None else load_pending(data)
+        if pending is not None and pending.state == step.state:
+            self.world.store.pending = None
+        return pending
 
     def _acquirelease(self, step):
         store, now = self.world.store, self.world.now

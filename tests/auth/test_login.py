@@ -13,6 +13,7 @@ from flow_driver import (
     PRM,
     REDIRECT,
     RESOURCE,
+    Actor,
     World,
     denied,
     metadata,
@@ -58,6 +59,7 @@ from mcpwire.auth.steps import (
     GenerateKey,
     Listen,
     LoadPending,
+    ReadClock,
     Save,
     SavePending,
 )
@@ -774,8 +776,40 @@ def test_a_second_request_returns_the_pending_login_url():
     world.now += 60
     second = begin(world)
     assert first.url == second.url
-    assert [step.pending.begun_at for step in world.of(SavePending)] == [NOW, NOW]
+    assert [step.pending.begun_at for step in world.of(SavePending)] == [NOW]
     assert world.run(finish_pending(ALONE, wanted_token(), back(first)))
+
+
+def test_a_pending_login_can_be_finished_while_it_is_returned_again():
+    world = World()
+    first = begin(world)
+    again = Actor(world, obtain_token(ALONE, wanted_token()))
+    seen = len(world.of(LoadPending))
+    while len(world.of(LoadPending)) == seen:
+        again.step()
+    assert world.run(finish_pending(ALONE, wanted_token(), back(first)))
+    while not again.is_over:
+        again.step()
+    assert again.error.url == first.url
+    assert world.store.pending is None  # it is for one response
+
+
+def test_logins_that_begin_at_the_same_time_have_one_url():
+    world = World(stored(tokens=None, identity=ANYWHERE))
+
+    def tick(step):
+        world.now += 1
+
+    world.on[ReadClock] = tick
+    actors = [Actor(world, obtain_token(ALONE, wanted_token())) for _ in range(3)]
+    while not world.of(LoadPending):
+        for actor in actors:
+            actor.step()
+    for actor in reversed(actors):
+        while not actor.is_over:
+            actor.step()
+    assert len({actor.error.url for actor in actors}) == 1
+    assert world.run(finish_pending(ALONE, wanted_token(), back(actors[0].error)))
 
 
 OTHERS = {"it would end soon": {}, "other scopes": {"denial": denied(scopes=("b",))}}

@@ -19,6 +19,7 @@ import os
 import stat
 import sys
 import threading
+from hmac import compare_digest
 from pathlib import Path
 from time import monotonic, sleep
 from time import time as wall_time
@@ -48,7 +49,6 @@ LOCK_POLL_S: Final = 0.01  # pause between two tries to lock a folder
 MAX_ATTEMPTS: Final = 3  # tries to open a file that other processes replace
 CLOCK_SLACK_S: Final = 1.0  # if the clock is set back further, leases are ignored
 LEASE_MARGIN_S: Final = 10.0  # time of a lease beyond that of its requests
-MAX_PENDING_TRIES: Final = 5  # tries to store a login that other processes replace
 
 VERSION: Final = 1  # of the tables; a file with another version is not changed
 
@@ -592,7 +592,7 @@ class CredentialStore:
         self._key = credential_key(*names)
         self._pending = pending_key(*names)
         self._owner = os.urandom(16).hex()
-        self._version = 0
+        self._version = self._pending_version = 0
         self._has_lease = self._is_closed = False
 
     @property
@@ -615,9 +615,11 @@ class CredentialStore:
                 self._storage.save(self._pending, None, version)
                 outcome = self._save(None)
             case steps.SavePending():
-                self._save_pending(dump(step.pending))
+                data = dump(step.pending)
+                saved = self._storage.save(self._pending, data, self._pending_version)
+                outcome = saved is not None
             case steps.LoadPending():
-                outcome = self._load_pending()
+                outcome = self._load_pending(step.state)
             case steps.AcquireLease():
                 seconds = max(step.seconds, self._lease_min)
                 outcome = self._storage.lease(self._key, self._owner, seconds)
@@ -651,18 +653,16 @@ class CredentialStore:
             self._version = version
         return version is not None
 
-    def _save_pending(self, data: bytes) -> None:
-        for _ in range(MAX_PENDING_TRIES):  # the last writer wins
-            _, version = self._storage.load(self._pending)
-            if self._storage.save(self._pending, data, version) is not None:
-                return
-
-    def _load_pending(self) -> Any:
+    def _load_pending(self, state: str | None) -> Any:
         data, version = self._storage.load(self._pending)
-        if data is None:
-            return None
+        self._pending_version = version
+        pending = None if data is None else load_pending(data)
+        if pending is None or not compare_digest(
+            pending.state.encode(), (state or "").encode("utf-8", "surrogatepass")
+        ):
+            return pending
         # It is for one try. If it cannot be removed, its code still works only once.
         with contextlib.suppress(StorageError):
             if self._storage.save(self._pending, None, version) is None:
                 return None
-        return load_pending(data)
+        return pending
