@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import inspect
 import math
 from collections import Counter, deque
 from contextlib import AsyncExitStack
@@ -95,7 +96,7 @@ class PreparedCall:
         with self._context_of(request) as context:
             outcome = self._function(**self._all_arguments(context))
             # An object with an async `__call__`, or a plain wrapper of a coroutine.
-            return await outcome if asyncio.iscoroutine(outcome) else outcome
+            return await outcome if inspect.iscoroutine(outcome) else outcome
 
     async def _run_in_thread(self, request: RequestContext) -> Any:
         self._thread_done = concurrent.futures.Future()
@@ -251,8 +252,10 @@ class FunctionCaller:
             ended.add_done_callback(
                 lambda _: call_soon(loop, partial(threads.release, owner))
             )
-            return await anyio.to_thread.run_sync(
+            outcome = await anyio.to_thread.run_sync(
                 run, abandon_on_cancel=True, limiter=threads.unlimited
             )
+            # A plain function may return the coroutine of an async one.
+            return await outcome if inspect.iscoroutine(outcome) else outcome
         finally:
             ended.cancel()  # no effect once the function has started

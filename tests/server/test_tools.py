@@ -1,12 +1,21 @@
 """`Server`: functions become tools, and stay functions."""
 
 import asyncio
+import functools
 import logging
 import threading
 
 import pytest
 
-from mcpwire import Client, Context, Depends, InvalidParams, Server, ToolError
+from mcpwire import (
+    Client,
+    Context,
+    Depends,
+    InvalidParams,
+    Server,
+    ToolError,
+    current_context,
+)
 
 ERAS = ["2026-07-28", "2025-11-25"]
 
@@ -170,6 +179,30 @@ async def test_sync_tools_run_in_threads_unless_disabled(server):
 
         @server.tool(thread=True)
         async def never(): ...
+
+
+@pytest.mark.parametrize("thread", [None, False])
+async def test_coroutine_that_a_plain_function_returns_is_awaited(server, thread):
+    def plain(function):
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    @plain
+    async def rate() -> int:
+        return 3
+
+    @server.tool(thread=thread)
+    @plain
+    async def double(number: int, ctx: Context, by: int = Depends(rate)) -> int:
+        assert current_context() is ctx
+        return number * by
+
+    async with Client(server) as client:
+        result = await client.call_tool("double", {"number": 2})
+    assert result.structured_content == {"result": 6}
 
 
 @pytest.mark.case("F18")
