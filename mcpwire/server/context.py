@@ -148,6 +148,7 @@ class Context:
         self._throttle: Throttle | None = None
         self._sync: SyncContext | None = None
         self._token: Token[Context] | None = None
+        self._is_cancelled = False
 
     def __repr__(self) -> str:
         request = self.request
@@ -212,16 +213,16 @@ class Context:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the request was cancelled, or the client has disconnected."""
-        return self.request.is_cancelled
+        """Whether the call was cancelled or timed out, or the client disconnected."""
+        return self._is_cancelled or self.request.is_cancelled
 
     def raise_if_cancelled(self) -> None:
-        """Stop a plain function if its request was cancelled.
+        """Stop a plain function if its call was cancelled or has timed out.
 
         Raises:
-            CancelledError: The request was cancelled.
+            CancelledError: `is_cancelled` is true.
         """
-        if self.request.is_cancelled:
+        if self.is_cancelled:
             raise asyncio.CancelledError
 
     def can(self, what: str) -> bool:
@@ -616,7 +617,9 @@ class Context:
         self._token = _current.set(self)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        # Also by a timeout: a plain function runs on in its thread.
+        self._is_cancelled = kind is asyncio.CancelledError
         assert self._token is not None
         _current.reset(self._token)
         self._token = None

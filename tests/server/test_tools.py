@@ -1,6 +1,7 @@
 """`Server`: functions become tools, and stay functions."""
 
 import asyncio
+import concurrent.futures
 import functools
 import logging
 import threading
@@ -265,6 +266,29 @@ async def test_tool_beyond_its_timeout_is_cancelled_and_fails():
     for timeout in (0, -1, float("nan")):
         with pytest.raises(ValueError, match="timeout"):
             server.add_tool(lambda: 1, name="never", timeout=timeout)
+
+
+async def test_thread_of_a_tool_beyond_its_timeout_sees_the_cancellation(server):
+    released, ended = threading.Event(), concurrent.futures.Future()
+
+    @server.tool(timeout=0.01)
+    def slow(ctx: Context) -> None:
+        assert released.wait(30)
+        try:
+            ctx.raise_if_cancelled()
+        finally:
+            ended.set_result(ctx.is_cancelled)
+
+    @server.tool
+    async def outer(ctx: Context) -> str:
+        result = await ctx.call_tool("slow")
+        return f"{result.text}, {ctx.is_cancelled}"
+
+    async with Client(server) as client:
+        outcome = text(await client.call_tool("outer"))
+        released.set()
+        assert outcome == (["it took longer than 0.01 seconds, False"], False)
+        assert await asyncio.wrap_future(ended)
 
 
 @pytest.mark.parametrize("era", ERAS)
