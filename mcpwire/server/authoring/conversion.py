@@ -251,6 +251,13 @@ LENIENT: Final = partial(_build, strict=False)
 
 _JSON_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
+# msgspec does not encode subclasses, such as the float64 of numpy.
+_TO_PLAIN: Final[Mapping[type, Callable[[Any], Any]]] = {
+    str: str.__str__,
+    int: int.__int__,
+    float: float.__float__,
+}
+
 
 def to_json_value(value: Any) -> Any:
     """Return the JSON form of a value."""
@@ -280,6 +287,9 @@ def to_encodable(value: Any) -> Any:
         if hasattr(kind, "model_dump"):
             return value.model_dump(mode="json", by_alias=True)
         return adapter_of(kind).dump_python(value, mode="json", by_alias=True)
+    for plain_kind, to_plain in _TO_PLAIN.items():
+        if isinstance(value, plain_kind):
+            return to_plain(value)
     raise TypeError(f"a value of type {kind.__name__} has no JSON form")
 
 

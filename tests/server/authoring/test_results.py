@@ -55,6 +55,19 @@ def text(value):
     return {"type": "text", "text": value}
 
 
+class Text(str):
+    __slots__ = ()
+
+    def __str__(self):
+        return self
+
+
+class Count(int): ...
+
+
+class Amount(float): ...
+
+
 def result_of(value, hint=Any, revision=LATEST, **options):
     return tool_result(value, read_returns(hint, **options), revision)
 
@@ -68,6 +81,9 @@ def result_of(value, hint=Any, revision=LATEST, **options):
         (True, [text("true")]),
         (3, [text("3")]),
         (1.5, [text("1.5")]),
+        (Text("hi"), [text("hi")]),
+        (Count(3), [text("3")]),
+        ([Amount(1.5), Text("a")], [text('[1.5,"a"]')]),
         ([], [text("[]")]),
         ([1, "a"], [text('[1,"a"]')]),
         ((1, 2), [text("[1,2]")]),
@@ -137,6 +153,9 @@ def test_structured_content_can_be_switched_off(value):
         (list[int], [1, 2], {"result": [1, 2]}, "[1,2]"),
         (tuple[int, str], (1, "x"), {"result": (1, "x")}, '[1,"x"]'),
         (dict[str, int], {"a": 1}, {"a": 1}, '{"a":1}'),
+        (str, Text("hi"), {"result": "hi"}, "hi"),
+        (int, Count(3), {"result": 3}, "3"),
+        (dict[str, float], {"a": Amount(1)}, {"a": 1.0}, '{"a":1.0}'),
         (Point, Point(1), {"x": 1, "y": 0.5}, '{"x":1,"y":0.5}'),
         (Point, {"x": 1}, {"x": 1}, '{"x":1}'),
         (Color, Color.RED, {"result": "red"}, "red"),
