@@ -398,7 +398,9 @@ def _plain_result(value: Any, returns: Returns, revision: Revision) -> dict[str,
         data = to_json_value(value)
         text = to_json(data).decode()
         result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
-        if returns.is_structured and revision.name in _OBJECT_REVISIONS:
+        # The JSON of some models, such as a pydantic `RootModel`, is no object.
+        names = _OBJECT_REVISIONS if type(data) is dict else _ANY_VALUE_REVISIONS
+        if returns.is_structured and revision.name in names:
             result["structuredContent"] = data
         return result
     return {"content": _blocks(value, revision)}

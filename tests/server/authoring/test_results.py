@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import attrs
 import jsonschema_rs
+import msgspec
 import pydantic
 import pytest
 from hinted import Bounded, Color, Model, Node, Pair, Point, Struct
@@ -301,6 +302,19 @@ def test_non_object_structured_content_needs_2026(value, revision, has_data):
     result = result_of(value, output_schema={}, revision=revision)
     assert ("structuredContent" in result) is has_data
     assert len(result["content"]) == 1
+
+
+class Row(msgspec.Struct, array_like=True):
+    number: int
+
+
+@pytest.mark.parametrize("value", [Row(1), pydantic.RootModel[list[int]]([1])])
+@pytest.mark.rule("TOOL-13")
+def test_model_whose_json_is_an_array_is_structured_content_since_2026(value):
+    for revision in REVISIONS:
+        result = result_of(value, revision=revision)
+        assert ("structuredContent" in result) is (revision == LATEST)
+        assert result["content"] == [text("[1]")]
 
 
 @pytest.mark.rule("TOOL-13")
