@@ -581,7 +581,10 @@ def _translate(hint: Any, stand_ins: StandIns) -> Any:
     elif origin in _UNIONS:
         result = _translate_union(typing.get_args(hint), stand_ins)
     elif origin is Literal:
-        result = _keep_order(hint, [v for v in typing.get_args(hint) if v is not None])
+        values = typing.get_args(hint)
+        choices = tuple(value for value in values if value is not None)
+        kinds = [_keep_order(origin[choices], choices)] if choices else []
+        result = _join(kinds if choices == values else [*kinds, types.NoneType])
     elif origin in _CONTAINERS:
         result = origin[
             tuple(

@@ -49,6 +49,7 @@ from mcpwire.server.authoring.signature import BadArguments, read_signature
         (set[int], [1, 1], {1}),
         (Color, "red", Color.RED),
         (Literal["a", 1], 1, 1),
+        (Literal["a", None], None, None),  # noqa: PYI061
         (dt.date, "2026-07-28", dt.date(2026, 7, 28)),
         (Id, 7, 7),
         (Point, {"x": 1}, Point(1)),

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import attrs
 import jsonschema_rs
@@ -151,6 +151,7 @@ def test_structured_content_can_be_switched_off(value):
         (bool, True, {"result": True}, "true"),
         (float, 1, {"result": 1}, "1"),
         (int | None, None, {"result": None}, "null"),
+        (Literal["a", None], None, {"result": None}, "null"),  # noqa: PYI061
         (list[int], [1, 2], {"result": [1, 2]}, "[1,2]"),
         (tuple[int, str], (1, "x"), {"result": (1, "x")}, '[1,"x"]'),
         (dict[str, int], {"a": 1}, {"a": 1}, '{"a":1}'),

@@ -121,6 +121,11 @@ MODEL = {
         (int | None, {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
         (Literal["z", "a"], {"type": "string", "enum": ["z", "a"]}),
         (Literal[3, "a"], {"enum": [3, "a"]}),
+        (
+            Literal["a", None],  # noqa: PYI061
+            {"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]},
+        ),
+        (Literal[None], {"type": "null"}),  # noqa: PYI061
         (Color, {"title": "Color", "type": "string", "enum": ["red", "blue"]}),
         (Annotated[int, "How many"], {"type": "integer", "description": "How many"}),
         (
