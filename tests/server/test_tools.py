@@ -1,9 +1,9 @@
 """`Server`: functions become tools, and stay functions."""
 
 import asyncio
-import concurrent.futures
 import functools
 import logging
+import queue
 import threading
 
 import pytest
@@ -269,15 +269,16 @@ async def test_tool_beyond_its_timeout_is_cancelled_and_fails():
 
 
 async def test_thread_of_a_tool_beyond_its_timeout_sees_the_cancellation(server):
-    released, ended = threading.Event(), concurrent.futures.Future()
+    started, released, seen = threading.Event(), threading.Event(), queue.SimpleQueue()
 
     @server.tool(timeout=0.01)
     def slow(ctx: Context) -> None:
+        started.set()
         assert released.wait(30)
         try:
             ctx.raise_if_cancelled()
         finally:
-            ended.set_result(ctx.is_cancelled)
+            seen.put(ctx.is_cancelled)
 
     @server.tool
     async def outer(ctx: Context) -> str:
@@ -285,10 +286,11 @@ async def test_thread_of_a_tool_beyond_its_timeout_sees_the_cancellation(server)
         return f"{result.text}, {ctx.is_cancelled}"
 
     async with Client(server) as client:
-        outcome = text(await client.call_tool("outer"))
+        while not started.is_set():  # the thread may begin too late
+            outcome = text(await client.call_tool("outer"))
         released.set()
         assert outcome == (["it took longer than 0.01 seconds, False"], False)
-        assert await asyncio.wrap_future(ended)
+        assert await asyncio.to_thread(seen.get)
 
 
 @pytest.mark.parametrize("era", ERAS)
