@@ -376,33 +376,32 @@ C = TypeVar("C", bound=Component)
 class Handle(Generic[C]):
     """One component of a running server, to change it; clients are notified.
 
-    Attributes:
-        component: The component that is registered now.
+    All members raise `KeyError` if the component is not registered any more.
     """
 
-    def __init__(self, table: Table[C], component: C) -> None:
+    def __init__(self, table: Table[C], key: str) -> None:
         self._table = table
-        self.component = component
+        self._key = key
 
     def __repr__(self) -> str:
-        return f"<Handle of {self.component!r}>"
+        return f"<Handle of {self._key!r}>"
+
+    @property
+    def component(self) -> C:
+        """The component that is registered now."""
+        return self._table.component(self._key)
 
     def remove(self) -> None:
-        """Remove the component; running calls continue.
-
-        Raises:
-            KeyError: The component is not registered any more.
-        """
-        self._table.remove(self.component.key)
+        """Remove the component; running calls continue."""
+        self._table.remove(self._key)
 
     def replace(self, function: Callable[..., Any], **changes: Any) -> None:
         """Replace the function and the given options; the other options stay.
 
         Raises:
-            KeyError: The component is not registered any more.
             TypeError: The function cannot be used; in that case nothing changes.
         """
-        self.component = self._table.replace(self.component, function, changes)
+        self._key = self._table.replace(self._key, function, changes).key
 
     def enable(self) -> None:
         """Show the component again after `disable`."""
@@ -413,8 +412,9 @@ class Handle(Generic[C]):
         self._switch(is_enabled=False)
 
     def _switch(self, *, is_enabled: bool) -> None:
-        if self.component.is_enabled is not is_enabled:
-            self.component.is_enabled = is_enabled
+        component = self.component
+        if component.is_enabled is not is_enabled:
+            component.is_enabled = is_enabled
             self._table.notify_changed()
 
 
@@ -470,10 +470,17 @@ class Table(Generic[C]):
         Raises:
             KeyError: No component has that key.
         """
-        component = self._components.get(key)
-        if component is None:
+        return Handle(self, self.component(key).key)
+
+    def component(self, key: str) -> C:
+        """Return a component.
+
+        Raises:
+            KeyError: No component has that key.
+        """
+        if key not in self._components:
             raise KeyError(f"unknown {self._noun} {key!r}")
-        return Handle(self, component)
+        return self._components[key]
 
     def __repr__(self) -> str:
         return f"<{len(self)} {self._noun}s: {', '.join(self)}>"
@@ -481,18 +488,17 @@ class Table(Generic[C]):
     def add(self, component: C) -> Handle[C]:
         """Add a component at the end; apply `on_duplicate` if its key exists."""
         key = component.key
-        existing = self._components.get(key)
-        if existing is not None:
+        if key in self._components:
             if self._on_duplicate == "error":
                 raise ValueError(f"{self._noun} {key!r} is already registered")
             logger.warning("%s %r is already registered", self._noun, key)
             if self._on_duplicate == "ignore":
-                return Handle(self, existing)
+                return Handle(self, key)
         component.caller = self._caller
         component.completers = self.completers.setdefault(key, {})
         self._components[key] = component
         self.notify_changed()
-        return Handle(self, component)
+        return Handle(self, key)
 
     def remove(self, key: str) -> None:
         """Remove a component.
@@ -500,20 +506,18 @@ class Table(Generic[C]):
         Raises:
             KeyError: No component has that key.
         """
-        if self._components.pop(key, None) is None:
-            raise KeyError(f"unknown {self._noun} {key!r}")
+        del self._components[self.component(key).key]
         self.notify_changed()
 
-    def replace(self, old: C, function: Any, changes: dict[str, Any]) -> C:
+    def replace(self, key: str, function: Any, changes: dict[str, Any]) -> C:
         """Replace a component by one with another function, at the same position."""
-        key = old.key
+        old = self.component(key)
         new = self._make(key, function, {**old.options, **changes})
-        if key not in self._components:
-            raise KeyError(f"unknown {self._noun} {key!r}")
         if new.key != key and new.key in self._components:
             raise ValueError(f"{self._noun} {new.key!r} is already registered")
         new.caller = self._caller
         new.completers = old.completers
+        new.is_enabled = old.is_enabled
         self._components = {
             (new.key if k == key else k): (new if k == key else c)
             for k, c in self._components.items()

@@ -323,6 +323,28 @@ async def test_handle_changes_notify_clients(server, era):
         _ = server.tools["two"]
 
 
+async def test_all_handles_of_a_component_change_the_registered_one(server):
+    first = server.add_tool(lambda: "one", name="one")
+    second = server.tools["one"]
+    first.disable()
+    second.replace(lambda: "two", title="Two")
+    async with Client(server) as client:
+        assert await client.list_tools() == []
+        first.enable()
+        assert text(await client.call_tool("one"))[0] == ["two"]
+        assert first.component is second.component
+        first.disable()
+        with pytest.raises(InvalidParams):
+            await client.call_tool("one")
+        first.replace(lambda: "three")
+        second.enable()
+        (tool,) = await client.list_tools()
+    assert tool.title == "Two"
+    first.remove()
+    with pytest.raises(KeyError, match="'one'"):
+        second.disable()
+
+
 async def test_changes_in_one_loop_iteration_are_notified_once(server):
     notifications = []
     async with Client(
@@ -501,7 +523,7 @@ async def test_repr_of_server_tools_and_handle(server):
     server.add_tool(lambda: 1, name="one")
     assert repr(server) == "<Server 's' 1>"
     assert repr(server.tools) == "<1 tools: one>"
-    assert repr(server.tools["one"]) == "<Handle of <Tool 'one'>>"
+    assert repr(server.tools["one"]) == "<Handle of 'one'>"
     assert (list(server.tools), "one" in server.tools) == (["one"], True)
 
 
