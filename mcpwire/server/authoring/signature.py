@@ -155,6 +155,10 @@ MISSING: Final = inspect.Parameter.empty
 _IMMUTABLE: Final = (str, int, float, bool, bytes, _NONE, tuple, frozenset, enum.Enum)
 
 
+# What msgspec raises for a value; `TypeError` for an array or object in a `set`.
+_FAILURES: Final = (ValueError, TypeError, RecursionError)
+
+
 @attrs.frozen(eq=False)
 class Parameter:
     """One parameter of a function."""
@@ -198,7 +202,7 @@ class HintedParameters:
             arguments = {}
         try:
             converted = msgspec.convert(arguments, self._struct, **self._options)
-        except (ValueError, RecursionError):
+        except _FAILURES:
             # Not always an error: for JSON Schema, 1.0 is an integer.
             return self._convert_separately(arguments, self._convert_one)
         return msgspec.structs.asdict(converted)
@@ -223,7 +227,7 @@ class HintedParameters:
                 continue
             try:
                 converted[name] = read(name, value)
-            except (ValueError, RecursionError) as error:
+            except _FAILURES as error:
                 schema = self.schema["properties"][name]
                 faults += faults_of(name, value, error, schema)
         for name in self.names:

@@ -144,6 +144,14 @@ def test_invalid_argument_error_has_location_and_value(hint, sent, fault):
     assert isinstance(caught.value, ToolError)
 
 
+@pytest.mark.parametrize("hint", [set, frozenset[Any]])
+@pytest.mark.rule("TOOL-18")
+def test_array_or_object_in_a_set_is_an_invalid_argument(hint):
+    for item, kind in (([1], "list"), ({}, "dict")):
+        with pytest.raises(BadArguments, match=f"a: .*unhashable type: '{kind}'"):
+            parameters(hint).convert({"a": [item]})
+
+
 def several(a: int, b: str, c: float = 1.0, d: bool = False): ...  # noqa: FBT001, FBT002 - as users do
 
 
