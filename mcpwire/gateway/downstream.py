@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire._text import excerpt
 from mcpwire.errors import InternalError, InvalidParams, MCPError, RPCError, rpc_error
+from mcpwire.gateway.translation import CALL_ENDED
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.multistep import INPUT_REQUIRED
 from mcpwire.protocol.request_state import request_digest
@@ -290,6 +291,8 @@ class SuspendedCall:
         self, method: str, params: dict[str, Any] | None
     ) -> dict[str, Any]:
         """Return the client's answer to an input request; cancelling withdraws it."""
+        if self._task.done() or self._task.cancelling():
+            raise InternalError(CALL_ENDED)
         self._calls.add(self)
         self._request_count += 1
         key = f"{method.partition('/')[0]}-{self._request_count}"
@@ -369,6 +372,9 @@ class SuspendedCall:
 
     def _on_task_done(self, task: asyncio.Task[dict[str, Any]]) -> None:
         self._changed.set()
+        for request in self._requests.values():
+            if not request.answer.done():
+                request.answer.set_exception(InternalError(CALL_ENDED))
         if not task.cancelled():
             task.exception()  # marks the exception as retrieved
 

@@ -311,6 +311,8 @@ def public_text(error: Exception) -> str:
     return str(error.args[0] if isinstance(error, TransportError) else error)
 
 
+CALL_ENDED: Final = "the call of this server request has ended"
+
 CANCEL_GRACE_S: Final = 5.0
 
 MAX_CANCELLED: Final = 1_024
@@ -354,7 +356,7 @@ class InFlightCalls(Generic[C]):
             for call in self.calls:
                 if call is handle:
                     return call
-            raise InternalError("the call of this server request has ended")
+            raise InternalError(CALL_ENDED)
         count = self._count(now)
         if count == 1 and self.calls:
             return next(iter(self.calls))

@@ -127,6 +127,15 @@ async def test_suspended_call_is_cancelled_after_the_timeout():
         assert late["code"] == -32602
 
 
+@on_a_virtual_clock
+async def test_open_requests_of_an_ended_call_get_an_error():
+    # A server that does not withdraw them would have ever more open requests.
+    async with StatelessSetup(timeout=0.02) as at:
+        await at.call(ASK)
+        await asyncio.sleep(0.05)  # longer than the timeout under test
+        assert "has ended" in at.server.answers["q1"]["error"]["message"]
+
+
 @pytest.mark.attack("X07")
 async def test_longest_suspended_call_ends_over_the_limit():
     async with StatelessSetup(max_calls=1) as at:
