@@ -260,8 +260,11 @@ class ServerList:
                 )
             if self._is_slow:
                 return
+            task = self._task
             # A cancelled caller must not cancel the fetch for the others.
-            await asyncio.wait((self._task,))
+            await asyncio.wait((task,))
+            if task.cancelled():  # `close`, maybe before the first step of the task
+                return
 
     async def _fetch(self) -> None:
         upstream, version = self.upstream, self.version

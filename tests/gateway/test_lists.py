@@ -336,6 +336,19 @@ async def test_cancelled_list_request_does_not_cancel_the_shared_fetch():
         assert slow.list_requests == 1
 
 
+@pytest.mark.parametrize("steps", range(8))
+async def test_server_removed_while_its_list_is_being_fetched_is_left_out(steps):
+    kept = named("a", "x")
+    gateway = Gateway({"a": kept, "b": named("b", "y")})
+    async with client_of(gateway, "2025-11-25") as client:
+        listing = asyncio.ensure_future(client.list_tools())
+        for _ in range(steps):  # each point of the fetch
+            await asyncio.sleep(0)
+        await gateway.replace({"a": kept})
+        assert "a_x" in tool_names(await listing)
+        assert tool_names(await client.list_tools()) == ["a_x"]
+
+
 async def test_call_of_a_known_tool_does_not_fetch_a_stale_list():
     slow = Slow()
     slow.may_answer.set()
