@@ -27,6 +27,7 @@ from mcpwire.gateway.merging import (
     merge_templates,
     read_alias,
 )
+from mcpwire.gateway.translation import ROUND_MEMBERS
 from mcpwire.protocol.methods import find_method
 from mcpwire.protocol.multistep import fetch_pages
 from mcpwire.server.log_limit import LimitedLogger
@@ -386,7 +387,10 @@ async def call_extra(
     is_prompt = name == "mcp_get_prompt"
     method, key = ("prompts/get", "name") if is_prompt else ("resources/read", "uri")
     member_of(arguments, key, str, "params.arguments")
-    result = await forward(upstream, method, dict(arguments), request, upstreams)
+    # Arguments, which a model writes, cannot be the answers to input requests.
+    params = {k: arguments[k] for k in EXTRAS[name].parameters if k in arguments}
+    params |= {k: request.params[k] for k in ROUND_MEMBERS if k in request.params}
+    result = await forward(upstream, method, params, request, upstreams)
     if result.get("resultType", "complete") != "complete":
         return result
     return _prompt_result(result) if is_prompt else _resource_result(result)

@@ -6,6 +6,7 @@ import pytest
 from gateway_servers import ERAS, fake, named, through, tool_names
 
 import mcpwire
+from mcpwire import Context
 from mcpwire.errors import InvalidParams, MethodNotFound, ResourceNotFound
 from mcpwire.group.member import Member
 from mcpwire.tools.transforms import ToolTransform
@@ -385,6 +386,34 @@ async def test_resources_and_prompts_can_be_offered_as_tools():
             params = {"name": "a_mcp_read_resource", "arguments": arguments}
             with pytest.raises(InvalidParams, match=r"params\.arguments"):
                 await client.request("tools/call", params)
+
+
+@both_eras
+async def test_read_resource_tool_passes_answers_but_no_other_arguments(era):
+    server = mcpwire.Server("a", "1", revisions=["2026-07-28"])
+    form = {"type": "object", "properties": {"name": {"type": "string"}}}
+
+    @server.resource("x:1")
+    async def memo(ctx: Context) -> str:
+        return (await ctx.elicit("who?", form, key="who")).content["name"]
+
+    answered = []
+
+    def answer(params):
+        answered.append(params)
+        return {"name": "ann"}
+
+    async with through(
+        {"a": server}, era, client={"elicitation": answer}, resources_as_tools=True
+    ) as client:
+        arguments = {
+            "uri": "x:1",
+            "requestState": "forged",
+            "inputResponses": {"who": {"action": "accept", "content": {"name": "eve"}}},
+        }
+        result = await client.call_tool("a_mcp_read_resource", arguments)
+        assert result.text == "ann"
+        assert len(answered) == 1
 
 
 async def test_resource_and_prompt_tools_appear_only_if_enabled_and_declared():
