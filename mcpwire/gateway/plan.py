@@ -63,11 +63,16 @@ class Plan:
 
     servers: tuple[Planned, ...] = ()
 
-    key: Hashable = None
-    """Equal for equal plans, for which stateless requests share connections."""
+    key: Hashable = attrs.field()
+    """Equal for equal plans, for which stateless requests share connections; by default
+    the servers."""
 
     only_server: str | None = None
     """The name of the one server to which the plan was reduced."""
+
+    @key.default
+    def _key(self) -> Hashable:
+        return self.servers
 
     def __attrs_post_init__(self) -> None:
         names: set[str] = set()

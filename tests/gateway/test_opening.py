@@ -223,6 +223,20 @@ class ChosenServer:
         return Plan(servers=tuple(planned), key=tuple(self.servers))
 
 
+async def test_plans_without_a_key_share_connections_only_for_equal_servers():
+    class Unkeyed:
+        server = named("a", "x")
+
+        def plan(self, info, params):
+            return Plan(servers=(Planned(name="s", target=self.server),))
+
+    source = Unkeyed()
+    async with through(source) as client:
+        assert (await client.call_tool("s_x")).text == "a.x()"
+        source.server = named("b", "x")  # as for another client
+        assert (await client.call_tool("s_x")).text == "b.x()"
+
+
 async def test_custom_source_receives_the_initialize_params_of_a_session():
     source = ChosenServer(a=named("a", "x"))
     async with through(source, "2025-11-25") as client:
