@@ -24,6 +24,8 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from mcpwire._text import excerpt
 from mcpwire.errors import InternalError, InvalidParams, MCPError, RPCError, rpc_error
 from mcpwire.gateway.translation import CALL_ENDED
@@ -32,6 +34,7 @@ from mcpwire.protocol.multistep import INPUT_REQUIRED
 from mcpwire.protocol.request_state import request_digest
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.input_rounds import StateSealer
+from mcpwire.server.request import IN_MEMORY
 from mcpwire.transports.base import CallHandle
 from mcpwire.versions import REVISIONS
 from mcpwire.wire.jsonrpc import is_request_id
@@ -140,6 +143,15 @@ class RelayedCall(CallHandle):
         """Continue with another request of the client, which gets the result."""
         self.request = request
         self._progress = None
+
+    def become_task(self) -> None:
+        """Relay further progress in the session: the call has become a task there."""
+        session = self.request.session
+        assert session is not None  # tasks of 2025-11-25
+        # Without params and stream, because it may be kept for long.
+        self.request = attrs.evolve(
+            self.request, ask=None, notify=session.send, params={}, info=IN_MEMORY
+        )
 
     def relay_progress(self, method: str, params: dict[str, Any] | None) -> None:
         """Relay a progress notification with the client's own progress token."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections import Counter
+from collections import Counter, deque
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -72,6 +72,9 @@ logger = logging.getLogger("mcpwire")
 
 LISTS: Final = ("tools", "prompts", "resources")
 
+MAX_TASK_CALLS: Final = 1_024
+"""Maximum of tasks with relayed progress; the oldest is dropped."""
+
 
 class Upstream:
     """One server of a set, and the relay of its messages to clients."""
@@ -89,6 +92,7 @@ class Upstream:
         self.problems: dict[str, Exception] = {}  # errors of its lists, by method
         self.calls = 0
         self.in_flight: InFlightCalls[RelayedCall] = InFlightCalls()
+        self.task_calls: deque[RelayedCall] = deque(maxlen=MAX_TASK_CALLS)
         # A resource's URI at the server -> its URIs for clients, with their counts.
         self.subscriptions: dict[str, Counter[str]] = {}
         # A task's id at the server -> its listeners.
@@ -207,8 +211,8 @@ class Upstream:
     ) -> None:
         """Relay a notification to its receivers, if any.
 
-        Progress is relayed by its call (`RelayedCall`). Notifications that the protocol
-        does not define are relayed to a session only.
+        Progress before the response is relayed by the call (`RelayedCall`), and what
+        the protocol does not define to a session only.
         """
         downstream = self.downstream
         fields = params or {}
@@ -231,6 +235,8 @@ class Upstream:
                 | "notifications/resources/list_changed"
             ):
                 self.mark_list_changed(method.split("/")[1])
+            case "notifications/progress":
+                self._relay_task_progress(method, fields)
             case _ if find_method(method) is None:
                 downstream.notify(method, params)
 
@@ -242,6 +248,7 @@ class Upstream:
 
     def on_reconnect(self) -> None:
         """Mark all lists as stale after a reconnect; notify clients of offered ones."""
+        self.task_calls.clear()  # new calls get the same ids
         for kind in LISTS:
             if self.offers(kind):
                 self.mark_list_changed(kind)
@@ -292,6 +299,13 @@ class Upstream:
         name = self.downstream.tasks.name(self.name, raw) if type(raw) is str else None
         if name is not None:
             self.downstream.notify(method, replace_task_id(params, str(raw), name))
+
+    def _relay_task_progress(self, method: str, params: dict[str, Any]) -> None:
+        token = params.get("progressToken")
+        # The response may have arrived just before: then its call is still in flight.
+        for call in (*self.in_flight.calls, *self.task_calls):
+            if call.request_id == token is not None:
+                call.relay_progress(method, params)
 
     def _relay_task(self, method: str, params: dict[str, Any]) -> None:
         raw = params.get("taskId")

@@ -227,6 +227,48 @@ async def test_related_task_metadata_has_the_id_that_its_receiver_knows():
     assert answer["result"] == {"action": "decline", **meta_of("1")}
 
 
+async def test_progress_of_a_task_is_relayed_while_it_runs():
+    # 2025-11-25 basic/utilities/tasks, "Task Progress Notifications".
+    tasks = {"requests": {"tools": {"call": {}}}}
+    up = AskingServer()
+    up.members["capabilities"] = {"tools": {}, "tasks": tasks}
+
+    def progress(call, value):
+        token = call["_meta"]["progressToken"]
+        up.notify("notifications/progress", progressToken=token, progress=value)
+
+    def begin(call, server):
+        server.send(
+            {"jsonrpc": "2.0", "id": server.current["id"], "result": {"task": TASK}}
+        )
+        progress(call, 1)  # with the response
+        return SILENCE
+
+    up.methods["tools/call"] = begin
+    async with joined(Gateway({"up": up})) as client:
+        tokens = ("p", 1)
+        call = {"name": "up_t", "task": {}}
+        for token in tokens:
+            assert "result" in await client.ask("tools/call", call, progressToken=token)
+            first = await client.wait_for("notifications/progress")
+            assert first["params"] == {"progressToken": token, "progress": 1}
+        sent = up.requests("tools/call")
+        for each in sent:
+            progress(each, 1)  # the same again
+            progress(each, 2)
+        for token in tokens:
+            later = await client.wait_for("notifications/progress")
+            assert later["params"] == {"progressToken": token, "progress": 2}
+        # On another connection the same tokens belong to other calls.
+        await up.channel.aclose()
+        up.methods["tools/call"] = lambda *_: {"content": []}
+        assert "result" in await client.ask("tools/call", {"name": "up_t"})
+        for each in sent:
+            progress(each, 3)
+        await client.ask("ping")
+        assert not any("progress" in line.get("method", "") for line in client.lines)
+
+
 @pytest.mark.system("L-O4")
 @pytest.mark.parametrize(("share", "lists"), [("session", True), ("identity", False)])
 async def test_tasks_are_listed_only_to_sessions_with_their_own_connections(
