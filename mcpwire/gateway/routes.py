@@ -60,8 +60,8 @@ def routes() -> dict[str, RouteHandler]:
             _list, "templates", "resourceTemplates", "uriTemplate"
         ),
         "resources/read": _read_resource,
-        "resources/subscribe": partial(_subscription, subscribe),
-        "resources/unsubscribe": partial(_subscription, unsubscribe),
+        "resources/subscribe": _subscribe,
+        "resources/unsubscribe": unsubscribe,
         "completion/complete": _complete,
         "logging/setLevel": set_level,
         "subscriptions/listen": listen,
@@ -187,12 +187,12 @@ def _convert_not_found(error: RPCError, uri: str, request: RequestContext) -> RP
     return ResourceNotFound(error.message, data={**data, "uri": uri})
 
 
-async def _subscription(
-    handler: Any, params: Json, request: RequestContext, upstreams: Upstreams
+async def _subscribe(
+    params: Json, request: RequestContext, upstreams: Upstreams
 ) -> Json:
     uri = member_of(params, "uri", str)
     upstream, raw = await _owner_of_uri(uri, upstreams)
-    await handler(upstream, raw, uri, request)
+    await subscribe(upstream, raw, uri, request)
     return {}
 
 

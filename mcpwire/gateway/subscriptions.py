@@ -15,7 +15,7 @@ from mcpwire.errors import MCPError
 from mcpwire.gateway.tasks import WatchedTasks
 from mcpwire.protocol.methods import TASKS, declared_extensions
 from mcpwire.server.notifications import Subscriptions
-from mcpwire.server.request import check_level
+from mcpwire.server.request import check_level, member_of
 from mcpwire.server.resources import check_subscription
 from mcpwire.versions import Era
 
@@ -55,14 +55,22 @@ async def subscribe(
 
 
 async def unsubscribe(
-    upstream: Upstream, raw: str, public: str, request: RequestContext
-) -> None:
-    """Handle ``resources/unsubscribe`` of a session; see `subscribe`."""
-    session = request.session
+    params: dict[str, Any], request: RequestContext, upstreams: Upstreams
+) -> dict[str, Any]:
+    """Handle ``resources/unsubscribe`` of a session; a repeated call has no effect.
+
+    The resource may not be listed any more, or by another server.
+    """
+    session, public = request.session, member_of(params, "uri", str)
     assert session is not None  # as above
     if public in session.subscribed:
         session.subscribed -= {public}
-        await upstream.unsubscribe(raw, public)
+        for upstream in upstreams.members.values():
+            for raw, names in upstream.subscriptions.items():
+                if public in names:
+                    await upstream.unsubscribe(raw, public)
+                    return {}
+    return {}
 
 
 async def listen(

@@ -251,6 +251,30 @@ async def test_unsubscribe_succeeds_although_the_server_refuses_it():
         assert "error" in response
 
 
+async def test_unsubscribe_from_a_resource_that_is_not_listed_any_more():
+    listed = [{"uri": "a:b", "name": "b"}]
+    a, b = (
+        FakeServer(
+            {
+                "resources/list": lambda *_, items=items: {"resources": list(items)},
+                "resources/templates/list": lambda *_: {"resourceTemplates": []},
+                "resources/subscribe": lambda *_: {},
+                "resources/unsubscribe": lambda *_: {},
+            },
+            capabilities={"resources": {"subscribe": True, "listChanged": True}},
+        )
+        for items in (listed, [])
+    )
+    async with joined(Gateway({"a": a, "b": b})) as client:
+        await client.ask("resources/subscribe", {"uri": "a:b"})
+        listed.clear()
+        a.notify("notifications/resources/list_changed")
+        await client.wait_for("notifications/resources/list_changed")
+        response = await client.ask("resources/unsubscribe", {"uri": "a:b"})
+        assert response["result"] == {}
+        assert a.requests("resources/unsubscribe") == [{"uri": "a:b"}]
+
+
 async def test_task_subscription_acknowledges_only_tasks_the_server_accepts():
     def listen(params, up):
         requested = params["notifications"]
