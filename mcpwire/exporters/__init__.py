@@ -98,9 +98,10 @@ class Export(list["JsonObject"]):
         if strict and not api_form.can_be_strict:
             raise ValueError(f"the form {form!r} has no strict mode")
         make_tool = partial(api_form.tool, strict=True) if strict else api_form.tool
-        self._original_schemas = (
-            {tool.name: tool.input_schema for tool in exported} if strict else {}
-        )
+        self._original_schemas = {
+            tool.name: merge_root_alternatives(tool.input_schema)
+            for tool in (exported if strict else ())
+        }
         self._arguments: dict[str, VendorNames] = {}
         super().__init__(
             make_tool(

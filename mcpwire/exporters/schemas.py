@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from mcpwire.protocol.json_schema import (
     MAX_DEPTH,
+    alternatives_of,
     branches_of,
     map_schemas,
     properties_of,
@@ -31,7 +33,12 @@ if TYPE_CHECKING:
 MAX_SUBSCHEMAS: Final = 2_000
 """The largest number of subschemas after references; others become unrestricted."""
 
+MAX_ALTERNATIVES: Final = 100
+"""The largest number of alternatives of one value that are examined."""
+
 _COMBINATORS: Final = ("allOf", "anyOf", "oneOf")
+
+_NO_ALTERNATIVES: Final[JsonObject] = {"anyOf": [], "oneOf": []}
 
 _TUPLE_ITEMS: Final = re.compile(r"/items/(?=\d+(?:/|$))")
 
@@ -144,9 +151,28 @@ class _Union:
 
 def accepts_null(schema: Any, root: JsonObject) -> bool:
     """Return whether a schema accepts ``null``; true in doubt."""
+    return any(map(_allows_null, _alternatives(schema, root)))
+
+
+def _alternatives(schema: Any, root: JsonObject) -> list[Any]:
+    """Return the alternatives of a schema, or itself, without references."""
+    alternatives: list[Any] = []
+    pending = [schema]
+    for each in islice(pending, MAX_ALTERNATIVES):  # it grows meanwhile
+        inner = resolve_references(each, root) if isinstance(each, dict) else each
+        branches = alternatives_of(inner) if isinstance(inner, dict) else []
+        if not branches:
+            alternatives.append(inner)
+        pending += (
+            {**inner, **_NO_ALTERNATIVES, **branch} if type(branch) is dict else branch
+            for branch in branches
+        )
+    return alternatives + pending[MAX_ALTERNATIVES:]
+
+
+def _allows_null(schema: Any) -> bool:
     if not isinstance(schema, dict):
         return schema is not False
-    schema = resolve_references(schema, root)
     if "enum" in schema:
         return None in branches_of(schema, "enum")
     if "const" in schema:
@@ -162,9 +188,9 @@ def remove_nulls(value: Any, schema: Any, root: JsonObject, depth: int = 0) -> A
     omitted one. A ``null`` is dropped if the tool's own schema does not accept it and
     does not require the member.
     """
-    schema = resolve_references(schema, root)
     if depth >= MAX_DEPTH:
         return value
+    schema = _alternative_of(value, schema, root)
     if isinstance(value, list):
         inner = schema.get("items")
         return [remove_nulls(member, inner, root, depth + 1) for member in value]
@@ -182,6 +208,18 @@ def remove_nulls(value: Any, schema: Any, root: JsonObject, depth: int = 0) -> A
             and not accepts_null(properties[name], root)
         )
     }
+
+
+def _alternative_of(value: Any, schema: Any, root: JsonObject) -> JsonObject:
+    """Return the alternative of a value, which has all members in strict mode."""
+    for alternative in _alternatives(schema, root):
+        if isinstance(alternative, dict) and (
+            properties_of(alternative).keys() == value.keys()
+            if isinstance(value, dict)
+            else "items" in alternative
+        ):
+            return alternative
+    return resolve_references(schema, root)
 
 
 _HASH_LENGTH: Final = 8

@@ -175,6 +175,17 @@ def test_nulls_forced_by_strict_mode_are_removed_from_arguments(form):
     assert call.arguments == {"b": None}
 
 
+def test_nulls_of_alternatives_at_the_root_are_removed():
+    one = {"properties": {"id": {"type": "integer"}}, "required": ["id"]}
+    other = {"properties": {"name": {"type": "string"}}, "required": ["name"]}
+    tool = Tool("calc.add", {"type": "object", "anyOf": [one, other]})
+    offered = Export([tool], "openai", strict=True)
+    assert offered[0]["function"]["strict"]
+    name = offered.names.of("calc.add")
+    (call,) = offered.calls(model_response("openai", name, {"id": 1, "name": None}))
+    assert call.arguments == {"id": 1}
+
+
 # --- results ----------------------------------------------------------------------
 
 CALL = ModelCall("calc.add", {}, "c1", None, "calc_add")

@@ -178,7 +178,12 @@ def test_root_alternatives_are_merged_into_one_object(schema, plain):
         ({"const": None}, True),
         ({"const": 1}, False),
         ({}, True),
-        ({"anyOf": [TEXT]}, True),
+        ({"anyOf": [TEXT, {"anyOf": [NUMBER]}]}, False),
+        ({"anyOf": [TEXT, {"type": "null"}]}, True),
+        ({"oneOf": [TEXT, {"$ref": "#/$defs/a"}, False]}, False),
+        ({"type": "object", "anyOf": [{"required": ["a"]}, {}]}, False),
+        ({"anyOf": [TEXT, {}]}, True),
+        ({"anyOf": [TEXT] * 1_000 + [{"type": "null"}]}, True),
         ({"$ref": "#/$defs/a"}, False),
         (True, True),
         (False, False),
@@ -213,6 +218,39 @@ def test_nulls_of_optional_members_are_removed():
         "inner": {"other": None},
         "list": [{}, {"n": 1}, 3],
     }
+
+
+def test_nulls_of_optional_members_of_alternatives_are_removed():
+    point = {"type": "object", "properties": {"x": NUMBER, "y": NUMBER}}
+    schema = {
+        "$defs": {"point": {**point, "required": ["x"]}},
+        "properties": {
+            "either": {"anyOf": [TEXT, NUMBER]},
+            "point": {"anyOf": [{"$ref": "#/$defs/point"}, {"type": "null"}]},
+            "points": {
+                "oneOf": [TEXT, {"type": "array", "items": {"$ref": "#/$defs/point"}}]
+            },
+            "nullable": {"anyOf": [TEXT, {"type": "null"}]},
+        },
+    }
+    given_ = {
+        "either": None,
+        "point": {"x": None, "y": None},
+        "points": [{"x": 1, "y": None}],
+        "nullable": None,
+    }
+    assert remove_nulls(given_, schema, schema) == {
+        "point": {"x": None},
+        "points": [{"x": 1}],
+        "nullable": None,
+    }
+
+
+def test_alternatives_without_end_are_bounded():
+    endless = {"anyOf": [{"$ref": "#/properties/a"}] * 3}
+    schema = {"properties": {"a": endless}}
+    value = {"a": {"b": [{"c": None}]}}
+    assert remove_nulls(value, schema, schema) == value
 
 
 def test_deeply_nested_arguments_are_unchanged():
