@@ -47,11 +47,15 @@ async def subscribe(
         return
     check_subscription(len(session.subscribed) + 1, public)
     session.subscribed |= {public}
+    subscribing = upstream.upstreams.subscribing
+    subscribing.add((session, public))
     try:
         await upstream.subscribe(raw, public)
     except BaseException:
         session.subscribed -= {public}
         raise
+    finally:
+        subscribing.discard((session, public))
 
 
 async def unsubscribe(
@@ -187,7 +191,8 @@ def forget_session(upstreams: Upstreams, session: Session) -> None:
     for upstream in upstreams.members.values():
         for raw, names in list(upstream.subscriptions.items()):
             for name in session.subscribed.intersection(names):
-                upstream.spawn(upstream.unsubscribe(raw, name))
+                if (session, name) not in upstreams.subscribing:  # else cancelled
+                    upstream.spawn(upstream.unsubscribe(raw, name))
 
 
 async def set_level(

@@ -324,6 +324,30 @@ async def test_cancelling_a_pending_subscription_unsubscribes_everything():
         assert upstreams.members["up"].subscriptions == {}
 
 
+async def test_session_that_ends_while_it_subscribes_leaves_the_others_subscribed():
+    pending = []
+
+    def subscribe(_, up):
+        pending.append(up.current["id"])
+        return SILENCE if len(pending) == 1 else {}
+
+    up = server(**{"resources/subscribe": subscribe})
+    gateway = Gateway({"up": up}, share="identity")
+    memo = {"uri": "memo://1"}
+    async with joined(gateway) as client:
+        other = RawClient(gateway)
+        await other.open()
+        id, _ = (each.request("resources/subscribe", memo) for each in (client, other))
+        await until(lambda: pending)
+        await settle(other)
+        await other.aclose()
+        await settle(client)
+        up.send({"jsonrpc": "2.0", "id": pending[0], "result": {}})
+        assert (await client.response(id))["result"] == {}
+        up.notify(UPDATED, **memo)
+        assert (await client.wait_for(UPDATED))["params"] == memo
+
+
 async def test_session_subscriptions_move_to_a_replacement_server():
     first, second, third = server(), server(), server()
     third.methods["resources/subscribe"] = lambda *_: rpc_error(-32002, "none")
