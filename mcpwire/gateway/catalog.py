@@ -180,11 +180,6 @@ class Catalog:
             return None
         return upstream, owner[1]
 
-    async def owner_of_uri(self, uri: str) -> tuple[Upstream, str] | None:
-        """Return the most likely server of a resource and its URI there, if any."""
-        owners = await self.owners_of_uri(uri)
-        return owners[0] if owners else None
-
     async def owners_of_uri(self, uri: str) -> list[tuple[Upstream, str]]:
         """Return the servers that may have a resource, most likely first, with its URI.
 

@@ -20,7 +20,7 @@ from mcpwire.server.resources import not_found
 from mcpwire.tools.transforms import check_arguments, remove_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Sequence
 
     from mcpwire.gateway.tasks import RouteHandler
     from mcpwire.gateway.upstream import Upstream
@@ -155,22 +155,31 @@ async def _get_prompt(
 async def _read_resource(
     params: Json, request: RequestContext, upstreams: Upstreams
 ) -> Json:
+    def read(upstream: Upstream, raw: str) -> Awaitable[Json]:
+        return forward(
+            upstream, "resources/read", {**params, "uri": raw}, request, upstreams
+        )
+
     uri = member_of(params, "uri", str)
+    upstream, result = await _at_owner(uri, read, request, upstreams)
+    # The contents get the URIs that the client knows.
+    aliases = await upstreams.catalog.aliases_of(upstream.name)
+    contents, changed = replace_uris(result.get("contents"), aliases)
+    return {**result, "contents": contents} if changed else result
+
+
+async def _at_owner(
+    uri: str, send: Any, request: RequestContext, upstreams: Upstreams
+) -> tuple[Upstream, Any]:
+    """Return the first server that has a resource, and its result."""
     refusal: RPCError = not_found(uri)
     for upstream, raw in await upstreams.catalog.owners_of_uri(uri):
         try:
-            result = await forward(
-                upstream, "resources/read", {**params, "uri": raw}, request, upstreams
-            )
+            return upstream, await send(upstream, raw)
         except RPCError as error:
             if error.code not in _NOT_FOUND:
                 raise
             refusal = _convert_not_found(error, uri, request)
-            continue  # another server may have it
-        # The contents get the URIs that the client knows.
-        aliases = await upstreams.catalog.aliases_of(upstream.name)
-        contents, changed = replace_uris(result.get("contents"), aliases)
-        return {**result, "contents": contents} if changed else result
     raise refusal
 
 
@@ -191,8 +200,8 @@ async def _subscribe(
     params: Json, request: RequestContext, upstreams: Upstreams
 ) -> Json:
     uri = member_of(params, "uri", str)
-    upstream, raw = await _owner_of_uri(uri, upstreams)
-    await subscribe(upstream, raw, uri, request)
+    send = partial(subscribe, public=uri, request=request)
+    await _at_owner(uri, send, request, upstreams)
     return {}
 
 
@@ -207,10 +216,12 @@ async def _complete(
         key = "uri"
         uri = member_of(ref, key, str)
         owner = (await upstreams.catalog.get("templates")).owners.get(uri)
-        if owner is None:
-            upstream, raw = await _owner_of_uri(uri, upstreams)
-        else:
+        if owner is not None:
             upstream, raw = upstreams.members[owner[0]], owner[1]
+        elif owners := await upstreams.catalog.owners_of_uri(uri):
+            upstream, raw = owners[0]
+        else:
+            raise not_found(uri)
     else:
         raise InvalidParams("params.ref.type must be ref/prompt or ref/resource")
     # 2024-11-05 has completion without a capability for it.
@@ -233,11 +244,4 @@ async def _find_owner(
     owner = await upstreams.catalog.owner_of(f"{noun}s", name)
     if owner is None:
         raise InvalidParams(f"unknown {noun}: {name[:EXCERPT]!r}")
-    return owner
-
-
-async def _owner_of_uri(uri: str, upstreams: Upstreams) -> tuple[Upstream, str]:
-    owner = await upstreams.catalog.owner_of_uri(uri)
-    if owner is None:
-        raise not_found(uri)
     return owner

@@ -146,16 +146,14 @@ async def _subscribe_at_server(
     uri: str, upstreams: Upstreams, server_subscriptions: ServerSubscriptions
 ) -> None:
     """Subscribe to a resource at its server; on success, append it to the list."""
-    owner = await upstreams.catalog.owner_of_uri(uri)
-    if owner is None:
-        return
-    upstream, raw = owner
-    try:
-        await upstream.subscribe(raw, uri)
-    except MCPError as error:
-        logger.debug("%r refused a subscription: %s", upstream.name, error)
-    else:
-        server_subscriptions.append((upstream, raw, uri))
+    for upstream, raw in await upstreams.catalog.owners_of_uri(uri):
+        try:
+            await upstream.subscribe(raw, uri)
+        except MCPError as error:
+            logger.debug("%r refused a subscription: %s", upstream.name, error)
+        else:
+            server_subscriptions.append((upstream, raw, uri))
+            return
 
 
 async def move_subscriptions(

@@ -275,6 +275,44 @@ async def test_unsubscribe_from_a_resource_that_is_not_listed_any_more():
         assert a.requests("resources/unsubscribe") == [{"uri": "a:b"}]
 
 
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_subscription_is_made_at_the_server_that_has_the_resource(version):
+    templates = {"resourceTemplates": [{"uriTemplate": "x:{id}", "name": "x"}]}
+
+    def having(uri):
+        return FakeServer(
+            {
+                "resources/list": lambda *_: {"resources": []},
+                "resources/templates/list": lambda *_: templates,
+                "resources/subscribe": lambda params, _: (
+                    {} if params["uri"] == uri else rpc_error(-32002, "unknown")
+                ),
+                "resources/unsubscribe": lambda *_: {},
+            },
+            capabilities={"resources": {"subscribe": True}},
+        )
+
+    servers = {"a": having("x:1"), "b": having("x:2")}
+    async with joined(Gateway(servers), version) as client:
+        if version == "2026-07-28":
+            uris = ["x:2", "x:3"]
+            client.request(
+                "subscriptions/listen",
+                {"notifications": {"resourceSubscriptions": uris}},
+            )
+            begun = await client.wait_for("notifications/subscriptions/acknowledged")
+            accepted = begun["params"]["notifications"]["resourceSubscriptions"]
+            assert accepted == ["x:2"]
+        else:
+            response = await client.ask("resources/subscribe", {"uri": "x:2"})
+            assert response["result"] == {}
+            response = await client.ask("resources/subscribe", {"uri": "x:3"})
+            assert response["error"]["code"] == -32002
+        servers["b"].notify("notifications/resources/updated", uri="x:2")
+        update = await client.wait_for("notifications/resources/updated")
+        assert update["params"]["uri"] == "x:2"
+
+
 async def test_task_subscription_acknowledges_only_tasks_the_server_accepts():
     def listen(params, up):
         requested = params["notifications"]
