@@ -103,9 +103,11 @@ async def _running_gateway(
         with contextlib.suppress(ProcessLookupError):
             child.terminate()
         try:
-            await asyncio.wait_for(child.communicate(), _EXIT_TIMEOUT_S)
-        except (TimeoutError, asyncio.CancelledError):
-            child.kill()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(child.communicate(), _EXIT_TIMEOUT_S)
+        finally:  # also if the wait is cancelled
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
             await child.wait()
 
 

@@ -96,17 +96,24 @@ class WorkerGroup:
         for child in self._children:
             assert child.stdin is not None
             child.stdin.close()
-        for child in self._children:
-            try:
-                await asyncio.wait_for(child.wait(), _EXIT_TIMEOUT_S)
-            except (TimeoutError, asyncio.CancelledError):
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_EXIT_TIMEOUT_S):
+                    for child in self._children:
+                        await child.wait()
+        finally:  # also if the wait is cancelled
+            for child in self._children:
                 with contextlib.suppress(ProcessLookupError):
                     child.kill()
                 await child.wait()
+            self._kill_servers()
+
+    def _kill_servers(self) -> None:
+        """Kill the server's processes if a worker did not end them."""
         if any(child.returncode for child in self._children):
             for pid in filter(procfs.is_alive, self._server_pids):
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)  # the worker did not end its server
+                    os.kill(pid, signal.SIGKILL)
 
     async def _read_answer(self, child: asyncio.subprocess.Process) -> dict[str, Any]:
         assert child.stdout is not None

@@ -85,6 +85,29 @@ def test_killed_worker_leaves_no_server_running():
     wait_for(lambda: not any(map(is_alive, found["servers"])))
 
 
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_run_that_is_cancelled_while_its_servers_end_does_not_continue(rounds):
+    others, servers, measured = descendants(os.getpid()), set(), []
+
+    async def cancelled():
+        def cancel(progress):
+            measured.append(progress.slice.round)
+            servers.update(descendants(os.getpid()) - others)
+            asyncio.get_running_loop().call_soon(task.cancel)
+
+        target = Stdio(sys.executable, ["-c", STUBBORN])
+        load = Load(seconds=0.1 * rounds, rounds=rounds, warm_up=0)
+        options = {"with_floor": False, "with_details": False}
+        task = asyncio.ensure_future(run(target, load, on_progress=cancel, **options))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    assert measured == [0]
+    assert servers
+    wait_for(lambda: not any(map(is_alive, servers)))
+
+
 def test_modules_of_the_working_directory_are_not_imported(tmp_path):
     (tmp_path / "calendar.py").write_text("raise SystemExit('shadowed')")
     words = ["bench", *SHORT, "--no-floor", "--"]
