@@ -63,7 +63,7 @@ class Slice:
     in_time: float
     """The calls that count for the achieved rate.
 
-    With a rate: the answers within `seconds` of the first answer. Without: the answers
+    With a rate: the most answers within any time of `seconds`. Without: the answers
     within the slice, plus for each call answered later the part of it, from 0 to 1,
     that lies within the slice.
     """

@@ -273,9 +273,13 @@ class Recorder:
         }
 
     def _count_in_time(self, length: int) -> int:
-        """Count the answers within `length` of the first one."""
-        first = min(self._answered, default=0)
-        return bisect_right(self._answered, first + length)
+        """Count the most answers within any time of this length."""
+        answered = self._answered
+        counts = (
+            bisect_right(answered, begin + length, number) - number
+            for number, begin in enumerate(answered)
+        )
+        return max(counts, default=0)
 
     def _count_answered_by(self, end: int) -> float:
         """Count the calls answered by a time, plus the part before it of later ones."""

@@ -115,11 +115,17 @@ def test_closed_loop_calls_longer_than_a_slice_have_a_rate(record):
     assert in_time(record(user, user), is_open=False) == 2 / 4
 
 
-def test_open_loop_rate_window_starts_at_the_first_answer(record):
+def test_open_loop_rate_is_independent_of_the_latency(record):
     slow = [(at, at, at + 3 * SECOND) for at in range(0, SECOND, SECOND // 10)]
     straggler = (0, 0, 5 * SECOND)
     assert in_time(record(*slow, straggler), is_open=True) == 10
+    assert in_time(record((0, 0, 1), *slow), is_open=True) == 10
     assert in_time(record(), is_open=True) == in_time(record(), is_open=False) == 0
+
+
+def test_open_loop_rate_of_an_overloaded_server_is_its_speed(record):
+    calls = [(at // 2, at // 2, at) for at in range(0, 2 * SECOND, SECOND // 10)]
+    assert in_time(record(*calls), is_open=True) == pytest.approx(10, abs=1)
 
 
 def held(*memory, at=0):
