@@ -71,8 +71,8 @@ def differences(
 
     Args:
         result: The run.
-        figures: The figures; a figure that a slice lacks is omitted. Fewer figures have
-            narrower intervals.
+        figures: The figures; a figure that a slice lacks, or that is zero in a slice
+            to compare with, is omitted. Fewer figures have narrower intervals.
         against: The name of the other server; optional if there is only one.
 
     Raises:
@@ -89,14 +89,13 @@ def differences(
             f"got {against!r}"
         )
     before, after = result.targets[0], others[against]
-    names = _comparable(before, after, figures)
+    names = _comparable(figures, after, before)
     results = []
     for name in names:
         olds, news = (before.figures_of_slices(name), after.figures_of_slices(name))
         ratios: dict[int, list[float]] = {}
         for slice, old, new in zip(before.slices, olds, news, strict=True):
-            if old:
-                ratios.setdefault(slice.round, []).append(new / old)
+            ratios.setdefault(slice.round, []).append(new / old)
         bounds = interval(list(ratios.values()), count=len(names))
         results.append(_difference(name, (median(olds), median(news)), bounds))
     return results
@@ -134,13 +133,13 @@ def compare(
     if len(before.targets) != 1 or len(after.targets) != 1:
         raise ValueError("each of the two runs must have measured one server")
     old, new = before.targets[0], after.targets[0]
-    has_floors = before.floor is not None and after.floor is not None
-    names = _comparable(old, new, figures)
+    floors = [floor for run in (before, after) if (floor := run.floor) is not None]
+    has_floors = len(floors) == 2
+    names = _comparable(figures, new, old, *(floors if has_floors else ()))
     results = []
     for name in names:
         groups = [_group_by_round(old, name), _group_by_round(new, name)]
         if has_floors:
-            floors = (before.floor, after.floor)
             groups = [
                 [
                     [value / base for value in values]
@@ -149,7 +148,6 @@ def compare(
                     )
                 ]
                 for rounds, floor in zip(groups, floors, strict=True)
-                if floor is not None
             ]
         bounds = interval(groups[1], groups[0], count=len(names) * comparisons)
         medians = (
@@ -161,17 +159,19 @@ def compare(
 
 
 def _comparable(
-    before: Subject, after: Subject, figures: Iterable[str]
+    figures: Iterable[str], after: Subject, *bases: Subject
 ) -> Sequence[str]:
-    """Return the comparable figures that every slice of both subjects has."""
+    """Return the comparable figures that every slice has, above zero in the bases."""
+    names = [name for name in figures if name in FIGURES and FIGURES[name].is_compared]
     return [
         name
-        for name in figures
-        if name in FIGURES
-        and FIGURES[name].is_compared
+        for name in names
+        if 0 < len(after.figures_of_slices(name)) == len(after.slices)
         and all(
-            0 < len(subject.figures_of_slices(name)) == len(subject.slices)
-            for subject in (before, after)
+            0
+            < sum(value > 0 for value in base.figures_of_slices(name))
+            == len(base.slices)
+            for base in bases
         )
     ]
 

@@ -266,6 +266,8 @@ def _slices_of_round(load: Load) -> int:
     """Return the number of slices of each server in a round."""
     share = load.seconds / load.rounds
     slice_seconds = _SLICE_S if load.shape == "constant" else MAX_SLICE_S
+    if load.rate is not None:
+        slice_seconds = max(slice_seconds, 2 / load.rate)  # each has a call
     return max(1, round(share / min(max(slice_seconds, share / 20), MAX_SLICE_S)))
 
 

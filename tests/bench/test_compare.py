@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import attrs
 import pytest
-from made_results import pair, result, subject
+from made_results import pair, result, slice_of, subject
 
 from mcpwire.bench import Result, compare, differences
 from mcpwire.bench.compare import median_distribution
@@ -106,6 +106,23 @@ def test_runs_are_compared_by_their_multiples_of_the_floor():
     (found,) = [each for each in compare(before, slower) if each.figure == "p50"]
     assert found.verdict == "worse"
     assert found.low < 1.25 < found.high
+
+
+def test_figure_is_not_compared_with_zero():
+    chance = random.Random(3)
+    floor, server, other = (subject(n, chance) for n in ("floor", "target", "against"))
+    idle = attrs.evolve(
+        server, slices=tuple(slice_of(each.round, []) for each in server.slices)
+    )
+    paused = attrs.evolve(server, slices=(*server.slices[1:], idle.slices[-1]))
+    paused_floor = attrs.evolve(paused, name="floor")
+    for first in (idle, paused):
+        assert differences(result(first, other)) == []
+        assert compare(result(first), result(server)) == []
+    usual = result(floor, server)
+    assert compare(usual, result(paused_floor, server)) == []
+    # The second server may stop.
+    assert [each.ratio for each in compare(result(server), result(idle))] == [0]
 
 
 def test_more_calls_per_second_are_better():

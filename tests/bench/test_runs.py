@@ -83,6 +83,12 @@ def test_one_server_is_measured_under_several_loads():
     assert eight.counts == {}
 
 
+def test_each_slice_of_a_low_rate_has_a_call():
+    load = Load(rate=1.25, seconds=3.2, warm_up=0.0, rounds=1)
+    (target,) = measure(null(), load, with_floor=False, with_details=False).subjects
+    assert [each.offered for each in target.slices] == [2, 2]
+
+
 def test_load_for_an_unknown_server_name_is_refused():
     with pytest.raises(ValueError, match="no server of against is called 'x'"):
         measure(null(), Load(**SHORT), against={}, against_load={"x": Load()})
