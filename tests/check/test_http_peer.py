@@ -14,6 +14,7 @@ from mcpwire.check.cases import CASES
 from mcpwire.check.schemas import MessageValidator
 from mcpwire.check.subject import Subject
 from mcpwire.versions import LATEST_SESSION
+from mcpwire.wire.json import encode
 from mcpwire.wire.urls import parse_url
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -100,6 +101,21 @@ async def test_unfinished_body_is_judged_by_its_status():
         subject.bound_s = 0.2
         with pytest.raises(Broken, match=r"the status 400.*200"):
             await case.run(subject)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("size", [1, 32_768])
+async def test_event_stream_may_have_any_line_ends_and_text(end, size):
+    text = "\u2028\x85\x0c" + "\u00e9" * size
+    result = {"content": [{"type": "text", "text": text}]}
+    answer = encode({"jsonrpc": "2.0", "id": 100_001, "result": result})
+    lines = [b"\xef\xbb\xbf: start", b"id: e1", b"data", b"", b"data: " + answer]
+    tool = {"name": "slow", "inputSchema": {"type": "object"}}
+    for id in ("D16.a", "LHTTP-06.a"):
+        async with serving(STREAM + end.join(lines) + 2 * end) as (subject, _):
+            subject.facts.roles["slow"] = tool
+            subject.begin_case(0, id)
+            await next(case for case in CASES if case.id == id).run(subject)
 
 
 @on_a_clock_by_hand

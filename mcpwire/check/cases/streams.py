@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
+from codecs import BOM_UTF8
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -334,15 +336,21 @@ async def unique_ids(subject: Subject) -> None:
     subject.expect(not duplicates, "different ids", f"twice: {duplicates[:3]}")
 
 
-def _first_block(text: bytes) -> list[bytes]:
+def _stream_lines(response: Response) -> list[bytes]:
+    """Return the complete lines of an event stream, as far as it was recorded."""
+    text = bytes(response.text).removeprefix(BOM_UTF8)
+    return re.split(rb"\r\n?|\n", text)[:-1]
+
+
+def _first_block(response: Response) -> list[bytes]:
     """Return the lines of the first event of a stream, without comments."""
-    for block in text.replace(b"\r\n", b"\n").split(b"\n\n"):
-        lines = [
-            line for line in block.split(b"\n") if line and not line.startswith(b":")
-        ]
-        if lines:
-            return lines
-    return []
+    block: list[bytes] = []
+    for line in _stream_lines(response):
+        if line and not line.startswith(b":"):
+            block.append(line)
+        elif block and not line:
+            break
+    return block
 
 
 @polling.should(
@@ -355,7 +363,7 @@ def _first_block(text: bytes) -> list[bytes]:
 )
 async def priming(subject: Subject) -> None:
     call = await _call_on_stream(subject)
-    lines = _first_block(bytes(call.response.text))
+    lines = _first_block(call.response)
     has_id = any(line.startswith(b"id:") for line in lines)
     data = [line for line in lines if line.startswith(b"data:") and line[5:].strip()]
     is_priming = has_id and not data
@@ -550,12 +558,11 @@ async def answered_once(subject: Subject) -> None:
 )
 async def well_formed(subject: Subject) -> None:
     call = await _call_on_stream(subject)
-    text = bytes(call.response.text)
-    try:
-        lines = text.decode("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        subject.raise_broken("UTF-8", str(error))
-    for line in lines:
+    for data in _stream_lines(call.response):
+        try:
+            line = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            subject.raise_broken("UTF-8", str(error))
         name, _, value = line.partition(":")
         is_known = name in {"", "data", "event", "id", "retry"}
         is_named = name != "event" or value.strip() == "message"
