@@ -7,10 +7,10 @@ check, and a server that only breaks a SHOULD; here both are findings.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
-import subprocess
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -55,24 +55,26 @@ def find_suite(program: str | None = None) -> str:
     )
 
 
-def run_official(url: str, revision: str, suite: str) -> list[Result]:
+async def run_official(url: str, revision: str, suite: str) -> list[Result]:
     """Run all scenarios of a revision against a server at a loopback URL.
 
     Raises:
         RemoteProtocolError: The suite wrote no result, or exceeded its time limit.
+
+    Safe to cancel: the suite is ended.
     """
     with tempfile.TemporaryDirectory() as folder:
         baseline = Path(folder, "none.yml")
-        baseline.write_text("server: []\nclient: []\n", encoding="utf-8")
+        baseline.write_bytes(b"server: []\nclient: []\n")  # noqa: ASYNC240 - tiny
         command = [suite, "server", "--url", url, "--suite", "all"]
         command += ["--spec-version", revision, "--expected-failures", str(baseline)]
         began = monotonic()
-        output = _run_suite([*command, "-o", folder])
+        output = await _run_suite([*command, "-o", folder])
         seconds = monotonic() - began
         again = f"mcpwire check --official --revision {revision} {url}"
         results = [
             result
-            for path in sorted(Path(folder).rglob("checks.json"))
+            for path in sorted(Path(folder).rglob("checks.json"))  # noqa: ASYNC240
             for result in _read_scenario(path, Path(folder), revision, again)
         ]
     if not results:
@@ -83,23 +85,25 @@ def run_official(url: str, revision: str, suite: str) -> list[Result]:
     return results
 
 
-def _run_suite(command: list[str]) -> str:
-    with subprocess.Popen(  # noqa: S603 - the program that the user named
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+async def _run_suite(command: list[str]) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
         process_group=0,
-    ) as process:
-        try:
-            output, _ = process.communicate(timeout=SUITE_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            raise RemoteProtocolError(
-                f"the official suite did not end within {SUITE_TIMEOUT_S:.0f} s"
-            ) from None
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+    )
+    try:
+        async with asyncio.timeout(SUITE_TIMEOUT_S):
+            output, _ = await process.communicate()
+    except TimeoutError:
+        raise RemoteProtocolError(
+            f"the official suite did not end within {SUITE_TIMEOUT_S:.0f} s"
+        ) from None
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
     return output.decode("utf-8", "replace")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from pathlib import Path
@@ -175,7 +174,7 @@ async def _run_suite(
     show = _progress(output)
     for revision in run_options.revisions or (LATEST_SESSION.name, LATEST.name):
         with output.waiting(f"running the official suite against {url} ..."):
-            suite_results = await asyncio.to_thread(run_official, url, revision, suite)
+            suite_results = await run_official(url, revision, suite)
             results += suite_results
             for result in suite_results:
                 show(result)

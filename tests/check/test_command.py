@@ -480,3 +480,23 @@ def test_suite_without_results_or_not_installed_is_an_error(cli, tmp_path):
     code, _, err = cli("check", *words)
     assert code == 2
     assert "no-such-suite is not installed" in err
+
+
+def test_interrupt_ends_the_official_suite(tmp_path):
+    fifo = tmp_path / "started"
+    os.mkfifo(fifo)
+    plays = f"import os, time\nopen({str(fifo)!r}, 'w').write(str(os.getpid()))"
+    words = suite(tmp_path, f"{plays}\ntime.sleep(600)")
+    command = [sys.executable, "-m", "mcpwire", "check", *words]
+    with subprocess.Popen(
+        [*command, "http://127.0.0.1:9/mcp"], stderr=subprocess.PIPE
+    ) as process:
+        try:
+            pid = int(fifo.read_text())
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert (process.returncode, err) == (130, b"mcpwire: interrupted\n")
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
