@@ -255,10 +255,11 @@ def _rate_chart(id: str, result: Result) -> Chart:
     text = "No rate met the condition."
     marks = []
     if highest:
-        marks.append(charts.Mark(highest, f"{highest:,.0f}/s"))
+        shown = format_amount(highest, "/s")
+        marks.append(charts.Mark(highest, shown))
         text = (
             "One dot for each rate that was tried. The vertical line is the knee: the "
-            f"highest rate that met the condition, {highest:,.0f}/s."
+            f"highest rate that met the condition, {shown}."
         )
     svg = charts.draw_lines(f"{id}-rates", title, axes, lines, marks=marks)
     return Chart(title, text, svg, lines)

@@ -61,7 +61,8 @@ def to_text(result: Result) -> str:
             lines += _detail_lines(subject)
     else:
         lines += format_table(step_rows(result))
-        lines += ["", f"highest rate that met the condition: {result.highest:,.0f}/s"]
+        highest = format_amount(result.highest, "/s")
+        lines += ["", f"highest rate that met the condition: {highest}"]
     return "\n".join([*lines, *(f"note: {note}" for note in result.notes), ""])
 
 

@@ -254,7 +254,7 @@ def _dot_product(left: Iterable[float], right: Iterable[float]) -> float:
 
 def step_name(rate: float) -> str:
     """Return the subject name of a rate in the search for the highest rate."""
-    return f"{rate:.0f}/s"
+    return f"{rate:.0f}/s" if rate >= 100 else f"{rate:.3g}/s"
 
 
 @attrs.frozen

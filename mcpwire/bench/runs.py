@@ -469,7 +469,7 @@ async def find_max(
     if load.rate is None:
         raise ValueError("the search for the highest rate needs a rate to begin with")
     started, began = datetime.now(UTC), monotonic()
-    records: list[_SubjectRecord[Stdio | Http]] = []
+    records: dict[float, _SubjectRecord[Stdio | Http]] = {}
     good, bad, rate = 0.0, None, load.rate
     async with WorkerGroup(as_target(target), load, processes) as group:
         await group.warm_up(load.warm_up)
@@ -478,7 +478,7 @@ async def find_max(
         ):
             record = _SubjectRecord(step_name(rate), as_target(target), load)
             record.server = group.server
-            records.append(record)
+            records[rate] = record
             count = _slices_of_step(load.seconds, rate)
             for number in range(count):
                 at = number * load.seconds / count
@@ -492,8 +492,8 @@ async def find_max(
             else:
                 bad = rate
             rate = good * 2 if bad is None else (good + bad) / 2
-    records.sort(key=lambda record: sum(slice.offered for slice in record.slices))
-    return _result(load, records, started, began, highest=good)
+    by_rate = [records[rate] for rate in sorted(records)]
+    return _result(load, by_rate, started, began, highest=good)
 
 
 def _slices_of_step(seconds: float, rate: float) -> int:

@@ -12,6 +12,7 @@ from mcpwire.bench import Call, Load, find_max, parse_condition, run, runs
 from mcpwire.bench.histogram import merge_histograms
 from mcpwire.bench.null_process import null_command, null_http
 from mcpwire.bench.reports import to_text
+from mcpwire.bench.results import step_name
 from mcpwire.bench.worker import Generator, Job, Pacer
 from mcpwire.testing.procfs import descendants, is_alive
 
@@ -245,6 +246,15 @@ def test_find_max_returns_the_highest_rate_within_the_condition():
     assert 0 < result.highest < 320  # at that rate the last call waits for 100 ms
     offered = [each.figures()["offered"] for each in result.subjects]
     assert offered == sorted(offered)
+
+
+def test_steps_of_a_search_at_low_rates_have_different_names():
+    load = Load(rate=3, seconds=0.2, warm_up=0, rounds=1)
+    result = asyncio.run(find_max(null(), load, parse_condition("offered < 6/s")))
+    names = [each.name for each in result.subjects]
+    assert names == ["3/s", "4.5/s", "4.88/s", "5.06/s", "5.25/s", "6/s"]
+    assert step_name(result.highest) == "4.88/s"
+    assert "highest rate that met the condition: 4.88/s\n" in to_text(result)
 
 
 def test_find_max_needs_an_initial_rate():
