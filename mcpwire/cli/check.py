@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mcpwire.cli.session import Signals
 
 _URL_WITH_LOGIN: Final = re.compile(r"://[^/?#\s]*@")
+_LOGIN_FIELD: Final = re.compile(r"(?i):\s*(?:basic|bearer|digest|dpop)\s")
 _FINDING_VERDICTS: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG})
 
 
@@ -111,7 +112,8 @@ def _repeat_options(options: Options) -> tuple[str, ...]:
         words += ["--env", name if is_inherited or is_secret else f"{name}={value}"]
     for value in options.headers:
         name = value.partition(":")[0].strip()
-        if not value.startswith("@") and SECRET_NAME.search(name):
+        is_secret = SECRET_NAME.search(name) or _LOGIN_FIELD.search(value)
+        if not value.startswith("@") and is_secret:
             variable = re.sub(r"\W", "_", name).upper()
             words += ["--header-env", f"{name}={variable}"]
         else:

@@ -129,8 +129,15 @@ def test_repeat_command_over_http_has_the_headers(cli, monkeypatch, tmp_path, te
     (tmp_path / "headers").write_text(f"{key}\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LICENCE_KEY", "a-secret-key")
+    monkeypatch.setenv("X_SESSION_ID", "a-secret-session")
+    monkeypatch.setenv("X_UPSTREAM", "Bearer a-secret-token")
+    session, upstream = "X-Session-Id: a-secret-session", "X-Upstream: Bearer a-secret"
     assert cli("check", *ONE, "-H", team, team_url)[0] == 4
     for given, shown in (
+        (
+            ["-H", team, "-H", key, "-H", session, "-H", upstream],
+            "X-Session-Id=X_SESSION_ID --header-env X-Upstream=X_UPSTREAM",
+        ),
         (["-H", team, "-H", key], f"-H '{team}' --header-env licence-key=LICENCE_KEY"),
         (["-H", team, "-H", "@headers"], f"-H '{team}' -H @headers"),
         (

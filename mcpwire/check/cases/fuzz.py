@@ -28,7 +28,7 @@ FAMILY: Final = Family("fuzz")
 
 MAX_CALLS: Final = 40
 SECRET_NAME: Final = re.compile(
-    r"(?i)token|secret|passw|passphrase|key|credential|"
+    r"(?i)token|secret|passw|passphrase|key|credential|session[_-]?id|"
     r"(?:^|[_-])(?:auth|authorization|cookie|jwt|pass|pat|pwd)(?:$|[_-])"
 )
 """Names of environment variables and header fields with secret values."""
