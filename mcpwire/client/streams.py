@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.client.subscriptions import ALL_LISTS
-from mcpwire.errors import LocalProtocolError, MCPError, RPCError
+from mcpwire.errors import LocalProtocolError, MCPError, RequestTimeout, RPCError
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.subscriptions import RESOURCE_UPDATED, EventBuffer, Filter
 
@@ -268,7 +268,11 @@ class ResourceWatch:
         if self._is_read or changes.is_closed:
             await changes.__anext__()
         self._is_read = True
-        return await self._read()
+        try:
+            return await self._read()
+        except (asyncio.CancelledError, RequestTimeout):
+            self._is_read = False  # the next call reads what this one has not
+            raise
 
     async def aclose(self) -> None:
         """Stop watching. Never raises."""

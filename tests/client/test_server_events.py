@@ -281,6 +281,32 @@ async def test_watch_yields_contents_now_and_after_each_update(version):
             assert server.requests("resources/unsubscribe") == [{"uri": URI}]
 
 
+@ERA
+@on_a_virtual_clock
+async def test_a_watch_repeats_a_read_that_was_cancelled_or_timed_out(version):
+    done = {"resultType": "complete"} if version == STATELESS else {}
+    reads = []
+
+    def read(params, _):
+        reads.append(params)
+        content = {"uri": URI, "text": str(len(reads))}
+        return SILENCE if len(reads) in {2, 3} else done | {"contents": [content]}
+
+    server = SubscriptionServer(version, **{"resources/read": read})
+    client = mcpwire.Client(server)
+    async with client, client.watch(URI, timeout=60) as contents:
+        assert (await anext(contents)).text == "1"
+        server.emit(UPDATED, uri=URI)
+        waiting = asyncio.ensure_future(anext(contents))
+        await until(lambda: len(reads) == 2)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        with pytest.raises(mcpwire.RequestTimeout):
+            await anext(contents)
+        assert (await anext(contents)).text == "4"
+
+
 async def test_a_garbage_collected_stream_ends_its_subscription():
     server = SubscriptionServer(STATELESS)
     async with mcpwire.Client(server) as client:
