@@ -213,13 +213,13 @@ class Subscriptions:
         """Add a filter to the subscription; return the part that the server accepts."""
         options, connection = self._requests.options(given), self._connection
         deadline = options.deadline
-        if not connection.is_open:
-            await connection.reconnect(LISTEN, deadline)
+        await connection.reconnect(LISTEN, deadline)
         await self.wait_for_stream(deadline)
         self.counts.add(selected)
         try:
             connection.open_server_stream()
             async with self._lock_changes(deadline):
+                await connection.reconnect(LISTEN, deadline)
                 return await self._apply(selected, options)
         except BaseException:
             self.discard(selected)

@@ -226,6 +226,23 @@ async def test_a_listen_stream_continues_after_a_loss_without_calls(version):
         assert (await anext(changes)).params.uri == URI
 
 
+async def test_subscriptions_that_wait_for_another_one_continue_after_a_loss():
+    server = MortalServer(STATELESS)
+    server.methods["subscriptions/listen"] = lambda *_: SILENCE
+    uris = [f"file:///{number}" for number in range(6)]
+    async with mcpwire.Client(server, recovery=AT_ONCE) as client:
+        first, *others = [asyncio.create_task(client.subscribe(uri)) for uri in uris]
+        await until(lambda: server.requests("subscriptions/listen"))
+        server.methods["subscriptions/listen"] = server.listen
+        server.die()
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await first
+        await asyncio.gather(*others)
+        assert client.subscribed == frozenset(uris[1:])
+        (*_, latest) = server.requests("subscriptions/listen")
+        assert latest["notifications"] == {"resourceSubscriptions": uris[1:]}
+
+
 @ERA
 async def test_a_watch_reads_again_after_a_loss(version):
     done = {"resultType": "complete"} if version == STATELESS else {}
