@@ -402,11 +402,14 @@ class Connection:
             if not any((*busy, self._discarding)):
                 self._forget()
                 return
-            self._closing = loop.create_task(self._close(ending), name="mcpwire-close")
+            closing = self._close(ending, asyncio.current_task())
+            self._closing = loop.create_task(closing, name="mcpwire-close")
             self._closing.add_done_callback(self._on_task_done)
         await wait_shared(self._closing)
 
-    async def _close(self, ending: list[asyncio.Task[None]]) -> None:
+    async def _close(
+        self, ending: list[asyncio.Task[None]], caller: asyncio.Task[Any] | None
+    ) -> None:
         opening = self._opening
         if opening is not None:
             opening.cancel()
@@ -419,10 +422,10 @@ class Connection:
             if self._trace is not None:
                 self._trace("close", channel.target)
         await self._wait_discarded()
-        for task in self._background:
+        background = [task for task in self._background if task is not caller]
+        for task in background:
             task.cancel()
-        ending += self._background
-        if ending:
+        if ending := [*ending, *background]:
             await asyncio.wait(ending, timeout=CALLBACK_TIMEOUT_S)
         self._forget()
 
@@ -672,7 +675,13 @@ class Connection:
         until = None if deadline is None or deadline.at == inf else deadline.at
         try:
             async with asyncio.timeout_at(until) as limit:
-                return await run_handler(request)
+                answer: dict[str, Any]
+                answer = await self.spawn(run_handler(request), "handler")
+                return answer
+        except asyncio.CancelledError:
+            if is_cancelled_here() or self.is_entered:
+                raise
+            raise ConnectionClosed("closed by this side", sent=True) from None
         except TimeoutError:
             if not limit.expired():
                 raise

@@ -287,7 +287,8 @@ class Requests:
 
     async def drive(self, method: str, steps: Steps[Any], options: Options) -> Any:
         """Drive the generator of a protocol operation, within one deadline."""
-        serial = self._connection.serial
+        connection = self._connection
+        serial, was_entered = connection.serial, connection.is_entered
         try:
             step = next(steps)
             while True:
@@ -297,13 +298,17 @@ class Requests:
                         self._check_cursor(options)
                     outcome = await self._perform_step(method, step, options)
                     if type(step) is Call and "cursor" not in step.params:
-                        serial = self._connection.serial
+                        serial = connection.serial
                 except MCPError as error:
                     step = steps.throw(error)
                 else:
                     step = steps.send(outcome)
         except StopIteration as done:
             return done.value
+        except LocalProtocolError as error:
+            if connection.is_entered or not was_entered:
+                raise
+            raise ConnectionClosed("closed by this side", sent=True) from error
 
     async def _perform_step(self, method: str, step: Step, options: Options) -> Any:
         if type(step) is Sleep:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from mcpwire.client.requests import as_object
-from mcpwire.errors import ConnectionClosed, LocalProtocolError, TransportError
+from mcpwire.errors import LocalProtocolError, TransportError
 from mcpwire.limits import check_timeout
 from mcpwire.protocol import tasks
 from mcpwire.protocol.methods import available_method
@@ -185,7 +185,7 @@ async def wait_for_task(
         steps = tasks.follow_task(task_id, revision=revision, max_rounds=limit)
     else:
         steps = tasks.follow_session_task(task_id)
-    raw = await drive_steps(connection, requests, steps, requests.options(options))
+    raw = await drive_steps(requests, steps, requests.options(options))
     result = decode(CallToolResult, tasks.read_outcome(raw) if is_stateless else raw)
     return result.raise_for_error() if check else result
 
@@ -268,7 +268,7 @@ async def follow(
         max_requests=connection.settings.limits.questions,
     )
     try:
-        task = await drive_steps(connection, requests, steps, options)
+        task = await drive_steps(requests, steps, options)
     except TransportError:
         raise
     except BaseException:
@@ -278,18 +278,10 @@ async def follow(
 
 
 async def drive_steps(
-    connection: Connection,
-    requests: Requests,
-    steps: Steps[dict[str, Any]],
-    options: Options,
+    requests: Requests, steps: Steps[dict[str, Any]], options: Options
 ) -> dict[str, Any]:
     """Drive the generator that follows a task, within one deadline."""
     # Tasks have no progress, and the call's `idempotent` does not apply to polling.
     options = attrs.evolve(options, on_progress=None, idempotent=None)
-    try:
-        result: dict[str, Any] = await requests.drive("tools/call", steps, options)
-    except LocalProtocolError as error:
-        if connection.is_entered:
-            raise
-        raise ConnectionClosed("closed by this side", sent=True) from error
+    result: dict[str, Any] = await requests.drive("tools/call", steps, options)
     return result

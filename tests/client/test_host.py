@@ -249,7 +249,8 @@ async def test_a_cancelled_request_cancels_its_handler():
     assert not [m for m in server.received if "result" in m or "error" in m]
 
 
-async def test_closing_cancels_running_handlers():
+@ERA
+async def test_closing_cancels_running_handlers(version):
     running = asyncio.Event()
     ended = asyncio.Event()
 
@@ -260,7 +261,7 @@ async def test_closing_cancels_running_handlers():
         finally:
             ended.set()
 
-    server = Asking("sampling/createMessage", SAMPLE)
+    server = Asking("sampling/createMessage", SAMPLE, version)
     async with mcpwire.Client(server, sampling=hang) as client:
         call = asyncio.create_task(client.call_tool("x"))
         await running.wait()
@@ -269,19 +270,26 @@ async def test_closing_cancels_running_handlers():
     assert ended.is_set()
 
 
-async def test_a_handler_may_use_and_close_its_own_client():
+@ERA
+async def test_a_handler_may_use_and_close_its_own_client(version):
     async def sample(_):
         listed.append(await client.list_tools())
         await client.aclose()
+        ended.set()
+        text = types.TextContent("Hi.")
+        return types.CreateMessageResult(role="assistant", content=text, model="m")
 
+    ended = asyncio.Event()
     listed = []
-    server = Asking("sampling/createMessage", SAMPLE)
-    server.methods["tools/list"] = lambda *_: {"tools": []}
+    done = {"resultType": "complete"} if version == STATELESS else {}
+    server = Asking("sampling/createMessage", SAMPLE, version)
+    server.methods["tools/list"] = lambda *_: done | {"tools": []}
     client = mcpwire.Client(server, sampling=sample)
     await client.connect()
     with pytest.raises(mcpwire.ConnectionClosed):
         await client.call_tool("x")
     await client.aclose()
+    await ended.wait()
     assert listed == [[]]
 
 
