@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 
+import attrs
 import pytest
 from clocks import on_a_clock_by_hand, on_a_virtual_clock
 from fakes import SILENCE, FakeServer, text
@@ -308,6 +309,25 @@ async def test_after_all_attempts_it_pauses_and_then_retries():
             except mcpwire.ConnectError:
                 await asyncio.sleep(0.01)
         assert result.text == "alive"
+
+
+async def test_the_error_of_an_earlier_loss_is_not_raised_again():
+    server = Failing()
+    recovery = attrs.evolve(AT_ONCE, attempts=2)
+    async with mcpwire.Client(server, recovery=recovery) as client:
+        await client.call_tool("x")
+        server.failures = 1
+        server.die()
+        await lost(client)
+        await client.call_tool("x")  # the second attempt has succeeded
+        server.die()
+        await lost(client)
+        for _ in range(2):  # from here on no connection answers a call
+            server.methods["tools/call"] = lambda *_: server.die() or SILENCE
+            with pytest.raises(mcpwire.ConnectionClosed):
+                await client.call_tool("x")
+        with pytest.raises(mcpwire.ConnectionClosed, match="the peer closed it"):
+            await client.call_tool("x")
 
 
 async def test_connect_does_not_wait_for_the_pause_between_attempts():
