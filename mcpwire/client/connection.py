@@ -790,7 +790,7 @@ class Reconnector:
     def record_open(self, channel: OpenChannel) -> None:
         """Start to count the replies of a new connection."""
         self._failure = None
-        channel.stats.before_open = channel.requests_sent
+        channel.stats.before_open = channel.requests_sent - channel.stats.unanswered
         self._restarts.record_open(self._connection.time())
 
     def record_loss(self, channel: OpenChannel) -> None:

@@ -105,7 +105,7 @@ class PeerStats:
     late: int = 0  # responses to cancelled or timed-out calls
     unknown: int = 0  # responses to no call of ours, duplicates included
     unanswered: int = 0  # our requests that were cancelled, or open at the end
-    before_open: int = 0  # our requests before the connection was open
+    before_open: int = 0  # our answered requests before the connection was open
     line_bytes: int = 0  # size of the current message
     noise_lines: list[str] = attrs.field(factory=list)  # the first noise lines
 

@@ -330,6 +330,20 @@ async def test_the_error_of_an_earlier_loss_is_not_raised_again():
             await client.call_tool("x")
 
 
+@on_a_virtual_clock
+async def test_a_connection_that_has_answered_a_call_is_replaced_at_once():
+    server = MortalServer()
+    server.methods["server/discover"] = lambda *_: SILENCE
+    recovery = attrs.evolve(AT_ONCE, attempts=1)
+    client = mcpwire.Client(server, probe_timeout=0.01, recovery=recovery)
+    async with client:
+        await client.call_tool("x")
+        server.die()
+        await lost(client)
+        await client.call_tool("x")
+    assert server.calls() == ["x", "x"]
+
+
 async def test_connect_does_not_wait_for_the_pause_between_attempts():
     server = Failing()
     recovery = mcpwire.Recovery(backoff_max=1000, attempts=1)
