@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
+from mcpwire.errors import ConnectionClosed
 from mcpwire.sync._runner import Runner
 
 if TYPE_CHECKING:
@@ -253,4 +254,7 @@ async def _call(function: Callable[[], T]) -> T:
 
 
 async def _next(iterator: AsyncIterator[T]) -> T:
+    # The end of its loop ends a generator, which then looks exhausted.
+    if getattr(iterator, "ag_frame", iterator) is None:
+        raise ConnectionClosed("closed by this side", sent=False)
     return await anext(iterator, _END)

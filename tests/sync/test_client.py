@@ -75,6 +75,21 @@ def test_an_unfinished_iteration_blocks_no_calls():
         assert client.call_tool("x").text == "x"
 
 
+def test_an_iteration_that_outlasts_its_connection_raises():
+    server = able_server()
+    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in "abc"]
+    server.methods["tools/list"] = lambda *_: {"tools": tools}
+    client = mcpwire.sync.Client(server)
+    with client:
+        listed = client.iter_tools()
+        assert next(listed).name == "a"
+        unused = client.iter_tools()
+    with client:
+        with pytest.raises(mcpwire.ConnectionClosed):
+            next(listed)
+        assert [tool.name for tool in unused] == ["a", "b", "c"]
+
+
 # Life cycle...
 
 
