@@ -47,6 +47,7 @@ class EventStream:
             size=connection.inbound.size,
         )
         self._signal = asyncio.Event()
+        self._subscribing = asyncio.Lock()  # several tasks may iterate
         self._subscribed: Filter | None = None
         self._is_closed = False
         self._has_started = connection.is_entered
@@ -136,8 +137,9 @@ class EventStream:
 
     async def _subscribe_once(self) -> None:
         """Subscribe to the notifications at the server, once."""
-        if self._subscribed is None and not self._is_closed:
-            self._subscribed = await self._subscribe()
+        async with self._subscribing:
+            if self._subscribed is None and not self._is_closed:
+                self._subscribed = await self._subscribe()
         if self._is_closed and self._subscribed is not None:  # closed while subscribing
             await self.aclose()
 

@@ -307,6 +307,20 @@ async def test_a_watch_repeats_a_read_that_was_cancelled_or_timed_out(version):
         assert (await anext(contents)).text == "4"
 
 
+@ERA
+async def test_tasks_that_share_a_stream_subscribe_once(version):
+    server = SubscriptionServer(version)
+    async with mcpwire.Client(server) as client:
+        stream = client.listen([URI])
+        waiting = [asyncio.create_task(stream.next()) for _ in range(2)]
+        await until(lambda: client.subscribed and stream.acknowledged)
+        server.emit(UPDATED, uri=URI)
+        server.emit(UPDATED, uri=URI + "/part")
+        await asyncio.gather(*waiting)
+        await stream.aclose()
+        assert client.subscribed == frozenset()
+
+
 async def test_a_garbage_collected_stream_ends_its_subscription():
     server = SubscriptionServer(STATELESS)
     async with mcpwire.Client(server) as client:
