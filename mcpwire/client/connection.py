@@ -650,23 +650,23 @@ class Connection:
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Start a call in a background task; pass its result or error to `on_end`."""
+        call = channel.call(
+            method,
+            params,
+            deadline=None,
+            handle=handle,
+            on_notification=on_notification,
+            headers=headers,
+        )
 
-        async def run() -> None:
-            outcome: dict[str, Any] | Exception
-            try:
-                outcome = await channel.call(
-                    method,
-                    params,
-                    deadline=None,
-                    handle=handle,
-                    on_notification=on_notification,
-                    headers=headers,
-                )
-            except Exception as error:  # noqa: BLE001 - headers' function may raise any
-                outcome = error
-            on_end(outcome)
+        def report(task: asyncio.Task[dict[str, Any]]) -> None:
+            if not task.cancelled():
+                error = task.exception()  # headers' function may raise any
+                on_end(error if isinstance(error, Exception) else task.result())
+            elif channel.lost is not None:  # closed, perhaps before the call began
+                on_end(ConnectionClosed("closed by this side", sent=True))
 
-        self.spawn(run(), method)
+        self.spawn(call, method).add_done_callback(report)
 
     async def answer_input(
         self, method: str, request: ServerRequest, deadline: Deadline | None

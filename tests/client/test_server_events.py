@@ -156,6 +156,21 @@ async def test_an_unacknowledged_subscription_is_cancelled():
     assert len(cancelled) == 1
 
 
+@pytest.mark.parametrize("is_sent", [True, False])
+async def test_closing_ends_an_unacknowledged_subscription(is_sent):
+    server = SubscriptionServer(STATELESS)
+    server.methods["subscriptions/listen"] = lambda *_: SILENCE
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        subscribing = asyncio.create_task(client.subscribe(URI, timeout=None))
+        if is_sent:
+            await until(lambda: server.requests("subscriptions/listen"))
+        else:
+            await asyncio.sleep(0)
+        await client.aclose()
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await subscribing
+
+
 @pytest.mark.system("L-U12")
 @ERA
 @pytest.mark.rule("SUB-08")
