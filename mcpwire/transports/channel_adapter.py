@@ -17,6 +17,7 @@ from mcpwire.errors import (
     ConnectError,
     MCPError,
     RemoteProtocolError,
+    RPCError,
     TransportError,
 )
 from mcpwire.protocol.peer import PeerStats, too_many_questions
@@ -25,7 +26,6 @@ from mcpwire.transports.base import CallHandle, Pending, TwoWayChannel
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcpwire.errors import RPCError
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.transports.base import Channel, Inbound, NotifyFn, ReplyFn
@@ -129,6 +129,7 @@ class ChannelAdapter(TwoWayChannel):
         future: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         call = Pending(method, future, deadline, on_notification, handle)
         self.requests_sent = id = self.requests_sent + 1
+        self.stats.unanswered += 1
         self._calls[id] = call
         # In a separate task, because the channel may ignore a cancellation.
         performing = self._perform(call, params, headers)
@@ -171,11 +172,13 @@ class ChannelAdapter(TwoWayChannel):
             reason = "the channel cancelled it"
             self.on_error(call, CallCancelled(method, reason=reason))
         except Exception as error:  # noqa: BLE001 - a user's channel
+            self.stats.unanswered -= isinstance(error, RPCError)
             self.on_error(
                 call, self._wrap_error(f"{method!r} failed", error, TransportError)
             )
         else:
             self.stats.messages += 1
+            self.stats.unanswered -= 1
             if isinstance(result, dict):
                 self.on_result(call, result)
                 return

@@ -338,6 +338,32 @@ async def test_a_client_works_with_a_user_channel(caplog):
     assert own.closed == 1
 
 
+async def test_a_channel_that_answers_no_call_is_not_reopened_forever():
+    discovered = {
+        "resultType": "complete",
+        "supportedVersions": ["2026-07-28"],
+        "capabilities": {"tools": {"listChanged": True}},
+    }
+
+    def answer(method, params):
+        if method == "server/discover":
+            return discovered
+        if len(own.calls) == 2:
+            raise mcpwire.MethodNotFound("no")
+        own.inbound.lost(TransportError("gone"))
+        return forever()
+
+    own = Own(answer)
+    recovery = mcpwire.Recovery(attempts=3, backoff_initial=0.001)
+    async with mcpwire.Client(own, recovery=recovery) as client:
+        waiting = asyncio.create_task(anext(client.events()))
+        await own.called(2)
+        own.inbound.lost(TransportError("gone"))
+        with pytest.raises(TransportError, match="gone"):
+            await waiting
+    assert own.closed == 1 + recovery.attempts
+
+
 @pytest.mark.attack("X08")
 async def test_a_call_with_too_many_questions_ends_alone():
     own, inbound = Own(forever), RecordingInbound()
