@@ -55,7 +55,7 @@ from mcpwire.wire.json import (
     peek_members,
 )
 from mcpwire.wire.jsonrpc import is_request_id, parse_message
-from mcpwire.wire.urls import is_loopback, parse_url
+from mcpwire.wire.urls import is_loopback, parse_url, plain_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -344,7 +344,9 @@ class OriginPolicy:
         if requested is None:
             return False
         if self._hosts is None:
-            return is_loopback(requested.host) or requested.host == listen_host
+            return is_loopback(requested.host) or (
+                plain_address(requested.host) == plain_address(listen_host or "")
+            )
         labels = requested.host.split(".")
         parents = {(f"*.{'.'.join(labels[n:])}", None) for n in range(1, len(labels))}
         matching = {(requested.host, None), (requested.host, requested.port), *parents}

@@ -221,14 +221,17 @@ def is_loopback(host: str) -> bool:
     return address_class(host) == "loopback"
 
 
+def plain_address(address: str) -> str:
+    """Return an address without its zone, and an IPv4 address in IPv6 as IPv4."""
+    parsed = _parse_ipv6(address.partition("%")[0])
+    return address if parsed is None else str(parsed.ipv4_mapped or parsed)
+
+
 def network_of(address: str) -> str:
     """Return the network of a client: the /64 of an IPv6 address, else the address."""
-    try:
-        parsed = IPv6Address(address.partition("%")[0])
-    except AddressValueError:
-        return address
-    mapped = parsed.ipv4_mapped
-    return str(mapped) if mapped else f"{IPv6Address(int(parsed) >> 64 << 64)}/64"
+    plain = plain_address(address)
+    parsed = _parse_ipv6(plain)
+    return plain if parsed is None else f"{IPv6Address(int(parsed) >> 64 << 64)}/64"
 
 
 def address_class(host: str) -> AddressClass:

@@ -58,6 +58,20 @@ def test_local_address_of_the_request_is_an_allowed_host():
 
 
 @pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("10.0.0.7:8000", "::ffff:10.0.0.7"),  # on a socket for both IPv6 and IPv4
+        ("[::ffff:10.0.0.7]:8000", "::ffff:10.0.0.7"),
+        ("[2001:db8::7]:8000", "2001:db8::7"),
+        ("[fe80::1]:8000", "fe80::1%eth0"),
+    ],
+)
+def test_local_address_of_an_ipv6_socket_is_an_allowed_host(host, address):
+    assert DEFAULT.refusal(host, None, address) is None
+    assert DEFAULT.refusal(host, None, "2001:db8::8") is not None
+
+
+@pytest.mark.parametrize(
     ("allowed", "host", "is_allowed"),
     [
         ("example.com", "example.com", True),
