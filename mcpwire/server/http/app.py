@@ -185,7 +185,9 @@ class AsgiApp:
         if legacy_sse:
             from mcpwire.server.http.legacy_sse import LegacySse
 
-            self._legacy = LegacySse(dispatcher, maximum=max_sessions)
+            self._legacy = LegacySse(
+                dispatcher, maximum=max_sessions, check_message=self._check_message
+            )
             self._routes[f"{path}/sse"] = self._legacy.serve_stream
             self._routes[f"{path}/messages"] = self._legacy.serve_message
         # These responses contain no data of clients and need no authentication.
@@ -266,7 +268,7 @@ class AsgiApp:
             return
         if self._is_draining:
             # Running calls may wait for a client's response, which arrives by POST.
-            if exchange.verb != "POST" or serve != self._serve_mcp:
+            if exchange.verb != "POST":
                 raise _shutting_down()
         elif self._loop is not asyncio.get_running_loop():
             await self._start()
@@ -316,15 +318,20 @@ class AsgiApp:
         if refusal is not None:
             raise HttpProblem(*refusal)
         value = read_json(await exchange.body(), exchange.limits.values)
-        if exchange.access is not None:
-            exchange.access.add_message(value)
-        if self._is_draining and not (type(value) is dict and "method" not in value):
-            raise _shutting_down()
+        if exchange.access is not None or self._is_draining:
+            self._check_message(exchange, value)
         if is_sessionless or self._is_stateless_message(value):
             await self._stateless.serve(exchange, read_message(value))
         else:
             assert self._sessions is not None  # the only other era
             await self._sessions.serve(exchange, value)
+
+    def _check_message(self, exchange: Exchange, value: Json) -> None:
+        """Log the message of a POST; while draining, refuse all but responses."""
+        if exchange.access is not None:
+            exchange.access.add_message(value)
+        if self._is_draining and not (type(value) is dict and "method" not in value):
+            raise _shutting_down()
 
     def _is_stateless_message(self, value: Json) -> bool:
         params = value.get("params") if type(value) is dict else None

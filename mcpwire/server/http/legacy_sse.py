@@ -29,8 +29,11 @@ from mcpwire.transports.duplex import Duplex
 from mcpwire.wire.sse import encode_event
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.dispatcher import Dispatcher
+    from mcpwire.wire.json import Json
 
 ID_BYTES: Final = 32
 """Random bytes of a connection's id."""
@@ -66,9 +69,16 @@ class _Channel(Duplex):
 class LegacySse:
     """The connections of one server; see the module docstring."""
 
-    def __init__(self, dispatcher: Dispatcher, *, maximum: int = 10_000) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        *,
+        maximum: int = 10_000,
+        check_message: Callable[[Exchange, Json], None] = lambda *_: None,
+    ) -> None:
         self._dispatcher = dispatcher
         self._maximum = maximum
+        self._check_message = check_message
         self._channels: dict[str, _Channel] = {}
         self._pool: FairPool[str] = FairPool()
 
@@ -123,6 +133,7 @@ class LegacySse:
             raise HttpProblem(400, problem.error) from None
         if type(value) is not dict and type(value) is not list:
             raise HttpProblem(400, InvalidRequest("the body is not a message"))
+        self._check_message(exchange, value)
         # The body may span several lines; line breaks are whitespace in JSON.
         line = body.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
         channel.connection.request_info = exchange.info  # each message has its own head

@@ -141,6 +141,42 @@ async def test_legacy_sse_endpoints_are_absent_by_default(both):
 
 
 @pytest.mark.case("D17")
+async def test_draining_accepts_the_response_that_a_legacy_sse_call_waits_for(caplog):
+    answers = []
+
+    async def ask_roots(params, request):
+        answers.append(await request.ask("roots/list", {}))
+        return {"content": []}
+
+    async def send(message):
+        visit = posted(message)
+        visit.scope.update(path="/mcp/messages", query_string=query)
+        return (await visit.begin(made).done()).status
+
+    caplog.set_level("INFO", "mcpwire.access")
+    made = app(dispatcher=tools(ask_roots, revisions=REVISIONS), legacy_sse=True)
+    stream = posted(call())
+    stream.scope.update(method="GET", path="/mcp/sse")
+    stream.begin(made)
+    await stream.until(lambda v: b"\n\n" in v.body)
+    query = stream.body.partition(b"?")[2].strip()
+    assert await send(opening("2024-11-05")) == 202
+    message = raw_client.request(2, "tools/call", {"name": "asks", "arguments": {}})
+    assert await send(message) == 202
+    assert "POST /mcp/messages tools/call asks 202" in caplog.text
+    await stream.until(lambda v: b"roots/list" in v.body)
+    id = json.loads(re.search(rb'"id":(\S+),"method":"roots/list"', stream.body)[1])
+    draining = asyncio.get_running_loop().create_task(made.drain(30))
+    await asyncio.sleep(0)  # until it drains
+    assert await send(message) == 503
+    answer = {"jsonrpc": "2.0", "id": id, "result": {"roots": []}}
+    assert await send(answer) == 202
+    await asyncio.wait_for(draining, 30)
+    assert answers == [{"roots": []}]
+    assert b'"id":2,"result"' in (await stream.done()).body
+
+
+@pytest.mark.case("D17")
 async def test_draining_accepts_the_response_that_a_call_waits_for():
     answers = []
 
