@@ -170,6 +170,7 @@ class AsgiApp:
                 maximum=max_sessions,
                 retry=retry,
                 stateless=stateless,
+                json_only=json_only,
                 ask_timeout=ask_timeout,
             )
         for name, value in (("path", path), ("health", health), ("ready", ready)):

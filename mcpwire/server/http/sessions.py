@@ -200,6 +200,7 @@ class HttpSession:
         self.mark = secrets.token_hex(8)  # public name, as the session id is a secret
         self.can_pause = sessions.store is not None and session.revision >= PAUSES_SINCE
         self.retry = sessions.retry
+        self.is_json_only = sessions.is_json_only
         self.room = sessions.dispatcher.limits.unwritten  # of a stream, in bytes
         self.is_closed = False
         self.session = session
@@ -514,6 +515,7 @@ class Sessions:
         maximum: int = 10_000,
         retry: float = 1.0,
         stateless: bool = False,
+        json_only: bool = False,
         ask_timeout: float | None = 600.0,
     ) -> None:
         check_bounds(idle=idle, maximum=maximum, retry=retry)
@@ -525,6 +527,7 @@ class Sessions:
             self.store = event_store
         self.retry = retry
         self.is_stateless = stateless
+        self.is_json_only = stateless and json_only
         timeouts = (ask_timeout, dispatcher.ask_timeout)
         self.ask_timeout = min((t for t in timeouts if t is not None), default=None)
         # One per running POST in stateless mode.

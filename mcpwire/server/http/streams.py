@@ -396,8 +396,8 @@ class Answers:
         self.expects_any = True
 
     def send(self, data: bytes) -> None:
-        """Send a message before the responses."""
-        if not self.is_over:
+        """Send a message before the responses; drop it if these must be JSON."""
+        if not (self.is_over or self._session.is_json_only):
             self.open_stream().send(data)
 
     def answer(self, data: bytes, status: tuple[int, Fields] | None = None) -> None:
@@ -489,7 +489,7 @@ class Answers:
             self._decided = None
 
     def _start_late_stream(self) -> None:
-        if not self.is_over:
+        if not (self.is_over or self._session.is_json_only):
             self.open_stream()
 
 

@@ -32,6 +32,15 @@ async def test_stateless_option_serves_older_revisions_without_sessions():
     await app.aclose()
 
 
+@pytest.mark.parametrize("stream_after", [0.0, 30.0])
+async def test_json_only_applies_to_older_revisions_without_sessions(stream_after):
+    app = server.asgi(stateless=True, json_only=True, stream_after=stream_after)
+    fields = {"accept": "application/json", "mcp_protocol_version": "2025-11-25"}
+    answer = await post(app, CALL, **fields)
+    assert answer.json()["result"]["content"][0]["text"] == "told"
+    await app.aclose()
+
+
 @pytest.mark.parametrize(
     ("version", "batch"), [("2025-03-26", []), ("2025-11-25", [CALL])]
 )
