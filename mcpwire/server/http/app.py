@@ -196,7 +196,7 @@ class AsgiApp:
         auth = dispatcher.auth
         self._metadata_paths = () if auth is None else auth.metadata_paths()
         self._open: set[Exchange] = set()
-        self._settled: asyncio.Event | None = None
+        self._settling: set[asyncio.Event] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._starting: asyncio.Task[None] | None = None
         self._is_draining = False
@@ -232,8 +232,8 @@ class AsgiApp:
             await _refuse(exchange, HttpProblem(500, error))
         finally:
             self._open.discard(exchange)
-            if self._settled is not None and self._are_calls_done():
-                self._settled.set()
+            if self._settling:
+                self._report_settled()
             if exchange.access is not None:
                 exchange.access.write(exchange)
 
@@ -424,17 +424,23 @@ class AsgiApp:
     def _are_calls_done(self) -> bool:
         return not any(exchange.verb == "POST" for exchange in self._open)
 
+    def _report_settled(self) -> None:
+        if self._are_calls_done():
+            for settled in self._settling:
+                settled.set()
+
     async def _settle(self, seconds: float) -> bool:
         """Wait up to this time for calls to end; return whether all have ended."""
-        self._settled = asyncio.Event()
+        settled = asyncio.Event()
+        self._settling.add(settled)
         try:
             if not self._are_calls_done():
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(seconds):
-                        await self._settled.wait()
+                        await settled.wait()
             return self._are_calls_done()
         finally:
-            self._settled = None
+            self._settling.discard(settled)
 
     async def aclose(self) -> None:
         """Cancel all calls, close all streams and close the dispatcher."""

@@ -113,6 +113,18 @@ async def test_draining_finishes_calls_and_refuses_new_requests():
     assert (await running.done()).status == 200
 
 
+async def test_draining_ends_with_the_calls_that_a_second_drain_cancels():
+    work = Work()
+    made = app(work)
+    running = posted(call()).begin(made)
+    await work.began.wait()
+    first = asyncio.get_running_loop().create_task(made.drain(3_600))
+    await asyncio.sleep(0)  # until it drains
+    await made.aclose()
+    await asyncio.wait_for(first, 30)
+    assert "error" in (await running.done()).json()
+
+
 @pytest.mark.case("D17")
 async def test_call_that_outlasts_draining_gets_an_error_response():
     work = Work()
