@@ -371,7 +371,7 @@ class AsgiApp:
             return
         if self._starting is None or self._starting.get_loop() is not loop:
             self._starting = loop.create_task(
-                self._dispatcher.start(), name="mcpwire-http-start"
+                self._start_dispatcher(loop), name="mcpwire-http-start"
             )
         starting = self._starting
         try:
@@ -385,6 +385,9 @@ class AsgiApp:
             if self._starting is starting:
                 self._starting = None
             raise
+
+    async def _start_dispatcher(self, loop: asyncio.AbstractEventLoop) -> None:
+        await self._dispatcher.start()
         previous, self._loop = self._loop, loop
         if previous is not None and previous.is_closed():
             # The earlier loop ended without a shutdown, as a mounted application may.

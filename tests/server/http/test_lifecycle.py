@@ -6,7 +6,7 @@ import pytest
 import raw_client
 from asgi_driver import Visit
 from hosted import app, asgi_request, call, echo, post, posted, subscribed, text, tools
-from raw_http_client import Work
+from raw_http_client import Work, turns
 
 from mcpwire.server.notifications import TOOLS
 
@@ -18,6 +18,7 @@ class Counting:
 
     def __init__(self, error=None):
         self.started = self.closed = 0
+        self.begun = asyncio.Event()
         self.error = error
         dispatcher = tools(echo)
         dispatcher.start = self.start
@@ -26,6 +27,7 @@ class Counting:
 
     async def start(self):
         self.started += 1
+        self.begun.set()
         await asyncio.sleep(0)  # as a start that has to wait
         if self.error is not None:
             raise self.error
@@ -58,6 +60,17 @@ async def test_failed_start_is_retried_by_the_next_request(caplog):
     counting.error = None
     assert (await post(counting.app, call())).status == 200
     assert counting.started == 2
+
+
+async def test_start_is_undone_if_the_request_that_began_it_was_cancelled():
+    counting = Counting()
+    starting = posted(call()).begin(counting.app)
+    await counting.begun.wait()
+    starting.task.cancel()
+    await asyncio.wait([starting.task])
+    await turns()  # until it has started
+    await counting.app.aclose()
+    assert counting.closed == 1
 
 
 async def test_asgi_lifespan_starts_and_closes_the_application():
