@@ -274,7 +274,7 @@ async def test_head_that_is_too_long_or_malformed_is_refused(head):
 
 @pytest.mark.attack("X11")
 async def test_an_upgrade_is_ignored():
-    upgrade = raw(call(3), connection="Upgrade, HTTP2-Settings", stream_after="h2c")
+    upgrade = raw(call(3), connection="Upgrade, HTTP2-Settings", upgrade="h2c")
     async with served(Small()) as (url, _), connected(port_of(url)) as (r, w):
         w.write(upgrade * 2)
         for _ in range(2):
