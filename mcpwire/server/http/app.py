@@ -197,8 +197,8 @@ class AsgiApp:
         self._metadata_paths = () if auth is None else auth.metadata_paths()
         self._open: set[Exchange] = set()
         self._settling: set[asyncio.Event] = set()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._starting: asyncio.Task[None] | None = None
+        self._loops: set[asyncio.AbstractEventLoop] = set()  # on which it is started
+        self._starting: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
         self._is_draining = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -271,7 +271,7 @@ class AsgiApp:
             # Running calls may wait for a client's response, which arrives by POST.
             if exchange.verb != "POST":
                 raise _shutting_down()
-        elif self._loop is not asyncio.get_running_loop():
+        elif asyncio.get_running_loop() not in self._loops:
             await self._start()
         await guard.authenticate(exchange)
         await serve(exchange)
@@ -367,13 +367,14 @@ class AsgiApp:
     async def _start(self) -> None:
         """Start once on this event loop; after a failure, the next caller retries."""
         loop = asyncio.get_running_loop()
-        if loop is self._loop:
+        if loop in self._loops:
             return
-        if self._starting is None or self._starting.get_loop() is not loop:
-            self._starting = loop.create_task(
+        starting = self._starting.get(loop)
+        if starting is None:
+            starting = self._starting[loop] = loop.create_task(
                 self._start_dispatcher(loop), name="mcpwire-http-start"
             )
-        starting = self._starting
+            starting.add_done_callback(lambda _: self._starting.pop(loop, None))
         try:
             await wait_shared(starting)
         except asyncio.CancelledError as error:
@@ -381,19 +382,16 @@ class AsgiApp:
                 raise
             # `aclose` cancelled the start; the waiting requests are not cancelled.
             raise RuntimeError("the server ended as it started") from error
-        except Exception:
-            if self._starting is starting:
-                self._starting = None
-            raise
 
     async def _start_dispatcher(self, loop: asyncio.AbstractEventLoop) -> None:
         await self._dispatcher.start()
-        previous, self._loop = self._loop, loop
-        if previous is not None and previous.is_closed():
-            # The earlier loop ended without a shutdown, as a mounted application may.
+        closed = {each for each in self._loops if each.is_closed()}
+        if closed and closed == self._loops:
+            # The earlier loops ended without a shutdown, as a mounted application may.
             self._unread = UnreadAccount(self.limits.unwritten_total)
             for part in self._parts():
                 part.reset()
+        self._loops = {*(self._loops - closed), loop}
 
     def _parts(self) -> list[Sessions | LegacySse]:
         return [part for part in (self._sessions, self._legacy) if part is not None]
@@ -448,13 +446,13 @@ class AsgiApp:
     async def aclose(self) -> None:
         """Cancel all calls, close all streams and close the dispatcher."""
         loop = asyncio.get_running_loop()
-        starting, self._starting = self._starting, None
-        if starting is not None and starting.get_loop() is loop:
-            starting.cancel()  # no effect on a finished task
+        starting = self._starting.get(loop)
+        if starting is not None:
+            starting.cancel()
             await asyncio.wait([starting])
         await self.drain(0)
-        if self._loop is loop:
-            self._loop = None
+        if loop in self._loops:
+            self._loops.remove(loop)
             await self._dispatcher.aclose()
 
     async def _serve_lifespan(self, receive: Receive, send: Send) -> None:

@@ -104,6 +104,18 @@ def test_each_event_loop_starts_the_application_anew():
     assert counting.started == 2
 
 
+def test_application_is_started_once_on_each_of_several_loops():
+    counting = Counting()
+    with asyncio.Runner() as first, asyncio.Runner() as second:
+        for _ in range(3):
+            for runner in (first, second):
+                assert runner.run(post(counting.app, call())).status == 200
+        assert counting.started == 2
+        for runner in (first, second):
+            runner.run(counting.app.aclose())
+    assert counting.closed == 2
+
+
 # Shutdown...
 
 
