@@ -27,7 +27,7 @@ from mcpwire.cli.failures import (
     exit_code,
     unknown_name,
 )
-from mcpwire.cli.output import Output, discard_stdout, write_text
+from mcpwire.cli.output import Output, deep_json, discard_stdout, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -536,7 +536,8 @@ def _report(argv: list[str], error: BaseException) -> int:
 
             for line in "".join(traceback.format_exception(error)).splitlines():
                 output.detail(line)
-        output.fail(error)
+        with deep_json():
+            output.fail(error)
         return code
     finally:
         if old_handler is not None:

@@ -31,6 +31,17 @@ MAX_JSON_DEPTH: Final = 10_000
 """Recursion limit for Python's JSON encoder; messages may have 1,024 levels."""
 
 
+@contextlib.contextmanager
+def deep_json() -> Iterator[None]:
+    """Raise the recursion limit in the block, for the JSON of received messages."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, MAX_JSON_DEPTH))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
 class Output:
     """The output streams of a command."""
 
@@ -51,14 +62,10 @@ class Output:
 
     def document(self, value: Any) -> None:
         """Print one JSON document, in ASCII."""
-        limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(max(limit, MAX_JSON_DEPTH))
-        try:
-            import json
+        import json
 
+        with deep_json():
             text = json.dumps(value, indent=2)
-        finally:
-            sys.setrecursionlimit(limit)
         self._print(text + "\n")
 
     def result(self, document: Any, lines: Iterable[str]) -> None:

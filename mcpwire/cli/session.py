@@ -10,7 +10,6 @@ import asyncio
 import codecs
 import contextlib
 import errno
-import json
 import logging
 import os
 import re
@@ -24,11 +23,12 @@ from mcpwire.cli.arguments import json_text
 from mcpwire.cli.auth import advise_login
 from mcpwire.cli.failures import Exit, Interrupted, exit_code, usage_errors
 from mcpwire.cli.options import ServerRequests
-from mcpwire.cli.output import Output, progress_text, shorten
+from mcpwire.cli.output import Output, deep_json, progress_text, shorten
 from mcpwire.cli.targets import ProbeCache, make_target, report_entry
 from mcpwire.errors import MCPError, MissingCapability, NegotiationError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.versions import Era
+from mcpwire.wire.json import JSONDecodeError, loads
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -94,7 +94,7 @@ def run_command(
     """Run a command's coroutine to its end; cancel the tasks that it leaves."""
     output = Output(is_json=options.json, verbose=options.verbose > 0)
     report_entry(options, output)
-    with _logging_to(output), asyncio.Runner() as runner:
+    with deep_json(), _logging_to(output), asyncio.Runner() as runner:
         signals = Signals(runner.get_loop())
 
         async def run_work() -> T:
@@ -548,7 +548,7 @@ class Timing:
 
 def _parse_message(line: bytes) -> dict[str, Any]:
     try:
-        message = json.loads(line)
-    except ValueError:
+        message = loads(line)
+    except JSONDecodeError:
         return {}
     return message if isinstance(message, dict) else {}

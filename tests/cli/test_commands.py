@@ -210,14 +210,35 @@ def test_call_as_json_is_the_result_object_in_ascii(cli, tool_server):
     assert json.loads(out) == result
 
 
-def test_deeply_nested_result_can_be_printed(cli, tool_server):
-    deep = []
-    for _ in range(900):
-        deep = [deep]
-    server = tool_server({"result": {"content": [TEXT], "structuredContent": deep}})
-    code, out, _ = cli("call", server.line, "do", "--json")
-    assert code == 0
-    assert out.count("[") == 902
+DEEP = json.loads("[" * 940 + "]" * 940)
+DEEP_LOG = {
+    "method": "notifications/message",
+    "params": {"level": "info", "data": DEEP},
+}
+DEEP_ERROR = {"error": {"code": -1, "message": "", "data": DEEP}}
+DEEP_META = {"result": {"content": [TEXT], "_meta": {"x": DEEP}}}
+
+
+@pytest.mark.parametrize(
+    ("words", "step", "expected"),
+    [
+        (["--json"], DEEP_META, (0, 941)),
+        (["--timing"], DEEP_META, (0, 0)),
+        ([], {"result": {"content": [], "structuredContent": DEEP}}, (0, 940)),
+        ([], {"result": {"content": [{"type": "odd", "x": DEEP}]}}, (0, 941)),
+        ([], DEEP_ERROR, (8, 0)),
+        (["--json"], DEEP_ERROR, (8, 940)),
+        (["--json", "--log-level", "info"], DEEP_LOG, (0, 941)),
+    ],
+)
+def test_deeply_nested_message_can_be_printed(cli, scripted, words, step, expected):
+    server = scripted(
+        {"tools": {}, "logging": {}},
+        logging__setLevel=[{"result": {}}],
+        tools__call=[step, {"result": {"content": []}}],
+    )
+    code, out, err = cli("call", server.line, "do", "--no-check", *words)
+    assert (code, (out + err).count("[")) == expected
 
 
 def test_failed_tool_call_prints_its_text_and_exits_with_5(cli, tool_server):
