@@ -61,7 +61,8 @@ def open_descriptors() -> set[tuple[int, str]]:
 
 def _descriptor_target(number: int) -> str:
     try:
-        return os.readlink(f"{_DESCRIPTORS}/{number}")  # noqa: PTH115 - as above
+        target = os.readlink(f"{_DESCRIPTORS}/{number}")  # noqa: PTH115 - as above
+        return target.removesuffix(" (deleted)")  # the same file as before
     except OSError:
         # On systems other than Linux these are not links.
         status = os.fstat(number)
@@ -100,16 +101,20 @@ def describe_thread(thread: threading.Thread) -> str:
 class ResourceSnapshot:
     """A snapshot of the open resources, to compare with later."""
 
-    def __init__(self, *, ignore: Iterable[str] = ()) -> None:
-        self._ignore = tuple(ignore)
+    def __init__(
+        self, *, ignore: Iterable[str] = (), tasks: set[asyncio.Task[Any]] | None = None
+    ) -> None:
+        self._ignore = (ignore,) if isinstance(ignore, str) else tuple(ignore)
+        self._tasks = tasks  # only on a loop
         self._descriptors = open_descriptors()
         self._children = children()
         self._threads = set(threading.enumerate())
 
     def find_leaks(self) -> list[str]:
         """Return a line for each resource that is open now and not in the snapshot."""
+        lines = [] if self._tasks is None else describe_new_tasks(self._tasks)
         new_descriptors = sorted(open_descriptors() - self._descriptors)
-        lines = [
+        lines += [
             f"descriptor {number} -> {target}"
             for number, target in new_descriptors
             if LIBFFI not in target
@@ -145,20 +150,19 @@ class ResourceSnapshot:
             return
         gc.collect()
         deadline = time.monotonic() + grace
-        while self.find_leaks() and time.monotonic() < deadline:
+        while self.find_leaks():
             yield
+            if time.monotonic() >= deadline:
+                return
             time.sleep(POLL_S)
 
 
-async def remaining_tasks(before: set[asyncio.Task[Any]]) -> list[str]:
-    """Return a line for each new task that does not end within `LOOP_TURNS`."""
-    left: set[asyncio.Task[Any]] = set()
-    for _ in range(LOOP_TURNS):
-        left = asyncio.all_tasks() - before
-        if not left:
-            return []
-        await asyncio.sleep(0)
-    return sorted(f"task {task.get_name()!r} of {task.get_coro()!r}" for task in left)
+def describe_new_tasks(before: set[asyncio.Task[Any]]) -> list[str]:
+    """Return a line for each new task of the running loop except the current one."""
+    new_tasks = asyncio.all_tasks() - before - {asyncio.current_task()}
+    return sorted(
+        f"task {each.get_name()!r} of {each.get_coro()!r}" for each in new_tasks
+    )
 
 
 def watch_tasks(function: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
@@ -168,9 +172,11 @@ def watch_tasks(function: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
     async def watched(*args: Any, **options: Any) -> Any:
         before = asyncio.all_tasks()
         result = await function(*args, **options)
-        if left := await remaining_tasks(before):
-            raise AssertionError(f"left running: {'; '.join(left)}")
-        return result
+        for _ in range(LOOP_TURNS):
+            if not (left := describe_new_tasks(before)):
+                return result
+            await asyncio.sleep(0)
+        raise AssertionError(f"left running: {'; '.join(left)}")
 
     return watched
 
@@ -180,9 +186,8 @@ class LeakCheck:
 
     def __init__(self, grace: float, ignore: Iterable[str]) -> None:
         self._grace = grace
-        self._ignore = tuple(ignore)
+        self._ignore = ignore
         self._snapshot: ResourceSnapshot | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
 
     def __enter__(self) -> None:
         self._snapshot = ResourceSnapshot(ignore=self._ignore)
@@ -193,17 +198,13 @@ class LeakCheck:
             _report(self._snapshot.settle(self._grace))
 
     async def __aenter__(self) -> None:
-        self._tasks = asyncio.all_tasks()
-        self.__enter__()
+        tasks = asyncio.all_tasks()
+        self._snapshot = ResourceSnapshot(ignore=self._ignore, tasks=tasks)
 
     async def __aexit__(self, _: object, error: object, __: object) -> None:
         assert self._snapshot is not None
         if error is None:
-            left = await remaining_tasks(self._tasks)
-            left = [
-                line for line in left if not any(text in line for text in self._ignore)
-            ]
-            _report(left + await self._snapshot.settle_on_loop(self._grace))
+            _report(await self._snapshot.settle_on_loop(self._grace))
 
 
 def _report(left: list[str]) -> None:
@@ -226,7 +227,7 @@ def leak_check(*, grace: float = GRACE_S, ignore: Iterable[str] = ()) -> LeakChe
 
     Args:
         grace: Seconds for resources that are already closing.
-        ignore: Texts; a leak with one of them in its description is ignored.
+        ignore: Texts, or one; a leak with one in its description is ignored.
 
     Raises:
         AssertionError: At the end of the body; names each descriptor, child process,

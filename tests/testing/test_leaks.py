@@ -59,6 +59,14 @@ def test_open_libffi_file_is_not_a_leak(tmp_path):
         assert snapshot.find_leaks() == []
 
 
+@pytest.mark.skipif(not procfs.HAS_PROC, reason="descriptors have no names here")
+def test_deleting_a_file_that_was_open_before_is_not_a_leak(tmp_path):
+    with (tmp_path / "log").open("w"):
+        snapshot = ResourceSnapshot()
+        (tmp_path / "log").unlink()
+        assert snapshot.find_leaks() == []
+
+
 def test_descriptors_are_distinguished_without_links(monkeypatch):
     monkeypatch.setattr(leaks, "_DESCRIPTORS", "/dev/fd")
     monkeypatch.setattr(os, "readlink", lambda _: os.close(-1))
@@ -153,8 +161,8 @@ def test_ignored_thread_is_not_a_leak():
     thread.join()
 
 
-def leave_a_pipe(ends, error=None):
-    with leak_check(grace=0):
+def leave_a_pipe(ends, error=None, ignore=()):
+    with leak_check(grace=0, ignore=ignore):
         ends.extend(os.pipe())
         if error is not None:
             raise error
@@ -162,8 +170,9 @@ def leave_a_pipe(ends, error=None):
 
 def test_leak_check_lists_all_leaks_of_its_body():
     ends = []
-    with pytest.raises(AssertionError, match=r"left open: descriptor \d+ .*; desc"):
-        leave_a_pipe(ends)
+    for ignore in ((), "another text"):
+        with pytest.raises(AssertionError, match=r"left open: descriptor \d+ .*; desc"):
+            leave_a_pipe(ends, ignore=ignore)
     for fd in ends:
         os.close(fd)
 
@@ -217,6 +226,13 @@ async def test_task_is_reported_by_name_and_pending_closes_are_not():
         reader, writer = os.pipe()
         asyncio.get_running_loop().call_later(0.01, os.close, reader)
         asyncio.get_running_loop().call_later(0.01, os.close, writer)
+        task = asyncio.create_task(asyncio.sleep(0.02))
+
+
+async def test_check_may_begin_and_end_in_two_tasks_as_in_a_fixture():
+    check = leak_check(grace=0)
+    await asyncio.create_task(check.__aenter__())
+    await asyncio.create_task(check.__aexit__(None, None, None))
 
 
 async def test_error_of_an_async_body_is_raised_unchanged():
