@@ -51,6 +51,7 @@ class Wire:
         self._loop = asyncio.get_running_loop()
         self._queue: deque[tuple[int, Callable[[], object]]] = deque()
         self._turns = 0
+        self._timers: set[asyncio.TimerHandle] = set()
         self.is_open = True
         self.is_silent = False  # whether output is dropped
         self.partial = bytearray()  # an incomplete line, used by the owner
@@ -65,8 +66,14 @@ class Wire:
         self._enqueue(1, self._finish)
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
-        """Call `action` after some seconds of the loop's clock."""
-        self._loop.call_later(seconds, action)
+        """Call `action` after some seconds of the loop's clock, if still open."""
+
+        def act() -> None:
+            self._timers.discard(timer)
+            action()
+
+        timer = self._loop.call_later(seconds, act)
+        self._timers.add(timer)
 
     def after_turns(self, turns: int, action: Callable[[], object]) -> None:
         """Call `action` after some turns of the loop, if still open."""
@@ -136,6 +143,8 @@ class Wire:
     def _mark_closed(self) -> None:
         self.is_open = False
         self._queue.clear()
+        while self._timers:
+            self._timers.pop().cancel()
 
     def _deliver(self, data: bytes) -> None:
         """Deliver these bytes to the other side in one piece."""

@@ -12,6 +12,7 @@ from mcpwire.testing import (
     SILENCE,
     MemoryPeer,
     ScriptedServer,
+    VirtualClockLoop,
     at_random,
     in_turn,
     later,
@@ -343,6 +344,22 @@ async def test_responses_for_a_closed_connection_are_dropped():
         async with client:
             await asyncio.sleep(0.01)
             assert client.stats.unknown_answers == 0
+
+
+def test_delayed_responses_end_with_their_connection():
+    server = ScriptedServer({"tools/call": later(text("late"), seconds=60)})
+
+    async def main():
+        async with mcpwire.Client(server) as client:
+            (await waiting(client.call_tool("x"))).cancel()
+            await server.receive("notifications/cancelled")
+        main.ended = asyncio.get_running_loop().time()
+        await asyncio.Event().wait()
+
+    with asyncio.Runner(loop_factory=VirtualClockLoop) as runner:
+        with pytest.raises(RuntimeError, match="no timer is set"):
+            runner.run(main())
+        assert runner.get_loop().time() == main.ended
 
 
 async def test_request_fails_when_the_connection_closes():
