@@ -448,7 +448,7 @@ class ScriptedPeer:
     def _receive_line(self, wire: Wire, line: bytes) -> None:
         try:
             value = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = line
 
         def send(message: Any) -> None:
@@ -489,12 +489,20 @@ class ScriptedPeer:
         elif isinstance(outcome, bytes):
             self._send_parts(wire, outcome)
         else:
-            request.answer(outcome)
+            _answer_request(request, outcome)
         return True
 
 
 def _encode_line(message: Any) -> bytes:
     return json.dumps(to_json(message), separators=(",", ":")).encode() + b"\n"
+
+
+def _answer_request(request: Message, result: Any) -> None:
+    """Answer a request; a result without a JSON form becomes an error answer."""
+    try:
+        request.answer(result)
+    except Exception as error:  # noqa: BLE001 - must reach the waiting caller
+        request.fail(-32603, f"the outcome cannot be sent: {error}")
 
 
 def _call_script(script: Callable[[Message], Any], request: Message) -> Any:

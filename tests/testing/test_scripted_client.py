@@ -111,6 +111,14 @@ async def test_hanging_up_leaves_the_receiving_side_open():
     assert (client.exit_code, client.stderr_tail) == (3, "gone")
 
 
+async def test_line_too_deep_to_be_decoded_is_received_as_bytes():
+    line = b"[" * 100_000 + b"]" * 100_000
+    server = ScriptedServer({"x/y": line + b"\n7\n"})
+    async with ScriptedClient(server) as client:
+        client.ask("x/y")
+        assert [(await client.receive()).raw for _ in range(2)] == [line, 7]
+
+
 async def test_closed_server_raises_an_assertion_error():
     async with ScriptedClient(scripted("recv(); raw(b'ouch\\n')")) as client:
         with pytest.raises(AssertionError, match="before the end: received noise"):

@@ -104,6 +104,7 @@ async def test_errors_and_defects_of_outcomes_become_rpc_errors():
         refuse,
         lambda _: 1 / 0,
         asynchronous,
+        {"content": [TextContent("one of our types in a dict")]},
     ]
     server = ScriptedServer({"tools/call": in_turn(*outcomes)})
     caught = []
@@ -117,6 +118,7 @@ async def test_errors_and_defects_of_outcomes_become_rpc_errors():
     assert [(e.code, e.data) for e in caught[:2]] == [(7, {"a": 1})] * 2
     assert "ZeroDivisionError" in caught[2].message
     assert "plain functions" in caught[3].message
+    assert "TextContent is not JSON" in caught[4].message
 
 
 async def test_in_turn_repeats_the_last_outcome():
