@@ -17,6 +17,10 @@ a message that is not decoded.
 
 from __future__ import annotations
 
+# orjson imports these; Ctrl-C during an import by orjson would crash the process.
+import dataclasses  # noqa: F401
+import datetime as dt  # noqa: F401
+import json  # noqa: F401
 import re
 from enum import Enum
 from math import inf, isfinite

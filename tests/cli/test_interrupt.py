@@ -6,11 +6,12 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import termios
 import time
 
 import pytest
-from cli_servers import MCPWIRE, TIMEOUT_S
+from cli_servers import MCPWIRE, TIMEOUT_S, run_program
 from hosting import hosted
 
 from mcpwire.cli.session import Signals
@@ -158,6 +159,30 @@ def test_signal_before_the_command_starts_is_recorded():
         signals = Signals(runner.get_loop())
         signals.receive(signal.SIGINT)
         assert (signals.number, signals.is_forced) == (signal.SIGINT, False)
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if "orjson.orjson" in self.names:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+        self.names.append(name)
+
+    names = []
+
+sys.meta_path.insert(0, Finder())
+from mcpwire.cli.main import main
+sys.argv = ["mcpwire", "ls", "true"]
+sys.exit(main())
+"""
+
+
+def test_interrupt_during_the_import_of_orjson_does_not_crash():
+    done = run_program(sys.executable, "-c", INTERRUPTED_IMPORT)
+    assert (done.returncode, done.stderr) == (130, "mcpwire: interrupted\n")
 
 
 def test_interrupt_while_reading_stdin_exits_cleanly():
