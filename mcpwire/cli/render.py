@@ -254,7 +254,7 @@ def _kind_name(
 def parameters(schema: Any) -> list[str]:
     """Return the parameters of a tool, in the order of its schema."""
     reader = SchemaReader(schema)
-    required = reader.required()
+    required = frozenset(reader.required())
     texts = []
     for name, member in reader.properties().items():
         kind = type_name(member, reader)

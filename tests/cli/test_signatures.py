@@ -148,6 +148,23 @@ def test_tool_annotations_become_badges(hints, words):
     assert badges(hints) == words
 
 
+def test_each_parameter_is_compared_with_few_required_names():
+    compared = []
+
+    class Name(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            compared.append(other)
+            return str.__eq__(self, other)
+
+    names = [f"argument {number}" for number in range(500)]
+    schema = {"properties": dict.fromkeys(names, True), "required": [*map(Name, names)]}
+    assert parameters(schema) == [f"{name}: any" for name in names]
+    assert len(compared) < 4 * len(names)
+
+
 @given(JSON)
 def test_any_json_has_parameters_and_a_type_name(schema):
     assert all(isinstance(part, str) for part in parameters(schema))
