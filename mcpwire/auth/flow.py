@@ -339,11 +339,10 @@ def log_in_unattended(
     signer = None
     if isinstance(grant, ClientCredentials) and grant.private_key_pem is not None:
         signer = grant
-    return (
-        yield from _save_tokens(
-            (yield from request_tokens(new_record, form, request.policy, signer=signer))
-        )
+    new_record = yield from request_tokens(
+        new_record, form, request.policy, signer=signer
     )
+    return (yield from _save_tokens(new_record))
 
 
 def _unattended_form(

@@ -98,7 +98,7 @@ class Identity:
     client_secret: str | None = attrs.field(default=None, repr=masked)
     issuer: str | None = None  # None for a metadata document: valid at any issuer
     kind: Literal["given", "document", "registered"] = "given"
-    auth_method: ClientAuth | None = None  # if the registration determined it
+    auth_method: ClientAuth | None = None  # registered, or accepted
     secret_expires_at: float | None = None  # in seconds since 1970; None: never
     redirect_uri: str | None = None  # of the registration
     # The scopes of the registration request; None: unknown (an older record).

@@ -247,7 +247,9 @@ def _switch_method(
     ):
         return None
     other = _OTHER_METHOD.get(select_auth_method(identity, metadata))
-    if other not in (metadata.token_endpoint_auth_methods_supported or ()):
+    # RFC 8414 section 2: without a list only HTTP Basic.
+    methods = metadata.token_endpoint_auth_methods_supported
+    if other not in (("client_secret_basic",) if methods is None else methods):
         return None
     return attrs.evolve(identity, auth_method=other)
 

@@ -69,7 +69,7 @@ async def run_official(url: str, revision: str, suite: str) -> list[Result]:
         command = [suite, "server", "--url", url, "--suite", "all"]
         command += ["--spec-version", revision, "--expected-failures", str(baseline)]
         began = monotonic()
-        output = await _run_suite([*command, "-o", folder])
+        output = await _run_suite([*command, "-o", folder], Path(folder, "output"))
         seconds = monotonic() - began
         again = f"mcpwire check --official --revision {revision} {url}"
         results = [
@@ -85,17 +85,19 @@ async def run_official(url: str, revision: str, suite: str) -> list[Result]:
     return results
 
 
-async def _run_suite(command: list[str]) -> str:
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        process_group=0,
-    )
+async def _run_suite(command: list[str], output: Path) -> str:
+    # A file: the end of a pipe would wait for processes that the suite leaves.
+    with output.open("wb") as file:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=file,
+            stderr=asyncio.subprocess.STDOUT,
+            process_group=0,
+        )
     try:
         async with asyncio.timeout(SUITE_TIMEOUT_S):
-            output, _ = await process.communicate()
+            await process.wait()
     except TimeoutError:
         raise RemoteProtocolError(
             f"the official suite did not end within {SUITE_TIMEOUT_S:.0f} s"
@@ -104,7 +106,7 @@ async def _run_suite(command: list[str]) -> str:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
-    return output.decode("utf-8", "replace")
+    return output.read_text("utf-8", "replace")  # noqa: ASYNC240 - local
 
 
 def _read_scenario(

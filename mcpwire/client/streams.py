@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.client.subscriptions import ALL_LISTS
-from mcpwire.errors import LocalProtocolError, MCPError, RequestTimeout, RPCError
+from mcpwire.errors import LocalProtocolError, MCPError, RPCError
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.subscriptions import RESOURCE_UPDATED, EventBuffer, Filter
 
@@ -272,7 +272,9 @@ class ResourceWatch:
         self._is_read = True
         try:
             return await self._read()
-        except (asyncio.CancelledError, RequestTimeout):
+        except RPCError:  # the answer to the read
+            raise
+        except BaseException:
             self._is_read = False  # the next call reads what this one has not
             raise
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -34,11 +33,11 @@ MAX_SUBSCHEMAS: Final = 2_000
 """The largest number of subschemas after references; others become unrestricted."""
 
 MAX_ALTERNATIVES: Final = 100
-"""The largest number of alternatives of one value that are examined."""
+"""Above this number, alternatives of alternatives are not examined."""
 
 _COMBINATORS: Final = ("allOf", "anyOf", "oneOf")
 
-_NO_ALTERNATIVES: Final[JsonObject] = {"anyOf": [], "oneOf": []}
+_EXAMINED: Final = ("type", "enum", "const", "properties", "required", "items")
 
 _TUPLE_ITEMS: Final = re.compile(r"/items/(?=\d+(?:/|$))")
 
@@ -158,16 +157,18 @@ def _alternatives(schema: Any, root: JsonObject) -> list[Any]:
     """Return the alternatives of a schema, or itself, without references."""
     alternatives: list[Any] = []
     pending = [schema]
-    for each in islice(pending, MAX_ALTERNATIVES):  # it grows meanwhile
+    for each in pending:  # it grows meanwhile
         inner = resolve_references(each, root) if isinstance(each, dict) else each
         branches = alternatives_of(inner) if isinstance(inner, dict) else []
-        if not branches:
+        if not branches or len(pending) > MAX_ALTERNATIVES:
             alternatives.append(inner)
+            continue
+        shared = {key: inner[key] for key in _EXAMINED if key in inner}
         pending += (
-            {**inner, **_NO_ALTERNATIVES, **branch} if type(branch) is dict else branch
+            {**shared, **branch} if type(branch) is dict else branch
             for branch in branches
         )
-    return alternatives + pending[MAX_ALTERNATIVES:]
+    return alternatives
 
 
 def _allows_null(schema: Any) -> bool:
@@ -211,15 +212,31 @@ def remove_nulls(value: Any, schema: Any, root: JsonObject, depth: int = 0) -> A
 
 
 def _alternative_of(value: Any, schema: Any, root: JsonObject) -> JsonObject:
-    """Return the alternative of a value, which has all members in strict mode."""
-    for alternative in _alternatives(schema, root):
-        if isinstance(alternative, dict) and (
-            properties_of(alternative).keys() == value.keys()
+    """Return the only alternative that a value may have, or else the schema."""
+    matching = [
+        alternative
+        for alternative in _alternatives(schema, root)
+        if isinstance(alternative, dict)
+        and (
+            _has_members(alternative, value)
             if isinstance(value, dict)
             else "items" in alternative
-        ):
-            return alternative
-    return resolve_references(schema, root)
+        )
+    ]
+    return matching[0] if len(matching) == 1 else resolve_references(schema, root)
+
+
+def _has_members(schema: JsonObject, value: JsonObject) -> bool:
+    """Return whether an object has the members of a schema, and its constants.
+
+    In strict mode an object has all members.
+    """
+    properties = properties_of(schema)
+    return properties.keys() == value.keys() and all(
+        value[name] in (None, member.get("const", value[name]))
+        for name, member in properties.items()
+        if isinstance(member, dict)
+    )
 
 
 _HASH_LENGTH: Final = 8

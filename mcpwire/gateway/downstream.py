@@ -148,9 +148,13 @@ class RelayedCall(CallHandle):
         """Relay further progress in the session: the call has become a task there."""
         session = self.request.session
         assert session is not None  # tasks of 2025-11-25
+
+        def notify(method: str, params: dict[str, Any]) -> None:
+            session.send(method, params)  # which is replaced when the session ends
+
         # Without params and stream, because it may be kept for long.
         self.request = attrs.evolve(
-            self.request, ask=None, notify=session.send, params={}, info=IN_MEMORY
+            self.request, ask=None, notify=notify, params={}, info=IN_MEMORY
         )
 
     def relay_progress(self, method: str, params: dict[str, Any] | None) -> None:

@@ -112,8 +112,8 @@ async def forward(
         raw = await relayed.send(params)
         if "task" in params:
             raw = tasks.record_task(upstream.name, raw)
-            relayed.call.become_task()
-            upstream.task_calls.append(relayed.call)
+            if relayed.call.wants_progress:
+                upstream.keep_task_call(relayed.call)
         return convert_result(raw, Era.SESSION, Era.SESSION)
     declared = request.client_capabilities
     if declared != upstream.downstream.capabilities:  # differs in a shared set

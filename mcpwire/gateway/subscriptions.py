@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import MCPError
+from mcpwire.errors import MCPError, RPCError
 from mcpwire.gateway.tasks import WatchedTasks
 from mcpwire.protocol.methods import TASKS, declared_extensions
 from mcpwire.server.notifications import Subscriptions
@@ -48,14 +48,16 @@ async def subscribe(
     check_subscription(len(session.subscribed) + 1, public)
     session.subscribed |= {public}
     subscribing = upstream.upstreams.subscribing
-    subscribing.add((session, public))
+    subscribing[session, public] = upstream
     try:
         await upstream.subscribe(raw, public)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, RPCError) and public not in session.subscribed:
+            return  # unsubscribed meanwhile
         session.subscribed -= {public}
         raise
     finally:
-        subscribing.discard((session, public))
+        del subscribing[session, public]
 
 
 async def unsubscribe(
@@ -70,8 +72,12 @@ async def unsubscribe(
     if public in session.subscribed:
         session.subscribed -= {public}
         for upstream in upstreams.members.values():
+            pending = sum(  # of other sessions, which the server may still refuse
+                other is not session and uri == public and at is upstream
+                for (other, uri), at in upstreams.subscribing.items()
+            )
             for raw, names in upstream.subscriptions.items():
-                if public in names:
+                if names[public] > pending:
                     await upstream.unsubscribe(raw, public)
                     return {}
     return {}

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections import Counter, deque
+from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -92,7 +92,7 @@ class Upstream:
         self.problems: dict[str, Exception] = {}  # errors of its lists, by method
         self.calls = 0
         self.in_flight: InFlightCalls[RelayedCall] = InFlightCalls()
-        self.task_calls: deque[RelayedCall] = deque(maxlen=MAX_TASK_CALLS)
+        self.task_calls: dict[RequestId | None, RelayedCall] = {}
         # A resource's URI at the server -> its URIs for clients, with their counts.
         self.subscriptions: dict[str, Counter[str]] = {}
         # A task's id at the server -> its listeners.
@@ -300,12 +300,22 @@ class Upstream:
         if name is not None:
             self.downstream.notify(method, replace_task_id(params, str(raw), name))
 
+    def keep_task_call(self, call: RelayedCall) -> None:
+        """Relay the progress of a call that has become a task."""
+        call.become_task()
+        self.task_calls[call.request_id] = call
+        if len(self.task_calls) > MAX_TASK_CALLS:
+            del self.task_calls[next(iter(self.task_calls))]
+
     def _relay_task_progress(self, method: str, params: dict[str, Any]) -> None:
         token = params.get("progressToken")
+        if type(token) is not int:
+            return
+        call = self.task_calls.get(token)
         # The response may have arrived just before: then its call is still in flight.
-        for call in (*self.in_flight.calls, *self.task_calls):
-            if call.request_id == token is not None:
-                call.relay_progress(method, params)
+        for each in self.in_flight.calls if call is None else (call,):
+            if each.request_id == token:
+                each.relay_progress(method, params)
 
     def _relay_task(self, method: str, params: dict[str, Any]) -> None:
         raw = params.get("taskId")

@@ -384,6 +384,9 @@ class Owner(Protocol):
     def on_error_body(self, reply: Reply) -> None:
         """Handle a head without a usable body; the body may contain an error."""
 
+    def end_error_body(self, reply: Reply) -> None:
+        """End the exchange with the received part of the body."""
+
     def on_stream_open(self, reply: Reply) -> None:
         """Handle the start of a long-lived stream, or of a resumed one."""
 
@@ -539,9 +542,13 @@ class Reply:
         if self._body_kind == "stream":
             self._receive_events(chunk)
             return
-        if self.is_over or self.redirect is not None:
+        if self.is_over:
             return
         self._bytes_left -= len(chunk)
+        if self.redirect is not None:
+            if self._bytes_left < 0:
+                self._owner.end_error_body(self)
+            return
         if not self._body:
             self._body = chunk
         else:

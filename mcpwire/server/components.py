@@ -374,9 +374,9 @@ C = TypeVar("C", bound=Component)
 
 
 class Handle(Generic[C]):
-    """One component of a running server, to change it; clients are notified.
+    """The component of one key in a running server; its changes notify clients.
 
-    All members raise `KeyError` if the component is not registered any more.
+    Methods and `component` raise `KeyError` if no component has the key any more.
     """
 
     def __init__(self, table: Table[C], key: str) -> None:

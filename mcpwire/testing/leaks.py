@@ -104,7 +104,7 @@ class ResourceSnapshot:
     def __init__(
         self, *, ignore: Iterable[str] = (), tasks: set[asyncio.Task[Any]] | None = None
     ) -> None:
-        self._ignore = (ignore,) if isinstance(ignore, str) else tuple(ignore)
+        self._ignore = tuple(ignore)
         self._tasks = tasks  # only on a loop
         self._descriptors = open_descriptors()
         self._children = children()
@@ -186,7 +186,7 @@ class LeakCheck:
 
     def __init__(self, grace: float, ignore: Iterable[str]) -> None:
         self._grace = grace
-        self._ignore = ignore
+        self._ignore = (ignore,) if isinstance(ignore, str) else tuple(ignore)
         self._snapshot: ResourceSnapshot | None = None
 
     def __enter__(self) -> None:

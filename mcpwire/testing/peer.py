@@ -484,8 +484,6 @@ class ScriptedPeer:
         elif isinstance(outcome, _Repeated):
             for _ in range(outcome.times):
                 self._perform(wire, request, outcome.outcome)
-        elif isinstance(outcome, RPCError):
-            request.fail(outcome.code, outcome.message, outcome.data)
         elif isinstance(outcome, bytes):
             self._send_parts(wire, outcome)
         else:
@@ -497,10 +495,13 @@ def _encode_line(message: Any) -> bytes:
     return json.dumps(to_json(message), separators=(",", ":")).encode() + b"\n"
 
 
-def _answer_request(request: Message, result: Any) -> None:
-    """Answer a request; a result without a JSON form becomes an error answer."""
+def _answer_request(request: Message, outcome: Any) -> None:
+    """Answer a request; an outcome without a JSON form becomes an error answer."""
     try:
-        request.answer(result)
+        if isinstance(outcome, RPCError):
+            request.fail(outcome.code, outcome.message, outcome.data)
+        else:
+            request.answer(outcome)
     except Exception as error:  # noqa: BLE001 - must reach the waiting caller
         request.fail(-32603, f"the outcome cannot be sent: {error}")
 

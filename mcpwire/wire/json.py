@@ -68,7 +68,11 @@ def _make_encoder(options: int) -> Callable[[Json], bytes]:
             raise _encode_error(value, str(error)) from error
         # Visiting the few values of a long text takes less time than searching it, up
         # to a quarter of that of a large answer.
-        may_have = not text[LARGE] or _has_non_finite(value, len(text) // 256)
+        may_have = (
+            not text[LARGE]
+            or text.find(b"null", 0, 4096) >= 0
+            or _has_non_finite(value, len(text) // 256)
+        )
         if may_have and b"null" in text and _has_non_finite(value):
             raise _encode_error(value, "not finite")
         return text

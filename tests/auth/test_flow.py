@@ -188,6 +188,12 @@ def test_the_accepted_auth_method_is_stored_until_it_is_refused():
         assert used.source == "refreshed", refreshes
     in_form = ["client_secret" in form for form in world.token_forms()]
     assert in_form == [False, True, True, True, False, False]
+    # Metadata without a list: RFC 8414 section 2 means HTTP Basic.
+    posted = attrs.evolve(GIVEN, auth_method="client_secret_post")
+    unlisted = metadata(token_endpoint_auth_methods_supported=None)
+    world = world_with(not_so, short, record=stored(identity=posted, metadata=unlisted))
+    assert world.run(obtain_token(OAUTH, wanted_token())).source == "refreshed"
+    assert world.record.identity.auth_method == "client_secret_basic"
 
 
 # --- errors -----------------------------------------------------------------------

@@ -489,6 +489,21 @@ def test_suite_without_results_or_not_installed_is_an_error(cli, tmp_path):
     assert "no-such-suite is not installed" in err
 
 
+def test_official_suite_ends_although_its_output_stays_open(cli, tmp_path):
+    pid_file = tmp_path / "pid"
+    plays = f"""
+import subprocess
+child = subprocess.Popen(['sleep', '600'], start_new_session=True)
+open({str(pid_file)!r}, 'w').write(str(child.pid))
+"""
+    words = suite(tmp_path, plays)
+    try:
+        code, _, err = cli("check", *words, "http://127.0.0.1:9/mcp")
+        assert (code, "wrote no result" in err) == (6, True)
+    finally:
+        os.kill(int(pid_file.read_text()), signal.SIGKILL)
+
+
 def test_interrupt_ends_the_official_suite(tmp_path):
     fifo = tmp_path / "started"
     os.mkfifo(fifo)

@@ -298,14 +298,15 @@ async def test_watch_yields_contents_now_and_after_each_update(version):
 
 @ERA
 @on_a_virtual_clock
-async def test_a_watch_repeats_a_read_that_was_cancelled_or_timed_out(version):
+async def test_a_watch_repeats_a_read_without_an_answer(version):
     done = {"resultType": "complete"} if version == STATELESS else {}
     reads = []
 
     def read(params, _):
         reads.append(params)
         content = {"uri": URI, "text": str(len(reads))}
-        return SILENCE if len(reads) in {2, 3} else done | {"contents": [content]}
+        contents = 5 if len(reads) == 4 else [content]
+        return SILENCE if len(reads) in {2, 3} else done | {"contents": contents}
 
     server = SubscriptionServer(version, **{"resources/read": read})
     client = mcpwire.Client(server)
@@ -319,7 +320,9 @@ async def test_a_watch_repeats_a_read_that_was_cancelled_or_timed_out(version):
             await waiting
         with pytest.raises(mcpwire.RequestTimeout):
             await anext(contents)
-        assert (await anext(contents)).text == "4"
+        with pytest.raises(mcpwire.InvalidMessage):
+            await anext(contents)
+        assert (await anext(contents)).text == "5"
 
 
 @ERA

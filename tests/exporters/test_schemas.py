@@ -1,5 +1,7 @@
 """Simplified schemas: inlined references, roots without alternatives, nulls."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -246,11 +248,32 @@ def test_nulls_of_optional_members_of_alternatives_are_removed():
     }
 
 
-def test_alternatives_without_end_are_bounded():
-    endless = {"anyOf": [{"$ref": "#/properties/a"}] * 3}
-    schema = {"properties": {"a": endless}}
+def test_null_stays_if_several_alternatives_have_its_member():
+    def kind(value, **x):
+        members = {"kind": {"const": value}, "x": x}
+        return {"type": "object", "properties": members, "required": ["kind"]}
+
+    required = kind("b", type=["integer", "null"])
+    alternatives = [kind("a", **NUMBER), required, kind("c", **NUMBER)]
+    schema = {"properties": {"a": {"anyOf": alternatives}}}
+    for name, expected in (("b", {"x": None}), ("c", {})):
+        value = {"a": {"kind": name, "x": None}}
+        assert remove_nulls(value, schema, schema) == {"a": {"kind": name, **expected}}
+
+
+@pytest.mark.parametrize(
+    "branch", [{"$ref": "#/properties/a"}, {}], ids=["endless", ""]
+)
+def test_alternatives_are_bounded(branch):
+    keywords = dict.fromkeys(map(str, range(6_000)))
+    schema = {"properties": {"a": {"anyOf": [branch] * 6_000, **keywords}}}
     value = {"a": {"b": [{"c": None}]}}
-    assert remove_nulls(value, schema, schema) == value
+    tracemalloc.start()
+    try:
+        assert remove_nulls(value, schema, schema) == value
+        assert tracemalloc.get_traced_memory()[1] < 30_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_deeply_nested_arguments_are_unchanged():

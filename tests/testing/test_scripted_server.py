@@ -105,6 +105,7 @@ async def test_errors_and_defects_of_outcomes_become_rpc_errors():
         lambda _: 1 / 0,
         asynchronous,
         {"content": [TextContent("one of our types in a dict")]},
+        mcpwire.RPCError("no", code=7, data={1, 2}),
     ]
     server = ScriptedServer({"tools/call": in_turn(*outcomes)})
     caught = []
@@ -119,6 +120,7 @@ async def test_errors_and_defects_of_outcomes_become_rpc_errors():
     assert "ZeroDivisionError" in caught[2].message
     assert "plain functions" in caught[3].message
     assert "TextContent is not JSON" in caught[4].message
+    assert "outcome cannot be sent" in caught[5].message
 
 
 async def test_in_turn_repeats_the_last_outcome():

@@ -292,7 +292,7 @@ class IssuerKeys:
     def _is_fresh(self, now: float) -> bool:
         """Return whether the known keys need no refresh."""
         if self._is_usable(now):
-            return self._was_tried(now) or now - self._fetched_at < REFRESH_AFTER_S
+            return self._was_tried(now) or abs(now - self._fetched_at) < REFRESH_AFTER_S
         if self._was_tried(now):
             raise AuthTemporarilyUnavailable(
                 f"{_KEYS} are not available", retry_after=MIN_FETCH_INTERVAL_S
@@ -636,7 +636,9 @@ class IntrospectionVerifier:
                 if not task.cancelled() or is_cancelled_here():
                     raise
         task = tasks[token] = loop.create_task(self._ask(token, now))
-        task.add_done_callback(lambda _: tasks.pop(token, None))
+        task.add_done_callback(
+            lambda ended: tasks.get(token) is ended and tasks.pop(token)
+        )
         return await task  # cancelling this request cancels it; another one asks again
 
     async def _ask(self, token: str, now: float) -> Mapping[str, Any]:

@@ -127,6 +127,8 @@ def faults_of(
     """Return the messages about an argument, from the error of its conversion."""
     if isinstance(error, RecursionError):
         return [f"{name}: nested too deeply"]
+    if isinstance(error, TypeError):
+        return [f"{name}: a set must not contain arrays or objects"]
     return [
         _format_fault(name, value, *location, schema)
         for location in locations_of(error)

@@ -381,10 +381,15 @@ def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, A
     # for clients that ignore structured content. A single text is sent unquoted.
     text = unwrapped if type(unwrapped) is str else to_json(unwrapped).decode()
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
-    names = _OBJECT_REVISIONS if type(structured) is dict else _ANY_VALUE_REVISIONS
-    if revision.name in names:
+    if _may_send(structured, revision):
         result["structuredContent"] = structured
     return result
+
+
+def _may_send(structured: Any, revision: Revision) -> bool:
+    """Return whether a revision allows this structured content."""
+    names = _OBJECT_REVISIONS if type(structured) is dict else _ANY_VALUE_REVISIONS
+    return revision.name in names
 
 
 def _plain_result(value: Any, returns: Returns, revision: Revision) -> dict[str, Any]:
@@ -399,8 +404,7 @@ def _plain_result(value: Any, returns: Returns, revision: Revision) -> dict[str,
         text = to_json(data).decode()
         result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
         # The JSON of some models, such as a pydantic `RootModel`, is no object.
-        names = _OBJECT_REVISIONS if type(data) is dict else _ANY_VALUE_REVISIONS
-        if returns.is_structured and revision.name in names:
+        if returns.is_structured and _may_send(data, revision):
             result["structuredContent"] = data
         return result
     return {"content": _blocks(value, revision)}

@@ -154,7 +154,6 @@ MISSING: Final = inspect.Parameter.empty
 # Types of defaults that a struct stores unchanged; it would copy or refuse others.
 _IMMUTABLE: Final = (str, int, float, bool, bytes, _NONE, tuple, frozenset, enum.Enum)
 
-
 # What msgspec raises for a value; `TypeError` for an array or object in a `set`.
 _FAILURES: Final = (ValueError, TypeError, RecursionError)
 

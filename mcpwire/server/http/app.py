@@ -385,13 +385,14 @@ class AsgiApp:
 
     async def _start_dispatcher(self, loop: asyncio.AbstractEventLoop) -> None:
         await self._dispatcher.start()
-        closed = {each for each in self._loops if each.is_closed()}
+        closed = {each for each in tuple(self._loops) if each.is_closed()}
         if closed and closed == self._loops:
             # The earlier loops ended without a shutdown, as a mounted application may.
             self._unread = UnreadAccount(self.limits.unwritten_total)
             for part in self._parts():
                 part.reset()
-        self._loops = {*(self._loops - closed), loop}
+        self._loops -= closed
+        self._loops.add(loop)
 
     def _parts(self) -> list[Sessions | LegacySse]:
         return [part for part in (self._sessions, self._legacy) if part is not None]

@@ -74,7 +74,7 @@ class LegacySse:
         dispatcher: Dispatcher,
         *,
         maximum: int = 10_000,
-        check_message: Callable[[Exchange, Json], None] = lambda *_: None,
+        check_message: Callable[[Exchange, Json], None],
     ) -> None:
         self._dispatcher = dispatcher
         self._maximum = maximum
@@ -122,10 +122,6 @@ class LegacySse:
             raise HttpProblem(405, "only POST is allowed here", (("allow", "POST"),))
         if not is_json(exchange.headers.get("content-type")):
             raise HttpProblem(415, "the Content-Type must be application/json")
-        query = parse_qs(exchange.scope.get("query_string", b"").decode("latin-1"))
-        channel = self._channels.get(query.get(PARAMETER, [""])[0])
-        if channel is None or not channel.belongs_to(exchange.principal):
-            raise HttpProblem(*UNKNOWN_SESSION)
         try:
             body = await exchange.body()
             value = read_json(body, exchange.limits.values)
@@ -134,6 +130,10 @@ class LegacySse:
         if type(value) is not dict and type(value) is not list:
             raise HttpProblem(400, InvalidRequest("the body is not a message"))
         self._check_message(exchange, value)
+        query = parse_qs(exchange.scope.get("query_string", b"").decode("latin-1"))
+        channel = self._channels.get(query.get(PARAMETER, [""])[0])
+        if channel is None or not channel.belongs_to(exchange.principal):
+            raise HttpProblem(*UNKNOWN_SESSION)
         # The body may span several lines; line breaks are whitespace in JSON.
         line = body.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
         channel.connection.request_info = exchange.info  # each message has its own head

@@ -137,9 +137,10 @@ class Sender:
     def on_error_body(self, reply: Reply) -> None:
         """Limit the time for the rest of an error's body."""
         seconds = self._error_body_s
-        reply.timer = self._loop.call_later(seconds, self._end_error_body, reply)
+        reply.timer = self._loop.call_later(seconds, self.end_error_body, reply)
 
-    def _end_error_body(self, reply: Reply) -> None:
+    def end_error_body(self, reply: Reply) -> None:
+        """End the exchange with the received part of the body."""
         if not reply.is_over:
             reply.end_early()
             assert reply.error is not None

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import logging
 import os
 from contextlib import contextmanager, nullcontext
 from math import inf
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.transports.http.target import Http
+
+logger = logging.getLogger("mcpwire.oauth")
 
 SETTLE_TIMEOUT_S: Final = 2.0  # wait at closing for an operation that has sent a POST
 RENEWAL_LEAD_S: Final = 60.0  # time before its expiry at which a token is renewed
@@ -110,7 +113,8 @@ class Authorizer:
         try:
             async with asyncio.timeout(EARLY_RENEWAL_TIMEOUT_S):
                 return await self.obtain(token_request)
-        except Exception:  # noqa: BLE001 - of a user's function too; the token is valid
+        except Exception:  # of a user's function, too; the token is still valid
+            logger.debug("the early renewal of a token failed", exc_info=True)
             current.renew_at = min(monotonic() + RENEWAL_RETRY_S, current.expires_at)
             return session.usable_credential()
 

@@ -1,6 +1,7 @@
 """The user's headers: computed for each request, never mixed, never sent elsewhere."""
 
 import asyncio
+import contextlib
 import itertools
 import threading
 
@@ -173,6 +174,24 @@ async def test_redirect_does_not_limit_the_time_of_the_final_response(monkeypatc
                 and (conn.send(reply(307, location="/elsewhere")) or True)
             )
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+async def test_body_of_a_redirect_is_bounded():
+    def call(request, conn):
+        if request.target == "/mcp":
+            conn.send(head(307, location="/elsewhere", content_length=10**12))
+            with contextlib.suppress(OSError):
+                while True:
+                    conn.send(b"x" * 65_536)
+            return True
+        return False
+
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, follow_redirects=True, server_stream="never")
+        async with connected(target, recovery=ONCE) as client:
+            server.on["tools/call"] = call
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            assert client.stats.bytes_received < 8 * MAX_ERROR_BODY
 
 
 async def test_late_rest_of_a_redirect_is_no_part_of_the_final_response():

@@ -99,6 +99,10 @@ def test_keys_are_fetched_after_the_clock_is_set_back(setup):
     setup.now = NOW - 7_200
     setup.site.pages[JWKS_URL] = jwks(b=OTHER_EC)
     assert setup.verify("b", OTHER_EC).subject == "ann"
+    setup.now -= 7_200
+    setup.site.pages[JWKS_URL] = jwks(a=EC)
+    with pytest.raises(InvalidToken):
+        setup.verify("b", OTHER_EC)  # the key was withdrawn
     failed = JwtSetup({JWKS_URL: DOWN})
     with pytest.raises(AuthTemporarilyUnavailable):
         failed.verify()

@@ -147,8 +147,8 @@ def test_invalid_argument_error_has_location_and_value(hint, sent, fault):
 @pytest.mark.parametrize("hint", [set, frozenset[Any]])
 @pytest.mark.rule("TOOL-18")
 def test_array_or_object_in_a_set_is_an_invalid_argument(hint):
-    for item, kind in (([1], "list"), ({}, "dict")):
-        with pytest.raises(BadArguments, match=f"a: .*unhashable type: '{kind}'"):
+    for item in ([1], {}):
+        with pytest.raises(BadArguments, match="a: a set must not contain arrays"):
             parameters(hint).convert({"a": [item]})
 
 

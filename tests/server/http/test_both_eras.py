@@ -169,6 +169,9 @@ async def test_draining_accepts_the_response_that_a_legacy_sse_call_waits_for(ca
     draining = asyncio.get_running_loop().create_task(made.drain(30))
     await asyncio.sleep(0)  # until it drains
     assert await send(message) == 503
+    query, known = b"sessionId=unknown", query
+    assert await send(message) == 503
+    query = known
     answer = {"jsonrpc": "2.0", "id": id, "result": {"roots": []}}
     assert await send(answer) == 202
     await asyncio.wait_for(draining, 30)
