@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import inspect
 import math
 from collections import Counter, deque
 from contextlib import AsyncExitStack
@@ -96,7 +95,7 @@ class PreparedCall:
         with self._context_of(request) as context:
             outcome = self._function(**self._all_arguments(context))
             # An object with an async `__call__`, or a plain wrapper of a coroutine.
-            return await outcome if inspect.isawaitable(outcome) else outcome
+            return await outcome if hasattr(outcome, "__await__") else outcome
 
     async def _run_in_thread(self, request: RequestContext) -> Any:
         self._thread_done = concurrent.futures.Future()
@@ -256,6 +255,6 @@ class FunctionCaller:
                 run, abandon_on_cancel=True, limiter=threads.unlimited
             )
             # A plain function may return the coroutine of an async one.
-            return await outcome if inspect.isawaitable(outcome) else outcome
+            return await outcome if hasattr(outcome, "__await__") else outcome
         finally:
             ended.cancel()  # no effect once the function has started

@@ -359,6 +359,8 @@ _OBJECT_REVISIONS: Final = frozenset(
 _ANY_VALUE_REVISIONS: Final = frozenset(
     each.name for each in REVISIONS if each.era is Era.STATELESS
 )
+_REVISIONS: Final = {True: _OBJECT_REVISIONS, False: _ANY_VALUE_REVISIONS}
+"""The revisions that allow structured content, by whether it is an object."""
 
 _JSON: Final = "application/json"
 _BYTES: Final = (bytes, bytearray, memoryview)
@@ -381,15 +383,9 @@ def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, A
     # for clients that ignore structured content. A single text is sent unquoted.
     text = unwrapped if type(unwrapped) is str else to_json(unwrapped).decode()
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
-    if _may_send(structured, revision):
+    if revision.name in _REVISIONS[type(structured) is dict]:
         result["structuredContent"] = structured
     return result
-
-
-def _may_send(structured: Any, revision: Revision) -> bool:
-    """Return whether a revision allows this structured content."""
-    names = _OBJECT_REVISIONS if type(structured) is dict else _ANY_VALUE_REVISIONS
-    return revision.name in names
 
 
 def _plain_result(value: Any, returns: Returns, revision: Revision) -> dict[str, Any]:
@@ -404,7 +400,7 @@ def _plain_result(value: Any, returns: Returns, revision: Revision) -> dict[str,
         text = to_json(data).decode()
         result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
         # The JSON of some models, such as a pydantic `RootModel`, is no object.
-        if returns.is_structured and _may_send(data, revision):
+        if returns.is_structured and revision.name in _REVISIONS[type(data) is dict]:
             result["structuredContent"] = data
         return result
     return {"content": _blocks(value, revision)}
