@@ -525,7 +525,7 @@ class Client:
 
     def _may_repeat(self, name: str, idempotent: bool | None) -> bool | None:  # noqa: FBT001 - as it came
         """Return the caller's value, or that of the tool's annotations if omitted."""
-        if idempotent is None and tool_allows_repeat(self._known_tools.get(name)):
+        if idempotent is None and tool_allows_repeat(self._known_tools.tools.get(name)):
             return True
         return idempotent
 
@@ -535,11 +535,12 @@ class Client:
         Raises:
             RemoteProtocolError: The result is invalid, or the schema is unusable.
         """
-        if self._known_tools.get(name) is None:
+        tools = self._known_tools.tools
+        if name not in tools:
             await self.list_tools()
         problem: str | None
         try:
-            problem = self._known_tools.problem(name, result)
+            problem = self._known_tools.problem(tools.get(name), result)
         except RemoteProtocolError as error:
             if validate == "error":
                 raise
@@ -795,8 +796,9 @@ class Client:
         return self._iterate("prompts/list", options)
 
     async def _list(self, method: str, options: CallOptions) -> list[Any]:
+        tools = self._known_tools.tools
         pages = await self._requests.pages(method, options)
-        return [item for page in pages for item in self._items(method, page)]
+        return [item for page in pages for item in self._items(method, page, tools)]
 
     async def _page(self, method: str, cursor: str | None, options: CallOptions) -> T:
         params = {} if cursor is None else {"cursor": cursor}
@@ -805,27 +807,32 @@ class Client:
     async def _iterate(
         self, method: str, options: CallOptions, params: JsonObject | None = None
     ) -> AsyncIterator[Any]:
+        tools = self._known_tools.tools
         async for page in self._requests.walk(method, params or {}, options):
-            for item in self._items(method, page):
+            for item in self._items(method, page, tools):
                 yield item
 
-    def _items(self, method: str, page: dict[str, Any]) -> list[Any]:
+    def _items(self, method: str, raw: JsonObject, tools: dict[str, Tool]) -> list[Any]:
         """Decode one page of a list and return its items."""
         spec = find_method(method)
         assert spec is not None and spec.list_key is not None  # noqa: PT018 - no test
         snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in spec.list_key)
-        items: list[Any] = getattr(self._decode_result(method, page), snake)
+        items: list[Any] = getattr(self._decode_result(method, raw, tools), snake)
         return items
 
     async def _result(
         self, method: str, params: dict[str, Any] | None, options: CallOptions
     ) -> T:
         """Perform a request; return its result, decoded by the method table's type."""
+        tools = self._known_tools.tools
         raw = await self._requests.request(method, params, options)
-        result: T = self._decode_result(method, raw)
+        result: T = self._decode_result(method, raw, tools)
         return result
 
-    def _decode_result(self, method: str, raw: dict[str, Any]) -> Any:
+    def _decode_result(
+        self, method: str, raw: dict[str, Any], tools: dict[str, Tool]
+    ) -> Any:
+        """Decode a result; add a list's tools to `tools`."""
         from mcpwire import types
 
         spec = find_method(method)
@@ -834,7 +841,7 @@ class Client:
         result = decode(getattr(types, spec.result), raw, lost)
         self._connection.malformed_members += len(lost)
         if method == "tools/list":
-            self._known_tools.add(result.tools)
+            self._known_tools.add(result.tools, tools)
         return result
 
     # Skills (`io.modelcontextprotocol/skills`)

@@ -81,7 +81,7 @@ async def start_task(
 
 
 async def _listed_tool(client: Client, name: str) -> Tool | None:
-    tools = client._known_tools  # noqa: SLF001 - this module is the client's
+    tools = client._known_tools.tools  # noqa: SLF001 - this module is the client's
     if tools.get(name) is None:
         await client.list_tools()
     return tools.get(name)

@@ -389,50 +389,51 @@ def _format_path(path: Iterable[str | int]) -> str:
 
 
 class KnownTools:
-    """The tools of one server by name, as listed last."""
+    """The tools of one server, as listed last.
+
+    Attributes:
+        tools: The tools by name. Another dict after a change: a list that was
+            requested before it is added to the old one.
+    """
 
     def __init__(self, on_skipped: Callable[[str, tuple[str, ...]], None]) -> None:
         self._on_skipped = on_skipped
-        self._tools: dict[str, Tool] = {}
         self._validators: dict[str, SchemaValidator] = {}
+        self.tools: dict[str, Tool] = {}
 
-    def add(self, tools: Iterable[Tool]) -> None:
-        """Add the tools of a list or of one of its pages."""
-        for tool in tools:
-            self._tools[tool.name] = tool
+    def add(self, listed: Iterable[Tool], tools: dict[str, Tool]) -> None:
+        """Add the tools of a list to the `tools` of the time of its request."""
+        for tool in listed:
+            tools[tool.name] = tool
             self._validators.pop(tool.name, None)
 
     def invalidate(self, method: str, _: dict[str, Any] | None) -> None:
         """Remove all tools if the notification is ``tools/list_changed``."""
         if method == TOOLS_CHANGED:
+            self.tools = {}
             self.forget()
 
     def forget(self) -> None:
         """Remove all tools."""
-        self._tools.clear()
+        self.tools.clear()
         self._validators.clear()
 
-    def get(self, name: str) -> Tool | None:
-        """Return a tool, or ``None`` if it is not listed."""
-        return self._tools.get(name)
-
-    def problem(self, name: str, result: CallToolResult) -> str | None:
+    def problem(self, tool: Tool | None, result: CallToolResult) -> str | None:
         """Return how a result violates its tool's output schema; ``None``: it is valid.
 
         2025-06-18 and later server/tools, "Output Schema": clients SHOULD validate
         structured results. The schema does not apply to results with ``isError``.
         """
-        tool = self._tools.get(name)
         if tool is None or tool.output_schema is None or result.is_error:
             return None
         from mcpwire.types import UNSET
 
         if result.structured_content is UNSET:
             return "it has no structured content, which its output schema requires"
-        validator = self._validators.get(name)
+        validator = self._validators.get(tool.name)
         if validator is None:
             validator = SchemaValidator(tool.output_schema, skip_patterns=True)
-            self._validators[name] = validator
+            self._validators[tool.name] = validator
             if validator.skipped:
-                self._on_skipped(name, validator.skipped)
+                self._on_skipped(tool.name, validator.skipped)
         return validator.check(result.structured_content)

@@ -94,6 +94,34 @@ async def test_a_schema_is_compiled_once(monkeypatch):
         assert len(made) == len(server.requests("tools/list")) == 1
 
 
+def changing(*schemas):
+    """Make a server whose tool changes while each of its lists is on the way."""
+    remaining = list(schemas)
+
+    def list_tools(_, server):
+        server.notify("notifications/tools/list_changed")
+        schema = remaining.pop(0)
+        return {"tools": [{"name": "x", "inputSchema": {}, "outputSchema": schema}]}
+
+    reply = {"content": [], "structuredContent": {"n": "one"}}
+    return FakeServer({"tools/list": list_tools, "tools/call": lambda *_: reply})
+
+
+async def test_a_schema_that_changed_while_it_was_listed_is_not_used():
+    server = changing(SCHEMA, {})
+    async with mcpwire.Client(server) as client:
+        await client.list_tools()
+        result = await client.call_tool("x", validate="error")
+    assert result.structured_content == {"n": "one"}
+    assert len(server.requests("tools/list")) == 2
+
+
+async def test_a_result_is_validated_though_its_schema_changes_meanwhile():
+    async with mcpwire.Client(changing(SCHEMA)) as client:
+        with pytest.raises(mcpwire.RemoteProtocolError, match="expected type"):
+            await client.call_tool("x", validate="error")
+
+
 @pytest.mark.parametrize("validate", ["warn", "error"])
 async def test_a_pattern_with_look_around_is_skipped_with_one_warning(validate, caplog):
     number = {"type": "string", "pattern": "(?=x)[0-9]+"}

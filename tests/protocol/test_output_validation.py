@@ -539,62 +539,66 @@ def result(content=None, **options):
 @pytest.fixture
 def known():
     tools = KnownTools(lambda *_: None)
-    tools.add([tool("plain"), tool("counts", SCHEMA)])
+    tools.add([tool("plain"), tool("counts", SCHEMA)], tools.tools)
     return tools
 
 
+def problem(known, name, result):
+    return known.problem(known.tools.get(name), result)
+
+
 def test_listed_tool_is_known(known):
-    assert known.get("counts").output_schema == SCHEMA
-    assert known.get("other") is None
+    assert known.tools["counts"].output_schema == SCHEMA
+    assert "other" not in known.tools
 
 
 def test_valid_structured_content_has_no_problem(known):
     for number in range(2):
-        assert known.problem("counts", result({"count": number})) is None
+        assert problem(known, "counts", result({"count": number})) is None
 
 
 def test_invalid_structured_content_is_a_problem(known):
-    assert "count" in known.problem("counts", result({"count": "many"}))
+    assert "count" in problem(known, "counts", result({"count": "many"}))
 
 
 def test_missing_structured_content_is_a_problem(known):
-    assert known.problem("counts", result()) == (
+    assert problem(known, "counts", result()) == (
         "it has no structured content, which its output schema requires"
     )
 
 
 @pytest.mark.parametrize("name", ["plain", "other"])
 def test_tool_without_an_output_schema_has_no_problem(known, name):
-    assert known.problem(name, result({"count": "many"})) is None
+    assert problem(known, name, result({"count": "many"})) is None
 
 
 def test_error_result_is_not_validated(known):
-    assert known.problem("counts", result(is_error=True)) is None
+    assert problem(known, "counts", result(is_error=True)) is None
 
 
 def test_relisted_tool_replaces_its_schema(known):
-    assert known.problem("counts", result({"count": "many"})) is not None
-    known.add([tool("counts", {"type": "object"})])
-    assert known.problem("counts", result({"count": "many"})) is None
+    assert problem(known, "counts", result({"count": "many"})) is not None
+    known.add([tool("counts", {"type": "object"})], known.tools)
+    assert problem(known, "counts", result({"count": "many"})) is None
 
 
 def test_unusable_schema_raises_an_error(known):
-    known.add([tool("odd", {"type": 7})])
+    known.add([tool("odd", {"type": 7})], known.tools)
     with pytest.raises(RemoteProtocolError):
-        known.problem("odd", result({}))
+        problem(known, "odd", result({}))
 
 
 def test_tools_list_changed_clears_the_known_tools(known):
     known.invalidate("notifications/resources/list_changed", None)
-    assert known.get("plain") is not None
+    assert "plain" in known.tools
     known.invalidate("notifications/tools/list_changed", None)
-    assert known.get("plain") is known.get("counts") is None
+    assert not known.tools
 
 
 def test_skipped_patterns_are_reported_once():
     reports = []
     known = KnownTools(lambda *skipped: reports.append(skipped))
-    known.add([tool("odd", {"pattern": "(?=a)b"})])
+    known.add([tool("odd", {"pattern": "(?=a)b"})], known.tools)
     for _ in range(2):
-        assert known.problem("odd", result({})) is None
+        assert problem(known, "odd", result({})) is None
     assert reports == [("odd", ("(?=a)b",))]
