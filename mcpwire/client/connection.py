@@ -633,7 +633,8 @@ class Connection:
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         """Run a coroutine in a background task, cancelled on closing."""
-        task = asyncio.get_running_loop().create_task(work, name=f"mcpwire-{name}")
+        # Not `create_task`: an eager task factory would start it at once.
+        task = asyncio.Task(work, name=f"mcpwire-{name}")
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task

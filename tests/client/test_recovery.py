@@ -7,6 +7,7 @@ import signal
 import attrs
 import pytest
 from clocks import on_a_clock_by_hand, on_a_virtual_clock
+from eager import eager
 from fakes import SILENCE, FakeServer, text
 from loop_polling import until
 from scripted import ECHO_LOOP, scripted
@@ -342,6 +343,21 @@ async def test_a_connection_that_has_answered_a_call_is_replaced_at_once():
         await lost(client)
         await client.call_tool("x")
     assert server.calls() == ["x", "x"]
+
+
+@on_a_virtual_clock
+async def test_eager_tasks_do_not_hide_that_a_connection_has_answered():
+    factory = getattr(asyncio, "eager_task_factory", eager)
+    asyncio.get_running_loop().set_task_factory(factory)
+    recovery = attrs.evolve(AT_ONCE, attempts=1)
+    server = MortalServer(STATELESS)
+    async with mcpwire.Client(server, recovery=recovery) as client:
+        await client.subscribe(URI)
+        for _ in range(3):
+            await client.call_tool("x")
+            server.die()
+            await lost(client)
+    assert server.calls() == ["x", "x", "x"]
 
 
 async def test_connect_does_not_wait_for_the_pause_between_attempts():
