@@ -399,6 +399,8 @@ class Requests:
                 raise
             await self._relist_tools(refused, options.deadline)
             options = attrs.evolve(options, has_new_headers=True)
+        finally:
+            del error  # it refers to this frame: avoid a cycle
         return await self.perform(method, params, options)
 
     async def _relist_tools(

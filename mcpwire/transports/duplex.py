@@ -138,6 +138,8 @@ class Duplex(TwoWayChannel):
         except asyncio.CancelledError:
             self._send_cancellation(id, "the caller cancelled")
             raise
+        finally:
+            del future, pending  # an error refers to this frame: avoid a cycle
 
     async def notify(
         self,

@@ -1,10 +1,14 @@
 """Each client method: the request that it sends, and its handling of the response."""
 
+import asyncio
+import gc
+import weakref
+
 import pytest
-from fakes import FakeServer, text
+from fakes import SILENCE, FakeServer, text
 
 import mcpwire
-from mcpwire import types
+from mcpwire import RPCError, types
 
 BOUND_S = 30.0
 ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
@@ -85,6 +89,21 @@ async def test_an_error_response_is_raised_by_its_code(code, cls):
     assert caught.value.code == code
     assert caught.value.message == "no"
     assert caught.value.method == "tools/call"
+
+
+@pytest.mark.parametrize("answer", [RPCError("no", code=-32602), SILENCE])
+async def test_a_failed_call_leaves_no_reference_cycle(answer):
+    server = FakeServer({"tools/call": lambda *_: answer})
+    async with mcpwire.Client(server) as client:
+        gc.disable()
+        try:
+            await client.call_tool("x", {"text": "long"}, timeout=0.01)
+        except mcpwire.MCPError as error:
+            reference = weakref.ref(error)
+        await asyncio.sleep(0)  # the loop's callback refers to it, too
+        gone = reference() is None
+        gc.enable()
+        assert gone
 
 
 async def test_a_malformed_result_raises_with_its_path():

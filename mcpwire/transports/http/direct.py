@@ -130,6 +130,8 @@ class DirectEngine:
             if connection.waiter is waiter:
                 connection.fail()
             raise
+        finally:
+            del waiter  # an error refers to this frame: avoid a cycle
 
     def abort(self, reply: ResponseSink, error: MCPError) -> bool:
         """End the exchange of a reply; see `Engine.abort`."""

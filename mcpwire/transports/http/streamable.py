@@ -223,6 +223,7 @@ class HttpChannel(Sender, BaseChannel):
             self.remove_exchange(reply.id, reply)
             if reply.pauses:
                 self._timeouts.release(reply)
+            reply.error = reply.aborted = None  # they refer to this frame: a cycle
         return self._learn(reply, result) if method in LEARNED_METHODS else result
 
     def remove_exchange(self, key: int, reply: Reply) -> None:

@@ -1,6 +1,8 @@
 """Any response to a call ends it at once, with the reason."""
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 from faulty import (
@@ -12,6 +14,7 @@ from faulty import (
     answering,
     client_of,
     connected,
+    never,
     outcome,
     refusing,
     stream,
@@ -57,6 +60,22 @@ async def test_json_rpc_error_in_body_takes_precedence_over_status(status):
             assert isinstance(raised, RPCError), raised
             assert (raised.code, raised.status) == (-32602, status)
             assert raised.data == {"a": 1}
+
+
+@pytest.mark.parametrize("handler", [refusing(-32602, status=200), never])
+async def test_failed_call_leaves_no_reference_cycle(handler):
+    with scripted_mcp() as server:
+        async with connected(server, recovery=ONCE) as client:
+            server.on["tools/call"] = handler
+            gc.disable()
+            try:
+                await client.call_tool("echo", timeout=0.5)
+            except mcpwire.MCPError as error:
+                reference = weakref.ref(error)
+            await asyncio.sleep(0)  # the loop's callback refers to it, too
+            gone = reference() is None
+            gc.enable()
+            assert gone
 
 
 @pytest.mark.system("U20")
