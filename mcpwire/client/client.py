@@ -157,7 +157,7 @@ class Client:
             settings; declared since 2026-07-28.
         experimental: Experimental capabilities to declare, by name, with their
             settings; declared at each revision.
-        reset_timeout_on_progress: Whether progress restarts a call's timeout.
+        reset_timeout_on_progress: Whether a call of `on_progress` restarts the timeout.
         max_timeout: The maximum duration of a call with progress, in seconds; default:
             ten times its timeout. No effect without `reset_timeout_on_progress`.
         on_notification: Called with each `Notification` that belongs to no call.
