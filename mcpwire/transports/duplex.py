@@ -330,6 +330,9 @@ class Duplex(TwoWayChannel):
     # End of the connection
 
     def _end_calls(self) -> list[Pending]:
+        if self._trace is not None and not self._trace_lines.overflow:
+            for line in self._trace_lines.finish():
+                self._trace("receive", bytes(line))
         calls = self._peer.end()
         self._gathered.clear()
         return calls

@@ -64,6 +64,21 @@ async def test_written_is_reported_after_the_whole_message():
     assert events[-4:-1] == ["written", "read", "receive"]
 
 
+async def test_the_hook_gets_an_unterminated_last_message():
+    seen = []
+    program = (
+        "handshake()\n"
+        "reply = {'jsonrpc': '2.0', 'id': recv()['id'], 'result': {'content': []}}\n"
+        "raw(json.dumps(reply).encode())"
+    )
+    async with mcpwire.Client(
+        scripted(program), trace=lambda *args: seen.append(args)
+    ) as client:
+        result = await client.call_tool("x")
+    received = [data for event, data in seen if event == "receive"]
+    assert json.loads(received[-1])["result"] == result.raw
+
+
 async def test_the_hook_gets_a_lost_connection():
     seen = []
     server = FakeServer()
