@@ -277,9 +277,11 @@ class Requests:
         """Yield the pages of a list; fetch each on demand within its own deadline."""
         from mcpwire.protocol.multistep import PageWalk
 
-        walk = PageWalk(method, params, limit=self._limits.pages)
+        walk, serial = PageWalk(method, params, limit=self._limits.pages), None
         while walk.params is not None:
-            page = await self.request(method, dict(walk.params), given)
+            self._check_cursor(serial)
+            page = await self.request(method, dict(walk.params), given, serial=serial)
+            serial = self._connection.serial
             walk.receive(page)
             yield page
 
@@ -295,7 +297,7 @@ class Requests:
                 try:
                     if type(step) is Call and "cursor" in step.params:
                         options = attrs.evolve(options, serial=serial)
-                        self._check_cursor(options)
+                        self._check_cursor(serial)
                     outcome = await self._perform_step(method, step, options)
                     if type(step) is Call and "cursor" not in step.params:
                         serial = connection.serial
@@ -444,7 +446,7 @@ class Requests:
                     break
             try:
                 await self._connection.reconnect(method, options.deadline)
-                self._check_cursor(options)
+                self._check_cursor(options.serial)
                 channel = self._connection.channel
                 return await self._start(method, _without_meta(params), options)
             except (TransportError, RPCError) as raised:
@@ -476,15 +478,15 @@ class Requests:
             return server_error if isinstance(server_error, MCPError) else error
         return error
 
-    def _check_cursor(self, options: Options) -> None:
-        """Raise if the cursor belongs to another session."""
+    def _check_cursor(self, serial: int | None) -> None:
+        """Raise if the cursor of that connection belongs to another session."""
         if (
-            options.serial not in {None, self._connection.serial}
+            serial not in {None, self._connection.serial}
             and self._connection.profile.era is Era.SESSION
         ):
             from mcpwire.protocol.multistep import CursorGoneError
 
-            raise CursorGoneError("the session of the cursor has ended")
+            raise CursorGoneError("the session of the cursor has ended: list again")
 
     def _can_repeat(self, error: TransportError) -> bool:
         connection = self._connection

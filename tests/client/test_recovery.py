@@ -360,6 +360,23 @@ async def test_eager_tasks_do_not_hide_that_a_connection_has_answered():
     assert server.calls() == ["x", "x", "x"]
 
 
+@pytest.mark.parametrize("reopened_by", ["the iteration", "another call"])
+async def test_an_iteration_uses_no_cursor_of_an_earlier_session(reopened_by):
+    tool = {"name": "x", "inputSchema": {}}
+    page = {"tools": [tool], "nextCursor": "2"}
+    server = MortalServer(**{"tools/list": lambda *_: page})
+    async with mcpwire.Client(server, recovery=AT_ONCE) as client:
+        tools = client.iter_tools()
+        await anext(tools)
+        server.die()
+        await lost(client)
+        if reopened_by == "another call":
+            await client.call_tool("x")
+        with pytest.raises(mcpwire.LocalProtocolError, match="session of the cursor"):
+            await anext(tools)
+        assert "tools/list" not in [m["method"] for m in server.lives[1]]
+
+
 async def test_connect_does_not_wait_for_the_pause_between_attempts():
     server = Failing()
     recovery = mcpwire.Recovery(backoff_max=1000, attempts=1)
