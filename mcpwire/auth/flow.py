@@ -27,6 +27,7 @@ from __future__ import annotations
 from contextlib import suppress
 from hashlib import sha256
 from hmac import compare_digest
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote_plus
 
@@ -83,6 +84,7 @@ VERIFIER_BYTES: Final = 32  # of a code verifier: RFC 7636 section 7.1 wants 256
 _FINAL_ERRORS: Final = frozenset({"unauthorized_client", "unsupported_grant_type"})
 # Without an error code: the token endpoint has moved.
 _GONE_STATUSES: Final = frozenset({404, 405, 410})
+_REGISTRATION: Final = attrgetter("kind", "issuer", "redirect_uri", "scopes")
 _UNKNOWN_CLIENT_ERRORS: Final = frozenset({"invalid_client", "unauthorized_client"})
 
 
@@ -382,6 +384,7 @@ def log_in(
     resource, metadata = yield from _discover(grant, request, record)
     check_pkce(metadata)
     stored = _stored_identity(grant, record, metadata.issuer, unknown_identity)
+    newest = (record.registered or record.identity) if record is not None else None
     if record is not None and record.issuer != metadata.issuer:
         record = None  # REG-10: credentials are valid at their own issuer only
     scopes = _select_scopes(grant, request, record, resource, metadata)
@@ -420,7 +423,7 @@ def log_in(
                 new_record = renewed
     is_stored = new_record.identity == stored
     if new_record.identity.kind == "registered" and not is_stored:
-        yield from _save_registration(new_record)
+        new_record = yield from _save_registration(new_record, newest)
     return (
         yield from _authorize_user(
             grant, request, new_record, redirect_uri, is_stored=is_stored
@@ -459,14 +462,24 @@ def _is_client_refused(record: Record, redirect_uri: str) -> Steps[bool]:
     return answer.status in {400, 401} and "www-authenticate" not in answer.fields
 
 
-def _save_registration(new_record: Record) -> Steps[None]:
-    """Store a registration, and keep the tokens of another one."""
+def _save_registration(new_record: Record, newest: Identity | None) -> Steps[Record]:
+    """Store a registration beside stored tokens; return the record of the login.
+
+    If another process has replaced the `newest` client by the same registration, that
+    is used: the process may have given out a login URL.
+    """
+    new = new_record.identity
     for _ in range(MAX_SAVES):
         record: Record | None = yield steps.Load()
+        stored = (record.registered or record.identity) if record is not None else None
+        if stored and stored != newest and _REGISTRATION(stored) == _REGISTRATION(new):
+            return attrs.evolve(new_record, identity=stored)
+        updated = new_record
         if record is not None and record.tokens is not None:
-            record = attrs.evolve(record, registered=new_record.identity)
-        if (yield steps.Save(record or new_record)):
-            return
+            updated = attrs.evolve(record, registered=new)
+        if (yield steps.Save(updated)):
+            break
+    return new_record
 
 
 def _replace_registration(old: Identity, new: Identity | None) -> Steps[None]:

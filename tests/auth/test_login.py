@@ -164,6 +164,46 @@ def test_a_registration_is_stored_before_the_browser_opens(gives_up):
     assert world.urls.count(REGISTER) == 1
 
 
+OUTDATED = {
+    "forgotten": (400, {}),
+    "of another port": (200, {"redirect_uri": "http://127.0.0.1:9/callback"}),
+    "with fewer scopes": (200, {"scopes": ("a",)}),
+}
+
+
+@pytest.mark.rule("REG-10")
+@pytest.mark.parametrize(("status", "members"), OUTDATED.values(), ids=OUTDATED)
+def test_an_aborted_login_without_tokens_keeps_its_new_registration(status, members):
+    pages = {"client-1": Answer(status, {}, b"who?")}
+    page = Answer(200, {}, b"<p>Log in")
+    world = World(
+        stored(tokens=None, identity=registered(**members)),
+        {AUTHORIZE: lambda step: pages.get(query_of(step.url)["client_id"], page)},
+    )
+    world.back = DENIED
+    for _ in range(3):
+        with pytest.raises(ConsentDenied):
+            world.run(obtain_token(OAuth(scopes="a b"), wanted_token()))
+    assert world.urls.count(REGISTER) == 1
+    assert world.record.identity.client_id == "new-client-1"
+
+
+@pytest.mark.parametrize("before", [None, stored(tokens=None)])
+def test_first_logins_begun_at_the_same_time_have_one_url(before):
+    world = World(before)
+    grant = OAuth(redirect_uri="https://app.example/callback")
+    begun = [Actor(world, obtain_token(grant, wanted_token())) for _ in range(3)]
+    while not all(actor.is_over for actor in begun):
+        for actor in begun:
+            if not actor.is_over:
+                actor.step()
+    [url] = {actor.error.url for actor in begun}
+    response = {"state": query_of(url)["state"], "code": "code-1"}
+    record = world.run(finish_pending(grant, wanted_token(), response))
+    assert record.identity.client_id == query_of(url)["client_id"]
+    assert world.record == record
+
+
 NARROW = {
     "beside tokens": stored(tokens=GOOD, registered=registered("client-2")),
     "with tokens": stored(tokens=GOOD),
