@@ -5,6 +5,7 @@ from legacy_channels import failure, opened, tool_text
 from legacy_server import legacy_server
 
 from mcpwire.errors import LocalProtocolError
+from mcpwire.limits import Limits
 
 pytestmark = pytest.mark.grounds(1, "engine")
 
@@ -110,6 +111,27 @@ def test_error_of_the_header_function_fails_only_its_call(engine):
         assert isinstance(failure(client.begin("ping")), NoToken)
         assert client.call("ping") == {}
         assert len(posts(server)) == 1
+
+
+def test_message_without_headers_is_not_counted_as_unwritten(engine):
+    failures = iter([None, *[ZeroDivisionError()] * 3])
+
+    def headers():
+        error = next(failures, None)
+        if error is not None:
+            raise error
+        return {}
+
+    limits = Limits(unwritten=10_000, close_grace=0.5, terminate_grace=0.5)
+    with (
+        legacy_server() as server,
+        opened(server.url, engine, limits=limits, headers=headers) as client,
+    ):
+        client.ready()
+        for _ in range(3):
+            error = failure(client.tool("x" * 9_000))
+            assert isinstance(error, ZeroDivisionError), error
+        assert len(tool_text(client.tool("x" * 9_000))) == 9_000
 
 
 def test_first_error_of_the_header_function_is_raised_by_ready(engine):

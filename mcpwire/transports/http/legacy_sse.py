@@ -323,6 +323,8 @@ class LegacyChannel(Sender, Duplex):
                     post, missing_scope_error(self._http, post.error) or post.error
                 )
         except Exception as raised:  # noqa: BLE001 - also a user's function for headers
+            if post.started_at is None:
+                self._count_written(post.size)
             self._on_post_error(post, raised)
         finally:
             self._end(post)
