@@ -317,8 +317,6 @@ class IssuerKeys:
             keys = read_keys(document)
         except AuthError as error:
             self._tried_at = now
-            if self._endpoint is None:
-                self._url = None  # the metadata may name another URL by then
             if not self._is_usable(now):
                 raise
             logger.warning(
@@ -332,27 +330,28 @@ class IssuerKeys:
             logger.info("%s: %d keys were fetched", _KEYS, len(keys))
 
     async def _fetch_keys(self, now: float) -> Mapping[str, Any]:
-        if self._url is None:
-            self._url = await self._discover(now)
-        return await self._fetch_json(self._url, _KEYS, now)
+        # The metadata may name another URL, while the previous one still works.
+        url = self._url or await self._discover(now)
+        return await self._fetch_json(url, _KEYS, now)
 
     async def _discover(self, now: float) -> str:
         """Return the URL of the keys from the metadata of the issuer."""
-        last_error: AuthError = DiscoveryError(f"{_METADATA} was not found")
+        failure: DiscoveryError | None = None
         for url in server_metadata_urls(self._issuer):
             try:
                 document = await self._fetch_json(url, _METADATA, now)
             except DiscoveryError as error:
-                last_error = error
+                failure = failure or error
                 continue
             # RFC 8414, 3.3: identical, or it must not be used.
             if document.get("issuer") != self._issuer:
                 raise DiscoveryError(f"{_METADATA} has another issuer")
             keys_url = document.get("jwks_uri")
-            if not isinstance(keys_url, str):
-                raise DiscoveryError(f"{_METADATA} has no jwks_uri")
-            return keys_url
-        raise last_error
+            if isinstance(keys_url, str):
+                return keys_url
+            # It is optional in RFC 8414, and required in OpenID's document.
+            failure = DiscoveryError(f"{_METADATA} has no jwks_uri")
+        raise failure or DiscoveryError(f"{_METADATA} was not found")
 
     async def _fetch_json(self, url: str, noun: str, now: float) -> Mapping[str, Any]:
         fetch = self._fetch
