@@ -184,12 +184,13 @@ class OAuth(_Grant):
     open_browser: Any = attrs.field(
         default=True, repr=_repr_function, validator=_allow_function(_check_switch)
     )
-    """Whether to open the browser, or a function that opens the URL."""
+    """Whether to open the browser, or a function, plain or async, that opens a URL."""
 
     on_url: Callable[[str], object] | None = attrs.field(
         default=None, repr=_repr_function, validator=_check_function
     )
-    """A function that is called with the login URL in addition, such as to print it."""
+    """A function, plain or async, that is called with the login URL in addition, such
+    as to print it."""
 
     ask: Callable[[str], Any] | None = attrs.field(
         default=None, repr=_repr_function, validator=_check_function

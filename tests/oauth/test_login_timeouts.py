@@ -172,9 +172,18 @@ async def test_a_login_that_is_never_finished_times_out(auth, stateless, how):
 
 
 @pytest.mark.system("L-U14")
-async def test_the_browser_callback_finishes_the_login(auth, stateless):
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_the_browser_callback_finishes_the_login(auth, stateless, is_async):
     shown = []
-    grant = oauth(ask=None, open_browser=come_back, on_url=shown.append)
+
+    async def show(url):
+        shown.append(url)
+
+    async def open_url(url):
+        come_back(url)
+
+    functions = (show, open_url) if is_async else (shown.append, come_back)
+    grant = oauth(ask=None, on_url=functions[0], open_browser=functions[1])
     async with mcpwire.Client(mcpwire.Http(stateless.url, auth=grant)) as client:
         await echo(client)
     [authorized] = auth.authorizations

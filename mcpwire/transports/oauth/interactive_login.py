@@ -81,7 +81,7 @@ class InteractiveLogin:
             async with asyncio.timeout(grant.timeout) as limit:
                 if grant.ask is not None:
                     return returned_parameters(await call_user(grant.ask, step.url))
-                await asyncio.to_thread(self._show_url, step.url)
+                await self._show_url(step.url)
                 assert self._callbacks is not None
                 return await self._callbacks.wait(step.state)
         except TimeoutError as error:  # of the user's function as well
@@ -90,16 +90,16 @@ class InteractiveLogin:
                 f"the login was not finished {end}", error="timeout"
             ) from error
 
-    def _show_url(self, url: str) -> None:
+    async def _show_url(self, url: str) -> None:
         grant = self._grant
         if grant.on_url is not None:
-            grant.on_url(url)
+            await _call_in_thread(grant.on_url, url)
         is_open = False
         if callable(grant.open_browser):
-            grant.open_browser(url)
+            await _call_in_thread(grant.open_browser, url)
             is_open = True
         elif grant.open_browser:
-            is_open = open_browser(url, server=self._server)
+            is_open = await asyncio.to_thread(open_browser, url, server=self._server)
         if not is_open and grant.on_url is None:
             raise ConsentDenied(
                 "no browser can be opened here: pass on_url= to show the URL yourself, "
@@ -117,6 +117,13 @@ async def call_user(function: Callable[..., Any], *args: Any) -> Any:
     """Call a plain or async function of the user and return its result."""
     value = invoke(function, *args)
     return await value if hasattr(value, "__await__") else value
+
+
+async def _call_in_thread(function: Callable[..., Any], url: str) -> None:
+    """Call a function of the user in a thread; an async one continues here."""
+    value = await asyncio.to_thread(function, url)
+    if hasattr(value, "__await__"):
+        await value
 
 
 def returned_parameters(returned: Any) -> dict[str, str]:
