@@ -246,13 +246,11 @@ async def test_unusable_proxy_of_the_environment_is_a_connect_error(
     assert HUSH not in "".join(traceback.format_exception(caught.value))
 
 
-def test_socks_proxy_without_its_package_names_the_package(monkeypatch):
+async def test_socks_proxy_without_its_package_is_a_connect_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "socksio", None)
-    with (
-        pytest.raises(ValueError, match=r"SOCKS proxy needs .* 'httpx\[socks\]'"),
-        exchanges(URL, proxy="socks5://p.example"),
-    ):
-        pass
+    monkeypatch.setenv("ALL_PROXY", "socks5://p.example")
+    with pytest.raises(ConnectError, match=r"SOCKS proxy needs .* 'httpx\[socks\]'"):
+        await mcpwire.Client(URL).connect()
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])

@@ -334,14 +334,19 @@ def test_file_removed_after_construction_is_a_connect_error(files):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("SSL_CERT_FILE", "cannot read SSL_CERT_FILE '/no/such': No such file"),
-        ("SSL_CERT_DIR", "cannot read SSL_CERT_DIR '/no/such': no such folder"),
+        ("SSL_CERT_FILE", "cannot read SSL_CERT_FILE '/no/such/path': No such"),
+        ("SSL_CERT_DIR", "cannot read SSL_CERT_DIR '/no/such/path': no such folder"),
+        ("SSLKEYLOGFILE", "cannot write SSLKEYLOGFILE '/no/such/path': No such"),
     ],
 )
-def test_missing_ssl_cert_path_is_a_connect_error(name, message, monkeypatch):
-    monkeypatch.setenv(name, "/no/such")
+@pytest.mark.parametrize("engine", ["direct", "httpx"])
+async def test_unusable_path_in_a_variable_is_a_connect_error(
+    name, message, engine, monkeypatch
+):
+    monkeypatch.setenv(name, "/no/such/path")
+    target = mcpwire.Http("https://127.0.0.1:1/", engine=engine)
     with pytest.raises(ConnectError) as caught:
-        context_of()
+        await mcpwire.Client(target).connect()
     assert message in str(caught.value)
 
 

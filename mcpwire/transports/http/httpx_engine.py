@@ -596,8 +596,9 @@ def _make_transport(target: Http, proxy: str | None, library: ModuleType) -> Any
             trust_env=False,
         )
     except ImportError as error:  # not of h2: the target has checked it
-        raise ValueError(
-            "a SOCKS proxy needs the package socksio: install 'httpx[socks]'"
+        raise ConnectError(
+            "a SOCKS proxy needs the package socksio: install 'httpx[socks]'",
+            target=str(target),
         ) from error
     except (ValueError, library.InvalidURL):  # their texts may contain a password
         raise ConnectError(

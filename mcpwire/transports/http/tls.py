@@ -51,7 +51,11 @@ def _make_context(target: Http) -> ssl.SSLContext:
         _load_client_cert(context, target.client_cert)
     keys = os.environ.get("SSLKEYLOGFILE")
     if keys and target.trust_env:
-        context.keylog_filename = keys
+        try:
+            context.keylog_filename = keys
+        except OSError as error:
+            text = f"cannot write SSLKEYLOGFILE {keys!r}: {_reason(error)}"
+            raise ValueError(text) from error
     return context
 
 
