@@ -22,6 +22,7 @@ from mcpwire.auth.errors import DiscoveryError, UrlRefused
 from mcpwire.auth.records import ResourceMetadata, ServerMetadata, unique_scopes
 from mcpwire.auth.steps import Answer, Fetch, ReadClock, check_available
 from mcpwire.auth.url_policy import parse_identifier, parse_named_url, url_refusal
+from mcpwire.errors import AuthError
 from mcpwire.wire.json import JSONDecodeError, loads
 from mcpwire.wire.urls import Url, mask_url, parse_url, same_origin
 
@@ -478,11 +479,11 @@ class _Search:
         issuers = resource.authorization_servers[:_MAX_SERVERS]
         if known_issuer is not None and known_issuer in resource.authorization_servers:
             issuers = (known_issuer,)
-        first_error: DiscoveryError | UrlRefused | None = None
+        first_error: AuthError | None = None
         for issuer in issuers:
             try:
                 metadata = yield from self.find_server(issuer)
-            except (DiscoveryError, UrlRefused) as error:
+            except AuthError as error:  # of its documents, or it does not answer now
                 first_error = first_error or error
                 continue
             if metadata is not None:

@@ -177,6 +177,22 @@ def test_an_error_of_the_fetch_ends_discovery(place, thrown):
     assert net.urls[-1] == place
 
 
+@pytest.mark.parametrize("answer", [status(503), AuthTemporarilyUnavailable("no")])
+def test_an_unavailable_server_of_several_is_skipped(answer):
+    answers = {
+        PRM: prm("https://a", "https://as"),
+        f"https://a{OAUTH}": answer,
+        AS: server("https://as"),
+    }
+    _, (_, found) = find(answers)
+    assert found == metadata("https://as")
+    net, _ = fail(answers, AuthTemporarilyUnavailable, known="https://a")
+    assert AS not in net.urls
+    answers[AS] = status(500)
+    _, error = fail(answers, AuthTemporarilyUnavailable)
+    assert error.status == getattr(answer, "status", None)
+
+
 WRONG = {
     "a list": Answer(200, {}, b"[]"),
     "an error": Answer(200, {}, b'{"error": "not_found"}'),
