@@ -126,7 +126,7 @@ def parse_retry_after(value: str | None, now_wall: float) -> float | None:
 
     try:
         date = parsedate_to_datetime(text)
-    except (IndexError, TypeError, ValueError):  # the parser's errors are undocumented
+    except (IndexError, OverflowError, TypeError, ValueError):  # not documented
         return None
     if date.tzinfo is None:
         date = date.replace(tzinfo=UTC)
