@@ -88,7 +88,7 @@ def invoke(function: Callable[..., Any], *args: Any) -> Any:
     """Call a user's function; return its result, or an awaitable of it."""
     if not is_blocking() or iscoroutinefunction(function):
         return function(*args)
-    return _call_in_thread(function, *args)
+    return call_in_thread(function, *args)
 
 
 def _bind_to_caller(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,7 +104,7 @@ def _bind_to_caller(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-async def _call_in_thread(function: Callable[..., Any], *args: Any) -> Any:
+async def call_in_thread(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function in a daemon thread, which does not delay the exit."""
     run, answer = prepare_thread_call(function, *args)
     # Not in the loop's executor: the interpreter waits for its threads at exit.

@@ -197,6 +197,25 @@ def assert_refused(port):
         sock.connect(("127.0.0.1", port))
 
 
+async def test_logins_at_several_servers_use_one_callback_port_in_turn(auth):
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port = sock.getsockname()[1]
+
+    async def log_in(server):
+        options = {"ask": None, "open_browser": come_back, "callback_port": port}
+        target = mcpwire.Http(server.url, auth=oauth(**options))
+        async with mcpwire.Client(target) as client:
+            await echo(client)
+
+    with (
+        protected_server(auth, era="stateless") as first,
+        protected_server(auth, era="stateless") as second,
+    ):
+        await asyncio.gather(log_in(first), log_in(second), log_in(first))
+    uris = [request.query["redirect_uri"] for request in auth.authorizations]
+    assert uris == [f"http://127.0.0.1:{port}/callback"] * 3
+
+
 async def test_the_callback_port_is_reused_when_it_is_free(auth, stateless):
     """An authorization server may compare the whole redirect URI (RFC 8252 7.3)."""
     grant = oauth(ask=None, open_browser=come_back)

@@ -248,7 +248,8 @@ class Authorizer:
                 outcome = _check_supplied(await call_user(step.function), step.what)
             case steps.Listen():
                 assert login is not None, "a grant without a user"
-                outcome = login.listen(step.preferred)
+                with self.pauser.pause():
+                    outcome = await login.listen(step.preferred)
             case steps.AuthorizeUser():
                 assert login is not None, "a grant without a user"
                 with self.pauser.pause():

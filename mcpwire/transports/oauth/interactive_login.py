@@ -25,12 +25,13 @@ import threading
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
+from weakref import WeakValueDictionary
 
 from mcpwire.auth.errors import ConsentDenied
 from mcpwire.auth.url_policy import check_authorization_url
 from mcpwire.errors import AuthError
 from mcpwire.transports.base import register_after_fork
-from mcpwire.transports.handlers import invoke
+from mcpwire.transports.handlers import call_in_thread, invoke
 
 if TYPE_CHECKING:
     import webbrowser
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 # Longest wait for a browser program: some return only when their window is closed.
 BROWSER_START_TIMEOUT_S: Final = 2.0
+
+PORT_POLL_S: Final = 0.1  # pause between two checks whether a configured port is free
 
 PATH: Final = "/callback"
 
@@ -56,6 +59,9 @@ _MAX_PARAMETERS: Final = 64
 # A redirect URI of this module, with its port.
 _REDIRECT_URI: Final = re.compile(rf"http://(?:127\.0\.0\.1|\[::1\]):([0-9]+){PATH}")
 
+# The open callback servers of this process by port.
+_servers: Final[WeakValueDictionary[int, CallbackServer]] = WeakValueDictionary()
+
 _NO_SUCH_ADDRESS: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 
@@ -67,11 +73,12 @@ class InteractiveLogin:
         self._server = server
         self._callbacks: CallbackServer | None = None
 
-    def listen(self, preferred: str | None) -> str:
+    async def listen(self, preferred: str | None) -> str:
         """Bind the port for the browser's redirect; return the redirect URI."""
-        self._callbacks = CallbackServer(
-            port=self._grant.callback_port, preferred=preferred
-        )
+        port = self._grant.callback_port
+        while port in _servers:  # noqa: ASYNC110 - also of other event loops
+            await asyncio.sleep(PORT_POLL_S)
+        self._callbacks = CallbackServer(port=port, preferred=preferred)
         return self._callbacks.redirect_uri
 
     async def ask(self, step: AuthorizeUser) -> dict[str, str]:
@@ -93,10 +100,10 @@ class InteractiveLogin:
     async def _show_url(self, url: str) -> None:
         grant = self._grant
         if grant.on_url is not None:
-            await _call_in_thread(grant.on_url, url)
+            await call_in_thread(grant.on_url, url)
         is_open = False
         if callable(grant.open_browser):
-            await _call_in_thread(grant.open_browser, url)
+            await call_in_thread(grant.open_browser, url)
             is_open = True
         elif grant.open_browser:
             is_open = await asyncio.to_thread(open_browser, url, server=self._server)
@@ -117,13 +124,6 @@ async def call_user(function: Callable[..., Any], *args: Any) -> Any:
     """Call a plain or async function of the user and return its result."""
     value = invoke(function, *args)
     return await value if hasattr(value, "__await__") else value
-
-
-async def _call_in_thread(function: Callable[..., Any], url: str) -> None:
-    """Call a function of the user in a thread; an async one continues here."""
-    value = await asyncio.to_thread(function, url)
-    if hasattr(value, "__await__"):
-        await value
 
 
 def returned_parameters(returned: Any) -> dict[str, str]:
@@ -197,6 +197,7 @@ class CallbackServer:
     ) -> None:
         self._listener = _open_listener(port, preferred)
         host, self.port = self._listener.getsockname()[:2]
+        _servers[self.port] = self
         shown_host = f"[{host}]" if ":" in host else host
         self._authority = f"{shown_host}:{self.port}"
         self.redirect_uri = f"http://{self._authority}{PATH}"
@@ -264,6 +265,7 @@ class CallbackServer:
     def close(self) -> None:
         """Close the port."""
         self._listener.close()
+        _servers.pop(self.port, None)
 
     after_fork = close  # closes the copy in a forked process; the parent keeps its own
 
