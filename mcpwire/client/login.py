@@ -98,8 +98,8 @@ async def finish_login(
 
     Raises:
         AuthRequired: No login was begun, or it has expired or was already used.
-        ConsentDenied: The user or the server refused; or the parameters belong to
-            another login.
+        ConsentDenied: The user or the server refused.
+        ResponseRefused: The parameters belong to another login, which stays begun.
         AuthError: The server issued no tokens.
     """
     http = _as_http(target)

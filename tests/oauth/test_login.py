@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from types import MappingProxyType
+from urllib.parse import parse_qsl, urlsplit
 
 import attrs
 import pytest
@@ -58,7 +60,10 @@ async def test_login_works_when_only_the_handshake_is_open(auth, server):
     assert await mcpwire.begin_login(target) is None
 
 
-async def test_another_instance_can_finish_a_begun_login(auth, server, tmp_path):
+@pytest.mark.parametrize("is_url", [True, False])
+async def test_another_instance_can_finish_a_begun_login(
+    auth, server, tmp_path, is_url
+):
     def target(**options):
         store = mcpwire.FileStorage(tmp_path / "private" / "store.sqlite")
         grant = mcpwire.OAuth(storage=store, redirect_uri=BACK, **options)
@@ -69,7 +74,11 @@ async def test_another_instance_can_finish_a_begun_login(auth, server, tmp_path)
     assert begun.url not in repr(begun)
     came_back = await asyncio.to_thread(browse, begun.url)
     assert came_back.startswith(f"{BACK}?")
-    status = await mcpwire.finish_login(target(), came_back)
+    parameters = MappingProxyType(dict(parse_qsl(urlsplit(came_back).query)))
+    with pytest.raises(mcpwire.ResponseRefused):  # of another login
+        await mcpwire.finish_login(target(), MappingProxyType({"state": "x"}))
+    returned = came_back if is_url else parameters
+    status = await mcpwire.finish_login(target(), returned)
     assert status.issuer == auth.issuer
     async with mcpwire.Client(target(interactive=False)) as client:
         await echo(client)

@@ -22,6 +22,7 @@ import os
 import re
 import socket
 import threading
+from collections.abc import Mapping
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
@@ -137,7 +138,7 @@ def returned_parameters(returned: Any) -> dict[str, str]:
                 "the URL of the redirect has too many parameters",
                 error="invalid_request",
             ) from error
-    if isinstance(returned, dict):
+    if isinstance(returned, Mapping):
         return {str(name): str(value) for name, value in returned.items()}
     raise ConsentDenied(
         f"ask must return the URL of the redirect, got {type(returned).__name__}",
