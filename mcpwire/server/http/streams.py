@@ -286,6 +286,7 @@ class Stream:
         """Make this the stream's only writer from the next message."""
         if self.writer is not None:
             self.writer.stop()
+            self.detach(self.writer)  # the resumption may yet be refused
         self.writer = writer
 
     def detach(self, writer: SseWriter) -> None:

@@ -128,6 +128,23 @@ async def test_unwritten_messages_go_to_the_next_stream(store):
         assert (await second.next())["method"] == "notifications/d"
 
 
+async def test_unwritten_messages_survive_a_refused_resumption():
+    store = MemoryEventStore(events=3)
+    async with in_session(event_store=store) as (bench, hand):
+        (session,) = bench.sessions
+        first = await hand.listen()
+        first.gate = asyncio.Event()  # it does not read
+        for name in "abcd":
+            session.send(f"notifications/{name}", {})
+        # The client has noticed the broken connection before the server.
+        assert (await hand.get(last_event_id=first.ids[0]).done()).status == 400
+        second = hand.get()
+        for name in "abcd":
+            assert (await second.next())["method"] == f"notifications/{name}"
+        first.gate.set()
+        await first.done()
+
+
 async def test_client_that_does_not_read_loses_its_stream_but_no_message():
     async with Bench() as bench:
         bench.dispatcher.limits = Limits(unwritten=2_000)
