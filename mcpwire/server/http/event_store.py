@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import threading
 import time
 from collections import OrderedDict, deque
 from concurrent.futures import ThreadPoolExecutor
@@ -312,7 +313,8 @@ class SQLiteEventStore:
         self._clock = clock
         # One thread accesses the file, so that no query blocks the loop.
         self._thread: ThreadPoolExecutor | None = None
-        self._file: sqlite3.Connection | None = None
+        # By thread: during `aclose`, the next call opens the file in a new one.
+        self._opened = threading.local()
         self._unpruned = 0
 
     async def append(self, session: str, stream: int, event: Event) -> None:
@@ -368,7 +370,7 @@ class SQLiteEventStore:
         return await loop.run_in_executor(self._thread, lambda: action(self._open()))
 
     def _open(self) -> sqlite3.Connection:
-        if self._file is None:
+        if not hasattr(self._opened, "file"):
             import sqlite3
 
             with contextlib.suppress(FileExistsError):
@@ -390,14 +392,14 @@ class SQLiteEventStore:
             except BaseException:
                 file.close()
                 raise
-            self._file = file
+            self._opened.file = file
             self._unpruned = PRUNE_INTERVAL
-        return self._file
+        opened: sqlite3.Connection = self._opened.file
+        return opened
 
     def _close(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
+        if hasattr(self._opened, "file"):
+            self._opened.file.close()
 
     def _insert(self, file: sqlite3.Connection, row: tuple[Any, ...]) -> None:
         file.execute(_INSERT, row)

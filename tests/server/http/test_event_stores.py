@@ -255,6 +255,16 @@ async def test_several_stores_can_write_to_one_file(tmp_path):
         await store.aclose()
 
 
+async def test_file_store_can_be_used_while_it_closes(tmp_path):
+    store = SQLiteEventStore(tmp_path / "events.db")
+    for n in range(0, 20, 2):
+        await fill(store, "a", n)
+        # Two applications share the store, and one of them is closed.
+        await asyncio.gather(store.aclose(), fill(store, "a", n + 1))
+    assert await replayed(store, "a", after=-1) == list(range(20))
+    await store.aclose()
+
+
 def count(path):
     with closing(sqlite3.connect(path)) as file:
         return file.execute("SELECT count(*) FROM events").fetchone()[0]
