@@ -29,7 +29,7 @@ class LegacyClient:
         self.stream = None
         self.endpoint = None
 
-    def _visit(self, verb, path):
+    def visit(self, verb, path):
         return Visit(
             verb,
             {"content-type": "application/json"},
@@ -39,7 +39,7 @@ class LegacyClient:
         )
 
     async def connect(self):
-        self.stream = self._visit("GET", self.path)
+        self.stream = self.visit("GET", self.path)
         self.stream.begin(self.legacy.serve_stream(self.stream.exchange))
         await self.stream.until(lambda: self.stream.events)
         first = self.stream.events[0]
@@ -50,7 +50,7 @@ class LegacyClient:
 
     async def post(self, message, path=None):
         body = message if isinstance(message, bytes) else json.dumps(message, indent=1)
-        visit = self._visit("POST", path or self.endpoint)
+        visit = self.visit("POST", path or self.endpoint)
         events = [
             {
                 "type": "http.request",
@@ -143,6 +143,18 @@ async def test_post_without_a_known_connection_id_gets_404(path):
     with pytest.raises(HttpProblem) as caught:
         await LegacyClient(served).post(call(1), path)
     assert caught.value.status == 404
+
+
+async def test_post_whose_stream_ends_while_it_is_read_gets_404():
+    served = legacy(echo)
+    client = await LegacyClient(served).open()
+    visit = client.visit("POST", client.endpoint)
+    visit.begin(served.serve_message(visit.exchange))
+    visit.give(json.dumps(call(1, text="x")).encode(), more=True)
+    await visit.until(visit.incoming.empty)
+    await client.stream.disconnect()
+    visit.give(b"")
+    assert (await visit.done()).status == 404
 
 
 @pytest.mark.parametrize(
