@@ -340,8 +340,7 @@ class OriginPolicy:
     def _allows_host(self, host: str | None, listen_host: str | None) -> bool:
         if self._hosts is not None and ("*", None) in self._hosts:
             return True
-        requested = None if host is None else _parse_origin(f"http://{host}")
-        if requested is None:
+        if host is None or (requested := _parse_origin(f"http://{host}")) is None:
             return False
         if self._hosts is None:
             return is_loopback(requested.host) or (
@@ -349,7 +348,10 @@ class OriginPolicy:
             )
         labels = requested.host.split(".")
         parents = {(f"*.{'.'.join(labels[n:])}", None) for n in range(1, len(labels))}
-        matching = {(requested.host, None), (requested.host, requested.port), *parents}
+        # The scheme is not known here: without a port, the port of either one matches.
+        is_named = host.endswith(f":{requested.port}")
+        ports = (None, requested.port) if is_named else (None, 80, 443)
+        matching = {*((requested.host, port) for port in ports), *parents}
         return not matching.isdisjoint(self._hosts)
 
     def _allows_origin(self, origin: str, host: str | None) -> bool:

@@ -80,6 +80,11 @@ def test_local_address_of_an_ipv6_socket_is_an_allowed_host(host, address):
         ("example.com", "localhost", False),
         ("example.com:8000", "example.com:8000", True),
         ("example.com:8000", "example.com", False),
+        ("example.com:443", "example.com", True),  # over https
+        ("example.com:443", "example.com:443", True),
+        ("example.com:443", "example.com:80", False),
+        ("example.com:80", "example.com", True),
+        ("example.com:80", "example.com:443", False),
         ("example.com:*", "example.com:1", True),
         ("*.example.com", "a.example.com", True),
         ("*.example.com", "example.com", False),
