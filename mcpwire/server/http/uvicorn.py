@@ -372,7 +372,8 @@ class HttpConnection(asyncio.Protocol):
         self._framing_size = 0
         self._stop_head_timeout()
         url = httptools.parse_url(self._url)
-        path = url.path.decode("ascii")
+        raw_path = url.path or b"/"  # RFC 9110, 4.2.3
+        path = raw_path.decode("ascii")
         version = parser.get_http_version()
         root = self.config.root_path
         scope: Scope = {
@@ -382,7 +383,7 @@ class HttpConnection(asyncio.Protocol):
             "method": method.decode("ascii"),
             "scheme": self._scheme,
             "path": root + (unquote(path) if "%" in path else path),
-            "raw_path": root.encode() + url.path,
+            "raw_path": root.encode() + raw_path,
             "query_string": url.query or b"",
             "root_path": root,
             "headers": self._fields,

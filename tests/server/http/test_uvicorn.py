@@ -269,6 +269,20 @@ async def test_head_that_is_too_long_or_malformed_is_refused(head):
         assert (await rest(r)).startswith(b"HTTP/1.1 400 ")
 
 
+async def test_absolute_target_without_a_path_is_the_root():
+    seen = []
+
+    async def app(scope, receive, send):
+        seen.append((scope["path"], scope["raw_path"], scope["query_string"]))
+        await hello(scope, receive, send)
+
+    head = b"GET http://x?a=b HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    async with Host(app) as host, connected(host.port) as (r, w):
+        w.write(head)
+        assert (await rest(r)).startswith(b"HTTP/1.1 200 ")
+    assert seen == [("/", b"/", b"a=b")]
+
+
 # Upgrades...
 
 
