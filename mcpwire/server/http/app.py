@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
     from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.http.event_store import EventStore
-    from mcpwire.server.http.exchange import Receive, Scope, Send
+    from mcpwire.server.http.exchange import Fields, Receive, Scope, Send
     from mcpwire.server.http.legacy_sse import LegacySse
     from mcpwire.server.http.sessions import Sessions
 
@@ -293,7 +293,7 @@ class AsgiApp:
 
     async def _serve_ready(self, exchange: Exchange) -> None:
         if self._is_draining:
-            await _reply_document(exchange, 503, {"status": "draining"})
+            await _reply_document(exchange, 503, {"status": "draining"}, RETRY_AFTER)
         else:
             await _reply_document(exchange, 200, {"status": "ready"})
 
@@ -301,6 +301,9 @@ class AsgiApp:
         assert self._dispatcher.auth is not None  # it defined the path
         # RFC 9728, 3.1; browser clients read the metadata from other origins.
         exchange.extra.append((b"access-control-allow-origin", b"*"))
+        if exchange.verb == "OPTIONS" and self._guard.is_preflight(exchange):
+            await self._guard.answer_preflight(exchange)
+            return
         await _reply_document(exchange, 200, self._dispatcher.auth.metadata())
 
     async def _serve_mcp(self, exchange: Exchange) -> None:
@@ -480,11 +483,11 @@ def _shutting_down() -> HttpProblem:
 
 
 async def _reply_document(
-    exchange: Exchange, status: int, document: dict[str, Any]
+    exchange: Exchange, status: int, document: dict[str, Any], headers: Fields = ()
 ) -> None:
     if exchange.verb not in {"GET", "HEAD"}:
         raise HttpProblem(405, "only GET is allowed here", (("allow", "GET, HEAD"),))
-    await exchange.reply(status, document)
+    await exchange.reply(status, document, headers)
 
 
 async def _refuse(exchange: Exchange, problem: HttpProblem) -> None:

@@ -130,7 +130,8 @@ async def test_draining_finishes_calls_and_refuses_new_requests():
     refused = await post(made, call())
     assert refused.status == 503
     assert refused.headers["retry-after"] == "1"
-    assert (await asgi_request(made, "GET", "/ready")).status == 503
+    ready = await asgi_request(made, "GET", "/ready")
+    assert (ready.status, ready.headers["retry-after"]) == (503, "1")
     assert (await asgi_request(made, "GET", "/health")).status == 200
     assert not draining.done()
     work.release.set()

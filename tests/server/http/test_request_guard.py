@@ -132,6 +132,20 @@ async def test_cors_preflight_is_answered_with_the_allowed_headers():
     }
 
 
+async def test_cors_preflight_of_the_oauth_metadata_is_answered():
+    auth = ResourceServer(
+        "http://127.0.0.1:8000/mcp",
+        authorization_servers=["https://login.example"],
+        verifiers=[StaticTokens({"t": "ann"})],
+    )
+    made = app(dispatcher=tools(echo, auth=auth), cors=True)
+    path = "/.well-known/oauth-protected-resource"
+    seen = await asgi_request(made, "OPTIONS", path, headers=PREFLIGHT)
+    assert seen.status == 204
+    assert seen.headers["access-control-allow-origin"] == "*"
+    assert "mcp-param-city" in seen.headers["access-control-allow-headers"]
+
+
 async def test_cors_headers_are_on_responses_and_refusals():
     made = app(cors="https://a.example")
     for headers, status in [({}, 200), ({"content_type": "text/plain"}, 415)] * 2:
