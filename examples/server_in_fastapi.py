@@ -35,7 +35,8 @@ mcp = server.asgi()
 
 @asynccontextmanager
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-    """End the MCP application; its first request starts it."""
+    """Start and end the MCP application."""
+    await mcp.start()
     yield
     await mcp.drain()
     await mcp.aclose()

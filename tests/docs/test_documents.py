@@ -1,11 +1,15 @@
 """Programs and commands in the documents produce the output shown there."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
+
+from mcpwire.testing import AsgiTransport
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "servers/warm"))
@@ -192,6 +196,17 @@ def test_example_prints_its_expected_output(runner, path):
         assert (done.returncode, done.stderr) == (0, "")
         assert PRINTED[path.name] in place.show(done.stdout)
     compare(path.name, runner)
+
+
+async def test_fastapi_example_can_be_started_again():
+    app = runpy.run_path(str(ROOT / "examples/server_in_fastapi.py"))["app"]
+    for _ in range(2):
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=AsgiTransport(app)) as http_client,
+        ):
+            ready = await http_client.get("http://localhost:8000/api/ready")
+            assert ready.status_code == 200
 
 
 def test_record_contains_exactly_the_examples():
