@@ -181,8 +181,10 @@ class Headers(dict[str, str]):
             value = raw_value.decode("latin-1").strip(" \t")
             if name in self:
                 self._repeated.setdefault(name, [self[name]]).append(value)
-                value = f"{self[name]}, {value}"
-            self[name] = value
+            else:
+                self[name] = value
+        for name in self._repeated:
+            self[name] = ", ".join(self._repeated[name])
 
     def all(self, name: str) -> list[str]:
         """Return the separate values of a field."""

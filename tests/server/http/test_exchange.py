@@ -6,6 +6,7 @@ import time
 
 import pytest
 from asgi_driver import Visit, scope
+from proportion import grows_in_proportion
 
 from mcpwire import Limits
 from mcpwire.errors import LocalProtocolError, ParseError
@@ -32,6 +33,11 @@ def test_header_names_are_lower_cased_and_values_are_stripped():
     assert [headers.get(name) for name in names] == ["1", "a, b", None]
     assert [headers.all(name) for name in names] == [["1"], ["a", "b"], []]
     assert [headers.repeats(name) for name in names] == [False, True, False]
+
+
+def test_a_field_that_is_repeated_often_is_read_in_linear_time():
+    # Not every web server limits the size of a head.
+    assert grows_in_proportion(Headers, lambda n: [(b"a", b"b")] * n, 400_000)
 
 
 def test_handlers_see_all_header_fields_except_credentials():
