@@ -100,13 +100,14 @@ class SseWriter:
         self._wake_writer()
 
     def _drop_droppable(self) -> None:
-        remaining: deque[tuple[int, bytes]] = deque()
-        for sequence, data in self._queue:
-            if sequence == DROPPABLE and self._size > self._room:
-                self._size -= len(data)
+        kept: list[tuple[int, bytes]] = []
+        while self._queue and self._size > self._room:
+            event = self._queue.popleft()
+            if event[0] == DROPPABLE:
+                self._size -= len(event[1])
             else:
-                remaining.append((sequence, data))
-        self._queue = remaining
+                kept.append(event)
+        self._queue.extendleft(reversed(kept))
 
     def put_before(self, events: Iterable[tuple[int, bytes]]) -> None:
         """Queue events in front of the queued ones."""

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from loop_polling import until
+from proportion import grows_in_proportion
 from raw_http_client import (
     QUICK,
     Bench,
@@ -114,6 +115,15 @@ async def test_slow_client_loses_the_oldest_droppable_events():
 
 
 @pytest.mark.attack("S13")
+def test_dropping_events_of_a_slow_client_takes_linear_time():
+    def overflow(count):
+        writer, _ = made(room=count)
+        for _ in range(2 * count):
+            writer.put(b"x", DROPPABLE)
+
+    assert grows_in_proportion(overflow, int, 8_000)
+
+
 async def test_unread_undroppable_events_above_the_limit_end_the_stream():
     writer = SseWriter(10)
     writer.put(b"12345678", 1)
