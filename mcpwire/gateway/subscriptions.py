@@ -20,7 +20,7 @@ from mcpwire.server.resources import check_subscription
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from mcpwire.gateway.upstream import Upstream
     from mcpwire.gateway.upstreams import Upstreams
@@ -71,16 +71,24 @@ async def unsubscribe(
     assert session is not None  # as above
     if public in session.subscribed:
         session.subscribed -= {public}
-        for upstream in upstreams.members.values():
-            pending = sum(  # of other sessions, which the server may still refuse
-                other is not session and uri == public and at is upstream
-                for (other, uri), at in upstreams.subscribing.items()
-            )
-            for raw, names in upstream.subscriptions.items():
-                if names[public] > pending:
-                    await upstream.unsubscribe(raw, public)
-                    return {}
+        for upstream, raw in _find_subscriptions(public, upstreams, session):
+            await upstream.unsubscribe(raw, public)
+            break
     return {}
+
+
+def _find_subscriptions(
+    public: str, upstreams: Upstreams, session: Session | None = None
+) -> Iterator[tuple[Upstream, str]]:
+    """Yield the servers with a subscription under a client's URI, and the URI there."""
+    for upstream in upstreams.members.values():
+        pending = sum(  # of other sessions, which the server may still refuse
+            other is not session and uri == public and at is upstream
+            for (other, uri), at in upstreams.subscribing.items()
+        )
+        for raw, names in upstream.subscriptions.items():
+            if names[public] > pending:
+                yield upstream, raw
 
 
 async def listen(
@@ -130,9 +138,10 @@ async def _listen(
         return await subscriptions.listen_until(ended, params, request)
     finally:
         # In tasks of their own: a cancelled caller cannot await them.
-        for upstream, raw, name in server_subscriptions:
-            # The server may have been replaced by one with renewed subscriptions.
-            upstream = upstreams.members.get(upstream.name, upstream)  # noqa: PLW2901 - as said
+        for server, uri, name in server_subscriptions:
+            is_here = name in server.subscriptions.get(uri, ())  # else it was moved
+            moved = () if is_here else _find_subscriptions(name, upstreams)
+            upstream, raw = next(iter(moved), (server, uri))
             upstream.spawn(upstream.unsubscribe(raw, name))
         for upstream, name in tasks.names:
             upstream.spawn(tasks.remove(name))

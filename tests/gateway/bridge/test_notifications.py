@@ -391,6 +391,29 @@ async def test_stateless_subscriptions_move_to_a_replacement_server():
         assert len(second.requests("resources/subscribe")) == 1
 
 
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_subscription_ends_at_the_server_that_it_was_moved_to(version):
+    first, second = server(), server()
+    async with raw(first, version) as client:
+        await client.ask("tools/list")
+        if version == "2026-07-28":
+            notifications = {"resourceSubscriptions": ["memo://1"]}
+            id = client.request(
+                "subscriptions/listen", {"notifications": notifications}
+            )
+            await client.wait_for("notifications/subscriptions/acknowledged")
+        else:
+            await client.ask("resources/subscribe", {"uri": "memo://1"})
+        await client.gateway.replace({"other": second})
+        assert second.requests("resources/subscribe") == [{"uri": "memo://1"}]
+        if version == "2026-07-28":
+            client.send(method="notifications/cancelled", params={"requestId": id})
+        else:
+            await client.ask("resources/unsubscribe", {"uri": "memo://1"})
+        await settle(client)
+        assert second.requests("resources/unsubscribe") == [{"uri": "memo://1"}]
+
+
 async def test_shared_subscription_ends_when_the_last_session_leaves():
     up = server()
     async with Gateway({"up": up}, share="identity") as gateway:
