@@ -341,12 +341,14 @@ async def test_resource_links_in_results_lead_back_to_their_server():
     servers = {
         name: fake("x", methods=methods, capabilities=capabilities) for name in "ab"
     }
-    async with through(servers) as client:
+    async with through(servers, resources_as_tools=True) as client:
         [link] = (await client.call_tool("a_x")).content
         assert link.uri == "x:1"
         [link] = (await client.call_tool("b_x")).content
         assert link.uri == "mcpgw://b/x%3A1"
         await client.read_resource(link.uri)
+        assert servers["b"].received[-1]["params"]["uri"] == "x:1"
+        await client.call_tool("b_mcp_read_resource", {"uri": link.uri})
     assert servers["b"].received[-1]["params"]["uri"] == "x:1"
 
 
