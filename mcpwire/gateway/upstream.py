@@ -75,6 +75,9 @@ LISTS: Final = ("tools", "prompts", "resources")
 MAX_TASK_CALLS: Final = 1_024
 """Maximum of tasks with relayed progress; the oldest is dropped."""
 
+SET_LEVEL_TIMEOUT_S: Final = 5.0
+"""Time limit of setting a server's log level, for which calls wait, in seconds."""
+
 
 class Upstream:
     """One server of a set, and the relay of its messages to clients."""
@@ -376,16 +379,15 @@ class Upstream:
             and needs_lower_level(self._level, level)
         ):
             return
-        previous, self._level = self._level, level
+        self._level = level
         client.connection.log_level = level  # applies to each new session
         if not has_levels:
             return
+        limit = {"timeout": SET_LEVEL_TIMEOUT_S}
         try:
-            await client.set_log_level(level)  # type: ignore[arg-type] # it is checked
+            await client.set_log_level(level, **limit)  # type: ignore[arg-type] # it is checked
         except MCPError as error:
             logger.debug("%r takes no log level: %s", self.name, error)
-            if is_shared:
-                self._level = client.connection.log_level = previous
 
     async def notify_roots_changed(self) -> None:
         """Notify the server that the client's roots changed."""

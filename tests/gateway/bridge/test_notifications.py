@@ -494,6 +494,18 @@ async def test_stateless_request_gets_log_messages_from_its_own_level():
     ]
 
 
+@on_a_virtual_clock
+async def test_calls_with_a_level_reach_a_server_that_does_not_answer_its_levels():
+    up = server(**{"logging/setLevel": lambda *_: SILENCE})
+    async with raw(up, "2026-07-28") as client:
+        for _ in range(2):
+            response = await client.ask(
+                "tools/call", {"name": "up_t"}, **{f"{META}logLevel": "error"}
+            )
+            assert response["result"]["content"] == []
+    assert up.requests("logging/setLevel") == [{"level": "error"}]
+
+
 async def test_log_message_without_an_owner_is_not_sent_to_sharing_clients():
     up = server()
     key = f"{META}logLevel"
