@@ -213,6 +213,6 @@ def _make_grant(auth: Any) -> Any:
     try:
         return kinds[auth["type"]](**options)
     except TypeError as error:
-        # A field without a default; the message names it, and no value.
-        missing = str(error).rpartition("argument: ")[2] or "a field"
-        raise ValueError(f"{missing} is missing") from error
+        # Fields without a default; the message names them, and no value.
+        missing = str(error).partition("'")[2].partition("'")[0]
+        raise ValueError(f"{missing!r} is missing") from error

@@ -119,6 +119,10 @@ TOML = [
         "a: auth: 'client_id' is missing",
     ),
     (
+        entry(URL, 'auth = {type = "enterprise_managed", client_id = "SENTINEL"}'),
+        "a: auth: 'idp_client_id' is missing",
+    ),
+    (
         entry(URL, 'ca_file = "none.pem"'),
         ("a: ca_file: cannot read ca_file 'none.pem': No such file or directory"),
     ),
