@@ -141,8 +141,9 @@ def _find_servers(document: Any, file: str | None) -> tuple[str, Any]:
         raise ConfigError(f"{first} and {second} exclude each other", file=file)
     if not matches:
         raise ConfigError(_no_servers_message(document), file=file)
-    for key in getattr(document, "duplicates", ()):
-        raise ConfigError("is given twice", file=file, field=printable(key))
+    for table in (document, document.get("mcp")):
+        for key in getattr(table, "duplicates", ()):
+            raise ConfigError("is given twice", file=file, field=printable(key))
     return matches[0]
 
 
@@ -210,7 +211,8 @@ def _refuse_duplicates(entry: RawEntry, value: Any, prefix: str) -> None:
         raise entry.error("is given twice", prefix + printable(key))
 
 
-def _read_field(entry: RawEntry, key: str, raw_value: Any) -> None:
+def _read_field(entry: RawEntry, key: str, given: Any) -> None:
+    raw_value = given
     if key == "oauth" and isinstance(raw_value, dict):
         raw_value = _read_oauth(entry, raw_value)
         if raw_value is None:
@@ -227,7 +229,7 @@ def _read_field(entry: RawEntry, key: str, raw_value: Any) -> None:
         if field != "headers" or of_variables != 1:
             raise entry.error(f"duplicates {spelling}: keep one of them", key)
         value = _merge_tables(entry.values[field], value)
-    _refuse_duplicates(entry, value, f"{key}.")
+    _refuse_duplicates(entry, given, f"{key}.")
     entry.values[field] = value
     entry.spellings[field] = key
     entry.files[field] = entry.file

@@ -198,10 +198,19 @@ def repeating(*keys, **values):
         ({"servers": {"a": {"name": "b"}}}, "f: a: name: differs from the key"),
         ({"servers": repeating("a", a=TIME)}, "f: a: name: is given twice"),
         (repeating("servers", servers={}), "f: servers: is given twice"),
+        ({"mcp": repeating("servers", servers={})}, "f: servers: is given twice"),
         ({"servers": {"a": repeating("url", url=1)}}, "f: a: url: is given twice"),
         (
             {"servers": {"a": {"env": repeating("K", K="x")}}},
             "f: a: env.K: is given twice",
+        ),
+        (
+            {"servers": {"a": {"oauth": repeating("clientId", clientId="x")}}},
+            "f: a: oauth.clientId: is given twice",
+        ),
+        (
+            {"servers": {"a": {"env_http_headers": repeating("X", X="x")}}},
+            "f: a: env_http_headers.X: is given twice",
         ),
         (
             {"servers": {"a": {"url": "x", "serverUrl": "x"}}},
