@@ -24,6 +24,7 @@ from mcpwire.client.connection import Connection
 from mcpwire.client.inbound import ClientInbound
 from mcpwire.client.requests import Requests
 from mcpwire.errors import (
+    ConnectionClosed,
     InvalidRequest,
     LocalProtocolError,
     MCPError,
@@ -383,9 +384,8 @@ class Upstream:
         client.connection.log_level = level  # applies to each new session
         if not has_levels:
             return
-        limit = {"timeout": SET_LEVEL_TIMEOUT_S}
         try:
-            await client.set_log_level(level, **limit)  # type: ignore[arg-type] # it is checked
+            await client.set_log_level(level, timeout=SET_LEVEL_TIMEOUT_S)  # type: ignore[arg-type] # it is checked
         except MCPError as error:
             logger.debug("%r takes no log level: %s", self.name, error)
 
@@ -476,6 +476,13 @@ class RelayConnection(Connection):
     """A connection with a `RelayInbound`."""
 
     _inbound_type = RelayInbound
+
+    def not_connected_error(self) -> MCPError:
+        """Return the error for a call without a connection, no mistake of a client."""
+        error = super().not_connected_error()
+        if isinstance(error, LocalProtocolError):
+            return ConnectionClosed("the connection was closed", sent=False)
+        return error
 
 
 class RelayRequests(Requests):

@@ -506,6 +506,20 @@ async def test_calls_with_a_level_reach_a_server_that_does_not_answer_its_levels
     assert up.requests("logging/setLevel") == [{"level": "error"}]
 
 
+async def test_call_whose_server_is_removed_before_it_is_sent_names_the_server():
+    up = server(**{"logging/setLevel": lambda *_: SILENCE})
+    async with raw(up, "2026-07-28") as client:
+        id = client.request(
+            "tools/call", {"name": "up_t"}, **{f"{META}logLevel": "error"}
+        )
+        await until(lambda: up.requests("logging/setLevel"))
+        await client.gateway.replace({"other": server()})
+        error = (await client.response(id))["error"]
+        assert error["code"] == -32603
+        assert error["message"] == "'up' failed tools/call: the connection was closed"
+        assert error["data"]["sent"] is False
+
+
 async def test_log_message_without_an_owner_is_not_sent_to_sharing_clients():
     up = server()
     key = f"{META}logLevel"
