@@ -264,7 +264,7 @@ class Group(GroupBase[Client]):
         entry = self._entry(name)
         if entry.needs_opening:
             await self._connect_server(entry)
-        self._entries[name].is_pinned = True
+        entry.is_pinned = True
         return entry.client
 
     async def connect_in_turn(self, name: str) -> Client:

@@ -1,6 +1,7 @@
 """How servers are disconnected from a group: immediately, all, in bounded time."""
 
 import asyncio
+import contextlib
 import os
 
 import pytest
@@ -54,6 +55,18 @@ async def test_disconnect_removes_a_server_at_once_and_ignores_unknown_names():
         await leaving
         assert server.channel.lost
         assert (await group.call_tool("a", "x")).text == "new"
+
+
+@pytest.mark.parametrize("steps", range(5))
+async def test_client_is_returned_or_refused_if_it_is_disconnected_meanwhile(steps):
+    async with Group({"a": ScriptedServer()}, start="lazy") as group:
+        waiting = asyncio.ensure_future(group.client("a"))
+        await until(lambda: group.status()["a"].state == "ready")
+        for _ in range(steps):  # of the event loop
+            await asyncio.sleep(0)
+        await group.disconnect("a")
+        with contextlib.suppress(mcpwire.ConnectionClosed):
+            assert not (await waiting).is_connected
 
 
 @pytest.mark.system("A33")
