@@ -63,8 +63,8 @@ if TYPE_CHECKING:
 logger: Final = logging.getLogger("mcpwire.tools")
 
 DELAYS_S: Final = (0.0, 0.1, 0.5, 2.0, 10.0)
-"""Seconds before a list that changed during its listing is fetched again: the growing
-pauses bound the work for a server that reports a change with each listing."""
+"""Seconds from one listing to the next if the list changed meanwhile: they bound the
+work for a server that reports a change with, or soon after, each listing."""
 
 REBUILD_INTERVAL_FACTOR: Final = 5
 """The least time between two rebuilds, as a multiple of the last one's duration: many
@@ -280,6 +280,8 @@ class ToolSet(ReadOnlyToolSet):
     def __init__(self, source: GroupSource, **options: Unpack[ToolOptions]) -> None:
         super().__init__(source, **options)
         self._listings: dict[str, _Listing] = {}
+        # Listings after changes in close succession, and the time of the last one.
+        self._rounds: dict[str, tuple[int, float]] = {}
         self._refreshing = 0
         self._next_rebuild_at = 0.0
         self._rebuild_timer: asyncio.TimerHandle | None = None
@@ -363,11 +365,14 @@ class ToolSet(ReadOnlyToolSet):
 
     async def _run_listing(self, server: str, listing: _Listing) -> None:
         """List tools until no change is pending."""
-        rounds = 0
+        loop = asyncio.get_running_loop()
+        rounds, ended_at = self._rounds.get(server, (0, 0.0))
         try:
             while listing.is_outdated:
-                await self._pause(listing, DELAYS_S[min(rounds, len(DELAYS_S) - 1)])
-                rounds += 1
+                delay = DELAYS_S[min(rounds, len(DELAYS_S) - 1)]
+                seconds = ended_at + delay - loop.time()
+                await self._pause(listing, seconds)
+                rounds = rounds + 1 if seconds > 0 else 1
                 listing.is_outdated = False
                 listing.current_waiters, listing.waiters = listing.waiters, []
                 try:
@@ -377,6 +382,9 @@ class ToolSet(ReadOnlyToolSet):
                     if not _resolve_futures(listing.current_waiters, error):
                         raise
                 _resolve_futures(listing.current_waiters)
+                ended_at = loop.time()
+                if not listing.current_waiters:
+                    self._rounds[server] = rounds, ended_at
                 # A refresh rebuilds once for all servers.
                 if listing.was_notified or not self._refreshing:
                     self._schedule_rebuild()
@@ -387,7 +395,7 @@ class ToolSet(ReadOnlyToolSet):
     async def _pause(listing: _Listing, seconds: float) -> None:
         """Pause, unless a caller is waiting."""
         listing.wake.clear()
-        if seconds and not listing.waiters:
+        if seconds > 0 and not listing.waiters:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await listing.wake.wait()
@@ -470,10 +478,8 @@ class ToolSet(ReadOnlyToolSet):
 
     def _cancel_unused(self) -> None:
         for server, listing in list(self._listings.items()):
-            is_used = listing.was_notified or not all(
-                future.done() for future in (*listing.waiters, *listing.current_waiters)
-            )
-            if not is_used:
+            futures = (*listing.waiters, *listing.current_waiters)
+            if not listing.was_notified and all(future.done() for future in futures):
                 self._cancel(server, listing)
 
     def _cancel_all(self) -> list[asyncio.Task[None]]:

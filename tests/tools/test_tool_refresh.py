@@ -259,6 +259,22 @@ async def test_constantly_changing_list_is_throttled(made, shelf, monkeypatch):
     await tools.aclose()
 
 
+async def test_list_that_changes_after_each_listing_is_throttled(
+    made, shelf, monkeypatch
+):
+    monkeypatch.setattr(toolset, "DELAYS_S", (0.0, 3600.0))
+    tools = await made(shelf)
+    shelf.notify("a")
+    await settled(tools)
+    shelf.notify("a")
+    for _ in range(50):
+        await asyncio.sleep(0)  # one loop iteration
+    assert shelf.listed[2:] == ["a"]
+    async with asyncio.timeout(30):
+        await tools.refresh("a")
+    assert shelf.listed[2:] == ["a", "a"]
+
+
 async def test_concurrent_changes_are_rebuilt_together(made, monkeypatch):
     monkeypatch.setattr(toolset, "REBUILD_INTERVAL_FACTOR", 20)
     shelf = Shelf(**{f"s{number}": ["x"] for number in range(50)})
