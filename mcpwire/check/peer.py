@@ -126,6 +126,8 @@ class StdioPeer:
         self._on_line = on_line
         self._on_end = on_end
         self.output_ended = False
+        self.line_ended = asyncio.Event()
+        """Set unless the case has written a part of a line."""
 
     async def open(self) -> None:
         """Start the process; kill it if opening the pipes fails or is cancelled.
@@ -198,8 +200,10 @@ class StdioPeer:
             NoAnswer: The process has closed its stdin and still runs.
         """
         self._transcript.add("sent", data)
+        (self.line_ended.set if data.endswith(b"\n") else self.line_ended.clear)()
         try:
-            self._writer.write(data)
+            if not self._writer.is_closing():  # else asyncio logs a warning
+                self._writer.write(data)
             await self._writer.drain()
         except (BrokenPipeError, ConnectionError):
             if await self.wait_exit(1.0):

@@ -1057,6 +1057,8 @@ class Subject:
             answer["result"] = {}
         else:
             answer["error"] = {"code": -32601, "message": "method not found"}
+        while self.stdio is not None and not self.stdio.line_ended.is_set():
+            await self.stdio.line_ended.wait()
         last_sent = self.last_sent
         with contextlib.suppress(PeerDied, NoAnswer):
             await self.send(answer)

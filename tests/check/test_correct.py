@@ -44,6 +44,29 @@ for line in sys.stdin:
 """
 
 
+PINGING = """
+import json, os
+rest = b""
+while data := os.read(0, 65_536):
+    *lines, rest = (rest + data).split(b"\\n")
+    for message in map(json.loads, lines):
+        result = {"protocolVersion": "2025-11-25", "capabilities": {},
+                  "serverInfo": {"name": "pinging", "version": "1"}}
+        if message.get("method") in {"initialize", "ping"}:
+            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}),
+                  flush=True)
+    if rest:
+        print('{"jsonrpc":"2.0","id":1,"method":"ping"}', flush=True)
+"""
+
+
+def test_server_may_send_requests_while_it_reads_a_line():
+    options = Options(revisions=("2025-11-25",), only=("A11.b",))
+    target = Stdio(sys.executable, ["-c", PINGING])
+    (result,) = asyncio.run(run(target, options)).results
+    assert result.verdict is Verdict.PASS, result.actual
+
+
 @pytest.mark.parametrize(
     ("case", "revision", "verdict"),
     [
