@@ -53,7 +53,8 @@ def to_junit(report: Report) -> bytes:
         suite.set("time", f"{sum(r.seconds for r in results):.3f}")
         for result in results:
             suite.append(_junit_case(result))
-    return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
+    head = "<?xml version='1.0' encoding='utf-8'?>\n"
+    return f"{head}{_xml_text(ET.tostring(root, encoding='unicode'))}".encode()
 
 
 def _junit_kind(result: Result) -> str:
@@ -75,7 +76,7 @@ def _junit_case(result: Result) -> ET.Element:
         classname=f"{result.cell}".replace(" ", "."),
         time=f"{result.seconds:.3f}",
     )
-    text = _xml_text("\n".join(details(result)))
+    text = "\n".join(details(result))
     if kind := _junit_kind(result):
         ET.SubElement(element, kind, message=result.verdict.value).text = text
     elif result.verdict is not Verdict.PASS:

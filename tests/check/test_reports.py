@@ -173,6 +173,11 @@ def test_junit_has_counts_and_findings():
     assert "mcpwire check --only RPC-07.a" in failure.text
 
 
+def test_junit_is_valid_for_a_target_with_control_characters():
+    report = attrs.evolve(MIXED, subject="server \x1b[1m")
+    assert ET.fromstring(to_junit(report)).get("name").startswith("mcpwire check serv")
+
+
 def test_sarif_has_a_rule_and_a_result_for_each_finding():
     run_ = json.loads(to_sarif(MIXED))["runs"][0]
     assert len(run_["results"]) == 4
