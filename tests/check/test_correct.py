@@ -18,7 +18,7 @@ tools = [{**tool, "name": "echo"}, {**tool, "name": "ask_the_oracle"}]
 def answer(message):
     params = message.get("params") or {}
     method = message["method"]
-    result = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
+    result = {"resultType": "complete", "ttlMs": 300_000.0, "cacheScope": "public"}
     if method == "initialize":
         result = {"protocolVersion": params["protocolVersion"],
                   "capabilities": {"tools": {}},
@@ -76,9 +76,12 @@ def test_server_may_send_requests_while_it_reads_a_line():
         ("LIFE-11.b", "2025-11-25", Verdict.ABSENT),
         ("ELIC-02.b", "2025-11-25", Verdict.ABSENT),
         ("MRTR-06.a", "2026-07-28", Verdict.ABSENT),
+        # 300000.0 is an integer to JSON Schema.
+        ("CACHE-03.a", "2026-07-28", Verdict.PASS),
+        ("VER-05.a", "2026-07-28", Verdict.PASS),
     ],
 )
-def test_unusual_correct_behaviour_is_judged_absent(case, revision, verdict):
+def test_unusual_correct_behaviour_is_no_finding(case, revision, verdict):
     options = Options(revisions=(revision,), only=(case,), answer_s=5.0)
     target = Stdio(sys.executable, ["-c", SERVER])
     (result,) = asyncio.run(run(target, options)).results

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.case import MODERN, Family
-from mcpwire.check.cases._items import LISTS, ListKind, fetch_pages
+from mcpwire.check.cases._items import LISTS, ListKind, fetch_pages, is_whole
 
 if TYPE_CHECKING:
     from mcpwire.check.subject import Answer, Subject
@@ -49,8 +49,9 @@ for _letter, (_method, _needs) in zip("abcdef", _METHODS, strict=True):
         ttl = (answer.result or {}).get("ttlMs")
         if ttl is None:
             subject.raise_absent("ttlMs")
-        is_count = isinstance(ttl, int) and not isinstance(ttl, bool) and ttl >= 0
-        subject.expect(is_count, "ttlMs as a non-negative integer", answer)
+        subject.expect(
+            is_whole(ttl) and ttl >= 0, "ttlMs as a non-negative integer", answer
+        )
 
     case.must(
         f"CACHE-01.{_letter}",
