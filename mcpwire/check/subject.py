@@ -142,7 +142,8 @@ class Message:
     @property
     def method(self) -> str | None:
         """The method of a request or notification."""
-        return self.value.get("method") if isinstance(self.value, dict) else None
+        method = self.value.get("method") if isinstance(self.value, dict) else None
+        return None if method is None else str(method)
 
     @property
     def params(self) -> dict[str, Any]:

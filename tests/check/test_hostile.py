@@ -106,6 +106,14 @@ def test_server_flooding_requests_without_reading_is_an_error():
         asyncio.run(run(server(more=FLOOD.strip()), attrs.evolve(ONE, answer_s=1.0)))
 
 
+def test_request_with_an_array_as_method_is_tolerated(caplog):
+    request = '{"jsonrpc": "2.0", "id": 1, "method": ["a"]}'
+    options = Options(revisions=("2025-11-25",), only=("tools", "asking"))
+    report = asyncio.run(run(server(more=f"print({request!r}, flush=True)"), options))
+    assert {result.verdict for result in report.results} >= {Verdict.PASS}
+    assert caplog.text == ""  # asyncio logs an exception of a task
+
+
 def test_long_server_name_gets_a_short_file_name(tmp_path):
     report = asyncio.run(run(server(name="n" * 5_000), ONE))
     write_pages(tmp_path, [report])
