@@ -202,7 +202,9 @@ class MessageLog:
     def compress(self) -> None:
         """Compress all messages."""
         compressor, data = zlib.compressobj(), b""
-        for message in {id(m.raw): m for m in self._current}.values():
+        # All messages of a batch have one `raw`; equal single bytes are one object.
+        by_raw = {id(m.raw if len(m.raw) > 1 else m): m for m in self._current}
+        for message in by_raw.values():
             head = encode([len(message.raw), message.stream, message.case])
             data += compressor.compress(head + b"\n") + compressor.compress(message.raw)
         if self._current:
