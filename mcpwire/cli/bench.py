@@ -113,6 +113,7 @@ def _check_search(options: Options, *, with_changes: bool) -> None:
         ("--against", options.against is not None),
         ("--rounds", options.rounds not in {None, 1}),
         ("--fail-if with 'vs'", with_changes),
+        ("--counts", options.counts),
     ):
         if is_given:
             raise UsageError(f"{name} and --find-max exclude each other")
@@ -205,6 +206,8 @@ def _make_load(options: Options) -> Load:
         rate = rate or _FIRST_RATE
     if rate is not None and options.users is not None:
         raise UsageError("--rate and --users exclude each other")
+    if options.counts and options.sessions == "per-call":
+        raise UsageError("--counts and --sessions per-call exclude each other")
     return Load(calls=_make_calls(options), rate=rate, **fields)
 
 

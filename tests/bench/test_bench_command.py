@@ -132,6 +132,14 @@ def test_percentile_distributions_are_written(cli, tmp_path):
             ["--find-max", "p99<1s", "--rounds", "2"],
             "--rounds and --find-max exclude each other",
         ),
+        (
+            ["--find-max", "p99<1s", "--counts"],
+            "--counts and --find-max exclude each other",
+        ),
+        (
+            ["--counts", "--sessions", "per-call"],
+            "--counts and --sessions per-call exclude each other",
+        ),
         (["--hgrm", "/no/such/folder/a.hgrm"], "does not exist"),
     ],
 )
