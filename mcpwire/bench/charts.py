@@ -50,7 +50,8 @@ class Axis:
     def position(self, value: float) -> float:
         """Return the position of a value on the axis, from 0 to 1."""
         low, high = self.scale(self.low), self.scale(self.high)
-        return min(max((self.scale(value) - low) / (high - low), 0.0), 1.0)
+        value = min(max(value, self.low), self.high)  # a logarithm takes no 0
+        return (self.scale(value) - low) / (high - low)
 
 
 @attrs.frozen

@@ -286,6 +286,7 @@ def test_logarithmic_axis_has_ticks_and_covers_its_values(low, times):
     parts = [axis.position(value) for value, _ in axis.ticks]
     assert parts == sorted(set(parts))
     assert 0 < axis.position(low) <= axis.position(low * times) < 1
+    assert (axis.position(0), axis.position(float("inf"))) == (0, 1)
 
 
 def test_axis_units_suit_the_values():
