@@ -13,6 +13,7 @@ from mcpwire.check import Options, Verdict, run, runner
 from mcpwire.check import peer as peers
 from mcpwire.check import subject as subjects
 from mcpwire.check.cases.authorization import _parse_challenge
+from mcpwire.check.cases.fuzz import STACK_TRACE
 from mcpwire.check.pages import write_pages
 from mcpwire.check.roles import arguments_for, callable_tools
 from mcpwire.errors import ConnectError
@@ -284,6 +285,17 @@ def test_long_challenge_is_parsed_in_linear_time():
     response = peers.Response(1, lambda _: None, lambda: None)
     response.fields["www-authenticate"] = "Bearer realm=x, " + "a" * 60_000
     assert _parse_challenge(response) == {"realm": "x"}
+
+
+@pytest.mark.parametrize("part", ["\n", "\n at (" + ":1(" * 20_000])
+def test_long_error_is_searched_in_linear_time(part):
+    assert STACK_TRACE.search(part * (200_000 // len(part))) is None
+    for line in (
+        "f (/a/b.js:1:22)",
+        "A.B`1.C(Int32 i) in /b.cs:line 7",
+        "a.B(B.java:1)",
+    ):
+        assert STACK_TRACE.search(f"Error: x\r\n    at {line}\r\n")
 
 
 def test_invalid_endpoint_uri_is_a_connect_error():

@@ -472,12 +472,12 @@ async def _read_resource(subject: Subject, uri: str) -> Answer | None:
 STACK_TRACE: Final = re.compile(
     r"Traceback \(most recent call last\)"
     r"|File \\*\"[^\"]+\", line \d+, in "
-    r"|\n\s+at .+\(.+:\d+:\d+\)"
     r"|goroutine \d+ \[running\]"
-    r"|thread '.*' panicked at"
-    r"|\n\s+at [\w.<>`]+\(.*\) in .+:line \d+"
-    r"|\n\s+at [\w.$]+\([\w]+\.java:\d+\)"
+    r"|thread '.{0,200}' panicked at"
+    r"|\n[ \t]+at (?:.{1,300}\(.{1,300}:\d+:\d+\)"
+    r"|[\w.<>`]+\(.{0,300}\) in .{1,300}:line \d+|[\w.$]+\(\w+\.java:\d+\))"
 )
+"""Repetitions of any character are limited: it takes linear time."""
 
 
 def _error_texts(subject: Subject) -> Iterator[str]:
