@@ -154,8 +154,8 @@ class McpUser(locust.User):
 
     def on_stop(self) -> None:
         """Close the session; an overriding `on_stop` must call this method."""
-        if self._is_connected and McpUser._child is not None:
-            self._is_connected = False
+        self._is_connected = False
+        if McpUser._child is not None:  # it may be connecting for a killed task
             McpUser._child.request(self._number, "aclose")
 
     def _call(self, name: str, method: str, *arguments: Any) -> Any:

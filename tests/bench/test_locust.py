@@ -168,6 +168,23 @@ assert two.call_tool("fail").is_error
     assert leave[3].startswith("ConnectionClosed: ")
 
 
+def test_stop_closes_a_session_that_is_being_opened(tmp_path):
+    begun, ended = tmp_path / "begun", tmp_path / "ended"
+    server = f"open({str(begun)!r}, 'w'); __import__('sys').stdin.read()"
+    server += f"; open({str(ended)!r}, 'w')"
+    calls = f"""
+import gevent
+connecting = gevent.spawn(one.connect)
+while not os.path.exists({str(begun)!r}):
+    gevent.sleep(0.01)  # between two looks at the file
+connecting.kill()
+one.on_stop()
+events.append(os.path.exists({str(ended)!r}))
+"""
+    target = shlex.join([sys.executable, "-c", server])
+    assert events_of(target, calls) == [True]
+
+
 def test_each_call_retries_the_connection_to_an_absent_server():
     calls = """
 assert one.call_tool("echo") is None
