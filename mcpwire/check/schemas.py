@@ -159,7 +159,10 @@ class MessageValidator:
         if not state.problem:
             is_bare = message.is_answer and name.endswith("Result")
             value = message.value.get("result") if is_bare else message.value
-            if (problem := schema.problem(name, value)) is not None:
+            problem = schema.problem(name, value)
+            if name == schema.error and "result" in message.value:
+                problem = problem or "$: `result` beside `error`"
+            if problem is not None:
                 state.message, state.problem = message, problem
 
     def find_state(self, revision: str, stem: str) -> ValidationState | None:

@@ -50,6 +50,13 @@ def large_ids(message, _):
     return message
 
 
+@mutant("a result has an error beside it", "SCHEMA.Error")
+def result_and_error(message, state):
+    if state.method_of(message) == "prompts/list" and "result" in message:
+        message["error"] = {"code": -32603, "message": "no"}
+    return message
+
+
 fault("an id of digits becomes a number", "RPC-07.c",
       when=lambda m: get(m, "id") == "7", then=lambda m: result(7))  # fmt: skip
 fault("an id of digits beside the number becomes one", "RPC-07.d",
