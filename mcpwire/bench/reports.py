@@ -281,10 +281,7 @@ def to_hgrm(result: Result) -> dict[str, bytes]:
     for subject in result.subjects:
         out, histogram = io.BytesIO(), subject.latencies()
         histogram.output_percentile_distribution(out, _NS_PER_UNIT)
-        deviation = histogram.get_stddev()  # the package does not scale it
-        wrong, right = (
-            f"StdDeviation   = {value:12.3f}]".encode()
-            for value in (deviation, deviation / _NS_PER_UNIT)
-        )
-        distributions[subject.name] = out.getvalue().replace(wrong, right)
+        head, mark, tail = out.getvalue().partition(b"StdDeviation   = ")
+        right = b"%12.3f" % (histogram.get_stddev() / _NS_PER_UNIT)  # it is not scaled
+        distributions[subject.name] = head + mark + right + tail[tail.index(b"]") :]
     return distributions
