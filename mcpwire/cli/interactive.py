@@ -819,16 +819,22 @@ async def run_program(
         )
     except (OSError, ValueError) as error:
         raise InternalError(f"the client's program cannot be run: {error}") from error
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
-        answer, _ = await process.communicate(request)
+        process.stdin.write(request)
+        process.stdin.close()
+        await process.stdout.readexactly(MAX_ANSWER_BYTES + 1)
+        raise InternalError("the answer of the client's program is too long")
+    except asyncio.IncompleteReadError as error:
+        answer = error.partial
+        await process.wait()
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+            await process.communicate()  # `wait` does not end while output is unread
     if process.returncode:
         raise InternalError(f"the client's program exited with {process.returncode}")
-    if len(answer) > MAX_ANSWER_BYTES:
-        raise InternalError("the answer of the client's program is too long")
     text = answer.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
     return _sampling_result(text, command[0])

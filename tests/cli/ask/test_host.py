@@ -88,6 +88,7 @@ async def test_invalid_or_unsafe_urls_are_not_shown(attended, data):
 
 
 async def test_sampling_program_output_is_limited_in_size(monkeypatch, requester):
+    import asyncio
     import sys
 
     from mcpwire import InternalError
@@ -99,6 +100,10 @@ async def test_sampling_program_output_is_limited_in_size(monkeypatch, requester
     command = [sys.executable, "-S", "-c", "print('x' * 11)"]
     with pytest.raises(InternalError, match="too long"):
         await models.run_program(params, command, requester)
+    endless = [sys.executable, "-S", "-c", "while True: print('x' * 10_000)"]
+    async with asyncio.timeout(20):
+        with pytest.raises(InternalError, match="too long"):
+            await models.run_program(params, endless, requester)
 
 
 def test_sampling_request_text_has_the_role_of_each_message():
