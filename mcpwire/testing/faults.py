@@ -253,7 +253,9 @@ class Noise(_MessageFault):
         data: The bytes; they need a newline at the end to be a line of their own.
     """
 
-    data: bytes = b"this is no message\n"
+    data: bytes = attrs.field(
+        default=b"this is no message\n", validator=attrs.validators.instance_of(bytes)
+    )
 
     def _change(self, line: bytes) -> Iterable[Item]:
         return (self.data, line)
@@ -347,7 +349,9 @@ class Corrupt(Fault):
     """
 
     at: int = attrs.field(validator=_check_not_negative)
-    value: int | None = None
+    value: int | None = attrs.field(
+        default=None, validator=attrs.validators.in_([None, *range(256)])
+    )
 
     def make_stage(self, rng: random.Random) -> Stage:
         """Return a stage for one connection."""

@@ -206,6 +206,8 @@ class ScriptedPeer:
         split: Split = None,
         turns: int = 1,
     ) -> None:
+        if isinstance(split, int):
+            cut(b"", split)  # refuses a size below 1
         self.answers: dict[str, Any] = dict(answers or {})
         self.split = split
         self.turns = turns
@@ -401,7 +403,9 @@ class ScriptedPeer:
             each.method or ("answer" if each.is_answer else "noise")
             for each in self.received
         ]
-        return f"received {', '.join(names)}" if names else "nothing was received"
+        text = f"received {', '.join(names)}" if names else "nothing was received"
+        problem = self._wire.problem if self._wire is not None else ""
+        return f"{text} ({problem})" if problem else text
 
     def _notify_waiters(self) -> None:
         with self._received_condition:

@@ -54,6 +54,7 @@ class Wire:
         self._timers: set[asyncio.TimerHandle] = set()
         self.is_open = True
         self.is_silent = False  # whether output is dropped
+        self.problem = ""  # the loss of the connection, or an HTTP error
         self.partial = bytearray()  # an incomplete line, used by the owner
 
     def put(self, parts: Iterable[bytes], turns: int) -> None:
@@ -253,6 +254,7 @@ class ChannelWire(Wire):
 
     def lost(self, error: TransportError) -> None:
         """Handle the loss of the connection."""
+        self.problem = str(error)
         self._hang_up()
         self.ended()
 
@@ -353,9 +355,11 @@ class HttpWire(ChannelWire):
                 params = params if type(params) is dict else None
                 start = channel._request_head(what, params, extra)  # noqa: SLF001 - as above
             await channel._exchange(reply, Request(start, body))  # noqa: SLF001 - as above
+            if reply.status >= 400 and body is not None:
+                self.problem = f"HTTP {reply.status}"
         except MCPError as error:
             if body is not None and self.is_open:
-                self.lost(error)  # type: ignore[arg-type]  # the error is not used
+                self.lost(error)  # type: ignore[arg-type]  # only its text is used
         finally:
             streams.discard(reply)
             channel.remove_exchange(0, reply)  # 0 is no id

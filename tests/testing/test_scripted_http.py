@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
 
-from http_bytes import json_reply
+from http_bytes import json_reply, reply
 from mcp_server import scripted_mcp
 
 import mcpwire
@@ -77,8 +77,23 @@ async def test_handshake_with_a_stopped_server_fails():
     with scripted_mcp() as server:
         url = server.url
     async with ScriptedClient(url) as client:
-        with pytest.raises(AssertionError):
+        with pytest.raises(AssertionError, match=r"\(cannot connect to "):
             await client.handshake()
+
+
+async def test_http_error_of_an_unanswered_request_is_named():
+    def refuses(request, conn):
+        conn.send(reply(404, b"no such page"))
+        return True
+
+    with scripted_mcp() as server:
+        server.on["x/y"] = refuses
+        async with ScriptedClient(server.url) as client:
+            await client.handshake()
+            client.ask("x/y")
+            await client.receive()  # the body of the response
+            with pytest.raises(AssertionError, match=r"noise \(HTTP 404\)"):
+                await client.receive(timeout=0.01)
 
 
 async def test_server_without_a_get_stream_works():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.testing import at_random
+from mcpwire.testing import ScriptedServer, at_random
 from mcpwire.testing.wire import cut
 
 DATA = b"0123456789"
@@ -39,6 +39,8 @@ def test_parts_below_one_byte_are_refused(size):
         cut(DATA, size)
     with pytest.raises(ValueError, match="at least one byte"):
         at_random(1, longest=size)
+    with pytest.raises(ValueError, match="at least one byte"):
+        ScriptedServer(split=size)
 
 
 def test_split_function_that_loses_bytes_is_refused():

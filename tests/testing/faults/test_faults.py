@@ -141,6 +141,9 @@ def test_different_seeds_drop_different_messages():
         (lambda: Split(size=0), "size must be above zero"),
         (lambda: Split(gap=-1), "gap must not be negative"),
         (lambda: Corrupt(at=-1), "at must not be negative"),
+        (lambda: Corrupt(at=0, value=256), "value"),
+        (lambda: Corrupt(at=0, value=-1), "value"),
+        (lambda: Noise(data="text"), "data"),
         (lambda: Delay(seconds=0), "seconds must be above zero"),
         (lambda: Delay(seconds=61), "seconds"),
         (lambda: Duplicate(times=0), "times must be above zero"),
@@ -149,5 +152,5 @@ def test_different_seeds_drop_different_messages():
     ],
 )
 def test_invalid_fault_options_are_refused(make, says):
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises((ValueError, TypeError), match=says):
         make()
