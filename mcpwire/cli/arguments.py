@@ -300,6 +300,7 @@ class SchemaReader:
             self._steps += 1
             if self._steps > MAX_STEPS or not isinstance(schema, dict):
                 return {}
+            self._steps += len(schema) // 32  # they are copied if it is a target
             branches = branches_of(schema, "allOf")
             if isinstance(schema.get("$ref"), str):
                 target, keyword = resolve_pointer(self.root, schema["$ref"]), "$ref"
@@ -348,10 +349,14 @@ class SchemaReader:
     def properties(self) -> dict[str, Any]:
         """Return the properties of the object, those of its subschemas included."""
         properties: dict[str, Any] = {}
+        seen: set[int] = set()
         pending: list[tuple[Any, int]] = [(self.root, 0)]
         for schema, depth in pending:
             part = self.resolve(schema)
-            properties = {**properties_of(part), **properties}
+            own = properties_of(part)
+            if id(own) not in seen:  # many references may share a target
+                seen.add(id(own))
+                properties |= {k: v for k, v in own.items() if k not in properties}
             subschemas = alternatives_of(part) + branches_of(part, "allOf")
             if depth < MAX_DEPTH and len(pending) < MAX_STEPS:
                 pending += [(schema, depth + 1) for schema in subschemas]

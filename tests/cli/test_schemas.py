@@ -2,6 +2,7 @@
 
 import pytest
 from hypothesis import given
+from proportion import grows_in_proportion
 from schema_values import JSON
 
 from mcpwire.cli.arguments import KINDS, MAX_STEPS, SchemaReader, json_text
@@ -76,7 +77,8 @@ def test_properties_include_those_of_subschemas():
         "anyOf": [{"properties": {"d": 4, "a": 0}}],
         "$defs": {"c": {"properties": {"c": 3}}},
     }
-    assert SchemaReader(schema).properties() == {"d": 4, "a": 1, "b": 2, "c": 3}
+    assert SchemaReader(schema).properties() == {"a": 1, "d": 4, "b": 2, "c": 3}
+    assert list(SchemaReader(schema).properties()) == ["a", "d", "b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -134,6 +136,20 @@ def test_recursive_schema_is_read_in_bounded_time(monkeypatch):
     reader.choices(schema)
     reader.properties()
     assert len(steps) < 4 * MAX_STEPS  # instead of 300 ** MAX_DEPTH
+
+
+@pytest.mark.parametrize("keyword", ["properties", "$defs"])
+@pytest.mark.parametrize("reference", [{"$ref": "#/x"}, {"$ref": "#/x", "title": ""}])
+def test_subschema_that_many_references_share_is_read_once(keyword, reference):
+    def make(size):
+        members = {f"member {number}": True for number in range(30 * size)}
+        shared = {"properties": members} if keyword == "properties" else members
+        return {"x": shared, "anyOf": [reference] * size}
+
+    def read(schema):
+        SchemaReader(schema).properties()
+
+    assert grows_in_proportion(read, make, 2_000)  # MAX_STEPS allows more
 
 
 def test_too_deep_value_is_written_as_dots():
