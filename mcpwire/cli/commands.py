@@ -141,14 +141,15 @@ def read(options: Options) -> int:
         output = session.output
         result = await session.client.read_resource(uri, on_progress=session.progress)
         output.clear()
-        if output.is_json and path is None:
+        if path is not None and path != "-":
+            write_file(path, result.bytes)
+            saved = f"saved {len(result.bytes):,} bytes in {path}"
+            output.event("saved", {"file": path, "bytes": len(result.bytes)}, saved)
+        if output.is_json:
             output.document(result.raw)
         elif path == "-":
             output.raw(result.bytes)
-        elif path is not None:
-            write_file(path, result.bytes)
-            output.note(f"saved {len(result.bytes):,} bytes in {path}")
-        else:
+        elif path is None:
             _print_contents(output, uri, result)
 
     return work(options)
