@@ -133,6 +133,8 @@ def load_server(target: str) -> Server:
 def _import(location: str) -> ModuleType:
     if location.endswith(".py") or "/" in location or "\\" in location:
         return _import_file(Path(location))
+    if not location or location.startswith("."):
+        raise UsageError(f"{location!r} is not the name of a module")
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -143,8 +145,6 @@ def _import(location: str) -> ModuleType:
         if error.name is not None and f"{location}.".startswith(f"{error.name}."):
             raise UsageError(f"unknown module {location!r}") from error
         raise
-    except ValueError as error:  # an empty name
-        raise UsageError(f"{location!r} is not the name of a module") from error
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -207,13 +207,19 @@ _SKIPPED_FOLDERS: Final = frozenset({"__pycache__", "node_modules", "site-packag
 def scan_sources(folder: Path) -> dict[Path, int]:
     """Return the Python files below a folder with their modification times in ns."""
     times = {}
-    for path in folder.rglob("*.py"):
-        parts = path.relative_to(folder).parts
-        if not any(part in _SKIPPED_FOLDERS or part.startswith(".") for part in parts):
-            # An editor may be replacing the file.
-            with contextlib.suppress(FileNotFoundError):
-                times[path] = path.stat().st_mtime_ns
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not _is_skipped(name)]
+        for name in files:
+            if name.endswith(".py") and not _is_skipped(name):
+                path = Path(parent, name)
+                # An editor may be replacing the file.
+                with contextlib.suppress(FileNotFoundError):
+                    times[path] = path.stat().st_mtime_ns
     return times
+
+
+def _is_skipped(name: str) -> bool:
+    return name in _SKIPPED_FOLDERS or name.startswith(".")
 
 
 def find_change(before: Mapping[Path, int], now: Mapping[Path, int]) -> Path | None:

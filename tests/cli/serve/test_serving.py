@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from cli_servers import TIMEOUT_S, serving
@@ -93,6 +94,7 @@ def test_server_factory_function_is_called(module):
         ("served_module:Server.nothing", "has no 'Server.nothing'"),
         ("served_module:add", "is a coroutine|no mcpwire.Server|missing"),
         ("", "not the name of a module"),
+        (".served_module", "not the name of a module"),
         ("other_module", "name one of one, two"),
         ("served_module.py:__doc__", "is a NoneType"),
         ("empty_module.py", "'empty_module.py' has no mcpwire.Server"),
@@ -115,6 +117,12 @@ def test_import_error_of_the_module_shows_its_traceback(module, capfd):
     assert "import no_such_module_at_all" in output
     # The frames of the import machinery are left out.
     assert output.count("  File ") == 1
+
+
+def test_value_error_of_the_module_shows_its_traceback(module, capfd):
+    module(extra="\nint('no port')\n")
+    assert main(["serve", "served_module"]) == 1
+    assert "ValueError: invalid literal for int" in capfd.readouterr().err
 
 
 LIFESPAN = """
@@ -321,3 +329,19 @@ def test_added_changed_and_removed_sources_are_detected(tmp_path):
     one.unlink()
     assert rescan() == one
     assert rescan() is None
+
+
+def test_folder_that_is_removed_during_a_scan_is_left_out(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    one = tmp_path / "one.py"
+    one.write_text("1")
+    scandir = os.scandir
+
+    def remove_before(path="."):
+        if Path(path).name == "gone":
+            Path(path).rmdir()
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", remove_before)
+    assert list(scan_sources(tmp_path)) == [one]
+    assert not (tmp_path / "gone").exists()
