@@ -230,10 +230,11 @@ def _process_advice(error: BaseException) -> str:
 
 def url_advice(error: BaseException) -> str:
     """Return a hint for an error in connecting to a URL, or an empty text."""
-    from mcpwire import ConnectError, HTTPError, NegotiationError, RemoteProtocolError
+    from mcpwire import HTTPError, NegotiationError, RemoteProtocolError
 
-    if isinstance(error, ConnectError) and hasattr(error.__cause__, "verify_message"):
-        return "to trust your own certificate authority: --ca FILE"  # an error of `ssl`
+    # OpenSSL's codes of an unknown issuer; a wrong name or date has others.
+    if getattr(error.__cause__, "verify_code", None) in {18, 19, 20, 21}:
+        return "to trust your own certificate authority: --ca FILE"
     # The URL is not that of an MCP endpoint: usually its path is wrong.
     cause = error.__cause__ if isinstance(error, NegotiationError) else error
     status = cause.status if isinstance(cause, HTTPError) else None

@@ -222,9 +222,9 @@ def authority(tmp_path_factory):
     return authority, folder
 
 
-def over_tls(authority, *, wants_certificate=False):
+def over_tls(authority, name="127.0.0.1", *, wants_certificate=False):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.issue_cert(name).configure_cert(context)
     if wants_certificate:
         authority.configure_trust(context)
         context.verify_mode = ssl.CERT_REQUIRED
@@ -249,6 +249,10 @@ def test_ca_option_trusts_a_private_authority(cli, authority):
         assert done.err.endswith(
             "; to trust your own certificate authority: --ca FILE\n"
         )
+    with raw_server(answer_calls, ssl_context=over_tls(authority, "other.test")) as it:
+        done = cli("call", it.url, "x", "--ca", f"{folder}/ca.pem")
+        assert "IP address mismatch" in done.err
+        assert "--ca FILE" not in done.err
 
 
 @pytest.mark.pain("P28")
