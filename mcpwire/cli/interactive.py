@@ -819,8 +819,8 @@ async def run_program(
         )
     except (OSError, ValueError) as error:
         raise InternalError(f"the client's program cannot be run: {error}") from error
-    assert process.stdin is not None
-    assert process.stdout is not None
+    assert process.stdin
+    assert process.stdout
     try:
         process.stdin.write(request)
         process.stdin.close()

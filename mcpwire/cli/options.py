@@ -750,14 +750,12 @@ class Endpoint(Group, title="over HTTP", only="http"):
 
     path: str | None = option("--path PATH", "path of the endpoint (default: /mcp)")
     allowed_hosts: list[str] = option(
-        "--allow-host NAME", ("an allowed host name in Host")
+        "--allow-host NAME", "an allowed host name in Host"
     )
     allowed_origins: list[str] = option(
         "--allow-origin ORIGIN", "an allowed Origin, such as https://example.com"
     )
-    cors: bool = option(
-        "--cors", ("send CORS headers to the origins of --allow-origin")
-    )
+    cors: bool = option("--cors", "send CORS headers to the origins of --allow-origin")
 
 
 class Serve(Group, title="over HTTP", only="http"):

@@ -208,18 +208,15 @@ def scan_sources(folder: Path) -> dict[Path, int]:
     """Return the Python files below a folder with their modification times in ns."""
     times = {}
     for parent, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not _is_skipped(name)]
+        visible = {name for name in folders if not name.startswith(".")}
+        folders[:] = visible - _SKIPPED_FOLDERS
         for name in files:
-            if name.endswith(".py") and not _is_skipped(name):
+            if name.endswith(".py") and not name.startswith("."):
                 path = Path(parent, name)
                 # An editor may be replacing the file.
                 with contextlib.suppress(FileNotFoundError):
                     times[path] = path.stat().st_mtime_ns
     return times
-
-
-def _is_skipped(name: str) -> bool:
-    return name in _SKIPPED_FOLDERS or name.startswith(".")
 
 
 def find_change(before: Mapping[Path, int], now: Mapping[Path, int]) -> Path | None:
@@ -232,7 +229,6 @@ def _run_reloading(options: Options) -> int:
     """Run the command in a child until a signal; restart it after each change."""
     location, _ = split_target(options.words[0])
     folder = Path(location).parent if location.endswith(".py") else Path.cwd()
-    output = Output(verbose=True)
     stop = threading.Event()
     received: list[int] = []
 
@@ -251,7 +247,7 @@ def _run_reloading(options: Options) -> int:
             path = find_change(before, now)
             before = now
             if path is not None:
-                output.detail(f"{path.name} changed: starting again")
+                Output().note(f"{path.name} changed: starting again")
                 _stop_child(child)
                 child = subprocess.Popen(command)  # noqa: S603 - as above
     finally:

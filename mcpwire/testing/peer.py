@@ -206,8 +206,7 @@ class ScriptedPeer:
         split: Split = None,
         turns: int = 1,
     ) -> None:
-        if isinstance(split, int):
-            cut(b"", split)  # refuses a size below 1
+        cut(b"", split if isinstance(split, int) else None)  # refuses a size below 1
         self.answers: dict[str, Any] = dict(answers or {})
         self.split = split
         self.turns = turns
