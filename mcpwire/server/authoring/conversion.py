@@ -268,6 +268,18 @@ def to_json_value(value: Any) -> Any:
     return msgspec.to_builtins(value, str_keys=True, enc_hook=to_encodable)
 
 
+def contains_pydantic(value: Any) -> bool:
+    """Return whether a value contains objects that pydantic has validated."""
+    kinds: list[type] = []
+
+    def record(item: Any) -> Any:
+        kinds.append(type(item))
+        return to_encodable(item)
+
+    msgspec.to_builtins(value, str_keys=True, enc_hook=record)
+    return any(map(is_pydantic, kinds))
+
+
 def is_record(value: Any) -> bool:
     """Return whether a value's JSON form is an object."""
     kind = type(value)

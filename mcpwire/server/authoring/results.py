@@ -32,6 +32,7 @@ import msgspec
 
 from mcpwire.server.authoring.conversion import (
     STRICT,
+    contains_pydantic,
     is_record,
     to_json_value,
     validator_of,
@@ -255,12 +256,12 @@ class Returns:
         """Return the structured content. Raises `BadResult`."""
         data = to_json_value(value)
         if self.hint is not None:
-            self._check_hint(data)
+            self._check_hint(value, data)
         structured = {RESULT_MEMBER: data} if self.is_wrapped else data
         self.check(structured)
         return structured
 
-    def _check_hint(self, data: Any) -> None:
+    def _check_hint(self, value: Any, data: Any) -> None:
         try:
             self._read(data)
         except (ValueError, RecursionError) as error:
@@ -270,6 +271,9 @@ class Returns:
                     return self._read(whole)
                 except ValueError:
                     pass  # the first error describes the original value
+            # Pydantic writes other members than it reads: aliases, computed fields.
+            if contains_pydantic(value):
+                return None
             raise BadResult(f"the result does not fit its hint: {error}") from error
 
     def _read(self, data: Any) -> None:

@@ -456,6 +456,44 @@ def test_cyclic_value_is_refused():
         to_json_value(cyclic)
 
 
+class Square(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid")
+    side: int
+
+    @pydantic.computed_field
+    @property
+    def area(self) -> int:
+        return self.side**2
+
+
+class Written(pydantic.BaseModel):
+    """A model that does not read the JSON that it writes."""
+
+    secret: str = pydantic.Field(exclude=True)
+    name: str = pydantic.Field(serialization_alias="fullName")
+    day: dt.date
+
+    @pydantic.field_serializer("day")
+    def write_day(self, day) -> int:
+        return day.toordinal()
+
+
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [
+        (Square(side=2), {"side": 2, "area": 4}),
+        (
+            Written(secret="x", name="Ada", day=dt.date.min),
+            {"fullName": "Ada", "day": 1},
+        ),
+    ],
+)
+def test_model_is_sent_as_pydantic_writes_it(model, data):
+    assert result_of(model, type(model))["structuredContent"] == data
+    listed = result_of([model], list[type(model)])["structuredContent"]
+    assert listed == {"result": [data]}
+
+
 class Address(pydantic.BaseModel):
     url: pydantic.HttpUrl
 
