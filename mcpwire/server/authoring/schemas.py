@@ -787,6 +787,9 @@ def _translate_class(kind: type, stand_ins: StandIns) -> Any:
         stand_ins.by_type[kind] = kind
         fields = fields_of(kind)
         if fields is not None:
+            if attrs.has(kind) and not stand_ins.is_exact:
+                # msgspec does not write private attributes.
+                fields = [f for f in fields if not f.name.startswith("_")]
             _register_class(kind, fields, stand_ins)
     return stand_ins.by_type[kind]
 
@@ -818,6 +821,8 @@ def _register_class(kind: Any, fields: list[Field], stand_ins: StandIns) -> None
         except msgspec.ValidationError as error:
             # msgspec would discard the inner path of its own error.
             raise Fault(locations_of(error)) from error
+        if not stand_ins.is_exact:
+            return None  # a result, whose object exists already
         values = zip(parameters, msgspec.structs.astuple(converted), strict=True)
         return kind(**{name: v for name, v in values if v is not msgspec.UNSET})
 

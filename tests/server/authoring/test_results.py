@@ -456,6 +456,36 @@ def test_cyclic_value_is_refused():
         to_json_value(cyclic)
 
 
+@attrs.define
+class Account:
+    name: str
+    _key: str = attrs.field(default="secret", kw_only=True)
+    _token: str = attrs.field(kw_only=True)
+
+
+@dataclasses.dataclass
+class Scaled:
+    size: int
+    factor: dataclasses.InitVar[int]
+
+    def __post_init__(self, factor):
+        self.size *= factor
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [(Account("Ada", token="x"), {"name": "Ada"}), (Scaled(2, 3), {"size": 6})],
+)
+def test_result_is_checked_without_constructing_its_class_again(value, data):
+    hint = type(value)
+    assert read_returns(hint).schema["properties"].keys() == data.keys()
+    assert result_of(value, hint)["structuredContent"] == data
+    listed = result_of([value], list[hint])["structuredContent"]
+    assert listed == {"result": [data]}
+    with pytest.raises(BadResult):
+        result_of({name: [] for name in data}, hint)
+
+
 class Square(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid")
     side: int
