@@ -29,6 +29,7 @@ import attrs
 from mcpwire.errors import (
     InternalError,
     InvalidParams,
+    LocalProtocolError,
     MCPError,
     MethodNotFound,
     RequestTimeout,
@@ -480,7 +481,13 @@ class RunningTask:
             # once, so that it closes its request.
             self._stop()
         try:
-            self._set_record(await self._outcome(body, params))
+            record = await self._outcome(body, params)
+            try:
+                encode({"result": write_detailed(record)})
+            except LocalProtocolError as error:
+                reason = f"the answer could not be encoded: {error}"
+                record = self.record.stop(reason, now=self._clock())
+            self._set_record(record)
         except asyncio.CancelledError:
             # `cancel` has already set the outcome, except when the loop shuts down.
             self._set_record(self.record.stop(INTERRUPTED, now=self._clock()))

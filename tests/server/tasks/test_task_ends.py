@@ -27,6 +27,22 @@ async def test_cancelling_a_task_stops_its_handler():
         assert gate.request.is_cancelled
 
 
+@pytest.mark.parametrize("stored", [True, False])
+async def test_task_fails_if_its_outcome_has_no_json_form(stored, tmp_path):
+    async def result(_):
+        return {"content": [{"type": "text", "text": "\ud800"}]}
+
+    async def error(_):
+        raise InvalidParams("no", data={"values": {1, 2}})
+
+    store = extension.SqliteTaskStore(tmp_path / "tasks") if stored else None
+    async with bed(store, per_principal=1) as tasks:
+        for body in (result, error):
+            # The store must not count the previous one as running.
+            task = await tasks.until(await tasks.begin(body), "failed")
+            assert "the answer could not be encoded" in task["error"]["message"]
+
+
 @pytest.mark.rule("T11-13")
 @pytest.mark.case("F14")
 async def test_cancel_response_of_2025_11_25_holds_the_cancelled_task():
