@@ -96,6 +96,7 @@ def describe_function(function: Callable[..., Any]) -> str:
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     """Return a function's type hints with their metadata."""
     target = target_of(function)
+    target = target.__init__ if inspect.isclass(target) else target
     if not hasattr(target, "__annotations__"):
         return {}  # written in C
     try:

@@ -184,8 +184,9 @@ class HintedParameters:
             "str_keys": True,
             "dec_hook": LENIENT if coerce else STRICT,
         }
+        # In a class of another name, `__a` would get another name itself.
         self._struct = msgspec.defstruct(
-            "Arguments",
+            "_",
             [
                 (name, hint, *_default(self._by_name[name].default))
                 for name, hint in self._hints.items()

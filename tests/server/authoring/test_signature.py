@@ -258,6 +258,27 @@ def with_default(a: int, db: Any = DEPENDENCY): ...
 def with_annotation(a: int, db: Annotated[Any, DEPENDENCY]): ...
 
 
+def test_parameter_may_begin_with_two_underscores():
+    def hidden(__a: int): ...  # noqa: PYI063 - as users do
+
+    assert read_signature(hidden).parameters.convert({"__a": 1}) == {"__a": 1}
+
+
+class Session:
+    limit: int = 1
+
+    def __init__(self, ctx: context_module.Context, db: Any = DEPENDENCY): ...
+
+
+SESSION = Depends(Session)
+
+
+def test_constructor_of_a_dependency_gets_the_context():
+    def function(session: Session = SESSION): ...
+
+    assert read_signature(function).dependencies
+
+
 @pytest.mark.parametrize(
     ("function", "name", "kind"),
     [
