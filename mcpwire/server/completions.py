@@ -119,7 +119,7 @@ def _completion(values: Any) -> dict[str, Any]:
         completion = object_of(values)
     else:
         texts = [] if values is None else list(values)
-        if isinstance(values, str) or any(type(value) is not str for value in texts):
+        if isinstance(values, str) or not all(isinstance(text, str) for text in texts):
             raise TypeError(
                 f"a completion must be a list of texts, got {values!r:.100}"
             )

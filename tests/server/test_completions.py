@@ -142,6 +142,11 @@ async def test_sync_completion_function_runs_in_a_thread():
     assert threads[0] is not threading.current_thread()
 
 
+class Order(enum.StrEnum):
+    ASCENDING = "asc"
+    DESCENDING = "desc"
+
+
 MANY = [str(n) for n in range(250)]
 
 
@@ -153,6 +158,7 @@ MANY = [str(n) for n in range(250)]
         (MANY, {"values": MANY[:100], "total": 250, "hasMore": True}),
         (MANY[:100], {"values": MANY[:100], "total": 100, "hasMore": False}),
         ((n for n in "ab"), {"values": ["a", "b"], "total": 2, "hasMore": False}),
+        (list(Order), {"values": ["asc", "desc"], "total": 2, "hasMore": False}),
         (types.Completion(["a"]), {"values": ["a"]}),
         (
             types.Completion(["a"], total=9, has_more=True),
@@ -164,7 +170,7 @@ MANY = [str(n) for n in range(250)]
             {"values": MANY[:100], "total": 999, "hasMore": True},
         ),
     ],
-    ids=["many", "enough", "iterated", "one", "counted", "too many", "more"],
+    ids=["many", "enough", "iterated", "members", "one", "counted", "too many", "more"],
 )
 async def test_at_most_a_hundred_values_are_sent(given, completion):
     server = new()
