@@ -422,7 +422,7 @@ def _encode_result(
         )
     structured = value.structured_content
     result: dict[str, Any] = encode(value, revision)
-    if type(structured) is not dict and revision.name not in _ANY_VALUE_REVISIONS:
+    if not isinstance(structured, dict) and revision.name not in _ANY_VALUE_REVISIONS:
         result.pop("structuredContent", None)
     result["content"] = [_adapt_block(block, revision) for block in result["content"]]
     if value.is_error:

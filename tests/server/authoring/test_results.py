@@ -5,6 +5,7 @@ import dataclasses
 import datetime as dt
 import sys
 import uuid
+from collections import OrderedDict
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -380,6 +381,12 @@ def test_result_omits_structured_content_of_later_revisions(data):
     value = prebuilt_result([TEXT], data)
     assert "structuredContent" not in result_of(value, revision=LATEST_SESSION)
     assert result_of(value)["structuredContent"] == data
+
+
+def test_structured_content_may_be_a_subclass_of_dict():
+    value = prebuilt_result([TEXT], OrderedDict(n=1))
+    result = result_of(value, output_schema=SCHEMA, revision=LATEST_SESSION)
+    assert result["structuredContent"] == {"n": 1}
 
 
 @pytest.mark.rule("TOOL-11")
