@@ -52,7 +52,10 @@ def convert_result(result: CallToolResult, kind: Any) -> Any:
     path = "CallToolResult.structuredContent"
     if result.structured_content is UNSET:
         _raise_invalid(path, _type_name(kind), "nothing")
-    return _convert(kind, result.structured_content, path)
+    try:
+        return _convert(kind, result.structured_content, path)
+    except RecursionError:
+        _raise_invalid(path, _type_name(kind), "a value that is nested too deeply")
 
 
 def _convert(kind: Any, value: Json, path: str) -> Any:
@@ -185,61 +188,60 @@ _GENERIC: Final[Mapping[Any, Callable[[Any, tuple[Any, ...], Json, str], Any]]] 
 }
 
 
-def _read_members(kind: Any) -> list[tuple[str, str, bool]]:
-    """Return the members of a class: JSON name, constructor parameter, required."""
+def read_fields(kind: Any) -> list[tuple[str, str, Any]] | None:
+    """Return the fields of a class: JSON name, constructor parameter, default.
+
+    The default is `attrs.NOTHING` only if the field is required. ``None``: not a class
+    with known fields.
+    """
     if typing.is_typeddict(kind):
         # `__required_keys__` ignores NotRequired in annotations that are strings.
-        marks = {
-            name: typing.get_origin(hint) for name, hint in _type_hints(kind).items()
-        }
-        required = kind.__required_keys__
-        return [
-            (
-                name,
-                name,
-                mark is not NotRequired and (name in required or mark is Required),
-            )
-            for name, mark in marks.items()
-        ]
+        marks = {n: typing.get_origin(hint) for n, hint in type_hints(kind).items()}
+        required = {n for n in kind.__required_keys__ if marks[n] is not NotRequired}
+        required |= {name for name, mark in marks.items() if mark is Required}
+        return [(n, n, attrs.NOTHING if n in required else ...) for n in marks]
     if attrs.has(kind):
-        return [
-            (field.name, field.alias or field.name, field.default is attrs.NOTHING)
-            for field in attrs.fields(kind)
-            if field.init
-        ]
+        fields = [field for field in attrs.fields(kind) if field.init]
+        return [(f.name, f.alias or f.name, f.default) for f in fields]
     if dataclasses.is_dataclass(kind):
+        no_default = dataclasses.MISSING
         return [
             (
-                field.name,
-                field.name,
-                field.default is field.default_factory is dataclasses.MISSING,
+                f.name,
+                f.name,
+                attrs.NOTHING
+                if f.default is f.default_factory is no_default
+                else f.default,
             )
-            for field in dataclasses.fields(kind)
-            if field.init
+            for f in dataclasses.fields(kind)
+            if f.init
         ]
-    raise TypeError(f"{_type_name(kind)} is not a type that can be made from JSON")
+    return None
 
 
 def _convert_object(kind: type, value: Json, path: str) -> Any:
-    members = _read_members(kind)
+    fields = read_fields(kind)
+    if fields is None:
+        raise TypeError(f"{_type_name(kind)} is not a type that can be made from JSON")
     if type(value) is not dict:
         _raise_invalid(path, "object", json_type(value))
-    hints, arguments = _type_hints(kind), {}
-    for name, parameter, required in members:
+    hints, arguments = type_hints(kind), {}
+    for name, parameter, default in fields:
         place, hint = member_path(path, name), hints.get(name, Any)
         if name in value:
             arguments[parameter] = _convert(hint, value[name], place)
-        elif required:
+        elif default is attrs.NOTHING:
             _raise_invalid(place, _type_name(hint), "nothing")
-    return kind(**arguments)
+    return _call_constructor(lambda _: kind(**arguments), ValueError, kind, value, path)
 
 
-def _type_hints(kind: type) -> dict[str, Any]:
+def type_hints(kind: type) -> dict[str, Any]:
+    """Return the type hints of a class with their metadata."""
     try:
         return typing.get_type_hints(kind, include_extras=True)
     except NameError as error:
         raise TypeError(
-            f"{_type_name(kind)} has an annotation without a type: {error}"
+            f"a hint in {kind.__name__} names {error.name!r}, which is not known there"
         ) from error
 
 

@@ -132,6 +132,28 @@ def test_mismatching_value_is_refused_with_its_path(kind, value, path, expected,
     assert (caught.value.expected, caught.value.got) == (expected, got)
 
 
+@attrs.define
+class Tree:
+    depth: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    inner: Tree | None = None
+
+
+def test_value_that_a_constructor_refuses_is_refused():
+    with pytest.raises(InvalidMessage, match=r"'depth' must be >= 0: -1") as refused:
+        result([{}, {"depth": -1}]).as_(list[Tree])
+    assert refused.value.path == "CallToolResult.structuredContent[1]"
+    value = {"depth": -1, "city": "Oslo"}
+    assert result(value).as_(Tree | Place) == Place("Oslo")
+
+
+def test_value_that_is_nested_too_deeply_is_refused():
+    value = None
+    for _ in range(sys.getrecursionlimit()):
+        value = {"inner": value}
+    with pytest.raises(InvalidMessage, match="nested too deeply"):
+        result(value).as_(Tree)
+
+
 def test_missing_structured_content_is_refused():
     with pytest.raises(InvalidMessage) as caught:
         types.CallToolResult([]).as_(Place)
@@ -161,7 +183,7 @@ def test_unresolvable_annotation_is_a_type_error():
     class Broken:
         field: "Nowhere"  # noqa: F821, UP037 - that is the point
 
-    with pytest.raises(TypeError, match=r"Broken has an annotation .*'Nowhere'"):
+    with pytest.raises(TypeError, match=r"a hint in Broken names 'Nowhere'"):
         result({"field": 1}).as_(Broken)
 
 

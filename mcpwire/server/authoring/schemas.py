@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import collections.abc
 import contextlib
-import dataclasses
 import enum
 import functools
 import inspect
@@ -49,6 +48,7 @@ from mcpwire.server.authoring.conversion import (
     new_stand_in,
     validate_pydantic,
 )
+from mcpwire.types._convert import read_fields, type_hints
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -276,31 +276,25 @@ class Field(NamedTuple):
 
 def fields_of(kind: Any) -> list[Field] | None:
     """Return the fields of a class; ``None``: not a class with known fields."""
-    if typing.is_typeddict(kind):
-        return [_dict_field(kind, name, hint) for name, hint in _hints(kind).items()]
-    declared: list[tuple[str, str, Any]]
-    missing = dataclasses.MISSING
-    if attrs.has(kind):
-        own = attrs.fields(kind)
-        declared = [(f.name, f.alias or f.name, f.default) for f in own if f.init]
-    elif dataclasses.is_dataclass(kind):
-        declared = [
-            (f.name, f.name, f.default if f.default_factory is missing else ...)
-            for f in dataclasses.fields(kind)
-            if f.init
-        ]
-    else:
+    fields = read_fields(kind)
+    if fields is None:
         return None
-    hints = _hints(kind)
+    hints = type_hints(kind)
+    unqualified = {
+        name: typing.get_args(hint)[0]
+        if typing.get_origin(hint) in QUALIFIERS
+        else hint
+        for name, hint in hints.items()
+    }
     return [
         Field(
             name,
             parameter,
-            hints.get(name, Any),
-            default is attrs.NOTHING or default is missing,
+            unqualified.get(name, Any),
+            default is attrs.NOTHING,
             _default_keyword(default),
         )
-        for name, parameter, default in declared
+        for name, parameter, default in fields
     ]
 
 
@@ -309,29 +303,6 @@ def _default_keyword(default: Any) -> Mapping[str, Any]:
         default = default.value
     is_plain = isinstance(default, (str, int, float, bool, type(None)))
     return {"default": default} if is_plain else {}
-
-
-def _dict_field(kind: Any, name: str, hint: Any) -> Field:
-    # `__required_keys__` ignores NotRequired in annotations that are strings.
-    qualifier = typing.get_origin(hint)
-    is_needed = qualifier is Required or (
-        qualifier is not NotRequired and name in kind.__required_keys__
-    )
-    return Field(
-        name,
-        name,
-        typing.get_args(hint)[0] if qualifier in QUALIFIERS else hint,
-        is_needed,
-    )
-
-
-def _hints(kind: Any) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(kind, include_extras=True)
-    except NameError as error:
-        raise TypeError(
-            f"a hint in {kind.__name__} names {error.name!r}, which is not known there"
-        ) from error
 
 
 def class_schema(
