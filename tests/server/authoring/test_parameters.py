@@ -32,6 +32,8 @@ from mcpwire.server.authoring.conversion import format_location
 from mcpwire.server.authoring.schemas import Arg
 from mcpwire.server.authoring.signature import BadArguments, read_signature
 
+Tenths = Annotated[float | None, Arg(ge=-2, multiple_of=0.1)]
+
 
 @pytest.mark.parametrize(
     ("hint", "sent", "made"),
@@ -68,6 +70,10 @@ from mcpwire.server.authoring.signature import BadArguments, read_signature
         (Point | Named, {"name": "n"}, Named("n")),
         (Point | Named | None, None, None),
         (Annotated[int | None, Arg(ge=18)], None, None),
+        (Tenths, 1, 1.0),
+        (Tenths, 0.3, 0.3),
+        (Tenths | None, 1e300, 1e300),
+        (list[Tenths], [-1.5, None], [-1.5, None]),
     ],
 )
 def test_valid_argument_is_converted(hint, sent, made):
@@ -88,6 +94,9 @@ def test_valid_argument_is_converted(hint, sent, made):
         (list[int], [1, "x"], "a[1]: expected integer, got string 'x'"),
         (dict[str, int], {"x y": "z"}, "a[...]: expected integer"),
         (Point, {"x": "z"}, "a.x: expected integer, got string 'z'"),
+        (Tenths, 1.55, "a: expected a multiple of 0.1, got number 1.55"),
+        (list[Tenths], [-3], "a[0]: expected number >= -2.0, got number -3"),
+        (Tenths, "1", "a: expected number, got string '1'"),
         (Point, {}, "a.x is missing"),
         (Point, [], "a: expected object, got array"),
         (Point, {"x": 1, "new": 2}, "a: unknown member 'new'"),
@@ -150,6 +159,15 @@ def test_array_or_object_in_a_set_is_an_invalid_argument(hint):
     for item in ([1], {}):
         with pytest.raises(BadArguments, match="a: a set must not contain arrays"):
             parameters(hint).convert({"a": [item]})
+
+
+def test_schema_of_a_fractional_multiple_has_the_keyword():
+    hint = Annotated[float, Arg("A weight", multiple_of=0.01)]
+    assert parameters(hint).schema["properties"]["a"] == {
+        "type": "number",
+        "multipleOf": 0.01,
+        "description": "A weight",
+    }
 
 
 def several(a: int, b: str, c: float = 1.0, d: bool = False): ...  # noqa: FBT001, FBT002 - as users do
