@@ -154,7 +154,7 @@ class ToolKeywords(ComponentKeywords, total=False):
     """Hints for clients: whether it only reads, is destructive, is idempotent."""
 
     timeout: float | None
-    """The timeout of a call, in seconds."""
+    """The timeout of the function in a call, in seconds."""
 
     concurrency: int | None
     """The maximum number of concurrent calls; others wait."""

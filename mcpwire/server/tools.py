@@ -45,7 +45,7 @@ class Tool(Component):
     kind: ClassVar[str] = "tool"
 
     timeout: float | None = None
-    """The timeout of a call, in seconds."""
+    """The timeout of the function in a call, in seconds."""
 
     slots: Slots | None = None
     """Limits the number of concurrent calls."""
