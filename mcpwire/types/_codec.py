@@ -35,6 +35,7 @@ is encoded as `raw`.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import operator
@@ -50,6 +51,8 @@ from typing import (
     Final,
     Literal,
     NamedTuple,
+    NotRequired,
+    Required,
     TypeAlias,
     TypeVar,
 )
@@ -324,6 +327,50 @@ def _read_union(members: tuple[Any, ...]) -> Kind:
         {constants[key]: cls for cls, constants in known.items() if constants},
         next((cls for cls, constants in known.items() if not constants), None),
     )
+
+
+# --- fields of a user's classes
+
+
+def read_fields(kind: Any) -> list[tuple[str, str, Any]] | None:
+    """Return the fields of a class: JSON name, constructor parameter, default.
+
+    The default is `attrs.NOTHING` only if the field is required. ``None``: not a class
+    with known fields.
+    """
+    if typing.is_typeddict(kind):
+        # `__required_keys__` ignores NotRequired in annotations that are strings.
+        marks = {n: typing.get_origin(hint) for n, hint in type_hints(kind).items()}
+        required = {n for n in kind.__required_keys__ if marks[n] is not NotRequired}
+        required |= {name for name, mark in marks.items() if mark is Required}
+        return [(n, n, attrs.NOTHING if n in required else ...) for n in marks]
+    if attrs.has(kind):
+        fields = [field for field in attrs.fields(kind) if field.init]
+        return [(f.name, f.alias or f.name, f.default) for f in fields]
+    if dataclasses.is_dataclass(kind):
+        no_default = dataclasses.MISSING
+        return [
+            (
+                f.name,
+                f.name,
+                attrs.NOTHING
+                if f.default is f.default_factory is no_default
+                else f.default,
+            )
+            for f in dataclasses.fields(kind)
+            if f.init
+        ]
+    return None
+
+
+def type_hints(kind: type) -> dict[str, Any]:
+    """Return the type hints of a class with their metadata."""
+    try:
+        return typing.get_type_hints(kind, include_extras=True)
+    except NameError as error:
+        raise TypeError(
+            f"a hint in {kind.__name__} names {error.name!r}, which is not known there"
+        ) from error
 
 
 # --- error messages

@@ -8,7 +8,6 @@ ignored, because a newer server may send more.
 from __future__ import annotations
 
 import collections.abc
-import dataclasses
 import enum
 import functools
 import sys
@@ -29,7 +28,7 @@ import attrs
 
 from mcpwire.errors import InvalidMessage
 from mcpwire.types._base import UNSET
-from mcpwire.types._codec import json_type, member_path
+from mcpwire.types._codec import json_type, member_path, read_fields, type_hints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -188,37 +187,6 @@ _GENERIC: Final[Mapping[Any, Callable[[Any, tuple[Any, ...], Json, str], Any]]] 
 }
 
 
-def read_fields(kind: Any) -> list[tuple[str, str, Any]] | None:
-    """Return the fields of a class: JSON name, constructor parameter, default.
-
-    The default is `attrs.NOTHING` only if the field is required. ``None``: not a class
-    with known fields.
-    """
-    if typing.is_typeddict(kind):
-        # `__required_keys__` ignores NotRequired in annotations that are strings.
-        marks = {n: typing.get_origin(hint) for n, hint in type_hints(kind).items()}
-        required = {n for n in kind.__required_keys__ if marks[n] is not NotRequired}
-        required |= {name for name, mark in marks.items() if mark is Required}
-        return [(n, n, attrs.NOTHING if n in required else ...) for n in marks]
-    if attrs.has(kind):
-        fields = [field for field in attrs.fields(kind) if field.init]
-        return [(f.name, f.alias or f.name, f.default) for f in fields]
-    if dataclasses.is_dataclass(kind):
-        no_default = dataclasses.MISSING
-        return [
-            (
-                f.name,
-                f.name,
-                attrs.NOTHING
-                if f.default is f.default_factory is no_default
-                else f.default,
-            )
-            for f in dataclasses.fields(kind)
-            if f.init
-        ]
-    return None
-
-
 def _convert_object(kind: type, value: Json, path: str) -> Any:
     fields = read_fields(kind)
     if fields is None:
@@ -233,16 +201,6 @@ def _convert_object(kind: type, value: Json, path: str) -> Any:
         elif default is attrs.NOTHING:
             _raise_invalid(place, _type_name(hint), "nothing")
     return _call_constructor(lambda _: kind(**arguments), ValueError, kind, value, path)
-
-
-def type_hints(kind: type) -> dict[str, Any]:
-    """Return the type hints of a class with their metadata."""
-    try:
-        return typing.get_type_hints(kind, include_extras=True)
-    except NameError as error:
-        raise TypeError(
-            f"a hint in {kind.__name__} names {error.name!r}, which is not known there"
-        ) from error
 
 
 def _call_constructor(

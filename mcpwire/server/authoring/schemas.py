@@ -48,7 +48,7 @@ from mcpwire.server.authoring.conversion import (
     new_stand_in,
     validate_pydantic,
 )
-from mcpwire.types._convert import read_fields, type_hints
+from mcpwire.types._codec import read_fields, type_hints
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
