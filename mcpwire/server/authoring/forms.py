@@ -91,6 +91,7 @@ def _schema_of(form_type: Any) -> dict[str, Any]:
         if "properties" not in schema:
             raise LocalProtocolError(f"cannot make a form of {form_type!r}: no fields")
         return schema
+    schema = _with_default(Field(VALUE, VALUE, form_type, is_needed=True), schema)
     return {"type": "object", "properties": {VALUE: schema}, "required": [VALUE]}
 
 

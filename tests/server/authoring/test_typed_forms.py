@@ -158,6 +158,7 @@ Titled = list[Size]
         ),
         (str, {"value": {"type": "string"}}, ["value"]),
         (bool, {"value": {"type": "boolean"}}, ["value"]),
+        (dt.datetime, {"value": {"type": "string", "format": "date-time"}}, ["value"]),
         (int | None, {"value": {"type": "integer"}}, ["value"]),
         (Literal["a"], {"value": {"type": "string", "enum": ["a"]}}, ["value"]),
         (
@@ -176,7 +177,7 @@ Titled = list[Size]
             ["value"],
         ),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 @pytest.mark.rule("ELIC-05")
 def test_types_with_plain_fields_become_forms(given, properties, required):
