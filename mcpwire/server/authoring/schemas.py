@@ -766,12 +766,14 @@ def _translate_class(kind: type, stand_ins: StandIns) -> Any:
         return Any
     if issubclass(kind, enum.Enum):
         return _keep_order(kind, [member.value for member in kind])
-    # msgspec would treat a pydantic dataclass as one without validation.
-    if is_pydantic(kind) and not hasattr(kind, "model_validate_json"):
+    fields = fields_of(kind)
+    # msgspec would treat a pydantic dataclass as one without validation; it also writes
+    # it as any other dataclass.
+    has_own_schema = is_pydantic(kind) and not hasattr(kind, "model_validate_json")
+    if has_own_schema and (stand_ins.is_exact or fields is None):
         return _pydantic_stand_in(kind)
     if kind not in stand_ins.by_type:
         stand_ins.by_type[kind] = kind
-        fields = fields_of(kind)
         if fields is not None:
             if attrs.has(kind) and not stand_ins.is_exact:
                 # msgspec does not write private attributes.

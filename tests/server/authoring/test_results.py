@@ -70,6 +70,11 @@ class Count(int): ...
 class Amount(float): ...
 
 
+@pydantic.dataclasses.dataclass
+class Aliased:
+    n: int = pydantic.Field(serialization_alias="number")
+
+
 def result_of(value, hint=Any, revision=LATEST, **options):
     return tool_result(value, read_returns(hint, **options), revision)
 
@@ -166,6 +171,8 @@ def test_structured_content_can_be_switched_off(value):
         (Point | Struct, Struct(1), {"result": {"a": 1}}, '{"a":1}'),
         (Pair, Pair(1), {"result": (1, "x")}, '[1,"x"]'),
         (Annotated[int, Arg("How many")], 3, {"result": 3}, "3"),
+        (Aliased, Aliased(n=1), {"n": 1}, '{"n":1}'),
+        (list[Aliased], [Aliased(n=1)], {"result": [{"n": 1}]}, '[{"n":1}]'),
     ],
 )
 @pytest.mark.rule("TOOL-10", "TOOL-11")
