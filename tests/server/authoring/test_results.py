@@ -494,8 +494,6 @@ def test_result_is_checked_without_constructing_its_class_again(value, data):
     hint = type(value)
     assert read_returns(hint).schema["properties"].keys() == data.keys()
     assert result_of(value, hint)["structuredContent"] == data
-    listed = result_of([value], list[hint])["structuredContent"]
-    assert listed == {"result": [data]}
     with pytest.raises(BadResult):
         result_of({name: [] for name in data}, hint)
 
@@ -513,7 +511,7 @@ class Square(pydantic.BaseModel):
 class Written(pydantic.BaseModel):
     """A model that does not read the JSON that it writes."""
 
-    secret: str = pydantic.Field(exclude=True)
+    key: str = pydantic.Field(exclude=True)
     name: str = pydantic.Field(serialization_alias="fullName")
     day: dt.date
 
@@ -526,10 +524,7 @@ class Written(pydantic.BaseModel):
     ("model", "data"),
     [
         (Square(side=2), {"side": 2, "area": 4}),
-        (
-            Written(secret="x", name="Ada", day=dt.date.min),
-            {"fullName": "Ada", "day": 1},
-        ),
+        (Written(key="x", name="A", day=dt.date.min), {"fullName": "A", "day": 1}),
     ],
 )
 def test_model_is_sent_as_pydantic_writes_it(model, data):
