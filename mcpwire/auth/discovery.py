@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
-from mcpwire.auth.errors import DiscoveryError, UrlRefused
+from mcpwire.auth.errors import AuthTemporarilyUnavailable, DiscoveryError, UrlRefused
 from mcpwire.auth.records import ResourceMetadata, ServerMetadata, unique_scopes
 from mcpwire.auth.steps import Answer, Fetch, ReadClock, check_available
 from mcpwire.auth.url_policy import parse_identifier, parse_named_url, url_refusal
@@ -479,16 +479,21 @@ class _Search:
         issuers = resource.authorization_servers[:_MAX_SERVERS]
         if known_issuer is not None and known_issuer in resource.authorization_servers:
             issuers = (known_issuer,)
-        first_error: AuthError | None = None
+        failure: AuthError | None = None
         for issuer in issuers:
             try:
                 metadata = yield from self.find_server(issuer)
             except AuthError as error:  # of its documents, or it does not answer now
-                first_error = first_error or error
+                # An error that may pass tells the caller to try again.
+                passing = AuthTemporarilyUnavailable
+                if failure is None or (
+                    isinstance(error, passing) and not isinstance(failure, passing)
+                ):
+                    failure = error
                 continue
             if metadata is not None:
                 return metadata
         # The MCP server named other servers, so its own origin is not tried.
-        raise first_error or self.failure(
+        raise failure or self.failure(
             f"no authorization server that '{self.server}' names describes itself"
         )

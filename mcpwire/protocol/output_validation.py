@@ -398,14 +398,13 @@ class KnownTools:
 
     def __init__(self, on_skipped: Callable[[str, tuple[str, ...]], None]) -> None:
         self._on_skipped = on_skipped
-        self._validators: dict[str, SchemaValidator] = {}
+        self._validators: dict[str, tuple[Tool, SchemaValidator]] = {}
         self.tools: dict[str, Tool] = {}
 
     def add(self, listed: Iterable[Tool], tools: dict[str, Tool]) -> None:
         """Add the tools of a list to the `tools` of the time of its request."""
         for tool in listed:
             tools[tool.name] = tool
-            self._validators.pop(tool.name, None)
 
     def invalidate(self, method: str, _: dict[str, Any] | None) -> None:
         """Remove all tools if the notification is ``tools/list_changed``."""
@@ -430,10 +429,10 @@ class KnownTools:
 
         if result.structured_content is UNSET:
             return "it has no structured content, which its output schema requires"
-        validator = self._validators.get(tool.name)
-        if validator is None:
+        known, validator = self._validators.get(tool.name, (None, None))
+        if known is not tool or validator is None:
             validator = SchemaValidator(tool.output_schema, skip_patterns=True)
-            self._validators[tool.name] = validator
+            self._validators[tool.name] = tool, validator
             if validator.skipped:
                 self._on_skipped(tool.name, validator.skipped)
         return validator.check(result.structured_content)

@@ -349,7 +349,7 @@ class OriginPolicy:
         labels = requested.host.split(".")
         parents = {(f"*.{'.'.join(labels[n:])}", None) for n in range(1, len(labels))}
         # The scheme is not known here: without a port, the port of either one matches.
-        is_named = host.endswith(f":{requested.port}")
+        is_named = host.rpartition("]")[2].partition(":")[2] != ""
         ports = (None, requested.port) if is_named else (None, 80, 443)
         matching = {*((requested.host, port) for port in ports), *parents}
         return not matching.isdisjoint(self._hosts)

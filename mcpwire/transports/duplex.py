@@ -332,7 +332,7 @@ class Duplex(TwoWayChannel):
     def _end_calls(self) -> list[Pending]:
         if self._trace is not None and not self._trace_lines.overflow:
             for line in self._trace_lines.finish():
-                self._trace("receive", bytes(line))
+                self._trace("receive", bytes(line).rstrip(b"\r"))
         calls = self._peer.end()
         self._gathered.clear()
         return calls

@@ -191,6 +191,8 @@ def test_an_unavailable_server_of_several_is_skipped(answer):
     answers[AS] = status(500)
     _, error = fail(answers, AuthTemporarilyUnavailable)
     assert error.status == getattr(answer, "status", None)
+    for wrong in (f"https://a{OAUTH}", AS):
+        fail(answers | {wrong: server("https://evil")}, AuthTemporarilyUnavailable)
 
 
 WRONG = {

@@ -97,13 +97,14 @@ async def test_a_failed_call_leaves_no_reference_cycle(answer):
     async with mcpwire.Client(server) as client:
         gc.disable()
         try:
-            await client.call_tool("x", {"text": "long"}, timeout=0.01)
-        except mcpwire.MCPError as error:
-            reference = weakref.ref(error)
-        await asyncio.sleep(0)  # the loop's callback refers to it, too
-        gone = reference() is None
-        gc.enable()
-        assert gone
+            with pytest.raises(mcpwire.MCPError) as caught:
+                await client.call_tool("x", {"text": "long"}, timeout=0.01)
+            reference = weakref.ref(caught.value)
+            del caught
+            await asyncio.sleep(0)  # the loop's callback refers to it, too
+            assert reference() is None
+        finally:
+            gc.enable()
 
 
 async def test_a_malformed_result_raises_with_its_path():

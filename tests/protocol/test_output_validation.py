@@ -547,6 +547,16 @@ def problem(known, name, result):
     return known.problem(known.tools.get(name), result)
 
 
+def test_schema_of_a_late_list_is_not_used_for_the_newer_tool(known):
+    old = known.tools
+    known.invalidate("notifications/tools/list_changed", None)
+    text = {"type": "object", "properties": {"count": {"type": "string"}}}
+    known.add([tool("counts", text)], known.tools)
+    known.add([tool("counts", SCHEMA)], old)  # requested before, answered after
+    assert known.problem(old["counts"], result({"count": "one"}))
+    assert problem(known, "counts", result({"count": "one"})) is None
+
+
 def test_listed_tool_is_known(known):
     assert known.tools["counts"].output_schema == SCHEMA
     assert "other" not in known.tools

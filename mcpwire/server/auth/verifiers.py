@@ -260,6 +260,7 @@ class IssuerKeys:
         self._issuer = issuer
         self._endpoint = endpoint
         self._url = None if endpoint is None else endpoint.parsed.unmasked
+        self._found_url: str | None = None  # from the metadata
         self._limits = limits
         self._fetch = fetch
         self._keys: tuple[VerificationKey, ...] = ()
@@ -330,8 +331,15 @@ class IssuerKeys:
             logger.info("%s: %d keys were fetched", _KEYS, len(keys))
 
     async def _fetch_keys(self, now: float) -> Mapping[str, Any]:
-        # The metadata may name another URL, while the previous one still works.
-        url = self._url or await self._discover(now)
+        url = self._url
+        if url is None:
+            # The metadata may name another URL, while the previous one still works.
+            try:
+                url = self._found_url = await self._discover(now)
+            except AuthError:
+                if self._found_url is None:
+                    raise
+                url = self._found_url
         return await self._fetch_json(url, _KEYS, now)
 
     async def _discover(self, now: float) -> str:

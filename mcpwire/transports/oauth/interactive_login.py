@@ -77,8 +77,10 @@ class InteractiveLogin:
     async def listen(self, preferred: str | None) -> str:
         """Bind the port for the browser's redirect; return the redirect URI."""
         port = self._grant.callback_port
-        while port in _servers:  # noqa: ASYNC110 - also of other event loops
-            await asyncio.sleep(PORT_POLL_S)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._grant.timeout):
+                while port in _servers:  # noqa: ASYNC110 - also of other event loops
+                    await asyncio.sleep(PORT_POLL_S)
         self._callbacks = CallbackServer(port=port, preferred=preferred)
         return self._callbacks.redirect_uri
 
@@ -266,7 +268,8 @@ class CallbackServer:
     def close(self) -> None:
         """Close the port."""
         self._listener.close()
-        _servers.pop(self.port, None)
+        if _servers.get(self.port) is self:
+            del _servers[self.port]
 
     after_fork = close  # closes the copy in a forked process; the parent keeps its own
 

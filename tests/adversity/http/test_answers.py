@@ -69,13 +69,14 @@ async def test_failed_call_leaves_no_reference_cycle(handler):
             server.on["tools/call"] = handler
             gc.disable()
             try:
-                await client.call_tool("echo", timeout=0.5)
-            except mcpwire.MCPError as error:
-                reference = weakref.ref(error)
-            await asyncio.sleep(0)  # the loop's callback refers to it, too
-            gone = reference() is None
-            gc.enable()
-            assert gone
+                with pytest.raises(mcpwire.MCPError) as caught:
+                    await client.call_tool("echo", timeout=0.5)
+                reference = weakref.ref(caught.value)
+                del caught
+                await asyncio.sleep(0)  # the loop's callback refers to it, too
+                assert reference() is None
+            finally:
+                gc.enable()
 
 
 @pytest.mark.system("U20")

@@ -215,6 +215,15 @@ def test_key_url_that_moved_is_followed_while_the_old_one_still_works():
     assert setup.verify("b", OTHER_EC).subject == "ann"
 
 
+def test_known_key_url_is_used_while_the_metadata_is_not_available():
+    metadata = {"issuer": ISSUER, "jwks_uri": JWKS_URL}
+    setup = JwtSetup({OAUTH: metadata, JWKS_URL: jwks(a=EC)}, place=None)
+    setup.verify()
+    setup.site.pages = {JWKS_URL: jwks(b=OTHER_EC)}
+    setup.now += 3_600
+    assert setup.verify("b", OTHER_EC, exp=setup.now + 60).subject == "ann"
+
+
 def test_moved_key_url_is_followed():
     metadata = {"issuer": ISSUER, "jwks_uri": JWKS_URL}
     setup = JwtSetup({OAUTH: metadata, JWKS_URL: jwks(a=EC)}, place=None)
