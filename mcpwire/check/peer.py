@@ -77,7 +77,6 @@ class Transcript:
         self.octets: list[Octets] = []
         self.last_sent = b""
         self._started_at = monotonic()
-        self._open_lines: dict[tuple[str, int], int] = {}
         self._remaining = {"sent": MAX_RECORDED_OCTETS, "received": MAX_RECORDED_OCTETS}
 
     def masked(self, data: bytes) -> bytes:
@@ -104,25 +103,12 @@ class Transcript:
     def add(
         self, direction: Literal["sent", "received"], data: bytes, stream: int = 0
     ) -> None:
-        """Record octets up to the limit; the rest of a line with its beginning.
-
-        A line may be split within a secret, so the rest alone cannot be masked.
-        """
-        if not (remaining := self._remaining[direction]):
-            return
-        at, source = monotonic() - self._started_at, (direction, stream)
-        index = self._open_lines.pop(source, len(self.octets))
-        if index < len(self.octets):
-            start = self.octets[index]
-            at, data = start.at, start.data + data
-            remaining += len(start.data)
-        recorded = self.masked(data)[:remaining]
-        self._remaining[direction] = remaining - len(recorded)
+        """Record octets up to the limit."""
+        recorded = self.masked(data)[: self._remaining[direction]]
+        self._remaining[direction] -= len(recorded)
         if recorded:
-            octets = Octets(at, direction, bytes(recorded), stream)
-            self.octets[index : index + 1] = [octets]
-            if self.secrets and not data.endswith(b"\n"):
-                self._open_lines[source] = index
+            at = monotonic() - self._started_at
+            self.octets.append(Octets(at, direction, bytes(recorded), stream))
 
 
 class StdioPeer:
