@@ -145,11 +145,14 @@ async def run(
         GeneratorFailed: A process that generates load exited unexpectedly.
         LocalProtocolError: The package hdrhistogram is not installed.
         ValueError: A server of `against` has a reserved name (empty, ``floor`` or
-            ``target``), or `against_load` names an unknown server.
+            ``target``), `against_load` names an unknown server, or `only_counts`
+            is given with sessions of one call each.
 
         Safe to cancel: started processes are ended.
     """
     load = load or Load()
+    if only_counts and load.sessions == "per-call":
+        raise ValueError("only_counts needs sessions that stay open")
     if load.shape != "constant" or only_counts:
         load = attrs.evolve(load, rounds=1)
     started, began = datetime.now(UTC), monotonic()

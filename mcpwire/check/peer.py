@@ -128,6 +128,7 @@ class StdioPeer:
         self.output_ended = False
         self.line_ended = asyncio.Event()
         """Set unless the case has written a part of a line."""
+        self.line_ended.set()
 
     async def open(self) -> None:
         """Start the process; kill it if opening the pipes fails or is cancelled.

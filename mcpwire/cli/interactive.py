@@ -833,7 +833,9 @@ async def run_program(
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            await process.communicate()  # `wait` does not end while output is unread
+            while await process.stdout.read(65_536):
+                pass  # `wait` does not end while output is unread
+            await process.wait()
     if process.returncode:
         raise InternalError(f"the client's program exited with {process.returncode}")
     text = answer.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")

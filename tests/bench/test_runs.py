@@ -356,3 +356,8 @@ def test_rate_is_tried_in_bounded_slices(monkeypatch):
     assert [each.offered for each in steps["40/s"].slices] == [4, 4, 4, 4]
     assert [each.offered for each in steps["10/s"].slices] == [2, 2]
     assert steps["10/s"].figures()["offered"] == pytest.approx(10)
+
+
+def test_counts_need_sessions_that_stay_open():
+    with pytest.raises(ValueError, match="stay open"):
+        measure(null(), Load(sessions="per-call"), only_counts=True)

@@ -246,9 +246,11 @@ async def call_tools(subject: Subject) -> AsyncIterator[tuple[dict[str, Any], An
         yield tool, answer
 
 
-def is_whole(value: object) -> bool:
+def is_integer(value: object) -> bool:
     """Return whether a value is an integer to JSON Schema, such as 3 and 3.0."""
-    return type(value) in {int, float} and value % 1 == 0  # type: ignore[operator]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return value % 1 == 0
 
 
 _OPAQUE_MEMBERS: Final = frozenset(

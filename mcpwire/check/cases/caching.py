@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.case import MODERN, Family
-from mcpwire.check.cases._items import LISTS, ListKind, fetch_pages, is_whole
+from mcpwire.check.cases._items import LISTS, ListKind, fetch_pages, is_integer
 
 if TYPE_CHECKING:
     from mcpwire.check.subject import Answer, Subject
@@ -50,7 +50,7 @@ for _letter, (_method, _needs) in zip("abcdef", _METHODS, strict=True):
         if ttl is None:
             subject.raise_absent("ttlMs")
         subject.expect(
-            is_whole(ttl) and ttl >= 0, "ttlMs as a non-negative integer", answer
+            is_integer(ttl) and ttl >= 0, "ttlMs as a non-negative integer", answer
         )
 
     case.must(

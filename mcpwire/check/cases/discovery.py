@@ -15,7 +15,7 @@ from mcpwire.check.cases._exchange import (
     Result,
     add_exchange_case,
 )
-from mcpwire.check.cases._items import PREFIXED, is_whole, with_capabilities
+from mcpwire.check.cases._items import PREFIXED, is_integer, with_capabilities
 from mcpwire.check.roles import call_params
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ add_exchange_case(
     expect=Result(
         lambda result: (
             result.get("resultType") == "complete"
-            and is_whole(result.get("ttlMs"))
+            and is_integer(result.get("ttlMs"))
             and result["ttlMs"] >= 0
             and result.get("cacheScope") in {"public", "private"}
         ),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import MODERN, Family, NoAnswer
 from mcpwire.check.cases._exchange import Error, Request, add_exchange_case
-from mcpwire.check.cases._items import TIMESTAMP, is_whole, with_capabilities
+from mcpwire.check.cases._items import TIMESTAMP, is_integer, with_capabilities
 from mcpwire.check.cases._subscriptions import open_subscription, subscribe
 from mcpwire.check.cases.tasks import (
     FINAL_STATUSES,
@@ -103,7 +103,9 @@ def _check_task(subject: Subject, result: dict[str, Any], answer: object) -> Non
     status = result.get("status")
     subject.expect(status in STATUSES, "a valid task status", answer)
     ttl = result.get("ttlMs", "none")
-    subject.expect(ttl is None or is_whole(ttl), "ttlMs as an integer or null", answer)
+    subject.expect(
+        ttl is None or is_integer(ttl), "ttlMs as an integer or null", answer
+    )
 
 
 @case.must(
