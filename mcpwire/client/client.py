@@ -525,7 +525,9 @@ class Client:
 
     def _may_repeat(self, name: str, idempotent: bool | None) -> bool | None:  # noqa: FBT001 - as it came
         """Return the caller's value, or that of the tool's annotations if omitted."""
-        if idempotent is None and tool_allows_repeat(self._known_tools.tools.get(name)):
+        if idempotent is None and tool_allows_repeat(
+            self._known_tools.latest.get(name)
+        ):
             return True
         return idempotent
 

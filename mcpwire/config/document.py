@@ -214,6 +214,7 @@ def _refuse_duplicates(entry: RawEntry, value: Any, prefix: str) -> None:
 def _read_field(entry: RawEntry, key: str, given: Any) -> None:
     raw_value = given
     if key == "oauth" and isinstance(raw_value, dict):
+        _refuse_duplicates(entry, raw_value, "oauth.")
         raw_value = _read_oauth(entry, raw_value)
         if raw_value is None:
             return

@@ -385,10 +385,10 @@ async def call_extra(
     # Arguments, which a model writes, cannot be the answers to input requests.
     params = {k: arguments[k] for k in EXTRAS[name].parameters if k in arguments}
     params |= {k: request.params[k] for k in ROUND_MEMBERS if k in request.params}
-    if not is_prompt:  # links in results of tools have aliases
-        aliases = await upstreams.catalog.aliases_of(upstream.name)
-        uris = {alias: uri for uri, alias in aliases.items()}
-        params["uri"] = uris.get(params["uri"], params["uri"])
+    # Links in results of tools have aliases.
+    owner = None if is_prompt else read_alias(params["uri"])
+    if owner is not None and owner[0] == upstream.name:
+        params["uri"] = owner[1]
     result = await forward(upstream, method, params, request, upstreams)
     if result.get("resultType", "complete") != "complete":
         return result

@@ -20,7 +20,7 @@ from mcpwire.server.resources import check_subscription
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from mcpwire.gateway.upstream import Upstream
     from mcpwire.gateway.upstreams import Upstreams
@@ -71,16 +71,15 @@ async def unsubscribe(
     assert session is not None  # as above
     if public in session.subscribed:
         session.subscribed -= {public}
-        for upstream, raw in _find_subscriptions(public, upstreams, session):
-            await upstream.unsubscribe(raw, public)
-            break
+        if found := _find_subscription(public, upstreams, session):
+            await found[0].unsubscribe(found[1], public)
     return {}
 
 
-def _find_subscriptions(
+def _find_subscription(
     public: str, upstreams: Upstreams, session: Session | None = None
-) -> Iterator[tuple[Upstream, str]]:
-    """Yield the servers with a subscription under a client's URI, and the URI there."""
+) -> tuple[Upstream, str] | None:
+    """Return the server with a subscription under a client's URI, and the URI there."""
     for upstream in upstreams.members.values():
         pending = sum(  # of other sessions, which the server may still refuse
             other is not session and uri == public and at is upstream
@@ -88,7 +87,8 @@ def _find_subscriptions(
         )
         for raw, names in upstream.subscriptions.items():
             if names[public] > pending:
-                yield upstream, raw
+                return upstream, raw
+    return None
 
 
 async def listen(
@@ -113,6 +113,7 @@ async def _listen(
     raw_filter = params.get("notifications")
     fields = raw_filter if type(raw_filter) is dict else {}
     server_subscriptions: ServerSubscriptions = []
+    upstreams.listening[id(server_subscriptions)] = server_subscriptions
     tasks = WatchedTasks()
     try:
         uris = _parse_texts(fields.get(RESOURCES_FIELD))
@@ -137,11 +138,12 @@ async def _listen(
             await tasks.add(_parse_texts(ids), request, upstreams)
         return await subscriptions.listen_until(ended, params, request)
     finally:
+        del upstreams.listening[id(server_subscriptions)]
         # In tasks of their own: a cancelled caller cannot await them.
         for server, uri, name in server_subscriptions:
             is_here = name in server.subscriptions.get(uri, ())  # else it was moved
-            moved = () if is_here else _find_subscriptions(name, upstreams)
-            upstream, raw = next(iter(moved), (server, uri))
+            found = None if is_here else _find_subscription(name, upstreams)
+            upstream, raw = found or (server, uri)
             upstream.spawn(upstream.unsubscribe(raw, name))
         for upstream, name in tasks.names:
             upstream.spawn(tasks.remove(name))
@@ -197,6 +199,8 @@ async def _resubscribe(upstreams: Upstreams, uri: str, count: int) -> None:
     if not server_subscriptions:
         for session in upstreams.hub.sessions():
             session.subscribed -= {uri}
+        for listed in upstreams.listening.values():
+            listed[:] = [each for each in listed if each[2] != uri]
 
 
 def forget_session(upstreams: Upstreams, session: Session) -> None:

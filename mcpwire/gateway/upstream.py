@@ -28,6 +28,7 @@ from mcpwire.errors import (
     InvalidRequest,
     LocalProtocolError,
     MCPError,
+    RequestTimeout,
     RPCError,
     TransportError,
 )
@@ -380,13 +381,18 @@ class Upstream:
             and needs_lower_level(self._level, level)
         ):
             return
-        self._level = level
+        previous, self._level = self._level, level
         client.connection.log_level = level  # applies to each new session
         if not has_levels:
             return
+        limit = SET_LEVEL_TIMEOUT_S
+        if self.timeout is not None:  # the call with the level has the same one
+            limit = min(limit, self.timeout / 2)
         try:
-            await client.set_log_level(level, timeout=SET_LEVEL_TIMEOUT_S)  # type: ignore[arg-type] # it is checked
+            await client.set_log_level(level, timeout=limit)  # type: ignore[arg-type] # it is checked
         except MCPError as error:
+            if is_shared and not isinstance(error, RequestTimeout):
+                self._level = client.connection.log_level = previous
             logger.debug("%r takes no log level: %s", self.name, error)
 
     async def notify_roots_changed(self) -> None:

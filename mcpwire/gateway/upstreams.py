@@ -67,6 +67,7 @@ class Upstreams:
         self.used_at = 0.0  # end of the last use, by the loop's clock
         self.sessions: set[Session] = set()  # sessions that share the set
         self.subscribing: dict[tuple[Session, str], Upstream] = {}  # with the URI
+        self.listening: dict[int, list[Any]] = {}  # subscriptions of open listens
         self.may_end = True  # whether its session may be ended for another set
         self.is_open = self.has_started = self.is_closed = False
         self._retry_tasks: set[asyncio.Task[None]] = set()

@@ -394,17 +394,20 @@ class KnownTools:
     Attributes:
         tools: The tools by name. Another dict after a change: a list that was
             requested before it is added to the old one.
+        latest: Those of the latest list, even if it changed on the way: the best known
+            annotations.
     """
 
     def __init__(self, on_skipped: Callable[[str, tuple[str, ...]], None]) -> None:
         self._on_skipped = on_skipped
         self._validators: dict[str, tuple[Tool, SchemaValidator]] = {}
         self.tools: dict[str, Tool] = {}
+        self.latest: dict[str, Tool] = {}
 
     def add(self, listed: Iterable[Tool], tools: dict[str, Tool]) -> None:
         """Add the tools of a list to the `tools` of the time of its request."""
         for tool in listed:
-            tools[tool.name] = tool
+            tools[tool.name] = self.latest[tool.name] = tool
 
     def invalidate(self, method: str, _: dict[str, Any] | None) -> None:
         """Remove all tools if the notification is ``tools/list_changed``."""
@@ -415,6 +418,7 @@ class KnownTools:
     def forget(self) -> None:
         """Remove all tools."""
         self.tools.clear()
+        self.latest.clear()
         self._validators.clear()
 
     def problem(self, tool: Tool | None, result: CallToolResult) -> str | None:

@@ -153,6 +153,11 @@ def _check_positive(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None
         raise ValueError(f"{attribute.name} must be above zero, got {value!r}")
 
 
+def _check_byte(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if type(value) is not int or not 0 <= value <= 255:
+        raise ValueError(f"{attribute.name} must be from 0 to 255, got {value!r}")
+
+
 def _check_not_negative(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
     if not value >= 0:
         raise ValueError(f"{attribute.name} must not be negative, got {value!r}")
@@ -350,7 +355,7 @@ class Corrupt(Fault):
 
     at: int = attrs.field(validator=_check_not_negative)
     value: int | None = attrs.field(
-        default=None, validator=attrs.validators.in_([None, *range(256)])
+        default=None, validator=attrs.validators.optional(_check_byte)
     )
 
     def make_stage(self, rng: random.Random) -> Stage:

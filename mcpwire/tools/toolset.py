@@ -353,6 +353,9 @@ class ToolSet(ReadOnlyToolSet):
         known = self._listings.get(server)
         listing = self._listings[server] = known or _Listing()
         listing.is_outdated = True
+        if server not in self._source.group:  # its successor is listed at once
+            self._rounds.pop(server, None)
+            listing.wake.set()
         if waiter is None:
             listing.was_notified = True
         else:
@@ -370,7 +373,8 @@ class ToolSet(ReadOnlyToolSet):
         try:
             while listing.is_outdated:
                 delay = DELAYS_S[min(rounds, len(DELAYS_S) - 1)]
-                seconds = ended_at + delay - loop.time()
+                is_connected = server in self._source.group
+                seconds = ended_at + delay - loop.time() if is_connected else 0.0
                 await self._pause(listing, seconds)
                 rounds = rounds + 1 if seconds > 0 else 1
                 listing.is_outdated = False
@@ -383,7 +387,7 @@ class ToolSet(ReadOnlyToolSet):
                         raise
                 _resolve_futures(listing.current_waiters)
                 ended_at = loop.time()
-                if not listing.current_waiters:
+                if not listing.current_waiters and is_connected:
                     self._rounds[server] = rounds, ended_at
                 # A refresh rebuilds once for all servers.
                 if listing.was_notified or not self._refreshing:

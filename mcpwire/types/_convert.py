@@ -200,12 +200,13 @@ def _convert_object(kind: type, value: Json, path: str) -> Any:
             arguments[parameter] = _convert(hint, value[name], place)
         elif default is attrs.NOTHING:
             _raise_invalid(place, _type_name(hint), "nothing")
-    return _call_constructor(lambda _: kind(**arguments), ValueError, kind, value, path)
+    refusals = (TypeError, ValueError)  # of `attrs.validators.instance_of`, too
+    return _call_constructor(lambda _: kind(**arguments), refusals, kind, value, path)
 
 
 def _call_constructor(
     build: Callable[[Json], Any],
-    error_type: type[Exception],
+    error_type: type[Exception] | tuple[type[Exception], ...],
     kind: type,
     value: Json,
     path: str,

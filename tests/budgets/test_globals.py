@@ -32,6 +32,7 @@ ALLOWED = {
     "testing/asgi.py: _stream_class": "a class, made with httpx",
     "transports/base.py: _forkables": "what a fork must let go of: connections, weakly",
     "transports/http/httpx_engine.py: _current": "a context variable",
+    "transports/oauth/interactive_login.py: _servers": "ports of open logins, weakly",
 }
 """Mutable state in modules, with its reason."""
 

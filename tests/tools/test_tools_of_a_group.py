@@ -8,6 +8,7 @@ from loop_polling import until
 import mcpwire
 from mcpwire.errors import NotAllowed
 from mcpwire.group import Group, Member
+from mcpwire.tools import toolset
 
 ERAS = ["2025-11-25", "2026-07-28"]
 
@@ -40,6 +41,17 @@ async def test_call_reaches_the_server_of_the_name(mode):
         assert tools.names == ("mcp__a__read", "mcp__b__read")
         result = await tools.call("mcp__b__read", {"path": "x"})
         assert result.text == "all of x"
+
+
+async def test_servers_that_leave_and_join_are_listed_at_once(monkeypatch):
+    monkeypatch.setattr(toolset, "DELAYS_S", (0.0, 3600.0))
+    async with Group({"a": files()}) as group, asyncio.timeout(30):
+        tools = await group.tools()
+        for _ in range(3):
+            await group.disconnect("a")
+            await until(lambda: len(tools) == 0)
+            await group.connect("a", files())
+            await until(lambda: len(tools) == 1)
 
 
 @pytest.mark.system("L-V6")

@@ -138,12 +138,19 @@ class Tree:
     inner: Tree | None = None
 
 
+@attrs.define
+class Typed:
+    size: Any = attrs.field(validator=attrs.validators.instance_of(int))
+
+
 def test_value_that_a_constructor_refuses_is_refused():
     with pytest.raises(InvalidMessage, match=r"'depth' must be >= 0: -1") as refused:
         result([{}, {"depth": -1}]).as_(list[Tree])
     assert refused.value.path == "CallToolResult.structuredContent[1]"
     value = {"depth": -1, "city": "Oslo"}
     assert result(value).as_(Tree | Place) == Place("Oslo")
+    with pytest.raises(InvalidMessage, match="'size' must be <class 'int'>"):
+        result({"size": "s"}).as_(Typed)
 
 
 def test_value_that_is_nested_too_deeply_is_refused():

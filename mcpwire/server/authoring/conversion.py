@@ -225,9 +225,9 @@ class StandIn(metaclass=_AcceptsAll):
     """Returns the schema."""
 
 
-def new_stand_in(name: str, **functions: Callable[..., Any]) -> Any:
-    """Return a new stand-in class with `make` and `describe`, or without them yet."""
-    return _AcceptsAll(name, (StandIn,), functions)
+def new_stand_in(name: str) -> Any:
+    """Return a new stand-in class; the caller sets its `make` and `describe`."""
+    return _AcceptsAll(name, (StandIn,), {})
 
 
 def _build(kind: Any, value: Any, *, strict: bool) -> Any:

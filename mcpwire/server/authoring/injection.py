@@ -96,7 +96,9 @@ def describe_function(function: Callable[..., Any]) -> str:
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     """Return a function's type hints with their metadata."""
     target = target_of(function)
-    target = target.__init__ if inspect.isclass(target) else target
+    if inspect.isclass(target) and not hasattr(target, "__signature__"):
+        # Without a constructor of its own, the class has the hints.
+        target = target.__init__ if inspect.isfunction(target.__init__) else target
     if not hasattr(target, "__annotations__"):
         return {}  # written in C
     try:

@@ -273,6 +273,8 @@ class Returns:
                     pass  # the first error describes the original value
             # Pydantic writes other members than it reads: aliases, computed fields.
             if contains_pydantic(value):
+                if self.validator is None and self.schema is not None:
+                    self.validator = validator_of(self.schema, "output_schema")
                 return None
             raise BadResult(f"the result does not fit its hint: {error}") from error
 

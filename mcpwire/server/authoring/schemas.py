@@ -286,16 +286,19 @@ def fields_of(kind: Any) -> list[Field] | None:
         else hint
         for name, hint in hints.items()
     }
-    return [
-        Field(
-            name,
-            parameter,
-            unqualified.get(name, Any),
-            default is attrs.NOTHING,
-            _default_keyword(default),
-        )
-        for name, parameter, default in fields
-    ]
+    found = []
+    for name, parameter, default in fields:
+        hint = unqualified.get(name, Any)
+        info = getattr(kind, "__pydantic_fields__", {}).get(name)
+        value = default
+        if info is not None and type(default) is type(
+            info
+        ):  # constraints and a default
+            hint = Annotated[hint, info]
+            value = attrs.NOTHING if info.is_required() else info.default
+        is_needed = value is attrs.NOTHING
+        found.append(Field(name, parameter, hint, is_needed, _default_keyword(value)))
+    return found
 
 
 def _default_keyword(default: Any) -> Mapping[str, Any]:
@@ -642,11 +645,17 @@ def _translate_annotated(hint: Any, stand_ins: StandIns) -> Any:
 
 
 def _pydantic_stand_in(hint: Any) -> Any:
-    return new_stand_in(
-        "Adapted",
-        make=functools.partial(validate_pydantic, adapter_of(hint)),
-        describe=lambda schemas: schemas.pydantic_schema(hint),
-    )
+    adapter = adapter_of(hint)
+    stand_in = new_stand_in("Adapted")
+
+    def make(value: Any, *, strict: bool) -> Any:
+        return validate_pydantic(adapter, value, strict=strict)
+
+    def describe(schemas: Schemas) -> dict[str, Any]:
+        return schemas.pydantic_schema(hint)
+
+    stand_in.make, stand_in.describe = make, describe
+    return stand_in
 
 
 def _add_bounds(hint: Any, bounds: dict[str, Any]) -> Any:
@@ -666,30 +675,7 @@ def _add_bounds(hint: Any, bounds: dict[str, Any]) -> Any:
     _check_supported(bounded)
     if "pattern" in bounds:
         check_pattern(bounds["pattern"])
-    step = bounds.pop("multiple_of", None)
-    if not isinstance(step, float):
-        return bounded
-    return _fraction_stand_in(Annotated[hint, msgspec.Meta(**bounds)], step)
-
-
-def _fraction_stand_in(number: Any, step: float) -> Any:
-    """Return a stand-in that divides decimally: as floats, 1 % 0.1 is not 0."""
-    from fractions import Fraction  # rarely needed
-
-    def make(value: Any, *, strict: bool) -> Any:
-        try:
-            converted = msgspec.convert(value, number, strict=strict)
-        except msgspec.ValidationError as error:
-            raise Fault(locations_of(error)) from error
-        if Fraction(str(converted)) % Fraction(str(step)):
-            raise Fault([((), f"expected a multiple of {step}")])
-        return converted
-
-    return new_stand_in(
-        "Multiple",
-        make=make,
-        describe=lambda schemas: {**schemas.raw([number])[0], "multipleOf": step},
-    )
+    return bounded
 
 
 def _bounds_for(hint: Any, bounds: dict[str, Any]) -> dict[str, Any]:
@@ -745,9 +731,11 @@ def _first_match(members: tuple[Any, ...]) -> Any:
                 continue
         raise Fault([((), f"expected {names}")])
 
-    stand_in = new_stand_in(
-        "OneOf", make=make, describe=lambda schemas: {"anyOf": schemas.raw(candidates)}
-    )
+    def describe(schemas: Schemas) -> dict[str, Any]:
+        return {"anyOf": schemas.raw(candidates)}
+
+    stand_in = new_stand_in("OneOf")
+    stand_in.make, stand_in.describe = make, describe
     return (
         stand_in if len(candidates) == len(members) else _join([stand_in, type(None)])
     )
@@ -810,7 +798,7 @@ def _register_class(kind: Any, fields: list[Field], stand_ins: StandIns) -> None
             # msgspec would discard the inner path of its own error.
             raise Fault(locations_of(error)) from error
         if not stand_ins.is_exact:
-            return None  # the result is an object already
+            return None  # a result: its object exists already
         values = zip(parameters, msgspec.structs.astuple(converted), strict=True)
         return kind(**{name: v for name, v in values if v is not msgspec.UNSET})
 

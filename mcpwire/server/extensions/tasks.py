@@ -608,6 +608,7 @@ class RunningTask:
     ) -> dict[str, Any]:
         """Send a request of the handler to the client; return the client's result."""
         check_task_can_ask(method, self._request.revision)
+        encode(params)  # raises LocalProtocolError in the handler
         record, key = self.record.ask(method, params, now=self._clock(), key=key)
         question = Question(method, params, asyncio.get_running_loop().create_future())
         self._questions[key] = question

@@ -129,12 +129,8 @@ class LegacySse:
             raise HttpProblem(400, problem.error) from None
         if type(value) is not dict and type(value) is not list:
             raise HttpProblem(400, InvalidRequest("the body is not a message"))
-        # After the body: the stream may end while it is read.
-        query = parse_qs(exchange.scope.get("query_string", b"").decode("latin-1"))
-        channel = self._channels.get(query.get(PARAMETER, [""])[0])
-        if channel is None or not channel.belongs_to(exchange.principal):
-            raise HttpProblem(*UNKNOWN_SESSION)
         self._check_message(exchange, value)
+        # After the body: the stream may end while it is read.
         query = parse_qs(exchange.scope.get("query_string", b"").decode("latin-1"))
         channel = self._channels.get(query.get(PARAMETER, [""])[0])
         if channel is None or not channel.belongs_to(exchange.principal):

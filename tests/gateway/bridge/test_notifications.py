@@ -12,7 +12,7 @@ from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer
 from loop_polling import until
 
-from mcpwire.errors import rpc_error
+from mcpwire.errors import InternalError, rpc_error
 from mcpwire.gateway import Gateway
 from mcpwire.gateway.gateway import GATEWAY_LIMITS
 
@@ -495,15 +495,30 @@ async def test_stateless_request_gets_log_messages_from_its_own_level():
 
 
 @on_a_virtual_clock
-async def test_calls_with_a_level_reach_a_server_that_does_not_answer_its_levels():
+@pytest.mark.parametrize("timeout", [300, 1])
+async def test_calls_with_a_level_reach_a_server_that_does_not_answer_its_levels(
+    timeout,
+):
     up = server(**{"logging/setLevel": lambda *_: SILENCE})
-    async with raw(up, "2026-07-28") as client:
+    gateway = Gateway({"up": up}, timeout=timeout)
+    async with joined(gateway, "2026-07-28") as client:
         for _ in range(2):
             response = await client.ask(
                 "tools/call", {"name": "up_t"}, **{f"{META}logLevel": "error"}
             )
             assert response["result"]["content"] == []
     assert up.requests("logging/setLevel") == [{"level": "error"}]
+
+
+async def test_level_that_a_shared_server_refuses_is_sent_again():
+    refusals = [InternalError("not now")]
+    up = server(**{"logging/setLevel": lambda *_: refusals.pop() if refusals else {}})
+    async with raw(up, "2026-07-28") as client:
+        for _ in range(3):
+            await client.ask(
+                "tools/call", {"name": "up_t"}, **{f"{META}logLevel": "error"}
+            )
+    assert up.requests("logging/setLevel") == [{"level": "error"}] * 2
 
 
 async def test_call_whose_server_is_removed_before_it_is_sent_names_the_server():

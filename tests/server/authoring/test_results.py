@@ -498,6 +498,21 @@ def test_result_is_checked_without_constructing_its_class_again(value, data):
         result_of({name: [] for name in data}, hint)
 
 
+@pydantic.dataclasses.dataclass
+class Measure:
+    n: int = pydantic.Field(alias="number", ge=2, description="a count")
+
+
+def test_schema_of_a_pydantic_dataclass_has_its_constraints():
+    schema = read_returns(Measure).schema
+    assert schema["required"] == ["n"]
+    assert schema["properties"]["n"] == {
+        "type": "integer",
+        "minimum": 2,
+        "description": "a count",
+    }
+
+
 class Square(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid")
     side: int
@@ -531,6 +546,10 @@ def test_model_is_sent_as_pydantic_writes_it(model, data):
     assert result_of(model, type(model))["structuredContent"] == data
     listed = result_of([model], list[type(model)])["structuredContent"]
     assert listed == {"result": [data]}
+    with pytest.raises(BadResult):
+        result_of([model, 5], list[type(model)])
+    with pytest.raises(BadResult):
+        result_of(Address(url="https://a.example"), type(model))
 
 
 class Address(pydantic.BaseModel):

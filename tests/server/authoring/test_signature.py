@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 import pydantic
@@ -270,11 +270,23 @@ class Session:
     def __init__(self, ctx: context_module.Context, db: Any = DEPENDENCY): ...
 
 
-SESSION = Depends(Session)
+class Pair(NamedTuple):
+    ctx: context_module.Context
 
 
-def test_constructor_of_a_dependency_gets_the_context():
-    def function(session: Session = SESSION): ...
+class Model(pydantic.BaseModel):
+    db: Annotated[Any, DEPENDENCY]
+
+
+class Struct(msgspec.Struct):
+    ctx: context_module.Context
+
+
+@pytest.mark.parametrize("kind", [Session, Pair, Model, Struct])
+def test_constructor_of_a_dependency_gets_the_context(kind):
+    dependency = Depends(kind)
+
+    def function(session: Any = dependency): ...
 
     assert read_signature(function).dependencies
 

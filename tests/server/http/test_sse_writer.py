@@ -124,6 +124,7 @@ def test_dropping_events_of_a_slow_client_takes_linear_time():
     assert grows_in_proportion(overflow, int, 8_000)
 
 
+@pytest.mark.attack("S13")
 async def test_unread_undroppable_events_above_the_limit_end_the_stream():
     writer = SseWriter(10)
     writer.put(b"12345678", 1)

@@ -35,12 +35,17 @@ async def test_task_fails_if_its_outcome_has_no_json_form(stored, tmp_path):
     async def error(_):
         raise InvalidParams("no", data={"values": {1, 2}})
 
+    async def question(run):
+        await run.ask("elicitation/create", {"message": "\ud800"})
+
     store = extension.SqliteTaskStore(tmp_path / "tasks") if stored else None
     async with bed(store, per_principal=1) as tasks:
         for body in (result, error):
             # The store must not count the previous one as running.
             task = await tasks.until(await tasks.begin(body), "failed")
             assert "the answer could not be encoded" in task["error"]["message"]
+        task = await tasks.until(await tasks.begin(question), "completed")
+        assert task["result"]["isError"]
 
 
 @pytest.mark.rule("T11-13")
