@@ -676,6 +676,19 @@ def test_a_noninteractive_login_raises_and_saves_its_state():
     assert world.token_forms() == []
 
 
+def test_a_pending_login_that_others_keep_replacing_is_not_waited_for():
+    world = World()
+    begin(world)
+
+    def write_again(_):
+        world.store.pending += b" "
+
+    world.on[SavePending] = write_again
+    world.now += 3_600
+    with pytest.raises(AuthTemporarilyUnavailable, match="keep changing"):
+        world.run(obtain_token(ALONE, wanted_token()))
+
+
 @pytest.mark.pain("P35")
 @pytest.mark.parametrize(
     ("required", "scopes", "said"),

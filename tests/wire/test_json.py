@@ -139,6 +139,10 @@ WRITTEN = {
         [2**64 - 1, -(2**63)],
         b"[18446744073709551615,%d]" % -(2**63),
     ),
+    "many values without null": (
+        [*range(300_000)],
+        b"[%b]" % b",".join(b"%d" % number for number in range(300_000)),
+    ),
     "null after a long text": (["x" * 2**20, None], b'["' + b"x" * 2**20 + b'",null]'),
     "254 levels": (nested(254), b"[" * 254 + b"1" + b"]" * 254),
 }
@@ -208,6 +212,14 @@ def test_value_without_a_json_form_is_refused_with_its_path(value, message, writ
     with pytest.raises(LocalProtocolError) as caught:
         write(call)
     assert str(caught.value).startswith(f"cannot send {message}")
+
+
+@pytest.mark.parametrize(
+    "rest", [["x" * 2**20], [*range(300_000)]], ids=["long", "many"]
+)
+def test_nan_in_a_long_message_is_refused(rest):
+    with pytest.raises(LocalProtocolError, match="nan has no JSON form"):
+        encode([*rest, math.nan])
 
 
 @pytest.mark.parametrize("write", [encode, encode_line])
