@@ -270,9 +270,8 @@ def _slices_of_round(load: Load) -> int:
     share = load.seconds / load.rounds
     slice_seconds = _SLICE_S if load.shape == "constant" else MAX_SLICE_S
     if load.rate is not None:
-        slice_seconds = max(
-            slice_seconds, 2 / load.rate
-        )  # each has a call, from 0.2/s on
+        # Each has a call, from 0.2/s on.
+        slice_seconds = max(slice_seconds, 2 / load.rate)
     return max(1, round(share / min(max(slice_seconds, share / 20), MAX_SLICE_S)))
 
 

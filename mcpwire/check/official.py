@@ -74,7 +74,7 @@ async def run_official(url: str, revision: str, suite: str) -> list[Result]:
         again = f"mcpwire check --official --revision {revision} {url}"
         results = [
             result
-            for path in sorted(Path(folder).rglob("checks.json"))  # noqa: ASYNC240
+            for path in sorted(Path(folder).rglob("checks.json"))  # noqa: ASYNC240 - tiny
             for result in _read_scenario(path, Path(folder), revision, again)
         ]
     if not results:

@@ -95,7 +95,7 @@ async def test_a_schema_is_compiled_once(monkeypatch):
 
 
 def changing(*schemas):
-    """Make a server whose tool changes while each of its lists is on the way."""
+    """Make a server that changes its tool while each list is on the way."""
     remaining = list(schemas)
 
     def list_tools(_, server):

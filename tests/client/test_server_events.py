@@ -165,7 +165,7 @@ async def test_closing_ends_an_unacknowledged_subscription(is_sent):
         if is_sent:
             await until(lambda: server.requests("subscriptions/listen"))
         else:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # begun, but not sent
         await client.aclose()
         with pytest.raises(mcpwire.ConnectionClosed):
             await subscribing

@@ -342,8 +342,8 @@ async def test_server_removed_while_its_list_is_being_fetched_is_left_out(steps)
     gateway = Gateway({"a": kept, "b": named("b", "y")})
     async with client_of(gateway, "2025-11-25") as client:
         listing = asyncio.ensure_future(client.list_tools())
-        for _ in range(steps):  # each point of the fetch
-            await asyncio.sleep(0)
+        for _ in range(steps):
+            await asyncio.sleep(0)  # to each point of the fetch
         await gateway.replace({"a": kept})
         assert "a_x" in tool_names(await listing)
         assert tool_names(await client.list_tools()) == ["a_x"]

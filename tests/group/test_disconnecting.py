@@ -62,8 +62,8 @@ async def test_client_is_returned_or_refused_if_it_is_disconnected_meanwhile(ste
     async with Group({"a": ScriptedServer()}, start="lazy") as group:
         waiting = asyncio.ensure_future(group.client("a"))
         await until(lambda: group.status()["a"].state == "ready")
-        for _ in range(steps):  # of the event loop
-            await asyncio.sleep(0)
+        for _ in range(steps):
+            await asyncio.sleep(0)  # to each point of the call
         await group.disconnect("a")
         with contextlib.suppress(mcpwire.ConnectionClosed):
             assert not (await waiting).is_connected

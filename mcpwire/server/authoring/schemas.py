@@ -291,9 +291,8 @@ def fields_of(kind: Any) -> list[Field] | None:
         hint = unqualified.get(name, Any)
         info = getattr(kind, "__pydantic_fields__", {}).get(name)
         value = default
-        if info is not None and type(default) is type(
-            info
-        ):  # constraints and a default
+        # Its `Field(...)` in place of a default has constraints, and maybe a default.
+        if info is not None and type(default) is type(info):
             hint = Annotated[hint, info]
             value = attrs.NOTHING if info.is_required() else info.default
         is_needed = value is attrs.NOTHING
