@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import MCPError, RPCError
 from mcpwire.gateway.tasks import WatchedTasks
+from mcpwire.gateway.translation import convert_error
 from mcpwire.protocol.methods import TASKS, declared_extensions
 from mcpwire.server.notifications import Subscriptions
 from mcpwire.server.request import check_level, member_of
@@ -20,18 +20,79 @@ from mcpwire.server.resources import check_subscription
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from mcpwire.gateway.upstream import Upstream
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.server.request import RequestContext, Session
 
-    ServerSubscriptions = list[tuple[Upstream, str, str]]
-    """Subscribed resources: the server, the URI there, and the URI for the client."""
-
 logger = logging.getLogger("mcpwire")
 
 RESOURCES_FIELD: Final = "resourceSubscriptions"
+
+
+class ResourceSubscription:
+    """A client's subscription to a resource, at the server that has the resource.
+
+    The set holds it from the request to the server on until it ends.
+    """
+
+    is_pending = False
+    """Whether a session waits for the server's response to its first request."""
+
+    def __init__(
+        self, upstreams: Upstreams, uri: str, session: Session | None = None
+    ) -> None:
+        self._upstreams = upstreams
+        self.uri = uri  # for the client
+        self.session = session  # None: of a `subscriptions/listen`
+        self._is_closed = False
+
+    async def open(self, upstream: Upstream, raw: str) -> None:
+        """Subscribe at a server, where the resource has the URI `raw`."""
+        self.upstream, self.raw = upstream, raw
+        # Recorded first: an update may arrive before the response.
+        self._upstreams.subscriptions.add(self)
+        try:
+            await upstream.client.subscribe(raw)
+        except BaseException as error:
+            self._upstreams.subscriptions.discard(self)
+            if not isinstance(error, MCPError):
+                raise
+            method = "resources/subscribe"
+            raise convert_error(upstream.name, method, error) from error
+
+    async def open_at_owner(self) -> bool:
+        """Subscribe at the first server that accepts it; return whether one does."""
+        for upstream, raw in await self._upstreams.catalog.owners_of_uri(self.uri):
+            if self._is_closed:
+                break
+            try:
+                await self.open(upstream, raw)
+            except MCPError as error:
+                logger.debug("%r refused a subscription: %s", upstream.name, error)
+            else:
+                return True
+        return False
+
+    async def move(self) -> None:
+        """Subscribe anew after the server was removed; without success, end."""
+        if not (await self.open_at_owner() or self._is_closed):
+            self._upstreams.subscriptions.discard(self)
+            if self.session is not None:
+                self.session.subscribed -= {self.uri}
+
+    async def close(self) -> None:
+        """End the subscription, also at its server; a repeated call has no effect."""
+        self._is_closed = True
+        if self not in self._upstreams.subscriptions:
+            return
+        self._upstreams.subscriptions.discard(self)
+        try:
+            await self.upstream.client.unsubscribe(self.raw)
+        except MCPError as error:
+            # Updates that the server still sends are ignored.
+            logger.debug("%r: %s", self.upstream.name, error)
 
 
 async def subscribe(
@@ -47,48 +108,30 @@ async def subscribe(
         return
     check_subscription(len(session.subscribed) + 1, public)
     session.subscribed |= {public}
-    subscribing = upstream.upstreams.subscribing
-    subscribing[session, public] = upstream
+    subscription = ResourceSubscription(upstream.upstreams, public, session)
+    subscription.is_pending = True
     try:
-        await upstream.subscribe(raw, public)
+        await subscription.open(upstream, raw)
     except BaseException as error:
         if isinstance(error, RPCError) and public not in session.subscribed:
             return  # unsubscribed meanwhile
         session.subscribed -= {public}
         raise
     finally:
-        del subscribing[session, public]
+        subscription.is_pending = False
 
 
 async def unsubscribe(
     params: dict[str, Any], request: RequestContext, upstreams: Upstreams
 ) -> dict[str, Any]:
-    """Handle ``resources/unsubscribe`` of a session; a repeated call has no effect.
-
-    The resource may not be listed any more, or by another server.
-    """
+    """Handle ``resources/unsubscribe`` of a session; a repeated call has no effect."""
     session, public = request.session, member_of(params, "uri", str)
     assert session is not None  # as above
-    if public in session.subscribed:
-        session.subscribed -= {public}
-        if found := _find_subscription(public, upstreams, session):
-            await found[0].unsubscribe(found[1], public)
+    session.subscribed -= {public}
+    for subscription in list(upstreams.subscriptions):
+        if subscription.session is session and subscription.uri == public:
+            await subscription.close()
     return {}
-
-
-def _find_subscription(
-    public: str, upstreams: Upstreams, session: Session | None = None
-) -> tuple[Upstream, str] | None:
-    """Return the server with a subscription under a client's URI, and the URI there."""
-    for upstream in upstreams.members.values():
-        pending = sum(  # of other sessions, which the server may still refuse
-            other is not session and uri == public and at is upstream
-            for (other, uri), at in upstreams.subscribing.items()
-        )
-        for raw, names in upstream.subscriptions.items():
-            if names[public] > pending:
-                return upstream, raw
-    return None
 
 
 async def listen(
@@ -112,18 +155,13 @@ async def _listen(
 ) -> dict[str, Any]:
     raw_filter = params.get("notifications")
     fields = raw_filter if type(raw_filter) is dict else {}
-    server_subscriptions: ServerSubscriptions = []
-    upstreams.listening[id(server_subscriptions)] = server_subscriptions
+    resources: list[ResourceSubscription] = []
     tasks = WatchedTasks()
     try:
         uris = _parse_texts(fields.get(RESOURCES_FIELD))
-        await asyncio.gather(
-            *(
-                _subscribe_at_server(uri, upstreams, server_subscriptions)
-                for uri in uris
-            )
-        )
-        accepted = {name for _, _, name in server_subscriptions}
+        resources = [ResourceSubscription(upstreams, uri) for uri in uris]
+        found = await asyncio.gather(*(each.open_at_owner() for each in resources))
+        accepted = {uri for uri, is_open in zip(uris, found, strict=True) if is_open}
         subscriptions = Subscriptions(
             upstreams.hub,
             subscriptions=upstreams.gateway.listens,
@@ -138,13 +176,9 @@ async def _listen(
             await tasks.add(_parse_texts(ids), request, upstreams)
         return await subscriptions.listen_until(ended, params, request)
     finally:
-        del upstreams.listening[id(server_subscriptions)]
         # In tasks of their own: a cancelled caller cannot await them.
-        for server, uri, name in server_subscriptions:
-            is_here = name in server.subscriptions.get(uri, ())  # else it was moved
-            found = None if is_here else _find_subscription(name, upstreams)
-            upstream, raw = found or (server, uri)
-            upstream.spawn(upstream.unsubscribe(raw, name))
+        for resource in upstreams.subscriptions.intersection(resources):
+            resource.upstream.spawn(resource.close())
         for upstream, name in tasks.names:
             upstream.spawn(tasks.remove(name))
 
@@ -159,57 +193,24 @@ def _parse_texts(value: Any) -> list[str]:
     return texts
 
 
-async def _subscribe_at_server(
-    uri: str, upstreams: Upstreams, server_subscriptions: ServerSubscriptions
-) -> None:
-    """Subscribe to a resource at its server; on success, append it to the list."""
-    for upstream, raw in await upstreams.catalog.owners_of_uri(uri):
-        try:
-            await upstream.subscribe(raw, uri)
-        except MCPError as error:
-            logger.debug("%r refused a subscription: %s", upstream.name, error)
-        else:
-            server_subscriptions.append((upstream, raw, uri))
-            return
-
-
 async def move_subscriptions(
     upstreams: Upstreams,
-    removed: Iterable[Upstream],
-    added: Iterable[Upstream],
+    removed: Collection[Upstream],
+    added: Collection[Upstream],
     levels: Iterable[str],
 ) -> None:
     """Set log levels at new servers, and renew the subscriptions at removed ones."""
     for level in levels:
         await asyncio.gather(*(upstream.set_level(level) for upstream in added))
-    lost: Counter[str] = Counter()
-    for upstream in removed:
-        for names in upstream.subscriptions.values():
-            lost.update(names)
-        upstream.subscriptions.clear()
-    await asyncio.gather(
-        *(_resubscribe(upstreams, uri, count) for uri, count in lost.items())
-    )
-
-
-async def _resubscribe(upstreams: Upstreams, uri: str, count: int) -> None:
-    server_subscriptions: ServerSubscriptions = []
-    for _ in range(count):  # one request; `Client` counts the subscriptions
-        await _subscribe_at_server(uri, upstreams, server_subscriptions)
-    if not server_subscriptions:
-        for session in upstreams.hub.sessions():
-            session.subscribed -= {uri}
-        for listed in upstreams.listening.values():
-            listed[:] = [each for each in listed if each[2] != uri]
+    moved = [each for each in upstreams.subscriptions if each.upstream in removed]
+    await asyncio.gather(*(each.move() for each in moved))
 
 
 def forget_session(upstreams: Upstreams, session: Session) -> None:
     """Cancel the subscriptions of an ended session at the servers of a shared set."""
-    for upstream in upstreams.members.values():
-        for raw, names in list(upstream.subscriptions.items()):
-            for name in session.subscribed.intersection(names):
-                if (session, name) not in upstreams.subscribing:  # else cancelled
-                    upstream.spawn(upstream.unsubscribe(raw, name))
+    for each in list(upstreams.subscriptions):
+        if each.session is session and not each.is_pending:  # else it is cancelled
+            each.upstream.spawn(each.close())
 
 
 async def set_level(

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -38,7 +37,6 @@ from mcpwire.gateway.translation import (
     InFlightCalls,
     convert_answer,
     convert_capabilities,
-    convert_error,
     convert_request,
     is_at_least,
     needs_lower_level,
@@ -98,8 +96,6 @@ class Upstream:
         self.calls = 0
         self.in_flight: InFlightCalls[RelayedCall] = InFlightCalls()
         self.task_calls: dict[RequestId | None, RelayedCall] = {}
-        # A resource's URI at the server -> its URIs for clients, with their counts.
-        self.subscriptions: dict[str, Counter[str]] = {}
         # A task's id at the server -> its listeners.
         self.task_listeners: dict[str, dict[object, NotifyFn]] = {}
         self.change_throttle = ChangeThrottle(upstreams.hub)
@@ -263,10 +259,14 @@ class Upstream:
     def _relay_resource_update(self, params: dict[str, Any]) -> None:
         # 2025-11-25 server/resources, "Subscriptions": the URI may be that of a part
         # of a subscribed resource; the client knows only the latter's URI.
-        for uri, names in self.subscriptions.items():
-            if Filter(uris=frozenset((uri,))).matches(UPDATED, params):
-                for name in names:
-                    self.change_throttle.notify(UPDATED, name)
+        names: dict[str, set[str]] = {}
+        for each in self.upstreams.subscriptions:
+            if each.upstream is self:
+                names.setdefault(each.raw, set()).add(each.uri)
+        for raw, uris in names.items():
+            if Filter(uris=frozenset((raw,))).matches(UPDATED, params):
+                for uri in uris:
+                    self.change_throttle.notify(UPDATED, uri)
 
     def _relay_log_message(
         self, method: str, params: dict[str, Any], handle: object | None
@@ -331,40 +331,6 @@ class Upstream:
                 send(method, replace_task_id(params, str(raw), name))
 
     # Requests on behalf of clients
-
-    async def subscribe(self, uri: str, name: str) -> None:
-        """Subscribe to a resource at the server; `name` is its URI for clients."""
-        # Recorded first: an update may arrive before the response.
-        self.subscriptions.setdefault(uri, Counter())[name] += 1
-        try:
-            await self.client.subscribe(uri)
-        except MCPError as error:
-            self._remove_subscription(uri, name)
-            raise convert_error(self.name, "resources/subscribe", error) from error
-        except BaseException:
-            self._remove_subscription(uri, name)
-            raise
-
-    async def unsubscribe(self, uri: str, name: str) -> None:
-        """Undo one `subscribe`."""
-        if not self._remove_subscription(uri, name):
-            return
-        try:
-            await self.client.unsubscribe(uri)
-        except MCPError as error:
-            # Updates that the server still sends are ignored.
-            logger.debug("%r: %s", self.name, error)
-
-    def _remove_subscription(self, uri: str, name: str) -> bool:
-        names = self.subscriptions.get(uri)
-        if names is None or name not in names:
-            return False
-        names[name] -= 1
-        if not names[name]:
-            del names[name]
-        if not names:
-            del self.subscriptions[uri]
-        return True
 
     async def set_level(self, level: str) -> None:
         """Set the minimum level of the server's log messages, if it has levels.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.downstream import Downstream
     from mcpwire.gateway.gateway import Gateway
     from mcpwire.gateway.plan import Plan
+    from mcpwire.gateway.subscriptions import ResourceSubscription
     from mcpwire.server.request import Owner, Session
     from mcpwire.versions import Revision
 
@@ -66,8 +67,7 @@ class Upstreams:
         self.users = 0  # running requests, and sessions that share the set
         self.used_at = 0.0  # end of the last use, by the loop's clock
         self.sessions: set[Session] = set()  # sessions that share the set
-        self.subscribing: dict[tuple[Session, str], Upstream] = {}  # with the URI
-        self.listening: dict[int, list[Any]] = {}  # subscriptions of open listens
+        self.subscriptions: set[ResourceSubscription] = set()
         self.may_end = True  # whether its session may be ended for another set
         self.is_open = self.has_started = self.is_closed = False
         self._retry_tasks: set[asyncio.Task[None]] = set()

@@ -321,7 +321,7 @@ async def test_cancelling_a_pending_subscription_unsubscribes_everything():
         await until(lambda: {"uri": "memo://1"} in up.requests("resources/unsubscribe"))
         await settle(client)
         (upstreams,) = client.gateway.pool.shared
-        assert upstreams.members["up"].subscriptions == {}
+        assert upstreams.subscriptions == set()
 
 
 async def test_session_that_ends_while_it_subscribes_leaves_the_others_subscribed():
@@ -414,6 +414,21 @@ async def test_subscription_ends_at_the_server_that_it_was_moved_to(version):
         assert second.requests("resources/unsubscribe") == [{"uri": "memo://1"}]
 
 
+async def test_subscription_that_ends_while_it_is_moved_is_not_renewed():
+    first, second = server(), server()
+    listing = second.methods["resources/list"]
+    async with raw(first) as client:
+        await client.ask("resources/subscribe", {"uri": "memo://1"})
+        second.methods["resources/list"] = lambda *_: SILENCE
+        replacing = asyncio.create_task(client.gateway.replace({"up": second}))
+        await until(lambda: second.requests("resources/list"))
+        id = second.current["id"]
+        await client.ask("resources/unsubscribe", {"uri": "memo://1"})
+        second.send({"jsonrpc": "2.0", "id": id, "result": listing()})
+        await replacing
+    assert second.requests("resources/subscribe") == []
+
+
 async def test_shared_subscription_ends_when_the_last_session_leaves():
     up = server()
     async with Gateway({"up": up}, share="identity") as gateway:
@@ -428,7 +443,7 @@ async def test_shared_subscription_ends_when_the_last_session_leaves():
         await other.aclose()
         await until(lambda: up.requests("resources/unsubscribe"))
         (upstreams,) = gateway.pool.shared
-        assert upstreams.members["up"].subscriptions == {}
+        assert upstreams.subscriptions == set()
 
 
 # --- the log
